@@ -1,0 +1,24 @@
+# Compiler settings that every target shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(TERRACE_CCACHE ccache)
+if(TERRACE_CCACHE)
+  # Without the folder in the hash, every build folder shares one cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${TERRACE_CCACHE})
+endif()
+
+# Contraction into fused multiply-adds would make a value depend on whether it fell into a vector loop or its tail.
+# GCC 12 reports -Wrestrict falsely on std::string::insert.
+add_compile_options(-Wall -Wextra -Werror -Wno-restrict -ffp-contract=off)
+find_program(TERRACE_LLD ld.lld)
+if(TERRACE_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
+if(TERRACE_SANITIZE)
+  add_compile_options(-fsanitize=${TERRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TERRACE_SANITIZE})
+endif()

@@ -1,0 +1,121 @@
+// POSIX calls behind whole-or-absent files.
+#include "terrace/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "terrace/base/error.h"
+
+namespace terrace {
+namespace {
+
+[[noreturn]] void throw_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw UserError::of("cannot open {}: {}", path.string(), std::strerror(errno));
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    throw UserError::of("{} is not a regular file", path.string());
+  }
+  size_ = static_cast<size_t>(status.st_size);
+  if (size_ > 0) {
+    void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
+    const int error = errno;
+    ::close(descriptor);
+    if (address == MAP_FAILED) throw UserError::of("cannot map {}: {}", path.string(), std::strerror(error));
+    data_ = static_cast<const std::byte*>(address);
+  } else {
+    ::close(descriptor);
+  }
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      temporary_(path_.parent_path() / fmt::format(".{}.{}.partial", path_.filename().string(), ::getpid())) {
+  if (!path_.parent_path().empty()) std::filesystem::create_directories(path_.parent_path());
+  file_ = std::fopen(temporary_.c_str(), "wbe");
+  if (file_ == nullptr) throw_errno("cannot create " + temporary_.string());
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::exchange(other.file_, nullptr)),
+      written_(other.written_) {}
+
+AtomicFile::~AtomicFile() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, size_t bytes) {
+  if (std::fwrite(data, 1, bytes, file_) != bytes) throw_errno("cannot write " + temporary_.string());
+  written_ += bytes;
+}
+
+void AtomicFile::commit() {
+  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) throw_errno("cannot write " + temporary_.string());
+  std::FILE* file = std::exchange(file_, nullptr);
+  if (std::fclose(file) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary_.c_str());
+    errno = error;
+    throw_errno("cannot write " + path_.string());
+  }
+  sync_folder(path_.parent_path());
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+void write_text_atomically(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path name = folder.empty() ? "." : folder;
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw_errno("cannot open folder " + name.string());
+  const int result = ::fsync(descriptor);
+  ::close(descriptor);
+  if (result != 0) throw_errno("cannot sync folder " + name.string());
+}
+
+std::string checksum(std::span<const std::byte> bytes) {
+  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+}  // namespace terrace

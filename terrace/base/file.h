@@ -1,0 +1,63 @@
+// Files that are either whole or absent: memory-mapped reading, and writing under a temporary name until it is durable.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace terrace {
+
+// A read-only mapping of a whole file. Throws UserError when it cannot be opened. Movable; unmapped on destruction.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A file that appears under its final name only when commit() has synced it; otherwise the temporary one is removed.
+// The temporary file stands in the same folder, named ".NAME.PID.partial". Write errors throw std::system_error.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile(const AtomicFile&) = delete;
+  ~AtomicFile();
+
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  uint64_t written() const { return written_; }
+  const std::filesystem::path& temporary_path() const { return temporary_; }
+  // Syncs the data, renames, syncs the folder.
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  std::FILE* file_ = nullptr;
+  uint64_t written_ = 0;
+};
+
+std::string read_text(const std::filesystem::path& path);
+void write_text_atomically(const std::filesystem::path& path, std::string_view text);
+
+// Makes renames and new names in the folder durable.
+void sync_folder(const std::filesystem::path& folder);
+
+// XXH3, 64 bits, as 16 hexadecimal digits.
+std::string checksum(std::span<const std::byte> bytes);
+
+}  // namespace terrace

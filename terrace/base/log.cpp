@@ -1,0 +1,13 @@
+// The one logger of the process.
+#include "terrace/base/log.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+
+namespace terrace {
+
+void start_log() {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("terrace"));
+  spdlog::set_pattern("[%H:%M:%S] %^%v%$");
+}
+
+}  // namespace terrace

@@ -1,0 +1,63 @@
+// Drawing of the bar and the sparse lines.
+#include "terrace/base/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "terrace/base/log.h"
+#include "terrace/base/units.h"
+
+namespace terrace {
+namespace {
+
+double seconds_since(Progress::Clock::time_point when) {
+  return std::chrono::duration<double>(Progress::Clock::now() - when).count();
+}
+
+}  // namespace
+
+Progress::Progress(std::string title, uint64_t total, uint64_t start, double line_seconds)
+    : title_(std::move(title)),
+      total_(total),
+      start_(start),
+      line_seconds_(line_seconds),
+      terminal_(::isatty(STDERR_FILENO) != 0),
+      began_(Clock::now()),
+      shown_(began_) {}
+
+Progress::~Progress() { clear(); }
+
+double Progress::seconds_left(uint64_t done) const {
+  if (done <= start_ || total_ == 0) return -1;
+  return seconds_since(began_) * static_cast<double>(total_ - std::min(done, total_)) /
+         static_cast<double>(done - start_);
+}
+
+void Progress::update(uint64_t done, const std::string& detail) {
+  if (seconds_since(began_) < 2 || seconds_since(shown_) < (terminal_ ? 0.1 : line_seconds_)) return;
+  shown_ = Clock::now();
+  const double left = seconds_left(done);
+  const double share = total_ == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total_);
+  const std::string left_text = left < 0 ? "" : fmt::format(", {} left", format_seconds(left));
+  if (!terminal_) {
+    log_info("{}: {:.0f}%{}{}{}", title_, 100 * share, left_text, detail.empty() ? "" : ", ", detail);
+    return;
+  }
+  constexpr int width = 28;
+  const int filled = static_cast<int>(share * width);
+  fmt::print(stderr, "\r\033[K{} [{}{}] {:3.0f}%{}  {}", title_, std::string(filled, '#'),
+             std::string(width - filled, '.'), 100 * share, left_text, detail);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void Progress::clear() {
+  if (!drawn_) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  drawn_ = false;
+}
+
+}  // namespace terrace

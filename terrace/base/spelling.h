@@ -1,0 +1,13 @@
+// The nearest known word, for errors that name what was probably meant.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace terrace {
+
+// The candidate with the smallest edit distance, or "" where none is within half of the word's length (at least 2).
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace terrace

@@ -1,0 +1,14 @@
+// Numbers with units, as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace terrace {
+
+std::string format_bytes(double bytes);             // "71.3 GiB"
+std::string format_seconds(double seconds);         // "850 ms", "4 min 05 s"
+std::string format_flops(double flops_per_second);  // "412.0 GFLOP/s"
+std::string format_count(int64_t count);            // "124,439,808"
+
+}  // namespace terrace

@@ -1,0 +1,74 @@
+// A checkpoint is a folder "step_00000200" with safetensors files, a manifest, the resolved configuration and the
+// tokenizer, complete only with the empty file COMPLETE in it, which is written last.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/config/config.h"
+#include "terrace/mesh/param_mark.h"
+
+namespace terrace::checkpoint {
+
+// A tensor to save or to fill. `name` is global and unique: "blocks.3.attention.qkv.weight".
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+  ParamMark mark;
+};
+
+// Everything a run continues from. One file per group: "weights" (fp32 masters), "optimizer_m", "optimizer_v".
+struct Group {
+  std::string name;
+  std::vector<NamedTensor> tensors;
+};
+
+struct State {
+  int64_t step = 0;
+  std::vector<Group> groups;
+  Json trainer;  // samples drawn, loss scale, random state, thread count, kernels: the trainer's own, kept verbatim
+  config::Config config;
+};
+
+struct Retention {
+  int64_t keep = 3;        // newest complete checkpoints that stay; 0: all
+  int64_t keep_every = 0;  // steps that are multiples of this stay too; 0: none
+};
+
+// Writes folder/step_N under a temporary name, syncs, renames, marks complete, then removes what the retention lets go
+// and left-overs of interrupted saves. Returns the path. An error leaves earlier checkpoints untouched.
+std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention);
+
+// Complete checkpoints in a run's folder, oldest first.
+std::vector<std::filesystem::path> list(const std::filesystem::path& folder);
+
+// A checkpoint opened for reading. Opening checks the marker, the manifest and the files' sizes; throws UserError naming
+// the damaged file and the next older complete checkpoint of the same run, where there is one.
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& checkpoint);
+
+  const std::filesystem::path& path() const { return path_; }
+  int64_t step() const { return step_; }
+  const Json& trainer() const { return trainer_; }
+  const config::Config& config() const { return config_; }
+  std::filesystem::path tokenizer() const;  // empty where the run had none
+
+  // Checks the group's checksum, then copies every named tensor's slice into the given tensors (any float type: values
+  // are converted). Missing, unknown or wrongly shaped names: one UserError with all of them.
+  void read(const Group& group) const;
+
+ private:
+  std::filesystem::path path_;
+  int64_t step_ = 0;
+  Json manifest_, trainer_;
+  config::Config config_;
+};
+
+}  // namespace terrace::checkpoint

@@ -1,0 +1,128 @@
+// The whole configuration of a run as plain structs, one per table of the TOML file. Defaults are what is written here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace terrace::config {
+
+enum class Positions { learned, rotary };
+enum class Norm { layernorm, rmsnorm };
+enum class Activation { gelu, swiglu };
+enum class Precision { fp32, bf16, fp16 };
+enum class Recompute { none, selective, full };
+enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, decay
+enum class OnNan { stop, skip };
+
+struct ModelConfig {
+  std::string family = "gpt";
+  int64_t layers = 0;
+  int64_t width = 0;      // hidden size
+  int64_t heads = 0;
+  int64_t kv_heads = 0;   // fewer than heads: grouped-query attention; 0 in the file means heads
+  int64_t head_dim = 0;   // 0 in the file means width / heads
+  int64_t ffn_width = 0;  // 0 in the file means 4 * width
+  int64_t sequence = 0;   // tokens
+  int64_t vocabulary = 0;
+  int64_t vocabulary_multiple = 128;  // the embedding has the next multiple of rows
+  Positions positions = Positions::learned;
+  double rope_theta = 10000.0;
+  Norm norm = Norm::layernorm;
+  double norm_epsilon = 1e-5;
+  Activation activation = Activation::gelu;
+  bool tied_head = true;
+  bool bias = true;
+  double dropout = 0.0;            // on embeddings and residuals
+  double attention_dropout = 0.0;  // takes an unfused path
+  double init_std = 0.02;          // output projections: divided by sqrt(2 * layers)
+
+  int64_t padded_vocabulary() const {
+    return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
+  }
+  bool operator==(const ModelConfig&) const = default;
+};
+
+struct DataConfig {
+  std::vector<std::string> train;       // prefixes of .bin/.idx
+  std::vector<double> weights;          // one per prefix; empty: in proportion to their tokens
+  std::vector<std::string> validation;  // prefixes; empty: validation_share of train is held out
+  double validation_share = 0.01;
+  bool reset_at_documents = false;      // attention and positions start anew at document boundaries
+  std::string tokenizer;                // SentencePiece model, kept with the checkpoint; may be empty
+  bool operator==(const DataConfig&) const = default;
+};
+
+struct TrainConfig {
+  int64_t global_batch = 0;  // sequences a step
+  int64_t micro_batch = 0;   // sequences; 0 in the file means global_batch
+  int64_t steps = 0;
+  Precision precision = Precision::fp32;
+  Precision gradient_type = Precision::fp32;  // of accumulation
+  Recompute recompute = Recompute::none;
+  uint64_t seed = 1;
+  std::string device = "auto";  // auto, cpu, cuda
+  int64_t threads = 0;          // 0: one per core
+  int64_t evaluate_every = 0;   // steps; 0: never
+  int64_t evaluate_batches = 0;  // global batches of held-out data; 0: all of them
+  int64_t log_every = 10;       // steps between log lines where standard error is no terminal
+  OnNan on_nan = OnNan::stop;
+  // Batch-size ramp-up: starts at ramp_start sequences and grows by ramp_increment evenly over ramp_samples samples.
+  int64_t ramp_start = 0;  // 0: no ramp-up
+  int64_t ramp_increment = 0;
+  int64_t ramp_samples = 0;
+  std::vector<std::pair<int64_t, int64_t>> skip_steps;  // first and last step of each range whose update is skipped
+  double initial_loss_scale = 65536.0;  // fp16
+  int64_t loss_scale_window = 1000;     // fp16: good steps until the scale doubles
+  std::string initial_weights;          // a checkpoint whose weights (only) to start from
+  bool operator==(const TrainConfig&) const = default;
+};
+
+struct OptimizerConfig {
+  double learning_rate = 0.0;
+  Decay schedule = Decay::cosine;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;  // cosine, linear: until when, 0: train.steps; wsd: length of the final decay
+  double min_learning_rate = 0.0;
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double clip = 1.0;  // global gradient norm; 0: off
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+struct CheckpointConfig {
+  std::string folder;  // the run's folder
+  int64_t every = 0;   // steps; 0: only at the end
+  int64_t keep = 3;    // the newest; 0: all
+  int64_t keep_every = 0;  // checkpoints at multiples of this step stay as well; 0: none
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  CheckpointConfig checkpoint;
+  bool operator==(const Config&) const = default;
+};
+
+// Reads and checks the whole file. `overrides` are "section.key=value" with a TOML value, where a bare word counts as a
+// string. Zeros that mean "derive it" come back derived. Throws one UserError with every problem: file, line, rule,
+// numbers, valid values nearby, and for an unknown key the nearest known one. Does not look at the files it names.
+Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides = {});
+
+// The resolved configuration as TOML that parse() reads back to an equal Config.
+std::string dump(const Config& config);
+
+// Keys that differ and must not on resume, as an error with both values; see docs/configuration.md for the list.
+void check_resume(const Config& saved, const Config& now);
+
+}  // namespace terrace::config

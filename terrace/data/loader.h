@@ -1,0 +1,50 @@
+// Samples for training: fixed-length windows over memory-mapped corpora, in an order that is a pure function of
+// (seed, epoch, sample), so any step of any run is reached at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "terrace/config/config.h"
+
+namespace terrace::data {
+
+enum class Split { train, validation };
+
+// N samples of T tokens, row-major.
+struct SampleBatch {
+  int64_t count = 0;               // N
+  int64_t length = 0;              // T
+  std::vector<int64_t> tokens;     // [N, T]
+  std::vector<int64_t> targets;    // [N, T]: the next token; -1 where there is none to predict
+  std::vector<int64_t> positions;  // [N, T], only with reset_at_documents: distance from the document's start
+  std::vector<int64_t> documents;  // [N, T], only with reset_at_documents: ascending number within the sample
+  std::vector<int64_t> ids;        // [N]: the sample's number in the run
+};
+
+class Loader {
+ public:
+  // Opens every corpus and checks it: throws UserError naming the file and what is wrong, also where a token can be as
+  // large as `vocabulary` or a split is shorter than one sample. Cost does not grow with the corpus but for page faults.
+  Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
+  ~Loader();
+  Loader(Loader&&) noexcept;
+
+  // Samples first .. first + count - 1 of the run. Training passes over its samples again and again, each epoch in
+  // another order; validation has one fixed order and wraps around. Thread-safe.
+  SampleBatch batch(Split split, uint64_t first, int64_t count) const;
+
+  // Samples in one pass over the split. With several weighted corpora: in one pass over the mixture's longest corpus.
+  uint64_t samples(Split split) const;
+
+  // Unigram baseline: mean over validation targets of -ln(frequency in the training split), add-one smoothed,
+  // in nats a token. Reads both splits once; for huge corpora at most `token_limit` tokens of each, evenly spread.
+  double unigram_loss(uint64_t token_limit = 50'000'000) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,57 @@
+// What every family of model offers to the trainer, the cutter and the pipeline: a list of units run one after another.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/nn/module.h"
+
+namespace terrace::models {
+
+// One micro-batch. B sequences of T tokens.
+struct Batch {
+  at::Tensor tokens;     // [B, T] int64
+  at::Tensor targets;    // [B, T] int64; -1 is not counted in the loss
+  at::Tensor positions;  // [B, T] int64; undefined: 0 .. T-1
+  at::Tensor documents;  // [B, T] int64, equal within a document; undefined: attention over the whole sequence
+  at::Tensor samples;    // [B] int64: the number of each sample in the run, for dropout
+};
+
+class KeyValueCache;
+
+// How one pass through the model is made.
+struct Pass {
+  bool training = false;          // dropout is drawn and recompute applied
+  uint64_t seed = 0;              // of dropout, together with step, sample and position
+  int64_t step = 0;
+  double gradient_scale = 1.0;    // d(scaled loss)/d(summed loss): loss scale / tokens counted in the whole step
+  bool recompute_attention = false;
+  KeyValueCache* cache = nullptr;  // generation: keys and values of earlier positions; owned by the caller
+};
+
+// A model is embedding, blocks and head as units 0 .. num_units() - 1; a pipeline stage is a range of them, and gathers
+// of weights and recompute work on whole units.
+class Model : public nn::Module {
+ public:
+  virtual int64_t num_units() const = 0;
+  // Parameters of one unit, in order. A tied parameter belongs to the first unit that uses it.
+  virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
+  // Unit 0 takes an undefined tensor and reads the batch; the last but one gives hidden states [B, T, D] after the final
+  // norm or before it as the model likes.
+  virtual at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
+  // The last unit in training: the sum over counted tokens of the loss, fp32 scalar on the device. Its backward yields
+  // gradients multiplied by pass.gradient_scale.
+  virtual at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
+  // The last unit in generation: logits [B, T, vocabulary] in fp32, without the padding of the vocabulary.
+  virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
+  virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
+};
+
+// Builds the model of config.family and marks its parameters. Aborts where a parameter stays unmarked.
+std::unique_ptr<Model> build_model(const config::ModelConfig& config, const nn::Build& build);
+
+}  // namespace terrace::models

@@ -1,0 +1,86 @@
+// A light module: it owns named parameters and child modules, and nothing else. Models are written with it for one device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/mesh/param_mark.h"
+
+namespace terrace::nn {
+
+// How a parameter starts: a constant, or normal with mean 0. The n-th element of the parameter named N under seed s is a
+// function of (s, N, global index n) only.
+struct InitialValue {
+  enum class Kind { constant, normal };
+  Kind kind = Kind::constant;
+  double value = 0.0;  // the constant, or the standard deviation
+
+  static InitialValue constant(double value) { return {Kind::constant, value}; }
+  static InitialValue normal(double deviation) { return {Kind::normal, deviation}; }
+};
+
+// One trained tensor. `value` is an autograd leaf in the type the model computes in. `gradient` is where ops accumulate
+// d loss / d value over micro-batches: same shape, in the gradient type, undefined until allocate_gradients(). Ops of
+// this house add to it themselves; whatever autograd leaves in value.grad() is moved there by collect_autograd_gradients().
+struct Parameter {
+  std::string name;  // global: "blocks.3.attention.qkv.weight"
+  at::Tensor value;
+  at::Tensor gradient;
+  InitialValue initial;
+  ParamMark mark;
+  bool decay = true;  // weight decay applies (not to norms and biases)
+};
+
+// What a module is built for. Device "meta" builds shapes without memory, for counting.
+struct Build {
+  at::Device device = at::kCPU;
+  at::ScalarType type = at::kFloat;
+};
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // Parameters of this module and its children, in the order of registration, with their full dotted names.
+  std::vector<Parameter*> parameters();
+
+ protected:
+  // The parameter lives as long as the module; its value is allocated and not yet initialized.
+  Parameter& add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay, const Build& build);
+
+  template <typename M, typename... Args>
+  M& add_module(std::string name, Args&&... args) {
+    auto module = std::make_unique<M>(std::forward<Args>(args)...);
+    M& reference = *module;
+    adopt(std::move(name), std::move(module));
+    return reference;
+  }
+
+ private:
+  void adopt(std::string name, std::unique_ptr<Module> module);
+
+  std::vector<std::unique_ptr<Parameter>> own_;
+  std::vector<std::unique_ptr<Module>> children_;
+  std::vector<Parameter*> order_;
+};
+
+// Fills every value with its initial value under the seed, on its own device, whatever the threads or the layout.
+void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);
+
+// Gives every parameter a zeroed gradient buffer of the type, and later sets them to zero again.
+void allocate_gradients(const std::vector<Parameter*>& parameters, at::ScalarType type);
+void zero_gradients(const std::vector<Parameter*>& parameters);
+
+// Adds value.grad() into `gradient` and drops it, for parameters that a torch operation used directly.
+void collect_autograd_gradients(const std::vector<Parameter*>& parameters);
+
+}  // namespace terrace::nn
