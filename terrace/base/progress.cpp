@@ -39,7 +39,7 @@ void Progress::update(uint64_t done, const std::string& detail) {
   if (seconds_since(began_) < 2 || seconds_since(shown_) < (terminal_ ? 0.1 : line_seconds_)) return;
   shown_ = Clock::now();
   const double left = seconds_left(done);
-  const double share = total_ == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total_);
+  const double share = total_ == 0 ? 0 : static_cast<double>(std::min(done, total_)) / static_cast<double>(total_);
   const std::string left_text = left < 0 ? "" : fmt::format(", {} left", format_seconds(left));
   if (!terminal_) {
     log_info("{}: {:.0f}%{}{}{}", title_, 100 * share, left_text, detail.empty() ? "" : ", ", detail);

@@ -1,0 +1,157 @@
+// Files are whole or absent: mapping, atomic writing, interrupted and failed writing.
+#include "terrace/base/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <system_error>
+
+#include "terrace/base/error.h"
+
+namespace terrace {
+namespace {
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("terrace_{}_{}", test->name(), ::getpid());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Names of everything in the folder, also what a listing would hide.
+  std::vector<std::string> names() const {
+    std::vector<std::string> result;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) result.push_back(entry.path().filename());
+    return result;
+  }
+
+  std::filesystem::path folder_;
+};
+
+std::string text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+TEST_F(Files, AMappingShowsTheWholeFile) {
+  const std::string content = std::string("a\0b\xff\n", 5) + std::string(100'000, 'x');
+  std::ofstream(folder_ / "data", std::ios::binary) << content;
+  const MappedFile file(folder_ / "data");
+  EXPECT_EQ(text_of(file), content);
+  EXPECT_EQ(file.path(), folder_ / "data");
+  EXPECT_EQ(read_text(folder_ / "data"), content);
+}
+
+TEST_F(Files, AnEmptyFileMapsToNoBytes) {
+  std::ofstream(folder_ / "empty").close();
+  EXPECT_TRUE(MappedFile(folder_ / "empty").bytes().empty());
+  EXPECT_EQ(read_text(folder_ / "empty"), "");
+}
+
+TEST_F(Files, WhatCannotBeMappedIsAUserErrorThatNamesIt) {
+  for (const std::filesystem::path& path : {folder_ / "missing", folder_, std::filesystem::path("/dev/null")}) {
+    try {
+      const MappedFile file(path);
+      FAIL() << path;
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(Files, AMappingCanBeMoved) {
+  write_text_atomically(folder_ / "one", "first");
+  write_text_atomically(folder_ / "two", "second");
+  MappedFile one(folder_ / "one");
+  MappedFile moved(std::move(one));
+  EXPECT_EQ(text_of(moved), "first");
+  moved = MappedFile(folder_ / "two");
+  EXPECT_EQ(text_of(moved), "second");
+}
+
+TEST_F(Files, AnAtomicFileAppearsOnlyWhenCommitted) {
+  AtomicFile file(folder_ / "out");
+  file.write("half ");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+  EXPECT_TRUE(std::filesystem::exists(file.temporary_path()));
+  file.write("whole");
+  EXPECT_EQ(file.written(), 10u);
+  file.commit();
+  EXPECT_EQ(names(), (std::vector<std::string>{"out"}));
+  EXPECT_EQ(read_text(folder_ / "out"), "half whole");
+}
+
+TEST_F(Files, WithoutACommitNothingIsLeftAndTheOldFileStays) {
+  write_text_atomically(folder_ / "out", "old");
+  {
+    AtomicFile file(folder_ / "out");
+    file.write("new");
+  }
+  EXPECT_EQ(names(), (std::vector<std::string>{"out"}));
+  EXPECT_EQ(read_text(folder_ / "out"), "old");
+}
+
+TEST_F(Files, AnExceptionLeavesNothing) {
+  try {
+    AtomicFile file(folder_ / "out");
+    file.write("new");
+    throw std::runtime_error("interrupted");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(Files, ACommitReplacesTheOldFile) {
+  write_text_atomically(folder_ / "out", "a long old text");
+  write_text_atomically(folder_ / "out", "new");
+  EXPECT_EQ(read_text(folder_ / "out"), "new");
+  EXPECT_EQ(names(), (std::vector<std::string>{"out"}));
+}
+
+TEST_F(Files, AMovedAtomicFileIsCommittedOnce) {
+  AtomicFile file(folder_ / "out");
+  file.write("one ");
+  {
+    AtomicFile moved(std::move(file));
+    moved.write("two");
+    EXPECT_EQ(moved.written(), 7u);
+    moved.commit();
+  }
+  EXPECT_EQ(read_text(folder_ / "out"), "one two");
+}
+
+TEST_F(Files, MissingFoldersAreMade) {
+  write_text_atomically(folder_ / "a" / "b" / "out", "x");
+  EXPECT_EQ(read_text(folder_ / "a" / "b" / "out"), "x");
+  write_text_atomically(folder_ / "file", "x");
+  EXPECT_THROW(AtomicFile(folder_ / "file" / "out"), std::system_error);
+}
+
+// A limit on the size of files stands for a full disk.
+TEST_F(Files, AFailedWriteThrowsAndLeavesNothing) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(write_text_atomically(folder_ / "out", std::string(100'000, 'x')), std::system_error);
+  EXPECT_THROW(write_text_atomically(folder_ / "out", std::string(2'000, 'x')), std::system_error);  // fails in commit
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(names().empty());
+}
+
+// Two published values of XXH3 with 64 bits and seed 0.
+TEST(Checksum, IsXxh3InHexadecimal) {
+  EXPECT_EQ(checksum({}), "2d06800538d394c2");
+  const std::string text = "a";
+  EXPECT_EQ(checksum(std::as_bytes(std::span(text))), "e6c632b61e964e1f");
+}
+
+}  // namespace
+}  // namespace terrace

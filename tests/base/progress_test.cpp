@@ -1,0 +1,115 @@
+// The estimate of time left; a bar on a terminal, lines elsewhere.
+#include "terrace/base/progress.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "terrace/base/log.h"
+
+namespace terrace {
+namespace {
+
+using std::chrono::milliseconds;
+
+double seconds_since(Progress::Clock::time_point when) {
+  return std::chrono::duration<double>(Progress::Clock::now() - when).count();
+}
+
+// Standard error replaced by a pseudo-terminal for as long as the object lives.
+class Terminal {
+ public:
+  Terminal() : saved_(::dup(STDERR_FILENO)) {
+    int slave = -1;
+    opened_ = ::openpty(&master_, &slave, nullptr, nullptr, nullptr) == 0;
+    ::dup2(slave, STDERR_FILENO);
+    ::close(slave);
+  }
+  ~Terminal() {
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    ::close(master_);
+  }
+  bool opened() const { return opened_; }
+
+  // What was drawn since the last call.
+  std::string drawn() const {
+    std::string text;
+    pollfd ready{.fd = master_, .events = POLLIN, .revents = 0};
+    while (::poll(&ready, 1, 50) > 0) {
+      char buffer[4096];
+      const ssize_t bytes = ::read(master_, buffer, sizeof buffer);
+      if (bytes <= 0) break;
+      text.append(buffer, static_cast<size_t>(bytes));
+    }
+    return text;
+  }
+
+ private:
+  int saved_, master_ = -1;
+  bool opened_ = false;
+};
+
+// Half of what is left is done, so as much time is left as has passed.
+TEST(Progress, EstimatesFromTheMeanSpeedSinceTheStart) {
+  const auto before = Progress::Clock::now();
+  const Progress progress("steps", 100, 50);
+  const auto after = Progress::Clock::now();
+  std::this_thread::sleep_for(milliseconds(20));
+  const double least = seconds_since(after);
+  const double left = progress.seconds_left(75);
+  EXPECT_GE(left, least);
+  EXPECT_LE(left, seconds_since(before));
+  EXPECT_EQ(progress.seconds_left(100), 0);
+  EXPECT_EQ(progress.seconds_left(120), 0);
+}
+
+TEST(Progress, HasNoEstimateBeforeAnythingIsDoneOrWhereTheTotalIsUnknown) {
+  EXPECT_LT(Progress("steps", 100, 50).seconds_left(50), 0);
+  EXPECT_LT(Progress("steps", 0).seconds_left(10), 0);
+}
+
+TEST(Progress, WritesSparseLinesWhereThereIsNoTerminal) {
+  testing::internal::CaptureStderr();
+  start_log();
+  {
+    Progress progress("steps", 200, 0, /*line_seconds=*/1.5);
+    progress.update(10);  // nothing in the first two seconds
+    std::this_thread::sleep_for(milliseconds(2100));
+    progress.update(50, "loss 3.21");
+    progress.update(60, "loss 3.20");  // too soon after the last line
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("steps: 25%, "), std::string::npos) << text;
+  EXPECT_NE(text.find(" s left, loss 3.21\n"), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
+TEST(Progress, DrawsABarOnATerminalAndRemovesIt) {
+  const Terminal terminal;
+  ASSERT_TRUE(terminal.opened());
+  Progress progress("steps", 100);
+  progress.update(10);
+  EXPECT_EQ(terminal.drawn(), "");
+  std::this_thread::sleep_for(milliseconds(2100));
+  progress.update(25, "loss 3.21");
+  const std::string bar = terminal.drawn();
+  EXPECT_NE(bar.find("steps [#######.....................]  25%"), std::string::npos) << bar;
+  EXPECT_NE(bar.find("left  loss 3.21"), std::string::npos) << bar;
+  std::this_thread::sleep_for(milliseconds(110));
+  progress.update(130);  // more than was foreseen
+  EXPECT_NE(terminal.drawn().find("steps [############################] 100%"), std::string::npos);
+  progress.clear();
+  EXPECT_EQ(terminal.drawn(), "\r\033[K");
+  progress.clear();
+  EXPECT_EQ(terminal.drawn(), "");
+}
+
+}  // namespace
+}  // namespace terrace

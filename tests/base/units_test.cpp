@@ -1,0 +1,52 @@
+// Numbers with units at and around the places where the unit changes.
+#include "terrace/base/units.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace terrace {
+namespace {
+
+TEST(Units, OfBytes) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1024), "1.0 KiB");
+  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(format_bytes(71.3 * 1024 * 1024 * 1024), "71.3 GiB");
+  EXPECT_EQ(format_bytes(-2048), "-2.0 KiB");
+  EXPECT_EQ(format_bytes(0x1p60), "1024.0 PiB");
+}
+
+TEST(Units, OfSeconds) {
+  EXPECT_EQ(format_seconds(0), "0 us");
+  EXPECT_EQ(format_seconds(2.5e-5), "25 us");
+  EXPECT_EQ(format_seconds(0.85), "850 ms");
+  EXPECT_EQ(format_seconds(1), "1.0 s");
+  EXPECT_EQ(format_seconds(59.9), "59.9 s");
+  EXPECT_EQ(format_seconds(60), "1 min 00 s");
+  EXPECT_EQ(format_seconds(245), "4 min 05 s");
+  EXPECT_EQ(format_seconds(3599.6), "1 h 00 min");
+  EXPECT_EQ(format_seconds(100 * 3600 + 61), "100 h 01 min");
+}
+
+TEST(Units, OfRates) {
+  EXPECT_EQ(format_flops(2e6), "2.0 MFLOP/s");
+  EXPECT_EQ(format_flops(412e9), "412.0 GFLOP/s");
+  EXPECT_EQ(format_flops(191.5e12), "191.5 TFLOP/s");
+  EXPECT_EQ(format_flops(1.1e18), "1.1 EFLOP/s");
+  EXPECT_EQ(format_flops(5e21), "5000.0 EFLOP/s");
+}
+
+TEST(Units, OfCounts) {
+  EXPECT_EQ(format_count(0), "0");
+  EXPECT_EQ(format_count(999), "999");
+  EXPECT_EQ(format_count(1000), "1,000");
+  EXPECT_EQ(format_count(124'439'808), "124,439,808");
+  EXPECT_EQ(format_count(-100), "-100");
+  EXPECT_EQ(format_count(-1000), "-1,000");
+  EXPECT_EQ(format_count(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
+}
+
+}  // namespace
+}  // namespace terrace
