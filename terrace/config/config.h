@@ -22,7 +22,7 @@ enum class OnNan { stop, skip };
 struct ModelConfig {
   std::string family = "gpt";
   int64_t layers = 0;
-  int64_t width = 0;      // hidden size
+  int64_t width = 0;  // hidden size
   int64_t heads = 0;
   int64_t kv_heads = 0;   // fewer than heads: grouped-query attention; 0 in the file means heads
   int64_t head_dim = 0;   // 0 in the file means width / heads
@@ -52,8 +52,8 @@ struct DataConfig {
   std::vector<double> weights;          // one per prefix; empty: in proportion to their tokens
   std::vector<std::string> validation;  // prefixes; empty: validation_share of train is held out
   double validation_share = 0.01;
-  bool reset_at_documents = false;      // attention and positions start anew at document boundaries
-  std::string tokenizer;                // SentencePiece model, kept with the checkpoint; may be empty
+  bool reset_at_documents = false;  // attention and positions start anew at document boundaries
+  std::string tokenizer;            // SentencePiece model, kept with the checkpoint; may be empty
   bool operator==(const DataConfig&) const = default;
 };
 
@@ -65,20 +65,20 @@ struct TrainConfig {
   Precision gradient_type = Precision::fp32;  // of accumulation
   Recompute recompute = Recompute::none;
   uint64_t seed = 1;
-  std::string device = "auto";  // auto, cpu, cuda
-  int64_t threads = 0;          // 0: one per core
-  int64_t evaluate_every = 0;   // steps; 0: never
+  std::string device = "auto";   // auto, cpu, cuda
+  int64_t threads = 0;           // 0: one per core
+  int64_t evaluate_every = 0;    // steps; 0: never
   int64_t evaluate_batches = 0;  // global batches of held-out data; 0: all of them
-  int64_t log_every = 10;       // steps between log lines where standard error is no terminal
+  int64_t log_every = 10;        // steps between log lines where standard error is no terminal
   OnNan on_nan = OnNan::stop;
   // Batch-size ramp-up: starts at ramp_start sequences and grows by ramp_increment evenly over ramp_samples samples.
   int64_t ramp_start = 0;  // 0: no ramp-up
   int64_t ramp_increment = 0;
   int64_t ramp_samples = 0;
   std::vector<std::pair<int64_t, int64_t>> skip_steps;  // first and last step of each range whose update is skipped
-  double initial_loss_scale = 65536.0;  // fp16
-  int64_t loss_scale_window = 1000;     // fp16: good steps until the scale doubles
-  std::string initial_weights;          // a checkpoint whose weights (only) to start from
+  double initial_loss_scale = 65536.0;                  // fp16
+  int64_t loss_scale_window = 1000;                     // fp16: good steps until the scale doubles
+  std::string initial_weights;                          // a checkpoint whose weights (only) to start from
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -97,9 +97,9 @@ struct OptimizerConfig {
 };
 
 struct CheckpointConfig {
-  std::string folder;  // the run's folder
-  int64_t every = 0;   // steps; 0: only at the end
-  int64_t keep = 3;    // the newest; 0: all
+  std::string folder;      // the run's folder
+  int64_t every = 0;       // steps; 0: only at the end
+  int64_t keep = 3;        // the newest; 0: all
   int64_t keep_every = 0;  // checkpoints at multiples of this step stay as well; 0: none
   bool operator==(const CheckpointConfig&) const = default;
 };

@@ -1,0 +1,246 @@
+// Reading and writing of each kind of value.
+#include "terrace/config/domain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <type_traits>
+
+#include "terrace/base/error.h"
+#include "terrace/base/units.h"
+
+namespace terrace::config {
+namespace {
+
+std::string kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "a whole number";
+    case toml::node_type::floating_point:
+      return "a number with a fraction";
+    case toml::node_type::boolean:
+      return "true or false";
+    default:
+      return "a date or time";
+  }
+}
+
+std::string mistyped(const std::string& wanted, const toml::node& node) {
+  return fmt::format("must be {}, but is {}", wanted, kind_of(node));
+}
+
+template <typename Values>
+std::string bracketed(const Values& values) {
+  std::string text;
+  for (const auto& value : values) text += (text.empty() ? "" : ", ") + toml_text(value);
+  return "[" + text + "]";
+}
+
+// Reads a list element by element; `element` returns what is wrong with one of them.
+template <typename Value, typename Element>
+std::string read_list(const toml::node& node, const std::string& wanted, std::vector<Value>& values, Element element) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr) {
+    const bool wraps = node.is_string() || node.is_number();
+    return mistyped(wanted, node) + (wraps ? fmt::format("; write [{}]", shown(node)) : "");
+  }
+  std::vector<Value> result(array->size());
+  for (size_t i = 0; i < array->size(); ++i) {
+    const std::string problem = element(*array->get(i), result[i]);
+    if (!problem.empty()) return fmt::format("has {} at place {}, which {}", shown(*array->get(i)), i + 1, problem);
+  }
+  values = std::move(result);
+  return "";
+}
+
+}  // namespace
+
+std::string toml_text(bool value) { return value ? "true" : "false"; }
+std::string toml_text(int64_t value) { return std::to_string(value); }
+std::string toml_text(uint64_t value) {
+  TERRACE_CHECK(value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()), "{} has no TOML form", value);
+  return std::to_string(value);
+}
+
+std::string toml_text(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".ein") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string toml_text(std::string_view value) {
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') {
+      text += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      text += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      text += c;
+    }
+  }
+  return text + '"';
+}
+
+std::string toml_text(const std::pair<int64_t, int64_t>& range) {
+  return fmt::format("[{}, {}]", range.first, range.second);
+}
+std::string toml_text(const std::vector<std::string>& values) { return bracketed(values); }
+std::string toml_text(const std::vector<double>& values) { return bracketed(values); }
+std::string toml_text(const StepRanges& values) { return bracketed(values); }
+
+std::string shown(const toml::node& node) {
+  std::ostringstream stream;
+  if (const auto text = node.value<std::string>(); text && node.is_string()) {
+    stream << toml_text(*text);
+  } else {
+    stream << toml::default_formatter(node, toml::format_flags::none);
+  }
+  std::string line;
+  for (const char c : stream.str()) {
+    const bool blank = c == '\n' || c == '\t' || c == ' ';
+    if (!blank || (!line.empty() && line.back() != ' ')) line += blank ? ' ' : c;
+  }
+  constexpr size_t limit = 60;
+  if (line.size() <= limit) return line;
+  size_t end = limit;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // not inside a character
+  return line.substr(0, end) + "...";
+}
+
+std::string listed(const std::vector<std::string>& words, std::string_view last) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? fmt::format(" {} ", last) : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+std::string Whole::description() const {
+  if (most == std::numeric_limits<int64_t>::max()) return fmt::format("a whole number, at least {}", least);
+  return fmt::format("a whole number from {} to {}", least, format_count(most));
+}
+
+std::string Whole::read(const toml::node& node, int64_t& value) const {
+  if (!node.is_integer()) {
+    const double number = node.value<double>().value_or(0.5);
+    const bool is_whole = node.is_floating_point() && number == std::floor(number) && std::abs(number) < 9e15;
+    return mistyped(description(), node) + (is_whole ? fmt::format("; write {:.0f}", number) : "");
+  }
+  const int64_t number = *node.value<int64_t>();
+  if (number < least || number > most) {
+    return fmt::format("must be {}; the nearest is {}", description(), std::clamp(number, least, most));
+  }
+  value = number;
+  return "";
+}
+
+std::string Whole::read(const toml::node& node, uint64_t& value) const {
+  TERRACE_CHECK(least >= 0, "{} as the least unsigned number", least);
+  int64_t number = 0;
+  std::string problem = read(node, number);
+  if (problem.empty()) value = static_cast<uint64_t>(number);
+  return problem;
+}
+
+std::string Real::description() const {
+  std::string text = fmt::format("a number {} {}", least_excluded ? "above" : "of at least", least);
+  if (!std::isinf(most)) text += fmt::format(" and {} {}", most_excluded ? "below" : "at most", most);
+  return text;
+}
+
+std::string Real::read(const toml::node& node, double& value) const {
+  if (!node.is_number()) return mistyped(description(), node);
+  const double number = *node.value<double>();
+  const bool high_enough = least_excluded ? number > least : number >= least;
+  const bool low_enough = most_excluded ? number < most : number <= most;
+  if (!std::isfinite(number) || !high_enough || !low_enough) return "must be " + description();
+  value = number;
+  return "";
+}
+
+std::string Flag::read(const toml::node& node, bool& value) const {
+  if (!node.is_boolean()) return mistyped(description(), node);
+  value = *node.value<bool>();
+  return "";
+}
+
+std::string Text::read(const toml::node& node, std::string& value) const {
+  if (!node.is_string()) {
+    const bool quotable = !node.is_array() && !node.is_table();
+    return mistyped("a string", node) + (quotable ? fmt::format("; write \"{}\"", shown(node)) : "");
+  }
+  std::string text = *node.value<std::string>();
+  if (text.empty() && !may_be_empty) return "must not be empty";
+  if (text.find('\0') != std::string::npos) return "must not hold a zero byte";
+  value = std::move(text);
+  return "";
+}
+
+std::string read_word(const toml::node& node, const std::vector<std::string>& words, size_t& index) {
+  const std::string wanted = Word{words}.description();
+  if (!node.is_string()) return mistyped(wanted, node);
+  const auto found = std::find(words.begin(), words.end(), *node.value<std::string>());
+  if (found == words.end()) return "must be " + wanted;
+  index = static_cast<size_t>(found - words.begin());
+  return "";
+}
+
+std::string Word::description() const {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(toml_text(word));
+  return listed(quoted);
+}
+
+std::string Word::read(const toml::node& node, std::string& value) const {
+  size_t index = 0;
+  std::string problem = read_word(node, words, index);
+  if (problem.empty()) value = words[index];
+  return problem;
+}
+
+std::string Prefixes::read(const toml::node& node, std::vector<std::string>& values) const {
+  const auto element = [](const toml::node& one, std::string& value) -> std::string {
+    std::string problem = Text{}.read(one, value);
+    if (!problem.empty()) return problem;
+    if (value.ends_with('/')) return "names a folder; write the prefix of its files, as in data/corpus";
+    for (const std::string_view ending : {".bin", ".idx"}) {
+      if (!value.ends_with(ending)) continue;
+      return fmt::format("names one of the two files; write the prefix \"{}\"",
+                         value.substr(0, value.size() - ending.size()));
+    }
+    return "";
+  };
+  const toml::array* array = node.as_array();
+  if (array != nullptr && array->empty() && !may_be_empty) return "must name at least one corpus";
+  return read_list(node, description(), values, element);
+}
+
+std::string PositiveReals::read(const toml::node& node, std::vector<double>& values) const {
+  return read_list(node, description(), values, [](const toml::node& one, double& value) {
+    return Real{.least = 0, .least_excluded = true}.read(one, value);
+  });
+}
+
+std::string Ranges::read(const toml::node& node, StepRanges& values) const {
+  return read_list(node, description(), values, [](const toml::node& one, auto& range) -> std::string {
+    const toml::array* pair = one.as_array();
+    const bool is_pair =
+        pair != nullptr && pair->size() == 2 && pair->get(0)->is_integer() && pair->get(1)->is_integer();
+    if (!is_pair) return "must be a pair of steps, such as [10, 12]";
+    range = {*pair->get(0)->value<int64_t>(), *pair->get(1)->value<int64_t>()};
+    if (range.first < 1) return "begins before step 1, the first one";
+    if (range.first > range.second)
+      return fmt::format("ends before it begins; write [{1}, {0}]", range.first, range.second);
+    return "";
+  });
+}
+
+}  // namespace terrace::config

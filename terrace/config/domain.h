@@ -1,0 +1,112 @@
+// What a key's value may be: one small struct per kind, with reading from TOML, writing as TOML and a description. A
+// read returns what is wrong as the end of a sentence that begins with "KEY = VALUE", or "" where the value was stored.
+#pragma once
+
+#include <toml++/toml.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "terrace/config/names.h"
+
+namespace terrace::config {
+
+using StepRanges = std::vector<std::pair<int64_t, int64_t>>;
+
+// TOML text of a value; parsing it gives the same value to the last bit.
+std::string toml_text(bool value);
+std::string toml_text(int64_t value);
+std::string toml_text(uint64_t value);  // at most 2^63 - 1, as TOML has it
+std::string toml_text(double value);
+std::string toml_text(std::string_view value);
+std::string toml_text(const std::pair<int64_t, int64_t>& range);
+std::string toml_text(const std::vector<std::string>& values);
+std::string toml_text(const std::vector<double>& values);
+std::string toml_text(const StepRanges& values);
+template <typename Enum>
+requires std::is_enum_v<Enum> std::string toml_text(Enum value) { return toml_text(name_of(value)); }
+
+// Any TOML value as one short line, for messages.
+std::string shown(const toml::node& node);
+
+// "1, 2, 4 or 8".
+std::string listed(const std::vector<std::string>& words, std::string_view last = "or");
+
+struct Whole {
+  int64_t least = 0;
+  int64_t most = std::numeric_limits<int64_t>::max();
+
+  std::string description() const;
+  std::string read(const toml::node& node, int64_t& value) const;
+  std::string read(const toml::node& node, uint64_t& value) const;
+};
+
+struct Real {
+  double least = 0;
+  double most = std::numeric_limits<double>::infinity();
+  bool least_excluded = false;
+  bool most_excluded = false;
+
+  std::string description() const;
+  std::string read(const toml::node& node, double& value) const;
+};
+
+struct Flag {
+  std::string description() const { return "true or false"; }
+  std::string read(const toml::node& node, bool& value) const;
+};
+
+struct Text {
+  bool may_be_empty = false;
+
+  std::string description() const { return may_be_empty ? "a string" : "a string that is not empty"; }
+  std::string read(const toml::node& node, std::string& value) const;
+};
+
+// A string out of a list.
+struct Word {
+  std::vector<std::string> words;
+
+  std::string description() const;
+  std::string read(const toml::node& node, std::string& value) const;
+};
+
+// Index of the string among the words of a list; the enumerators' kind is made of it.
+std::string read_word(const toml::node& node, const std::vector<std::string>& words, size_t& index);
+
+template <typename Enum>
+struct Choice {
+  static std::vector<std::string> words() { return {Names<Enum>::words.begin(), Names<Enum>::words.end()}; }
+
+  std::string description() const { return Word{words()}.description(); }
+  std::string read(const toml::node& node, Enum& value) const {
+    size_t index = 0;
+    std::string problem = read_word(node, words(), index);
+    if (problem.empty()) value = static_cast<Enum>(index);
+    return problem;
+  }
+};
+
+// Prefixes of .bin/.idx pairs.
+struct Prefixes {
+  bool may_be_empty = false;
+
+  std::string description() const { return "a list of file prefixes"; }
+  std::string read(const toml::node& node, std::vector<std::string>& values) const;
+};
+
+struct PositiveReals {
+  std::string description() const { return "a list of numbers above 0"; }
+  std::string read(const toml::node& node, std::vector<double>& values) const;
+};
+
+struct Ranges {
+  std::string description() const { return "a list of pairs [first, last]"; }
+  std::string read(const toml::node& node, StepRanges& values) const;
+};
+
+}  // namespace terrace::config

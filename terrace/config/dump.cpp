@@ -1,0 +1,34 @@
+// What is made of a finished configuration: its TOML, and the comparison of two on resume.
+#include "terrace/base/error.h"
+#include "terrace/config/config.h"
+#include "terrace/config/key.h"
+
+namespace terrace::config {
+
+std::string dump(const Config& config) {
+  std::string text, section;
+  for (const Key& key : keys()) {
+    if (key.section != section) {
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", key.section);
+      section = key.section;
+    }
+    text += fmt::format("{} = {}\n", key.name, key.write(config));
+  }
+  return text;
+}
+
+void check_resume(const Config& saved, const Config& now) {
+  std::string changes;
+  for (const Key& key : keys()) {
+    if (key.on_resume == OnResume::may_change || key.identity(saved) == key.identity(now)) continue;
+    changes +=
+        fmt::format("\n  {} = {} in the checkpoint, but {} now", key.full_name(), key.write(saved), key.write(now));
+  }
+  if (changes.empty()) return;
+  throw UserError::of(
+      "these keys must not change when a run is resumed:{}\nSet them back; or start a new run in another "
+      "checkpoint.folder with train.initial_weights, which takes the weights only.",
+      changes);
+}
+
+}  // namespace terrace::config

@@ -1,0 +1,234 @@
+// From TOML and overrides to a checked configuration.
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/spelling.h"
+#include "terrace/config/config.h"
+#include "terrace/config/domain.h"
+#include "terrace/config/key.h"
+#include "terrace/config/not_built.h"
+#include "terrace/config/problems.h"
+#include "terrace/config/rules.h"
+
+namespace terrace::config {
+namespace {
+
+// A value as it was given; the node belongs to a table that Source keeps.
+struct Given {
+  const toml::node* node;
+  Place place;
+};
+
+// Everything that was said, in the file and on the command line.
+struct Source {
+  std::string file_name;
+  toml::table table;
+  std::vector<toml::table> overrides;
+  std::map<std::string, Given> given;  // by full name
+  std::vector<Problem> problems;
+
+  Place at(const toml::source_region& region) const {
+    const int line = static_cast<int>(region.begin.line), column = static_cast<int>(region.begin.column);
+    return {Place::Source::line, line, column, fmt::format("{}:{}:{}", file_name, line, column)};
+  }
+  Place whole_file() const { return {Place::Source::file, 0, 0, file_name}; }
+};
+
+std::string unknown_key(const std::string& section, const std::string& name) {
+  std::vector<std::string> here, elsewhere;
+  for (const Key& key : keys()) {
+    if (key.section == section) here.push_back(key.name);
+    if (key.name == name) elsewhere.push_back("[" + key.section + "]");
+  }
+  std::string text = fmt::format("unknown key {}.{}", section, name);
+  if (!elsewhere.empty()) return text + fmt::format("; {} belongs to {}", name, listed(elsewhere));
+  const std::string nearest = nearest_word(name, here);
+  if (!nearest.empty()) return text + fmt::format("; did you mean {}?", nearest);
+  return text + fmt::format("; [{}] has {}", section, listed(here, "and"));
+}
+
+std::string unknown_table(const std::string& name) {
+  std::string text = fmt::format("unknown table [{}]", name);
+  const std::string nearest = nearest_word(name, section_names());
+  return text + (nearest.empty() ? fmt::format("; there are {}", listed(section_names(), "and"))
+                                 : fmt::format("; did you mean [{}]?", nearest));
+}
+
+// Why there is no such key, "" where there is one.
+std::string refusal(const std::string& section, const std::string& name) {
+  const std::string full_name = section + "." + name;
+  if (find_key(full_name) != nullptr) return "";
+  const std::string reason = not_built(section, name);
+  if (!reason.empty()) return fmt::format("{}: {}", full_name, reason);
+  const std::vector<std::string> sections = section_names();
+  const bool known = std::find(sections.begin(), sections.end(), section) != sections.end();
+  return known ? unknown_key(section, name) : unknown_table(section);
+}
+
+void collect_section(Source& source, const std::string& section, const toml::table& table) {
+  for (const auto& [key, node] : table) {
+    const std::string name{key.str()};
+    const std::string problem = refusal(section, name);
+    if (!problem.empty()) {
+      source.problems.push_back({source.at(key.source()), problem});
+    } else {
+      source.given[section + "." + name] = {&node, source.at(node.source())};
+    }
+  }
+}
+
+void collect_file(Source& source) {
+  const std::vector<std::string> sections = section_names();
+  for (const auto& [key, node] : source.table) {
+    const std::string name{key.str()};
+    const bool known = std::find(sections.begin(), sections.end(), name) != sections.end();
+    const std::string reason = not_built(name, "");
+    const toml::table* table = node.as_table();
+    if (table != nullptr && (known || (!reason.empty() && !table->empty()))) {
+      collect_section(source, name, *table);
+      continue;
+    }
+    std::string problem = unknown_table(name);
+    if (!reason.empty()) {
+      problem = fmt::format("[{}]: {}", name, reason);
+    } else if (known) {
+      problem = fmt::format("{} must be one table, written [{}]", name, name);
+    } else if (table == nullptr) {
+      std::vector<std::string> owners;
+      for (const Key& one : keys()) {
+        if (one.name == name) owners.push_back("[" + one.section + "]");
+      }
+      problem = owners.empty() ? fmt::format("unknown key {} outside of any table", name)
+                               : fmt::format("{} stands outside of any table; it belongs to {}", name, listed(owners));
+    }
+    source.problems.push_back({source.at(key.source()), problem});
+  }
+}
+
+// The value of an override as a table with the one key "value".
+toml::table parse_override_value(const std::string& text) {
+  if (text.find_first_of("\r\n") != std::string::npos) throw UserError("the value must be one line");
+  if (text.empty()) throw UserError("no value; write \"\" for an empty string");
+  try {
+    toml::table table = toml::parse("value = " + text);
+    if (table.size() == 1) return table;
+  } catch (const toml::parse_error&) {
+    if (text.find_first_of("\"'[]{}#") != std::string::npos) {
+      throw UserError("the value is no valid TOML; put quotation marks around strings inside lists");
+    }
+  }
+  try {
+    return toml::parse("value = " + toml_text(std::string_view(text)));
+  } catch (const toml::parse_error&) {
+    throw UserError("the value is no valid UTF-8");
+  }
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+void add_override(Source& source, const std::string& text) {
+  const Place place{Place::Source::override_, static_cast<int>(source.overrides.size()), 0, "--set " + text};
+  const auto refuse = [&](const std::string& problem) { source.problems.push_back({place, problem}); };
+  const size_t equals = text.find('=');
+  const std::string full_name = trimmed(text.substr(0, equals));
+  const size_t dot = full_name.find('.');
+  if (equals == std::string::npos || dot == std::string::npos) {
+    return refuse("must be section.key=value, such as train.steps=100");
+  }
+  const std::string problem = refusal(full_name.substr(0, dot), full_name.substr(dot + 1));
+  if (!problem.empty()) return refuse(problem);
+  const auto earlier = source.given.find(full_name);
+  if (earlier != source.given.end() && earlier->second.place.source == Place::Source::override_) {
+    return refuse(fmt::format("{} was set before, by {}; keep one", full_name, earlier->second.place.text));
+  }
+  try {
+    source.overrides.push_back(parse_override_value(trimmed(text.substr(equals + 1))));
+    source.given[full_name] = {source.overrides.back().get("value"), place};
+  } catch (const UserError& error) {
+    refuse(error.what());
+  }
+}
+
+void add_missing(Source& source, const Key& key) {
+  const toml::node* table = source.table.get(key.section);
+  const Place place = table != nullptr && table->is_table() ? source.at(table->source()) : source.whole_file();
+  source.problems.push_back({place, fmt::format("{} is missing; add to [{}] a line such as {} = {}", key.full_name(),
+                                                key.section, key.name, key.example)});
+}
+
+// Reads every key; returns the full names of those without a valid value.
+std::set<std::string> read_keys(Source& source, Config& config) {
+  std::set<std::string> invalid;
+  for (const Key& key : keys()) {
+    const auto found = source.given.find(key.full_name());
+    if (found == source.given.end()) {
+      if (!key.required()) continue;
+      add_missing(source, key);
+      invalid.insert(key.full_name());
+      continue;
+    }
+    const auto& [node, place] = found->second;
+    const std::string family = key.full_name() == "model.family" ? node->value<std::string>().value_or("") : "";
+    std::string problem = family_not_built(family);
+    if (problem.empty()) problem = key.read(*node, config);
+    if (problem.empty()) continue;
+    source.problems.push_back({place, fmt::format("{} = {} {}", key.full_name(), shown(*node), problem)});
+    invalid.insert(key.full_name());
+  }
+  return invalid;
+}
+
+// The override among the rule's keys, else the first of them that the file gives.
+Place blamed(const Source& source, const Rule& rule) {
+  Place place = source.whole_file();
+  for (const std::string& name : rule.keys) {
+    const auto found = source.given.find(name);
+    if (found == source.given.end()) continue;
+    if (found->second.place.source == Place::Source::override_) return found->second.place;
+    if (place.source == Place::Source::file) place = found->second.place;
+  }
+  return place;
+}
+
+void check_rules(Source& source, const Config& config, const std::set<std::string>& invalid) {
+  for (const Rule& rule : rules()) {
+    const bool known = std::none_of(rule.keys.begin(), rule.keys.end(),
+                                    [&](const std::string& name) { return invalid.contains(name); });
+    const std::string problem = known ? rule.problem(config) : "";
+    if (!problem.empty()) source.problems.push_back({blamed(source, rule), problem});
+  }
+}
+
+}  // namespace
+
+Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides) {
+  Source source{.file_name = file_name, .table = {}, .overrides = {}, .given = {}, .problems = {}};
+  try {
+    source.table = toml::parse(toml);
+  } catch (const toml::parse_error& error) {
+    throw UserError::of("{}: {}", source.at(error.source()).text, error.description());
+  }
+  collect_file(source);
+  source.overrides.reserve(overrides.size());  // Given points into its elements
+  for (const std::string& text : overrides) add_override(source, text);
+  Config config;
+  const std::set<std::string> invalid = read_keys(source, config);
+  check_rules(source, config, invalid);
+  report(std::move(source.problems), file_name);
+  derive(config);
+  return config;
+}
+
+Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return parse(read_text(path), path.string(), overrides);
+}
+
+}  // namespace terrace::config

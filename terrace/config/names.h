@@ -1,0 +1,50 @@
+// The words that stand for the enumerators in the file and in what is printed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "terrace/config/config.h"
+
+namespace terrace::config {
+
+// One word per enumerator, in the order of the enumeration.
+template <typename Enum>
+struct Names;
+
+template <>
+struct Names<Positions> {
+  static constexpr std::array<std::string_view, 2> words = {"learned", "rotary"};
+};
+template <>
+struct Names<Norm> {
+  static constexpr std::array<std::string_view, 2> words = {"layernorm", "rmsnorm"};
+};
+template <>
+struct Names<Activation> {
+  static constexpr std::array<std::string_view, 2> words = {"gelu", "swiglu"};
+};
+template <>
+struct Names<Precision> {
+  static constexpr std::array<std::string_view, 3> words = {"fp32", "bf16", "fp16"};
+};
+template <>
+struct Names<Recompute> {
+  static constexpr std::array<std::string_view, 3> words = {"none", "selective", "full"};
+};
+template <>
+struct Names<Decay> {
+  static constexpr std::array<std::string_view, 4> words = {"cosine", "linear", "constant", "wsd"};
+};
+template <>
+struct Names<OnNan> {
+  static constexpr std::array<std::string_view, 2> words = {"stop", "skip"};
+};
+
+template <typename Enum>
+constexpr std::string_view name_of(Enum value) {
+  return Names<Enum>::words[static_cast<size_t>(value)];
+}
+
+}  // namespace terrace::config

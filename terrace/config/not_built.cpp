@@ -1,0 +1,41 @@
+// The names of what is not built yet.
+#include "terrace/config/not_built.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace terrace::config {
+namespace {
+
+struct Topic {
+  std::string_view stem;  // begins the key, whichever table it stands in
+  std::string_view what;
+};
+
+constexpr std::array topics = {
+    Topic{"expert", "experts (mixture of experts) are"},
+    Topic{"num_experts", "experts (mixture of experts) are"},
+    Topic{"moe", "experts (mixture of experts) are"},
+    Topic{"offload", "offloading to CPU memory is"},
+    Topic{"cpu_offload", "offloading to CPU memory is"},
+    Topic{"context_parallel", "context parallelism is"},
+    Topic{"time_limit", "a time limit is"},
+};
+
+}  // namespace
+
+std::string not_built(std::string_view section, std::string_view name) {
+  for (const Topic& topic : topics) {
+    const std::string_view word = section.starts_with(topic.stem) ? section : name;
+    if (word.starts_with(topic.stem)) return fmt::format("{} not built yet; remove it", topic.what);
+  }
+  if (section == "layout") return "this version trains on one process; remove the key";
+  return "";
+}
+
+std::string family_not_built(std::string_view family) {
+  return family == "vit" || family == "gnn" ? "is not built yet; use \"gpt\"" : "";
+}
+
+}  // namespace terrace::config

@@ -1,0 +1,29 @@
+// All problems of a configuration, in the order of the file, as one report.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <vector>
+
+namespace terrace::config {
+
+// Where something was said: "runs/a.toml:12:9", "runs/a.toml", or "--set model.heads=7".
+struct Place {
+  enum class Source { line, file, override_ };
+  Source source = Source::file;
+  int line = 0;
+  int column = 0;
+  std::string text;
+
+  std::strong_ordering operator<=>(const Place&) const = default;
+};
+
+struct Problem {
+  Place place;
+  std::string text;
+};
+
+// Throws one UserError with every problem, in the order of their places; returns where there is none.
+void report(std::vector<Problem> problems, const std::string& file_name);
+
+}  // namespace terrace::config

@@ -1,0 +1,284 @@
+// Every rule that involves more than one key.
+#include "terrace/config/rules.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "terrace/base/error.h"
+#include "terrace/base/units.h"
+#include "terrace/config/domain.h"
+
+namespace terrace::config {
+namespace {
+
+// All divisors where they are few, else the nearest ones on both sides of the value.
+std::vector<int64_t> divisors_near(int64_t number, int64_t value) {
+  std::vector<int64_t> divisors;
+  for (int64_t i = 1; i * i <= number; ++i) {
+    if (number % i != 0) continue;
+    divisors.push_back(i);
+    if (i != number / i) divisors.push_back(number / i);
+  }
+  std::sort(divisors.begin(), divisors.end());
+  if (divisors.size() <= 8) return divisors;
+  const auto above = std::lower_bound(divisors.begin(), divisors.end(), value);
+  const auto first = above - std::min<ptrdiff_t>(2, above - divisors.begin());
+  const auto last = above + std::min<ptrdiff_t>(2, divisors.end() - above);
+  return {first, last};
+}
+
+std::string listed(const std::vector<int64_t>& numbers) {
+  std::vector<std::string> words;
+  for (const int64_t number : numbers) words.push_back(std::to_string(number));
+  return config::listed(words);
+}
+
+int64_t head_width(const ModelConfig& model) { return model.head_dim > 0 ? model.head_dim : model.width / model.heads; }
+
+std::string heads_divide_width(const Config& c) {
+  const auto& [heads, width] = std::pair(c.model.heads, c.model.width);
+  if (c.model.head_dim > 0 || width % heads == 0) return "";
+  return fmt::format("model.heads = {} does not divide model.width = {}; use {}, or give head_dim", heads, width,
+                     listed(divisors_near(width, heads)));
+}
+
+std::string kv_heads_divide_heads(const Config& c) {
+  const auto& [kv_heads, heads] = std::pair(c.model.kv_heads, c.model.heads);
+  if (kv_heads == 0 || heads % kv_heads == 0) return "";
+  return fmt::format("model.kv_heads = {} does not divide model.heads = {}; use {}", kv_heads, heads,
+                     listed(divisors_near(heads, kv_heads)));
+}
+
+std::string rotary_needs_even_heads(const Config& c) {
+  const int64_t dim = head_width(c.model);
+  if (c.model.positions != Positions::rotary || dim % 2 == 0) return "";
+  return fmt::format(
+      "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: {}; use head_dim = {}, or "
+      "positions = \"learned\"",
+      c.model.head_dim > 0 ? std::to_string(dim) : fmt::format("{} / {} = {}", c.model.width, c.model.heads, dim),
+      dim == 1 ? 2 : dim - 1);
+}
+
+std::string theta_needs_rotary(const Config& c) {
+  if (c.model.rope_theta == ModelConfig{}.rope_theta || c.model.positions == Positions::rotary) return "";
+  return fmt::format("model.rope_theta = {} has no effect with positions = \"{}\"; remove it, or use \"rotary\"",
+                     c.model.rope_theta, name_of(c.model.positions));
+}
+
+std::string weights_match_corpora(const Config& c) {
+  const size_t weights = c.data.weights.size(), corpora = c.data.train.size();
+  if (weights == 0 || weights == corpora) return "";
+  return fmt::format("data.weights has {} numbers for {} corpora in data.train; give {}, or leave it out", weights,
+                     corpora, corpora);
+}
+
+std::string corpora_are_disjoint(const Config& c) {
+  for (const std::string& prefix : c.data.validation) {
+    if (std::find(c.data.train.begin(), c.data.train.end(), prefix) == c.data.train.end()) continue;
+    return fmt::format(
+        "data.validation names \"{}\", which is in data.train too; remove it from one of them, or use validation_share",
+        prefix);
+  }
+  return "";
+}
+
+std::string share_or_corpora(const Config& c) {
+  const double share = c.data.validation_share;
+  if (c.data.validation.empty() || share == 0 || share == DataConfig{}.validation_share) return "";
+  return fmt::format("data.validation_share = {} has no effect beside data.validation; remove one of them", share);
+}
+
+std::string evaluation_needs_data(const Config& c) {
+  if (c.train.evaluate_every == 0 || !c.data.validation.empty() || c.data.validation_share > 0) return "";
+  return fmt::format(
+      "train.evaluate_every = {} needs held-out data; give data.validation or a validation_share such as 0.01, or use "
+      "evaluate_every = 0",
+      c.train.evaluate_every);
+}
+
+std::string micro_batch_divides_batch(const Config& c) {
+  const auto& [micro, global] = std::pair(c.train.micro_batch, c.train.global_batch);
+  if (micro == 0 || global % micro == 0) return "";
+  std::vector<int64_t> multiples = {(global / micro) * micro, (global / micro + 1) * micro};
+  if (multiples.front() == 0) multiples.erase(multiples.begin());
+  return fmt::format(
+      "train.global_batch = {} is not a multiple of micro_batch = {}; use micro_batch {}, or global_batch {}", global,
+      micro, listed(divisors_near(global, micro)), listed(multiples));
+}
+
+std::string ramp_is_complete(const Config& c) {
+  const TrainConfig& train = c.train;
+  const bool increments = train.ramp_increment > 0, samples = train.ramp_samples > 0;
+  if (train.ramp_start == 0 && (increments || samples)) {
+    return fmt::format("train.{} has no effect without ramp_start; give it, such as {}, or remove the ramp-up",
+                       increments ? "ramp_increment" : "ramp_samples", std::max<int64_t>(1, train.ramp_increment));
+  }
+  if (train.ramp_start > 0 && !(increments && samples)) {
+    return fmt::format("train.ramp_start = {} needs ramp_increment and ramp_samples, both at least 1",
+                       train.ramp_start);
+  }
+  return "";
+}
+
+std::string ramp_reaches_batch(const Config& c) {
+  const auto& [start, increment, global] = std::tuple(c.train.ramp_start, c.train.ramp_increment, c.train.global_batch);
+  if (start == 0 || increment == 0) return "";
+  if (start >= global) {
+    return fmt::format("train.ramp_start = {} must be below global_batch = {}; use less, or 0 for no ramp-up", start,
+                       global);
+  }
+  if ((global - start) % increment != 0) {
+    return fmt::format(
+        "train.ramp_increment = {} does not lead from ramp_start = {} to global_batch = {}: {} sequences are between "
+        "them; use {}",
+        increment, start, global, global - start, listed(divisors_near(global - start, increment)));
+  }
+  constexpr int64_t most_increments = 100'000;
+  if ((global - start) / increment > most_increments) {
+    return fmt::format("train.ramp_increment = {} makes {} increments; at most {} are kept, use at least {}", increment,
+                       (global - start) / increment, most_increments, (global - start) / most_increments + 1);
+  }
+  return "";
+}
+
+std::string micro_batch_divides_ramp(const Config& c) {
+  const TrainConfig& train = c.train;
+  if (train.ramp_start == 0) return "";
+  const int64_t micro = train.micro_batch == 0 ? train.global_batch : train.micro_batch;
+  if (train.ramp_start % micro == 0 && train.ramp_increment % micro == 0) return "";
+  const int64_t common = std::gcd(std::gcd(train.ramp_start, train.ramp_increment), train.global_batch);
+  return fmt::format("train.micro_batch = {} does not divide both ramp_start = {} and ramp_increment = {}; use {}",
+                     micro, train.ramp_start, train.ramp_increment, listed(divisors_near(common, micro)));
+}
+
+std::string gradient_type_fits(const Config& c) {
+  const auto& [type, precision] = std::pair(c.train.gradient_type, c.train.precision);
+  if (type == Precision::fp32 || type == precision) return "";
+  return fmt::format("train.gradient_type = \"{}\" does not go with precision = \"{}\"; use \"fp32\"{}", name_of(type),
+                     name_of(precision),
+                     precision == Precision::fp32 ? "" : fmt::format(" or \"{}\"", name_of(precision)));
+}
+
+std::string loss_scale_needs_fp16(const Config& c) {
+  const TrainConfig defaults;
+  const bool scale = c.train.initial_loss_scale != defaults.initial_loss_scale;
+  const bool window = c.train.loss_scale_window != defaults.loss_scale_window;
+  if (c.train.precision == Precision::fp16 || (!scale && !window)) return "";
+  return fmt::format("train.{} has no effect with precision = \"{}\"; remove it, or use \"fp16\"",
+                     scale ? "initial_loss_scale" : "loss_scale_window", name_of(c.train.precision));
+}
+
+std::string skipped_ranges_are_disjoint(const Config& c) {
+  StepRanges ranges = c.train.skip_steps;
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const auto& [first, last] = ranges[i - 1];
+    if (ranges[i].first > last) continue;
+    return fmt::format("train.skip_steps has {} and {}, which overlap; write {}", toml_text(ranges[i - 1]),
+                       toml_text(ranges[i]), toml_text(std::pair(first, std::max(last, ranges[i].second))));
+  }
+  return "";
+}
+
+// Tokens drawn are counted in 63 bits.
+std::string tokens_can_be_counted(const Config& c) {
+  const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
+                        static_cast<double>(c.model.sequence);
+  if (tokens < 9e18) return "";
+  return fmt::format(
+      "train.steps = {} of {} sequences of {} tokens are {:.1e} tokens in all; at most 9e18 can be counted",
+      c.train.steps, c.train.global_batch, c.model.sequence, tokens);
+}
+
+std::string warmup_fits(const Config& c) {
+  if (c.optimizer.warmup_steps <= c.train.steps) return "";
+  return fmt::format("optimizer.warmup_steps = {} is more than train.steps = {}; use 0 to {}", c.optimizer.warmup_steps,
+                     c.train.steps, c.train.steps);
+}
+
+std::string decay_fits(const Config& c) {
+  const OptimizerConfig& o = c.optimizer;
+  const std::string_view schedule = name_of(o.schedule);
+  if (o.schedule == Decay::constant) {
+    if (o.decay_steps == 0) return "";
+    return fmt::format("optimizer.decay_steps = {} has no effect with schedule = \"constant\"; remove it, or use {}",
+                       o.decay_steps, "\"cosine\", \"linear\" or \"wsd\"");
+  }
+  if (o.schedule != Decay::wsd) {
+    if (o.decay_steps == 0 || o.decay_steps >= o.warmup_steps) return "";
+    return fmt::format(
+        "optimizer.decay_steps = {} ends the decay before the warm-up of {} steps; use at least {}, or 0",
+        o.decay_steps, o.warmup_steps, o.warmup_steps);
+  }
+  const int64_t room = c.train.steps - o.warmup_steps;
+  if (room < 1) {
+    return fmt::format(
+        "optimizer.schedule = \"{}\" has no step left for its decay: warmup_steps = {}, train.steps = {}", schedule,
+        o.warmup_steps, c.train.steps);
+  }
+  if (o.decay_steps >= 1 && o.decay_steps <= room) return "";
+  return fmt::format("optimizer.schedule = \"{}\" needs decay_steps of 1 to {} (train.steps - warmup_steps), not {}",
+                     schedule, room, o.decay_steps);
+}
+
+std::string min_rate_fits(const Config& c) {
+  const OptimizerConfig& o = c.optimizer;
+  if (o.min_learning_rate > o.learning_rate) {
+    return fmt::format("optimizer.min_learning_rate = {} is above learning_rate = {}; use at most that",
+                       o.min_learning_rate, o.learning_rate);
+  }
+  if (o.schedule != Decay::constant || o.min_learning_rate == 0) return "";
+  return fmt::format("optimizer.min_learning_rate = {} has no effect with schedule = \"constant\"; remove it",
+                     o.min_learning_rate);
+}
+
+std::string kept_steps_are_saved(const Config& c) {
+  const auto& [every, keep_every] = std::pair(c.checkpoint.every, c.checkpoint.keep_every);
+  if (keep_every == 0) return "";
+  if (every == 0) {
+    return fmt::format("checkpoint.keep_every = {} has no effect without checkpoint.every; use every = {}", keep_every,
+                       keep_every);
+  }
+  if (keep_every % every == 0) return "";
+  return fmt::format("checkpoint.keep_every = {} is not a multiple of every = {}; use {}", keep_every, every,
+                     (keep_every / every + 1) * every);
+}
+
+}  // namespace
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> list = {
+      {{"model.heads", "model.width", "model.head_dim"}, heads_divide_width},
+      {{"model.kv_heads", "model.heads"}, kv_heads_divide_heads},
+      {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
+      {{"model.rope_theta", "model.positions"}, theta_needs_rotary},
+      {{"data.weights", "data.train"}, weights_match_corpora},
+      {{"data.validation", "data.train"}, corpora_are_disjoint},
+      {{"data.validation_share", "data.validation"}, share_or_corpora},
+      {{"train.evaluate_every", "data.validation_share", "data.validation"}, evaluation_needs_data},
+      {{"train.global_batch", "train.micro_batch"}, micro_batch_divides_batch},
+      {{"train.ramp_start", "train.ramp_increment", "train.ramp_samples"}, ramp_is_complete},
+      {{"train.ramp_start", "train.ramp_increment", "train.global_batch"}, ramp_reaches_batch},
+      {{"train.micro_batch", "train.ramp_start", "train.ramp_increment", "train.global_batch"},
+       micro_batch_divides_ramp},
+      {{"train.gradient_type", "train.precision"}, gradient_type_fits},
+      {{"train.initial_loss_scale", "train.loss_scale_window", "train.precision"}, loss_scale_needs_fp16},
+      {{"train.skip_steps"}, skipped_ranges_are_disjoint},
+      {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
+      {{"optimizer.warmup_steps", "train.steps"}, warmup_fits},
+      {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
+      {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
+      {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},
+  };
+  return list;
+}
+
+void derive(Config& config) {
+  ModelConfig& model = config.model;
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.head_dim == 0) model.head_dim = model.width / model.heads;
+  if (model.ffn_width == 0) model.ffn_width = 4 * model.width;
+  if (config.train.micro_batch == 0) config.train.micro_batch = config.train.global_batch;
+}
+
+}  // namespace terrace::config

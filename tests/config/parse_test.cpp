@@ -1,0 +1,235 @@
+// Reading: values, derived zeros, types, places, unknown names, overrides, refused features.
+#include <gtest/gtest.h>
+
+#include "tests/config/config_cases.h"
+
+namespace terrace::config {
+namespace {
+
+// The valid file with one line put behind a table's heading.
+std::string with_line(const std::string& table, const std::string& line) {
+  std::string toml = valid_toml;
+  return toml.insert(toml.find("[" + table + "]\n") + table.size() + 3, line + "\n");
+}
+
+TEST(Parse, ReadsValuesAndKeepsDefaults) {
+  const Config config = valid();
+  EXPECT_EQ(config.model.layers, 2);
+  EXPECT_EQ(config.data.train, (std::vector<std::string>{"data/a", "data/b"}));
+  EXPECT_EQ(config.optimizer.learning_rate, 3e-4);
+  EXPECT_EQ(config.checkpoint.folder, "runs/small");
+  EXPECT_EQ(config.model.norm_epsilon, ModelConfig{}.norm_epsilon);
+  EXPECT_EQ(config.train.precision, Precision::fp32);
+}
+
+TEST(Parse, DerivesZeros) {
+  const Config config = valid();
+  EXPECT_EQ(config.model.kv_heads, 8);
+  EXPECT_EQ(config.model.head_dim, 8);
+  EXPECT_EQ(config.model.ffn_width, 256);
+  EXPECT_EQ(config.train.micro_batch, 12);
+  const Config given = valid({"model.kv_heads=2", "model.head_dim=10", "model.ffn_width=7", "train.micro_batch=3"});
+  EXPECT_EQ(given.model.kv_heads, 2);
+  EXPECT_EQ(given.model.head_dim, 10);
+  EXPECT_EQ(given.model.ffn_width, 7);
+  EXPECT_EQ(given.train.micro_batch, 3);
+}
+
+TEST(Parse, ReadsEveryKindOfValue) {
+  const Config config = valid({"model.bias=false", "model.norm=rmsnorm", "optimizer.clip=2", "data.weights=[1, 2.5]",
+                               "train.skip_steps=[[10, 12], [20, 20]]", "train.precision=fp16", "train.device=cpu",
+                               "train.seed=9223372036854775807"});
+  EXPECT_FALSE(config.model.bias);
+  EXPECT_EQ(config.model.norm, Norm::rmsnorm);
+  EXPECT_EQ(config.optimizer.clip, 2.0);
+  EXPECT_EQ(config.data.weights, (std::vector<double>{1, 2.5}));
+  EXPECT_EQ(config.train.skip_steps, (std::vector<std::pair<int64_t, int64_t>>{{10, 12}, {20, 20}}));
+  EXPECT_EQ(config.train.precision, Precision::fp16);
+  EXPECT_EQ(config.train.device, "cpu");
+  EXPECT_EQ(config.train.seed, 9223372036854775807u);
+}
+
+TEST(Parse, AcceptsInlineAndDottedTables) {
+  std::string toml = valid_toml;
+  toml.erase(toml.find("[checkpoint]"));
+  EXPECT_EQ(parse("checkpoint.folder = \"r\"\n" + toml, "run.toml").checkpoint.folder, "r");
+  EXPECT_EQ(parse("checkpoint = {folder = \"r\", keep = 1}\n" + toml, "run.toml").checkpoint.keep, 1);
+}
+
+TEST(Parse, NamesLineAndColumnOfASyntaxError) {
+  EXPECT_EQ(complaint("[model]\nlayers = = 3\n").substr(0, 14), "run.toml:2:10:");
+  EXPECT_EQ(complaint("[model]\nlayers = 1\nlayers = 2\n").substr(0, 11), "run.toml:3:");
+}
+
+TEST(Parse, AFileThatIsNotThereIsAUserError) { EXPECT_THROW(load("/nonexistent/run.toml"), UserError); }
+
+struct Case {
+  std::string table, line, expected;
+};
+
+TEST(Parse, NamesWhatIsWrongWithOneKey) {
+  const std::vector<Case> cases = {
+      {"train", "micro_batch = 2.0",
+       "run.toml:12:15: train.micro_batch = 2.0 must be a whole number from 0 to 100,000,000, but is a number with a "
+       "fraction; write 2"},
+      {"train", "micro_batch = \"2\"",
+       "run.toml:12:15: train.micro_batch = \"2\" must be a whole number from 0 to 100,000,000, but is a string"},
+      {"train", "micro_batch = -3",
+       "run.toml:12:15: train.micro_batch = -3 must be a whole number from 0 to 100,000,000; the nearest is 0"},
+      {"model", "dropout = 1", "run.toml:2:11: model.dropout = 1 must be a number of at least 0 and below 1"},
+      {"model", "dropout = nan", "run.toml:2:11: model.dropout = nan must be a number of at least 0 and below 1"},
+      {"optimizer", "epsilon = 0", "run.toml:16:11: optimizer.epsilon = 0 must be a number above 0"},
+      {"optimizer", "clip = inf", "run.toml:16:8: optimizer.clip = inf must be a number of at least 0"},
+      {"optimizer", "clip = true",
+       "run.toml:16:8: optimizer.clip = true must be a number of at least 0, but is true or false"},
+      {"model", "bias = 1", "run.toml:2:8: model.bias = 1 must be true or false, but is a whole number"},
+      {"model", "norm = \"batchnorm\"",
+       "run.toml:2:8: model.norm = \"batchnorm\" must be \"layernorm\" or \"rmsnorm\""},
+      {"train", "precision = 16",
+       "run.toml:12:13: train.precision = 16 must be \"fp32\", \"bf16\" or \"fp16\", but is a whole number"},
+      {"train", "device = \"gpu\"", "run.toml:12:10: train.device = \"gpu\" must be \"auto\", \"cpu\" or \"cuda\""},
+      {"data", "tokenizer = 7",
+       "run.toml:9:13: data.tokenizer = 7 must be a string, but is a whole number; write \"7\""},
+      {"data", "validation = \"data/v\"",
+       "run.toml:9:14: data.validation = \"data/v\" must be a list of file prefixes, but is a string; write "
+       "[\"data/v\"]"},
+      {"data", "validation = [\"data/v.bin\"]",
+       "run.toml:9:14: data.validation = [ \"data/v.bin\" ] has \"data/v.bin\" at place 1, which names one of the two "
+       "files; "
+       "write the prefix \"data/v\""},
+      {"data", "weights = [1.0, -2]",
+       "run.toml:9:11: data.weights = [ 1.0, -2 ] has -2 at place 2, which must be a number above 0"},
+      {"train", "skip_steps = [10, 12]",
+       "run.toml:12:14: train.skip_steps = [ 10, 12 ] has 10 at place 1, which must be a pair of steps, such as [10, "
+       "12]"},
+      {"train", "skip_steps = [[12, 10]]",
+       "run.toml:12:14: train.skip_steps = [ [ 12, 10 ] ] has [ 12, 10 ] at place 1, which ends before it begins; "
+       "write "
+       "[10, 12]"},
+      {"train", "skip_steps = [[0, 3]]",
+       "run.toml:12:14: train.skip_steps = [ [ 0, 3 ] ] has [ 0, 3 ] at place 1, which begins before step 1, the first "
+       "one"},
+  };
+  for (const Case& one : cases) EXPECT_EQ(complaint(with_line(one.table, one.line)), one.expected);
+}
+
+TEST(Parse, GuessesMisspeltNames) {
+  EXPECT_EQ(complaint(with_line("model", "head_dims = 8")),
+            "run.toml:2:1: unknown key model.head_dims; did you mean head_dim?");
+  EXPECT_EQ(complaint(with_line("model", "learning_rate = 8")),
+            "run.toml:2:1: unknown key model.learning_rate; learning_rate belongs to [optimizer]");
+  EXPECT_EQ(complaint(with_line("checkpoint", "qqqqqqqq = 8")),
+            "run.toml:19:1: unknown key checkpoint.qqqqqqqq; [checkpoint] has folder, every, keep and keep_every");
+  EXPECT_EQ(complaint(valid_toml + "[optimiser]\nclip = 1\n"),
+            "run.toml:20:2: unknown table [optimiser]; did you mean [optimizer]?");
+  EXPECT_EQ(complaint(valid_toml + "[zzzzzzzzzz]\n"),
+            "run.toml:20:2: unknown table [zzzzzzzzzz]; there are model, data, train, optimizer and checkpoint");
+  EXPECT_EQ(complaint("steps = 3\n" + valid_toml),
+            "run.toml:1:1: steps stands outside of any table; it belongs to [train]");
+  EXPECT_EQ(complaint("stops = 3\n" + valid_toml), "run.toml:1:1: unknown key stops outside of any table");
+}
+
+TEST(Parse, RequiresWhatHasNoDefault) {
+  std::string toml = valid_toml;
+  toml.erase(toml.find("steps = 100\n"), 12);
+  toml.erase(toml.find("[checkpoint]"));
+  EXPECT_EQ(complaint(toml),
+            "2 problems in run.toml:\n"
+            "  run.toml:11:1: train.steps is missing; add to [train] a line such as steps = 1000\n"
+            "  run.toml: checkpoint.folder is missing; add to [checkpoint] a line such as folder = \"runs/first\"");
+  const std::string all = complaint("");
+  for (const char* name :
+       {"model.layers", "model.width", "model.heads", "model.sequence", "model.vocabulary", "data.train",
+        "train.global_batch", "train.steps", "optimizer.learning_rate", "checkpoint.folder"}) {
+    EXPECT_NE(all.find(std::string(name) + " is missing"), std::string::npos) << name;
+  }
+  EXPECT_EQ(all.substr(0, 11), "10 problems");
+}
+
+TEST(Parse, ReportsEveryProblemAtOnceInTheOrderOfTheFile) {
+  EXPECT_EQ(complaint("[model]\nlayers = 0\nwidth = 64\nheads = 7\nsequence = 32\nvocabulary = 1000\nbiass = true\n"
+                      "[data]\ntrain = []\n[train]\nglobal_batch = 10\nmicro_batch = 4\nsteps = 5\n"
+                      "[optimizer]\nlearning_rate = 1e-3\nwarmup_steps = 6\n[checkpoint]\nfolder = \"\"\n",
+                      {"train.seed=-1"}),
+            "8 problems in run.toml:\n"
+            "  run.toml:2:10: model.layers = 0 must be a whole number from 1 to 100,000; the nearest is 1\n"
+            "  run.toml:4:9: model.heads = 7 does not divide model.width = 64; use 1, 2, 4, 8, 16, 32 or 64, or give "
+            "head_dim\n"
+            "  run.toml:7:1: unknown key model.biass; did you mean bias?\n"
+            "  run.toml:9:9: data.train = [] must name at least one corpus\n"
+            "  run.toml:11:16: train.global_batch = 10 is not a multiple of micro_batch = 4; use micro_batch 1, 2, 5 "
+            "or 10, or "
+            "global_batch 8 or 12\n"
+            "  run.toml:16:16: optimizer.warmup_steps = 6 is more than train.steps = 5; use 0 to 5\n"
+            "  run.toml:18:10: checkpoint.folder = \"\" must not be empty\n"
+            "  --set train.seed=-1: train.seed = -1 must be a whole number, at least 0; the nearest is 0");
+}
+
+TEST(Overrides, ReplaceWhatTheFileSays) {
+  EXPECT_EQ(valid({"model.heads=4"}).model.heads, 4);
+  EXPECT_EQ(valid({" train.steps = 7 "}).train.steps, 7);
+  EXPECT_EQ(valid({"checkpoint.folder=runs/an other-one"}).checkpoint.folder, "runs/an other-one");
+  EXPECT_EQ(valid({"checkpoint.folder=\"7\""}).checkpoint.folder, "7");
+  EXPECT_EQ(valid({"data.tokenizer=\"\""}).data.tokenizer, "");
+  EXPECT_EQ(valid({"data.train=[\"x=y\"]"}).data.train, (std::vector<std::string>{"x=y"}));
+  EXPECT_EQ(parse(with_line("train", "precision = \"fp64\""), "run.toml", {"train.precision=bf16"}).train.precision,
+            Precision::bf16);
+}
+
+TEST(Overrides, AreNamedInsteadOfALine) {
+  EXPECT_EQ(
+      complaint_of({"model.heads=7"}),
+      "--set model.heads=7: model.heads = 7 does not divide model.width = 64; use 1, 2, 4, 8, 16, 32 or 64, or give "
+      "head_dim");
+  EXPECT_EQ(
+      complaint_of({"model.width=60"}),
+      "--set model.width=60: model.heads = 8 does not divide model.width = 60; use 5, 6, 10 or 12, or give head_dim");
+  EXPECT_EQ(complaint_of({"model.haeds=8"}), "--set model.haeds=8: unknown key model.haeds; did you mean heads?");
+  EXPECT_EQ(complaint_of({"modle.heads=8"}), "--set modle.heads=8: unknown table [modle]; did you mean [model]?");
+  EXPECT_EQ(complaint_of({"checkpoint.folder=7"}),
+            "--set checkpoint.folder=7: checkpoint.folder = 7 must be a string, but is a whole number; write \"7\"");
+}
+
+TEST(Overrides, MustBeWellFormed) {
+  const std::string form = "must be section.key=value, such as train.steps=100";
+  EXPECT_EQ(complaint_of({"train.steps"}), "--set train.steps: " + form);
+  EXPECT_EQ(complaint_of({"steps=3"}), "--set steps=3: " + form);
+  EXPECT_EQ(complaint_of({""}), "--set : " + form);
+  EXPECT_EQ(complaint_of({"train.steps="}), "--set train.steps=: no value; write \"\" for an empty string");
+  EXPECT_EQ(complaint_of({"data.train=[data/a]"}),
+            "--set data.train=[data/a]: the value is no valid TOML; put quotation marks around strings inside lists");
+  EXPECT_EQ(complaint_of({"train.steps=1\nseed=2"}), "--set train.steps=1\nseed=2: the value must be one line");
+  EXPECT_EQ(complaint_of({"data.tokenizer=\xff\xfe"}), "--set data.tokenizer=\xff\xfe: the value is no valid UTF-8");
+  EXPECT_EQ(complaint_of({"train.steps=1", "train.steps=2"}),
+            "--set train.steps=2: train.steps was set before, by --set train.steps=1; keep one");
+}
+
+TEST(NotBuiltYet, IsRefusedByName) {
+  const std::string one_process = ": this version trains on one process; remove the key";
+  EXPECT_EQ(
+      complaint(valid_toml +
+                "[layout]\ntensor = 1\npipeline = 1\nschedule = \"1f1b\"\nsequence_parallel = true\nanything = 0\n"),
+      "5 problems in run.toml:\n"
+      "  run.toml:21:1: layout.tensor" +
+          one_process + "\n  run.toml:22:1: layout.pipeline" + one_process + "\n  run.toml:23:1: layout.schedule" +
+          one_process + "\n  run.toml:24:1: layout.sequence_parallel" + one_process +
+          "\n  run.toml:25:1: layout.anything" + one_process);
+  EXPECT_EQ(complaint(valid_toml + "[layout]\n"), "run.toml:20:2: [layout]" + one_process);
+  EXPECT_EQ(complaint_of({"layout.sharding=zero1"}), "--set layout.sharding=zero1: layout.sharding" + one_process);
+  for (const std::string family : {"vit", "gnn"}) {
+    EXPECT_EQ(complaint(with_line("model", "family = \"" + family + "\"")),
+              "run.toml:2:10: model.family = \"" + family + "\" is not built yet; use \"gpt\"");
+  }
+  EXPECT_EQ(complaint_of({"model.family=cnn"}), "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\"");
+  EXPECT_EQ(complaint(with_line("train", "context_parallel = 2")),
+            "run.toml:12:1: train.context_parallel: context parallelism is not built yet; remove it");
+  EXPECT_EQ(complaint(with_line("model", "experts = 8")),
+            "run.toml:2:1: model.experts: experts (mixture of experts) are not built yet; remove it");
+  EXPECT_EQ(complaint(with_line("optimizer", "offload = true")),
+            "run.toml:16:1: optimizer.offload: offloading to CPU memory is not built yet; remove it");
+  EXPECT_EQ(complaint(with_line("train", "time_limit = 60")),
+            "run.toml:12:1: train.time_limit: a time limit is not built yet; remove it");
+}
+
+}  // namespace
+}  // namespace terrace::config

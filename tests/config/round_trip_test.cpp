@@ -1,0 +1,217 @@
+// dump and parse are inverse to each other, what may change on resume, and that no input breaks the parser.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "terrace/config/key.h"
+#include "tests/config/config_cases.h"
+
+namespace terrace::config {
+namespace {
+
+// Every key away from its default, and valid together.
+const std::vector<std::string> everything = {"model.kv_heads=4",
+                                             "model.head_dim=6",
+                                             "model.ffn_width=100",
+                                             "model.vocabulary_multiple=64",
+                                             "model.positions=rotary",
+                                             "model.rope_theta=500000",
+                                             "model.norm=rmsnorm",
+                                             "model.norm_epsilon=1.0000000000000002e-6",
+                                             "model.activation=swiglu",
+                                             "model.tied_head=false",
+                                             "model.bias=false",
+                                             "model.dropout=0.1",
+                                             "model.attention_dropout=0.3",
+                                             "model.init_std=0.01",
+                                             "data.weights=[0.3, 2]",
+                                             "data.validation=[\"data/\\\"v\\\\w\\u0001\", \"data/ü\"]",
+                                             "data.reset_at_documents=true",
+                                             "data.tokenizer=t.model",
+                                             "train.micro_batch=2",
+                                             "train.precision=fp16",
+                                             "train.gradient_type=fp16",
+                                             "train.recompute=full",
+                                             "train.seed=9223372036854775807",
+                                             "train.device=cpu",
+                                             "train.threads=3",
+                                             "train.evaluate_every=5",
+                                             "train.evaluate_batches=2",
+                                             "train.log_every=1",
+                                             "train.on_nan=skip",
+                                             "train.ramp_start=4",
+                                             "train.ramp_increment=4",
+                                             "train.ramp_samples=1000",
+                                             "train.skip_steps=[[1, 1], [5, 9]]",
+                                             "train.initial_loss_scale=1e3",
+                                             "train.loss_scale_window=7",
+                                             "train.initial_weights=runs/other/step_00000010",
+                                             "optimizer.schedule=wsd",
+                                             "optimizer.warmup_steps=3",
+                                             "optimizer.decay_steps=10",
+                                             "optimizer.min_learning_rate=1e-5",
+                                             "optimizer.weight_decay=0",
+                                             "optimizer.beta1=0.8",
+                                             "optimizer.beta2=0.99",
+                                             "optimizer.epsilon=1e-6",
+                                             "optimizer.clip=0",
+                                             "checkpoint.every=10",
+                                             "checkpoint.keep=0",
+                                             "checkpoint.keep_every=20"};
+
+TEST(Dump, IsReadBackAsAnEqualConfiguration) {
+  for (const auto& overrides : {std::vector<std::string>{}, everything}) {
+    const Config config = valid(overrides);
+    const std::string text = dump(config);
+    EXPECT_EQ(parse(text, "dump.toml"), config);
+    EXPECT_EQ(dump(parse(text, "dump.toml")), text);
+  }
+}
+
+// Guards the test above: a key that is left out there would not be tested.
+TEST(Dump, HasEveryKeyAwayFromItsDefaultInTheTest) {
+  const Config config = valid(everything), defaults;
+  for (const Key& key : keys()) {
+    const bool cannot = key.full_name() == "model.family" || key.full_name() == "data.validation_share";
+    EXPECT_EQ(key.write(config) == key.write(defaults), cannot) << key.full_name();
+  }
+}
+
+TEST(Dump, ShowsWhatWasDerived) {
+  const std::string text = dump(valid());
+  EXPECT_NE(text.find("[model]\nfamily = \"gpt\"\nlayers = 2\n"), std::string::npos);
+  EXPECT_NE(text.find("\nkv_heads = 8\nhead_dim = 8\nffn_width = 256\n"), std::string::npos);
+  EXPECT_NE(text.find("\nmicro_batch = 12\n"), std::string::npos);
+  EXPECT_NE(text.find("\nlearning_rate = 0.0003\n"), std::string::npos);
+}
+
+std::string resume_complaint(const Config& saved, const Config& now) {
+  try {
+    check_resume(saved, now);
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+TEST(CheckResume, AcceptsTheSameConfiguration) {
+  EXPECT_EQ(resume_complaint(valid(everything), valid(everything)), "");
+}
+
+TEST(CheckResume, NamesEveryChangedKeyWithBothValues) {
+  EXPECT_EQ(resume_complaint(valid(),
+                             valid({"model.layers=3", "train.seed=2", "train.steps=200", "data.weights=[1.0, 2.0]"})),
+            "these keys must not change when a run is resumed:\n"
+            "  model.layers = 2 in the checkpoint, but 3 now\n"
+            "  data.weights = [] in the checkpoint, but [1.0, 2.0] now\n"
+            "  train.seed = 1 in the checkpoint, but 2 now\n"
+            "Set them back; or start a new run in another checkpoint.folder with train.initial_weights, which takes "
+            "the weights "
+            "only.");
+}
+
+// Each key changed alone: refused exactly where its descriptor says so.
+TEST(CheckResume, FollowsTheRuleOfEveryKey) {
+  const Config saved = valid(everything);
+  const Config other = valid();
+  int refused = 0, accepted = 0;
+  for (const Key& key : keys()) {
+    if (key.write(saved) == key.write(other)) continue;
+    Config now = saved;
+    const toml::table table = toml::parse("value = " + key.write(other));
+    ASSERT_EQ(key.read(*table.get("value"), now), "") << key.full_name();
+    const std::string problem = resume_complaint(saved, now);
+    EXPECT_EQ(problem.empty(), key.on_resume == OnResume::may_change) << key.full_name();
+    const bool named = problem.find(key.full_name()) != std::string::npos;
+    EXPECT_EQ(named, !problem.empty());
+    (problem.empty() ? accepted : refused) += 1;
+  }
+  EXPECT_GE(refused, 20);
+  EXPECT_GE(accepted, 20);
+}
+
+TEST(CheckResume, KeepsWhatTheNumbersOfTheRunDependOn) {
+  for (const char* name :
+       {"model.width", "train.global_batch", "train.precision", "train.seed", "train.ramp_start", "data.weights",
+        "data.validation_share", "data.reset_at_documents", "train.initial_weights"}) {
+    EXPECT_EQ(find_key(name)->on_resume, OnResume::fixed) << name;
+  }
+  for (const char* name : {"train.steps", "train.evaluate_every", "train.log_every", "train.skip_steps",
+                           "optimizer.learning_rate", "checkpoint.every", "checkpoint.folder", "train.recompute"}) {
+    EXPECT_EQ(find_key(name)->on_resume, OnResume::may_change) << name;
+  }
+}
+
+TEST(CheckResume, CorporaMayMoveToAnotherFolderButNotChangeTheirNames) {
+  EXPECT_EQ(resume_complaint(valid(), valid({"data.train=[\"/fast/disk/a\", \"b\"]"})), "");
+  EXPECT_NE(resume_complaint(valid(), valid({"data.train=[\"data/b\", \"data/a\"]"})), "");
+  EXPECT_NE(resume_complaint(valid(), valid({"data.train=[\"data/a\"]"})), "");
+}
+
+// Random damage to a valid file: it is refused as the user's mistake or read, and then dumps and reads back as equal.
+TEST(Fuzz, DamagedFilesAreRefusedOrRead) {
+  const std::string whole = dump(valid(everything));
+  const std::vector<std::string> pieces = {"[",
+                                           "]",
+                                           "{",
+                                           "}",
+                                           "=",
+                                           "\"",
+                                           "\n",
+                                           ".",
+                                           "-",
+                                           "1e400",
+                                           "9223372036854775807",
+                                           "nan",
+                                           "'",
+                                           "#",
+                                           "\xff",
+                                           std::string(1, '\0'),
+                                           "0x7f",
+                                           "[[",
+                                           "true",
+                                           "\\u0000",
+                                           "inf",
+                                           "1979-05-27"};
+  std::mt19937_64 random(7);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
+  int read = 0, refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string text = whole;
+    for (size_t damages = 1 + below(3); damages > 0; --damages) {
+      const size_t place = below(text.size());
+      switch (below(4)) {
+        case 0:
+          text.erase(place, 1 + below(12));
+          break;
+        case 1:
+          text.insert(place, pieces[below(pieces.size())]);
+          break;
+        case 2:
+          text[place] = static_cast<char>(random());
+          break;
+        default:
+          text.insert(place, text.substr(below(text.size()), below(40)));
+      }
+    }
+    try {
+      const Config config = parse(text, "fuzz.toml");
+      ASSERT_EQ(parse(dump(config), "again.toml"), config);
+      ++read;
+    } catch (const UserError& error) {
+      ASSERT_FALSE(std::string(error.what()).empty());
+      ++refused;
+    }
+  }
+  EXPECT_GT(read, 30);
+  EXPECT_GT(refused, 100);
+}
+
+TEST(Fuzz, DeepNestingIsRefused) {
+  EXPECT_NE(complaint("a = " + std::string(100'000, '[')), "");
+  EXPECT_NE(complaint_of({"data.train=" + std::string(100'000, '[')}), "");
+}
+
+}  // namespace
+}  // namespace terrace::config

@@ -1,0 +1,191 @@
+// Every rule between keys: a value that breaks it, what is said, and that the value which the message offers holds.
+#include "terrace/config/rules.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/config/config_cases.h"
+
+namespace terrace::config {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+struct Case {
+  Overrides broken;
+  std::string problem;  // without its place
+  Overrides mended;
+};
+
+void expect(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    const std::string text = complaint_of(one.broken);
+    const size_t place_end = text.find(": ");
+    EXPECT_EQ(place_end == std::string::npos ? text : text.substr(place_end + 2), one.problem);
+    EXPECT_EQ(complaint_of(one.mended), "");
+  }
+}
+
+TEST(Rules, OfTheModel) {
+  expect({
+      {{"model.heads=48", "model.width=6150"},
+       "model.heads = 48 does not divide model.width = 6150; use 30, 41, 50 or 75, or give head_dim",
+       {"model.heads=50", "model.width=6150"}},
+      {{"model.heads=7"},
+       "model.heads = 7 does not divide model.width = 64; use 1, 2, 4, 8, 16, 32 or 64, or give head_dim",
+       {"model.heads=7", "model.head_dim=9"}},
+      {{"model.kv_heads=3"},
+       "model.kv_heads = 3 does not divide model.heads = 8; use 1, 2, 4 or 8",
+       {"model.kv_heads=4"}},
+      {{"model.positions=rotary", "model.head_dim=7"},
+       "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: 7; use head_dim = 6, or "
+       "positions = "
+       "\"learned\"",
+       {"model.positions=rotary", "model.head_dim=6"}},
+      {{"model.positions=rotary", "model.heads=64"},
+       "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
+       "2, or "
+       "positions = \"learned\"",
+       {"model.positions=rotary", "model.heads=64", "model.head_dim=2"}},
+      {{"model.rope_theta=500000"},
+       "model.rope_theta = 500000 has no effect with positions = \"learned\"; remove it, or use \"rotary\"",
+       {"model.rope_theta=500000", "model.positions=rotary"}},
+  });
+}
+
+TEST(Rules, OfTheData) {
+  expect({
+      {{"data.weights=[1.0]"},
+       "data.weights has 1 numbers for 2 corpora in data.train; give 2, or leave it out",
+       {"data.weights=[1.0, 1.0]"}},
+      {{"data.validation=[\"data/b\"]"},
+       "data.validation names \"data/b\", which is in data.train too; remove it from one of them, or use "
+       "validation_share",
+       {"data.validation=[\"data/c\"]"}},
+      {{"data.validation=[\"data/c\"]", "data.validation_share=0.2"},
+       "data.validation_share = 0.2 has no effect beside data.validation; remove one of them",
+       {"data.validation_share=0.2"}},
+      {{"train.evaluate_every=10", "data.validation_share=0"},
+       "train.evaluate_every = 10 needs held-out data; give data.validation or a validation_share such as 0.01, or use "
+       "evaluate_every = 0",
+       {"train.evaluate_every=10", "data.validation_share=0.0", "data.validation=[\"data/c\"]"}},
+  });
+}
+
+TEST(Rules, OfTheBatch) {
+  expect({
+      {{"train.micro_batch=5"},
+       "train.global_batch = 12 is not a multiple of micro_batch = 5; use micro_batch 1, 2, 3, 4, 6 or 12, or "
+       "global_batch 10 "
+       "or 15",
+       {"train.micro_batch=5", "train.global_batch=15"}},
+      {{"train.micro_batch=13"},
+       "train.global_batch = 12 is not a multiple of micro_batch = 13; use micro_batch 1, 2, 3, 4, 6 or 12, or "
+       "global_batch 13",
+       {"train.micro_batch=13", "train.global_batch=13"}},
+      {{"train.ramp_samples=100"},
+       "train.ramp_samples has no effect without ramp_start; give it, such as 1, or remove the ramp-up",
+       {"train.ramp_samples=100", "train.ramp_start=1", "train.ramp_increment=1", "train.micro_batch=1"}},
+      {{"train.ramp_start=4", "train.micro_batch=4"},
+       "train.ramp_start = 4 needs ramp_increment and ramp_samples, both at least 1",
+       {"train.ramp_start=4", "train.micro_batch=4", "train.ramp_increment=4", "train.ramp_samples=1"}},
+      {{"train.ramp_start=12", "train.ramp_increment=12", "train.ramp_samples=100"},
+       "train.ramp_start = 12 must be below global_batch = 12; use less, or 0 for no ramp-up",
+       {"train.ramp_start=0"}},
+      {{"train.ramp_start=4", "train.ramp_increment=3", "train.ramp_samples=100", "train.micro_batch=1"},
+       "train.ramp_increment = 3 does not lead from ramp_start = 4 to global_batch = 12: 8 sequences are between them; "
+       "use 1, "
+       "2, 4 or 8",
+       {"train.ramp_start=4", "train.ramp_increment=2", "train.ramp_samples=100", "train.micro_batch=1"}},
+      {{"train.ramp_start=4", "train.ramp_increment=4", "train.ramp_samples=100"},
+       "train.micro_batch = 12 does not divide both ramp_start = 4 and ramp_increment = 4; use 1, 2 or 4",
+       {"train.ramp_start=4", "train.ramp_increment=4", "train.ramp_samples=100", "train.micro_batch=2"}},
+      {{"train.global_batch=1000001", "train.micro_batch=1", "train.ramp_start=1", "train.ramp_increment=1",
+        "train.ramp_samples=9"},
+       "train.ramp_increment = 1 makes 1000000 increments; at most 100000 are kept, use at least 11",
+       {"train.global_batch=1000001", "train.micro_batch=1", "train.ramp_start=1", "train.ramp_increment=20",
+        "train.ramp_samples=9"}},
+      {{"train.steps=1000000000000", "train.global_batch=100000000"},
+       "train.steps = 1000000000000 of 100000000 sequences of 32 tokens are 3.2e+21 tokens in all; at most 9e18 can be "
+       "counted",
+       {"train.steps=1000000000", "train.global_batch=100000000"}},
+  });
+}
+
+TEST(Rules, OfPrecision) {
+  expect({
+      {{"train.gradient_type=bf16"},
+       "train.gradient_type = \"bf16\" does not go with precision = \"fp32\"; use \"fp32\"",
+       {"train.gradient_type=fp32"}},
+      {{"train.gradient_type=fp16", "train.precision=bf16"},
+       "train.gradient_type = \"fp16\" does not go with precision = \"bf16\"; use \"fp32\" or \"bf16\"",
+       {"train.gradient_type=bf16", "train.precision=bf16"}},
+      {{"train.initial_loss_scale=1024"},
+       "train.initial_loss_scale has no effect with precision = \"fp32\"; remove it, or use \"fp16\"",
+       {"train.initial_loss_scale=1024", "train.precision=fp16"}},
+      {{"train.loss_scale_window=5", "train.precision=bf16"},
+       "train.loss_scale_window has no effect with precision = \"bf16\"; remove it, or use \"fp16\"",
+       {"train.loss_scale_window=5", "train.precision=fp16"}},
+  });
+}
+
+TEST(Rules, OfTheLearningRate) {
+  expect({
+      {{"optimizer.warmup_steps=101"},
+       "optimizer.warmup_steps = 101 is more than train.steps = 100; use 0 to 100",
+       {"optimizer.warmup_steps=100"}},
+      {{"optimizer.min_learning_rate=1e-3"},
+       "optimizer.min_learning_rate = 0.001 is above learning_rate = 0.0003; use at most that",
+       {"optimizer.min_learning_rate=3e-4"}},
+      {{"optimizer.schedule=constant", "optimizer.min_learning_rate=1e-5"},
+       "optimizer.min_learning_rate = 1e-05 has no effect with schedule = \"constant\"; remove it",
+       {"optimizer.schedule=constant"}},
+      {{"optimizer.schedule=constant", "optimizer.decay_steps=5"},
+       "optimizer.decay_steps = 5 has no effect with schedule = \"constant\"; remove it, or use \"cosine\", \"linear\" "
+       "or "
+       "\"wsd\"",
+       {"optimizer.schedule=linear", "optimizer.decay_steps=5"}},
+      {{"optimizer.warmup_steps=20", "optimizer.decay_steps=19"},
+       "optimizer.decay_steps = 19 ends the decay before the warm-up of 20 steps; use at least 20, or 0",
+       {"optimizer.warmup_steps=20", "optimizer.decay_steps=20"}},
+      {{"optimizer.schedule=wsd"},
+       "optimizer.schedule = \"wsd\" needs decay_steps of 1 to 100 (train.steps - warmup_steps), not 0",
+       {"optimizer.schedule=wsd", "optimizer.decay_steps=100"}},
+      {{"optimizer.schedule=wsd", "optimizer.decay_steps=81", "optimizer.warmup_steps=20"},
+       "optimizer.schedule = \"wsd\" needs decay_steps of 1 to 80 (train.steps - warmup_steps), not 81",
+       {"optimizer.schedule=wsd", "optimizer.decay_steps=80", "optimizer.warmup_steps=20"}},
+      {{"optimizer.schedule=wsd", "optimizer.decay_steps=1", "optimizer.warmup_steps=100"},
+       "optimizer.schedule = \"wsd\" has no step left for its decay: warmup_steps = 100, train.steps = 100",
+       {"optimizer.schedule=wsd", "optimizer.decay_steps=1", "optimizer.warmup_steps=99"}},
+  });
+}
+
+TEST(Rules, OfStepsAndCheckpoints) {
+  expect({
+      {{"train.skip_steps=[[20, 30], [1, 2], [30, 31]]"},
+       "train.skip_steps has [20, 30] and [30, 31], which overlap; write [20, 31]",
+       {"train.skip_steps=[[20, 31], [1, 2]]"}},
+      {{"checkpoint.keep_every=50"},
+       "checkpoint.keep_every = 50 has no effect without checkpoint.every; use every = 50",
+       {"checkpoint.keep_every=50", "checkpoint.every=50"}},
+      {{"checkpoint.keep_every=50", "checkpoint.every=20"},
+       "checkpoint.keep_every = 50 is not a multiple of every = 20; use 60",
+       {"checkpoint.keep_every=60", "checkpoint.every=20"}},
+  });
+}
+
+TEST(Rules, AreSilentAboutKeysThatAreWrongThemselves) {
+  EXPECT_EQ(complaint_of({"model.heads=0"}),
+            "--set model.heads=0: model.heads = 0 must be a whole number from 1 to 10,000; the nearest is 1");
+}
+
+// A rule that named a key which is not in the list would be checked although the key is invalid.
+TEST(Rules, NameOnlyKnownKeys) {
+  for (const Rule& rule : rules()) {
+    for (const std::string& name : rule.keys) {
+      EXPECT_EQ(complaint_of({name + "=[[[]]]"}).find("unknown"), std::string::npos) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terrace::config
