@@ -24,8 +24,8 @@ std::string to_string(const Instruction& instruction);  // "F3", "B3", "step"
 // step. At most one micro-batch's activations are alive.
 Instructions one_stage(int64_t micro_batches);
 
-// What is wrong with the list, "" where nothing is: every micro-batch has its forward and its backward once, the backward
-// after the forward and both in ascending order; the optimizer step comes once and last; at no time are more
+// What is wrong with the list, "" where nothing is: every micro-batch has its forward and its backward once, the
+// backward after the forward and both in ascending order; the optimizer step comes once and last; at no time are more
 // than `live_bound` micro-batches between their forward and their backward.
 std::string validate(const Instructions& instructions, int64_t micro_batches, int64_t live_bound);
 
