@@ -1,0 +1,35 @@
+// A loss curve as text for the terminal.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace terrace::observe {
+
+// Points (x, y) in any order of x; those with a number that is not finite are left out.
+struct Series {
+  std::string name;
+  std::vector<std::pair<double, double>> points;
+};
+
+// A horizontal line, such as a baseline.
+struct Level {
+  std::string name;
+  double value;
+};
+
+struct Chart {
+  std::vector<Series> series = {};  // the first is drawn as a line, the others as marks at their points
+  std::vector<Level> levels = {};
+  std::string x_name = "step";
+  int width = 72;   // columns in all, at least 24
+  int height = 18;  // rows in all, at least 6
+};
+
+// UTF-8 lines that end with '\n', `height` in all and none wider than `width`: the plot of Braille dots (2 x 4 a
+// character; points of the line that share a column of dots are averaged) with both axes, and a legend that names
+// marks, levels and x and is cut where it is too long. Without any point: one line that says so.
+std::string draw(const Chart& chart);
+
+}  // namespace terrace::observe

@@ -1,0 +1,66 @@
+// metrics.jsonl in the run's folder: one object a line, each step once, also across restarts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/json.h"
+
+namespace terrace::observe {
+
+// Numbers that are not finite are written as null.
+struct StepMetrics {
+  int64_t step = 0;          // counted from 1
+  double loss = 0;           // mean over the step's tokens, in nats
+  double gradient_norm = 0;  // before clipping
+  double learning_rate = 0;
+  int64_t tokens = 0;  // since the beginning of the run
+  double tokens_per_second = 0;
+  double step_seconds = 0;
+  double mfu = std::numeric_limits<double>::quiet_NaN();  // share of peak_flops_per_second
+  double peak_flops_per_second = std::numeric_limits<double>::quiet_NaN();
+  int64_t memory_bytes = 0;
+};
+
+struct EvaluationMetrics {
+  int64_t step = 0;
+  double validation_loss = 0;
+};
+
+class MetricsWriter {
+ public:
+  // Opens folder/metrics.jsonl (made where it is missing) to go on after `last_step`, 0 for a new run: lines of later
+  // steps, a last line that an interruption cut off, and lines that cannot be read are removed, by replacing the whole
+  // file at once. Errors of the file system throw std::system_error.
+  MetricsWriter(const std::filesystem::path& folder, int64_t last_step);
+  MetricsWriter(MetricsWriter&& other) noexcept
+      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+  ~MetricsWriter();
+
+  // Each line is appended by one system call and can be read at once.
+  void write(const StepMetrics& metrics);
+  void write(const EvaluationMetrics& metrics);
+  // Makes what was written durable; to be called before a checkpoint counts as complete.
+  void sync();
+
+ private:
+  void append(const Json& line);
+
+  std::filesystem::path path_;
+  int file_ = -1;
+};
+
+// (step, value) of the lines that have them, in the order of the file.
+struct LossHistory {
+  std::vector<std::pair<double, double>> training;
+  std::vector<std::pair<double, double>> validation;
+};
+
+// Reads a run's metrics.jsonl; lines that cannot be read and losses that are null are left out. Throws UserError where
+// there is no such file.
+LossHistory read_losses(const std::filesystem::path& folder);
+
+}  // namespace terrace::observe

@@ -1,0 +1,132 @@
+// Reads a run's folder and draws what it finds.
+#include "terrace/observe/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/units.h"
+#include "terrace/observe/curve.h"
+#include "terrace/observe/metrics.h"
+
+namespace terrace::observe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the lines of metrics.jsonl say of speed and size.
+struct StepFigures {
+  std::vector<double> step_seconds, tokens_per_second, mfu;
+  int64_t steps = 0, tokens = 0, memory_bytes = 0;
+};
+
+StepFigures read_steps(const fs::path& folder) {
+  StepFigures figures;
+  std::ifstream file(folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_discarded() || !json.contains("step_seconds")) continue;
+    figures.step_seconds.push_back(json["step_seconds"].get<double>());
+    figures.tokens_per_second.push_back(json["tokens_per_second"].get<double>());
+    if (json["mfu"].is_number()) figures.mfu.push_back(json["mfu"].get<double>());
+    figures.steps = json["step"].get<int64_t>();
+    figures.tokens = json["tokens"].get<int64_t>();
+    figures.memory_bytes = std::max(figures.memory_bytes, json["memory_bytes"].get<int64_t>());
+  }
+  return figures;
+}
+
+Json median(std::vector<double> values) {
+  if (values.empty()) return nullptr;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Json list_files(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  Json files = Json::array();
+  for (const fs::path& path : paths) files.push_back({{"path", path.string()}, {"bytes", fs::file_size(path)}});
+  return files;
+}
+
+Json last_value(const std::vector<std::pair<double, double>>& points) {
+  return points.empty() ? Json() : Json(points.back().second);
+}
+
+// The mean of the last twentieth of the steps: a single batch's loss is noisy.
+Json closing_loss(const std::vector<std::pair<double, double>>& points) {
+  if (points.empty()) return nullptr;
+  const size_t count = std::max<size_t>(1, points.size() / 20);
+  double sum = 0;
+  for (size_t i = points.size() - count; i < points.size(); ++i) sum += points[i].second;
+  return sum / static_cast<double>(count);
+}
+
+std::string number(const Json& value, const char* format) {
+  return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) : "not measured";
+}
+
+}  // namespace
+
+Json summarize_run(const fs::path& folder) {
+  if (!fs::exists(folder / "run.json")) {
+    throw UserError::of("{} holds no run: there is no run.json in it; give the checkpoint.folder of a configuration",
+                        folder.string());
+  }
+  const Json facts = Json::parse(read_text(folder / "run.json"), nullptr, false);
+  if (facts.is_discarded()) throw UserError::of("{} is not JSON", (folder / "run.json").string());
+  const LossHistory losses = read_losses(folder);
+  const StepFigures figures = read_steps(folder);
+  Json summary = {{"steps", figures.steps},
+                  {"tokens", figures.tokens},
+                  {"loss", closing_loss(losses.training)},
+                  {"validation_loss", last_value(losses.validation)},
+                  {"tokens_per_second", median(figures.tokens_per_second)},
+                  {"step_seconds", median(figures.step_seconds)},
+                  {"mfu", median(figures.mfu)},
+                  {"memory_bytes", figures.memory_bytes}};
+  for (const char* key : {"unigram_loss", "parameters", "precision", "peak_name", "peak_flops_per_second"}) {
+    if (!facts.contains(key)) throw UserError::of("{}: the key {} is missing", (folder / "run.json").string(), key);
+    summary[key] = facts[key];
+  }
+  summary["files"] = list_files(folder);
+  return summary;
+}
+
+std::string draw_summary(const fs::path& folder) {
+  const Json summary = summarize_run(folder);
+  const LossHistory losses = read_losses(folder);
+  Chart chart{.series = {{"training loss", losses.training}, {"held-out loss", losses.validation}}, .levels = {}};
+  if (summary["unigram_loss"].is_number()) chart.levels.push_back({"unigram model", summary["unigram_loss"]});
+  std::string text = draw(chart) + "\n";
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("  {:<18}{}\n", name, value);
+  };
+  line("parameters", format_count(summary["parameters"]));
+  line("trained", fmt::format("{} steps, {} tokens in {}", format_count(summary["steps"]),
+                              format_count(summary["tokens"]), summary["precision"].get<std::string>()));
+  line("training loss", number(summary["loss"], "{:.3f} nats a token (mean of the last steps)"));
+  line("held-out loss", number(summary["validation_loss"], "{:.3f} nats a token"));
+  line("unigram model", number(summary["unigram_loss"], "{:.3f} nats a token on the same held-out tokens"));
+  line("speed", fmt::format("{} tokens/s, {} s a step (medians)", number(summary["tokens_per_second"], "{:.0f}"),
+                            number(summary["step_seconds"], "{:.3f}")));
+  line("mfu", fmt::format("{} of {}, {}", number(summary["mfu"], "{:.2f}"),
+                          format_flops(summary["peak_flops_per_second"]), summary["peak_name"].get<std::string>()));
+  line("memory", format_bytes(summary["memory_bytes"].get<double>()));
+  line("files", "");
+  for (const Json& file : summary["files"]) {
+    text += fmt::format("    {:>10}  {}\n", format_bytes(file["bytes"].get<double>()), file["path"].get<std::string>());
+  }
+  return text;
+}
+
+}  // namespace terrace::observe

@@ -1,0 +1,19 @@
+// What a finished or running training looks like from its folder: the curve and the figures, as text for a terminal.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "terrace/base/json.h"
+
+namespace terrace::observe {
+
+// Reads metrics.jsonl and run.json of the run's folder. Throws UserError where the folder holds no run.
+// Keys: steps, loss, validation_loss, unigram_loss, tokens, tokens_per_second (median step), step_seconds, mfu,
+// peak_name, peak_flops_per_second, memory_bytes (peak), parameters, files (list of path and bytes).
+Json summarize_run(const std::filesystem::path& folder);
+
+// The loss curve and those figures, as lines.
+std::string draw_summary(const std::filesystem::path& folder);
+
+}  // namespace terrace::observe

@@ -1,0 +1,167 @@
+// metrics.jsonl: the keys, one line a step across restarts, damaged lines.
+#include "terrace/observe/metrics.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+
+namespace terrace::observe {
+namespace {
+
+class Metrics : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("terrace_{}_{}", test->name(), ::getpid());
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path file() const { return folder_ / "metrics.jsonl"; }
+
+  std::vector<Json> lines() const {
+    std::vector<Json> result;
+    std::istringstream stream(read_text(file()));
+    for (std::string line; std::getline(stream, line);) result.push_back(Json::parse(line));
+    return result;
+  }
+  std::vector<int64_t> steps() const {
+    std::vector<int64_t> result;
+    for (const Json& line : lines()) result.push_back(line["step"]);
+    return result;
+  }
+
+  std::filesystem::path folder_;
+};
+
+void write_steps(MetricsWriter& writer, int64_t first, int64_t last) {
+  for (int64_t step = first; step <= last; ++step) {
+    writer.write(StepMetrics{.step = step, .loss = 10.0 / static_cast<double>(step)});
+  }
+}
+
+TEST_F(Metrics, HasTheFixedKeysInEveryLine) {
+  MetricsWriter writer(folder_ / "made" / "too", 0);
+  writer.write(StepMetrics{.step = 3,
+                           .loss = 0.1,
+                           .gradient_norm = 2,
+                           .learning_rate = 3e-4,
+                           .tokens = 1 << 20,
+                           .tokens_per_second = 1500.5,
+                           .step_seconds = 0.25,
+                           .mfu = 0.5,
+                           .peak_flops_per_second = 4e11,
+                           .memory_bytes = 1'000'000'007});
+  writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4.5});
+  EXPECT_EQ(read_text(folder_ / "made" / "too" / "metrics.jsonl"),
+            "{\"step\":3,\"loss\":0.1,\"gradient_norm\":2.0,\"learning_rate\":0.0003,\"tokens\":1048576,"
+            "\"tokens_per_second\":1500.5,\"step_seconds\":0.25,\"mfu\":0.5,\"peak_flops_per_second\":400000000000.0,"
+            "\"memory_bytes\":1000000007}\n"
+            "{\"step\":3,\"validation_loss\":4.5}\n");
+}
+
+TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {
+  MetricsWriter writer(folder_, 0);
+  writer.write(StepMetrics{.step = 1,
+                           .loss = std::numeric_limits<double>::quiet_NaN(),
+                           .gradient_norm = std::numeric_limits<double>::infinity()});
+  const Json line = lines().at(0);
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["gradient_norm"].is_null());
+  EXPECT_TRUE(line["mfu"].is_null());
+  EXPECT_EQ(line["learning_rate"], 0.0);
+}
+
+TEST_F(Metrics, AResumedRunHasEachStepOnce) {
+  {
+    MetricsWriter first(folder_, 0);
+    write_steps(first, 1, 5);
+    first.write(EvaluationMetrics{.step = 5, .validation_loss = 2});
+    write_steps(first, 6, 8);
+    first.write(EvaluationMetrics{.step = 8, .validation_loss = 1});
+  }
+  MetricsWriter second(folder_, 5);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2, 3, 4, 5, 5}));
+  EXPECT_EQ(lines().back()["validation_loss"], 2.0);
+  write_steps(second, 6, 7);
+  second.sync();
+  EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2, 3, 4, 5, 5, 6, 7}));
+}
+
+TEST_F(Metrics, NothingIsRewrittenWhereNothingIsCut) {
+  {
+    MetricsWriter writer(folder_, 0);
+    write_steps(writer, 1, 3);
+  }
+  const auto inode = [this] {
+    struct stat status {};
+    stat(file().c_str(), &status);
+    return status.st_ino;
+  };
+  const auto before = inode();
+  MetricsWriter same(folder_, 3);
+  EXPECT_EQ(inode(), before);
+  MetricsWriter cut(folder_, 2);
+  EXPECT_NE(inode(), before);  // another file took its place at once
+}
+
+TEST_F(Metrics, ANewRunBeginsWithAnEmptyFile) {
+  { MetricsWriter(folder_, 0).write(StepMetrics{.step = 1}); }
+  MetricsWriter again(folder_, 0);
+  EXPECT_TRUE(steps().empty());
+}
+
+// Cut off at every byte of the last line, the file reads well after a restart, and no temporary file stays.
+TEST_F(Metrics, ALastLineThatWasCutOffIsRepaired) {
+  {
+    MetricsWriter writer(folder_, 0);
+    write_steps(writer, 1, 2);
+  }
+  const std::string whole = read_text(file());
+  const size_t second_line = whole.find('\n') + 1;
+  for (size_t length = second_line + 1; length < whole.size(); ++length) {
+    std::ofstream(file(), std::ios::trunc) << whole.substr(0, length);
+    MetricsWriter writer(folder_, 2);
+    const bool complete = length == whole.size() - 1;  // only the line's end is missing
+    ASSERT_EQ(steps(), complete ? (std::vector<int64_t>{1, 2}) : (std::vector<int64_t>{1})) << length;
+    writer.write(StepMetrics{.step = 3});
+    ASSERT_EQ(steps().back(), 3) << length;
+  }
+  const auto entries = std::filesystem::directory_iterator(folder_);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+}
+
+TEST_F(Metrics, UnreadableLinesInTheMiddleAreRemoved) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(file()) << "{\"step\":1,\"loss\":1.0}\n"
+                        << std::string(5, '\0') << "\n[2]\n{\"loss\":3}\n{\"step\":\"4\"}\n\n"
+                        << "{\"step\":2,\"loss\":0.5}\n";
+  MetricsWriter writer(folder_, 9);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2}));
+}
+
+TEST_F(Metrics, LossesAreReadBackForTheCurve) {
+  {
+    MetricsWriter writer(folder_, 0);
+    writer.write(StepMetrics{.step = 1, .loss = 9});
+    writer.write(StepMetrics{.step = 2, .loss = std::numeric_limits<double>::quiet_NaN()});
+    writer.write(EvaluationMetrics{.step = 2, .validation_loss = 8});
+    writer.write(StepMetrics{.step = 3, .loss = 7});
+  }
+  std::ofstream(file(), std::ios::app) << "{\"step\":4,\"lo";
+  const LossHistory history = read_losses(folder_);
+  using Points = std::vector<std::pair<double, double>>;
+  EXPECT_EQ(history.training, (Points{{1, 9}, {3, 7}}));
+  EXPECT_EQ(history.validation, (Points{{2, 8}}));
+  EXPECT_THROW(read_losses(folder_ / "none"), UserError);
+}
+
+}  // namespace
+}  // namespace terrace::observe

@@ -1,0 +1,78 @@
+// The summary of a run's folder against figures worked out by hand.
+#include "terrace/observe/summary.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/observe/metrics.h"
+
+namespace terrace::observe {
+namespace {
+
+class SummaryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write_run() {
+    const Json facts = {{"parameters", 1234567},
+                        {"precision", "fp32"},
+                        {"unigram_loss", 6.5},
+                        {"peak_name", "the fp32 product"},
+                        {"peak_flops_per_second", 2e11}};
+    write_text_atomically(folder_ / "run.json", facts.dump());
+    MetricsWriter writer(folder_, 0);
+    for (int64_t step = 1; step <= 3; ++step) {
+      writer.write(StepMetrics{.step = step,
+                               .loss = 9.0 - static_cast<double>(step),
+                               .tokens = 100 * step,
+                               .tokens_per_second = 50.0 * static_cast<double>(step),
+                               .step_seconds = 0.5,
+                               .mfu = 0.25,
+                               .peak_flops_per_second = 2e11,
+                               .memory_bytes = 1000 * (4 - step)});
+    }
+    writer.write(EvaluationMetrics{.step = 3, .validation_loss = 6.25});
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(SummaryTest, HasTheRunsFigures) {
+  write_run();
+  const Json summary = summarize_run(folder_);
+  EXPECT_EQ(summary["steps"], 3);
+  EXPECT_EQ(summary["tokens"], 300);
+  EXPECT_EQ(summary["loss"], 6.0);
+  EXPECT_EQ(summary["validation_loss"], 6.25);
+  EXPECT_EQ(summary["unigram_loss"], 6.5);
+  EXPECT_EQ(summary["tokens_per_second"], 100.0);
+  EXPECT_EQ(summary["memory_bytes"], 3000);
+  EXPECT_EQ(summary["files"].size(), 2u);
+}
+
+TEST_F(SummaryTest, ShowsBothLossesAndTheFiles) {
+  write_run();
+  const std::string text = draw_summary(folder_);
+  EXPECT_NE(text.find("6.250 nats"), std::string::npos) << text;
+  EXPECT_NE(text.find("6.500 nats"), std::string::npos) << text;
+  EXPECT_NE(text.find("1,234,567"), std::string::npos) << text;
+  EXPECT_NE(text.find("metrics.jsonl"), std::string::npos) << text;
+}
+
+TEST_F(SummaryTest, RefusesAFolderWithoutARun) {
+  try {
+    summarize_run(folder_);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("run.json"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace terrace::observe
