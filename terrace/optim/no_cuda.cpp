@@ -1,0 +1,15 @@
+// What a build without CUDA says when a parameter lies on a GPU.
+#include "terrace/base/error.h"
+#include "terrace/optim/kernels.h"
+
+namespace terrace::optim {
+
+void adamw_step_cuda(const AdamWStep&, const at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&) {
+  throw UserError("this build has no CUDA kernels; build with the preset cuda, or set train.device = \"cpu\"");
+}
+
+at::Tensor squares_by_piece_cuda(const at::Tensor&) {
+  throw UserError("this build has no CUDA kernels; build with the preset cuda, or set train.device = \"cpu\"");
+}
+
+}  // namespace terrace::optim

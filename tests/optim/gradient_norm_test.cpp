@@ -1,0 +1,84 @@
+// The gradient norm: exact on whole numbers, the same with any threads, and naming the first bad parameter.
+#include "terrace/optim/gradient_norm.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "terrace/optim/kernels.h"
+#include "terrace/optim/loss_scale.h"
+
+namespace terrace::optim {
+namespace {
+
+nn::Parameter parameter_with(std::string name, at::Tensor gradient) {
+  nn::Parameter parameter;
+  parameter.name = std::move(name);
+  parameter.gradient = std::move(gradient);
+  return parameter;
+}
+
+TEST(GradientNorm, IsExactOnWholeNumbers) {
+  // 4 * 9 + 5 * 16 = 116 = 10.77..^2; across a piece's end: 65,537 ones.
+  nn::Parameter a = parameter_with("a", at::full({2, 2}, 3.0, at::kFloat));
+  nn::Parameter b = parameter_with("b", at::full({5}, 4.0, at::kBFloat16));
+  EXPECT_EQ(gradient_norm({&a, &b}).norm, std::sqrt(116.0));
+  nn::Parameter c = parameter_with("c", at::ones({norm_piece + 1}));
+  EXPECT_EQ(gradient_norm({&c}).norm, std::sqrt(static_cast<double>(norm_piece + 1)));
+  EXPECT_EQ(squares_by_piece(c.gradient).numel(), 2);
+}
+
+TEST(GradientNorm, DoesNotDependOnThreads) {
+  nn::Parameter a = parameter_with("a", at::ones({300001}).div_(3).cumsum(0));
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const double one = gradient_norm({&a}).norm;
+  at::set_num_threads(2);
+  const double two = gradient_norm({&a}).norm;
+  at::set_num_threads(threads);
+  EXPECT_EQ(one, two);
+}
+
+TEST(GradientNorm, NamesTheFirstBadParameter) {
+  nn::Parameter good = parameter_with("good", at::ones({70000}));
+  nn::Parameter bad = parameter_with("bad", at::ones({70000}));
+  nn::Parameter worse = parameter_with("worse", at::full({3}, std::nan("")));
+  bad.gradient[69999] = std::numeric_limits<float>::infinity();
+  const GradientNorm result = gradient_norm({&good, &bad, &worse});
+  EXPECT_FALSE(std::isfinite(result.norm));
+  EXPECT_EQ(result.first_bad, "bad");
+}
+
+TEST(ClipMultiplier, BringsTheNormDownToTheLimit) {
+  EXPECT_EQ(clip_multiplier(4.0, 1.0), 0.25);
+  EXPECT_EQ(clip_multiplier(0.5, 1.0), 1.0);
+  EXPECT_EQ(clip_multiplier(4.0, 0.0), 1.0);
+}
+
+TEST(LossScale, HalvesOnOverflowAndDoublesAfterAWindow) {
+  LossScale scale{.scale = 1024, .window = 2};
+  EXPECT_TRUE(scale.update(true));
+  EXPECT_EQ(scale.scale, 1024);
+  EXPECT_FALSE(scale.update(false));
+  EXPECT_EQ(scale.scale, 512);
+  EXPECT_TRUE(scale.update(true));
+  EXPECT_TRUE(scale.update(true));
+  EXPECT_EQ(scale.scale, 1024);
+  while (!scale.exhausted()) scale.update(false);
+  EXPECT_EQ(scale.scale, LossScale::smallest / 2);
+}
+
+TEST(LossScale, StaysOneWithoutAWindow) {
+  LossScale scale;
+  EXPECT_TRUE(scale.update(true));
+  EXPECT_FALSE(scale.update(false));
+  EXPECT_EQ(scale.scale, 1.0);
+  EXPECT_FALSE(scale.exhausted());
+}
+
+}  // namespace
+}  // namespace terrace::optim
