@@ -1,0 +1,18 @@
+// How fast this machine multiplies matrices: the peak that a CPU run's MFU is a share of.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace terrace::measure {
+
+struct MatmulRate {
+  double flops_per_second = 0;  // of the fastest product seen
+  std::string name;             // "bf16 [2048, 768] x [768, 3072] measured on this machine"
+};
+
+// Runs a linear layer's product of the type on the device for about `seconds` with the present number of threads.
+MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds);
+
+}  // namespace terrace::measure
