@@ -9,16 +9,19 @@ find_program(TERRACE_CCACHE ccache)
 if(TERRACE_CCACHE)
   # Without the folder in the hash, every build folder shares one cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${TERRACE_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 # Contraction into fused multiply-adds would make a value depend on whether it fell into a vector loop or its tail.
-# GCC 12 reports -Wrestrict falsely on std::string::insert.
-add_compile_options(-Wall -Wextra -Werror -Wno-restrict -ffp-contract=off)
+# Without errno and floating-point traps, square roots and divisions in loops become vectors; values stay the same.
+# GCC 12 reports falsely: -Wrestrict on std::string::insert, -Wstringop-overflow on fmt::join at -O3.
+set(warnings -Wall -Wextra -Werror)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${warnings};-Wno-restrict;-Wno-stringop-overflow;-ffp-contract=off;-fno-math-errno;-fno-trapping-math>")
 find_program(TERRACE_LLD ld.lld)
 if(TERRACE_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 if(TERRACE_SANITIZE)
-  add_compile_options(-fsanitize=${TERRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TERRACE_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
   add_link_options(-fsanitize=${TERRACE_SANITIZE})
 endif()

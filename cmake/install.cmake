@@ -1,0 +1,27 @@
+# cmake --install: headers, one static library a room, the package that find_package(terrace) reads, and the binary.
+include(CMakePackageConfigHelpers)
+
+function(terrace_install)
+  get_property(rooms GLOBAL PROPERTY terrace_rooms)
+  list(TRANSFORM rooms PREPEND terrace_ OUTPUT_VARIABLE libraries)
+  add_library(terrace_library INTERFACE)
+  add_library(terrace::terrace ALIAS terrace_library)
+  set_target_properties(terrace_library PROPERTIES EXPORT_NAME terrace)
+  target_link_libraries(terrace_library INTERFACE ${libraries})
+
+  set(package lib/cmake/terrace)
+  install(TARGETS terrace_library ${libraries} EXPORT terrace-targets ARCHIVE DESTINATION lib)
+  install(EXPORT terrace-targets NAMESPACE terrace:: DESTINATION ${package})
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/terrace DESTINATION include
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+  configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/terrace-config.cmake.in
+    ${CMAKE_BINARY_DIR}/terrace-config.cmake INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/terrace-config-version.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/terrace-config.cmake ${CMAKE_BINARY_DIR}/terrace-config-version.cmake
+                ${CMAKE_SOURCE_DIR}/cmake/torch.cmake ${CMAKE_SOURCE_DIR}/cmake/libraries.cmake
+          DESTINATION ${package})
+  if(TARGET terrace_program)
+    # The run path into the wheel is a link option of terrace_torch and stays in the binary.
+    install(TARGETS terrace_program RUNTIME DESTINATION bin)
+  endif()
+endfunction()
