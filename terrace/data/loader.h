@@ -26,7 +26,8 @@ struct SampleBatch {
 class Loader {
  public:
   // Opens every corpus and checks it: throws UserError naming the file and what is wrong, also where a token can be as
-  // large as `vocabulary` or a split is shorter than one sample. Cost does not grow with the corpus but for page faults.
+  // large as `vocabulary` or a split is shorter than one sample. Cost does not grow with the corpus but for page
+  // faults.
   Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
   ~Loader();
   Loader(Loader&&) noexcept;

@@ -1,0 +1,63 @@
+// The .idx file beside a .bin of tokens, in the format of Megatron's IndexedDataset: the bytes "MMIDIDX\0\0", version 1
+// (u64), token type (u8), sequences S (u64), document entries D + 1 (u64), lengths of sequences in tokens (S x i32),
+// their byte offsets in the .bin (S x i64), and the sequence at which each document begins, closed by S ((D + 1) x
+// i64). All little-endian and unaligned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace terrace::data {
+
+inline constexpr std::string_view index_magic{"MMIDIDX\0\0", 9};
+inline constexpr uint64_t index_version = 1;
+inline constexpr size_t index_header_bytes = 34;
+
+// Megatron's numbers.
+enum class TokenType : uint8_t { uint8 = 1, int8 = 2, int16 = 3, int32 = 4, int64 = 5, uint16 = 8 };
+
+uint64_t token_bytes(TokenType type);
+std::string_view token_type_name(TokenType type);
+// What Megatron takes for a vocabulary: uint16 below 65,500, else int32.
+TokenType token_type_for(int64_t vocabulary);
+
+// A view of an .idx file's bytes, which must outlive it.
+class CorpusIndex {
+ public:
+  // all: every entry is looked at. sampled: every entry up to 4 million, past that the ends and evenly spread ones, so
+  // that a corpus of any size opens at once; what is not looked at here is when it is used.
+  enum class Check { sampled, all };
+
+  // Throws UserError that starts with `name` and says what is wrong, whatever the bytes are. Nothing is allocated.
+  static CorpusIndex parse(std::span<const std::byte> bytes, uint64_t bin_bytes, const std::string& name, Check check);
+
+  TokenType type() const { return type_; }
+  uint64_t sequences() const { return sequences_; }
+  uint64_t documents() const { return documents_; }
+  uint64_t tokens() const { return tokens_; }
+
+  // Number of the first token of a document; at documents(), the number of tokens. Throws UserError where the entry is
+  // corrupt.
+  uint64_t document_begin(uint64_t document) const;
+  // The document that a token belongs to: the last that begins at it or before.
+  uint64_t document_of(uint64_t token) const;
+
+ private:
+  int64_t length(uint64_t sequence) const;
+  int64_t pointer(uint64_t sequence) const;
+  int64_t first_sequence(uint64_t document) const;
+  void check_header(uint64_t bin_bytes);
+  void check_sequence(uint64_t sequence) const;
+  void check_document(uint64_t document) const;
+  void check_entries(Check check) const;
+
+  std::span<const std::byte> bytes_;
+  std::string name_;
+  TokenType type_ = TokenType::uint16;
+  uint64_t sequences_ = 0, documents_ = 0, tokens_ = 0;
+};
+
+}  // namespace terrace::data

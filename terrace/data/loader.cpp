@@ -1,0 +1,166 @@
+// Opening corpora, dividing their windows between the splits, and filling batches.
+#include "terrace/data/loader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/base/random.h"
+#include "terrace/data/loader_state.h"
+
+namespace terrace::data {
+namespace {
+
+constexpr uint64_t probes = 64;
+constexpr uint64_t probe_tokens = 512;
+
+// Looks at tokens here and there: a corpus of another tokenizer is found out before training starts.
+void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
+  std::vector<int64_t> tokens(std::min(probe_tokens, corpus.tokens()));
+  const uint64_t last = corpus.tokens() - tokens.size();
+  for (uint64_t i = 0; i < probes; ++i) corpus.read(last / (probes - 1) * i, tokens, vocabulary);
+  corpus.read(last, tokens, vocabulary);
+}
+
+Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabulary) {
+  Windows windows{std::make_shared<TokenCorpus>(prefix)};
+  const uint64_t tokens = windows.corpus->tokens();
+  if (tokens < static_cast<uint64_t>(sequence) + 1) {
+    throw UserError::of(
+        "corpus {} has {} tokens, too few for one sample of {} and its last target; use a model.sequence of "
+        "at most {}, or more text",
+        prefix, tokens, sequence, tokens > 1 ? tokens - 1 : 0);
+  }
+  probe_tokens_of(*windows.corpus, vocabulary);
+  windows.count = (tokens - 1) / static_cast<uint64_t>(sequence);
+  return windows;
+}
+
+// Cuts the held-out windows off the end of a corpus.
+Windows split_off(Windows& train, double share, const std::string& prefix) {
+  Windows held_out = train;
+  const double wanted = std::round(share * static_cast<double>(train.count));
+  held_out.count = std::max<uint64_t>(1, static_cast<uint64_t>(wanted));
+  if (held_out.count >= train.count) {
+    throw UserError::of(
+        "corpus {} has {} samples; a validation_share of {} holds out {} and leaves none to train on; use a "
+        "smaller share, a shorter sequence, or more text",
+        prefix, train.count, share, held_out.count);
+  }
+  train.count -= held_out.count;
+  held_out.first = train.first + train.count;
+  return held_out;
+}
+
+void check_config(const config::DataConfig& config, int64_t sequence) {
+  if (config.train.empty()) throw UserError("data.train is empty; name at least one corpus prefix");
+  if (!config.weights.empty() && config.weights.size() != config.train.size()) {
+    throw UserError::of("data.weights has {} entries for {} corpora in data.train; give one each, or none",
+                        config.weights.size(), config.train.size());
+  }
+  for (double weight : config.weights) {
+    if (!(weight > 0) || !std::isfinite(weight)) {
+      throw UserError::of("data.weights holds {}; weights are positive numbers", weight);
+    }
+  }
+  if (!(config.validation_share >= 0 && config.validation_share < 1)) {
+    throw UserError::of("data.validation_share = {}; it lies in [0, 1), such as 0.01", config.validation_share);
+  }
+  if (sequence < 1) throw UserError::of("model.sequence = {}; it is at least 1", sequence);
+}
+
+Mixture mixture_of(const SplitWindows& split, const std::vector<double>& weights, PhiloxKey key, bool reshuffle) {
+  std::vector<uint64_t> sizes;
+  for (const Windows& windows : split.corpora) sizes.push_back(windows.count);
+  return {sizes, weights, key, reshuffle};
+}
+
+}  // namespace
+
+Loader::Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed)
+    : state_(std::make_unique<State>()) {
+  check_config(config, sequence);
+  state_->reader = {sequence, vocabulary, config.reset_at_documents};
+  SplitWindows& train = state_->train;
+  SplitWindows& validation = state_->validation;
+  for (const std::string& prefix : config.train) {
+    train.corpora.push_back(all_windows(prefix, sequence, vocabulary));
+    if (!config.validation.empty() || config.validation_share == 0) continue;
+    validation.corpora.push_back(split_off(train.corpora.back(), config.validation_share, prefix));
+  }
+  for (const std::string& prefix : config.validation) {
+    validation.corpora.push_back(all_windows(prefix, sequence, vocabulary));
+  }
+  train.mixture = mixture_of(train, config.weights, stream_key(seed, "order of training samples"), true);
+  if (validation.corpora.empty()) return;
+  // Without the seed in its key, so that runs of different seeds are evaluated on the same samples.
+  const bool held_out = config.validation.empty();
+  validation.mixture = mixture_of(validation, held_out ? config.weights : std::vector<double>{},
+                                  stream_key(0, "order of validation samples"), false);
+}
+
+Loader::~Loader() = default;
+Loader::Loader(Loader&&) noexcept = default;
+
+uint64_t Loader::samples(Split split) const {
+  const SplitWindows& windows = state_->of(split);
+  return windows.mixture ? windows.mixture->samples() : 0;
+}
+
+void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64_t> tokens, std::span<int64_t> targets,
+                        std::span<int64_t> positions, std::span<int64_t> documents) const {
+  const auto length = static_cast<uint64_t>(sequence);
+  const uint64_t begin = (windows.first + sample) * length;
+  std::vector<int64_t> window(length + 1);
+  windows.corpus->read(begin, window, vocabulary);
+  std::copy(window.begin(), window.end() - 1, tokens.begin());
+  std::copy(window.begin() + 1, window.end(), targets.begin());
+  if (!reset_at_documents) return;
+  const CorpusIndex& index = windows.corpus->index();
+  uint64_t document = index.document_of(begin);
+  uint64_t end = index.document_begin(document + 1);
+  int64_t number = 0;
+  for (uint64_t i = 0, start = 0; i < length; ++i) {
+    if (begin + i >= end) {
+      document = index.document_of(begin + i);
+      end = index.document_begin(document + 1);
+      start = i;
+      ++number;
+    }
+    positions[i] = static_cast<int64_t>(i - start);
+    documents[i] = number;
+    // The next document does not follow from this one.
+    if (begin + i + 1 == end) targets[i] = -1;
+  }
+}
+
+SampleBatch Loader::batch(Split split, uint64_t first, int64_t count) const {
+  const SplitWindows& windows = state_->of(split);
+  if (!windows.mixture) {
+    throw UserError("no text is held out for validation; set data.validation_share > 0 or name data.validation");
+  }
+  TERRACE_CHECK(count >= 0, "a batch of {} samples", count);
+  const WindowReader& reader = state_->reader;
+  const auto length = static_cast<size_t>(reader.sequence), rows = static_cast<size_t>(count);
+  SampleBatch batch;
+  batch.count = count;
+  batch.length = reader.sequence;
+  batch.tokens.resize(rows * length);
+  batch.targets.resize(rows * length);
+  if (reader.reset_at_documents) {
+    batch.positions.resize(rows * length);
+    batch.documents.resize(rows * length);
+  }
+  const auto row_of = [&](std::vector<int64_t>& values, size_t row) {
+    return values.empty() ? std::span<int64_t>() : std::span(values).subspan(row * length, length);
+  };
+  for (size_t row = 0; row < rows; ++row) {
+    const Mixture::Place place = windows.mixture->at(first + row);
+    reader.read(windows.corpora[place.corpus], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
+                row_of(batch.positions, row), row_of(batch.documents, row));
+    batch.ids.push_back(static_cast<int64_t>(first + row));
+  }
+  return batch;
+}
+
+}  // namespace terrace::data

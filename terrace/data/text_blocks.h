@@ -1,0 +1,84 @@
+// Input files as a stream of blocks of bounded size, each to be encoded apart from all others.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "terrace/data/byte_source.h"
+#include "terrace/data/input_files.h"
+
+namespace terrace::data {
+
+struct BlockRules {
+  std::string field = "text";              // of a line of JSON
+  std::optional<std::string> separator{};  // a line of plain text that ends a document and is dropped; "" a blank line
+  uint64_t block_bytes = 1 << 20;          // about; a line of JSON is never split
+  uint64_t max_line_bytes = 64 << 20;      // a longer line of JSON counts as malformed
+  std::function<size_t(std::string_view)>
+      cut{};  // where plain text that goes on may be cut: (0, size]; unset: anywhere
+};
+
+struct MalformedLine {
+  std::string file;
+  uint64_t line = 0;
+  std::string reason;
+};
+
+// Part of a document, whole documents, or both.
+struct TextBlock {
+  const InputFile* file = nullptr;
+  std::string bytes{};                     // plain: text; JSON lines: whole lines
+  std::vector<size_t> ends{};              // plain: where in `bytes` documents end
+  bool starts_document = true;             // plain: the first byte is a document's first
+  uint64_t first_line = 1;                 // JSON lines: number of the first line
+  std::vector<MalformedLine> malformed{};  // lines left out of `bytes`
+};
+
+class TextBlocks {
+ public:
+  // `files` must outlive this and the blocks.
+  TextBlocks(const std::vector<InputFile>& files, BlockRules rules);
+
+  // The next block, or nothing after the last.
+  std::optional<TextBlock> next();
+
+  // Goes on with the next file.
+  void skip_file();
+
+  uint64_t disk_bytes_read() const;                         // of all files so far
+  uint64_t file_bytes_read() const { return file_bytes_; }  // of this file, unpacked
+
+ private:
+  bool open_next_file();
+  void fill(uint64_t size);
+  std::string take(size_t size);
+  TextBlock plain_block();
+  void take_separated(TextBlock& block);
+  TextBlock json_block();
+  void drop_long_line(TextBlock& block);
+
+  const std::vector<InputFile>& files_;
+  BlockRules rules_;
+  size_t next_file_ = 0;
+  const InputFile* file_ = nullptr;
+  std::unique_ptr<ByteSource> source_;
+  std::string pending_;          // read and not yet in a block
+  bool ended_ = true;            // the source has no more
+  uint64_t finished_bytes_ = 0;  // on disk, of files done with
+  uint64_t file_bytes_ = 0;
+  uint64_t line_ = 1;
+  bool in_document_ = false;  // the block before left a document open
+  bool at_line_start_ = true;
+};
+
+// Calls take(text, starts, ends) for each part of a document in the block and returns the malformed lines, those left
+// out of the block included.
+std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRules& rules,
+                                         const std::function<void(std::string_view, bool starts, bool ends)>& take);
+
+}  // namespace terrace::data

@@ -1,0 +1,76 @@
+// Opening the pair of files and widening tokens.
+#include "terrace/data/token_corpus.h"
+
+#include <cstring>
+
+#include "terrace/base/error.h"
+
+namespace terrace::data {
+namespace {
+
+template <typename T>
+void widen(const std::byte* from, std::span<int64_t> to) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    T value;
+    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+    to[i] = static_cast<int64_t>(value);
+  }
+}
+
+}  // namespace
+
+std::filesystem::path bin_path(const std::string& prefix) { return prefix + ".bin"; }
+std::filesystem::path index_path(const std::string& prefix) { return prefix + ".idx"; }
+
+TokenCorpus::TokenCorpus(const std::string& prefix, CorpusIndex::Check check) {
+  const bool bin = std::filesystem::exists(bin_path(prefix)), index = std::filesystem::exists(index_path(prefix));
+  if (!bin && !index) {
+    const bool suffix = std::filesystem::exists(prefix) && (prefix.ends_with(".bin") || prefix.ends_with(".idx"));
+    throw UserError::of("there is no corpus {0}: neither {0}.bin nor {0}.idx exists; {1}", prefix,
+                        suffix ? "give the name without " + prefix.substr(prefix.size() - 4)
+                               : "make one with: terrace data prepare INPUT... --output " + prefix);
+  }
+  if (!bin || !index) {
+    throw UserError::of(
+        "corpus {0} is incomplete: {0}.{1} is missing, as after an interrupted terrace data prepare; run it "
+        "again",
+        prefix, bin ? "idx" : "bin");
+  }
+  bin_ = MappedFile(bin_path(prefix));
+  index_file_ = MappedFile(index_path(prefix));
+  index_ = CorpusIndex::parse(index_file_.bytes(), bin_.bytes().size(), index_path(prefix).string(), check);
+}
+
+void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const {
+  TERRACE_CHECK(first <= tokens() && to.size() <= tokens() - first, "tokens {} + {} of {}", first, to.size(), tokens());
+  const std::byte* from = bin_.bytes().data() + first * token_bytes(index_.type());
+  switch (index_.type()) {
+    case TokenType::uint8:
+      widen<uint8_t>(from, to);
+      break;
+    case TokenType::int8:
+      widen<int8_t>(from, to);
+      break;
+    case TokenType::int16:
+      widen<int16_t>(from, to);
+      break;
+    case TokenType::uint16:
+      widen<uint16_t>(from, to);
+      break;
+    case TokenType::int32:
+      widen<int32_t>(from, to);
+      break;
+    case TokenType::int64:
+      widen<int64_t>(from, to);
+      break;
+  }
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i] >= 0 && to[i] < vocabulary) continue;
+    throw UserError::of(
+        "{}: token {} at position {} is not below the vocabulary of {}; give the vocabulary of the tokenizer "
+        "that made the corpus, or make it anew with the other tokenizer",
+        bin_.path().string(), to[i], first + i, vocabulary);
+  }
+}
+
+}  // namespace terrace::data

@@ -1,0 +1,36 @@
+// A corpus of tokens on disk, PREFIX.bin and PREFIX.idx, mapped into memory and never copied.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "terrace/base/file.h"
+#include "terrace/data/corpus_index.h"
+
+namespace terrace::data {
+
+std::filesystem::path bin_path(const std::string& prefix);
+std::filesystem::path index_path(const std::string& prefix);
+
+class TokenCorpus {
+ public:
+  // Throws UserError naming the file and what is wrong with it.
+  explicit TokenCorpus(const std::string& prefix, CorpusIndex::Check check = CorpusIndex::Check::sampled);
+
+  const CorpusIndex& index() const { return index_; }
+  uint64_t tokens() const { return index_.tokens(); }
+  uint64_t bin_bytes() const { return bin_.bytes().size(); }
+  uint64_t index_bytes() const { return index_file_.bytes().size(); }
+
+  // Tokens first .. first + to.size() - 1. Throws UserError naming file and position for a token outside
+  // [0, vocabulary).
+  void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const;
+
+ private:
+  MappedFile bin_, index_file_;
+  CorpusIndex index_;
+};
+
+}  // namespace terrace::data

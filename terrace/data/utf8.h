@@ -1,0 +1,16 @@
+// Where characters of UTF-8 text begin and end, and which bytes are none.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace terrace::data {
+
+// Bytes of the character that `text` starts with; 0 where its first bytes are not valid UTF-8 (RFC 3629: no surrogates,
+// no overlong forms, nothing past U+10FFFF).
+size_t character_length(std::string_view text);
+
+// The largest size at which `text` can be cut so that no character is split which bytes behind `text` may complete.
+size_t whole_characters(std::string_view text);
+
+}  // namespace terrace::data
