@@ -1,0 +1,55 @@
+// Causal self-attention through torch's fused kernels, the split of its input into heads, and rotary positions.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "terrace/ops/dropout.h"
+
+namespace terrace::ops {
+
+// Heads share keys and values in groups: head h uses group h / queries_per_group. With multi-head attention every group
+// has one query.
+struct HeadLayout {
+  int64_t groups = 0;
+  int64_t queries_per_group = 1;
+  int64_t head_dim = 0;
+
+  int64_t heads() const { return groups * queries_per_group; }
+  // Columns of the joint projection: for each group its queries, its key and its value, so that whole groups are one
+  // contiguous piece.
+  int64_t columns() const { return groups * (queries_per_group + 2) * head_dim; }
+};
+
+// Angles of rotary positions (Su et al., arXiv 2104.09864) in the half-split order of Llama: element i is paired with
+// i + head_dim/2 and turns by position * theta^(-2i/head_dim).
+struct RotaryTable {
+  at::Tensor cosines;  // [positions, head_dim/2] fp32
+  at::Tensor sines;
+};
+RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device);
+
+struct Heads {
+  at::Tensor queries;  // [B, H, T, hd]
+  at::Tensor keys;     // [B, G, T, hd]
+  at::Tensor values;   // [B, G, T, hd]
+};
+
+// Splits joint [B, T, columns()]. With a table queries and keys are rotated by their positions [B, T] int64 (undefined:
+// 0 .. T-1); without one (null) the heads are views. Backward writes the joint gradient in one pass.
+Heads split_heads(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
+                  const at::Tensor& positions);
+
+// Softmax(Q K^T / sqrt(hd)) V as [B, T, H * hd]. `mask` [B or 1, 1, T, S] bool says which keys a query sees; undefined:
+// causal, with T = S. A rate above 0 takes the unfused path with its own mask of probabilities.
+at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name);
+
+// Causal within each document: documents [B, T] int64 -> [B, 1, T, T] bool.
+at::Tensor document_mask(const at::Tensor& documents);
+
+// Causal for `length` queries that stand at the end of `total` keys: [1, 1, length, total] bool.
+at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device);
+
+}  // namespace terrace::ops

@@ -1,0 +1,70 @@
+// Dropout: the mask is drawn where it is used. A Philox block gives eight 16-bit draws; features come in groups of 128,
+// which are sixteen blocks. Feature 16 h + l of a group has half h % 2 of word h / 2 of the group's block l.
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+
+#include "terrace/ops/cpu/dispatch.h"
+#include "terrace/ops/cpu/kernels.h"
+#include "terrace/ops/cpu/philox_lanes.h"
+
+namespace terrace::ops::cpu {
+namespace {
+
+constexpr int64_t group_size = 8 * num_lanes;
+
+template <typename T>
+TERRACE_CLONES void dropout_row(const DropoutDraw& draw, PhiloxBlock counter, const T* x, const T* residual, T* out,
+                                int64_t columns) {
+  using A = Wide<T>;
+  const A scale = A{65536} / static_cast<A>(65536 - draw.threshold);
+  for (int64_t begin = 0; begin < columns; begin += group_size, counter[0] += num_lanes) {
+    uint32_t words[4][num_lanes];
+    philox_lanes<false>(draw.key, counter, words);
+    A factors[group_size];
+    for (int64_t half = 0; half < 8; ++half) {
+      for (int64_t lane = 0; lane < num_lanes; ++lane) {
+        const uint32_t value = (words[half / 2][lane] >> (16 * (half % 2))) & 0xFFFF;
+        factors[half * num_lanes + lane] = value >= draw.threshold ? scale : A{0};
+      }
+    }
+    const int64_t size = std::min(group_size, columns - begin);
+    if (residual) {
+      for (int64_t i = 0; i < size; ++i) {
+        out[begin + i] = narrow<T>(widen(x[begin + i]) * factors[i] + widen(residual[begin + i]));
+      }
+    } else {
+      for (int64_t i = 0; i < size; ++i) out[begin + i] = narrow<T>(widen(x[begin + i]) * factors[i]);
+    }
+  }
+}
+
+}  // namespace
+
+void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out) {
+  TERRACE_CHECK(x.dim() == 4 && draw.samples.numel() == x.size(0), "{} sample numbers for dropout",
+                draw.samples.numel());
+  const int64_t planes = x.size(1), length = x.size(2), columns = x.size(3);
+  const at::Tensor samples = draw.samples.contiguous();
+  const int64_t* sample_of = samples.const_data_ptr<int64_t>();
+  for_type(x.scalar_type(), [&]<typename T>(T) {
+    const T* from = x.const_data_ptr<T>();
+    const T* base = residual.defined() ? residual.const_data_ptr<T>() : nullptr;
+    T* to = out.mutable_data_ptr<T>();
+    at::parallel_for(
+        0, x.size(0) * planes * length, std::max<int64_t>(1, 8192 / columns), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const auto sample = static_cast<uint64_t>(sample_of[row / (planes * length)]);
+            const auto plane = static_cast<uint32_t>(row / length % planes);
+            // A run has fewer than 2^48 samples and a model fewer than 2^16 heads.
+            const PhiloxBlock counter = {0, static_cast<uint32_t>(row % length), static_cast<uint32_t>(sample),
+                                         static_cast<uint32_t>(sample >> 32) | plane << 16};
+            dropout_row(draw, counter, from + row * columns, base ? base + row * columns : nullptr, to + row * columns,
+                        columns);
+          }
+        });
+  });
+}
+
+}  // namespace terrace::ops::cpu

@@ -1,0 +1,20 @@
+// The table of CPU kernels.
+#include "terrace/ops/cpu/kernels.h"
+
+namespace terrace::ops {
+
+const Kernels& cpu_kernels() {
+  static constexpr Kernels table = {.add = cpu::add,
+                                    .add_column_sums = cpu::add_column_sums,
+                                    .add_rows = cpu::add_rows,
+                                    .norm = cpu::norm,
+                                    .norm_backward = cpu::norm_backward,
+                                    .swiglu = cpu::swiglu,
+                                    .swiglu_backward = cpu::swiglu_backward,
+                                    .rotate = cpu::rotate,
+                                    .dropout = cpu::dropout,
+                                    .cross_entropy = cpu::cross_entropy};
+  return table;
+}
+
+}  // namespace terrace::ops

@@ -1,0 +1,72 @@
+// Dropout as a differentiable function.
+#include "terrace/ops/dropout.h"
+
+#include <ATen/ops/empty_like.h>
+
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/saved_object.h"
+
+namespace terrace::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor apply_mask(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual) {
+  const auto planes = [](const at::Tensor& t) { return t.dim() == 3 ? t.unsqueeze(1) : t; };  // [B, planes, T, D]
+  const at::Tensor input = x.contiguous();
+  at::Tensor out = at::empty_like(input);
+  kernels(x.device())
+      .dropout(draw, planes(input), residual.defined() ? planes(residual.contiguous()) : residual, planes(out));
+  return out;
+}
+
+class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const DropoutDraw& draw) {
+    save_object(context, "draw", draw);
+    return apply_mask(draw, x, {});
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {apply_mask(saved_object<DropoutDraw>(context, "draw"), gradients[0], {}), {}};
+  }
+};
+
+class DropoutAddFunction : public torch::autograd::Function<DropoutAddFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& residual, const at::Tensor& x,
+                            const DropoutDraw& draw) {
+    save_object(context, "draw", draw);
+    return apply_mask(draw, x, residual);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {gradients[0], apply_mask(saved_object<DropoutDraw>(context, "draw"), gradients[0], {}), {}};
+  }
+};
+
+}  // namespace
+
+DropoutDraw draw_of(const DropoutSite& site, std::string_view name) {
+  TERRACE_CHECK(site.rate >= 0.0 && site.rate < 1.0, "dropout rate {}", site.rate);
+  const PhiloxBlock block = philox_at(stream_key(site.seed, name), static_cast<uint64_t>(site.step), 0);
+  return {.key = {block[0], block[1]},
+          .samples = site.samples,
+          .threshold = static_cast<uint32_t>(std::lround(site.rate * 65536.0))};
+}
+
+at::Tensor dropout_add(const at::Tensor& residual, const at::Tensor& x, const DropoutSite& site,
+                       std::string_view name) {
+  const DropoutDraw draw = draw_of(site, name);
+  if (draw.threshold == 0) return residual.defined() ? residual.add(x) : x;
+  return residual.defined() ? DropoutAddFunction::apply(residual, x, draw) : DropoutFunction::apply(x, draw);
+}
+
+at::Tensor dropout(const at::Tensor& x, const DropoutSite& site, std::string_view name) {
+  return dropout_add({}, x, site, name);
+}
+
+}  // namespace terrace::ops

@@ -1,0 +1,18 @@
+// Rows of a table, with a gradient that is added row by row.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "terrace/ops/weight.h"
+
+namespace terrace::ops {
+
+// weight[indices]: weight [V, D], indices [..] int64, result [.., D]. Throws UserError, naming `what` an index is,
+// where one is not in 0 .. limit - 1 (limit <= V: the rows above are padding). On a GPU the check is left out, as it
+// would wait for the device.
+at::Tensor embedding(const Weight& weight, const at::Tensor& indices, int64_t limit, const char* what);
+
+// Throws UserError where one of the indices is not in lowest .. limit - 1.
+void check_indices(const at::Tensor& indices, int64_t lowest, int64_t limit, const char* what);
+
+}  // namespace terrace::ops

@@ -1,0 +1,67 @@
+// Normal initial values, block by block of the counter.
+#include "terrace/ops/initial.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/cpu/dispatch.h"
+#include "terrace/ops/cpu/philox_lanes.h"
+
+namespace terrace::ops {
+namespace {
+
+constexpr int64_t group_size = 4 * cpu::num_lanes;  // numbers of sixteen blocks
+
+// The numbers [64 group, 64 group + 64) of the stream.
+TERRACE_CLONES void uniform_group(PhiloxKey key, uint64_t group, double (&out)[group_size]) {
+  const uint64_t block = group * cpu::num_lanes;
+  uint32_t words[4][cpu::num_lanes];
+  cpu::philox_lanes<true>(key, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, words);
+  for (int64_t lane = 0; lane < cpu::num_lanes; ++lane) {
+    for (int64_t word = 0; word < 4; ++word) out[4 * lane + word] = (words[word][lane] + 0.5) * 0x1.0p-32;
+  }
+}
+
+// Numbers first .. first + n - 1 of the stream.
+template <typename T>
+void fill_run(T* out, PhiloxKey key, uint64_t first, int64_t n, double deviation) {
+  double uniform[group_size];
+  uint64_t number = first;
+  const uint64_t last = first + static_cast<uint64_t>(n);
+  while (number < last) {
+    const uint64_t group = number / group_size, end = std::min(last, (group + 1) * group_size);
+    uniform_group(key, group, uniform);
+    for (; number < end; ++number) {
+      out[number - first] = static_cast<T>(deviation * normal_quantile(uniform[number % group_size]));
+    }
+  }
+}
+
+}  // namespace
+
+void fill_normal(const at::Tensor& out, PhiloxKey key, double deviation, const Slice& slice) {
+  TERRACE_CHECK(out.is_cpu() && out.is_contiguous(), "initial values are computed in contiguous CPU tensors");
+  if (out.numel() == 0) return;
+  // A slice is `outer` runs, each contiguous both here and in the whole tensor.
+  const bool whole = slice.global_size == 0;
+  int64_t outer = 1;
+  for (int64_t dim = 0; !whole && dim < slice.dim; ++dim) outer *= out.size(dim);
+  const int64_t run = out.numel() / outer;
+  const int64_t inner = whole ? run : run / out.size(slice.dim);
+  const int64_t global_run = whole ? run : slice.global_size * inner;
+  cpu::for_type(out.scalar_type(), [&]<typename T>(T) {
+    T* data = out.mutable_data_ptr<T>();
+    at::parallel_for(0, out.numel(), 65536, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t row = begin / run, column = begin % run, n = std::min(end - begin, run - column);
+        const int64_t first = row * global_run + slice.offset * inner + column;
+        fill_run(data + begin, key, static_cast<uint64_t>(first), n, deviation);
+        begin += n;
+      }
+    });
+  });
+}
+
+}  // namespace terrace::ops

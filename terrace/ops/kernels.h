@@ -1,0 +1,70 @@
+// The kernels that torch does not have or that we need faster, as one table for each kind of device. Tensors are
+// contiguous and of one type unless said otherwise; arithmetic is in fp32 (double for double). No sum depends on the
+// number of threads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "terrace/base/random.h"
+
+namespace terrace::ops {
+
+struct NormShape {
+  bool centered = true;  // layer norm; false: RMS norm, where `mean` stays undefined
+  double epsilon = 1e-5;
+};
+
+// Which elements to drop. A draw is a function of (key, sample, plane, position, feature): see docs/numerics.md.
+struct DropoutDraw {
+  PhiloxKey key;       // of seed, site and step
+  at::Tensor samples;  // [B] int64
+  uint32_t threshold;  // an element is dropped where its 16-bit draw is below; 65536 * rate
+};
+
+struct Kernels {
+  // into += from; the types may differ.
+  void (*add)(const at::Tensor& into, const at::Tensor& from);
+  // into [D] += sum over rows of from [N, D]; the types may differ.
+  void (*add_column_sums)(const at::Tensor& into, const at::Tensor& from);
+  // into[indices[n]] += from[n] for into [V, D], indices [N] int64, from [N, D]; the types may differ.
+  void (*add_rows)(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from);
+
+  // x, y [N, D]; weight, bias [D] (bias may be undefined); mean, inverse [N] in fp32 (double for double).
+  void (*norm)(const NormShape& shape, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+               const at::Tensor& y, const at::Tensor& mean, const at::Tensor& inverse);
+  // Writes dx; adds to weight_sums and bias_sums [D] in the type of `inverse` where they are defined.
+  void (*norm_backward)(const NormShape& shape, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                        const at::Tensor& mean, const at::Tensor& inverse, const at::Tensor& dx,
+                        const at::Tensor& weight_sums, const at::Tensor& bias_sums);
+
+  // x [N, 2F] holds pairs (gate, up); y [N, F] = silu(gate) * up.
+  void (*swiglu)(const at::Tensor& x, const at::Tensor& y);
+  void (*swiglu_backward)(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx);
+
+  // Rotates the pairs (i, i + hd/2) of `in` by the angles of each position and writes `out`; both [B, T, G, R, hd] with
+  // any strides but 1 in the last dimension. cosines, sines: [positions, hd/2] fp32. positions: [B, T] int64, undefined
+  // for 0 .. T-1. direction -1 rotates back, which is the adjoint.
+  void (*rotate)(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosines, const at::Tensor& sines,
+                 const at::Tensor& positions, int direction);
+
+  // out = residual + x / (1 - rate) where x is kept, residual elsewhere; x [B, planes, T, D]; residual may be
+  // undefined.
+  void (*dropout)(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out);
+
+  // Cross-entropy of each row of logits [N, V] against targets [N] int64 (-1: not counted, loss and gradient 0) over
+  // the first `vocabulary` columns into losses [N] (double). Where `gradient_scale` is not 0 the logits are overwritten
+  // with d loss / d logits * gradient_scale, 0 in the other columns.
+  void (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary, double gradient_scale,
+                        const at::Tensor& losses);
+};
+
+// The table for a device. Throws UserError for a device this build has no kernels for.
+const Kernels& kernels(const at::Device& device);
+
+// One function for each backend; a build without the backend has a file that throws.
+const Kernels& cpu_kernels();
+const Kernels& cuda_kernels();
+
+}  // namespace terrace::ops

@@ -1,0 +1,114 @@
+// The split of the joint projection into heads, with rotary positions.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/pow.h>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/attention.h"
+#include "terrace/ops/embedding.h"
+#include "terrace/ops/kernels.h"
+#include "terrace/ops/saved_object.h"
+
+namespace terrace::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct SplitArguments {
+  HeadLayout layout;
+  RotaryTable table;     // undefined: no rotation
+  at::Tensor positions;  // [B, T] or undefined
+};
+
+// The three parts of a joint [B, T, columns] as views [B, T, G, R or 1, hd].
+struct Parts {
+  at::Tensor queries, keys, values;
+};
+
+Parts parts_of(const at::Tensor& joint, const HeadLayout& layout) {
+  const int64_t per_group = layout.queries_per_group;
+  const at::Tensor grouped = joint.view({joint.size(0), joint.size(1), layout.groups, per_group + 2, layout.head_dim});
+  return {grouped.narrow(3, 0, per_group), grouped.narrow(3, per_group, 1), grouped.narrow(3, per_group + 1, 1)};
+}
+
+// [B, T, G, R, hd] -> [B, G * R, T, hd]: a view where there is one query a group or the memory is dense.
+at::Tensor by_head(const at::Tensor& part) {
+  return part.reshape({part.size(0), part.size(1), -1, part.size(4)}).transpose(1, 2);
+}
+
+// The gradient of heads [B, H, T, hd] in the grouping of `part` [B, T, G, R, hd].
+at::Tensor grouped_like(const at::Tensor& heads, const at::Tensor& part) {
+  return heads.transpose(1, 2).unflatten(2, {part.size(2), part.size(3)});
+}
+
+void rotate(const at::Tensor& in, const at::Tensor& out, const SplitArguments& arguments, int direction) {
+  kernels(in.device())
+      .rotate(in.stride(-1) == 1 ? in : in.contiguous(), out, arguments.table.cosines, arguments.table.sines,
+              arguments.positions, direction);
+}
+
+at::Tensor rotated(const at::Tensor& part, const SplitArguments& arguments) {
+  at::Tensor out = at::empty(part.sizes(), part.options());
+  rotate(part, out, arguments, 1);
+  return out;
+}
+
+class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& joint, const SplitArguments& arguments) {
+    save_object(context, "arguments", arguments);
+    context->saved_data["sizes"] = joint.sizes();
+    const Parts parts = parts_of(joint.contiguous(), arguments.layout);
+    const bool rotary = arguments.table.cosines.defined();
+    return {by_head(rotary ? rotated(parts.queries, arguments) : parts.queries),
+            by_head(rotary ? rotated(parts.keys, arguments) : parts.keys), by_head(parts.values)};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto& arguments = saved_object<SplitArguments>(context, "arguments");
+    const auto sizes = context->saved_data["sizes"].toIntVector();
+    at::Tensor joint = at::empty(sizes, gradients[0].options());
+    const Parts parts = parts_of(joint, arguments.layout);
+    const at::Tensor queries = grouped_like(gradients[0], parts.queries);
+    const at::Tensor keys = grouped_like(gradients[1], parts.keys);
+    if (arguments.table.cosines.defined()) {
+      rotate(queries, parts.queries, arguments, -1);
+      rotate(keys, parts.keys, arguments, -1);
+    } else {
+      parts.queries.copy_(queries);
+      parts.keys.copy_(keys);
+    }
+    parts.values.copy_(grouped_like(gradients[2], parts.values));
+    return {joint, {}};
+  }
+};
+
+}  // namespace
+
+RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device) {
+  TERRACE_CHECK(head_dim % 2 == 0, "rotary positions with head_dim {}", head_dim);
+  const auto options = at::TensorOptions().dtype(at::kDouble);
+  const at::Tensor exponents = at::arange(0, head_dim, 2, options).div(static_cast<double>(-head_dim));
+  const at::Tensor angles = at::outer(at::arange(positions, options), at::pow(theta, exponents));
+  return {angles.cos().to(at::kFloat).to(device), angles.sin().to(at::kFloat).to(device)};
+}
+
+Heads split_heads(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
+                  const at::Tensor& positions) {
+  TERRACE_CHECK(joint.dim() == 3 && joint.size(2) == layout.columns(), "{} columns for heads of {}", joint.size(-1),
+                layout.columns());
+  if (table) {
+    const int64_t limit = table->cosines.size(0);
+    if (positions.defined()) check_indices(positions, 0, limit, "position");
+    if (!positions.defined() && joint.size(1) > limit) {
+      throw UserError::of("{} tokens in a model of sequence = {}; use at most {}", joint.size(1), limit, limit);
+    }
+  }
+  const SplitArguments arguments{layout, table ? *table : RotaryTable{}, positions};
+  const auto heads = SplitHeadsFunction::apply(joint, arguments);
+  return {heads[0], heads[1], heads[2]};
+}
+
+}  // namespace terrace::ops

@@ -1,0 +1,93 @@
+// The vocabulary loss, chunk by chunk.
+#include "terrace/ops/vocabulary_loss.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/embedding.h"
+#include "terrace/ops/kernels.h"
+#include "terrace/ops/linear.h"
+#include "terrace/ops/saved_object.h"
+
+namespace terrace::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Enough rows a chunk for full speed of the products, even where a row is large.
+constexpr int64_t least_rows = 128;
+
+int64_t rows_per_chunk(const at::Tensor& weight, int64_t chunk_bytes) {
+  const int64_t row_bytes = weight.size(0) * static_cast<int64_t>(weight.element_size());
+  return std::max(least_rows, chunk_bytes / row_bytes);
+}
+
+// Losses [N] of the rows; writes d hidden and adds d weight where `gradient` is defined.
+at::Tensor losses_of(const at::Tensor& rows, const Weight& weight, const at::Tensor& targets,
+                     const VocabularyLossOptions& options, const at::Tensor& gradient) {
+  const int64_t total = rows.size(0);
+  const int64_t chunk = std::min(total, rows_per_chunk(weight.value, options.chunk_bytes));
+  at::Tensor losses = at::empty({total}, rows.options().dtype(at::kDouble));
+  const at::Tensor buffer = at::empty({chunk, weight.value.size(0)}, rows.options());
+  for (int64_t begin = 0; begin < total; begin += chunk) {
+    const int64_t size = std::min(chunk, total - begin);
+    const at::Tensor hidden = rows.narrow(0, begin, size);  // [n, D]
+    at::Tensor logits = buffer.narrow(0, 0, size);          // [n, V]
+    at::mm_out(logits, hidden, weight.value.t());
+    kernels(rows.device())
+        .cross_entropy(logits, targets.narrow(0, begin, size), options.vocabulary,
+                       gradient.defined() ? options.gradient_scale : 0.0, losses.narrow(0, begin, size));
+    if (!gradient.defined()) continue;
+    at::Tensor part = gradient.narrow(0, begin, size);
+    at::mm_out(part, logits, weight.value);
+    add_outer_product(weight.gradient, logits, hidden);
+  }
+  return losses;
+}
+
+struct LossArguments {
+  Weight weight;
+  at::Tensor targets;
+  VocabularyLossOptions options;
+  bool differentiate = false;
+};
+
+class VocabularyLossFunction : public torch::autograd::Function<VocabularyLossFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& weight,
+                            const LossArguments& arguments) {
+    const at::Tensor rows = hidden.contiguous().view({-1, hidden.size(-1)});  // [N, D]
+    const at::Tensor gradient = arguments.differentiate ? at::empty_like(rows) : at::Tensor();
+    const at::Tensor targets = arguments.targets.contiguous().view(-1);
+    const at::Tensor losses =
+        losses_of(rows, {weight, arguments.weight.gradient}, targets, arguments.options, gradient);
+    if (gradient.defined()) context->save_for_backward({gradient.view(hidden.sizes())});
+    return losses.sum().to(hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (gradients[0].is_cpu()) {
+      TERRACE_CHECK(gradients[0].item<double>() == 1.0, "the vocabulary loss must be the root of backward");
+    }
+    return {context->get_saved_variables()[0], {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor vocabulary_loss(const at::Tensor& hidden, const Weight& weight, const at::Tensor& targets,
+                           const VocabularyLossOptions& options) {
+  TERRACE_CHECK(options.gradient_scale != 0.0, "a gradient scale of 0");
+  check_indices(targets, -1, options.vocabulary, "target");
+  // Inside the function autograd is off, so whether it is on must be asked here.
+  const bool differentiate = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.value.requires_grad());
+  return VocabularyLossFunction::apply(hidden, weight.value, LossArguments{weight, targets, options, differentiate});
+}
+
+}  // namespace terrace::ops

@@ -1,0 +1,36 @@
+// A trained tensor as an operation sees it, and the queue of weight gradients that are computed later.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace terrace::ops {
+
+// `value` takes part in autograd only so that backward reaches the operation, which itself adds d loss / d value to
+// `gradient` (its type may be wider) and leaves value.grad() alone. Where `gradient` is undefined (evaluation, a frozen
+// weight) nothing is computed for it. Both are undefined for a bias that is not there.
+struct Weight {
+  at::Tensor value;
+  at::Tensor gradient;
+};
+
+// Weight gradients put off by backward: a zero-bubble pipeline runs them where it would wait. The sums are the same to
+// the last bit, as each is added to its own buffer in the order of the queue.
+class WeightGradientQueue {
+ public:
+  void push(std::function<void()> work) { work_.push_back(std::move(work)); }
+  size_t size() const { return work_.size(); }
+
+  // Computes what was pushed, in order, and leaves the queue empty.
+  void run() {
+    for (const auto& work : std::exchange(work_, {})) work();
+  }
+
+ private:
+  std::vector<std::function<void()>> work_;
+};
+
+}  // namespace terrace::ops
