@@ -1,4 +1,5 @@
-// A light module: it owns named parameters and child modules, and nothing else. Models are written with it for one device.
+// A light module: it owns named parameters and child modules, and nothing else. Models are written with it for one
+// device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +15,8 @@
 
 namespace terrace::nn {
 
-// How a parameter starts: a constant, or normal with mean 0. The n-th element of the parameter named N under seed s is a
-// function of (s, N, global index n) only.
+// How a parameter starts: a constant, or normal with mean 0. The n-th element of the parameter named N under seed s is
+// a function of (s, N, global index n) only.
 struct InitialValue {
   enum class Kind { constant, normal };
   Kind kind = Kind::constant;
@@ -27,7 +28,8 @@ struct InitialValue {
 
 // One trained tensor. `value` is an autograd leaf in the type the model computes in. `gradient` is where ops accumulate
 // d loss / d value over micro-batches: same shape, in the gradient type, undefined until allocate_gradients(). Ops of
-// this house add to it themselves; whatever autograd leaves in value.grad() is moved there by collect_autograd_gradients().
+// this house add to it themselves; whatever autograd leaves in value.grad() is moved there by
+// collect_autograd_gradients().
 struct Parameter {
   std::string name;  // global: "blocks.3.attention.qkv.weight"
   at::Tensor value;
@@ -55,7 +57,8 @@ class Module {
 
  protected:
   // The parameter lives as long as the module; its value is allocated and not yet initialized.
-  Parameter& add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay, const Build& build);
+  Parameter& add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
+                           const Build& build);
 
   template <typename M, typename... Args>
   M& add_module(std::string name, Args&&... args) {
@@ -72,6 +75,10 @@ class Module {
   std::vector<std::unique_ptr<Module>> children_;
   std::vector<Parameter*> order_;
 };
+
+// One parameter's initial value under the seed in the given type, on the parameter's device: fp32 masters of a bf16
+// model start from it before any rounding.
+at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type);
 
 // Fills every value with its initial value under the seed, on its own device, whatever the threads or the layout.
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);

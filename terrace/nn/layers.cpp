@@ -1,0 +1,42 @@
+// The serial layers.
+#include "terrace/nn/layers.h"
+
+#include "terrace/ops/embedding.h"
+#include "terrace/ops/linear.h"
+#include "terrace/ops/norm.h"
+
+namespace terrace::nn {
+
+ops::Weight weight_of(const Parameter* parameter) {
+  return parameter ? ops::Weight{parameter->value, parameter->gradient} : ops::Weight{};
+}
+
+Linear::Linear(int64_t inputs, int64_t outputs, bool bias, InitialValue initial, const Build& build)
+    : weight(add_parameter("weight", {outputs, inputs}, initial, /*decay=*/true, build)),
+      bias(bias ? &add_parameter("bias", {outputs}, InitialValue::constant(0.0), /*decay=*/false, build) : nullptr) {}
+
+at::Tensor Linear::forward(const at::Tensor& x, ops::WeightGradientQueue* deferred) const {
+  return ops::linear(x, weight_of(&weight), weight_of(bias), deferred);
+}
+
+Embedding::Embedding(int64_t rows, int64_t width, int64_t limit, InitialValue initial, const Build& build)
+    : weight(add_parameter("weight", {rows, width}, initial, /*decay=*/true, build)), limit_(limit) {}
+
+at::Tensor Embedding::forward(const at::Tensor& indices, const char* what) const {
+  return ops::embedding(weight_of(&weight), indices, limit_, what);
+}
+
+Norm::Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build)
+    : weight(add_parameter("weight", {width}, InitialValue::constant(1.0), /*decay=*/false, build)),
+      bias(bias && kind == Kind::layer
+               ? &add_parameter("bias", {width}, InitialValue::constant(0.0), /*decay=*/false, build)
+               : nullptr),
+      kind_(kind),
+      epsilon_(epsilon) {}
+
+at::Tensor Norm::forward(const at::Tensor& x) const {
+  return kind_ == Kind::layer ? ops::layer_norm(x, weight_of(&weight), weight_of(bias), epsilon_)
+                              : ops::rms_norm(x, weight_of(&weight), epsilon_);
+}
+
+}  // namespace terrace::nn

@@ -1,0 +1,55 @@
+// The serial layers of transformers: parameters with their initial values over the operations of ops/.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "terrace/nn/module.h"
+#include "terrace/ops/weight.h"
+
+namespace terrace::nn {
+
+// The parameter as an operation takes it; null gives the weight that is not there.
+ops::Weight weight_of(const Parameter* parameter);
+
+// y = x W^T + b; weight [outputs, inputs], bias [outputs] starting at 0.
+class Linear : public Module {
+ public:
+  Linear(int64_t inputs, int64_t outputs, bool bias, InitialValue initial, const Build& build);
+
+  at::Tensor forward(const at::Tensor& x, ops::WeightGradientQueue* deferred = nullptr) const;
+
+  Parameter& weight;
+  Parameter* const bias;  // null: none
+};
+
+// Row indices[..] of weight [rows, width]; rows from `limit` on are padding that no index may name.
+class Embedding : public Module {
+ public:
+  Embedding(int64_t rows, int64_t width, int64_t limit, InitialValue initial, const Build& build);
+
+  // `what` an index is, for the message where one is outside.
+  at::Tensor forward(const at::Tensor& indices, const char* what) const;
+
+  Parameter& weight;
+
+ private:
+  int64_t limit_;
+};
+
+// Layer norm or RMS norm; weight starts at 1, bias at 0. RMS norm never has a bias.
+class Norm : public Module {
+ public:
+  enum class Kind { layer, rms };
+  Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build);
+
+  at::Tensor forward(const at::Tensor& x) const;
+
+  Parameter& weight;
+  Parameter* const bias;  // null: none
+
+ private:
+  Kind kind_;
+  double epsilon_;
+};
+
+}  // namespace terrace::nn

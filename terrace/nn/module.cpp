@@ -1,0 +1,94 @@
+// Ownership and names of parameters, their initial values and their gradient buffers.
+#include "terrace/nn/module.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/initial.h"
+#include "terrace/ops/kernels.h"
+
+namespace terrace::nn {
+
+std::vector<Parameter*> Module::parameters() { return order_; }
+
+Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
+                                 const Build& build) {
+  auto parameter = std::make_unique<Parameter>();
+  parameter->name = std::move(name);
+  parameter->value = at::empty(shape, at::TensorOptions().device(build.device).dtype(build.type));
+  parameter->value.set_requires_grad(true);
+  parameter->initial = initial;
+  parameter->decay = decay;
+  own_.push_back(std::move(parameter));
+  order_.push_back(own_.back().get());
+  return *own_.back();
+}
+
+void Module::adopt(std::string name, std::unique_ptr<Module> module) {
+  for (Parameter* parameter : module->order_) {
+    parameter->name = name + "." + parameter->name;
+    order_.push_back(parameter);
+  }
+  children_.push_back(std::move(module));
+}
+
+namespace {
+
+// The part of the whole parameter that this value is.
+ops::Slice slice_of(const Parameter& parameter) {
+  const ParamMark& mark = parameter.mark;
+  if (mark.kind != ParamMark::Kind::sharded) return {};
+  return {.dim = mark.dim, .offset = mark.offset, .global_size = mark.global_shape.at(mark.dim)};
+}
+
+}  // namespace
+
+at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type) {
+  at::NoGradGuard no_grad;
+  // Computed on the CPU for every device, so that all devices start from the same bits.
+  at::Tensor value = at::empty(parameter.value.sizes(), at::TensorOptions().dtype(type));
+  switch (parameter.initial.kind) {
+    case InitialValue::Kind::constant:
+      value.fill_(parameter.initial.value);
+      break;
+    case InitialValue::Kind::normal:
+      ops::fill_normal(value, stream_key(seed, parameter.name), parameter.initial.value, slice_of(parameter));
+      break;
+  }
+  return value.to(parameter.value.device());
+}
+
+void initialize(const std::vector<Parameter*>& parameters, uint64_t seed) {
+  at::NoGradGuard no_grad;
+  for (Parameter* parameter : parameters) {
+    parameter->value.copy_(initial_value(*parameter, seed, parameter->value.scalar_type()));
+  }
+}
+
+void allocate_gradients(const std::vector<Parameter*>& parameters, at::ScalarType type) {
+  for (Parameter* parameter : parameters) {
+    parameter->gradient = at::zeros(parameter->value.sizes(), parameter->value.options().dtype(type));
+  }
+}
+
+void zero_gradients(const std::vector<Parameter*>& parameters) {
+  for (Parameter* parameter : parameters) {
+    TERRACE_CHECK(parameter->gradient.defined(), "{} has no gradient buffer", parameter->name);
+    parameter->gradient.zero_();
+  }
+}
+
+void collect_autograd_gradients(const std::vector<Parameter*>& parameters) {
+  at::NoGradGuard no_grad;
+  for (Parameter* parameter : parameters) {
+    at::Tensor& from = parameter->value.mutable_grad();
+    if (!from.defined()) continue;
+    TERRACE_CHECK(parameter->gradient.defined(), "{} has no gradient buffer", parameter->name);
+    ops::kernels(from.device()).add(parameter->gradient, from.contiguous());
+    from.reset();
+  }
+}
+
+}  // namespace terrace::nn
