@@ -9,6 +9,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/nn/module.h"
+#include "terrace/ops/weight.h"
 
 namespace terrace::models {
 
@@ -25,12 +26,13 @@ class KeyValueCache;
 
 // How one pass through the model is made.
 struct Pass {
-  bool training = false;          // dropout is drawn and recompute applied
-  uint64_t seed = 0;              // of dropout, together with step, sample and position
+  bool training = false;  // dropout is drawn and recompute applied
+  uint64_t seed = 0;      // of dropout, together with step, sample and position
   int64_t step = 0;
-  double gradient_scale = 1.0;    // d(scaled loss)/d(summed loss): loss scale / tokens counted in the whole step
+  double gradient_scale = 1.0;  // d(scaled loss)/d(summed loss): loss scale / tokens counted in the whole step
   bool recompute_attention = false;
   KeyValueCache* cache = nullptr;  // generation: keys and values of earlier positions; owned by the caller
+  ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients of linear layers here
 };
 
 // A model is embedding, blocks and head as units 0 .. num_units() - 1; a pipeline stage is a range of them, and gathers
@@ -40,8 +42,8 @@ class Model : public nn::Module {
   virtual int64_t num_units() const = 0;
   // Parameters of one unit, in order. A tied parameter belongs to the first unit that uses it.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
-  // Unit 0 takes an undefined tensor and reads the batch; the last but one gives hidden states [B, T, D] after the final
-  // norm or before it as the model likes.
+  // Unit 0 takes an undefined tensor and reads the batch; the last but one gives hidden states [B, T, D] after the
+  // final norm or before it as the model likes.
   virtual at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
   // The last unit in training: the sum over counted tokens of the loss, fp32 scalar on the device. Its backward yields
   // gradients multiplied by pass.gradient_scale.
@@ -53,5 +55,8 @@ class Model : public nn::Module {
 
 // Builds the model of config.family and marks its parameters. Aborts where a parameter stays unmarked.
 std::unique_ptr<Model> build_model(const config::ModelConfig& config, const nn::Build& build);
+
+// Aborts, naming the parameter, where one is unmarked or cut in a dimension it does not have.
+void check_marks(const std::vector<nn::Parameter*>& parameters);
 
 }  // namespace terrace::models

@@ -1,0 +1,32 @@
+// What a GPT costs, in closed form from its configuration.
+#pragma once
+
+#include <cstdint>
+
+#include "terrace/config/config.h"
+
+namespace terrace::models::gpt {
+
+// Trained numbers, the padding of the vocabulary included; a tied head counts once.
+int64_t parameter_count(const config::ModelConfig& config);
+
+// Whether the products of queries with keys and of probabilities with values are counted for every pair of tokens, or
+// for the pairs that a causal model uses: half. The papers' formulas, and `mfu` in our metrics, count in full.
+enum class AttentionCount { full, causal_half };
+
+// Floating-point operations of the matrix products of one forward pass over one sequence, in all blocks together or in
+// the output layer. Two for each multiply-add.
+double block_forward_flops(const config::ModelConfig& config, AttentionCount attention);
+double attention_forward_flops(const config::ModelConfig& config, AttentionCount attention);  // a part of the former
+double head_forward_flops(const config::ModelConfig& config);
+
+// Of a training step: backward costs twice the forward. For multi-head attention and an ffn_width of 4 h this is
+// F = 72 B s l h^2 (1 + s/(6h)) + 6 B s h V (arXiv 2312.12705), with V padded.
+double model_flops(const config::ModelConfig& config, int64_t sequences, AttentionCount attention);
+
+// What is executed: model_flops and what recompute repeats, every block once (full) or the attention core once
+// (selective). The fused kernel's own recompute in backward is not counted.
+double hardware_flops(const config::ModelConfig& config, int64_t sequences, AttentionCount attention,
+                      config::Recompute recompute);
+
+}  // namespace terrace::models::gpt

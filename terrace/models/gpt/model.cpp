@@ -1,0 +1,179 @@
+// The GPT: embedding, blocks and head, for one device.
+#include "terrace/models/gpt/model.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/mm.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/models/key_value_cache.h"
+#include "terrace/ops/activation.h"
+#include "terrace/ops/embedding.h"
+#include "terrace/ops/linear.h"
+#include "terrace/ops/recompute.h"
+#include "terrace/ops/vocabulary_loss.h"
+
+namespace terrace::models::gpt {
+namespace {
+
+nn::InitialValue initial(const config::ModelConfig& config) { return nn::InitialValue::normal(config.init_std); }
+
+// The 2 * layers branches that end in these matrices add up in the residual stream (GPT-2, section 2.3).
+nn::InitialValue residual_initial(const config::ModelConfig& config) {
+  return nn::InitialValue::normal(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers)));
+}
+
+nn::Norm::Kind norm_kind(const config::ModelConfig& config) {
+  return config.norm == config::Norm::layernorm ? nn::Norm::Kind::layer : nn::Norm::Kind::rms;
+}
+
+ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
+  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples};
+}
+
+// [B, T], undefined where they are simply 0 .. T-1.
+at::Tensor positions_of(const Batch& batch, const Pass& pass, int64_t layer) {
+  const int64_t begin = pass.cache ? pass.cache->size(layer) : 0;
+  if (begin == 0 || batch.positions.defined()) return batch.positions;
+  return at::arange(begin, begin + batch.tokens.size(1), batch.tokens.options()).expand(batch.tokens.sizes());
+}
+
+}  // namespace
+
+EmbeddingUnit::EmbeddingUnit(const config::ModelConfig& config, const nn::Build& build)
+    : tokens(add_module<nn::Embedding>("tokens", config.padded_vocabulary(), config.width, config.vocabulary,
+                                       initial(config), build)),
+      positions(config.positions == config::Positions::learned
+                    ? &add_module<nn::Embedding>("positions", config.sequence, config.width, config.sequence,
+                                                 initial(config), build)
+                    : nullptr),
+      dropout_(config.dropout) {}
+
+at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& positions_or_none, const Pass& pass) const {
+  at::Tensor x = tokens.forward(batch.tokens, "token");  // [B, T, D]
+  if (positions) {
+    const at::Tensor at = positions_or_none.defined()
+                              ? positions_or_none
+                              : at::arange(batch.tokens.size(1), batch.tokens.options()).expand(batch.tokens.sizes());
+    x = x.add(positions->forward(at, "position"));  // [B, T, D]
+  }
+  return ops::dropout_add({}, x, site(dropout_, batch, pass), "embedding");
+}
+
+Attention::Attention(const config::ModelConfig& config, int64_t layer, const nn::Build& build)
+    : layout_{config.kv_heads, config.heads / config.kv_heads, config.head_dim},
+      dropout_(config.attention_dropout),
+      layer_(layer),
+      joint_(add_module<nn::Linear>("qkv", config.width, layout_.columns(), config.bias, initial(config), build)),
+      output_(add_module<nn::Linear>("output", layout_.heads() * layout_.head_dim, config.width, config.bias,
+                                     residual_initial(config), build)) {}
+
+at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
+                              const Batch& batch, const Pass& pass) const {
+  const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
+    ops::Heads heads = ops::split_heads(joint, layout_, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
+    at::Tensor mask = batch.documents.defined() ? ops::document_mask(batch.documents) : at::Tensor();
+    if (pass.cache) {
+      TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");
+      std::tie(heads.keys, heads.values) = pass.cache->append(layer_, heads.keys, heads.values);
+      const int64_t length = joint.size(1), total = heads.keys.size(2);
+      if (total != length) mask = ops::causal_mask(length, total, joint.device());
+    }
+    return ops::attention(heads, mask, site(dropout_, batch, pass), fmt::format("blocks.{}.attention", layer_));
+  };
+  const at::Tensor joint = joint_.forward(x, pass.deferred);  // [B, T, (H + 2G) hd]
+  const bool again = pass.training && pass.recompute_attention;
+  const at::Tensor context = again ? ops::recompute(core, joint) : core(joint);  // [B, T, H hd]
+  return output_.forward(context, pass.deferred);                                // [B, T, D]
+}
+
+FeedForward::FeedForward(const config::ModelConfig& config, const nn::Build& build)
+    : gated_(config.activation == config::Activation::swiglu),
+      first_(add_module<nn::Linear>("first", config.width, (gated_ ? 2 : 1) * config.ffn_width, config.bias,
+                                    initial(config), build)),
+      second_(add_module<nn::Linear>("second", config.ffn_width, config.width, config.bias, residual_initial(config),
+                                     build)) {}
+
+at::Tensor FeedForward::forward(const at::Tensor& x, const Pass& pass) const {
+  const at::Tensor inner = first_.forward(x, pass.deferred);                              // [B, T, F or 2F]
+  return second_.forward(gated_ ? ops::swiglu(inner) : ops::gelu(inner), pass.deferred);  // [B, T, D]
+}
+
+Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& build)
+    : dropout_(config.dropout),
+      layer_(layer),
+      attention_norm_(add_module<nn::Norm>("attention_norm", norm_kind(config), config.width, config.bias,
+                                           config.norm_epsilon, build)),
+      attention_(add_module<Attention>("attention", config, layer, build)),
+      ffn_norm_(
+          add_module<nn::Norm>("ffn_norm", norm_kind(config), config.width, config.bias, config.norm_epsilon, build)),
+      ffn_(add_module<FeedForward>("ffn", config, build)) {}
+
+at::Tensor Block::forward(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
+                          const Batch& batch, const Pass& pass) const {
+  const auto dropout = site(dropout_, batch, pass);
+  at::Tensor x = input;  // [B, T, D]
+  const at::Tensor attended = attention_.forward(attention_norm_.forward(x), table, positions, batch, pass);
+  x = ops::dropout_add(x, attended, dropout, fmt::format("blocks.{}.attention.output", layer_));
+  return ops::dropout_add(x, ffn_.forward(ffn_norm_.forward(x), pass), dropout, fmt::format("blocks.{}.ffn", layer_));
+}
+
+HeadUnit::HeadUnit(const config::ModelConfig& config, const nn::Build& build)
+    : norm(add_module<nn::Norm>("norm", norm_kind(config), config.width, config.bias, config.norm_epsilon, build)),
+      output(config.tied_head ? nullptr
+                              : &add_module<nn::Linear>("output", config.width, config.padded_vocabulary(), false,
+                                                        initial(config), build)) {}
+
+Gpt::Gpt(const config::ModelConfig& config, const nn::Build& build)
+    : config_(config),
+      build_(build),
+      table_(config.positions == config::Positions::rotary && !build.device.is_meta()
+                 ? ops::rotary_table(config.sequence, config.head_dim, config.rope_theta, build.device)
+                 : ops::RotaryTable{}),
+      embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
+      blocks_(add_blocks()),
+      head_(add_module<HeadUnit>("head", config, build)) {}
+
+std::vector<Block*> Gpt::add_blocks() {
+  std::vector<Block*> blocks;
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    blocks.push_back(&add_module<Block>(fmt::format("blocks.{}", layer), config_, layer, build_));
+  }
+  return blocks;
+}
+
+std::vector<nn::Parameter*> Gpt::unit_parameters(int64_t unit) {
+  if (unit == 0) return embedding_.parameters();
+  return unit <= config_.layers ? blocks_.at(unit - 1)->parameters() : head_.parameters();
+}
+
+at::Tensor Gpt::forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+  TERRACE_CHECK(unit >= 0 && unit <= config_.layers, "unit {} of {} has no forward", unit, num_units());
+  if (unit == 0) return embedding_.forward(batch, positions_of(batch, pass, 0), pass);
+  const int64_t layer = unit - 1;
+  const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
+  return blocks_[layer]->forward(hidden, table, positions_of(batch, pass, layer), batch, pass);
+}
+
+const nn::Parameter& Gpt::output_weight() const {
+  return head_.output ? head_.output->weight : embedding_.tokens.weight;
+}
+
+at::Tensor Gpt::loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+  const ops::VocabularyLossOptions options{.vocabulary = config_.vocabulary, .gradient_scale = pass.gradient_scale};
+  return ops::vocabulary_loss(head_.norm.forward(hidden), nn::weight_of(&output_weight()), batch.targets, options);
+}
+
+at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
+  const at::Tensor all = ops::linear(head_.norm.forward(hidden), nn::weight_of(&output_weight()), {});
+  return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
+}
+
+std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
+  return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,
+                                         at::TensorOptions().device(build_.device).dtype(build_.type));
+}
+
+}  // namespace terrace::models::gpt

@@ -1,0 +1,100 @@
+// A decoder-only transformer with pre-norm blocks (GPT-2; with rotary positions, RMS norm and SwiGLU the Llama kind).
+// Written for one device: what is cut up where stands in sharding.h.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "terrace/models/model.h"
+#include "terrace/nn/layers.h"
+#include "terrace/ops/attention.h"
+
+namespace terrace::models::gpt {
+
+// Token embedding, and positions where they are learned.
+class EmbeddingUnit : public nn::Module {
+ public:
+  EmbeddingUnit(const config::ModelConfig& config, const nn::Build& build);
+  at::Tensor forward(const Batch& batch, const at::Tensor& positions, const Pass& pass) const;
+
+  nn::Embedding& tokens;
+  nn::Embedding* const positions;  // null: rotary
+
+ private:
+  double dropout_;
+};
+
+class Attention : public nn::Module {
+ public:
+  Attention(const config::ModelConfig& config, int64_t layer, const nn::Build& build);
+  // `table` is null where positions are learned.
+  at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
+                     const Batch& batch, const Pass& pass) const;
+
+ private:
+  ops::HeadLayout layout_;
+  double dropout_;
+  int64_t layer_;
+  nn::Linear& joint_;  // queries, keys and values
+  nn::Linear& output_;
+};
+
+class FeedForward : public nn::Module {
+ public:
+  FeedForward(const config::ModelConfig& config, const nn::Build& build);
+  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+
+ private:
+  bool gated_;
+  nn::Linear& first_;
+  nn::Linear& second_;
+};
+
+class Block : public nn::Module {
+ public:
+  Block(const config::ModelConfig& config, int64_t layer, const nn::Build& build);
+  at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
+                     const Batch& batch, const Pass& pass) const;
+
+ private:
+  double dropout_;
+  int64_t layer_;
+  nn::Norm& attention_norm_;
+  Attention& attention_;
+  nn::Norm& ffn_norm_;
+  FeedForward& ffn_;
+};
+
+// The final norm and, where it is not the embedding's, the output matrix.
+class HeadUnit : public nn::Module {
+ public:
+  HeadUnit(const config::ModelConfig& config, const nn::Build& build);
+
+  nn::Norm& norm;
+  nn::Linear* const output;  // null: tied
+};
+
+class Gpt : public Model {
+ public:
+  Gpt(const config::ModelConfig& config, const nn::Build& build);
+
+  int64_t num_units() const override { return config_.layers + 2; }
+  std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
+  at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
+  at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
+  at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
+  std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
+
+ private:
+  std::vector<Block*> add_blocks();
+  const nn::Parameter& output_weight() const;
+
+  config::ModelConfig config_;
+  nn::Build build_;
+  ops::RotaryTable table_;
+  EmbeddingUnit& embedding_;
+  std::vector<Block*> blocks_;
+  HeadUnit& head_;
+};
+
+}  // namespace terrace::models::gpt
