@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,33 +42,51 @@ struct Retention {
   int64_t keep_every = 0;  // steps that are multiples of this stay too; 0: none
 };
 
-// Writes folder/step_N under a temporary name, syncs, renames, marks complete, then removes what the retention lets go
-// and left-overs of interrupted saves. Returns the path. An error leaves earlier checkpoints untouched.
+// Writes folder/step_N under a temporary name, syncs, renames, marks complete, then removes what the retention lets go;
+// left-overs of interrupted saves are removed first. Returns the path. A complete checkpoint of the same step is
+// replaced at once; later steps (of a run that was resumed from before them) do not count for the retention and stay.
+// Where the disk is full or refuses, the temporary folder is removed, earlier checkpoints stay as they are, and
+// UserError says how much was needed and free. May run on a thread of its own; two saves into one folder at a time are
+// refused.
 std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention);
 
 // Complete checkpoints in a run's folder, oldest first.
 std::vector<std::filesystem::path> list(const std::filesystem::path& folder);
 
-// A checkpoint opened for reading. Opening checks the marker, the manifest and the files' sizes; throws UserError naming
-// the damaged file and the next older complete checkpoint of the same run, where there is one.
+// The newest complete checkpoint of a run's folder, for "--resume auto". Incomplete ones are passed over with a
+// warning.
+std::optional<std::filesystem::path> newest(const std::filesystem::path& folder);
+
+// The checkpoint that a user's path means: a checkpoint's folder itself, or a run's folder and then its newest complete
+// one. Throws UserError where there is none.
+std::filesystem::path resolve(const std::filesystem::path& path);
+
+struct Manifest;
+struct GroupRecord;
+
+// A checkpoint opened for reading. Opening checks the marker, the manifest and the files' sizes; throws UserError
+// naming the damaged file and the next older complete checkpoint of the same run, where there is one.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& checkpoint);
 
   const std::filesystem::path& path() const { return path_; }
-  int64_t step() const { return step_; }
-  const Json& trainer() const { return trainer_; }
+  int64_t step() const;
+  const Json& trainer() const;
   const config::Config& config() const { return config_; }
   std::filesystem::path tokenizer() const;  // empty where the run had none
 
-  // Checks the group's checksum, then copies every named tensor's slice into the given tensors (any float type: values
-  // are converted). Missing, unknown or wrongly shaped names: one UserError with all of them.
+  // Checks the checksums of the group's files, then copies every named tensor's slice into the given tensors (any float
+  // type and device: values are converted). Missing, unknown or wrongly shaped names: one UserError with all of them,
+  // before anything is copied. Thread-safe.
   void read(const Group& group) const;
 
  private:
+  const GroupRecord& group_record(const std::string& name) const;
+  void open();
+
   std::filesystem::path path_;
-  int64_t step_ = 0;
-  Json manifest_, trainer_;
+  std::shared_ptr<const Manifest> manifest_;
   config::Config config_;
 };
 

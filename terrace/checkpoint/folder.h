@@ -1,0 +1,58 @@
+// A run's folder of checkpoints: names, the lock of the one who saves, and removal that a crash cannot tear.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "terrace/checkpoint/checkpoint.h"
+
+namespace terrace::checkpoint {
+
+constexpr const char* marker_name = "COMPLETE";
+constexpr const char* manifest_name = "manifest.json";
+constexpr const char* config_name = "config.toml";
+constexpr const char* tokenizer_name = "tokenizer.model";
+
+std::string step_name(int64_t step);  // "step_00000200"
+
+// The step in the name of a checkpoint's folder; nothing for other names.
+std::optional<int64_t> step_of(const std::filesystem::path& checkpoint);
+
+// Where a checkpoint is written before it has its name. list() does not see names with a leading dot.
+std::filesystem::path partial_path(const std::filesystem::path& folder, int64_t step);
+
+// Held while a process saves, so that whatever has a temporary name belongs to a dead one. The system releases it when
+// the process ends in any way. Throws UserError when another holds it; a file system without locks goes without.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  FolderLock(const FolderLock&) = delete;
+  ~FolderLock();
+
+ private:
+  int descriptor_ = -1;
+};
+
+// Takes the checkpoint out of sight in one rename and returns where it is to be removed at leisure.
+std::filesystem::path hide_checkpoint(const std::filesystem::path& checkpoint);
+
+// Lets two folders exchange their names in one operation, so that there is no moment without either. False where the
+// file system cannot.
+bool exchange_names(const std::filesystem::path& a, const std::filesystem::path& b);
+
+// Does so with two renames, between which no folder has the name `checkpoint`. Returns where the old one is now.
+std::filesystem::path replace_by_renaming(const std::filesystem::path& written,
+                                          const std::filesystem::path& checkpoint);
+
+// Removes what interrupted saves and removals left.
+void remove_leftovers(const std::filesystem::path& folder);
+
+// Removes the complete checkpoints before `step` that are neither among the newest nor at a multiple of keep_every.
+void apply_retention(const std::filesystem::path& folder, int64_t step, const Retention& retention);
+
+// "; the next older complete checkpoint is PATH" of the same run, for errors; says so where there is none.
+std::string older_hint(const std::filesystem::path& checkpoint);
+
+}  // namespace terrace::checkpoint

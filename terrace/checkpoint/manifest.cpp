@@ -1,0 +1,210 @@
+// The manifest to JSON and back, with every key checked on the way back.
+#include "terrace/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+
+namespace terrace::checkpoint {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, ParamMark::Kind>, 2> kind_words = {{
+    {"replicated", ParamMark::Kind::replicated},
+    {"sharded", ParamMark::Kind::sharded},
+}};
+
+Json file_json(const FileRecord& file) {
+  return {{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}};
+}
+
+Json tensor_json(const TensorRecord& tensor) {
+  const auto kind = std::ranges::find(kind_words, tensor.kind, &std::pair<std::string_view, ParamMark::Kind>::second);
+  TERRACE_CHECK(kind != kind_words.end(), "tensor '{}' has no mark", tensor.name);
+  Json json = {{"name", tensor.name},     {"type", tensor.type},   {"global_shape", tensor.global_shape},
+               {"offset", tensor.offset}, {"shape", tensor.shape}, {"kind", kind->first}};
+  if (tensor.kind == ParamMark::Kind::sharded) {
+    json["dim"] = tensor.dim;
+    json["axis"] = tensor.axis;
+  }
+  return json;
+}
+
+std::string text_checksum(const Json& json) {
+  const std::string text = json.dump();
+  return checksum(std::as_bytes(std::span(text)));
+}
+
+// One value of the manifest together with the way to it ("groups[0].files[1].name"), for errors.
+class Node {
+ public:
+  Node(const Json& json, std::string_view file_name, std::string way)
+      : json_(json), file_name_(file_name), way_(std::move(way)) {}
+
+  template <typename... Args>
+  UserError wrong(fmt::format_string<Args...> format, Args&&... args) const {
+    return UserError::of("{} is damaged: {}{}{}", file_name_, way_, way_.empty() ? "" : " ",
+                         fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  const Json& json() const { return json_; }
+
+  bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
+
+  Node operator[](const char* key) const {
+    if (!has(key)) throw wrong("lacks '{}'", key);
+    return {json_.at(key), file_name_, way_.empty() ? key : way_ + "." + key};
+  }
+
+  std::vector<Node> items() const {
+    if (!json_.is_array()) throw wrong("is not a list");
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < json_.size(); ++i) nodes.push_back({json_[i], file_name_, fmt::format("{}[{}]", way_, i)});
+    return nodes;
+  }
+
+  std::string text() const {
+    if (!json_.is_string()) throw wrong("is not a string");
+    return json_.get<std::string>();
+  }
+
+  int64_t number() const {
+    if (!json_.is_number_unsigned() || json_.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+      throw wrong("is not a whole number from 0 to 2^63 - 1");
+    }
+    return json_.get<int64_t>();
+  }
+
+  std::vector<int64_t> numbers() const {
+    std::vector<int64_t> values;
+    for (const Node& item : items()) values.push_back(item.number());
+    return values;
+  }
+
+ private:
+  const Json& json_;
+  std::string_view file_name_;
+  std::string way_;
+};
+
+FileRecord parse_file(const Node& node) {
+  FileRecord file;
+  file.name = node["name"].text();
+  file.bytes = static_cast<uint64_t>(node["bytes"].number());
+  file.checksum = node["checksum"].text();
+  // A leading dot rules out "." and ".." too.
+  if (file.name.empty() || file.name[0] == '.' ||
+      file.name.find_first_of(std::string_view("/\\\0", 3)) != file.name.npos) {
+    throw node.wrong("names the file '{}', which is not a plain name inside the checkpoint's folder", file.name);
+  }
+  return file;
+}
+
+TensorRecord parse_tensor(const Node& node) {
+  TensorRecord tensor;
+  tensor.name = node["name"].text();
+  tensor.type = node["type"].text();
+  tensor.global_shape = node["global_shape"].numbers();
+  tensor.offset = node["offset"].numbers();
+  tensor.shape = node["shape"].numbers();
+  const std::string word = node["kind"].text();
+  const auto kind = std::ranges::find(kind_words, word, &std::pair<std::string_view, ParamMark::Kind>::first);
+  if (kind == kind_words.end()) throw node.wrong("has kind '{}'; known are replicated and sharded", word);
+  tensor.kind = kind->second;
+  if (tensor.kind == ParamMark::Kind::sharded) {
+    tensor.dim = node["dim"].number();
+    tensor.axis = node["axis"].text();
+  }
+  const size_t dims = tensor.global_shape.size();
+  bool inside = tensor.offset.size() == dims && tensor.shape.size() == dims;
+  for (size_t d = 0; inside && d < dims; ++d) {
+    inside = tensor.offset[d] <= tensor.global_shape[d] && tensor.shape[d] <= tensor.global_shape[d] - tensor.offset[d];
+  }
+  if (!inside || (tensor.kind == ParamMark::Kind::sharded && tensor.dim >= static_cast<int64_t>(dims))) {
+    throw node.wrong("('{}') places [{}] at [{}], outside the tensor's [{}]", tensor.name,
+                     fmt::join(tensor.shape, ", "), fmt::join(tensor.offset, ", "),
+                     fmt::join(tensor.global_shape, ", "));
+  }
+  return tensor;
+}
+
+GroupRecord parse_group(const Node& node) {
+  GroupRecord group;
+  group.name = node["name"].text();
+  for (const Node& item : node["files"].items()) {
+    TensorFile file;
+    file.file = parse_file(item);
+    for (const Node& tensor : item["tensors"].items()) file.tensors.push_back(parse_tensor(tensor));
+    group.files.push_back(std::move(file));
+  }
+  return group;
+}
+
+Json parse_checked(std::string_view text, std::string_view file_name) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw UserError::of("{} is damaged: not JSON: {}", file_name, error.what());
+  }
+  const Node root(json, file_name, "");
+  // The format first: another one may have its checksum elsewhere.
+  if (const int64_t format = root["format"].number(); format != manifest_format) {
+    throw UserError::of("{} has format {}; this terrace reads format {}: use the terrace that wrote it", file_name,
+                        format, manifest_format);
+  }
+  const std::string stored = root["checksum"].text();
+  json.erase("checksum");
+  if (const std::string found = text_checksum(json); found != stored) {
+    throw UserError::of("{} is damaged: its checksum is {}, and it states {}", file_name, found, stored);
+  }
+  return json;
+}
+
+}  // namespace
+
+std::vector<FileRecord> Manifest::files() const {
+  std::vector<FileRecord> files = {config};
+  if (tokenizer) files.push_back(*tokenizer);
+  for (const GroupRecord& group : groups) {
+    for (const TensorFile& file : group.files) files.push_back(file.file);
+  }
+  return files;
+}
+
+std::string dump_manifest(const Manifest& manifest) {
+  Json json = {{"format", manifest_format}, {"terrace", manifest.terrace_version}, {"step", manifest.step}};
+  json["config"] = file_json(manifest.config);
+  if (manifest.tokenizer) json["tokenizer"] = file_json(*manifest.tokenizer);
+  json["trainer"] = manifest.trainer;
+  json["groups"] = Json::array();
+  for (const GroupRecord& group : manifest.groups) {
+    Json files = Json::array();
+    for (const TensorFile& file : group.files) {
+      Json record = file_json(file.file);
+      record["tensors"] = Json::array();
+      for (const TensorRecord& tensor : file.tensors) record["tensors"].push_back(tensor_json(tensor));
+      files.push_back(std::move(record));
+    }
+    json["groups"].push_back({{"name", group.name}, {"files", std::move(files)}});
+  }
+  json["checksum"] = text_checksum(json);
+  return json.dump(1) + "\n";
+}
+
+Manifest parse_manifest(std::string_view text, std::string_view file_name) {
+  const Json json = parse_checked(text, file_name);
+  const Node root(json, file_name, "");
+  Manifest manifest;
+  manifest.terrace_version = root["terrace"].text();
+  manifest.step = root["step"].number();
+  manifest.config = parse_file(root["config"]);
+  if (root.has("tokenizer")) manifest.tokenizer = parse_file(root["tokenizer"]);
+  manifest.trainer = root["trainer"].json();
+  for (const Node& group : root["groups"].items()) manifest.groups.push_back(parse_group(group));
+  return manifest;
+}
+
+}  // namespace terrace::checkpoint
