@@ -1,0 +1,53 @@
+// Feeding a model piece by piece.
+#include "terrace/generate/cached_model.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/models/key_value_cache.h"
+
+namespace terrace::generate {
+
+CachedModel::CachedModel(models::Model& model, const config::ModelConfig& config, at::Device device)
+    : model_(model),
+      device_(device),
+      capacity_(config.sequence),
+      vocabulary_(config.vocabulary),
+      cache_(model.make_cache(1, config.sequence)) {}
+
+CachedModel::~CachedModel() = default;
+
+at::Tensor CachedModel::hidden(std::span<const int64_t> tokens) {
+  const int64_t length = static_cast<int64_t>(tokens.size());
+  TERRACE_CHECK(length > 0 && size_ + length <= capacity_, "{} tokens after {} of {}", length, size_, capacity_);
+  const at::NoGradGuard no_grad;
+  at::Tensor ids = at::empty({1, length}, at::kLong);
+  std::ranges::copy(tokens, ids.mutable_data_ptr<int64_t>());
+  const models::Batch batch{.tokens = ids.to(device_), .targets = {}, .positions = {}, .documents = {}, .samples = {}};
+  models::Pass pass;
+  pass.cache = cache_.get();
+  at::Tensor hidden;  // [1, T, D]
+  for (int64_t unit = 0; unit + 1 < model_.num_units(); ++unit) hidden = model_.forward_unit(unit, hidden, batch, pass);
+  size_ += length;
+  return hidden;
+}
+
+std::vector<float> CachedModel::next_logits(std::span<const int64_t> tokens) {
+  const at::Tensor all = hidden(tokens);
+  const at::NoGradGuard no_grad;
+  // Only the last position: the logits of a whole prompt would take gigabytes.
+  const at::Tensor logits = model_.logits(all.narrow(1, all.size(1) - 1, 1), models::Pass{}).to(at::kCPU).contiguous();
+  const float* values = logits.const_data_ptr<float>();
+  return {values, values + logits.numel()};
+}
+
+void CachedModel::truncate(int64_t length) {
+  TERRACE_CHECK(length >= 0 && length <= size_, "cannot keep {} of {} tokens", length, size_);
+  cache_->truncate(length);
+  size_ = length;
+}
+
+}  // namespace terrace::generate

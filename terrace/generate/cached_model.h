@@ -1,0 +1,44 @@
+// A model that is fed one sequence piece by piece and keeps the keys and values of what it has seen.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/models/model.h"
+
+namespace terrace::generate {
+
+class CachedModel {
+ public:
+  // The model must outlive this object. Room for config.sequence tokens is taken at once.
+  CachedModel(models::Model& model, const config::ModelConfig& config, at::Device device);
+  ~CachedModel();
+
+  // Runs T further tokens and returns their hidden states, [1, T, D]. At most capacity() tokens in all.
+  at::Tensor hidden(std::span<const int64_t> tokens);
+
+  // The same, and the fp32 logits of the token after the last one.
+  std::vector<float> next_logits(std::span<const int64_t> tokens);
+
+  int64_t size() const { return size_; }  // tokens seen
+  int64_t capacity() const { return capacity_; }
+  int64_t vocabulary() const { return vocabulary_; }
+
+  // Forgets all but the first `length` tokens.
+  void truncate(int64_t length);
+
+ private:
+  models::Model& model_;
+  at::Device device_;
+  int64_t capacity_;
+  int64_t vocabulary_;
+  int64_t size_ = 0;
+  std::unique_ptr<models::KeyValueCache> cache_;
+};
+
+}  // namespace terrace::generate

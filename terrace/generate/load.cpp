@@ -1,0 +1,53 @@
+// Building a model from a checkpoint's configuration and reading its weights.
+#include "terrace/generate/load.h"
+
+#include "terrace/base/error.h"
+#include "terrace/checkpoint/checkpoint.h"
+
+namespace terrace::generate {
+namespace {
+
+at::ScalarType scalar_type(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::fp32:
+      return at::kFloat;
+    case config::Precision::bf16:
+      return at::kBFloat16;
+    case config::Precision::fp16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
+
+data::Tokenizer open_tokenizer(const std::filesystem::path& asked, const checkpoint::Reader& reader) {
+  const std::filesystem::path path = asked.empty() ? reader.tokenizer() : asked;
+  if (path.empty()) {
+    throw UserError::of("checkpoint {} holds no tokenizer (data.tokenizer was not set): name one with --tokenizer",
+                        reader.path().string());
+  }
+  data::Tokenizer tokenizer = data::Tokenizer::open(path);
+  const int64_t known = reader.config().model.vocabulary;
+  if (tokenizer.vocabulary() > known) {
+    throw UserError::of(
+        "tokenizer {} has {} tokens and the model of {} knows {}: use the tokenizer it was trained with", path.string(),
+        tokenizer.vocabulary(), reader.path().string(), known);
+  }
+  return tokenizer;
+}
+
+}  // namespace
+
+Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
+  const checkpoint::Reader reader(checkpoint::resolve(path));
+  data::Tokenizer tokenizer = open_tokenizer(options.tokenizer, reader);
+  const nn::Build build{.device = options.device, .type = scalar_type(options.precision)};
+  std::unique_ptr<models::Model> model = models::build_model(reader.config().model, build);
+  checkpoint::Group weights{"weights", {}};
+  for (const nn::Parameter* parameter : model->parameters()) {
+    weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
+  }
+  reader.read(weights);
+  return {reader.path(), reader.step(), reader.config().model, std::move(model), std::move(tokenizer)};
+}
+
+}  // namespace terrace::generate

@@ -1,0 +1,34 @@
+// A checkpoint's model and tokenizer, ready to generate.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "terrace/config/config.h"
+#include "terrace/data/tokenizer.h"
+#include "terrace/models/model.h"
+
+namespace terrace::generate {
+
+struct LoadOptions {
+  config::Precision precision = config::Precision::fp32;  // weights and activations
+  at::Device device = at::kCPU;
+  std::filesystem::path tokenizer;  // empty: the one in the checkpoint
+};
+
+struct Loaded {
+  std::filesystem::path checkpoint;
+  int64_t step = 0;
+  config::ModelConfig config;
+  std::unique_ptr<models::Model> model;
+  data::Tokenizer tokenizer;
+};
+
+// `path` is a checkpoint's folder or a run's folder (then its newest complete checkpoint). Reads the weights only.
+// Throws UserError where there is no checkpoint, it is damaged, or its tokenizer is missing or does not fit the model.
+Loaded load(const std::filesystem::path& path, const LoadOptions& options);
+
+}  // namespace terrace::generate
