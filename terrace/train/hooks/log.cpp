@@ -1,0 +1,44 @@
+// Shows how a run goes while it goes.
+#include "terrace/base/log.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "terrace/base/progress.h"
+#include "terrace/train/hooks/hooks.h"
+
+namespace terrace::train {
+namespace {
+
+class LogHook : public Hook {
+ public:
+  explicit LogHook(const Trainer& trainer)
+      : progress_("train", static_cast<uint64_t>(trainer.config().train.steps),
+                  static_cast<uint64_t>(trainer.steps_done())),
+        terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+  void after_step(Trainer& trainer, const StepReport& report) override {
+    const int64_t steps = trainer.config().train.steps;
+    const observe::StepMetrics& metrics = report.metrics;
+    const std::string text = fmt::format("loss {:.4f}, gradient norm {:.3f}, {:.0f} tokens/s", metrics.loss,
+                                         metrics.gradient_norm, metrics.tokens_per_second);
+    if (terminal_) {
+      progress_.update(static_cast<uint64_t>(metrics.step), fmt::format("step {}/{}  {}", metrics.step, steps, text));
+    } else if (metrics.step % trainer.config().train.log_every == 0 || metrics.step == steps) {
+      log_info("step {}/{}: {}, learning rate {:.3g}, mfu {:.1f}%", metrics.step, steps, text, metrics.learning_rate,
+               100 * metrics.mfu);
+    }
+  }
+
+  void at_end(Trainer&) override { progress_.clear(); }
+
+ private:
+  Progress progress_;
+  bool terminal_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_log_hook(const Trainer& trainer) { return std::make_unique<LogHook>(trainer); }
+
+}  // namespace terrace::train

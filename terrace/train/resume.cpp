@@ -1,0 +1,57 @@
+// What a checkpoint holds of a trainer, and how a trainer continues from it.
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/train/kernel_record.h"
+#include "terrace/train/trainer.h"
+
+namespace terrace::train {
+
+checkpoint::State Trainer::state() {
+  checkpoint::State state{.step = steps_done_, .groups = {}, .trainer = {}, .config = config_};
+  checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
+  for (const optim::AdamW::Slot& slot : optimizer_.slots()) {
+    const nn::Parameter& parameter = *slot.parameter;
+    weights.tensors.push_back({parameter.name, slot.master.detach(), parameter.mark});
+    m.tensors.push_back({parameter.name, slot.m, parameter.mark});
+    v.tensors.push_back({parameter.name, slot.v, parameter.mark});
+  }
+  state.groups = {std::move(weights), std::move(m), std::move(v)};
+  const int64_t samples = ramp_.samples_before(steps_done_ + 1);
+  state.trainer = {{"samples", samples},
+                   {"tokens", tokens_done_},
+                   {"updates", optimizer_.count},
+                   {"loss_scale", {{"scale", loss_scale_.scale}, {"good_steps", loss_scale_.good_steps}}},
+                   {"random", {{"generator", "philox4x32-10"}, {"seed", config_.train.seed}, {"step", steps_done_}}},
+                   {"kernels", kernel_record(at::get_num_threads())}};
+  return state;
+}
+
+void Trainer::resume(const checkpoint::Reader& checkpoint) {
+  config::check_resume(checkpoint.config(), config_);
+  const checkpoint::State own = state();
+  {
+    const at::NoGradGuard no_grad;
+    for (const checkpoint::Group& group : own.groups) checkpoint.read(group);
+    optimizer_.publish_masters();
+  }
+  const Json& saved = checkpoint.trainer();
+  steps_done_ = checkpoint.step();
+  tokens_done_ = saved.at("tokens").get<int64_t>();
+  optimizer_.count = saved.at("updates").get<int64_t>();
+  loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
+  loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();
+  const std::string differences = kernel_differences(saved.at("kernels"), kernel_record(at::get_num_threads()));
+  if (!differences.empty()) log_warning("the run continues, but not to the last bit: {}", differences);
+}
+
+void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
+  const checkpoint::State own = state();
+  const at::NoGradGuard no_grad;
+  checkpoint.read(own.groups.front());
+  optimizer_.publish_masters();
+}
+
+}  // namespace terrace::train

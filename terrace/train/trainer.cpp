@@ -1,0 +1,198 @@
+// One step after another: data, instruction list, update, report.
+#include "terrace/train/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/models/gpt/cost.h"
+#include "terrace/observe/memory.h"
+#include "terrace/optim/gradient_norm.h"
+#include "terrace/optim/learning_rate.h"
+#include "terrace/schedule/batch_ramp.h"
+#include "terrace/schedule/instruction.h"
+
+namespace terrace::train {
+
+at::ScalarType scalar_type(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::fp32:
+      return at::kFloat;
+    case config::Precision::bf16:
+      return at::kBFloat16;
+    case config::Precision::fp16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
+
+namespace {
+
+optim::LossScale first_loss_scale(const config::TrainConfig& config) {
+  if (config.precision != config::Precision::fp16) return {};
+  return {.scale = config.initial_loss_scale, .window = config.loss_scale_window};
+}
+
+int64_t counted_tokens(const std::vector<models::Batch>& batches) {
+  int64_t count = 0;
+  for (const models::Batch& batch : batches) count += batch.targets.ge(0).sum().item<int64_t>();
+  return count;
+}
+
+}  // namespace
+
+at::Device choose_device(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  const bool available = at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
+  if (name == "cuda" && !available) {
+    throw UserError("train.device = \"cuda\": this build or machine has no CUDA device; use \"cpu\" or \"auto\"");
+  }
+  return available ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
+int64_t choose_threads(int64_t configured) {
+  return configured > 0 ? configured : std::max<int64_t>(1, std::thread::hardware_concurrency());
+}
+
+Trainer::Trainer(const config::Config& config, Peak peak)
+    : config_(config),
+      peak_(std::move(peak)),
+      device_(choose_device(config.train.device)),
+      loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
+      model_(models::build_model(config.model, {device_, scalar_type(config.train.precision)})),
+      parameters_(model_->parameters()),
+      optimizer_([this] {
+        nn::initialize(parameters_, config_.train.seed);
+        nn::allocate_gradients(parameters_, scalar_type(config_.train.gradient_type));
+        return optim::AdamW(parameters_, config_.optimizer);
+      }()),
+      loss_scale_(first_loss_scale(config.train)),
+      ramp_(config.train),
+      executor_(*model_, config.train.recompute) {
+  const at::NoGradGuard no_grad;
+  for (optim::AdamW::Slot& slot : optimizer_.slots()) {
+    if (slot.master.is_same(slot.parameter->value)) continue;
+    slot.master.copy_(nn::initial_value(*slot.parameter, config_.train.seed, at::kFloat));
+  }
+}
+
+models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
+  const auto tensor = [&](const std::vector<int64_t>& values, at::IntArrayRef shape) {
+    if (values.empty()) return at::Tensor();
+    return at::from_blob(const_cast<int64_t*>(values.data()), shape, at::kLong).to(device_, at::kLong, false, true);
+  };
+  const std::vector<int64_t> matrix = {samples.count, samples.length};
+  return {.tokens = tensor(samples.tokens, matrix),
+          .targets = tensor(samples.targets, matrix),
+          .positions = tensor(samples.positions, matrix),
+          .documents = tensor(samples.documents, matrix),
+          .samples = tensor(samples.ids, {samples.count})};
+}
+
+std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t sequences) const {
+  std::vector<models::Batch> batches;
+  for (int64_t done = 0; done < sequences; done += config_.train.micro_batch) {
+    const int64_t count = std::min(config_.train.micro_batch, sequences - done);
+    batches.push_back(to_device(loader_.batch(data::Split::train, first_sample + done, count)));
+  }
+  return batches;
+}
+
+StepReport Trainer::step() {
+  const auto began = std::chrono::steady_clock::now();
+  const int64_t step = steps_done_ + 1;
+  const int64_t sequences = ramp_.batch_size(step);
+  StepReport report;
+  report.loss_scale = loss_scale_.scale;
+  report.passed_over = schedule::skipped(config_.train, step);
+  observe::StepMetrics& metrics = report.metrics;
+  metrics.step = step;
+  metrics.loss = metrics.gradient_norm = std::nan("");
+  metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
+  if (!report.passed_over) {
+    const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences);
+    const auto counted = static_cast<double>(std::max<int64_t>(1, counted_tokens(batches)));
+    nn::zero_gradients(parameters_);
+    const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
+    executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass,
+                  [&](double summed_loss) { apply_update(summed_loss / counted, report); });
+  }
+  steps_done_ = step;
+  const int64_t tokens = sequences * config_.model.sequence;
+  tokens_done_ += tokens;
+  metrics.tokens = tokens_done_;
+  metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  metrics.tokens_per_second = static_cast<double>(tokens) / metrics.step_seconds;
+  if (peak_.flops_per_second > 0) {
+    const double flops = models::gpt::model_flops(config_.model, sequences, models::gpt::AttentionCount::full);
+    metrics.peak_flops_per_second = peak_.flops_per_second;
+    metrics.mfu = flops / metrics.step_seconds / peak_.flops_per_second;
+  }
+  metrics.memory_bytes = observe::resident_bytes();
+  return report;
+}
+
+void Trainer::apply_update(double loss, StepReport& report) {
+  const optim::GradientNorm gradients = optim::gradient_norm(parameters_);
+  report.metrics.loss = loss;
+  report.metrics.gradient_norm = gradients.norm / loss_scale_.scale;
+  const double scale = loss_scale_.scale;
+  const bool finite = std::isfinite(loss) && std::isfinite(gradients.norm);
+  report.applied = finite;
+  const bool overflow_expected = loss_scale_.window > 0 && std::isfinite(loss);
+  if (overflow_expected || finite) loss_scale_.update(finite);
+  if (!finite) {
+    const bool may_go_on = overflow_expected ? !loss_scale_.exhausted() : config_.train.on_nan == config::OnNan::skip;
+    if (!may_go_on) stop_not_finite(report, gradients.first_bad);
+    log_warning("step {}: {}; the update is skipped", report.metrics.step,
+                overflow_expected ? fmt::format("fp16 overflow, loss scale {} -> {}", scale, loss_scale_.scale)
+                                  : fmt::format("loss {}, first bad gradient {}", loss, gradients.first_bad));
+    return;
+  }
+  optimizer_.step(report.metrics.learning_rate,
+                  optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale);
+}
+
+void Trainer::stop_not_finite(const StepReport& report, const std::string& first_bad) {
+  const auto checkpoints = checkpoint::list(config_.checkpoint.folder);
+  throw std::runtime_error(fmt::format(
+      "step {}: the loss is {} and the gradient norm {}; first parameter with a bad gradient: {}; last "
+      "good checkpoint: "
+      "{}. Continue from it with --resume and a lower optimizer.learning_rate, or pass over the data with "
+      "train.skip_steps or train.on_nan = \"skip\"",
+      report.metrics.step, report.metrics.loss, report.metrics.gradient_norm, first_bad.empty() ? "none" : first_bad,
+      checkpoints.empty() ? "none yet" : checkpoints.back().string()));
+}
+
+double Trainer::evaluate(int64_t batches) {
+  const int64_t global_batch = config_.train.global_batch;
+  const auto available = static_cast<int64_t>(loader_.samples(data::Split::validation));
+  const int64_t samples = batches == 0 ? available : std::min(available, batches * global_batch);
+  double sum = 0;
+  int64_t counted = 0;
+  for (int64_t first = 0; first < samples; first += config_.train.micro_batch) {
+    const int64_t count = std::min(config_.train.micro_batch, samples - first);
+    const models::Batch batch = to_device(loader_.batch(data::Split::validation, first, count));
+    sum += executor_.evaluate(batch);
+    counted += counted_tokens({batch});
+  }
+  return sum / static_cast<double>(counted);
+}
+
+void Trainer::run() {
+  while (steps_done_ < config_.train.steps) {
+    const StepReport report = step();
+    for (const auto& hook : hooks_) hook->after_step(*this, report);
+  }
+  for (const auto& hook : hooks_) hook->at_end(*this);
+}
+
+}  // namespace terrace::train

@@ -1,0 +1,106 @@
+// A training run on one process: model, data, optimizer and the counters a run continues from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/config/config.h"
+#include "terrace/data/loader.h"
+#include "terrace/models/model.h"
+#include "terrace/observe/metrics.h"
+#include "terrace/optim/adamw.h"
+#include "terrace/optim/loss_scale.h"
+#include "terrace/schedule/batch_ramp.h"
+#include "terrace/train/executor.h"
+
+namespace terrace::train {
+
+// What one step did.
+struct StepReport {
+  observe::StepMetrics metrics;
+  double loss_scale = 1;     // that the step ran with
+  bool applied = false;      // false: the update was left out because the loss or a gradient was not finite
+  bool passed_over = false;  // the step is in skip_steps: nothing was computed
+};
+
+// The rate that MFU is a share of.
+struct Peak {
+  double flops_per_second = 0;
+  std::string name;
+};
+
+class Trainer;
+
+// Something that happens beside training: log, save, evaluate.
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void after_step(Trainer& trainer, const StepReport& report) = 0;
+  virtual void at_end(Trainer&) {}
+};
+
+// The device and number of threads that a configuration asks for; "auto" takes a GPU where the build and machine have
+// one.
+at::Device choose_device(const std::string& name);
+int64_t choose_threads(int64_t configured);
+at::ScalarType scalar_type(config::Precision precision);
+
+class Trainer {
+ public:
+  // Opens the data, builds the model and gives it its initial values. Threads must be set before.
+  Trainer(const config::Config& config, Peak peak);
+
+  // Continues from a checkpoint: weights, optimizer states, counters. Throws UserError where a key differs that must
+  // not; says in the log where the run will not continue to the last bit.
+  void resume(const checkpoint::Reader& checkpoint);
+  // Takes only the weights of a checkpoint; everything else starts anew.
+  void load_weights(const checkpoint::Reader& checkpoint);
+
+  void add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
+
+  // Steps until config.train.steps, hooks after each, in the order they were added.
+  void run();
+  // One step. Throws std::runtime_error naming step, first bad parameter and last good checkpoint where the loss or a
+  // gradient is not finite and on_nan is "stop".
+  StepReport step();
+
+  // Mean loss over `batches` global batches of held-out samples, in nats a token; all of them where 0.
+  double evaluate(int64_t batches);
+
+  // Everything a run continues from; tensors are the live ones.
+  checkpoint::State state();
+
+  const config::Config& config() const { return config_; }
+  const Peak& peak() const { return peak_; }
+  const data::Loader& loader() const { return loader_; }
+  models::Model& model() { return *model_; }
+  optim::AdamW& optimizer() { return optimizer_; }
+  int64_t steps_done() const { return steps_done_; }
+  int64_t tokens_done() const { return tokens_done_; }
+  at::Device device() const { return device_; }
+
+ private:
+  std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences) const;
+  models::Batch to_device(const data::SampleBatch& samples) const;
+  void apply_update(double loss, StepReport& report);
+  [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
+
+  config::Config config_;
+  Peak peak_;
+  at::Device device_;
+  data::Loader loader_;
+  std::unique_ptr<models::Model> model_;
+  std::vector<nn::Parameter*> parameters_;
+  optim::AdamW optimizer_;
+  optim::LossScale loss_scale_;
+  schedule::BatchRamp ramp_;
+  Executor executor_;
+  std::vector<std::unique_ptr<Hook>> hooks_;
+  int64_t steps_done_ = 0;
+  int64_t tokens_done_ = 0;
+};
+
+}  // namespace terrace::train

@@ -1,0 +1,104 @@
+// Ten steps equal five, a save, a load and five more, to the last bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "tests/train/tiny_run.h"
+
+namespace terrace::train {
+namespace {
+
+// A passed-over step has no loss in both.
+struct ResumeCase {
+  std::string name;
+  std::vector<std::string> overrides;
+};
+
+class Resume : public TinyRun, public testing::WithParamInterface<ResumeCase> {};
+
+TEST_P(Resume, ContinuesToTheLastBit) {
+  const config::Config config = tiny_config(GetParam().overrides);
+  Trainer whole(config, {});
+  const std::vector<double> losses = take_steps(whole, 10);
+
+  Trainer first(config, {});
+  take_steps(first, 5);
+  const auto path = checkpoint::save(config.checkpoint.folder, first.state(), {});
+
+  Trainer second(config, {});
+  second.resume(checkpoint::Reader(path));
+  EXPECT_EQ(second.steps_done(), 5);
+  const std::vector<double> continued = take_steps(second, 5);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_TRUE(continued[i] == losses[5 + i] || (std::isnan(continued[i]) && std::isnan(losses[5 + i])))
+        << "step " << 6 + i << ": " << continued[i] << " and " << losses[5 + i];
+  }
+  EXPECT_EQ(second.tokens_done(), whole.tokens_done());
+  expect_equal(snapshot(whole), snapshot(second));
+}
+
+// The corpus has fewer samples than ten steps draw, so every case crosses the end of an epoch.
+const ResumeCase resume_cases[] = {
+    {"Fp32", {}},
+    {"Bf16", {"train.precision=bf16"}},
+    {"Fp16", {"train.precision=fp16", "train.loss_scale_window=3"}},
+    {"Fp32Dropout", {"model.dropout=0.2", "model.attention_dropout=0.1"}},
+    {"Bf16Dropout", {"train.precision=bf16", "model.dropout=0.2"}},
+    {"Fp16Dropout", {"train.precision=fp16", "model.dropout=0.2"}},
+    {"Bf16GradientsInBf16", {"train.precision=bf16", "train.gradient_type=bf16"}},
+    {"LlamaLike",
+     {"model.positions=rotary", "model.norm=rmsnorm", "model.activation=swiglu", "model.kv_heads=1", "model.bias=false",
+      "model.tied_head=false"}},
+    {"DocumentsApart", {"data.reset_at_documents=true"}},
+    {"BatchRamp", {"train.ramp_start=2", "train.ramp_increment=2", "train.ramp_samples=12"}},
+    {"SkippedSteps", {"train.skip_steps=[[4, 6]]"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Train, Resume, testing::ValuesIn(resume_cases),
+                         [](const auto& info) { return info.param.name; });
+
+class ResumeRules : public TinyRun {};
+
+TEST_F(ResumeRules, TenStepsDrawMoreThanAnEpoch) {
+  Trainer trainer(tiny_config(), {});
+  EXPECT_LT(trainer.loader().samples(data::Split::train), 40u);
+}
+
+TEST_F(ResumeRules, RefusesAnotherModel) {
+  Trainer trainer(tiny_config(), {});
+  take_steps(trainer, 1);
+  const auto path = checkpoint::save(folder_ / "run", trainer.state(), {});
+  Trainer wider(tiny_config({"model.width=48"}), {});
+  try {
+    wider.resume(checkpoint::Reader(path));
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("model.width"), std::string::npos) << message;
+    EXPECT_NE(message.find("24"), std::string::npos) << message;
+    EXPECT_NE(message.find("48"), std::string::npos) << message;
+  }
+}
+
+TEST_F(ResumeRules, WeightsAloneStartANewRun) {
+  Trainer trainer(tiny_config(), {});
+  take_steps(trainer, 3);
+  const auto path = checkpoint::save(folder_ / "run", trainer.state(), {});
+  Trainer fresh(tiny_config({"train.seed=9", "train.precision=bf16"}), {});
+  fresh.load_weights(checkpoint::Reader(path));
+  EXPECT_EQ(fresh.steps_done(), 0);
+  for (const optim::AdamW::Slot& slot : fresh.optimizer().slots()) {
+    EXPECT_EQ(slot.m.abs().sum().item<double>(), 0.0);
+    EXPECT_TRUE(slot.parameter->value.equal(slot.master.to(at::kBFloat16))) << slot.parameter->name;
+  }
+  const auto before = snapshot(trainer), after = snapshot(fresh);
+  for (const auto& [name, tensor] : before) {
+    if (!name.starts_with("weights/")) continue;
+    EXPECT_TRUE(tensor.equal(after.at(name))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace terrace::train
