@@ -1,0 +1,15 @@
+// Each subcommand adds itself to the program; its work runs while the arguments are parsed.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace terrace::cli {
+
+void add_train_command(CLI::App& app);
+void add_data_command(CLI::App& app);
+void add_generate_command(CLI::App& app);
+void add_report_command(CLI::App& app);
+
+}  // namespace terrace::cli

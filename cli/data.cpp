@@ -1,0 +1,124 @@
+// Flags of the data subcommands and their printed results.
+#include "cli/data.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <map>
+#include <memory>
+
+#include "terrace/base/json.h"
+#include "terrace/base/log.h"
+#include "terrace/base/units.h"
+#include "terrace/data/inspect.h"
+#include "terrace/data/prepare.h"
+
+namespace terrace::cli {
+namespace {
+
+std::atomic<bool> interrupted = false;  // a signal handler reaches nothing but globals
+
+// The first signal lets the run tidy up; the default action is back for the second.
+void stop_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_flags = SA_RESETHAND;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+void print_prepared(const data::PrepareOptions& options, const data::PrepareReport& report) {
+  for (const std::string& line : report.warnings()) log_warning("{}", line);
+  const double megabytes = static_cast<double>(report.text_bytes) / 1e6;
+  fmt::print("{} documents, {} of text, {} tokens ({:.2f} bytes a token) in {}: {:.1f} MB/s with {} threads\n",
+             format_count(static_cast<int64_t>(report.documents)), format_bytes(static_cast<double>(report.text_bytes)),
+             format_count(static_cast<int64_t>(report.tokens)),
+             static_cast<double>(report.text_bytes) / static_cast<double>(report.tokens),
+             format_seconds(report.seconds), megabytes / report.seconds, report.threads);
+  fmt::print("wrote {0}.bin and {0}.idx\n", options.output);
+}
+
+void add_prepare(CLI::App& data) {
+  CLI::App* command = data.add_subcommand("prepare", "Tokenize text into a corpus for training");
+  auto options = std::make_shared<data::PrepareOptions>();
+  auto trained = std::make_shared<std::string>();
+  auto separator = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("inputs", options->inputs, "Text or JSON lines, plain, gzip or zstd; folders are searched")
+      ->required();
+  command->add_option("--output", options->output, "Prefix of the .bin and .idx to write")->required();
+  CLI::Option* given = command->add_option("--tokenizer", options->tokenizer, "SentencePiece model to encode with");
+  CLI::Option* train =
+      command->add_option("--train-tokenizer", *trained, "Train a SentencePiece model and write it here");
+  train->excludes(given);
+  command->add_option("--vocabulary", options->vocabulary, "Size of a trained vocabulary")
+      ->capture_default_str()
+      ->needs(train);
+  command->add_option("--tokenizer-sample-bytes", options->sample_bytes, "Text to train a tokenizer on")
+      ->capture_default_str()
+      ->needs(train)
+      ->transform(CLI::AsSizeValue(false));
+  const std::map<std::string, data::FormatChoice> formats{{"auto", data::FormatChoice::by_name},
+                                                          {"text", data::FormatChoice::plain},
+                                                          {"jsonl", data::FormatChoice::json_lines}};
+  command->add_option("--format", options->format, "auto (by file name), text or jsonl")
+      ->transform(CLI::CheckedTransformer(formats));
+  command->add_option("--field", options->rules.field, "Field of a JSON line that holds the text")
+      ->capture_default_str();
+  CLI::Option* separated =
+      command->add_option("--separator", *separator,
+                          "A line of plain text that ends a document; \"\" for blank lines (default: a file is one)");
+  command->add_option("--max-malformed", options->max_malformed, "Malformed JSON lines to leave out before giving up")
+      ->capture_default_str();
+  command->add_option("--max-line-bytes", options->rules.max_line_bytes, "A longer JSON line counts as malformed")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--threads", options->threads, "0: one per core")->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Replace an existing corpus or tokenizer");
+  command->add_flag("--json", *json, "Print the result as JSON");
+  command->callback([=] {
+    options->train = train->count() > 0;
+    if (options->train) options->tokenizer = *trained;
+    if (separated->count() > 0) options->rules.separator = *separator;
+    options->stop = &interrupted;
+    stop_on_signals();
+    const data::PrepareReport report = data::prepare(*options);
+    if (*json) {
+      fmt::print("{}\n", report.json().dump(2));
+    } else {
+      print_prepared(*options, report);
+    }
+  });
+}
+
+void add_inspect(CLI::App& data) {
+  CLI::App* command = data.add_subcommand("inspect", "Check a corpus and show what is in it");
+  auto prefix = std::make_shared<std::string>();
+  auto tokenizer = std::make_shared<std::string>();
+  auto sample_tokens = std::make_shared<int64_t>(100);
+  auto json = std::make_shared<bool>(false);
+  command->add_option("prefix", *prefix, "Prefix of .bin and .idx")->required();
+  command->add_option("--tokenizer", *tokenizer, "SentencePiece model, for a decoded sample");
+  command->add_option("--sample", *sample_tokens, "Tokens of the sample")->capture_default_str();
+  command->add_flag("--json", *json, "Print the result as JSON");
+  command->callback([=] {
+    const data::CorpusSummary summary = data::inspect(*prefix, *tokenizer, *sample_tokens);
+    if (*json) {
+      // A sample may end within a character.
+      fmt::print("{}\n", summary.json().dump(2, ' ', false, Json::error_handler_t::replace));
+    } else {
+      fmt::print("{}", summary.table());
+    }
+  });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  CLI::App* data = app.add_subcommand("data", "Prepare and inspect training data");
+  data->require_subcommand(1);
+  add_prepare(*data);
+  add_inspect(*data);
+}
+
+}  // namespace terrace::cli

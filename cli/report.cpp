@@ -1,0 +1,31 @@
+// terrace report RUN: the loss curve and the figures of a run, in the terminal.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "terrace/observe/summary.h"
+
+namespace terrace::cli {
+
+void add_report_command(CLI::App& app) {
+  struct Arguments {
+    std::string run;
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("report", "Show the loss curve, speed, memory and files of a run");
+  command->add_option("run", arguments->run, "The run's folder (checkpoint.folder of its configuration)")->required();
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer("Example:\n  terrace report runs/demo");
+  command->callback([arguments] {
+    if (arguments->json) {
+      fmt::print("{}\n", observe::summarize_run(arguments->run).dump());
+    } else {
+      fmt::print("{}", observe::draw_summary(arguments->run));
+    }
+  });
+}
+
+}  // namespace terrace::cli
