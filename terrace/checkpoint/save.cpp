@@ -27,7 +27,7 @@ struct FolderGuard {
 
 FileRecord write_file(const std::filesystem::path& folder, const char* name, std::span<const std::byte> bytes) {
   AtomicFile file(folder / name);
-  file.write(bytes.data(), bytes.size());
+  if (!bytes.empty()) file.write(bytes.data(), bytes.size());
   file.commit();
   return {name, bytes.size(), checksum(bytes)};
 }
@@ -95,7 +95,7 @@ uint64_t needed_bytes(const State& state) {
 
 UserError no_room(const std::filesystem::path& path, const std::string& why, uint64_t needed, uint64_t available) {
   return UserError(
-      fmt::format("checkpoint {} was not saved: {}; it needs {}, and {} were free. Earlier checkpoints are "
+      fmt::format("checkpoint {} was not saved: {}; it needs more than {}, and {} were free. Earlier checkpoints are "
                   "untouched. Make room, lower checkpoint.keep or choose another checkpoint.folder",
                   path.string(), why, format_bytes(static_cast<double>(needed)),
                   format_bytes(static_cast<double>(available))),

@@ -1,0 +1,202 @@
+// Reading: damage is named with a way out, shapes and names are compared all at once, slices are put together.
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/random.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/checkpoint/manifest.h"
+#include "tests/checkpoint/sample_state.h"
+#include "tests/checkpoint/scratch_folder.h"
+
+namespace terrace::checkpoint {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Opens the checkpoint and reads all of it; the error's text, or "" where there is none.
+std::string reading(const std::filesystem::path& checkpoint) {
+  return user_error([&] {
+    const Reader reader(checkpoint);
+    for (const Group& group : empty_like(sample_state(0)).groups) reader.read(group);
+  });
+}
+
+struct TwoCheckpoints : testing::Test {
+  TwoCheckpoints() {
+    older = save(folder.path(), sample_state(100), {});
+    newer = save(folder.path(), sample_state(200), {});
+  }
+
+  ScratchFolder folder;
+  std::filesystem::path older, newer;
+};
+
+TEST_F(TwoCheckpoints, ATruncatedFileIsNamedWithTheOlderCheckpoint) {
+  const std::filesystem::path file = newer / "optimizer_v.safetensors";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  EXPECT_THAT(user_error([&] { Reader reader(newer); }),
+              AllOf(HasSubstr(file.string()), HasSubstr("bytes and should have"),
+                    HasSubstr("older complete checkpoint is " + older.string())));
+}
+
+TEST_F(TwoCheckpoints, AMissingFileIsNamed) {
+  for (const char* name : {"weights.safetensors", "config.toml", "manifest.json"}) {
+    const std::filesystem::path file = newer / name;
+    std::filesystem::rename(file, folder / "kept");
+    EXPECT_THAT(reading(newer), AllOf(HasSubstr(file.string()), HasSubstr(older.string())));
+    std::filesystem::rename(folder / "kept", file);
+  }
+  EXPECT_EQ(reading(newer), "");
+}
+
+TEST_F(TwoCheckpoints, AMissingMarkerMeansIncomplete) {
+  std::filesystem::remove(newer / marker_name);
+  EXPECT_THAT(reading(newer), AllOf(HasSubstr("is not complete"), HasSubstr(older.string())));
+  std::filesystem::remove(older / marker_name);
+  EXPECT_THAT(reading(newer), HasSubstr("there is no older complete checkpoint"));
+}
+
+TEST_F(TwoCheckpoints, AFlippedBitAnywhereIsFound) {
+  for (const char* name : {"weights.safetensors", "optimizer_m.safetensors", "config.toml", "manifest.json"}) {
+    const std::filesystem::path file = newer / name;
+    const std::string text = read_text(file);
+    for (uint64_t i = 0; i < 40; ++i) {
+      std::string flipped = text;
+      const PhiloxBlock draw = philox_at({5, 6}, i, 0);
+      const size_t at = draw[0] % text.size();
+      flipped[at] = static_cast<char>(flipped[at] ^ (1 << draw[1] % 8));
+      std::ofstream(file, std::ios::binary) << flipped;
+      EXPECT_THAT(reading(newer), AllOf(HasSubstr(file.string()), HasSubstr(older.string()))) << name << " at " << at;
+    }
+    std::ofstream(file, std::ios::binary) << text;
+  }
+  EXPECT_EQ(reading(newer), "");
+}
+
+TEST_F(TwoCheckpoints, WeightsAloneDoNotNeedTheOptimizer) {
+  std::ofstream(newer / "optimizer_m.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(900) << "xx";
+  const Reader reader(newer);
+  const State found = empty_like(sample_state(200));
+  reader.read(found.groups[0]);
+  EXPECT_TRUE(same_bits(found.groups[0].tensors[1].tensor, sample_state(200).groups[0].tensors[1].tensor));
+  EXPECT_THAT(user_error([&] { reader.read(found.groups[1]); }), HasSubstr("optimizer_m.safetensors is damaged"));
+}
+
+TEST_F(TwoCheckpoints, AManifestThatLeavesTheFolderIsRefused) {
+  for (const char* name : {"../weights.safetensors", "/etc/passwd", "..", ".", "", "a/b", ".hidden", "a\\b"}) {
+    Manifest manifest = parse_manifest(read_text(newer / manifest_name), "m");
+    manifest.groups[0].files[0].file.name = name;
+    EXPECT_THAT(user_error([&] { parse_manifest(dump_manifest(manifest), "m"); }),
+                AllOf(HasSubstr("groups[0].files[0]"), HasSubstr("not a plain name")))
+        << name;
+    std::ofstream(newer / manifest_name) << dump_manifest(manifest);
+    EXPECT_THAT(reading(newer), HasSubstr("not a plain name"));
+    std::ofstream(newer / manifest_name) << read_text(older / manifest_name);
+  }
+}
+
+TEST_F(TwoCheckpoints, EveryMisfitIsInOneError) {
+  Group wanted = empty_like(sample_state(200)).groups[0];
+  wanted.tensors[0] = replicated("embedding.weight", at::zeros({41, 8}));
+  wanted.tensors[2] = replicated("blocks.1.norm.weight", at::zeros({8}));
+  const at::Tensor untouched = wanted.tensors[1].tensor.clone();
+  EXPECT_THAT(user_error([&] { Reader(newer).read(wanted); }),
+              AllOf(HasSubstr("'embedding.weight' has shape [40, 8] there and [41, 8] here"),
+                    HasSubstr("'blocks.1.norm.weight' is not there"),
+                    HasSubstr("'blocks.0.norm.weight' is there and not in this model"), HasSubstr("config.toml"),
+                    Not(HasSubstr("qkv"))));
+  EXPECT_TRUE(same_bits(wanted.tensors[1].tensor, untouched));
+  wanted.name = "optimizer";
+  EXPECT_THAT(user_error([&] { Reader(newer).read(wanted); }),
+              HasSubstr("no group 'optimizer'; it holds weights, optimizer_m, optimizer_v"));
+}
+
+TEST_F(TwoCheckpoints, ValuesAreConvertedToTheTensorsType) {
+  const State saved = sample_state(200);
+  for (at::ScalarType type : {at::kBFloat16, at::kHalf, at::kDouble}) {
+    Group wanted = saved.groups[0];
+    for (NamedTensor& named : wanted.tensors)
+      named.tensor = at::zeros(named.tensor.sizes(), type).set_requires_grad(true);
+    Reader(newer).read(wanted);
+    for (size_t t = 0; t < wanted.tensors.size(); ++t) {
+      EXPECT_TRUE(same_bits(wanted.tensors[t].tensor, saved.groups[0].tensors[t].tensor.to(type)));
+    }
+  }
+  Group integers = saved.groups[0];
+  integers.tensors[0].tensor = at::zeros({40, 8}, at::kLong);
+  EXPECT_THAT(user_error([&] { Reader(newer).read(integers); }), HasSubstr("has type F32 there and I64 here"));
+}
+
+TEST(Slices, ARankReadsItsPartOfAWholeTensor) {
+  const ScratchFolder folder;
+  const at::Tensor whole = sample_values({7, 3}, 1);
+  State state = sample_state(1);
+  state.groups = {{"weights", {row_slice("w", whole, 0, 7)}}};
+  const Reader reader(save(folder.path(), state, {}));
+  for (int64_t offset = 0; offset < 7; ++offset) {
+    const Group part{"weights", {row_slice("w", at::zeros({7 - offset, 3}), offset, 7)}};
+    reader.read(part);
+    EXPECT_TRUE(at::equal(part.tensors[0].tensor, whole.narrow(0, offset, 7 - offset)));
+  }
+}
+
+TEST(Slices, OnlyWhatIsStoredCanBeRead) {
+  const ScratchFolder folder;
+  State state = sample_state(1);
+  const at::Tensor part = sample_values({4, 3}, 1);
+  state.groups = {{"weights", {row_slice("w", part, 3, 9)}}};  // rows 3 to 6 of 9
+  const Reader reader(save(folder.path(), state, {}));
+  const Group same{"weights", {row_slice("w", at::zeros({4, 3}), 3, 9)}};
+  reader.read(same);
+  EXPECT_TRUE(at::equal(same.tensors[0].tensor, part));
+  EXPECT_THAT(user_error([&] {
+                reader.read({"weights", {row_slice("w", at::zeros({4, 3}), 5, 9)}});
+              }),
+              HasSubstr("only 6 of the 12 elements at [5, 0]"));
+  EXPECT_THAT(user_error([&] {
+                reader.read({"weights", {replicated("w", at::zeros({9, 3}))}});
+              }),
+              HasSubstr("only 12 of the 27 elements"));
+}
+
+TEST(Manifest, SlicesOutsideTheirTensorAreRefused) {
+  Manifest manifest{.terrace_version = "0",
+                    .step = 1,
+                    .groups = {},
+                    .config = {"config.toml", 1, "0"},
+                    .tokenizer = {},
+                    .trainer = nullptr};
+  TensorRecord tensor{"w", "F32", {9, 3}, {3, 0}, {4, 3}, ParamMark::Kind::sharded, 0, "tp"};
+  manifest.groups = {{"weights", {{{"w.safetensors", 1, "0"}, {tensor}}}}};
+  EXPECT_EQ(parse_manifest(dump_manifest(manifest), "m"), manifest);
+  const auto refused = [&](auto&& change) {
+    Manifest changed = manifest;
+    change(changed.groups[0].files[0].tensors[0]);
+    return user_error([&] { parse_manifest(dump_manifest(changed), "m"); });
+  };
+  EXPECT_THAT(refused([](TensorRecord& t) { t.offset[0] = 6; }), HasSubstr("outside the tensor's [9, 3]"));
+  EXPECT_THAT(refused([](TensorRecord& t) { t.offset[0] = INT64_MAX; }), HasSubstr("outside"));
+  EXPECT_THAT(refused([](TensorRecord& t) { t.shape = {4}; }), HasSubstr("outside"));
+  EXPECT_THAT(refused([](TensorRecord& t) { t.dim = 2; }), HasSubstr("outside"));
+  EXPECT_THAT(refused([](TensorRecord& t) { t.shape[1] = -1; }), HasSubstr("is not a whole number"));
+}
+
+TEST(Manifest, AnotherFormatIsRefusedByNumber) {
+  EXPECT_THAT(user_error([] { parse_manifest(R"({"format": 2})", "m"); }),
+              HasSubstr("has format 2; this terrace reads"));
+  EXPECT_THAT(user_error([] { parse_manifest("{}", "m"); }), HasSubstr("lacks 'format'"));
+  EXPECT_THAT(user_error([] { parse_manifest("[1]", "m"); }), HasSubstr("lacks 'format'"));
+  EXPECT_THAT(user_error([] { parse_manifest("", "m"); }), HasSubstr("not JSON"));
+}
+
+}  // namespace
+}  // namespace terrace::checkpoint

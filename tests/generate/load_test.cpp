@@ -1,0 +1,114 @@
+// A saved run becomes the same model again, with its tokenizer.
+#include "terrace/generate/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/data/tokenizer_training.h"
+#include "terrace/generate/generate.h"
+#include "tests/checkpoint/scratch_folder.h"
+#include "tests/generate/tiny_models.h"
+
+namespace terrace::generate {
+namespace {
+
+using checkpoint::ScratchFolder;
+using testing::HasSubstr;
+
+// A tokenizer of 300 tokens, trained on all numbers up to 2000 written out in digits and a few words.
+std::filesystem::path train_tokenizer(const ScratchFolder& folder) {
+  std::ofstream text(folder / "text.txt");
+  for (int i = 0; i < 2000; ++i) text << "the number " << i << " comes before the number " << i + 1 << "\n";
+  text.close();
+  const std::string model = data::train_tokenizer(
+      data::find_input_files({folder / "text.txt"}, data::FormatChoice::plain), {}, {.vocabulary = 300});
+  write_text_atomically(folder / "words.model", model);
+  return folder / "words.model";
+}
+
+config::ModelConfig with_vocabulary(config::ModelConfig config, int64_t vocabulary) {
+  config.vocabulary = vocabulary;
+  return config;
+}
+
+// What a trainer would save of the model: fp32 weights beside other groups.
+std::filesystem::path save_run(const std::filesystem::path& folder, models::Model& model,
+                               const config::ModelConfig& model_config, const std::string& tokenizer, int64_t step) {
+  checkpoint::State state;
+  state.step = step;
+  state.config = config::parse(
+      "[model]\nlayers = 1\nwidth = 8\nheads = 1\nsequence = 8\nvocabulary = 8\n[data]\ntrain = [\"corpus\"]\n"
+      "[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 0.1\n[checkpoint]\nfolder = \"run\"\n",
+      "run.toml");
+  state.config.model = model_config;
+  state.config.data.tokenizer = tokenizer;
+  state.groups = {{"weights", {}}, {"optimizer_m", {}}};
+  for (const nn::Parameter* parameter : model.parameters()) {
+    state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
+  }
+  return checkpoint::save(folder, state, {});
+}
+
+std::vector<float> logits_of(models::Model& model, const config::ModelConfig& config) {
+  CachedModel cached(model, config, at::kCPU);
+  return cached.next_logits(std::vector<int64_t>{5, 6, 7});
+}
+
+TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
+  const ScratchFolder folder;
+  const std::filesystem::path tokenizer = train_tokenizer(folder);
+  for (const config::ModelConfig& base : {gpt2_like(), llama_like()}) {
+    const config::ModelConfig config = with_vocabulary(base, 300);
+    const auto model = build(config);
+    const auto older = models::build_model(config, {});
+    nn::initialize(older->parameters(), 99);
+    save_run(folder / "run", *older, config, tokenizer, 1);
+    save_run(folder / "run", *model, config, tokenizer, 2);
+    const Loaded loaded = load(folder / "run", {});
+    EXPECT_EQ(loaded.step, 2);
+    EXPECT_EQ(loaded.checkpoint, folder / "run/step_00000002");
+    EXPECT_EQ(loaded.config, config);
+    EXPECT_EQ(logits_of(*loaded.model, loaded.config), logits_of(*model, config));
+    EXPECT_EQ(loaded.tokenizer.decode(loaded.tokenizer.encode("the number 7")), "the number 7");
+    EXPECT_EQ(load(folder / "run/step_00000001", {}).step, 1);
+  }
+}
+
+TEST(Load, PrecisionRoundsTheWeightsOnce) {
+  const ScratchFolder folder;
+  const config::ModelConfig config = with_vocabulary(llama_like(), 300);
+  const auto model = build(config);
+  save_run(folder / "run", *model, config, train_tokenizer(folder), 1);
+  const Loaded loaded = load(folder / "run", {.precision = config::Precision::bf16, .tokenizer = {}});
+  const auto parameters = model->parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor found = loaded.model->parameters()[i]->value;
+    EXPECT_EQ(found.scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(found.equal(parameters[i]->value.to(at::kBFloat16))) << parameters[i]->name;
+  }
+}
+
+TEST(Load, ATokenizerThatIsMissingOrDoesNotFitIsRefused) {
+  const ScratchFolder folder;
+  const config::ModelConfig config = with_vocabulary(gpt2_like(), 299);
+  const auto model = build(config);
+  save_run(folder / "run", *model, config, "", 1);
+  const auto refusal = [&](const LoadOptions& options) -> std::string {
+    try {
+      load(folder / "run", options);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal({}), HasSubstr("name one with --tokenizer"));
+  EXPECT_THAT(refusal({.tokenizer = train_tokenizer(folder)}), HasSubstr("has 300 tokens and the model of"));
+}
+
+}  // namespace
+}  // namespace terrace::generate

@@ -1,0 +1,43 @@
+// Small models of both kinds, with weights large enough that every token matters to the next.
+#pragma once
+
+#include "terrace/config/config.h"
+#include "terrace/models/model.h"
+#include "terrace/nn/module.h"
+
+namespace terrace::generate {
+
+inline config::ModelConfig gpt2_like() {
+  config::ModelConfig config;
+  config.layers = 2;
+  config.width = 32;
+  config.heads = config.kv_heads = 4;
+  config.head_dim = 8;
+  config.ffn_width = 128;
+  config.sequence = 24;
+  config.vocabulary = 67;
+  config.vocabulary_multiple = 16;
+  config.init_std = 0.3;
+  return config;
+}
+
+inline config::ModelConfig llama_like() {
+  config::ModelConfig config = gpt2_like();
+  config.layers = 3;
+  config.kv_heads = 2;
+  config.ffn_width = 80;
+  config.positions = config::Positions::rotary;
+  config.norm = config::Norm::rmsnorm;
+  config.activation = config::Activation::swiglu;
+  config.tied_head = false;
+  config.bias = false;
+  return config;
+}
+
+inline std::unique_ptr<models::Model> build(const config::ModelConfig& config, at::ScalarType type = at::kFloat) {
+  auto model = models::build_model(config, {.device = at::kCPU, .type = type});
+  nn::initialize(model->parameters(), 3);
+  return model;
+}
+
+}  // namespace terrace::generate
