@@ -1,0 +1,44 @@
+"""Runs the commands of the documents that doc_commands.txt marks so, in its order, with the binary of a build folder."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+WRITTEN = {"build", "runs", "data", ".git"}
+
+
+def commands():
+    for line in (SOURCE / "tests/house/doc_commands.txt").read_text().splitlines():
+        kind, _, command = line.partition(": ")
+        if kind in ("first", "run"):
+            yield command
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    environment = os.environ | {"PATH": f"{build}:{os.environ['PATH']}"}
+    with tempfile.TemporaryDirectory() as folder:
+        # A tree as a reader has it, in which what commands write goes elsewhere.
+        for entry in SOURCE.iterdir():
+            if entry.name not in WRITTEN:
+                (pathlib.Path(folder) / entry.name).symlink_to(entry)
+        (pathlib.Path(folder) / "build").mkdir()
+        (pathlib.Path(folder) / "build/release").symlink_to(build)
+        count = 0
+        for command in commands():
+            count += 1
+            print(f"$ {command}", flush=True)
+            result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+            if result.returncode != 0:
+                print(result.stdout)
+                print(f"exit code {result.returncode}: mend the command in the document, or what it shows")
+                return 1
+    print(f"{count} commands run")
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

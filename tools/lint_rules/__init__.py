@@ -1,0 +1,1 @@
+"""The rules of tools/lint: each module has check(tree), which gives findings."""

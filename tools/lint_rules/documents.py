@@ -1,0 +1,84 @@
+"""README and docs promise only what a test proves: rows name their test, commands are run by one."""
+import re
+
+from .tree import Finding
+
+README_SECTION = "what it does"
+# Which test runs each command of the documents; see the file's first lines.
+COMMANDS = "tests/house/doc_commands.txt"
+PROOFS = ("run", ".ci/run", "./test")
+DOCUMENT = re.compile(r"^(README\.md|CONTRIBUTING\.md|docs/[\w/-]+\.md)$")
+
+
+def check(tree):
+    if readme := tree.by_path.get("README.md"):
+        yield from _rows(tree, readme)
+    else:
+        yield Finding("README.md", 1, "readme", "write it: what terrace does, and the test that proves each point")
+    yield from _commands(tree)
+
+
+def _rows(tree, readme):
+    inside, rows = False, 0
+    for number, line in enumerate(readme.lines, 1):
+        if line.startswith("#"):
+            inside = README_SECTION in line.lower()
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        header = number < len(readme.lines) and re.match(r"^\|[\s:|-]+\|$", readme.lines[number])
+        if not inside or not line.startswith("|") or header or re.match(r"^[\s:|-]+$", line):
+            continue
+        rows += 1
+        tests = re.findall(r"`([^`]+)`", cells[-1])
+        if not tests:
+            yield Finding("README.md", number, "readme-row", "name in the last column, in backquotes, the test that proves this row")
+        for test in tests:
+            if not _is_test(tree, test):
+                yield Finding("README.md", number, "readme-row", f"`{test}` is no file under tests/, no Suite.Case and no house.NAME")
+    if rows == 0:
+        yield Finding("README.md", 1, "readme-row", f"a section '{README_SECTION}' has a table whose last column names tests")
+
+
+def _is_test(tree, name):
+    if name.startswith("tests/"):
+        return tree.exists(name)
+    if name.endswith(".*"):
+        return any(test.startswith(name[:-1]) for test in tree.gtest_names)
+    return name in tree.gtest_names or name in tree.house_tests
+
+
+def commands(file):
+    """(line, command) of each command in the ```sh blocks of a document; continued lines are joined, remarks left out."""
+    inside, begun, parts = False, 0, []
+    for number, line in enumerate(file.lines, 1):
+        text = line.strip()
+        if text.startswith("```"):
+            inside = not inside and text == "```sh"
+        elif inside and text and not text.startswith("#"):
+            begun = begun if parts else number
+            text = re.sub(r"\s+#\s.*$", "", text.removeprefix("$ "))
+            parts.append(text.removesuffix("\\").strip())
+            if not text.endswith("\\"):
+                yield begun, " ".join(parts)
+                parts = []
+
+
+def _commands(tree):
+    listed = {}
+    if file := tree.by_path.get(COMMANDS):
+        for number, line in enumerate(file.lines, 1):
+            if line and not line.startswith("#"):
+                proof, _, command = line.partition(": ")
+                if proof == "first":
+                    continue
+                listed[command] = number
+                if proof not in PROOFS and not _is_test(tree, proof):
+                    yield Finding(COMMANDS, number, "doc-command", f"'{proof}' is neither a test nor one of: {', '.join(PROOFS)}")
+    used = set()
+    for document in tree.files:
+        if DOCUMENT.match(document.path):
+            for number, command in commands(document):
+                used.add(command)
+                if command not in listed:
+                    yield Finding(document.path, number, "doc-command", f"no test runs '{command}': list it in {COMMANDS}")
+    for command in listed.keys() - used:
+        yield Finding(COMMANDS, listed[command], "doc-command", "no document shows this command any more; remove the line")
