@@ -28,9 +28,6 @@ endforeach()
 # The registration of kernels in libtorch must be kept though no symbol of it may be named: --no-as-needed.
 target_link_options(terrace_torch INTERFACE
   -Wl,--no-as-needed ${torch_libraries} -Wl,--as-needed ${torch_run_path} -Wl,--allow-shlib-undefined)
-if(TERRACE_CUDA AND TARGET CUDA::toolkit)
-  target_include_directories(terrace_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
-endif()
 
 # at::parallel_for is serial in files compiled without OpenMP. The run-time library is the wheel's own, linked above: a
 # second one would start a second team of threads. The thread sanitizer cannot see OpenMP's barriers.
