@@ -43,7 +43,17 @@ std::unique_ptr<checkpoint::Reader> open_resumed(const std::string& resume, cons
     }
     return nullptr;
   }
-  if (resume != "auto") return std::make_unique<checkpoint::Reader>(checkpoint::resolve(resume));
+  if (resume != "auto") {
+    auto reader = std::make_unique<checkpoint::Reader>(checkpoint::resolve(resume));
+    // Later checkpoints would be taken for this run's own when it is continued the next time.
+    if (own && checkpoint::Reader(*own).step() > reader->step()) {
+      throw UserError::of(
+          "{} is older than {}, which is in the run's folder too; move the later checkpoints away, or name another "
+          "checkpoint.folder with --set",
+          resume, own->string());
+    }
+    return reader;
+  }
   return own ? std::make_unique<checkpoint::Reader>(*own) : nullptr;
 }
 
@@ -75,6 +85,12 @@ void write_run_facts(train::Trainer& trainer) {
 void run_training(const Arguments& arguments) {
   const config::Config config = config::load(arguments.config, arguments.overrides);
   log_info("resolved configuration:\n{}", config::dump(config));
+  if (const std::string& tokenizer = config.data.tokenizer; !tokenizer.empty() && !fs::exists(tokenizer)) {
+    throw UserError::of(
+        "data.tokenizer = \"{}\" does not exist; give the model that `terrace data prepare` was given or "
+        "trained, or leave the key out",
+        tokenizer);
+  }
   const auto resumed = open_resumed(arguments.resume, config.checkpoint.folder);
   at::set_num_threads(static_cast<int>(resumed_threads(config, resumed.get())));
   train::Trainer trainer(config, measure_peak(config));
