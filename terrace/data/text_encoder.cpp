@@ -12,8 +12,7 @@ namespace terrace::data {
 namespace {
 
 constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
-constexpr size_t longest_remembered_word = 64;           // bytes
-constexpr size_t remembered_words = size_t{1} << 17;     // about 20 MB a thread
+constexpr size_t longest_run = 256;                      // bytes, about
 constexpr size_t longest_segment = size_t{1} << 14;      // SentencePiece's time a byte grows with the text's length
 
 // Bytes at the front of `text` that SentencePiece keeps: valid UTF-8 without its space mark.
@@ -51,42 +50,66 @@ void TextEncoder::encode(std::string_view text, bool starts_text, std::vector<in
   }
 }
 
+// Words not met before are encoded in runs: a call of SentencePiece costs as much as several words.
 void TextEncoder::encode_plain(std::string_view text, bool starts_text, std::vector<int32_t>& ids) {
-  const bool has_words = tokenizer_.spaces_start_words_ || tokenizer_.newlines_stand_alone_;
-  while (!text.empty()) {
-    const size_t limit = std::min(text.size(), longest_segment);
-    size_t end = has_words && text.size() > 1 ? 1 : limit;
-    while (end < limit && !tokenizer_.starts_word(text, end)) ++end;
-    if (end == longest_segment && end < text.size()) end = tokenizer_.cut(text.substr(0, end));
-    const std::string_view word = text.substr(0, end);
+  size_t run = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = word_length(text.substr(at));
     // With a dummy prefix the first word has other ids than the same word further on.
-    const bool special = starts_text && tokenizer_.dummy_prefix_;
-    if (special || end > longest_remembered_word) {
-      encode_segment(word, starts_text, ids);
-    } else {
-      encode_word(word, ids);
-    }
-    starts_text = false;
-    text.remove_prefix(end);
+    const bool special = at == 0 && starts_text && tokenizer_.dummy_prefix_;
+    const Word* known = special ? nullptr : find(text.substr(at, length));
+    const size_t run_end = known == nullptr ? at + length : at;
+    at += length;
+    if (known == nullptr && at - run < longest_run && at < text.size()) continue;
+    const Word word = known == nullptr ? Word{} : *known;  // a copy: the run's words may take its slot
+    if (run_end > run) encode_run(text.substr(run, run_end - run), run == 0 && starts_text, ids);
+    ids.insert(ids.end(), word.ids.begin(), word.ids.begin() + word.num_ids);
+    run = at;
   }
 }
 
-void TextEncoder::encode_word(std::string_view word, std::vector<int32_t>& ids) {
-  if (const auto found = words_.find(word); found != words_.end()) {
-    const auto begin = word_ids_.begin() + found->second.begin;
-    ids.insert(ids.end(), begin, begin + found->second.size);
-    return;
-  }
+size_t TextEncoder::word_length(std::string_view text) const {
+  const bool has_words = tokenizer_.spaces_start_words_ || tokenizer_.newlines_stand_alone_;
+  const size_t limit = std::min(text.size(), longest_segment);
+  size_t end = has_words && limit > 1 ? 1 : limit;
+  while (end < limit && !tokenizer_.starts_word(text, end)) ++end;
+  return end == longest_segment && end < text.size() ? tokenizer_.cut(text.substr(0, end)) : end;
+}
+
+const TextEncoder::Word* TextEncoder::find(std::string_view text) const {
+  const Word& word = words_[std::hash<std::string_view>{}(text) % slots];
+  return text == std::string_view(word.text.data(), word.size) ? &word : nullptr;
+}
+
+void TextEncoder::encode_run(std::string_view run, bool starts_text, std::vector<int32_t>& ids) {
   const size_t before = ids.size();
-  const uint64_t unknown_before = counts_.unknown_tokens;
-  encode_segment(word, false, ids);
-  if (counts_.unknown_tokens != unknown_before) return;  // must be counted again when met again
-  if (words_.size() >= remembered_words) {
-    words_.clear();
-    word_ids_.clear();
+  encode_segment(run, starts_text, ids);
+  if (starts_text && tokenizer_.dummy_prefix_) return;
+  remember(run, std::span(ids).subspan(before));
+}
+
+// Deals the ids of a run out to its words by the bytes they stand for, as far as these are those of the run: a model
+// may normalise.
+void TextEncoder::remember(std::string_view run, std::span<const int32_t> ids) {
+  while (!run.empty()) {
+    const std::string_view text = run.substr(0, word_length(run));
+    size_t bytes = 0, num_ids = 0;
+    while (bytes < text.size() && num_ids < ids.size()) {
+      const std::string_view piece = tokenizer_.text_of(ids[num_ids++]);
+      if (piece.empty() || text.substr(bytes, piece.size()) != piece) return;
+      bytes += piece.size();
+    }
+    if (bytes != text.size()) return;
+    Word& word = words_[std::hash<std::string_view>{}(text) % slots];
+    if (text.size() <= word.text.size() && num_ids <= word.ids.size()) {
+      word.size = static_cast<uint8_t>(text.size());
+      word.num_ids = static_cast<uint8_t>(num_ids);
+      std::copy(text.begin(), text.end(), word.text.begin());
+      std::copy_n(ids.begin(), num_ids, word.ids.begin());
+    }
+    run.remove_prefix(text.size());
+    ids = ids.subspan(num_ids);
   }
-  words_.emplace(word, Slice{static_cast<uint32_t>(word_ids_.size()), static_cast<uint32_t>(ids.size() - before)});
-  word_ids_.insert(word_ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
 }
 
 // Where the model puts a space before every text, one that the segment starts with is left to it; otherwise the guard

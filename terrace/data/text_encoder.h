@@ -2,10 +2,10 @@
 // met before are remembered.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
+#include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "terrace/data/tokenizer.h"
@@ -34,24 +34,26 @@ class TextEncoder {
   const EncodeCounts& counts() const { return counts_; }
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  // A word met before; one with size 0 is none. Two words of one slot replace each other.
+  struct Word {
+    uint8_t size = 0, num_ids = 0;
+    std::array<char, 30> text;
+    std::array<int32_t, 12> ids;
   };
-  struct Slice {
-    uint32_t begin, size;
-  };
+  static constexpr size_t slots = size_t{1} << 16;  // 5 MiB
 
   void encode_plain(std::string_view text, bool starts_text, std::vector<int32_t>& ids);
-  void encode_word(std::string_view word, std::vector<int32_t>& ids);
+  size_t word_length(std::string_view text) const;
+  const Word* find(std::string_view text) const;
+  void encode_run(std::string_view run, bool starts_text, std::vector<int32_t>& ids);
+  void remember(std::string_view run, std::span<const int32_t> ids);
   void encode_segment(std::string_view segment, bool starts_text, std::vector<int32_t>& ids);
   void append_pieces(std::string_view text, std::vector<int32_t>& ids);
   size_t append_escaped(std::string_view text, std::vector<int32_t>& ids);
 
   const Tokenizer& tokenizer_;
   EncodeCounts counts_;
-  std::unordered_map<std::string, Slice, Hash, std::equal_to<>> words_;
-  std::vector<int32_t> word_ids_;
+  std::vector<Word> words_ = std::vector<Word>(slots);
   std::vector<int> pieces_;
 };
 

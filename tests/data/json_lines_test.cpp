@@ -1,0 +1,55 @@
+// The field that counts, and the reasons why a line does not.
+#include "terrace/data/json_lines.h"
+
+#include <gtest/gtest.h>
+
+namespace terrace::data {
+namespace {
+
+std::string text_of(std::string_view line, std::string_view field = "text") {
+  std::string text;
+  const auto problem = extract_text(line, field, text);
+  EXPECT_FALSE(problem) << *problem;
+  return text;
+}
+
+std::string problem_of(std::string_view line) {
+  std::string text;
+  return extract_text(line, "text", text).value_or("");
+}
+
+TEST(JsonLines, TheFieldIsUnescaped) {
+  EXPECT_EQ(text_of(R"({"text": "a\nb\t\"c\" \u00e9 \ud83d\ude00 \u0000."})"),
+            std::string("a\nb\t\"c\" \xC3\xA9 \xF0\x9F\x98\x80 \0.", 18));
+  EXPECT_EQ(text_of(R"({"id": 1, "body": "b", "text": "t"})", "body"), "b");
+  EXPECT_EQ(text_of(R"({"text": ""})"), "");
+}
+
+TEST(JsonLines, OnlyTheObjectsOwnFieldCounts) {
+  EXPECT_EQ(text_of(R"({"meta": {"text": "inner", "more": [{"text": "deep"}]}, "text": "own", "tail": {"text": "x"}})"),
+            "own");
+  EXPECT_EQ(text_of(R"({"text": "first", "text": "last"})"), "last");
+}
+
+TEST(JsonLines, MalformedLinesSayWhy) {
+  EXPECT_NE(problem_of(R"({"text": "a)").find("not JSON at byte"), std::string::npos);
+  EXPECT_NE(problem_of(R"({"text": "a"} x)").find("not JSON at byte"), std::string::npos);
+  EXPECT_NE(problem_of("{\"text\": \"\xFF\"}").find("not JSON at byte"), std::string::npos);
+  EXPECT_NE(problem_of(R"({"text": "\ud800"})").find("not JSON at byte"), std::string::npos);
+  EXPECT_EQ(problem_of(R"({"title": "a"})"), "no field \"text\"");
+  EXPECT_EQ(problem_of(R"({"meta": {"text": "a"}})"), "no field \"text\"");
+  EXPECT_EQ(problem_of(R"({"text": 7})"), "field \"text\" is a number instead of a string");
+  EXPECT_EQ(problem_of(R"({"text": ["a"]})"), "field \"text\" is an array instead of a string");
+  EXPECT_EQ(problem_of(R"({"text": null})"), "field \"text\" is null instead of a string");
+  EXPECT_EQ(problem_of(R"(["text", "a"])"), "an array instead of an object");
+  EXPECT_EQ(problem_of(R"("text")"), "a string instead of an object");
+}
+
+TEST(JsonLines, DeepNestingTakesNoStack) {
+  const std::string deep =
+      R"({"x": )" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + R"(, "text": "t"})";
+  EXPECT_EQ(text_of(deep), "t");
+}
+
+}  // namespace
+}  // namespace terrace::data

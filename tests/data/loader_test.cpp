@@ -1,0 +1,238 @@
+// What a batch holds, whatever the size, split, mixture or step.
+#include "terrace/data/loader.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "tests/data/test_corpus.h"
+
+namespace terrace::data {
+namespace {
+
+// Token i of the corpus is first + i, so that a token tells its place.
+std::vector<int32_t> counting(int32_t first, int32_t size) {
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < size; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+
+config::DataConfig config_of(const std::vector<std::string>& train, double validation_share) {
+  config::DataConfig config;
+  config.train = train;
+  config.validation_share = validation_share;
+  return config;
+}
+
+constexpr int64_t vocabulary = 60'000;
+
+TEST(Loader, SamplesAreWindowsWithTheNextTokenAsTarget) {
+  const TemporaryFolder folder;
+  for (int32_t tokens : {2, 3, 8, 9, 100, 101}) {
+    for (int64_t length : {1, 2, 7, 8}) {
+      if (tokens < length + 1) continue;
+      const std::string prefix = folder / (std::to_string(tokens) + "_" + std::to_string(length));
+      write_corpus(prefix, {counting(0, tokens)}, vocabulary);
+      const Loader loader(config_of({prefix}, 0), length, vocabulary, 3);
+      const auto samples = static_cast<uint64_t>((tokens - 1) / length);
+      ASSERT_EQ(loader.samples(Split::train), samples);
+      std::set<int64_t> starts;
+      const SampleBatch batch = loader.batch(Split::train, 0, static_cast<int64_t>(samples));
+      ASSERT_EQ(batch.count, static_cast<int64_t>(samples));
+      ASSERT_EQ(batch.length, length);
+      for (uint64_t row = 0; row < samples; ++row) {
+        const int64_t* at = &batch.tokens[row * static_cast<uint64_t>(length)];
+        ASSERT_EQ(at[0] % length, 0);
+        starts.insert(at[0]);
+        for (int64_t i = 0; i < length; ++i) {
+          ASSERT_EQ(at[i], at[0] + i);
+          ASSERT_EQ(batch.targets[row * static_cast<uint64_t>(length) + static_cast<uint64_t>(i)], at[i] + 1);
+        }
+        ASSERT_EQ(batch.ids[row], static_cast<int64_t>(row));
+      }
+      ASSERT_EQ(starts.size(), samples) << "each sample once an epoch";
+      EXPECT_TRUE(batch.positions.empty());
+    }
+  }
+}
+
+TEST(Loader, AnyStepIsReachedAtOnce) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 5000)}, vocabulary);
+  write_corpus(folder / "b", {counting(10'000, 777)}, vocabulary);
+  for (const std::vector<double>& weights : {std::vector<double>{}, {0.3, 0.7}}) {
+    config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.1);
+    config.weights = weights;
+    const Loader loader(config, 13, vocabulary, 5), again(config, 13, vocabulary, 5);
+    const auto run = static_cast<int64_t>(3 * loader.samples(Split::train));
+    for (Split split : {Split::train, Split::validation}) {
+      const SampleBatch sequential = loader.batch(split, 0, run);
+      for (uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{57}, static_cast<uint64_t>(run) - 4}) {
+        const SampleBatch batch = again.batch(split, first, 4);
+        const auto begin = sequential.tokens.begin() + static_cast<std::ptrdiff_t>(first * 13);
+        EXPECT_TRUE(std::equal(batch.tokens.begin(), batch.tokens.end(), begin)) << first;
+      }
+    }
+  }
+}
+
+TEST(Loader, SplitsAreDisjointAndTogetherEverything) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 1001)}, vocabulary);
+  write_corpus(folder / "b", {counting(2000, 38)}, vocabulary);
+  for (double share : {0.001, 0.01, 0.1, 0.5, 0.9}) {
+    const Loader loader(config_of({folder / "a", folder / "b"}, share), 4, vocabulary, 1);
+    std::vector<std::set<int64_t>> targets(2);
+    for (Split split : {Split::train, Split::validation}) {
+      const uint64_t samples = loader.samples(split);
+      const SampleBatch batch = loader.batch(split, 0, static_cast<int64_t>(samples));
+      auto& seen = targets[split == Split::train ? 0 : 1];
+      seen.insert(batch.targets.begin(), batch.targets.end());
+      EXPECT_EQ(seen.size(), batch.targets.size());
+    }
+    for (int64_t target : targets[1]) EXPECT_EQ(targets[0].count(target), 0u);
+    EXPECT_EQ(targets[0].size() + targets[1].size(), 1000u + 36u);
+    const double held_out = static_cast<double>(targets[1].size()) / 4;
+    EXPECT_NEAR(held_out, std::max(1.0, std::round(share * 250)) + std::max(1.0, std::round(share * 9)), 1e-9);
+  }
+}
+
+TEST(Loader, SeedsOrderTrainingButNotValidation) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 2000)}, vocabulary);
+  const config::DataConfig config = config_of({folder / "a"}, 0.2);
+  const Loader one(config, 5, vocabulary, 1), two(config, 5, vocabulary, 2);
+  EXPECT_NE(one.batch(Split::train, 0, 50).tokens, two.batch(Split::train, 0, 50).tokens);
+  EXPECT_EQ(one.batch(Split::validation, 0, 50).tokens, two.batch(Split::validation, 0, 50).tokens);
+  const uint64_t held_out = one.samples(Split::validation);
+  EXPECT_EQ(one.batch(Split::validation, 0, 7).tokens, one.batch(Split::validation, held_out, 7).tokens);
+}
+
+TEST(Loader, ValidationMayBeACorpusOfItsOwn) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 101)}, vocabulary);
+  write_corpus(folder / "v", {counting(5000, 41)}, vocabulary);
+  config::DataConfig config = config_of({folder / "a"}, 0.5);
+  config.validation = {folder / "v"};
+  const Loader loader(config, 10, vocabulary, 1);
+  EXPECT_EQ(loader.samples(Split::train), 10u);
+  EXPECT_EQ(loader.samples(Split::validation), 4u);
+  for (int64_t token : loader.batch(Split::validation, 0, 4).tokens) EXPECT_GE(token, 5000);
+}
+
+TEST(Loader, WeightsAreRealisedInTheBatches) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 5000)}, vocabulary);
+  write_corpus(folder / "b", {counting(10'000, 100)}, vocabulary);
+  config::DataConfig config = config_of({folder / "a", folder / "b"}, 0);
+  config.weights = {1, 3};
+  const Loader loader(config, 3, vocabulary, 1);
+  const SampleBatch batch = loader.batch(Split::train, 0, 4000);
+  const auto of_b = std::count_if(batch.tokens.begin(), batch.tokens.end(), [](int64_t t) { return t >= 10'000; });
+  EXPECT_EQ(of_b, 3 * 3000);
+}
+
+TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
+  const TemporaryFolder folder;
+  // Ends of documents at 3, 4, 4 (empty), 12 and 17; token 1 closes each.
+  {
+    CorpusWriter writer(folder / "a", vocabulary, {});
+    for (const std::vector<int32_t>& document :
+         {std::vector<int32_t>{10, 11, 1}, {1}, {}, {20, 21, 22, 23, 24, 25, 26, 1}, {30, 31, 32, 33, 1}}) {
+      writer.append(document);
+      writer.end_document();
+    }
+    writer.commit();
+  }
+  config::DataConfig config = config_of({folder / "a"}, 0);
+  config.reset_at_documents = true;
+  const Loader loader(config, 8, vocabulary, 1);
+  ASSERT_EQ(loader.samples(Split::train), 2u);
+  const SampleBatch batch = loader.batch(Split::train, 0, 2);
+  const size_t first = batch.tokens[0] == 10 ? 0 : 1;
+  const auto row = [&](const std::vector<int64_t>& values, size_t number) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(8 * number);
+    return std::vector<int64_t>(begin, begin + 8);
+  };
+  EXPECT_EQ(row(batch.tokens, first), (std::vector<int64_t>{10, 11, 1, 1, 20, 21, 22, 23}));
+  EXPECT_EQ(row(batch.targets, first), (std::vector<int64_t>{11, 1, -1, -1, 21, 22, 23, 24}));
+  EXPECT_EQ(row(batch.positions, first), (std::vector<int64_t>{0, 1, 2, 0, 0, 1, 2, 3}));
+  EXPECT_EQ(row(batch.documents, first), (std::vector<int64_t>{0, 0, 0, 1, 2, 2, 2, 2}));
+  // The second window begins within a document: positions count from the window's start, as they must stay below T.
+  EXPECT_EQ(row(batch.tokens, 1 - first), (std::vector<int64_t>{24, 25, 26, 1, 30, 31, 32, 33}));
+  EXPECT_EQ(row(batch.targets, 1 - first), (std::vector<int64_t>{25, 26, 1, -1, 31, 32, 33, 1}));
+  EXPECT_EQ(row(batch.positions, 1 - first), (std::vector<int64_t>{0, 1, 2, 3, 0, 1, 2, 3}));
+  EXPECT_EQ(row(batch.documents, 1 - first), (std::vector<int64_t>{0, 0, 0, 0, 1, 1, 1, 1}));
+}
+
+TEST(Loader, UnigramLossIsTheCrossEntropyOfTheTrainingFrequencies) {
+  const TemporaryFolder folder;
+  // Targets are tokens 1 to 12: in training 0 0 0 1 0 2 0 0, held out 1 0 1 3.
+  write_corpus(folder / "a", {{9, 0, 0, 0, 1, 0, 2, 0, 0, 1, 0, 1, 3}}, 10);
+  const Loader loader(config_of({folder / "a"}, 0.34), 4, 10, 1);
+  ASSERT_EQ(loader.samples(Split::train), 2u);
+  // Add-one smoothed over 10 tokens and 8 targets: p(0) = 7/18, p(1) = 2/18, p(3) = 1/18.
+  const double expected = -(2 * std::log(2.0 / 18) + std::log(7.0 / 18) + std::log(1.0 / 18)) / 4;
+  EXPECT_NEAR(loader.unigram_loss(), expected, 1e-12);
+}
+
+TEST(Loader, UnigramLossOfAMixtureWeighsItsCorpora) {
+  const TemporaryFolder folder;
+  // Corpus a is all 0, b all 1, each with 2 samples of 2 to train on and 1 held out; b comes three times as often.
+  write_corpus(folder / "a", {{0, 0, 0, 0, 0, 0, 0}}, 4);
+  write_corpus(folder / "b", {{1, 1, 1, 1, 1, 1, 1}}, 4);
+  config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.34);
+  config.weights = {1, 3};
+  const Loader loader(config, 2, 4, 1);
+  // 8 targets count as 2 and 6; p(0) = 3/12, p(1) = 7/12.
+  EXPECT_NEAR(loader.unigram_loss(), -(std::log(3.0 / 12) + 3 * std::log(7.0 / 12)) / 4, 1e-12);
+}
+
+TEST(Loader, UnigramLossOfASampleIsNearThatOfTheWhole) {
+  const TemporaryFolder folder;
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 40'001; ++i) tokens.push_back((i * i + i / 7) % 11);
+  write_corpus(folder / "a", {tokens}, 20);
+  const Loader loader(config_of({folder / "a"}, 0.2), 8, 20, 1);
+  // A tenth of the tokens: the error of a mean falls as one over the square root of their number, 4000.
+  EXPECT_NEAR(loader.unigram_loss(4000), loader.unigram_loss(), 4 / std::sqrt(4000.0));
+}
+
+TEST(Loader, WhatCannotBeLoadedIsRefusedWithTheWayOut) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 20)}, vocabulary);
+  const auto error = [&](const config::DataConfig& config, int64_t sequence = 4, int64_t limit = vocabulary) {
+    return user_error([&] { Loader(config, sequence, limit, 1); });
+  };
+  const auto holds = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos ? testing::AssertionSuccess() : testing::AssertionFailure() << text;
+  };
+  EXPECT_TRUE(holds(error(config_of({}, 0)), "data.train is empty"));
+  EXPECT_TRUE(holds(error(config_of({folder / "none"}, 0)), "there is no corpus"));
+  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0), 20), "20 tokens, too few for one sample of 20"));
+  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0.2), 19), "leaves none to train on"));
+  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 1.5)), "data.validation_share = 1.5"));
+  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0), 4, 19), "a.bin: token 19 at position 19"));
+  config::DataConfig weighted = config_of({folder / "a"}, 0);
+  weighted.weights = {1, 2};
+  EXPECT_TRUE(holds(error(weighted), "data.weights has 2 entries for 1 corpora"));
+  weighted.weights = {-1};
+  EXPECT_TRUE(holds(error(weighted), "data.weights holds -1"));
+  const Loader without(config_of({folder / "a"}, 0), 4, vocabulary, 1);
+  EXPECT_EQ(without.samples(Split::validation), 0u);
+  EXPECT_TRUE(holds(user_error([&] { without.batch(Split::validation, 0, 1); }), "data.validation_share > 0"));
+  EXPECT_TRUE(holds(user_error([&] { without.unigram_loss(); }), "data.validation_share > 0"));
+}
+
+TEST(Loader, ABadTokenBetweenTheProbesIsFoundWhenItIsRead) {
+  const TemporaryFolder folder;
+  std::vector<int32_t> tokens(1'000'000, 5);
+  tokens[123'456] = 999;
+  write_corpus(folder / "a", {tokens}, 1000);
+  const Loader loader(config_of({folder / "a"}, 0), 100, 500, 1);
+  const std::string message = user_error([&] { loader.batch(Split::train, 0, 9'999); });
+  EXPECT_NE(message.find("a.bin: token 999 at position 123456"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace terrace::data

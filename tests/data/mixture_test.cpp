@@ -1,0 +1,104 @@
+// Orders as permutations, and shares as exact counts.
+#include "terrace/data/mixture.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace terrace::data {
+namespace {
+
+constexpr PhiloxKey key{17, 4};
+
+TEST(Mixture, EachSampleComesOnceAnEpoch) {
+  const std::vector<std::vector<uint64_t>> cases{{1}, {2}, {3}, {64}, {65}, {1, 1}, {1, 7}, {5, 1, 300}, {999}};
+  for (const auto& sizes : cases) {
+    const Mixture mixture(sizes, {}, key, true);
+    uint64_t total = 0;
+    for (uint64_t size : sizes) total += size;
+    ASSERT_EQ(mixture.samples(), total);
+    for (uint64_t epoch : {uint64_t{0}, uint64_t{1}, uint64_t{1'000'000}}) {
+      std::set<std::pair<size_t, uint64_t>> seen;
+      for (uint64_t i = 0; i < total; ++i) {
+        const Mixture::Place place = mixture.at(epoch * total + i);
+        ASSERT_LT(place.corpus, sizes.size());
+        ASSERT_LT(place.sample, sizes[place.corpus]);
+        seen.insert({place.corpus, place.sample});
+      }
+      ASSERT_EQ(seen.size(), total);
+    }
+  }
+}
+
+std::vector<uint64_t> order(const Mixture& mixture, uint64_t epoch) {
+  std::vector<uint64_t> samples;
+  for (uint64_t i = 0; i < mixture.samples(); ++i) samples.push_back(mixture.at(epoch * mixture.samples() + i).sample);
+  return samples;
+}
+
+TEST(Mixture, EpochsAndSeedsHaveOrdersOfTheirOwn) {
+  const Mixture shuffled({200}, {}, key, true);
+  EXPECT_NE(order(shuffled, 0), order(shuffled, 1));
+  EXPECT_NE(order(shuffled, 0), order(Mixture({200}, {}, {17, 5}, true), 0));
+  EXPECT_EQ(order(shuffled, 3), order(Mixture({200}, {}, key, true), 3));
+  const Mixture fixed({200}, {}, key, false);
+  EXPECT_EQ(order(fixed, 0), order(fixed, 7));
+  std::vector<uint64_t> in_file(200);
+  for (uint64_t i = 0; i < 200; ++i) in_file[i] = i;
+  EXPECT_NE(order(fixed, 0), in_file);
+}
+
+TEST(Mixture, RoundWeightsAreRealisedExactlyInEveryBlock) {
+  // 0.7, 0.2 and 0.1 are multiples of 1/10; 3 : 1 of 1/4.
+  const Mixture tenths({50, 1, 1000}, {0.7, 0.2, 0.1}, key, true);
+  for (uint64_t block = 0; block < 300; ++block) {
+    std::vector<int> counts(3);
+    for (uint64_t i = 0; i < 10; ++i) ++counts[tenths.at(block * 10 + i).corpus];
+    ASSERT_EQ(counts, (std::vector<int>{7, 2, 1}));
+  }
+  EXPECT_DOUBLE_EQ(tenths.share(0), 0.7);
+  const Mixture quarters({10, 10}, {3, 1}, key, true);
+  EXPECT_DOUBLE_EQ(quarters.share(1), 0.25);
+}
+
+TEST(Mixture, OddWeightsAreRealisedToOneIn4096) {
+  const std::vector<double> weights{std::sqrt(2.0), std::exp(1.0), 1e-9};
+  const double total = weights[0] + weights[1] + weights[2];
+  const Mixture mixture({100, 100, 100}, weights, key, true);
+  double shares = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(mixture.share(i), weights[i] / total, 1.0 / 4096);
+    EXPECT_GT(mixture.share(i), 0);  // a corpus that was asked for comes
+    shares += mixture.share(i);
+  }
+  EXPECT_DOUBLE_EQ(shares, 1);
+  std::vector<uint64_t> counts(3);
+  for (uint64_t i = 0; i < 3 * 4096; ++i) ++counts[mixture.at(i).corpus];
+  for (size_t i = 0; i < 3; ++i) EXPECT_DOUBLE_EQ(static_cast<double>(counts[i]), mixture.share(i) * 3 * 4096);
+}
+
+TEST(Mixture, WithWeightsEachCorpusKeepsItsOwnEpochs) {
+  const std::vector<uint64_t> sizes{7, 50};
+  const Mixture mixture(sizes, {2, 1}, key, true);
+  // 50 blocks of 3 until the second corpus is through.
+  EXPECT_EQ(mixture.samples(), 150u);
+  std::vector<std::map<uint64_t, std::set<uint64_t>>> epochs(2);
+  std::vector<uint64_t> met(2);
+  // Within a block, slots are shuffled, so an epoch ends where its block's slots do: count in whole blocks of both.
+  for (uint64_t i = 0; i < 7 * 50 * 3; ++i) {
+    const Mixture::Place place = mixture.at(i);
+    ++met[place.corpus];
+    epochs[place.corpus][place.sample].insert(i);
+  }
+  EXPECT_EQ(met, (std::vector<uint64_t>{7 * 50 * 2, 7 * 50}));
+  for (size_t corpus = 0; corpus < 2; ++corpus) {
+    ASSERT_EQ(epochs[corpus].size(), sizes[corpus]);
+    // 7 * 50 blocks give 700 samples of the first, 100 epochs; 350 of the second, 7 epochs.
+    for (const auto& [sample, times] : epochs[corpus]) EXPECT_EQ(times.size(), corpus == 0 ? 100u : 7u) << sample;
+  }
+}
+
+}  // namespace
+}  // namespace terrace::data

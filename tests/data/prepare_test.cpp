@@ -1,0 +1,235 @@
+// From files of every kind to a corpus that decodes to their exact bytes.
+#include "terrace/data/prepare.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "terrace/data/inspect.h"
+#include "terrace/data/token_corpus.h"
+#include "terrace/data/tokenizer.h"
+#include "tests/data/test_corpus.h"
+
+namespace terrace::data {
+namespace {
+
+using namespace std::string_literals;
+
+PrepareOptions options_for(const TemporaryFolder& folder, const std::vector<std::string>& inputs) {
+  PrepareOptions options;
+  options.inputs = inputs;
+  options.output = folder / "out/corpus";
+  options.tokenizer = folder.write("tokenizer.model", sample_model());
+  options.threads = 2;
+  options.overwrite = true;
+  return options;
+}
+
+std::vector<std::string> decoded(const PrepareOptions& options) {
+  const Tokenizer tokenizer = Tokenizer::open(options.tokenizer);
+  const TokenCorpus corpus(options.output, CorpusIndex::Check::all);
+  std::vector<std::string> documents;
+  for (uint64_t i = 0; i < corpus.index().documents(); ++i) {
+    const uint64_t begin = corpus.index().document_begin(i), end = corpus.index().document_begin(i + 1);
+    std::vector<int64_t> tokens(end - begin);
+    corpus.read(begin, tokens, tokenizer.vocabulary());
+    EXPECT_EQ(tokens.back(), tokenizer.end_token());
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), tokenizer.end_token()), 1);
+    documents.push_back(tokenizer.decode(std::vector<int32_t>(tokens.begin(), tokens.end())));
+  }
+  return documents;
+}
+
+TEST(Prepare, FoldersPackedFilesAndJsonLinesInOneOrder) {
+  const TemporaryFolder folder;
+  const std::string raw = "raw \xFF\xE2\x96\x81\0 bytes"s;
+  folder.write("in/a.txt", "first\n");
+  folder.write("in/b/c.jsonl", "{\"text\": \"second\"}\n{\"text\": \"\"}\n{\"text\": \"third\\n\"}\n");
+  folder.write("in/b/.hidden", "not read");
+  folder.write("in/z", raw);
+  std::string packed(1000, '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), "{\"text\": \"packed\"}", 18, 3));
+  folder.write("in/d.jsonl.zst", packed);
+  const PrepareOptions options = options_for(folder, {folder / "in"});
+  const PrepareReport report = prepare(options);
+  EXPECT_EQ(decoded(options), (std::vector<std::string>{"first\n", "second", "third\n", "packed", raw}));
+  EXPECT_EQ(report.files, 4u);
+  EXPECT_EQ(report.documents, 5u);
+  EXPECT_EQ(report.empty_documents, 1u);
+  EXPECT_EQ(report.counts, (EncodeCounts{.invalid_bytes = 1, .space_marks = 1}));
+  EXPECT_EQ(report.changed_parts, 0u);
+  EXPECT_EQ(report.text_bytes, 6u + 6 + 6 + 6 + 15);
+  EXPECT_EQ(report.warnings().size(), 3u);
+}
+
+TEST(Prepare, TheResultDoesNotDependOnThreadsOrBlocks) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += sample_english() + std::to_string(i);
+  PrepareOptions options = options_for(folder, {folder.write("a.txt", text), folder.write("b.txt", "short")});
+  std::set<std::string> results;
+  for (int threads : {1, 2, 5}) {
+    for (uint64_t block_bytes : {1000, 100'000, 10'000'000}) {
+      options.threads = threads;
+      options.rules.block_bytes = block_bytes;
+      prepare(options);
+      results.insert(read_text(options.output + ".bin") + read_text(options.output + ".idx"));
+    }
+  }
+  EXPECT_EQ(results.size(), 1u);
+  EXPECT_EQ(decoded(options), (std::vector<std::string>{text, "short"}));
+}
+
+TEST(Prepare, TokensEqualPythonsEncodingOfTheWholeDocument) {
+  const TemporaryFolder folder;
+  const PrepareOptions options = options_for(folder, {folder.write("a.txt", sample_english())});
+  prepare(options);
+  const std::string output = run_python(folder, R"(
+import sys, numpy, sentencepiece
+model = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])
+text = open(sys.argv[2], encoding='utf-8', newline='').read()
+ours = numpy.fromfile(sys.argv[3], dtype=numpy.uint16).tolist()
+print(ours == model.encode(text) + [model.eos_id()], model.decode(ours) == text, len(ours) > 1000)
+)",
+                                        {options.tokenizer, folder / "a.txt", options.output + ".bin"});
+  EXPECT_EQ(output, "True True True\n");
+}
+
+TEST(Prepare, TrainsATokenizerOnRequest) {
+  const TemporaryFolder folder;
+  PrepareOptions options = options_for(folder, {folder.write("a.txt", sample_english())});
+  options.tokenizer = folder / "trained/new.model";
+  options.train = true;
+  options.vocabulary = 450;
+  EXPECT_EQ(prepare(options).vocabulary, 450);
+  EXPECT_EQ(decoded(options), std::vector<std::string>{sample_english()});
+  options.overwrite = false;
+  options.output = folder / "other";
+  EXPECT_NE(user_error([&] { prepare(options); }).find("new.model exists"), std::string::npos);
+}
+
+TEST(Prepare, MalformedLinesFailPastTheLimitAndAreNamed) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"good\"}\n{oops\n{\"text\": \"fine\"}\n{\"x\": 1}\n");
+  PrepareOptions options = options_for(folder, {path});
+  for (uint64_t allowed : {0, 1}) {
+    options.max_malformed = allowed;
+    const std::string message = user_error([&] { prepare(options); });
+    EXPECT_NE(message.find(path + ":2: not JSON"), std::string::npos) << message;
+    EXPECT_NE(message.find(path + ":4: no field \"text\""), std::string::npos) << message;
+    EXPECT_NE(message.find("--max-malformed allows " + std::to_string(allowed)), std::string::npos) << message;
+    EXPECT_FALSE(std::filesystem::exists(options.output + ".bin"));
+  }
+  options.max_malformed = 2;
+  const PrepareReport report = prepare(options);
+  EXPECT_EQ(report.malformed_lines, 2u);
+  EXPECT_EQ(report.first_malformed.at(0).line, 2u);
+  EXPECT_EQ(decoded(options), (std::vector<std::string>{"good", "fine"}));
+}
+
+TEST(Prepare, ATokenizerThatLosesTextIsReported) {
+  const TemporaryFolder folder;
+  folder.write("english", sample_english());
+  run_python(folder, R"(
+import sys, sentencepiece
+sentencepiece.SentencePieceTrainer.train(input=sys.argv[1] + '/english', model_prefix=sys.argv[1] + '/lossy', vocab_size=300,
+                                         hard_vocab_limit=False, minloglevel=2)
+)",
+             {folder.path().string()});
+  PrepareOptions options =
+      options_for(folder, {folder.write("a.txt", "The sea \xE2\x88\x9E, the sea"), folder.write("b.txt", "The sea")});
+  options.tokenizer = folder / "lossy.model";
+  const PrepareReport report = prepare(options);
+  EXPECT_EQ(report.counts.unknown_tokens, 1u);
+  EXPECT_EQ(report.changed_parts, 1u);
+  EXPECT_EQ(report.warnings().size(), 2u);
+}
+
+TEST(Prepare, StoppedItLeavesNothing) {
+  const TemporaryFolder folder;
+  PrepareOptions options = options_for(folder, {folder.write("a.txt", sample_english())});
+  const std::atomic<bool> stop = true;
+  options.stop = &stop;
+  EXPECT_NE(user_error([&] { prepare(options); }).find("nothing was written"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "out"));
+}
+
+TEST(Prepare, KilledInTheMiddleItLeavesNoCorpusAndTheNextRunTidiesUp) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "endless.txt";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  PrepareOptions options = options_for(folder, {pipe});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    prepare(options);
+    ::_exit(0);
+  }
+  std::ofstream feed(pipe, std::ios::binary);
+  // More than the blocks in flight and the pipe hold: the child has written tokens when the last is taken.
+  for (size_t fed = 0; fed < (size_t{10} << 20); fed += sample_english().size()) feed << sample_english();
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  std::signal(SIGPIPE, SIG_IGN);
+  feed.close();
+  EXPECT_FALSE(std::filesystem::exists(options.output + ".bin"));
+  EXPECT_FALSE(std::filesystem::is_empty(folder / "out")) << "the killed run left its temporary file";
+  options.inputs = {folder.write("a.txt", "text")};
+  prepare(options);
+  const auto entries = std::filesystem::directory_iterator(folder / "out");
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 2);
+  EXPECT_EQ(decoded(options), std::vector<std::string>{"text"});
+}
+
+TEST(Prepare, MistakesAreNamed) {
+  const TemporaryFolder folder;
+  const auto error = [&](auto change) {
+    PrepareOptions options = options_for(folder, {folder.write("a.txt", "text")});
+    change(options);
+    return user_error([&] { prepare(options); });
+  };
+  const auto holds = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(holds(error([&](PrepareOptions& o) { o.inputs = {folder / "none"}; }), "does not exist"));
+  EXPECT_TRUE(holds(error([](PrepareOptions& o) { o.tokenizer = ""; }), "--train-tokenizer"));
+  EXPECT_TRUE(holds(error([](PrepareOptions& o) { o.output = ""; }), "--output"));
+  EXPECT_TRUE(holds(error([](PrepareOptions& o) { o.threads = -1; }), "threads = -1"));
+  EXPECT_TRUE(holds(error([&](PrepareOptions& o) { o.inputs = {folder.write("e.txt", "")}; }), "holds no text"));
+  EXPECT_TRUE(holds(error([](PrepareOptions& o) { o.rules.separator = "a\nb"; }), "one line"));
+  std::filesystem::create_directory(folder / "empty");
+  EXPECT_TRUE(holds(error([&](PrepareOptions& o) { o.inputs = {folder / "empty"}; }), "holds no files"));
+}
+
+TEST(Inspect, CountsLengthsAndASample) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "c", {{5, 1}, {6, 7, 8, 1}, {9, 1}, {1, 1, 1, 1, 1, 1, 30, 1}});
+  const CorpusSummary summary = inspect(folder / "c", "", 10);
+  EXPECT_EQ(summary.documents, 4u);
+  EXPECT_EQ(summary.tokens, 16u);
+  EXPECT_EQ(summary.shortest, 2u);
+  EXPECT_EQ(summary.longest, 8u);
+  EXPECT_EQ(summary.median, 3.0);
+  EXPECT_EQ(summary.mean, 4.0);
+  EXPECT_EQ(summary.smallest_token, 1);
+  EXPECT_EQ(summary.largest_token, 30);
+  EXPECT_EQ(summary.bin_bytes, 32u);
+  EXPECT_EQ(summary.json()["token_type"], "uint16");
+  write_corpus(folder / "odd", {{5, 1}, {6, 7, 8, 9, 1}, {1}});
+  EXPECT_EQ(inspect(folder / "odd", "", 10).median, 2.0);
+
+  const PrepareOptions options =
+      options_for(folder, {folder.write("1.txt", "one"), folder.write("2.txt", "The old lighthouse")});
+  prepare(options);
+  EXPECT_EQ(inspect(options.output, options.tokenizer, 100).sample, "The old lighthouse");
+  EXPECT_TRUE(std::string("The old lighthouse").starts_with(inspect(options.output, options.tokenizer, 2).sample));
+  write_corpus(folder / "wide", {{700, 1}});
+  EXPECT_NE(user_error([&] { inspect(folder / "wide", options.tokenizer, 5); }).find("token 700 at position 0"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace terrace::data
