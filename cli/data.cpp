@@ -1,12 +1,12 @@
 // Flags of the data subcommands and their printed results.
-#include "cli/data.h"
-
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <map>
 #include <memory>
 
+#include "cli/commands.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"

@@ -16,7 +16,7 @@ struct DropoutSite {
   double rate = 0.0;  // realised as the nearest multiple of 1/65536
   uint64_t seed = 0;
   int64_t step = 0;
-  at::Tensor samples;  // [B] int64: the number of each sample in the run
+  at::Tensor samples{};  // [B] int64: the number of each sample in the run
 };
 
 // residual + dropout(x), for x and residual [B, T, D]; residual may be undefined. `name` tells the sites of a model
