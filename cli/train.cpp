@@ -17,6 +17,7 @@
 #include "terrace/config/names.h"
 #include "terrace/measure/matmul_rate.h"
 #include "terrace/models/gpt/cost.h"
+#include "terrace/nn/precision.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/trainer.h"
@@ -64,7 +65,7 @@ int64_t resumed_threads(const config::Config& config, const checkpoint::Reader* 
 }
 
 train::Peak measure_peak(const config::Config& config) {
-  const at::ScalarType type = train::scalar_type(config.train.precision);
+  const at::ScalarType type = nn::scalar_type(config.train.precision);
   const auto rate = measure::matmul_rate(train::choose_device(config.train.device), type, 0.5);
   return {rate.flops_per_second, rate.name};
 }

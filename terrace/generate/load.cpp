@@ -3,21 +3,10 @@
 
 #include "terrace/base/error.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/nn/precision.h"
 
 namespace terrace::generate {
 namespace {
-
-at::ScalarType scalar_type(config::Precision precision) {
-  switch (precision) {
-    case config::Precision::fp32:
-      return at::kFloat;
-    case config::Precision::bf16:
-      return at::kBFloat16;
-    case config::Precision::fp16:
-      return at::kHalf;
-  }
-  return at::kFloat;
-}
 
 data::Tokenizer open_tokenizer(const std::filesystem::path& asked, const checkpoint::Reader& reader) {
   const std::filesystem::path path = asked.empty() ? reader.tokenizer() : asked;
@@ -40,7 +29,7 @@ data::Tokenizer open_tokenizer(const std::filesystem::path& asked, const checkpo
 Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
   data::Tokenizer tokenizer = open_tokenizer(options.tokenizer, reader);
-  const nn::Build build{.device = options.device, .type = scalar_type(options.precision)};
+  const nn::Build build{.device = options.device, .type = nn::scalar_type(options.precision)};
   std::unique_ptr<models::Model> model = models::build_model(reader.config().model, build);
   checkpoint::Group weights{"weights", {}};
   for (const nn::Parameter* parameter : model->parameters()) {

@@ -14,6 +14,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/models/gpt/cost.h"
+#include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
@@ -21,18 +22,6 @@
 #include "terrace/schedule/instruction.h"
 
 namespace terrace::train {
-
-at::ScalarType scalar_type(config::Precision precision) {
-  switch (precision) {
-    case config::Precision::fp32:
-      return at::kFloat;
-    case config::Precision::bf16:
-      return at::kBFloat16;
-    case config::Precision::fp16:
-      return at::kHalf;
-  }
-  return at::kFloat;
-}
 
 namespace {
 
@@ -67,11 +56,11 @@ Trainer::Trainer(const config::Config& config, Peak peak)
       peak_(std::move(peak)),
       device_(choose_device(config.train.device)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
-      model_(models::build_model(config.model, {device_, scalar_type(config.train.precision)})),
+      model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision)})),
       parameters_(model_->parameters()),
       optimizer_([this] {
         nn::initialize(parameters_, config_.train.seed);
-        nn::allocate_gradients(parameters_, scalar_type(config_.train.gradient_type));
+        nn::allocate_gradients(parameters_, nn::scalar_type(config_.train.gradient_type));
         return optim::AdamW(parameters_, config_.optimizer);
       }()),
       loss_scale_(first_loss_scale(config.train)),

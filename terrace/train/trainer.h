@@ -46,7 +46,6 @@ class Hook {
 // one.
 at::Device choose_device(const std::string& name);
 int64_t choose_threads(int64_t configured);
-at::ScalarType scalar_type(config::Precision precision);
 
 class Trainer {
  public:

@@ -10,20 +10,13 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace {
 namespace {
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override {
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("terrace_{}_{}", test->name(), ::getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // Names of everything in the folder, also what a listing would hide.
   std::vector<std::string> names() const {
     std::vector<std::string> result;
@@ -31,7 +24,8 @@ class Files : public testing::Test {
     return result;
   }
 
-  std::filesystem::path folder_;
+  ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_.path();
 };
 
 std::string text_of(const MappedFile& file) {

@@ -13,7 +13,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
-#include "tests/checkpoint/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::checkpoint {
 namespace {

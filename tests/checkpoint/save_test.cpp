@@ -18,7 +18,7 @@
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/safetensors.h"
 #include "tests/checkpoint/sample_state.h"
-#include "tests/checkpoint/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::checkpoint {
 namespace {

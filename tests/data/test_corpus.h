@@ -15,24 +15,16 @@
 #include "terrace/base/file.h"
 #include "terrace/data/corpus_writer.h"
 #include "terrace/data/tokenizer_training.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::data {
 
-class TemporaryFolder {
+class TemporaryFolder : public ScratchFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "terrace_data_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  const std::filesystem::path& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return (path() / name).string(); }
 
   std::string write(const std::string& name, const std::string& bytes) const {
-    const std::filesystem::path file = path_ / name;
+    const std::filesystem::path file = path() / name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << bytes;
     return file.string();
@@ -40,13 +32,10 @@ class TemporaryFolder {
 
   std::vector<std::string> names() const {
     std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) found.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(path())) found.push_back(entry.path().filename());
     std::sort(found.begin(), found.end());
     return found;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 // The message of the UserError that `call` throws; "" where it throws none.

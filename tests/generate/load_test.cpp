@@ -11,13 +11,12 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/tokenizer_training.h"
 #include "terrace/generate/generate.h"
-#include "tests/checkpoint/scratch_folder.h"
 #include "tests/generate/tiny_models.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::generate {
 namespace {
 
-using checkpoint::ScratchFolder;
 using testing::HasSubstr;
 
 // A tokenizer of 300 tokens, trained on all numbers up to 2000 written out in digits and a few words.

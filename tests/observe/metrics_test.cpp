@@ -11,19 +11,13 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::observe {
 namespace {
 
 class Metrics : public testing::Test {
  protected:
-  void SetUp() override {
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("terrace_{}_{}", test->name(), ::getpid());
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path file() const { return folder_ / "metrics.jsonl"; }
 
   std::vector<Json> lines() const {
@@ -38,7 +32,8 @@ class Metrics : public testing::Test {
     return result;
   }
 
-  std::filesystem::path folder_;
+  ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_ / "run";
 };
 
 void write_steps(MetricsWriter& writer, int64_t first, int64_t last) {

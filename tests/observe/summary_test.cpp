@@ -6,19 +6,13 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/observe/metrics.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::observe {
 namespace {
 
 class SummaryTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void write_run() {
     const Json facts = {{"parameters", 1234567},
                         {"precision", "fp32"},
@@ -40,7 +34,8 @@ class SummaryTest : public testing::Test {
     writer.write(EvaluationMetrics{.step = 3, .validation_loss = 6.25});
   }
 
-  std::filesystem::path folder_;
+  ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_.path();
 };
 
 TEST_F(SummaryTest, HasTheRunsFigures) {

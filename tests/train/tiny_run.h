@@ -14,6 +14,7 @@
 #include "terrace/base/random.h"
 #include "terrace/data/corpus_writer.h"
 #include "terrace/train/trainer.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::train {
 
@@ -22,16 +23,9 @@ class TinyRun : public testing::Test {
   static constexpr int64_t vocabulary = 61;
 
   void SetUp() override {
-    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string(info->test_suite_name()) + "." + info->name();
-    std::replace(name.begin(), name.end(), '/', '_');
-    folder_ = std::filesystem::path(testing::TempDir()) / name;
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
     at::set_num_threads(1);  // such small tensors gain nothing from more
     write_corpus(24);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Documents of 3 to 40 tokens; the end token is the last of the vocabulary.
   void write_corpus(int64_t documents) {
@@ -100,7 +94,8 @@ folder = ")" + (folder_ / "run").string() +
     return losses;
   }
 
-  std::filesystem::path folder_;
+  ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_.path();
 };
 
 }  // namespace terrace::train

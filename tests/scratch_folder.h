@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace terrace::checkpoint {
+namespace terrace {
 
 class ScratchFolder {
  public:
@@ -26,4 +26,4 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace terrace::checkpoint
+}  // namespace terrace
