@@ -1,7 +1,6 @@
 // Attention: the fused path is torch's, the unfused one is written out.
 #include "terrace/ops/attention.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -13,7 +12,7 @@
 namespace terrace::ops {
 namespace {
 
-// Each group's keys for each of its queries, without a copy: [B, G, 1, S, hd] against [B, G, R, T, hd].
+// Each group's keys meet all of its queries without a copy: [B, G, R, T, hd] against [B, G, 1, S, hd].
 at::Tensor unfused(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name) {
   const int64_t batch = heads.queries.size(0), groups = heads.keys.size(1), length = heads.queries.size(2);
   const int64_t total = heads.keys.size(2), head_dim = heads.queries.size(3);

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/cpu/dispatch.h"
 #include "terrace/ops/cpu/philox_lanes.h"
+#include "terrace/ops/element_type.h"
 
 namespace terrace::ops {
 namespace {
@@ -51,7 +51,7 @@ void fill_normal(const at::Tensor& out, PhiloxKey key, double deviation, const S
   const int64_t run = out.numel() / outer;
   const int64_t inner = whole ? run : run / out.size(slice.dim);
   const int64_t global_run = whole ? run : slice.global_size * inner;
-  cpu::for_type(out.scalar_type(), [&]<typename T>(T) {
+  for_type(out.scalar_type(), [&]<typename T>(T) {
     T* data = out.mutable_data_ptr<T>();
     at::parallel_for(0, out.numel(), 65536, [&](int64_t begin, int64_t end) {
       while (begin < end) {

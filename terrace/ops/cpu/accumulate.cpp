@@ -4,18 +4,14 @@
 
 #include <algorithm>
 
-#include "terrace/ops/cpu/dispatch.h"
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
 namespace {
 
 constexpr int64_t grain = 32768;  // elements worth a thread
-
-// The wider of two computing types.
-template <typename G, typename T>
-using Wider = std::conditional_t<std::is_same_v<Wide<G>, double>, double, Wide<T>>;
 
 template <typename G, typename T>
 TERRACE_CLONES void add_range(G* into, const T* from, int64_t n) {
@@ -44,17 +40,12 @@ TERRACE_CLONES void add_columns(G* into, const T* from, int64_t rows, int64_t st
   }
 }
 
-template <typename Body>
-void for_types(const at::Tensor& into, const at::Tensor& from, const Body& body) {
-  for_type(into.scalar_type(), [&](auto g) { for_type(from.scalar_type(), [&](auto t) { body(g, t); }); });
-}
-
 }  // namespace
 
 void add(const at::Tensor& into, const at::Tensor& from) {
   TERRACE_CHECK(into.is_contiguous() && from.is_contiguous() && into.numel() == from.numel(), "{} += {} elements",
                 into.numel(), from.numel());
-  for_types(into, from, [&]<typename G, typename T>(G, T) {
+  for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
     G* to = into.mutable_data_ptr<G>();
     const T* source = from.const_data_ptr<T>();
     at::parallel_for(0, into.numel(), grain,
@@ -66,7 +57,7 @@ void add_column_sums(const at::Tensor& into, const at::Tensor& from) {
   const int64_t rows = from.size(0), columns = from.size(1);
   TERRACE_CHECK(into.is_contiguous() && from.is_contiguous() && into.numel() == columns, "{} sums of {} columns",
                 into.numel(), columns);
-  for_types(into, from, [&]<typename G, typename T>(G, T) {
+  for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
     G* to = into.mutable_data_ptr<G>();
     const T* source = from.const_data_ptr<T>();
     at::parallel_for(0, columns, std::max<int64_t>(64, grain / std::max<int64_t>(rows, 1)),
@@ -79,7 +70,7 @@ void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tenso
   TERRACE_CHECK(into.is_contiguous() && from.is_contiguous() && indices.numel() == rows && into.size(1) == columns,
                 "{} rows of {} columns into {}", rows, columns, into.size(1));
   const int64_t* row_of = indices.const_data_ptr<int64_t>();
-  for_types(into, from, [&]<typename G, typename T>(G, T) {
+  for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
     G* to = into.mutable_data_ptr<G>();
     const T* source = from.const_data_ptr<T>();
     // Threads share the columns, so a row is always added to in the same order.

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "terrace/ops/cpu/dispatch.h"
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
 namespace {

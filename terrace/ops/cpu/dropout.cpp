@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "terrace/ops/cpu/dispatch.h"
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/philox_lanes.h"
+#include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
 namespace {
@@ -24,6 +24,7 @@ TERRACE_CLONES void dropout_row(const DropoutDraw& draw, PhiloxBlock counter, co
     philox_lanes<false>(draw.key, counter, words);
     A factors[group_size];
     for (int64_t half = 0; half < 8; ++half) {
+      TERRACE_LANE_LOOP
       for (int64_t lane = 0; lane < num_lanes; ++lane) {
         const uint32_t value = (words[half / 2][lane] >> (16 * (half % 2))) & 0xFFFF;
         factors[half * num_lanes + lane] = value >= draw.threshold ? scale : A{0};

@@ -9,19 +9,19 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "terrace/ops/element_type.h"
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TERRACE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TERRACE_CLONES
 #endif
+// Before a loop over lanes: unrolled early, it would not be recognised as vector code any more.
+#define TERRACE_LANE_LOOP _Pragma("GCC unroll 1")
 // Whatever a cloned function calls must be compiled into it to get its instructions.
 #define TERRACE_INLINE __attribute__((always_inline))
 
 namespace terrace::ops::cpu {
-
-// The type that a kernel computes in.
-template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 template <typename T>
 TERRACE_INLINE inline Wide<T> widen(T value) {

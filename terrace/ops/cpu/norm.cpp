@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "terrace/ops/cpu/dispatch.h"
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
 namespace {

@@ -10,6 +10,7 @@ namespace terrace::ops::cpu {
 // `carry` is set); the same bits as terrace::philox.
 template <bool carry>
 TERRACE_INLINE inline void philox_lanes(PhiloxKey key, const PhiloxBlock& counter, uint32_t (&words)[4][num_lanes]) {
+  TERRACE_LANE_LOOP
   for (uint32_t lane = 0; lane < num_lanes; ++lane) {
     words[0][lane] = counter[0] + lane;
     words[1][lane] = counter[1] + (carry && words[0][lane] < counter[0] ? 1 : 0);
@@ -17,6 +18,7 @@ TERRACE_INLINE inline void philox_lanes(PhiloxKey key, const PhiloxBlock& counte
     words[3][lane] = counter[3];
   }
   for (int round = 0; round < 10; ++round) {
+    TERRACE_LANE_LOOP
     for (int64_t lane = 0; lane < num_lanes; ++lane) {
       const uint64_t a = uint64_t{0xD2511F53} * words[0][lane];
       const uint64_t b = uint64_t{0xCD9E8D57} * words[2][lane];

@@ -2,9 +2,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
-#include "terrace/ops/cpu/dispatch.h"
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
 namespace {

@@ -1,0 +1,83 @@
+// Softmax cross-entropy over rows of logits, a block a row, with the gradient written over them.
+#include <ATen/core/Tensor.h>
+#include <c10/macros/Macros.h>
+
+#include <limits>
+
+#include "terrace/ops/cuda/kernels.h"
+#include "terrace/ops/cuda/launch.cuh"
+
+namespace terrace::ops::cuda {
+namespace {
+
+constexpr int row_threads = 1024;
+
+// A NaN may get lost here; it comes back through the sum.
+template <typename T>
+__device__ Wide<T> largest(const T* x, int64_t n) {
+  using A = Wide<T>;
+  A top = -std::numeric_limits<A>::infinity();
+  for (int64_t i = threadIdx.x; i < n; i += row_threads) top = max(top, widen(x[i]));
+  return block_reduce<row_threads>(top, [](A a, A b) { return max(a, b); });
+}
+
+// Sum of exp(x - top), in double beyond the few terms that the computing type adds well.
+template <typename T>
+__device__ double exponential_sum(const T* x, int64_t n, Wide<T> top) {
+  constexpr int64_t terms = 32;
+  double total = 0;
+  for (int64_t begin = threadIdx.x; begin < n; begin += terms * row_threads) {
+    const int64_t end = min(n, begin + terms * row_threads);
+    Wide<T> part = 0;
+    for (int64_t i = begin; i < end; i += row_threads) part += exp(widen(x[i]) - top);
+    total += part;
+  }
+  return block_sum<row_threads>(total);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(row_threads)
+    cross_entropy_row(T* logits, const int64_t* targets, double* losses, int64_t vocabulary, int64_t columns,
+                      double gradient_scale) {
+  using A = Wide<T>;
+  T* x = logits + blockIdx.x * columns;
+  const int64_t target = targets[blockIdx.x];
+  CUDA_KERNEL_ASSERT(target < vocabulary);
+  if (target < 0) {
+    if (threadIdx.x == 0) losses[blockIdx.x] = 0;
+    if (gradient_scale == 0) return;
+    for (int64_t i = threadIdx.x; i < columns; i += row_threads) x[i] = narrow<T>(A{0});
+    return;
+  }
+  const A top = largest(x, vocabulary), logit = widen(x[target]);
+  // The barriers inside the sum keep the writes below behind every thread's reads above.
+  const double sum = exponential_sum(x, vocabulary, top);
+  const double distance = static_cast<double>(top) - static_cast<double>(logit);
+  if (threadIdx.x == 0) losses[blockIdx.x] = log(sum) + distance;
+  if (gradient_scale == 0) return;
+  const A factor = static_cast<A>(gradient_scale / sum);
+  for (int64_t i = threadIdx.x; i < columns; i += row_threads) {
+    if (i == target) {
+      // Apart, since rounding softmax before taking 1 away would cost the small difference its digits.
+      x[i] = narrow<T>(static_cast<A>((exp(-distance) / sum - 1.0) * gradient_scale));
+    } else {
+      x[i] = narrow<T>(i < vocabulary ? exp(widen(x[i]) - top) * factor : A{0});
+    }
+  }
+}
+
+}  // namespace
+
+void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary, double gradient_scale,
+                   const at::Tensor& losses) {
+  const int64_t rows = logits.size(0), columns = logits.size(1);
+  TERRACE_CHECK(logits.is_contiguous() && targets.is_contiguous() && vocabulary <= columns, "{} columns of {}",
+                vocabulary, columns);
+  for_type(logits.scalar_type(), [&]<typename T>(T) {
+    launch(cross_entropy_row<T>, static_cast<unsigned>(rows), row_threads, logits.device(),
+           logits.mutable_data_ptr<T>(), targets.const_data_ptr<int64_t>(), losses.mutable_data_ptr<double>(),
+           vocabulary, columns, gradient_scale);
+  });
+}
+
+}  // namespace terrace::ops::cuda

@@ -1,0 +1,194 @@
+// The CUDA kernels against the CPU's: the same bits where only elements and ordered sums are involved, and elsewhere an
+// error against double of at most twice the CPU's own. Skipped without a GPU.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "terrace/ops/attention.h"
+#include "terrace/ops/kernels.h"
+
+namespace terrace::ops {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+// Runs kernels of a table on tensors already on its device, and returns what they wrote.
+using Computation = std::function<Tensors(const Kernels&, const Tensors&)>;
+
+constexpr at::DeviceType device = at::kCUDA;
+constexpr at::ScalarType types[] = {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble};
+
+class CudaKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::globalContext().hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0) GTEST_SKIP() << "no GPU";
+  }
+
+  at::Tensor normal(at::IntArrayRef shape, at::ScalarType type) {
+    return at::randn(shape, generator_, at::TensorOptions()).to(type);
+  }
+  at::Tensor integers(int64_t low, int64_t high, at::IntArrayRef shape) {
+    return at::randint(low, high, shape, generator_, at::TensorOptions().dtype(at::kLong));
+  }
+
+ private:
+  at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(11);
+};
+
+Tensors on(at::DeviceType type, const Tensors& tensors) {
+  Tensors moved;
+  for (const at::Tensor& tensor : tensors) moved.push_back(tensor.defined() ? tensor.to(type).clone() : tensor);
+  return moved;
+}
+
+Tensors on_gpu(const Computation& compute, const Tensors& inputs) {
+  return on(at::kCPU, compute(cuda_kernels(), on(device, inputs)));
+}
+
+void expect_same_bits(const Computation& compute, const Tensors& inputs, const std::string& what) {
+  const Tensors expected = compute(cpu_kernels(), on(at::kCPU, inputs)), got = on_gpu(compute, inputs);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << what << ", result " << i;
+}
+
+double largest_error(const at::Tensor& got, const at::Tensor& exact) {
+  return got.to(at::kDouble).sub(exact).abs().max().item<double>();
+}
+
+void expect_errors_like_the_cpus(const Computation& compute, const Tensors& inputs, const std::string& what) {
+  Tensors wide;
+  for (const at::Tensor& tensor : inputs) {
+    wide.push_back(tensor.defined() && tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor);
+  }
+  const Tensors exact = compute(cpu_kernels(), on(at::kCPU, wide));
+  const Tensors cpu = compute(cpu_kernels(), on(at::kCPU, inputs)), gpu = on_gpu(compute, inputs);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    // In double the CPU's error is 0 by definition; sums of n terms in another order differ by about root n ulps.
+    const double slack = 1e-13 * exact[i].to(at::kDouble).abs().max().item<double>();
+    EXPECT_LE(largest_error(gpu[i], exact[i]), 2 * largest_error(cpu[i], exact[i]) + slack) << what << ", result " << i;
+  }
+}
+
+TEST_F(CudaKernels, AddAndSumInTheCpusOrder) {
+  for (at::ScalarType into : types) {
+    for (at::ScalarType from : types) {
+      for (const auto& [rows, columns] : {std::pair{1, 1}, {77, 130}, {1100, 7}, {0, 5}}) {
+        const Tensors inputs = {normal({6, columns}, into), normal({rows, columns}, from), integers(0, 6, {rows})};
+        const auto compute = [](const Kernels& kernels, const Tensors& t) {
+          const at::Tensor sums = t[0][0].clone(), all = t[1].to(t[0].scalar_type()).clone();
+          kernels.add_column_sums(sums, t[1]);
+          kernels.add_rows(t[0], t[2], t[1]);
+          kernels.add(all, t[1]);
+          return Tensors{sums, t[0], all};
+        };
+        expect_same_bits(compute, inputs, fmt::format("{} x {}", rows, columns));
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernels, NormAndItsGradients) {
+  for (at::ScalarType type : types) {
+    for (const bool centered : {true, false}) {
+      for (const auto& [rows, columns] : {std::pair{1, 1}, {70, 300}, {33, 1000}}) {
+        const Tensors inputs = {normal({rows, columns}, type).add(0.5), normal({columns}, type),
+                                centered ? normal({columns}, type) : at::Tensor(), normal({rows, columns}, type)};
+        const auto compute = [centered](const Kernels& kernels, const Tensors& t) {
+          const auto statistics = t[0].options().dtype(t[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+          const NormShape shape{.centered = centered, .epsilon = 1e-2};
+          const at::Tensor y = at::empty_like(t[0]), dx = at::empty_like(t[0]);
+          const at::Tensor mean = centered ? at::empty({t[0].size(0)}, statistics) : at::Tensor();
+          const at::Tensor inverse = at::empty({t[0].size(0)}, statistics);
+          const at::Tensor weights = at::ones(t[1].sizes(), statistics);
+          const at::Tensor biases = centered ? at::ones(t[1].sizes(), statistics) : at::Tensor();
+          kernels.norm(shape, t[0], t[1], t[2], y, mean, inverse);
+          kernels.norm_backward(shape, t[3], t[0], t[1], mean, inverse, dx, weights, biases);
+          Tensors results = {y, inverse, dx, weights};
+          if (centered) results.insert(results.end(), {mean, biases});
+          return results;
+        };
+        expect_errors_like_the_cpus(compute, inputs, fmt::format("{} {} x {}", at::toString(type), rows, columns));
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernels, SwigluAndItsGradient) {
+  for (at::ScalarType type : types) {
+    const auto compute = [](const Kernels& kernels, const Tensors& t) {
+      const at::Tensor y = at::empty_like(t[1]), dx = at::empty_like(t[0]);
+      kernels.swiglu(t[0], y);
+      kernels.swiglu_backward(t[1], t[0], dx);
+      return Tensors{y, dx};
+    };
+    expect_errors_like_the_cpus(compute, {normal({37, 66}, type).mul(4.0), normal({37, 33}, type)}, at::toString(type));
+  }
+}
+
+TEST_F(CudaKernels, RotateBothWays) {
+  const RotaryTable table = rotary_table(40, 12, 10000.0, at::kCPU);
+  for (at::ScalarType type : types) {
+    for (const bool positions : {false, true}) {
+      const Tensors inputs = {normal({2, 9, 3, 4, 12}, type), table.cosines, table.sines,
+                              positions ? integers(0, 40, {2, 9}) : at::Tensor()};
+      const auto compute = [](const Kernels& kernels, const Tensors& t) {
+        const at::Tensor queries = t[0].narrow(3, 0, 2), out = at::empty(queries.sizes(), queries.options());
+        kernels.rotate(queries, out, t[1], t[2], t[3], 1);
+        kernels.rotate(out, t[0].narrow(3, 1, 2), t[1], t[2], t[3], -1);
+        return Tensors{out, t[0]};
+      };
+      expect_same_bits(compute, inputs, at::toString(type));
+    }
+  }
+}
+
+TEST_F(CudaKernels, DrawTheCpusDropoutMask) {
+  for (at::ScalarType type : types) {
+    for (const int64_t columns : {1, 100, 128, 777}) {
+      for (const bool residual : {false, true}) {
+        const Tensors inputs = {normal({3, 2, 5, columns}, type),
+                                residual ? normal({3, 2, 5, columns}, type) : at::Tensor(),
+                                integers(0, int64_t{1} << 40, {3})};
+        const auto compute = [](const Kernels& kernels, const Tensors& t) {
+          const at::Tensor out = at::empty_like(t[0]);
+          kernels.dropout({.key = {7, 9}, .samples = t[2], .threshold = 20000}, t[0], t[1], out);
+          return Tensors{out};
+        };
+        expect_same_bits(compute, inputs, fmt::format("{} {}", at::toString(type), columns));
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernels, CrossEntropyAndItsGradient) {
+  for (at::ScalarType type : types) {
+    for (const auto& [vocabulary, columns] : {std::pair{1, 1}, {500, 512}, {1024, 1024}, {40000, 40001}}) {
+      for (const double scale : {0.0, 0.25}) {
+        const at::Tensor targets = integers(-1, vocabulary, {5});
+        targets[1].fill_(-1);
+        targets[2].fill_(vocabulary - 1);
+        const int64_t counted = vocabulary;
+        const auto compute = [counted, scale](const Kernels& kernels, const Tensors& t) {
+          const at::Tensor losses = at::empty({5}, t[0].options().dtype(at::kDouble));
+          kernels.cross_entropy(t[0], t[1], counted, scale, losses);
+          return Tensors{losses, t[0]};
+        };
+        expect_errors_like_the_cpus(compute, {normal({5, columns}, type).mul(3.0), targets},
+                                    fmt::format("{} {}", at::toString(type), vocabulary));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terrace::ops
