@@ -15,6 +15,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done; 2 bad configuration or arguments; 3 not feasible on that machine; 4 stopped on request with "
       "a\n"
       "checkpoint written; 5 a peer or the machine failed; 1 anything else.");
+  app.set_version_flag("--version", "terrace " TERRACE_VERSION);
   app.require_subcommand(1);
   terrace::cli::add_train_command(app);
   terrace::cli::add_data_command(app);
@@ -34,7 +35,11 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   terrace::start_log();
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    // A result that could not be written, to a full disk for example, is no success.
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    std::fprintf(stderr, "error: the result could not be written to standard output\n");
+    return static_cast<int>(terrace::ExitCode::failure);
   } catch (const terrace::UserError& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(error.code);

@@ -2,7 +2,6 @@
 #include "terrace/checkpoint/folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,18 +49,9 @@ std::filesystem::path partial_path(const std::filesystem::path& folder, int64_t 
   return folder / fmt::format(".{}.partial", step_name(step));
 }
 
-FolderLock::FolderLock(const std::filesystem::path& folder)
-    : descriptor_(::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) {
-    throw std::system_error(errno, std::generic_category(), "cannot create " + (folder / ".lock").string());
-  }
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  ::close(descriptor_);
-  throw UserError::of("another save into {} is going on: give each run a checkpoint.folder of its own",
-                      folder.string());
+std::string held_message(const std::filesystem::path& folder) {
+  return fmt::format("another save into {} is going on: give each run a checkpoint.folder of its own", folder.string());
 }
-
-FolderLock::~FolderLock() { ::close(descriptor_); }
 
 std::filesystem::path hide_checkpoint(const std::filesystem::path& checkpoint) {
   const std::filesystem::path hidden =
@@ -132,13 +122,16 @@ std::filesystem::path resolve(const std::filesystem::path& path) {
       plain.string(), manifest_name);
 }
 
-std::string older_hint(const std::filesystem::path& checkpoint) {
-  const auto step = step_of(checkpoint);
-  if (!step) return "";
-  std::vector<std::filesystem::path> older = list(checkpoint.parent_path());
-  std::erase_if(older, [step](const auto& path) { return *step_of(path) >= *step; });
-  if (older.empty()) return "; there is no older complete checkpoint beside it";
-  return fmt::format("; the next older complete checkpoint is {}", older.back().string());
+std::string way_out(const std::filesystem::path& checkpoint) {
+  if (!step_of(checkpoint)) return "";
+  std::vector<std::filesystem::path> others = list(checkpoint.parent_path());
+  std::erase(others, checkpoint);
+  if (others.empty()) {
+    return fmt::format("; there is no other complete checkpoint beside it: move {} away and train anew",
+                       checkpoint.string());
+  }
+  return fmt::format("; move {} away and continue with --resume auto, which then takes {}", checkpoint.string(),
+                     others.back().string());
 }
 
 }  // namespace terrace::checkpoint

@@ -1,4 +1,4 @@
-// A run's folder of checkpoints: names, the lock of the one who saves, and removal that a crash cannot tear.
+// A run's folder of checkpoints: names, the lock of whoever saves, and removal that a crash cannot tear.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,9 @@ std::optional<int64_t> step_of(const std::filesystem::path& checkpoint);
 // Where a checkpoint is written before it has its name. list() does not see names with a leading dot.
 std::filesystem::path partial_path(const std::filesystem::path& folder, int64_t step);
 
-// Held while a process saves, so that whatever has a temporary name belongs to a dead one. The system releases it when
-// the process ends in any way. Throws UserError when another holds it; a file system without locks goes without.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder);
-  FolderLock(const FolderLock&) = delete;
-  ~FolderLock();
-
- private:
-  int descriptor_ = -1;
-};
+// The FileLock held while a process saves, so that whatever has a temporary name belongs to a dead one.
+constexpr const char* lock_name = ".lock";
+std::string held_message(const std::filesystem::path& folder);
 
 // Takes the checkpoint out of sight in one rename and returns where it is to be removed at leisure.
 std::filesystem::path hide_checkpoint(const std::filesystem::path& checkpoint);
@@ -52,7 +44,8 @@ void remove_leftovers(const std::filesystem::path& folder);
 // Removes the complete checkpoints before `step` that are neither among the newest nor at a multiple of keep_every.
 void apply_retention(const std::filesystem::path& folder, int64_t step, const Retention& retention);
 
-// "; the next older complete checkpoint is PATH" of the same run, for errors; says so where there is none.
-std::string older_hint(const std::filesystem::path& checkpoint);
+// "; move CHECKPOINT away and continue with --resume auto, which then takes OTHER", for errors about a damaged one:
+// while it is in the run's folder, no older one can be resumed from. Says so where there is no other.
+std::string way_out(const std::filesystem::path& checkpoint);
 
 }  // namespace terrace::checkpoint

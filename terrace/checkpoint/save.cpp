@@ -1,9 +1,11 @@
 // Saving: everything into a folder under a temporary name, synced, renamed, marked complete.
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/file_lock.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/checkpoint.h"
@@ -93,13 +95,23 @@ uint64_t needed_bytes(const State& state) {
   return bytes;
 }
 
-UserError no_room(const std::filesystem::path& path, const std::string& why, uint64_t needed, uint64_t available) {
+UserError not_saved(const std::filesystem::path& path, const std::string& why, const std::string& remedy) {
   return UserError(
-      fmt::format("checkpoint {} was not saved: {}; it needs more than {}, and {} were free. Earlier checkpoints are "
-                  "untouched. Make room, lower checkpoint.keep or choose another checkpoint.folder",
-                  path.string(), why, format_bytes(static_cast<double>(needed)),
-                  format_bytes(static_cast<double>(available))),
+      fmt::format("checkpoint {} was not saved: {}. Earlier checkpoints are untouched. {}", path.string(), why, remedy),
       ExitCode::failure);
+}
+
+UserError no_room(const std::filesystem::path& path, const std::string& why, uint64_t needed, uint64_t available) {
+  return not_saved(path,
+                   fmt::format("{}; it needs more than {}, and {} were free", why,
+                               format_bytes(static_cast<double>(needed)), format_bytes(static_cast<double>(available))),
+                   "Make room, lower checkpoint.keep or choose another checkpoint.folder");
+}
+
+// A quota and the largest size of a file are limits of room too.
+bool says_no_room(const std::error_code& code) {
+  return code == std::errc::no_space_on_device || code == std::errc::file_too_large ||
+         code == std::error_code(EDQUOT, std::generic_category());
 }
 
 }  // namespace
@@ -108,10 +120,10 @@ std::filesystem::path save(const std::filesystem::path& folder, const State& sta
   const std::filesystem::path final_path = folder / step_name(state.step);
   const uint64_t needed = needed_bytes(state);
   uint64_t available = 0;
-  std::optional<FolderLock> lock;
+  std::optional<FileLock> lock;
   try {
     std::filesystem::create_directories(folder);
-    lock.emplace(folder);
+    lock.emplace(folder / lock_name, held_message(folder));
     remove_leftovers(folder);
     available = std::filesystem::space(folder).available;
     if (available < needed) throw no_room(final_path, "the disk is too full", needed, available);
@@ -119,7 +131,8 @@ std::filesystem::path save(const std::filesystem::path& folder, const State& sta
     write_contents(written.path, state);
     place(written, final_path);
   } catch (const std::system_error& error) {
-    throw no_room(final_path, error.what(), needed, available);
+    if (says_no_room(error.code())) throw no_room(final_path, error.what(), needed, available);
+    throw not_saved(final_path, error.what(), "Mend that, or choose another checkpoint.folder");
   }
   try {
     apply_retention(folder, state.step, retention);

@@ -163,4 +163,18 @@ SampleBatch Loader::batch(Split split, uint64_t first, int64_t count) const {
   return batch;
 }
 
+Json Loader::identity() const {
+  Json corpora = Json::array();
+  for (const SplitWindows* split : {&state_->train, &state_->validation}) {
+    for (const Windows& windows : split->corpora) {
+      corpora.push_back({{"corpus", windows.corpus->path().stem().string()},
+                         {"tokens", windows.corpus->tokens()},
+                         {"index_checksum", windows.corpus->index_checksum()},
+                         {"first_window", windows.first},
+                         {"windows", windows.count}});
+    }
+  }
+  return corpora;
+}
+
 }  // namespace terrace::data

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "terrace/base/json.h"
 #include "terrace/config/config.h"
 
 namespace terrace::data {
@@ -38,6 +39,10 @@ class Loader {
 
   // Samples in one pass over the split. With several weighted corpora: in one pass over the mixture's longest corpus.
   uint64_t samples(Split split) const;
+
+  // What the order and the values of all samples depend on beside the configuration: for each corpus its name, its
+  // tokens and the checksum of its index. A run continues only where it is the same.
+  Json identity() const;
 
   // Unigram baseline: mean over validation targets of -ln(frequency in the training split), add-one smoothed,
   // in nats a token. Reads both splits once; for huge corpora at most `token_limit` tokens of each, evenly spread.

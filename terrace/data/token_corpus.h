@@ -23,6 +23,8 @@ class TokenCorpus {
   uint64_t tokens() const { return index_.tokens(); }
   uint64_t bin_bytes() const { return bin_.bytes().size(); }
   uint64_t index_bytes() const { return index_file_.bytes().size(); }
+  std::string index_checksum() const { return checksum(index_file_.bytes()); }
+  const std::filesystem::path& path() const { return bin_.path(); }
 
   // Tokens first .. first + to.size() - 1. Throws UserError naming file and position for a token outside
   // [0, vocabulary).

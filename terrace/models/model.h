@@ -50,6 +50,8 @@ class Model : public nn::Module {
   virtual at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
   // The last unit in generation: logits [B, T, vocabulary] in fp32, without the padding of the vocabulary.
   virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
+  // Floating-point operations of a training step without what recompute repeats, as MFU counts them.
+  virtual double step_flops(int64_t sequences) const = 0;
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
 };
 

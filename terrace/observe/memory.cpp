@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string>
 
 namespace terrace::observe {
 
@@ -26,6 +27,14 @@ int64_t peak_resident_bytes() {
   int64_t all_pages = 0, resident_pages = 0;
   if (statm >> all_pages >> resident_pages) peak = std::max(peak, resident_pages * sysconf(_SC_PAGESIZE));
   return peak;
+}
+
+int64_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key, line; meminfo >> key && std::getline(meminfo, line);) {
+    if (key == "MemAvailable:") return std::stoll(line) * 1024;
+  }
+  return 0;
 }
 
 }  // namespace terrace::observe

@@ -9,4 +9,7 @@ namespace terrace::observe {
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
+// Bytes that this machine could still give without swapping; 0 where the system does not say.
+int64_t available_bytes();
+
 }  // namespace terrace::observe

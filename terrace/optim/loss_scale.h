@@ -22,7 +22,7 @@ struct LossScale {
       good_steps = 0;
       return false;
     }
-    if (++good_steps == window) {
+    if (++good_steps >= window) {
       scale = scale * 2 > largest ? largest : scale * 2;
       good_steps = 0;
     }

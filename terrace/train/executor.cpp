@@ -31,7 +31,7 @@ void Executor::run(const schedule::Instructions& instructions, const std::vector
   training.training = true;
   training.recompute_attention = recompute_ == config::Recompute::selective;
   std::vector<at::Tensor> live(micro_batches.size());
-  std::vector<double> losses(micro_batches.size());
+  std::vector<at::Tensor> losses(micro_batches.size());
   for (const Instruction& instruction : instructions) {
     const auto index = static_cast<size_t>(instruction.micro_batch);
     switch (instruction.kind) {
@@ -39,14 +39,15 @@ void Executor::run(const schedule::Instructions& instructions, const std::vector
         live[index] = forward(micro_batches[index], training);
         break;
       case Instruction::Kind::backward:
-        losses[index] = live[index].item<double>();
+        // Its number is read when the step is done: on a GPU that waits for the device.
+        losses[index] = live[index].detach();
         live[index].backward();
         live[index].reset();
         nn::collect_autograd_gradients(model_.parameters());
         break;
       case Instruction::Kind::optimizer_step: {
         double sum = 0;
-        for (double loss : losses) sum += loss;
+        for (const at::Tensor& loss : losses) sum += loss.item<double>();
         optimizer_step(sum);
         break;
       }

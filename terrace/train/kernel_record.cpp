@@ -21,8 +21,10 @@ std::string processor_name() {
 
 }  // namespace
 
-Json kernel_record(int64_t threads) {
+Json kernel_record(int64_t threads, int64_t micro_batch, const at::Device& device) {
   return {{"threads", threads},
+          {"micro_batch", micro_batch},
+          {"device", device.str()},
           {"processor", processor_name()},
           {"vector_instructions", at::get_cpu_capability()},
           {"onednn", at::globalContext().userEnabledMkldnn()},

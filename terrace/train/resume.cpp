@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "terrace/base/error.h"
+#include "terrace/base/file.h"
 #include "terrace/base/log.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/trainer.h"
@@ -25,12 +26,31 @@ checkpoint::State Trainer::state() {
                    {"updates", optimizer_.count},
                    {"loss_scale", {{"scale", loss_scale_.scale}, {"good_steps", loss_scale_.good_steps}}},
                    {"random", {{"generator", "philox4x32-10"}, {"seed", config_.train.seed}, {"step", steps_done_}}},
-                   {"kernels", kernel_record(at::get_num_threads())}};
+                   {"data", data_record()},
+                   {"kernels", kernel_record(at::get_num_threads(), config_.train.micro_batch, device_)}};
   return state;
+}
+
+Json Trainer::data_record() const {
+  const std::string& tokenizer = config_.data.tokenizer;
+  Json record = {{"corpora", loader_.identity()}};
+  record["tokenizer"] = std::filesystem::exists(tokenizer) ? Json(checksum(MappedFile(tokenizer).bytes())) : Json();
+  return record;
 }
 
 void Trainer::resume(const checkpoint::Reader& checkpoint) {
   config::check_resume(checkpoint.config(), config_);
+  if (checkpoint.step() > config_.train.steps) {
+    throw UserError::of("train.steps = {} is less than the {} steps that {} has done; give at least as many",
+                        config_.train.steps, checkpoint.step(), checkpoint.path().string());
+  }
+  if (const Json now = data_record(); checkpoint.trainer().at("data") != now) {
+    throw UserError::of(
+        "the corpora or the tokenizer are not those that {} was trained with: {} then, {} now. Put the old files back, "
+        "or "
+        "start a new run in another checkpoint.folder with train.initial_weights",
+        checkpoint.path().string(), checkpoint.trainer().at("data").dump(), now.dump());
+  }
   const checkpoint::State own = state();
   {
     const at::NoGradGuard no_grad;
@@ -43,7 +63,8 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   optimizer_.count = saved.at("updates").get<int64_t>();
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
   loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();
-  const std::string differences = kernel_differences(saved.at("kernels"), kernel_record(at::get_num_threads()));
+  const std::string differences =
+      kernel_differences(saved.at("kernels"), kernel_record(at::get_num_threads(), config_.train.micro_batch, device_));
   if (!differences.empty()) log_warning("the run continues, but not to the last bit: {}", differences);
 }
 

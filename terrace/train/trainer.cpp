@@ -7,19 +7,20 @@
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <thread>
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
-#include "terrace/models/gpt/cost.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
 #include "terrace/schedule/batch_ramp.h"
 #include "terrace/schedule/instruction.h"
+#include "terrace/train/stop_request.h"
 
 namespace terrace::train {
 
@@ -28,12 +29,6 @@ namespace {
 optim::LossScale first_loss_scale(const config::TrainConfig& config) {
   if (config.precision != config::Precision::fp16) return {};
   return {.scale = config.initial_loss_scale, .window = config.loss_scale_window};
-}
-
-int64_t counted_tokens(const std::vector<models::Batch>& batches) {
-  int64_t count = 0;
-  for (const models::Batch& batch : batches) count += batch.targets.ge(0).sum().item<int64_t>();
-  return count;
 }
 
 }  // namespace
@@ -86,11 +81,14 @@ models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
           .samples = tensor(samples.ids, {samples.count})};
 }
 
-std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t sequences) const {
+std::vector<models::Batch> Trainer::micro_batches(data::Split split, uint64_t first_sample, int64_t sequences,
+                                                  int64_t& counted) const {
   std::vector<models::Batch> batches;
   for (int64_t done = 0; done < sequences; done += config_.train.micro_batch) {
     const int64_t count = std::min(config_.train.micro_batch, sequences - done);
-    batches.push_back(to_device(loader_.batch(data::Split::train, first_sample + done, count)));
+    const data::SampleBatch samples = loader_.batch(split, first_sample + static_cast<uint64_t>(done), count);
+    counted += std::count_if(samples.targets.begin(), samples.targets.end(), [](int64_t t) { return t >= 0; });
+    batches.push_back(to_device(samples));
   }
   return batches;
 }
@@ -107,8 +105,10 @@ StepReport Trainer::step() {
   metrics.loss = metrics.gradient_norm = std::nan("");
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   if (!report.passed_over) {
-    const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences);
-    const auto counted = static_cast<double>(std::max<int64_t>(1, counted_tokens(batches)));
+    int64_t targets = 0;
+    const auto batches =
+        micro_batches(data::Split::train, static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
+    const auto counted = static_cast<double>(std::max<int64_t>(1, targets));
     nn::zero_gradients(parameters_);
     const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
     executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass,
@@ -118,14 +118,14 @@ StepReport Trainer::step() {
   const int64_t tokens = sequences * config_.model.sequence;
   tokens_done_ += tokens;
   metrics.tokens = tokens_done_;
+  metrics.memory_bytes = observe::peak_resident_bytes();
+  if (report.passed_over) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.tokens_per_second = static_cast<double>(tokens) / metrics.step_seconds;
   if (peak_.flops_per_second > 0) {
-    const double flops = models::gpt::model_flops(config_.model, sequences, models::gpt::AttentionCount::full);
     metrics.peak_flops_per_second = peak_.flops_per_second;
-    metrics.mfu = flops / metrics.step_seconds / peak_.flops_per_second;
+    metrics.mfu = model_->step_flops(sequences) / metrics.step_seconds / peak_.flops_per_second;
   }
-  metrics.memory_bytes = observe::resident_bytes();
   return report;
 }
 
@@ -144,8 +144,10 @@ void Trainer::apply_update(double loss, StepReport& report) {
     log_warning("step {}: {}; the update is skipped", report.metrics.step,
                 overflow_expected ? fmt::format("fp16 overflow, loss scale {} -> {}", scale, loss_scale_.scale)
                                   : fmt::format("loss {}, first bad gradient {}", loss, gradients.first_bad));
+    if (!overflow_expected && ++skipped_in_a_row_ == most_skipped) stop_skipping();
     return;
   }
+  skipped_in_a_row_ = 0;
   optimizer_.step(report.metrics.learning_rate,
                   optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale);
 }
@@ -161,6 +163,13 @@ void Trainer::stop_not_finite(const StepReport& report, const std::string& first
       checkpoints.empty() ? "none yet" : checkpoints.back().string()));
 }
 
+void Trainer::stop_skipping() {
+  throw std::runtime_error(fmt::format(
+      "{} updates in a row were left out because the loss or a gradient was not finite: the run has broken down. "
+      "Continue from an earlier checkpoint with --resume and a lower optimizer.learning_rate",
+      most_skipped));
+}
+
 double Trainer::evaluate(int64_t batches) {
   const int64_t global_batch = config_.train.global_batch;
   const auto available = static_cast<int64_t>(loader_.samples(data::Split::validation));
@@ -169,15 +178,16 @@ double Trainer::evaluate(int64_t batches) {
   int64_t counted = 0;
   for (int64_t first = 0; first < samples; first += config_.train.micro_batch) {
     const int64_t count = std::min(config_.train.micro_batch, samples - first);
-    const models::Batch batch = to_device(loader_.batch(data::Split::validation, first, count));
-    sum += executor_.evaluate(batch);
-    counted += counted_tokens({batch});
+    for (const models::Batch& batch :
+         micro_batches(data::Split::validation, static_cast<uint64_t>(first), count, counted)) {
+      sum += executor_.evaluate(batch);
+    }
   }
   return sum / static_cast<double>(counted);
 }
 
 void Trainer::run() {
-  while (steps_done_ < config_.train.steps) {
+  while (!finished() && !stop_requested()) {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);
   }

@@ -34,6 +34,9 @@ struct Peak {
 
 class Trainer;
 
+// With on_nan = "skip" a run whose updates are all left out has broken down: after so many in a row it stops.
+inline constexpr int64_t most_skipped = 10;
+
 // Something that happens beside training: log, save, evaluate.
 class Hook {
  public:
@@ -53,17 +56,19 @@ class Trainer {
   Trainer(const config::Config& config, Peak peak);
 
   // Continues from a checkpoint: weights, optimizer states, counters. Throws UserError where a key differs that must
-  // not; says in the log where the run will not continue to the last bit.
+  // not; says in the log where the run will not continue to the last bit. Corpora and tokenizer must be those of the
+  // run.
   void resume(const checkpoint::Reader& checkpoint);
   // Takes only the weights of a checkpoint; everything else starts anew.
   void load_weights(const checkpoint::Reader& checkpoint);
 
   void add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
 
-  // Steps until config.train.steps, hooks after each, in the order they were added.
+  // Steps until config.train.steps, or until a stop is requested, hooks after each, in the order they were added.
   void run();
+  bool finished() const { return steps_done_ >= config_.train.steps; }
   // One step. Throws std::runtime_error naming step, first bad parameter and last good checkpoint where the loss or a
-  // gradient is not finite and on_nan is "stop".
+  // gradient is not finite and on_nan is "stop", or where on_nan = "skip" left out most_skipped updates in a row.
   StepReport step();
 
   // Mean loss over `batches` global batches of held-out samples, in nats a token; all of them where 0.
@@ -82,10 +87,14 @@ class Trainer {
   at::Device device() const { return device_; }
 
  private:
-  std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences) const;
+  // Adds the number of targets that count to `counted`.
+  std::vector<models::Batch> micro_batches(data::Split split, uint64_t first_sample, int64_t sequences,
+                                           int64_t& counted) const;
   models::Batch to_device(const data::SampleBatch& samples) const;
   void apply_update(double loss, StepReport& report);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
+  [[noreturn]] void stop_skipping();
+  Json data_record() const;
 
   config::Config config_;
   Peak peak_;
@@ -100,6 +109,7 @@ class Trainer {
   std::vector<std::unique_ptr<Hook>> hooks_;
   int64_t steps_done_ = 0;
   int64_t tokens_done_ = 0;
+  int64_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace terrace::train

@@ -13,6 +13,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/file_lock.h"
 #include "terrace/base/random.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
@@ -123,7 +124,7 @@ TEST(Save, ReplacesAnIncompleteCheckpointOfTheSameStep) {
 
 TEST(Save, RefusesTwoSavesIntoOneFolderAtATime) {
   const ScratchFolder folder;
-  const FolderLock lock(folder.path());
+  const FileLock lock(folder / lock_name, "held");
   EXPECT_THAT(user_error([&] { save(folder.path(), sample_state(1), {}); }), HasSubstr("another save into"));
 }
 
@@ -161,6 +162,24 @@ TEST(Save, ARefusedWriteLeavesEarlierCheckpointsAlone) {
     EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"step_00000001"});
   }
   expect_reads_back(folder / "step_00000001", first);
+}
+
+TEST(Save, OtherRefusalsAreNotCalledAFullDisk) {
+  const ScratchFolder folder;
+  std::ofstream(folder / "file") << "in the way";
+  EXPECT_THAT(user_error([&] { save(folder / "file/run", sample_state(2), {}); }),
+              testing::AllOf(HasSubstr("step_00000002 was not saved"), HasSubstr("Not a directory"),
+                             HasSubstr("choose another checkpoint.folder"), testing::Not(HasSubstr("free")),
+                             testing::Not(HasSubstr("room"))));
+  if (::geteuid() != 0) return;
+  // Root may write anywhere, so for a moment this is nobody.
+  save(folder / "run", sample_state(1), {});
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  ASSERT_EQ(::seteuid(65'534), 0);
+  const std::string message = user_error([&] { save(folder / "run", sample_state(2), {}); });
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_THAT(message, testing::AllOf(HasSubstr("Permission denied"), testing::Not(HasSubstr("free"))));
+  EXPECT_EQ(names_in(folder / "run"), std::set<std::string>{"step_00000001"});
 }
 
 TEST(Save, RefusesWhatDoesNotFitBeforeItFillsTheDisk) {

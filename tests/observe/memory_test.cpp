@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -22,6 +23,11 @@ TEST(Memory, FollowsPagesThatAreTouchedAndGivenBack) {
   munmap(pages, size);
   EXPECT_LE(resident_bytes(), during - size + slack);
   EXPECT_GE(peak_resident_bytes(), before + size - slack);
+}
+
+TEST(Memory, WhatIsAvailableIsSomeOfTheMachine) {
+  EXPECT_GT(available_bytes(), 0);
+  EXPECT_LE(available_bytes(), sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace

@@ -72,6 +72,14 @@ TEST(LossScale, HalvesOnOverflowAndDoublesAfterAWindow) {
   EXPECT_EQ(scale.scale, LossScale::smallest / 2);
 }
 
+TEST(LossScale, AShorterWindowCountsTheStepsSoFar) {
+  LossScale scale{.scale = 4, .window = 1000, .good_steps = 40};
+  scale.window = 10;
+  EXPECT_TRUE(scale.update(true));
+  EXPECT_EQ(scale.scale, 8);
+  EXPECT_EQ(scale.good_steps, 0);
+}
+
 TEST(LossScale, StaysOneWithoutAWindow) {
   LossScale scale;
   EXPECT_TRUE(scale.update(true));

@@ -89,7 +89,6 @@ TEST_F(TrainerTest, AnFp16OverflowSkipsTheStepAndTheScaleRecovers) {
   int64_t applied = 0, recovered = 0;
   for (int64_t step = 1; step < 60; ++step) {
     const StepReport report = trainer.step();
-    EXPECT_EQ(report.loss_scale, trainer.steps_done() == 0 ? last : report.loss_scale);
     applied += report.applied;
     recovered += report.loss_scale > last;
     last = report.loss_scale;

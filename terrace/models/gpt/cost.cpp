@@ -4,7 +4,7 @@
 namespace terrace::models::gpt {
 namespace {
 
-// Weights of the four (three matrices with SwiGLU: five) products of a block.
+// Elements of the matrices of a block: each is one multiply-add a token.
 int64_t block_matrix_weights(const config::ModelConfig& config) {
   const int64_t joint = (config.heads + 2 * config.kv_heads) * config.head_dim * config.width;
   const int64_t output = config.heads * config.head_dim * config.width;

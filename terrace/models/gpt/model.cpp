@@ -2,15 +2,14 @@
 #include "terrace/models/gpt/model.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/mm.h>
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "terrace/base/error.h"
+#include "terrace/models/gpt/cost.h"
 #include "terrace/models/key_value_cache.h"
 #include "terrace/ops/activation.h"
-#include "terrace/ops/embedding.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/vocabulary_loss.h"
@@ -51,13 +50,12 @@ EmbeddingUnit::EmbeddingUnit(const config::ModelConfig& config, const nn::Build&
                     : nullptr),
       dropout_(config.dropout) {}
 
-at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& positions_or_none, const Pass& pass) const {
+at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, const Pass& pass) const {
   at::Tensor x = tokens.forward(batch.tokens, "token");  // [B, T, D]
   if (positions) {
-    const at::Tensor at = positions_or_none.defined()
-                              ? positions_or_none
-                              : at::arange(batch.tokens.size(1), batch.tokens.options()).expand(batch.tokens.sizes());
-    x = x.add(positions->forward(at, "position"));  // [B, T, D]
+    const auto count = [&] { return at::arange(batch.tokens.size(1), batch.tokens.options()); };
+    const at::Tensor index = given.defined() ? given : count().expand(batch.tokens.sizes());
+    x = x.add(positions->forward(index, "position"));  // [B, T, D]
   }
   return ops::dropout_add({}, x, site(dropout_, batch, pass), "embedding");
 }
@@ -170,6 +168,8 @@ at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
   const at::Tensor all = ops::linear(head_.norm.forward(hidden), nn::weight_of(&output_weight()), {});
   return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
 }
+
+double Gpt::step_flops(int64_t sequences) const { return model_flops(config_, sequences, AttentionCount::full); }
 
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
   return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,

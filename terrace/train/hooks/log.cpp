@@ -19,6 +19,10 @@ class LogHook : public Hook {
 
   void after_step(Trainer& trainer, const StepReport& report) override {
     const int64_t steps = trainer.config().train.steps;
+    if (report.passed_over) {
+      log_info("step {} of {} is passed over (train.skip_steps)", report.metrics.step, steps);
+      return;
+    }
     const observe::StepMetrics& metrics = report.metrics;
     const std::string text = fmt::format("loss {:.4f}, gradient norm {:.3f}, {:.0f} tokens/s", metrics.loss,
                                          metrics.gradient_norm, metrics.tokens_per_second);

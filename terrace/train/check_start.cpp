@@ -1,0 +1,111 @@
+// Every problem with the surroundings of a run in one message.
+#include "terrace/train/check_start.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/base/units.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/data/token_corpus.h"
+#include "terrace/data/tokenizer.h"
+#include "terrace/models/model.h"
+#include "terrace/nn/precision.h"
+#include "terrace/observe/memory.h"
+
+namespace terrace::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Problems = std::vector<std::string>;
+
+void check_corpora(const char* key, const std::vector<std::string>& prefixes, Problems& problems) {
+  for (const std::string& prefix : prefixes) {
+    for (const fs::path& path : {data::bin_path(prefix), data::index_path(prefix)}) {
+      if (fs::exists(path)) continue;
+      problems.push_back(
+          fmt::format("{} = \"{}\": {} does not exist; make it with: terrace data prepare INPUT --output {}", key,
+                      prefix, path.string(), prefix));
+    }
+  }
+}
+
+void check_tokenizer(const config::Config& config, Problems& problems) {
+  const std::string& path = config.data.tokenizer;
+  if (path.empty()) return;
+  if (!fs::exists(path)) {
+    problems.push_back(
+        fmt::format("data.tokenizer = \"{}\" does not exist; give the model that `terrace data prepare` "
+                    "was given or trained, or leave the key out",
+                    path));
+    return;
+  }
+  try {
+    const int64_t tokens = data::Tokenizer::open(path).vocabulary();
+    if (tokens <= config.model.vocabulary) return;
+    problems.push_back(fmt::format("data.tokenizer = \"{}\" has {} tokens, model.vocabulary = {} is less; set it to {}",
+                                   path, tokens, config.model.vocabulary, tokens));
+  } catch (const UserError& error) {
+    problems.push_back(fmt::format("data.tokenizer: {}", error.what()));
+  }
+}
+
+void check_initial_weights(const std::string& path, Problems& problems) {
+  if (path.empty()) return;
+  try {
+    checkpoint::resolve(path);
+  } catch (const UserError& error) {
+    problems.push_back(fmt::format("train.initial_weights = \"{}\": {}", path, error.what()));
+  }
+}
+
+// The nearest folder above that exists must let the run's folder be made in it.
+void check_folder(const std::string& folder, Problems& problems) {
+  fs::path existing = fs::absolute(folder);
+  while (!fs::exists(existing)) existing = existing.parent_path();
+  if (fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0) return;
+  problems.push_back(fmt::format("checkpoint.folder = \"{}\": {} is no folder that can be written to; name another",
+                                 folder, existing.string()));
+}
+
+}  // namespace
+
+void check_files(const config::Config& config) {
+  Problems problems;
+  check_corpora("data.train", config.data.train, problems);
+  check_corpora("data.validation", config.data.validation, problems);
+  check_tokenizer(config, problems);
+  check_initial_weights(config.train.initial_weights, problems);
+  check_folder(config.checkpoint.folder, problems);
+  if (problems.empty()) return;
+  throw UserError::of("{} problem{} with what the configuration names:\n  {}", problems.size(),
+                      problems.size() == 1 ? "" : "s", fmt::join(problems, "\n  "));
+}
+
+void check_memory(const config::Config& config) {
+  const auto model = models::build_model(config.model, {at::kMeta, nn::scalar_type(config.train.precision)});
+  int64_t parameters = 0;
+  for (const nn::Parameter* parameter : model->parameters()) parameters += parameter->value.numel();
+  const auto bytes_of = [](config::Precision precision) {
+    return static_cast<int64_t>(c10::elementSize(nn::scalar_type(precision)));
+  };
+  const bool has_masters = config.train.precision != config::Precision::fp32;
+  const int64_t each =
+      bytes_of(config.train.precision) + bytes_of(config.train.gradient_type) + (has_masters ? 4 : 0) + 8;
+  const int64_t needed = parameters * each, available = observe::available_bytes();
+  if (available == 0 || needed <= available) return;
+  throw UserError(
+      fmt::format(
+          "{} parameters need {} for weights, gradients and optimizer states ({} bytes each), and {} of memory are "
+          "left; use a smaller model.width or model.layers, or a machine with more memory",
+          format_count(parameters), format_bytes(static_cast<double>(needed)), each,
+          format_bytes(static_cast<double>(available))),
+      ExitCode::infeasible);
+}
+
+}  // namespace terrace::train

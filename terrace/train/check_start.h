@@ -1,0 +1,16 @@
+// What can be known before anything is opened for long: the files that a configuration names, and whether it fits.
+#pragma once
+
+#include "terrace/config/config.h"
+
+namespace terrace::train {
+
+// Throws one UserError with every problem: corpora and checkpoints that are not there, a tokenizer that cannot be read
+// or has more tokens than the model, a run's folder that cannot be written.
+void check_files(const config::Config& config);
+
+// Throws UserError with ExitCode::infeasible where weights, gradients and optimizer states alone need more memory than
+// the machine has left.
+void check_memory(const config::Config& config);
+
+}  // namespace terrace::train

@@ -1,0 +1,28 @@
+// A flag that the signal handlers set: they reach nothing but globals.
+#include "terrace/train/stop_request.h"
+
+#include <atomic>
+#include <csignal>
+
+namespace terrace::train {
+namespace {
+
+std::atomic<bool> requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_signal(int) {
+  requested = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
+
+void stop_on_signals() {
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_signal);
+}
+
+void request_stop() { requested = true; }
+bool stop_requested() { return requested; }
+void clear_stop_request() { requested = false; }
+
+}  // namespace terrace::train

@@ -1,0 +1,152 @@
+// A whole run: what it refuses, how it stops and goes on, and what it leaves in its folder.
+#include "terrace/train/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/file_lock.h"
+#include "terrace/base/json.h"
+#include "terrace/observe/metrics.h"
+#include "terrace/train/check_start.h"
+#include "terrace/train/hooks/hooks.h"
+#include "terrace/train/stop_request.h"
+#include "tests/train/tiny_run.h"
+
+namespace terrace::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Run : public TinyRun {
+ protected:
+  static RunResult start(const config::Config& config, const std::string& resume = "") {
+    return run(config, {.resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
+                          return Peak{1e9, "a peak for the test"};
+                        }});
+  }
+
+  template <typename Action>
+  static std::string error_of(const Action& action) {
+    try {
+      action();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  // With the thread count that every start sets from the configuration.
+  config::Config one_thread(std::vector<std::string> overrides = {}) const {
+    overrides.emplace_back("train.threads=1");
+    return tiny_config(overrides);
+  }
+};
+
+// Requests a stop after a step, as a signal would.
+class StopAfter : public Hook {
+ public:
+  explicit StopAfter(int64_t step) : step_(step) {}
+  void after_step(Trainer&, const StepReport& report) override {
+    if (report.metrics.step == step_) request_stop();
+  }
+
+ private:
+  int64_t step_;
+};
+
+TEST_F(Run, StopsOnRequestWithACheckpointAndContinuesToTheLastBit) {
+  Trainer whole(one_thread(), {});
+  take_steps(whole, 10);
+
+  {
+    Trainer trainer(one_thread(), {});
+    trainer.add_hook(std::make_unique<StopAfter>(4));
+    std::filesystem::create_directories(folder_ / "run");
+    add_standard_hooks(trainer);
+    trainer.run();
+    clear_stop_request();
+    EXPECT_EQ(trainer.steps_done(), 4);
+    EXPECT_FALSE(trainer.finished());
+  }
+  const RunResult result = start(one_thread(), "auto");
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(result.step, 10);
+  Trainer continued(one_thread(), {});
+  continued.resume(checkpoint::Reader(result.checkpoint));
+  expect_equal(snapshot(whole), snapshot(continued));
+  EXPECT_EQ(observe::read_losses(folder_ / "run").training.size(), 10u);
+}
+
+TEST_F(Run, RefusesAFolderThatHoldsARunAndGoesOnIfAsked) {
+  start(one_thread({"train.steps=3"}));
+  EXPECT_THAT(error_of([&] { start(one_thread()); }), HasSubstr("--resume auto"));
+  EXPECT_EQ(start(one_thread(), "auto").step, 10);
+  EXPECT_THAT(error_of([&] { start(one_thread({"train.steps=5"}), "auto"); }), HasSubstr("train.steps = 5"));
+}
+
+TEST_F(Run, RefusesAFolderInWhichAnotherTrains) {
+  std::filesystem::create_directories(folder_ / "run");
+  const FileLock other(folder_ / "run/.run.lock", "held");
+  EXPECT_THAT(error_of([&] { start(one_thread()); }), HasSubstr("another process trains"));
+}
+
+TEST_F(Run, RefusesOtherDataUnderTheSameName) {
+  start(one_thread({"train.steps=3"}));
+  write_corpus(25);
+  EXPECT_THAT(error_of([&] { start(one_thread(), "auto"); }), HasSubstr("corpora or the tokenizer are not those"));
+}
+
+TEST_F(Run, NamesEveryMissingFileAtOnce) {
+  const std::string message = error_of([&] {
+    start(
+        one_thread({"data.train=[\"no/corpus\"]", "data.tokenizer=no/tokenizer", "train.initial_weights=no/weights"}));
+  });
+  for (const char* part : {"no/corpus.bin", "no/corpus.idx", "no/tokenizer", "no/weights", "4 problems"}) {
+    EXPECT_THAT(message, HasSubstr(part));
+  }
+}
+
+TEST_F(Run, AModelLargerThanTheMachineIsInfeasible) {
+  const config::Config config = one_thread({"model.layers=1000", "model.width=49152", "model.heads=384"});
+  try {
+    check_memory(config);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code, ExitCode::infeasible);
+    EXPECT_THAT(error.what(), HasSubstr("TiB"));
+  }
+}
+
+TEST_F(Run, TrainsWithoutHeldOutData) {
+  start(one_thread({"data.validation_share=0.0"}));
+  EXPECT_TRUE(Json::parse(read_text(folder_ / "run/run.json"))["unigram_loss"].is_null());
+}
+
+TEST_F(Run, AFinishedRunElsewhereIsSavedHereToo) {
+  const auto finished = start(one_thread()).checkpoint;
+  const RunResult result = start(one_thread({"checkpoint.folder=" + (folder_ / "other").string()}), finished.string());
+  EXPECT_EQ(result.checkpoint, folder_ / "other/step_00000010");
+}
+
+TEST_F(Run, GivesUpWhenEveryUpdateIsLeftOut) {
+  // A first step of 1e38 breaks the weights; every later loss is not finite.
+  const config::Config config =
+      one_thread({"train.on_nan=skip", "optimizer.learning_rate=1e38", "optimizer.warmup_steps=0", "train.steps=50"});
+  EXPECT_THAT(error_of([&] { start(config); }), HasSubstr("10 updates in a row"));
+  EXPECT_TRUE(checkpoint::list(folder_ / "run").empty());
+}
+
+TEST_F(Run, BrokenWeightsAreNotSaved) {
+  start(one_thread({"train.steps=2"}));
+  const config::Config config =
+      one_thread({"optimizer.learning_rate=1e39", "optimizer.weight_decay=0.0", "checkpoint.every=1"});
+  EXPECT_THAT(error_of([&] { start(config, "auto"); }), HasSubstr("not finite; nothing is saved"));
+  const auto left = checkpoint::list(folder_ / "run");
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left.front().filename(), "step_00000002");
+}
+
+}  // namespace
+}  // namespace terrace::train
