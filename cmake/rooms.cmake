@@ -62,10 +62,12 @@ function(terrace_room_tests room label)
   target_compile_definitions(test_${room} PRIVATE TERRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                                   TERRACE_PYTHON="${CMAKE_SOURCE_DIR}/.deps/python/bin/python")
   target_link_libraries(test_${room} PRIVATE terrace_${room} GTest::gtest_main)
+  set(properties TIMEOUT 600)
   if(label)
     add_dependencies(${label}_tests test_${room})
+    list(APPEND properties LABELS ${label})
   endif()
-  gtest_discover_tests(test_${room} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${label}" TIMEOUT 600)
+  gtest_discover_tests(test_${room} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
 endfunction()
 
 function(terrace_binary)

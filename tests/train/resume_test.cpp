@@ -16,6 +16,8 @@ struct ResumeCase {
   std::vector<std::string> overrides;
 };
 
+void PrintTo(const ResumeCase& resume_case, std::ostream* out) { *out << resume_case.name; }
+
 class Resume : public TinyRun, public testing::WithParamInterface<ResumeCase> {};
 
 TEST_P(Resume, ContinuesToTheLastBit) {

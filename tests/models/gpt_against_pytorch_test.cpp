@@ -1,0 +1,87 @@
+// Whole small models, their logits, loss and every gradient, against a GPT written in PyTorch.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "terrace/base/json.h"
+#include "tests/models/small_models.h"
+#include "tests/pytorch/reference.h"
+
+namespace terrace::models {
+namespace {
+
+Json options_of(const config::ModelConfig& config) {
+  return {{"layers", config.layers},
+          {"heads", config.heads},
+          {"kv_heads", config.kv_heads},
+          {"head_dim", config.head_dim},
+          {"vocabulary", config.vocabulary},
+          {"positions", config.positions == config::Positions::learned ? "learned" : "rotary"},
+          {"theta", config.rope_theta},
+          {"norm", config.norm == config::Norm::layernorm ? "layernorm" : "rmsnorm"},
+          {"norm_epsilon", config.norm_epsilon},
+          {"activation", config.activation == config::Activation::gelu ? "gelu" : "swiglu"},
+          {"tied_head", config.tied_head}};
+}
+
+// Ones and zeros would hide an error in a norm's weight or a bias.
+void perturb(const std::vector<nn::Parameter*>& parameters) {
+  at::NoGradGuard no_grad;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(30);
+  for (nn::Parameter* parameter : parameters) {
+    if (parameter->value.dim() != 1) continue;
+    at::Tensor noise = at::empty(parameter->value.sizes());
+    parameter->value.add_(noise.normal_(0, 0.2, generator));
+  }
+}
+
+testing::Tensors inputs_of(Model& model, const Batch& batch, double scale) {
+  testing::Tensors inputs = {
+      {"tokens", batch.tokens}, {"targets", batch.targets}, {"upstream.loss", at::full({}, scale)}};
+  if (batch.documents.defined()) inputs["documents"] = batch.documents;
+  if (batch.positions.defined()) inputs["positions"] = batch.positions;
+  for (const nn::Parameter* parameter : model.parameters()) inputs[parameter->name] = parameter->value;
+  return inputs;
+}
+
+testing::Tensors results_of(Model& model, const Batch& batch, const Pass& pass) {
+  testing::Tensors results;
+  results["loss"] = loss_and_gradients(model, batch, pass);
+  results["logits"] = model.logits(hidden_of(model, batch, {}), {}).detach();
+  for (const nn::Parameter* parameter : model.parameters()) {
+    results["gradient." + parameter->name] = parameter->gradient;
+  }
+  return results;
+}
+
+class GptAgainstPyTorch : public ::testing::TestWithParam<at::ScalarType> {};
+
+// One test, since every test is a process of its own and Python takes seconds to start.
+TEST_P(GptAgainstPyTorch, HasItsLogitsLossAndGradients) {
+  testing::PyTorch pytorch;
+  testing::ErrorTally tally(GetParam());
+  for (const SmallModel& small : small_models()) {
+    for (bool documents : {false, true}) {
+      for (uint64_t seed = 0; seed < 6; ++seed) {
+        const auto model = initialized(small.config, GetParam(), seed);
+        perturb(model->parameters());
+        Batch batch = some_batch(small.config, 3, seed);
+        if (documents) cut_into_documents(batch);
+        const Pass pass{.training = true, .gradient_scale = 1.0 / 64};
+        const auto ours = results_of(*model, batch, pass);
+        const auto inputs = inputs_of(*model, batch, pass.gradient_scale);
+        const auto reference = pytorch.run("models/gpt_cases.py", "gpt", options_of(small.config), GetParam(), inputs);
+        EXPECT_EQ(ours.size(), reference.exact.size());
+        testing::add_errors(tally, small.name + (documents ? " with documents" : ""), ours, reference);
+      }
+    }
+  }
+  tally.expect_as_accurate();
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GptAgainstPyTorch, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
+                         [](const auto& type) { return std::string(c10::toString(type.param)); });
+
+}  // namespace
+}  // namespace terrace::models

@@ -1,0 +1,154 @@
+// Parameter counts against the models that are built, against published numbers and the papers' formulas.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "terrace/models/gpt/cost.h"
+#include "terrace/models/model.h"
+#include "tests/models/small_models.h"
+
+namespace terrace::models {
+namespace {
+
+using config::ModelConfig;
+using gpt::AttentionCount;
+
+int64_t built_count(const ModelConfig& config) {
+  int64_t count = 0;
+  const auto model = build_model(config, {.device = at::kMeta});
+  for (const nn::Parameter* parameter : model->parameters()) count += parameter->value.numel();
+  return count;
+}
+
+ModelConfig gpt2(int64_t layers, int64_t width, int64_t heads) {
+  ModelConfig config;
+  config.layers = layers;
+  config.width = width;
+  config.heads = config.kv_heads = heads;
+  config.head_dim = width / heads;
+  config.ffn_width = 4 * width;
+  config.sequence = 1024;
+  config.vocabulary = 50257;
+  config.vocabulary_multiple = 1;
+  return config;
+}
+
+ModelConfig llama(int64_t layers, int64_t width, int64_t heads, int64_t kv_heads, int64_t ffn_width,
+                  int64_t vocabulary) {
+  ModelConfig config = gpt2(layers, width, heads);
+  config.kv_heads = kv_heads;
+  config.ffn_width = ffn_width;
+  config.sequence = 2048;
+  config.vocabulary = vocabulary;
+  config.positions = config::Positions::rotary;
+  config.norm = config::Norm::rmsnorm;
+  config.activation = config::Activation::swiglu;
+  config.bias = config.tied_head = false;
+  return config;
+}
+
+// The models of arXiv 2312.12705: sequence 2048, the vocabulary of the logged runs.
+ModelConfig frontier(int64_t layers, int64_t width, int64_t heads) {
+  ModelConfig config = gpt2(layers, width, heads);
+  config.sequence = 2048;
+  config.vocabulary = 50688;
+  return config;
+}
+
+TEST(GptCost, CountsAreThePublishedOnes) {
+  ModelConfig llama_3_2_1b = llama(16, 2048, 32, 8, 8192, 128256);
+  llama_3_2_1b.tied_head = true;
+  const std::pair<ModelConfig, int64_t> published[] = {{gpt2(12, 768, 12), 124'439'808},
+                                                       {gpt2(24, 1024, 16), 354'823'168},
+                                                       {gpt2(36, 1280, 20), 774'030'080},
+                                                       {gpt2(48, 1600, 25), 1'557'611'200},
+                                                       {llama_3_2_1b, 1'235'814'400},
+                                                       {llama(22, 2048, 32, 4, 5632, 32000), 1'100'048'384},
+                                                       {llama(32, 4096, 32, 8, 14336, 128256), 8'030'261'248}};
+  for (const auto& [config, count] : published) {
+    EXPECT_EQ(gpt::parameter_count(config), count);
+    EXPECT_EQ(built_count(config), count);
+  }
+}
+
+TEST(GptCost, CountsFollowTheFormulaOfThePaper) {
+  for (const auto& [layers, width, heads] : {std::tuple{48, 6144, 48}, {96, 12288, 96}, {128, 25600, 160}}) {
+    const ModelConfig config = frontier(layers, width, heads);
+    const int64_t l = layers, h = width, s = 2048, V = 50688;
+    EXPECT_EQ(gpt::parameter_count(config), V * h + s * h + l * (12 * h * h + 13 * h) + 2 * h);
+    EXPECT_EQ(built_count(config), gpt::parameter_count(config));
+  }
+}
+
+TEST(GptCost, CountsAreRightForEveryOption) {
+  for (const SmallModel& small : small_models()) {
+    for (int options = 0; options < 64; ++options) {
+      ModelConfig config = small.config;
+      config.positions = options & 1 ? config::Positions::learned : config::Positions::rotary;
+      config.norm = options & 2 ? config::Norm::layernorm : config::Norm::rmsnorm;
+      config.activation = options & 4 ? config::Activation::gelu : config::Activation::swiglu;
+      config.tied_head = options & 8;
+      config.bias = options & 16;
+      config.vocabulary_multiple = options & 32 ? 1 : 128;
+      config.head_dim = 8;
+      EXPECT_EQ(built_count(config), gpt::parameter_count(config)) << small.name << " " << options;
+    }
+  }
+}
+
+TEST(GptCost, EveryConfigurationInTheTreeIsCountedRight) {
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TERRACE_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    const ModelConfig config = config::load(entry.path()).model;
+    EXPECT_EQ(built_count(config), gpt::parameter_count(config)) << entry.path();
+    ++found;
+  }
+  EXPECT_GT(found, 0);
+}
+
+// A logged run of the 175B model with tensor size 4 over 16 stages: a middle stage of six layers holds 2,718,480,384
+// parameters on each die.
+TEST(GptCost, MarksGiveTheShardsOfALoggedRun) {
+  const auto model = build_model(frontier(96, 12288, 96), {.device = at::kMeta});
+  int64_t held = 0;
+  for (int64_t unit = 7; unit < 13; ++unit) {
+    for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
+      const bool sharded = parameter->mark.kind == ParamMark::Kind::sharded;
+      EXPECT_EQ(sharded ? parameter->value.size(parameter->mark.dim) % 4 : 0, 0) << parameter->name;
+      held += parameter->value.numel() / (sharded ? 4 : 1);
+    }
+  }
+  EXPECT_EQ(held, 2'718'480'384);
+}
+
+TEST(GptCost, FlopsFollowTheFormulaOfThePaper) {
+  for (const auto& [layers, width, heads] : {std::tuple{48, 6144, 48}, {96, 12288, 96}, {128, 25600, 160}}) {
+    const ModelConfig config = frontier(layers, width, heads);
+    const double l = layers, h = width, s = 2048, V = 50688, B = 640;
+    const auto formula = [&](double k) { return 24 * k * B * s * l * h * h * (1 + s / (6 * h)) + 6 * B * s * h * V; };
+    const double model = gpt::model_flops(config, 640, AttentionCount::full);
+    EXPECT_NEAR(model, formula(3), 1e-12 * model);
+    EXPECT_EQ(gpt::hardware_flops(config, 640, AttentionCount::full, config::Recompute::none), model);
+    EXPECT_NEAR(gpt::hardware_flops(config, 640, AttentionCount::full, config::Recompute::full), formula(4),
+                1e-12 * model);
+    // Scores and context, 4 s^2 h a layer and pass, three passes, half of it saved.
+    EXPECT_NEAR(model - gpt::model_flops(config, 640, AttentionCount::causal_half), 0.5 * 3 * B * l * 4 * s * s * h,
+                1e-12 * model);
+    EXPECT_NEAR(gpt::hardware_flops(config, 640, AttentionCount::full, config::Recompute::selective) - model,
+                B * l * 4 * s * s * h, 1e-12 * model);
+  }
+}
+
+TEST(GptCost, FlopsOfGroupedQueriesAndSwigluAreCountedByHand) {
+  ModelConfig config = llama(1, 2, 2, 1, 5, 3);
+  config.head_dim = 4;
+  config.sequence = 10;
+  config.vocabulary_multiple = 4;
+  // Weights: queries 2 x 8, keys and values 2 x 8 together, output 8 x 2, three of 2 x 5; tokens 10.
+  EXPECT_EQ(gpt::block_forward_flops(config, AttentionCount::full), 2 * 10 * (16 + 16 + 16 + 30) + 4 * 10 * 10 * 8);
+  EXPECT_EQ(gpt::head_forward_flops(config), 2 * 10 * 2 * 4);
+}
+
+}  // namespace
+}  // namespace terrace::models

@@ -1,0 +1,103 @@
+// Small models that between them use every option, and a pass through one.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Generator.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randint.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <string>
+#include <vector>
+
+#include "terrace/models/model.h"
+#include "terrace/ops/recompute.h"
+
+namespace terrace::models {
+
+struct SmallModel {
+  std::string name;
+  config::ModelConfig config;
+};
+
+// Odd and indivisible sizes where the option allows it.
+inline std::vector<SmallModel> small_models() {
+  config::ModelConfig gpt2;
+  gpt2.layers = 2;
+  gpt2.width = 30;
+  gpt2.heads = gpt2.kv_heads = 3;
+  gpt2.head_dim = 10;
+  gpt2.ffn_width = 77;
+  gpt2.sequence = 19;
+  gpt2.vocabulary = 51;
+  gpt2.vocabulary_multiple = 16;
+  gpt2.init_std = 0.2;
+  config::ModelConfig llama = gpt2;
+  llama.positions = config::Positions::rotary;
+  llama.norm = config::Norm::rmsnorm;
+  llama.activation = config::Activation::swiglu;
+  llama.tied_head = llama.bias = false;
+  llama.heads = 6;
+  llama.kv_heads = 2;
+  llama.head_dim = 8;
+  config::ModelConfig mixed = gpt2;  // grouped queries with learned positions, gated with biases, heads wider than D
+  mixed.layers = 1;
+  mixed.heads = 4;
+  mixed.kv_heads = 1;
+  mixed.head_dim = 9;
+  mixed.activation = config::Activation::swiglu;
+  mixed.tied_head = false;
+  mixed.vocabulary_multiple = 1;
+  return {{"gpt2", gpt2}, {"llama", llama}, {"mixed", mixed}};
+}
+
+inline Batch some_batch(const config::ModelConfig& config, int64_t sequences, uint64_t seed = 0) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(12 + seed);
+  const auto integers = at::TensorOptions().dtype(at::kLong);
+  Batch batch;
+  batch.tokens = at::randint(0, config.vocabulary, {sequences, config.sequence}, generator, integers);
+  batch.targets = at::randint(0, config.vocabulary, {sequences, config.sequence}, generator, integers);
+  batch.targets.narrow(1, config.sequence / 2, 2).fill_(-1);
+  batch.samples = at::arange(sequences, integers);
+  return batch;
+}
+
+// Documents of five tokens with positions that start anew.
+inline void cut_into_documents(Batch& batch) {
+  const at::Tensor index = at::arange(batch.tokens.size(1), at::kLong);
+  batch.documents = index.div(5, "floor").expand(batch.tokens.sizes()).contiguous();
+  batch.positions = index.remainder(5).expand(batch.tokens.sizes()).contiguous();
+}
+
+// The hidden state that enters the head; whole blocks are recomputed where `full` is set.
+inline at::Tensor hidden_of(Model& model, const Batch& batch, const Pass& pass, bool full = false) {
+  at::Tensor hidden;
+  for (int64_t unit = 0; unit + 1 < model.num_units(); ++unit) {
+    const auto segment = [&model, unit, batch, pass](const at::Tensor& input) {
+      return model.forward_unit(unit, input, batch, pass);
+    };
+    hidden = full && unit > 0 ? ops::recompute(segment, hidden) : segment(hidden);
+  }
+  return hidden;
+}
+
+// A forward and backward pass; gradients are added to the parameters' buffers.
+inline at::Tensor loss_and_gradients(Model& model, const Batch& batch, const Pass& pass, bool full = false) {
+  const at::Tensor loss = model.loss(hidden_of(model, batch, pass, full), batch, pass);
+  torch::autograd::backward({loss}, {});
+  nn::collect_autograd_gradients(model.parameters());
+  return loss.detach();
+}
+
+inline std::unique_ptr<Model> initialized(const config::ModelConfig& config, at::ScalarType type = at::kFloat,
+                                          uint64_t seed = 3) {
+  // A team of threads costs a model this small more than it gives.
+  at::set_num_threads(1);
+  auto model = build_model(config, {.type = type});
+  nn::initialize(model->parameters(), seed);
+  nn::allocate_gradients(model->parameters(), type == at::kDouble ? at::kDouble : at::kFloat);
+  return model;
+}
+
+}  // namespace terrace::models

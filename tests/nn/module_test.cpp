@@ -1,0 +1,114 @@
+// Modules: names, order, initial values, gradient buffers.
+#include "terrace/nn/module.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "terrace/nn/layers.h"
+
+namespace terrace::nn {
+namespace {
+
+struct Pair : Module {
+  explicit Pair(const Build& build)
+      : first(add_module<Linear>("first", 3, 5, true, InitialValue::normal(0.02), build)),
+        scale(add_parameter("scale", {5}, InitialValue::constant(2.0), false, build)),
+        second(add_module<Linear>("second", 5, 7, false, InitialValue::normal(0.5), build)) {}
+  Linear& first;
+  Parameter& scale;
+  Linear& second;
+};
+
+struct Tower : Module {
+  explicit Tower(const Build& build)
+      : lower(add_module<Pair>("floors.0", build)), upper(add_module<Pair>("floors.1", build)) {}
+  Pair &lower, &upper;
+};
+
+std::vector<std::string> names_of(Module& module) {
+  std::vector<std::string> names;
+  for (const Parameter* parameter : module.parameters()) names.push_back(parameter->name);
+  return names;
+}
+
+TEST(Module, ParametersHaveDottedNamesInOrderOfRegistration) {
+  Tower tower({});
+  EXPECT_EQ(names_of(tower),
+            (std::vector<std::string>{"floors.0.first.weight", "floors.0.first.bias", "floors.0.scale",
+                                      "floors.0.second.weight", "floors.1.first.weight", "floors.1.first.bias",
+                                      "floors.1.scale", "floors.1.second.weight"}));
+  EXPECT_EQ(names_of(tower.upper), (std::vector<std::string>{"floors.1.first.weight", "floors.1.first.bias",
+                                                             "floors.1.scale", "floors.1.second.weight"}));
+  EXPECT_EQ(tower.parameters()[3], &tower.lower.second.weight);
+}
+
+TEST(Module, DecaysMatricesOnly) {
+  Tower tower({});
+  for (const Parameter* parameter : tower.parameters()) {
+    EXPECT_EQ(parameter->decay, parameter->value.dim() == 2) << parameter->name;
+  }
+}
+
+TEST(Initialize, DependsOnSeedAndNameOnly) {
+  Tower tower({}), other({}), elsewhere({});
+  initialize(tower.parameters(), 1);
+  at::set_num_threads(3);
+  initialize(other.parameters(), 1);
+  at::set_num_threads(1);
+  initialize(elsewhere.parameters(), 2);
+  for (size_t i = 0; i < tower.parameters().size(); ++i) {
+    EXPECT_TRUE(tower.parameters()[i]->value.equal(other.parameters()[i]->value));
+  }
+  EXPECT_FALSE(tower.lower.first.weight.value.equal(elsewhere.lower.first.weight.value));
+  EXPECT_FALSE(tower.lower.first.weight.value.equal(tower.upper.first.weight.value));
+  EXPECT_EQ(tower.lower.first.bias->value.abs().max().item<double>(), 0.0);
+  EXPECT_TRUE(tower.lower.scale.value.equal(at::ones({5}).mul(2)));
+}
+
+TEST(Initialize, ABf16ModelStartsFromTheRoundedValues) {
+  Pair wide({}), narrow({.type = at::kBFloat16});
+  initialize(wide.parameters(), 4);
+  initialize(narrow.parameters(), 4);
+  EXPECT_TRUE(narrow.first.weight.value.equal(wide.first.weight.value.to(at::kBFloat16)));
+  EXPECT_TRUE(initial_value(narrow.first.weight, 4, at::kFloat).equal(wide.first.weight.value));
+}
+
+TEST(Initialize, AShardStartsFromItsPartOfTheWhole) {
+  Pair whole({}), part({});
+  initialize(whole.parameters(), 4);
+  Parameter& shard = part.second.weight;
+  shard.value = at::zeros({7, 2}).set_requires_grad(true);
+  shard.mark = {.kind = ParamMark::Kind::sharded, .global_shape = {7, 5}, .dim = 1, .offset = 2, .axis = "tensor"};
+  initialize({&shard}, 4);
+  EXPECT_TRUE(shard.value.equal(whole.second.weight.value.narrow(1, 2, 2)));
+}
+
+TEST(Gradients, AreAllocatedZeroedAndCollected) {
+  Pair pair({.type = at::kBFloat16});
+  const auto parameters = pair.parameters();
+  initialize(parameters, 1);
+  allocate_gradients(parameters, at::kFloat);
+  for (const Parameter* parameter : parameters) {
+    EXPECT_EQ(parameter->gradient.scalar_type(), at::kFloat);
+    EXPECT_EQ(parameter->gradient.sizes(), parameter->value.sizes());
+    EXPECT_EQ(parameter->gradient.abs().max().item<double>(), 0.0);
+  }
+  for (int pass = 1; pass <= 2; ++pass) {
+    pair.scale.value.mul(3.0).sum().backward();
+    collect_autograd_gradients(parameters);
+    EXPECT_FALSE(pair.scale.value.grad().defined());
+    EXPECT_TRUE(pair.scale.gradient.equal(at::ones({5}).mul(3.0 * pass)));
+  }
+  zero_gradients(parameters);
+  EXPECT_EQ(pair.scale.gradient.abs().max().item<double>(), 0.0);
+}
+
+TEST(Build, OnTheMetaDeviceHasShapesOnly) {
+  Linear huge(1'000'000, 1'000'000, true, InitialValue::normal(0.02), {.device = at::kMeta});
+  EXPECT_EQ(huge.weight.value.numel(), 1'000'000'000'000);
+}
+
+}  // namespace
+}  // namespace terrace::nn

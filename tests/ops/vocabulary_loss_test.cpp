@@ -1,0 +1,132 @@
+// The vocabulary loss: what padding and uncounted tokens do, how much memory it takes, what it refuses.
+#include "terrace/ops/vocabulary_loss.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+
+#include "terrace/base/error.h"
+
+namespace terrace::ops {
+namespace {
+
+struct Problem {
+  at::Tensor hidden, targets;
+  Weight weight;
+
+  Problem(int64_t tokens, int64_t width, int64_t vocabulary, int64_t padded) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(8);
+    hidden = at::randn({tokens, width}, generator, at::TensorOptions()).set_requires_grad(true);
+    weight.value = at::randn({padded, width}, generator, at::TensorOptions()).set_requires_grad(true);
+    weight.gradient = at::zeros({padded, width});
+    targets = at::randint(0, vocabulary, {tokens}, generator, at::TensorOptions().dtype(at::kLong));
+  }
+};
+
+TEST(VocabularyLoss, OfEqualLogitsIsTheLogarithmOfTheVocabulary) {
+  Problem problem(6, 4, 10, 16);
+  const at::Tensor loss = vocabulary_loss(at::zeros({6, 4}), problem.weight, problem.targets, {.vocabulary = 10});
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+  EXPECT_NEAR(loss.item<double>(), 6 * std::log(10.0), 1e-5);
+}
+
+TEST(VocabularyLoss, PaddingNeverMatters) {
+  Problem plain(9, 4, 10, 16), loud(9, 4, 10, 16);
+  {
+    at::NoGradGuard no_grad;
+    loud.weight.value.narrow(0, 10, 6).fill_(1e3);
+  }
+  for (Problem* problem : {&plain, &loud}) {
+    const at::Tensor loss = vocabulary_loss(problem->hidden, problem->weight, problem->targets, {.vocabulary = 10});
+    torch::autograd::backward({loss}, {});
+  }
+  EXPECT_TRUE(loud.hidden.grad().equal(plain.hidden.grad()));
+  EXPECT_TRUE(loud.weight.gradient.equal(plain.weight.gradient));
+  EXPECT_EQ(loud.weight.gradient.narrow(0, 10, 6).abs().max().item<double>(), 0.0);
+}
+
+TEST(VocabularyLoss, TokensWithoutATargetCountNothing) {
+  Problem problem(5, 4, 10, 10);
+  problem.targets.fill_(-1);
+  const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
+  torch::autograd::backward({loss}, {});
+  EXPECT_EQ(loss.item<double>(), 0.0);
+  EXPECT_EQ(problem.hidden.grad().abs().max().item<double>(), 0.0);
+  EXPECT_EQ(problem.weight.gradient.abs().max().item<double>(), 0.0);
+}
+
+TEST(VocabularyLoss, ANaNInTheHiddenStateIsANaNInTheLoss) {
+  Problem problem(3, 4, 40, 40);
+  {
+    at::NoGradGuard no_grad;
+    problem.hidden[1][2] = std::nan("");
+  }
+  const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 40});
+  EXPECT_TRUE(std::isnan(loss.item<double>()));
+}
+
+TEST(VocabularyLoss, EvaluationTouchesNoGradient) {
+  Problem problem(5, 4, 10, 10);
+  at::NoGradGuard no_grad;
+  vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
+  EXPECT_EQ(problem.weight.gradient.abs().max().item<double>(), 0.0);
+}
+
+TEST(VocabularyLoss, RefusesATargetOutsideTheVocabulary) {
+  Problem problem(5, 4, 10, 16);
+  for (int64_t target : {10, -2}) {
+    problem.targets[3] = target;
+    try {
+      vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
+      FAIL() << target;
+    } catch (const UserError& error) {
+      EXPECT_EQ(std::string(error.what()), "target " + std::to_string(target) + " is outside -1 .. 9 of this model");
+    }
+  }
+}
+
+// Counts what this thread's tensors take.
+struct Meter : c10::MemoryReportingInfoBase {
+  int64_t now = 0, peak = 0;
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
+    now += size;
+    peak = std::max(peak, now);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+};
+
+TEST(VocabularyLoss, NeverHoldsTheLogitsOfAllTokens) {
+  const int64_t tokens = 2000, width = 8, vocabulary = 3000;
+  Problem problem(tokens, width, vocabulary, vocabulary);
+  const auto meter = std::make_shared<Meter>();
+  const int64_t chunk_bytes = int64_t{2} << 20;
+  {
+    c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
+    const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets,
+                                            {.vocabulary = vocabulary, .chunk_bytes = chunk_bytes});
+    torch::autograd::backward({loss}, {});
+  }
+  // The chunk, the gradient of the hidden states twice (kept, and in its leaf), the losses, and a little.
+  EXPECT_GT(meter->peak, chunk_bytes / 2);
+  EXPECT_LT(meter->peak, chunk_bytes + 2 * tokens * width * 4 + tokens * 8 + 65536);
+  EXPECT_GT(tokens * vocabulary * 4, 10 * meter->peak);
+}
+
+TEST(VocabularyLossDeathTest, MustBeTheRootOfBackward) {
+  Problem problem(5, 4, 10, 10);
+  const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
+  EXPECT_DEATH(torch::autograd::backward({loss.mul(2)}, {}), "root of backward");
+}
+
+}  // namespace
+}  // namespace terrace::ops
