@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/ranges.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
@@ -52,12 +53,14 @@ void add_prepare(CLI::App& data) {
       command->add_option("--train-tokenizer", *trained, "Train a SentencePiece model and write it here");
   train->excludes(given);
   command->add_option("--vocabulary", options->vocabulary, "Size of a trained vocabulary")
+      ->check(positive())
       ->capture_default_str()
       ->needs(train);
   command->add_option("--tokenizer-sample-bytes", options->sample_bytes, "Text to train a tokenizer on")
       ->capture_default_str()
       ->needs(train)
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->check(positive());
   const std::map<std::string, data::FormatChoice> formats{{"auto", data::FormatChoice::by_name},
                                                           {"text", data::FormatChoice::plain},
                                                           {"jsonl", data::FormatChoice::json_lines}};
@@ -69,11 +72,13 @@ void add_prepare(CLI::App& data) {
       command->add_option("--separator", *separator,
                           "A line of plain text that ends a document; \"\" for blank lines (default: a file is one)");
   command->add_option("--max-malformed", options->max_malformed, "Malformed JSON lines to leave out before giving up")
+      ->check(not_negative())
       ->capture_default_str();
   command->add_option("--max-line-bytes", options->rules.max_line_bytes, "A longer JSON line counts as malformed")
       ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--threads", options->threads, "0: one per core")->capture_default_str();
+      ->transform(CLI::AsSizeValue(false))
+      ->check(positive());
+  command->add_option("--threads", options->threads, "0: one per core")->check(thread_count())->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace an existing corpus or tokenizer");
   command->add_flag("--json", *json, "Print the result as JSON");
   command->callback([=] {
@@ -99,7 +104,7 @@ void add_inspect(CLI::App& data) {
   auto json = std::make_shared<bool>(false);
   command->add_option("prefix", *prefix, "Prefix of .bin and .idx")->required();
   command->add_option("--tokenizer", *tokenizer, "SentencePiece model, for a decoded sample");
-  command->add_option("--sample", *sample_tokens, "Tokens of the sample")->capture_default_str();
+  command->add_option("--sample", *sample_tokens, "Tokens of the sample")->check(not_negative())->capture_default_str();
   command->add_flag("--json", *json, "Print the result as JSON");
   command->callback([=] {
     const data::CorpusSummary summary = data::inspect(*prefix, *tokenizer, *sample_tokens);

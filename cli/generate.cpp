@@ -12,8 +12,10 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "cli/commands.h"
+#include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
@@ -29,7 +31,7 @@ struct Arguments {
   std::string checkpoint, prompt, prompt_file, tokenizer;
   std::string device = "auto";
   std::string precision = "fp32";
-  int64_t threads = 0;
+  int threads = 0;
   generate::Request request;
   bool json = false;
 };
@@ -116,14 +118,16 @@ void report_ends(const std::vector<generate::Continuation>& continuations, const
 }
 
 void run_generation(Arguments& arguments) {
-  if (arguments.threads > 0) at::set_num_threads(static_cast<int>(arguments.threads));
+  // What the caller's environment sets for OpenMP does not count: the same command gives the same text.
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  at::set_num_threads(arguments.threads > 0 ? arguments.threads : cores);
   generate::check(arguments.request.sampling);  // before the weights are read
   const std::string prompt = read_prompt(arguments);
   const at::Device device = train::choose_device(arguments.device);
   const generate::Loaded loaded = generate::load(
       arguments.checkpoint,
       {.precision = precision_of(arguments.precision), .device = device, .tokenizer = arguments.tokenizer});
-  log_info("weights of {}", loaded.checkpoint.string());
+  log_info("weights of {}, {} threads", loaded.checkpoint.string(), at::get_num_threads());
   arguments.request.prompt = encode_prompt(prompt, loaded.tokenizer);
   arguments.request.end_token = loaded.tokenizer.end_token();
   arguments.request.vocabulary = loaded.tokenizer.vocabulary();
@@ -147,15 +151,22 @@ void add_options(CLI::App& command, Arguments& arguments) {
   auto* prompt = command.add_option("--prompt", arguments.prompt, "The text to continue; empty: a new document");
   command.add_option("--prompt-file", arguments.prompt_file, "Read the prompt from a file; -: from standard input")
       ->excludes(prompt);
-  command.add_option("--max-tokens", request.max_tokens, "Tokens of each continuation at most")->capture_default_str();
+  command.add_option("--max-tokens", request.max_tokens, "Tokens of each continuation at most")
+      ->check(positive())
+      ->capture_default_str();
   command.add_option("--temperature", request.sampling.temperature, "0: always the most probable token")
       ->capture_default_str();
   command.add_option("--top-k", request.sampling.top_k, "Draw among the K most probable tokens; 0: all")
+      ->check(not_negative())
       ->capture_default_str();
   command.add_option("--top-p", request.sampling.top_p, "Draw among the fewest tokens of this probability together")
       ->capture_default_str();
-  command.add_option("--seed", request.sampling.seed, "The same seed gives the same text")->capture_default_str();
-  command.add_option("--samples", request.samples, "Continuations of the prompt")->capture_default_str();
+  command.add_option("--seed", request.sampling.seed, "The same seed gives the same text")
+      ->check(not_negative())
+      ->capture_default_str();
+  command.add_option("--samples", request.samples, "Continuations of the prompt")
+      ->check(positive())
+      ->capture_default_str();
   command.add_option("--tokenizer", arguments.tokenizer, "A SentencePiece model other than the checkpoint's");
   command.add_option("--precision", arguments.precision, "Of weights and activations")
       ->check(CLI::IsMember(precision_words()))
@@ -163,7 +174,7 @@ void add_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--device", arguments.device, "Where to compute")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  command.add_option("--threads", arguments.threads, "0: one per core")->capture_default_str();
+  command.add_option("--threads", arguments.threads, "0: one per core")->check(thread_count())->capture_default_str();
   command.add_flag("--json", arguments.json, "Print one JSON object at the end instead of the text");
 }
 

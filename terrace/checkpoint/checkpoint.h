@@ -46,8 +46,8 @@ struct Retention {
 // left-overs of interrupted saves are removed first. Returns the path. A complete checkpoint of the same step is
 // replaced at once; later steps (of a run that was resumed from before them) do not count for the retention and stay.
 // Where the disk is full or refuses, the temporary folder is removed, earlier checkpoints stay as they are, and
-// UserError says how much was needed and free. May run on a thread of its own; two saves into one folder at a time are
-// refused.
+// UserError says what the system said and, where room was short, how much was needed and free. May run on a thread of
+// its own; two saves into one folder at a time are refused.
 std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention);
 
 // Complete checkpoints in a run's folder, oldest first.
@@ -65,7 +65,7 @@ struct Manifest;
 struct GroupRecord;
 
 // A checkpoint opened for reading. Opening checks the marker, the manifest and the files' sizes; throws UserError
-// naming the damaged file and the next older complete checkpoint of the same run, where there is one.
+// naming the damaged file and how to go on from the newest other checkpoint of the same run, where there is one.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& checkpoint);

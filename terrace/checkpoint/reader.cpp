@@ -16,13 +16,13 @@
 namespace terrace::checkpoint {
 namespace {
 
-// Runs `read`, and where it finds damage adds which checkpoint to take instead.
+// Runs `read`, and where it finds damage adds how to go on from another checkpoint.
 template <typename Read>
-auto with_hint(const std::filesystem::path& checkpoint, Read&& read) {
+auto with_way_out(const std::filesystem::path& checkpoint, Read&& read) {
   try {
     return read();
   } catch (const UserError& error) {
-    throw UserError(error.what() + older_hint(checkpoint), error.code);
+    throw UserError(error.what() + way_out(checkpoint), error.code);
   }
 }
 
@@ -109,11 +109,11 @@ void check_names(const std::filesystem::path& path, const Group& group, const Pi
 }  // namespace
 
 Reader::Reader(const std::filesystem::path& checkpoint) : path_((checkpoint / "").parent_path()) {
-  with_hint(path_, [this] { open(); });
+  if (!std::filesystem::is_directory(path_)) throw UserError::of("there is no checkpoint {}", path_.string());
+  with_way_out(path_, [this] { open(); });
 }
 
 void Reader::open() {
-  if (!std::filesystem::is_directory(path_)) throw UserError::of("there is no checkpoint {}", path_.string());
   if (!std::filesystem::exists(path_ / marker_name)) {
     throw UserError::of("checkpoint {} is not complete: it has no file {}, which is written last", path_.string(),
                         marker_name);
@@ -153,7 +153,7 @@ void Reader::read(const Group& group) const {
   check_names(path_, group, stored_pieces(record));
   std::vector<SafetensorsFile> files;
   for (const TensorFile& file : record.files) {
-    files.push_back(with_hint(path_, [&] { return open_checked(path_, file); }));
+    files.push_back(with_way_out(path_, [&] { return open_checked(path_, file); }));
   }
   std::unordered_map<std::string, const NamedTensor*> targets;
   for (const NamedTensor& named : group.tensors) targets[named.name] = &named;

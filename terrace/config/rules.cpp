@@ -72,6 +72,12 @@ std::string weights_match_corpora(const Config& c) {
                      corpora, corpora);
 }
 
+std::string weights_need_corpora(const Config& c) {
+  if (c.data.weights.size() != 1 || c.data.train.size() != 1) return "";
+  return fmt::format("data.weights = {} has no effect with one corpus in data.train; remove it",
+                     toml_text(c.data.weights));
+}
+
 std::string corpora_are_disjoint(const Config& c) {
   for (const std::string& prefix : c.data.validation) {
     if (std::find(c.data.train.begin(), c.data.train.end(), prefix) == c.data.train.end()) continue;
@@ -94,6 +100,14 @@ std::string evaluation_needs_data(const Config& c) {
       "train.evaluate_every = {} needs held-out data; give data.validation or a validation_share such as 0.01, or use "
       "evaluate_every = 0",
       c.train.evaluate_every);
+}
+
+std::string batches_need_evaluation(const Config& c) {
+  if (c.train.evaluate_batches == 0 || c.train.evaluate_every > 0) return "";
+  return fmt::format(
+      "train.evaluate_batches = {} has no effect with evaluate_every = 0; use evaluate_batches = 0, or give "
+      "evaluate_every, such as {}",
+      c.train.evaluate_batches, std::max<int64_t>(1, c.train.steps / 10));
 }
 
 std::string micro_batch_divides_batch(const Config& c) {
@@ -253,9 +267,11 @@ const std::vector<Rule>& rules() {
       {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
       {{"model.rope_theta", "model.positions"}, theta_needs_rotary},
       {{"data.weights", "data.train"}, weights_match_corpora},
+      {{"data.weights", "data.train"}, weights_need_corpora},
       {{"data.validation", "data.train"}, corpora_are_disjoint},
       {{"data.validation_share", "data.validation"}, share_or_corpora},
       {{"train.evaluate_every", "data.validation_share", "data.validation"}, evaluation_needs_data},
+      {{"train.evaluate_batches", "train.evaluate_every", "train.steps"}, batches_need_evaluation},
       {{"train.global_batch", "train.micro_batch"}, micro_batch_divides_batch},
       {{"train.ramp_start", "train.ramp_increment", "train.ramp_samples"}, ramp_is_complete},
       {{"train.ramp_start", "train.ramp_increment", "train.global_batch"}, ramp_reaches_batch},

@@ -1,13 +1,16 @@
-// Appending lines, and cutting the file back to a step.
+// Appending lines, cutting the file back to a step, and reading it.
 #include "terrace/observe/metrics.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
@@ -19,6 +22,58 @@ constexpr const char* file_name = "metrics.jsonl";
 
 [[noreturn]] void throw_errno(const std::filesystem::path& path) {
   throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
+}
+
+// The keys of a line in their order, for writing and reading alike: calls visit(key, field).
+template <typename Step, typename Visit>
+requires std::is_same_v<std::remove_const_t<Step>, StepMetrics>
+void for_each_key(Step& metrics, Visit visit) {
+  visit("step", metrics.step);
+  visit("loss", metrics.loss);
+  visit("gradient_norm", metrics.gradient_norm);
+  visit("learning_rate", metrics.learning_rate);
+  visit("tokens", metrics.tokens);
+  visit("tokens_per_second", metrics.tokens_per_second);
+  visit("step_seconds", metrics.step_seconds);
+  visit("mfu", metrics.mfu);
+  visit("peak_flops_per_second", metrics.peak_flops_per_second);
+  visit("memory_bytes", metrics.memory_bytes);
+}
+
+template <typename Evaluation, typename Visit>
+requires std::is_same_v<std::remove_const_t<Evaluation>, EvaluationMetrics>
+void for_each_key(Evaluation& metrics, Visit visit) {
+  visit("step", metrics.step);
+  visit("validation_loss", metrics.validation_loss);
+}
+
+template <typename Metrics>
+Json line_of(const Metrics& metrics) {
+  Json line = Json::object();
+  for_each_key(metrics, [&](const char* key, auto value) { line[key] = value; });
+  return line;
+}
+
+bool read_number(const Json& value, int64_t& number) {
+  if (value.is_number_integer()) number = value.get<int64_t>();
+  return value.is_number_integer();
+}
+
+bool read_number(const Json& value, double& number) {
+  number = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+  return value.is_number() || value.is_null();
+}
+
+// Nothing where a key is missing or is of another type.
+template <typename Metrics>
+std::optional<Metrics> metrics_of(const Json& line) {
+  Metrics metrics;
+  bool whole = true;
+  for_each_key(metrics, [&](const char* key, auto& field) {
+    const auto found = line.find(key);
+    whole = whole && found != line.end() && read_number(*found, field);
+  });
+  return whole ? std::optional(metrics) : std::nullopt;
 }
 
 // The object of a line; null where it is none with a step.
@@ -72,39 +127,35 @@ void MetricsWriter::append(const Json& line) {
   if (::write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw_errno(path_);
 }
 
-void MetricsWriter::write(const StepMetrics& metrics) {
-  append({{"step", metrics.step},
-          {"loss", metrics.loss},
-          {"gradient_norm", metrics.gradient_norm},
-          {"learning_rate", metrics.learning_rate},
-          {"tokens", metrics.tokens},
-          {"tokens_per_second", metrics.tokens_per_second},
-          {"step_seconds", metrics.step_seconds},
-          {"mfu", metrics.mfu},
-          {"peak_flops_per_second", metrics.peak_flops_per_second},
-          {"memory_bytes", metrics.memory_bytes}});
-}
+void MetricsWriter::write(const StepMetrics& metrics) { append(line_of(metrics)); }
 
-void MetricsWriter::write(const EvaluationMetrics& metrics) {
-  append({{"step", metrics.step}, {"validation_loss", metrics.validation_loss}});
-}
+void MetricsWriter::write(const EvaluationMetrics& metrics) { append(line_of(metrics)); }
 
 void MetricsWriter::sync() {
   if (::fsync(file_) != 0) throw_errno(path_);
 }
 
-LossHistory read_losses(const std::filesystem::path& folder) {
-  LossHistory history;
-  for_each_line(read_text(folder / file_name), [&](std::string_view line) {
-    const Json object = parse_line(line);
-    const auto add = [&](const char* name, std::vector<std::pair<double, double>>& series) {
-      if (object.is_null() || !object.contains(name) || !object[name].is_number()) return;
-      series.emplace_back(object["step"].get<double>(), object[name].get<double>());
-    };
-    add("loss", history.training);
-    add("validation_loss", history.validation);
+RunMetrics read_metrics(const std::filesystem::path& folder) {
+  RunMetrics metrics;
+  for_each_line(read_text(folder / file_name), [&](std::string_view text) {
+    const Json line = parse_line(text);
+    if (const auto step = metrics_of<StepMetrics>(line)) metrics.steps[step->step] = *step;
+    if (const auto evaluation = metrics_of<EvaluationMetrics>(line))
+      metrics.evaluations[evaluation->step] = *evaluation;
   });
+  return metrics;
+}
+
+LossHistory losses_of(const RunMetrics& metrics) {
+  LossHistory history;
+  const auto add = [](int64_t step, double loss, std::vector<std::pair<double, double>>& series) {
+    if (std::isfinite(loss)) series.emplace_back(static_cast<double>(step), loss);
+  };
+  for (const auto& [step, line] : metrics.steps) add(step, line.loss, history.training);
+  for (const auto& [step, line] : metrics.evaluations) add(step, line.validation_loss, history.validation);
   return history;
 }
+
+LossHistory read_losses(const std::filesystem::path& folder) { return losses_of(read_metrics(folder)); }
 
 }  // namespace terrace::observe

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -22,12 +23,14 @@ struct StepMetrics {
   double step_seconds = 0;
   double mfu = std::numeric_limits<double>::quiet_NaN();  // share of peak_flops_per_second
   double peak_flops_per_second = std::numeric_limits<double>::quiet_NaN();
-  int64_t memory_bytes = 0;
+  int64_t memory_bytes = 0;  // the process's resident memory at most so far
 };
 
 struct EvaluationMetrics {
   int64_t step = 0;
   double validation_loss = 0;
+
+  bool operator==(const EvaluationMetrics&) const = default;
 };
 
 class MetricsWriter {
@@ -53,14 +56,23 @@ class MetricsWriter {
   int file_ = -1;
 };
 
-// (step, value) of the lines that have them, in the order of the file.
+// By step; where several lines are of one step, the last one counts. Numbers that are null come back as NaN.
+struct RunMetrics {
+  std::map<int64_t, StepMetrics> steps;
+  std::map<int64_t, EvaluationMetrics> evaluations;
+};
+
+// Reads a run's metrics.jsonl; lines that cannot be read or lack a key are left out. Throws UserError where there is no
+// such file.
+RunMetrics read_metrics(const std::filesystem::path& folder);
+
+// (step, loss), for the curve; losses that are not finite are left out.
 struct LossHistory {
   std::vector<std::pair<double, double>> training;
   std::vector<std::pair<double, double>> validation;
 };
 
-// Reads a run's metrics.jsonl; lines that cannot be read and losses that are null are left out. Throws UserError where
-// there is no such file.
+LossHistory losses_of(const RunMetrics& metrics);
 LossHistory read_losses(const std::filesystem::path& folder);
 
 }  // namespace terrace::observe

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cmath>
 #include <vector>
 
 #include "terrace/base/error.h"
@@ -18,24 +18,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the lines of metrics.jsonl say of speed and size.
+// What the steps say of speed and size; numbers that are not known are left out.
 struct StepFigures {
   std::vector<double> step_seconds, tokens_per_second, mfu;
-  int64_t steps = 0, tokens = 0, memory_bytes = 0;
+  int64_t memory_bytes = 0;
 };
 
-StepFigures read_steps(const fs::path& folder) {
+StepFigures figures_of(const RunMetrics& metrics) {
   StepFigures figures;
-  std::ifstream file(folder / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, false);
-    if (json.is_discarded() || !json.contains("step_seconds")) continue;
-    figures.step_seconds.push_back(json["step_seconds"].get<double>());
-    figures.tokens_per_second.push_back(json["tokens_per_second"].get<double>());
-    if (json["mfu"].is_number()) figures.mfu.push_back(json["mfu"].get<double>());
-    figures.steps = json["step"].get<int64_t>();
-    figures.tokens = json["tokens"].get<int64_t>();
-    figures.memory_bytes = std::max(figures.memory_bytes, json["memory_bytes"].get<int64_t>());
+  const auto add = [](double value, std::vector<double>& values) {
+    if (std::isfinite(value)) values.push_back(value);
+  };
+  for (const auto& [_, step] : metrics.steps) {
+    add(step.step_seconds, figures.step_seconds);
+    add(step.tokens_per_second, figures.tokens_per_second);
+    add(step.mfu, figures.mfu);
+    figures.memory_bytes = std::max(figures.memory_bytes, step.memory_bytes);
   }
   return figures;
 }
@@ -50,7 +48,7 @@ Json median(std::vector<double> values) {
 Json list_files(const fs::path& folder) {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) paths.push_back(entry.path());
+    if (entry.is_regular_file() && !entry.path().filename().string().starts_with(".")) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
   Json files = Json::array();
@@ -75,19 +73,14 @@ std::string number(const Json& value, const char* format) {
   return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) : "not measured";
 }
 
-}  // namespace
-
-Json summarize_run(const fs::path& folder) {
-  if (!fs::exists(folder / "run.json")) {
-    throw UserError::of("{} holds no run: there is no run.json in it; give the checkpoint.folder of a configuration",
-                        folder.string());
-  }
+Json summarize(const fs::path& folder, const RunMetrics& metrics) {
   const Json facts = Json::parse(read_text(folder / "run.json"), nullptr, false);
   if (facts.is_discarded()) throw UserError::of("{} is not JSON", (folder / "run.json").string());
-  const LossHistory losses = read_losses(folder);
-  const StepFigures figures = read_steps(folder);
-  Json summary = {{"steps", figures.steps},
-                  {"tokens", figures.tokens},
+  const StepMetrics last = metrics.steps.empty() ? StepMetrics{} : metrics.steps.rbegin()->second;
+  const LossHistory losses = losses_of(metrics);
+  const StepFigures figures = figures_of(metrics);
+  Json summary = {{"steps", last.step},
+                  {"tokens", last.tokens},
                   {"loss", closing_loss(losses.training)},
                   {"validation_loss", last_value(losses.validation)},
                   {"tokens_per_second", median(figures.tokens_per_second)},
@@ -102,9 +95,22 @@ Json summarize_run(const fs::path& folder) {
   return summary;
 }
 
+RunMetrics read_run(const fs::path& folder) {
+  if (!fs::exists(folder / "run.json")) {
+    throw UserError::of("{} holds no run: there is no run.json in it; give the checkpoint.folder of a configuration",
+                        folder.string());
+  }
+  return read_metrics(folder);
+}
+
+}  // namespace
+
+Json summarize_run(const fs::path& folder) { return summarize(folder, read_run(folder)); }
+
 std::string draw_summary(const fs::path& folder) {
-  const Json summary = summarize_run(folder);
-  const LossHistory losses = read_losses(folder);
+  const RunMetrics metrics = read_run(folder);
+  const Json summary = summarize(folder, metrics);
+  const LossHistory losses = losses_of(metrics);
   Chart chart{.series = {{"training loss", losses.training}, {"held-out loss", losses.validation}}, .levels = {}};
   if (summary["unigram_loss"].is_number()) chart.levels.push_back({"unigram model", summary["unigram_loss"]});
   std::string text = draw(chart) + "\n";
@@ -116,7 +122,7 @@ std::string draw_summary(const fs::path& folder) {
                               format_count(summary["tokens"]), summary["precision"].get<std::string>()));
   line("training loss", number(summary["loss"], "{:.3f} nats a token (mean of the last steps)"));
   line("held-out loss", number(summary["validation_loss"], "{:.3f} nats a token"));
-  line("unigram model", number(summary["unigram_loss"], "{:.3f} nats a token on the same held-out tokens"));
+  line("unigram model", number(summary["unigram_loss"], "{:.3f} nats a token on all held-out tokens"));
   line("speed", fmt::format("{} tokens/s, {} s a step (medians)", number(summary["tokens_per_second"], "{:.0f}"),
                             number(summary["step_seconds"], "{:.3f}")));
   line("mfu", fmt::format("{} of {}, {}", number(summary["mfu"], "{:.2f}"),

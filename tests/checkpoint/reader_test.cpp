@@ -40,12 +40,28 @@ struct TwoCheckpoints : testing::Test {
   std::filesystem::path older, newer;
 };
 
-TEST_F(TwoCheckpoints, ATruncatedFileIsNamedWithTheOlderCheckpoint) {
+TEST_F(TwoCheckpoints, ATruncatedFileIsNamedWithTheWholeWayOut) {
   const std::filesystem::path file = newer / "optimizer_v.safetensors";
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   EXPECT_THAT(user_error([&] { Reader reader(newer); }),
               AllOf(HasSubstr(file.string()), HasSubstr("bytes and should have"),
-                    HasSubstr("older complete checkpoint is " + older.string())));
+                    HasSubstr("; move " + newer.string() + " away and continue with --resume auto, which then takes " +
+                              older.string())));
+}
+
+TEST_F(TwoCheckpoints, TheWayOutOfADamagedOneLeadsToTheOther) {
+  std::filesystem::resize_file(newer / "weights.safetensors", 10);
+  EXPECT_EQ(newest(folder.path()), newer);
+  std::filesystem::rename(newer, folder / "away");
+  EXPECT_EQ(newest(folder.path()), older);
+  EXPECT_EQ(reading(older), "");
+  std::filesystem::rename(folder / "away", newer);
+  std::filesystem::resize_file(older / "weights.safetensors", 10);
+  EXPECT_THAT(reading(older),
+              HasSubstr("move " + older.string() + " away and continue with --resume auto, which then " + "takes " +
+                        newer.string()));
+  EXPECT_EQ(user_error([&] { Reader reader(folder / "step_00000300"); }),
+            "there is no checkpoint " + (folder / "step_00000300").string());
 }
 
 TEST_F(TwoCheckpoints, AMissingFileIsNamed) {
@@ -62,7 +78,7 @@ TEST_F(TwoCheckpoints, AMissingMarkerMeansIncomplete) {
   std::filesystem::remove(newer / marker_name);
   EXPECT_THAT(reading(newer), AllOf(HasSubstr("is not complete"), HasSubstr(older.string())));
   std::filesystem::remove(older / marker_name);
-  EXPECT_THAT(reading(newer), HasSubstr("there is no older complete checkpoint"));
+  EXPECT_THAT(reading(newer), HasSubstr("there is no other complete checkpoint beside it"));
 }
 
 TEST_F(TwoCheckpoints, AFlippedBitAnywhereIsFound) {

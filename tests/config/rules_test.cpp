@@ -57,6 +57,9 @@ TEST(Rules, OfTheData) {
       {{"data.weights=[1.0]"},
        "data.weights has 1 numbers for 2 corpora in data.train; give 2, or leave it out",
        {"data.weights=[1.0, 1.0]"}},
+      {{"data.weights=[1.0]", "data.train=[\"data/a\"]"},
+       "data.weights = [1.0] has no effect with one corpus in data.train; remove it",
+       {"data.train=[\"data/a\"]"}},
       {{"data.validation=[\"data/b\"]"},
        "data.validation names \"data/b\", which is in data.train too; remove it from one of them, or use "
        "validation_share",
@@ -68,6 +71,10 @@ TEST(Rules, OfTheData) {
        "train.evaluate_every = 10 needs held-out data; give data.validation or a validation_share such as 0.01, or use "
        "evaluate_every = 0",
        {"train.evaluate_every=10", "data.validation_share=0.0", "data.validation=[\"data/c\"]"}},
+      {{"train.evaluate_batches=3"},
+       "train.evaluate_batches = 3 has no effect with evaluate_every = 0; use evaluate_batches = 0, or give "
+       "evaluate_every, such as 10",
+       {"train.evaluate_batches=3", "train.evaluate_every=10"}},
   });
 }
 

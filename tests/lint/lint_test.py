@@ -40,6 +40,9 @@ GOOD = {
     "README.md": "# terrace\n## What it does\n| what | test |\n| --- | --- |\n| linear | `Linear.AddsUp` |\n"
                  "| rules | `house.lint`, `tests/ops/linear_test.cpp`, `Linear.*` |\n## Use\n| a | b |\n| --- | --- |\n| x | y |\n"
                  "```sh\n# first\nterrace plan tiny.toml \\\n  --json\n$ terrace doctor\n```\n```text\nnot a command\n```\n",
+    "docs/plan.md": "# Plan\nSee [the rules](../README.md#use), [both](plan.md 'Plan'), [here](#plan), [the folder](../tests), [start](/README.md),\n"
+                    "[elsewhere](ht" "tps://example.org/absent.md) and [mail](mailto:a@b.c); `[code](absent.md)` is none.\n"
+                    "```\n[nor](absent.md)\n```\n[ref]: ../README.md\n",
     "tools/setup": "#!/usr/bin/env bash\n# Installs.\necho done\n",
 }
 
@@ -103,6 +106,11 @@ BROKEN = [
     ("readme-row", "README.md", GOOD["README.md"].replace("`Linear.AddsUp`", "yes"), 5),
     ("readme-row", "README.md", GOOD["README.md"].replace("`Linear.AddsUp`", "`Linear.Absent`"), 5),
     ("readme-row", "README.md", GOOD["README.md"].replace("What it does", "Features"), 1),
+    ("dead-link", "docs/plan.md", "# Plan\n\nSee [the rules](README.md).\n", 3),
+    ("dead-link", "docs/plan.md", "# Plan\n[a](../README.md) and ![b](<picture.png> \"B\")\n", 2),
+    ("dead-link", "docs/plan.md", "# Plan\n[rules]: ../RULES.md\n", 2),
+    ("dead-link", "docs/plan.md", "# Plan\n[out](../../outside.md)\n", 2),
+    ("dead-link", "README.md", GOOD["README.md"] + "[p](docs/plans.md#plan)\n", 20),
     ("doc-command", "docs/plan.md", "```sh\nterrace plan unheard.toml\n```\n", 2),
     ("doc-command", "tests/house/doc_commands.txt", GOOD["tests/house/doc_commands.txt"] + "run: terrace gone\n", 5),
     ("doc-command", "tests/house/doc_commands.txt", "run: terrace plan tiny.toml --json\nLinear.Absent: terrace doctor\n", 2),

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -156,6 +157,56 @@ TEST_F(Metrics, LossesAreReadBackForTheCurve) {
   EXPECT_EQ(history.training, (Points{{1, 9}, {3, 7}}));
   EXPECT_EQ(history.validation, (Points{{2, 8}}));
   EXPECT_THROW(read_losses(folder_ / "none"), UserError);
+}
+
+TEST_F(Metrics, EveryFieldIsReadBack) {
+  const StepMetrics written{.step = 3,
+                            .loss = 0.1,
+                            .gradient_norm = 2,
+                            .learning_rate = 3e-4,
+                            .tokens = 1 << 20,
+                            .tokens_per_second = 1500.5,
+                            .step_seconds = 0.25,
+                            .mfu = 0.5,
+                            .peak_flops_per_second = 4e11,
+                            .memory_bytes = 1'000'000'007};
+  {
+    MetricsWriter writer(folder_, 0);
+    writer.write(written);
+    writer.write(StepMetrics{.step = 4});
+  }
+  const RunMetrics metrics = read_metrics(folder_);
+  ASSERT_EQ(metrics.steps.size(), 2u);
+  EXPECT_EQ(metrics.steps.at(3), written);
+  EXPECT_TRUE(std::isnan(metrics.steps.at(4).mfu));
+  EXPECT_TRUE(metrics.evaluations.empty());
+}
+
+// A step's line without each of its keys in turn, and with each of another type: neither is read, nothing is made up.
+TEST_F(Metrics, LinesThatLackAKeyAreLeftOut) {
+  { MetricsWriter(folder_, 0).write(StepMetrics{.step = 1}); }
+  const Json whole = lines().at(0);
+  std::ofstream stream(file(), std::ios::app);
+  for (const auto& [key, _] : whole.items()) {
+    Json line = whole;
+    line["step"] = 2;
+    line.erase(key);
+    stream << line.dump() << '\n';
+    line[key] = "text";
+    stream << line.dump() << '\n';
+  }
+  stream << "{\"step\":2}\n{\"step\":2,\"validation_loss\":[1]}\n" << std::flush;
+  EXPECT_EQ(read_metrics(folder_).steps.size(), 1u);
+  EXPECT_TRUE(read_metrics(folder_).evaluations.empty());
+}
+
+TEST_F(Metrics, OfSeveralEvaluationsOfAStepTheLastCounts) {
+  {
+    MetricsWriter writer(folder_, 0);
+    for (double loss : {8.0, 7.0}) writer.write(EvaluationMetrics{.step = 2, .validation_loss = loss});
+    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 6});
+  }
+  EXPECT_EQ(read_losses(folder_).validation, (std::vector<std::pair<double, double>>{{2, 7}, {4, 6}}));
 }
 
 }  // namespace

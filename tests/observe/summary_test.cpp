@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <fstream>
+
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/observe/metrics.h"
@@ -49,6 +52,21 @@ TEST_F(SummaryTest, HasTheRunsFigures) {
   EXPECT_EQ(summary["tokens_per_second"], 100.0);
   EXPECT_EQ(summary["memory_bytes"], 3000);
   EXPECT_EQ(summary["files"].size(), 2u);
+}
+
+// What was cut off, or is of another version, neither stops the summary nor counts in it.
+TEST_F(SummaryTest, LeavesOutLinesThatLackKeysAndNumbersThatAreNotKnown) {
+  write_run();
+  std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << "{\"step\":4,\"step_seconds\":9.5}\n"
+                                                          << "{\"step\":3,\"validation_loss\":6.0}\n";
+  MetricsWriter(folder_, 4).write(StepMetrics{.step = 4, .loss = std::nan(""), .tokens = 400});
+  const Json summary = summarize_run(folder_);
+  EXPECT_EQ(summary["steps"], 4);
+  EXPECT_EQ(summary["tokens"], 400);
+  EXPECT_EQ(summary["loss"], 6.0);
+  EXPECT_EQ(summary["validation_loss"], 6.0);
+  EXPECT_EQ(summary["mfu"], 0.25);
+  EXPECT_NE(draw_summary(folder_).find("6.000 nats"), std::string::npos);
 }
 
 TEST_F(SummaryTest, ShowsBothLossesAndTheFiles) {

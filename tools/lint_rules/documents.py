@@ -1,13 +1,18 @@
-"""README and docs promise only what a test proves: rows name their test, commands are run by one."""
+"""Documents promise only what a test proves (rows name their test, commands are run by one) and link to what exists."""
+import posixpath
 import re
 
-from .tree import Finding
+from .tree import IGNORED_AT_ROOT, Finding
 
 README_SECTION = "what it does"
 # Which test runs each command of the documents; see the file's first lines.
 COMMANDS = "tests/house/doc_commands.txt"
 PROOFS = ("run", ".ci/run", "./test")
 DOCUMENT = re.compile(r"^(README\.md|CONTRIBUTING\.md|docs/[\w/-]+\.md)$")
+
+# [text](target "title"), and [name]: target on a line of its own.
+LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\s*\[[^\]]+\]:\s+(\S+)")
+SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:|^#")
 
 
 def check(tree):
@@ -16,6 +21,9 @@ def check(tree):
     else:
         yield Finding("README.md", 1, "readme", "write it: what terrace does, and the test that proves each point")
     yield from _commands(tree)
+    for file in tree.files:
+        if file.language == "markdown":
+            yield from _links(tree, file)
 
 
 def _rows(tree, readme):
@@ -82,3 +90,24 @@ def _commands(tree):
                     yield Finding(document.path, number, "doc-command", f"no test runs '{command}': list it in {COMMANDS}")
     for command in listed.keys() - used:
         yield Finding(COMMANDS, listed[command], "doc-command", "no document shows this command any more; remove the line")
+
+
+def _links(tree, file):
+    inside = False
+    for number, line in enumerate(file.lines, 1):
+        if line.strip().startswith("```"):
+            inside = not inside
+        elif not inside:
+            for match in LINK.finditer(re.sub(r"`[^`]*`", "", line)):
+                target = match[1] or match[2]
+                if not SCHEME.match(target) and not _is_in_tree(tree, _target_path(file, target)):
+                    yield Finding(file.path, number, "dead-link", f"'{target}' is not in the tree; mend the path, relative to this file")
+
+
+def _target_path(file, target):
+    path = target.partition("#")[0]
+    return posixpath.normpath(path.lstrip("/") if path.startswith("/") else posixpath.join(posixpath.dirname(file.path), path))
+
+
+def _is_in_tree(tree, path):
+    return path.split("/")[0] not in IGNORED_AT_ROOT | {".."} and tree.exists(path)

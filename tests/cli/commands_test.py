@@ -1,0 +1,181 @@
+"""Each command of the built binary, as a shell sees it: exit codes, what is said of mistakes, and JSON that parses."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
+COMMANDS = ("train", "data", "generate", "report")
+
+TINY = """[model]
+layers = 1
+width = 16
+heads = 2
+sequence = 16
+vocabulary = 600
+[data]
+train = ["corpus"]
+tokenizer = "tokenizer.model"
+[train]
+global_batch = 2
+steps = 4
+evaluate_every = 4
+evaluate_batches = 2
+threads = 1
+[optimizer]
+learning_rate = 1e-3
+[checkpoint]
+folder = "run"
+"""
+
+
+def terrace(*arguments, folder=SOURCE, prompt="", **environment):
+    """Runs the binary to its end. What it draws from an untrained model need not be UTF-8."""
+    return subprocess.run([TERRACE, *map(str, arguments)], cwd=folder, input=prompt, capture_output=True, text=True,
+                          errors="replace", timeout=300, env=os.environ | {"OMP_WAIT_POLICY": "passive"} | environment)
+
+
+def prepare_corpus(folder):
+    """A small corpus of this project's own documents, and the tokenizer trained on it."""
+    result = terrace("data", "prepare", SOURCE / "docs", "--output", folder / "corpus", "--train-tokenizer",
+                     folder / "tokenizer.model", "--vocabulary", 600, "--threads", 1, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+class CommandTest(unittest.TestCase):
+    def expect(self, code, result, *said):
+        """The exit code, and that standard error holds each of `said`."""
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        for text in said:
+            self.assertIn(text, result.stderr)
+        return result
+
+    def scratch(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return pathlib.Path(folder.name)
+
+
+class Program(CommandTest):
+    def test_help_names_every_command_and_each_command_has_its_own(self):
+        general = self.expect(0, terrace("--help")).stdout
+        for command in COMMANDS:
+            self.assertIn(command, general)
+            self.assertIn("Usage: ", self.expect(0, terrace(command, "--help")).stdout)
+
+    def test_arguments_that_are_not_understood_exit_with_2(self):
+        self.expect(2, terrace(), "subcommand")
+        self.expect(2, terrace("trian", "run.toml"), "subcommand")
+        self.expect(2, terrace("data"), "subcommand")
+        self.expect(2, terrace("report", "run", "--jsno"), "--jsno")
+        for command in ("train", "generate", "report"):
+            self.expect(2, terrace(command), "required")
+
+
+class Data(CommandTest):
+    def test_a_missing_input_is_named(self):
+        folder = self.scratch()
+        result = terrace("data", "prepare", folder / "absent", "--output", folder / "out", "--train-tokenizer", folder / "m")
+        self.expect(2, result, "absent", "does not exist")
+        self.expect(2, terrace("data", "inspect", folder / "absent"), "there is no corpus")
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_numbers_out_of_range_are_refused_before_anything_is_read(self):
+        for flag, value in (("--threads", -1), ("--max-malformed", -1), ("--max-line-bytes", -1)):
+            self.expect(2, terrace("data", "prepare", "absent", "--output", "out", "--tokenizer", "m", flag, value), flag)
+        for flag, value in (("--vocabulary", 0), ("--vocabulary", -5), ("--tokenizer-sample-bytes", 0)):
+            self.expect(2, terrace("data", "prepare", "absent", "--output", "out", "--train-tokenizer", "m", flag, value), flag)
+        self.expect(2, terrace("data", "inspect", "absent", "--sample", -1), "--sample")
+
+    def test_prepare_and_inspect_print_json_that_agrees(self):
+        folder = self.scratch()
+        prepared = prepare_corpus(folder)
+        inspected = json.loads(self.expect(0, terrace("data", "inspect", folder / "corpus", "--json")).stdout)
+        self.assertGreater(prepared["documents"], 1)
+        for key in ("documents", "tokens", "token_type"):
+            self.assertEqual(inspected[key], prepared[key])
+
+
+class Train(CommandTest):
+    def configured(self, text):
+        folder = self.scratch()
+        (folder / "run.toml").write_text(text)
+        return folder
+
+    def test_every_problem_of_a_configuration_is_in_one_report(self):
+        folder = self.configured(TINY.replace("heads = 2", "heads = 3").replace("steps = 4\n", "step = 4\n", 1))
+        result = terrace("train", "run.toml", "--set", "train.precision=fp64", folder=folder)
+        self.expect(2, result, "4 problems in run.toml", "run.toml:4:9: model.heads = 3 does not divide model.width = 16",
+                    "unknown key train.step; did you mean steps?", "train.steps is missing", "--set train.precision=fp64")
+        self.assertEqual([path.name for path in folder.iterdir()], ["run.toml"])
+
+    def test_what_a_configuration_names_must_be_there(self):
+        self.expect(2, terrace("train", "absent.toml", folder=self.scratch()), "absent.toml")
+        self.expect(2, terrace("train", "run.toml", folder=self.configured(TINY)), "tokenizer.model")
+        self.expect(2, terrace("train", "run.toml", "--set", 'data.tokenizer=""', folder=self.configured(TINY)), "corpus.bin")
+
+
+class Run(CommandTest):
+    """A run of four steps, and what the other commands make of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        prepare_corpus(cls.folder)
+        (cls.folder / "run.toml").write_text(TINY)
+        cls.trained = terrace("train", "run.toml", folder=cls.folder)
+
+    def generate(self, *arguments, prompt="", **environment):
+        return terrace("generate", "run", *arguments, folder=self.folder, prompt=prompt, **environment)
+
+    def test_train_prints_the_path_of_the_last_checkpoint(self):
+        self.expect(0, self.trained, "resolved configuration")
+        self.assertEqual(self.trained.stdout, "run/step_00000004\n")
+        self.assertTrue((self.folder / "run/step_00000004/COMPLETE").exists())
+
+    def test_a_second_run_into_the_same_folder_is_refused(self):
+        self.expect(2, terrace("train", "run.toml", folder=self.folder), "--resume auto")
+
+    def test_generate_prints_text_or_json(self):
+        self.assertTrue(self.expect(0, self.generate("--prompt", "The", "--max-tokens", 3)).stdout.startswith("The"))
+        result = self.generate("--prompt-file", "-", "--max-tokens", 3, "--samples", 2, "--json", prompt="The")
+        said = json.loads(self.expect(0, result).stdout)
+        self.assertEqual((said["step"], said["prompt"], len(said["samples"])), (4, "The", 2))
+        self.assertLessEqual(len(said["samples"][0]["tokens"]), 3)
+
+    def test_generate_takes_the_threads_it_says(self):
+        cores = len(os.sched_getaffinity(0))
+        for flags, threads in (((), cores), (("--threads", 0), cores), (("--threads", 3), 3)):
+            self.expect(0, self.generate("--max-tokens", 1, *flags, OMP_NUM_THREADS="5"), f", {threads} threads")
+
+    def test_generate_names_a_missing_checkpoint(self):
+        self.expect(2, terrace("generate", "absent", folder=self.folder), "absent")
+        self.expect(2, terrace("generate", ".", folder=self.folder), "neither a checkpoint")
+
+    def test_generate_refuses_numbers_out_of_range_before_it_looks_for_the_checkpoint(self):
+        for flag, value in (("--threads", -4), ("--threads", 5000), ("--seed", -1), ("--max-tokens", 0), ("--samples", 0),
+                            ("--top-k", -1), ("--temperature", -1), ("--top-p", 0), ("--device", "tpu"), ("--precision", "fp64")):
+            with self.subTest(flag=flag, value=value):
+                result = self.expect(2, terrace("generate", "absent", flag, value), flag.removeprefix("--"))
+                self.assertNotIn("absent", result.stderr)
+
+    def test_report_draws_or_prints_json(self):
+        self.assertIn("held-out loss", self.expect(0, terrace("report", "run", folder=self.folder)).stdout)
+        summary = json.loads(self.expect(0, terrace("report", "run", "--json", folder=self.folder)).stdout)
+        self.assertEqual((summary["steps"], summary["tokens"]), (4, 4 * 2 * 16))
+        self.assertGreater(summary["validation_loss"], 0)
+
+    def test_report_says_where_there_is_no_run(self):
+        self.expect(2, terrace("report", "absent", folder=self.folder), "absent holds no run")
+        self.expect(2, terrace("report", ".", "--json", folder=self.folder), "run.json")
+
+
+if __name__ == "__main__":
+    unittest.main()
