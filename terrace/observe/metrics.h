@@ -24,6 +24,8 @@ struct StepMetrics {
   double mfu = std::numeric_limits<double>::quiet_NaN();  // share of peak_flops_per_second
   double peak_flops_per_second = std::numeric_limits<double>::quiet_NaN();
   int64_t memory_bytes = 0;  // the process's resident memory at most so far
+
+  bool operator==(const StepMetrics&) const = default;
 };
 
 struct EvaluationMetrics {

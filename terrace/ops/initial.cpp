@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t group_size = 4 * cpu::num_lanes;  // numbers of sixteen blocks
 
 // The numbers [64 group, 64 group + 64) of the stream.
-TERRACE_CLONES void uniform_group(PhiloxKey key, uint64_t group, double (&out)[group_size]) {
+TERRACE_VECTOR_CLONES void uniform_group(PhiloxKey key, uint64_t group, double (&out)[group_size]) {
   const uint64_t block = group * cpu::num_lanes;
   uint32_t words[4][cpu::num_lanes];
   cpu::philox_lanes<true>(key, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, words);

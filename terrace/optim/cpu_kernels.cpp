@@ -5,9 +5,8 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
+#include "terrace/base/vector_clones.h"
 #include "terrace/optim/kernels.h"
-
-#define TERRACE_VECTOR_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 
 namespace terrace::optim {
 namespace {

@@ -14,14 +14,15 @@ namespace {
 constexpr int64_t grain = 32768;  // elements worth a thread
 
 template <typename G, typename T>
-TERRACE_CLONES void add_range(G* into, const T* from, int64_t n) {
+TERRACE_VECTOR_CLONES void add_range(G* into, const T* from, int64_t n) {
   using A = Wider<G, T>;
   for (int64_t i = 0; i < n; ++i) into[i] = narrow<G>(A(widen(into[i])) + A(widen(from[i])));
 }
 
 // Sums of columns [begin, end) in blocks of rows, so that the error grows with the root of the length, not with it.
 template <typename G, typename T>
-TERRACE_CLONES void add_columns(G* into, const T* from, int64_t rows, int64_t stride, int64_t begin, int64_t end) {
+TERRACE_VECTOR_CLONES void add_columns(G* into, const T* from, int64_t rows, int64_t stride, int64_t begin,
+                                       int64_t end) {
   using A = Wider<G, T>;
   constexpr int64_t block_rows = 32;
   constexpr int64_t tile = 64;

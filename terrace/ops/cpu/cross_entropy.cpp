@@ -14,7 +14,7 @@ namespace terrace::ops::cpu {
 namespace {
 
 template <typename T>
-TERRACE_CLONES Wide<T> largest(const T* x, int64_t n) {
+TERRACE_VECTOR_CLONES Wide<T> largest(const T* x, int64_t n) {
   using A = Wide<T>;
   A lanes[num_lanes];
   for (A& lane : lanes) lane = -std::numeric_limits<A>::infinity();
@@ -34,7 +34,7 @@ TERRACE_CLONES Wide<T> largest(const T* x, int64_t n) {
 
 // Sum of exp(x - top), in double over blocks that are short enough for the computing type.
 template <typename T>
-TERRACE_CLONES double exponential_sum(const T* x, int64_t n, Wide<T> top) {
+TERRACE_VECTOR_CLONES double exponential_sum(const T* x, int64_t n, Wide<T> top) {
   constexpr int64_t block = 512;
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += block) {
@@ -47,7 +47,7 @@ TERRACE_CLONES double exponential_sum(const T* x, int64_t n, Wide<T> top) {
 
 // x = exp(x - top) * factor
 template <typename T>
-TERRACE_CLONES void scale_exponentials(T* x, int64_t n, Wide<T> top, Wide<T> factor) {
+TERRACE_VECTOR_CLONES void scale_exponentials(T* x, int64_t n, Wide<T> top, Wide<T> factor) {
   for (int64_t i = 0; i < n; ++i) x[i] = narrow<T>(exponential(widen(x[i]) - top) * factor);
 }
 

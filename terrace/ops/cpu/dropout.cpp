@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t group_size = 8 * num_lanes;
 
 template <typename T>
-TERRACE_CLONES void dropout_row(const DropoutDraw& draw, PhiloxBlock counter, const T* x, const T* residual, T* out,
-                                int64_t columns) {
+TERRACE_VECTOR_CLONES void dropout_row(const DropoutDraw& draw, PhiloxBlock counter, const T* x, const T* residual,
+                                       T* out, int64_t columns) {
   using A = Wide<T>;
   const A scale = A{65536} / static_cast<A>(65536 - draw.threshold);
   for (int64_t begin = 0; begin < columns; begin += group_size, counter[0] += num_lanes) {

@@ -9,14 +9,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "terrace/base/vector_clones.h"
 #include "terrace/ops/element_type.h"
 
-// The thread sanitizer instruments the function that chooses a copy, which runs before the sanitizer is ready.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define TERRACE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TERRACE_CLONES
-#endif
 // Before a loop over lanes: unrolled early, it would not be recognised as vector code any more.
 #define TERRACE_LANE_LOOP _Pragma("GCC unroll 1")
 // Whatever a cloned function calls must be compiled into it to get its instructions.

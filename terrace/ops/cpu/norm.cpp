@@ -20,8 +20,8 @@ constexpr int64_t block_rows = 32;
 constexpr int64_t grain_elements = 16384;
 
 template <typename T>
-TERRACE_CLONES void norm_row(const NormShape& shape, const T* x, const T* weight, const T* bias, T* y, Wide<T>* mean,
-                             Wide<T>* inverse, int64_t columns) {
+TERRACE_VECTOR_CLONES void norm_row(const NormShape& shape, const T* x, const T* weight, const T* bias, T* y,
+                                    Wide<T>* mean, Wide<T>* inverse, int64_t columns) {
   using A = Wide<T>;
   const A count = static_cast<A>(columns);
   A center = 0;
@@ -47,9 +47,9 @@ TERRACE_CLONES void norm_row(const NormShape& shape, const T* x, const T* weight
 // With n = (x - mean) * inverse and g = dy * weight: dx = inverse * (g - average(g) - n * average(g * n)), where RMS
 // norm has no average(g). Adds dy * n to weight_sums and dy to bias_sums.
 template <typename T>
-TERRACE_CLONES void norm_backward_row(bool centered, const T* dy, const T* x, const T* weight, Wide<T> mean,
-                                      Wide<T> inverse, T* dx, Wide<T>* weight_sums, Wide<T>* bias_sums,
-                                      int64_t columns) {
+TERRACE_VECTOR_CLONES void norm_backward_row(bool centered, const T* dy, const T* x, const T* weight, Wide<T> mean,
+                                             Wide<T> inverse, T* dx, Wide<T>* weight_sums, Wide<T>* bias_sums,
+                                             int64_t columns) {
   using A = Wide<T>;
   const A count = static_cast<A>(columns);
   const A average = !centered ? A{0} : lane_sum<A>(columns, [&](int64_t i) TERRACE_INLINE {

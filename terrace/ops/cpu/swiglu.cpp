@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t grain = 8192;  // outputs worth a thread
 
 template <typename T>
-TERRACE_CLONES void swiglu_range(const T* x, T* y, int64_t n) {
+TERRACE_VECTOR_CLONES void swiglu_range(const T* x, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const Wide<T> gate = widen(x[2 * i]), up = widen(x[2 * i + 1]);
     y[i] = narrow<T>(gate * sigmoid(gate) * up);
@@ -20,7 +20,7 @@ TERRACE_CLONES void swiglu_range(const T* x, T* y, int64_t n) {
 }
 
 template <typename T>
-TERRACE_CLONES void swiglu_backward_range(const T* dy, const T* x, T* dx, int64_t n) {
+TERRACE_VECTOR_CLONES void swiglu_backward_range(const T* dy, const T* x, T* dx, int64_t n) {
   using A = Wide<T>;
   for (int64_t i = 0; i < n; ++i) {
     const A gate = widen(x[2 * i]), up = widen(x[2 * i + 1]), slope = widen(dy[i]);
