@@ -204,13 +204,13 @@ class Interrupted(CommandTest):
 
     def start_and_signal(self, folder, number):
         """Starts a run and sends the signal when its first checkpoint is complete."""
-        process = subprocess.Popen([TERRACE, *self.arguments(folder)], cwd=self.folder, stdout=subprocess.PIPE,
+        child = subprocess.Popen([TERRACE, *self.arguments(folder)], cwd=self.folder, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        while process.poll() is None and not list((self.folder / folder).glob("step_*/COMPLETE")):
+        while child.poll() is None and not list((self.folder / folder).glob("step_*/COMPLETE")):
             time.sleep(0.005)
-        process.send_signal(number)
-        process.communicate(timeout=300)
-        return process.returncode
+        child.send_signal(number)
+        child.communicate(timeout=300)
+        return child.returncode
 
     def expect_whole(self, folder):
         name = f"step_{self.STEPS:08}"
