@@ -1,0 +1,22 @@
+"""Judges what ./demo left in a run's folder: a model that predicts held-out text well below a unigram model's loss."""
+import json
+import subprocess
+import sys
+
+
+def main():
+    terrace, run = sys.argv[1:]
+    summary = json.loads(subprocess.run([terrace, "report", run, "--json"], check=True, capture_output=True).stdout)
+    missing = [key for key, value in summary.items() if value is None]
+    gained = summary["unigram_loss"] - summary["validation_loss"]
+    print(f"held-out loss {summary['validation_loss']:.3f}, unigram model {summary['unigram_loss']:.3f}")
+    if missing:
+        print(f"not measured: {', '.join(missing)}")
+    # Half a nat is a third off the perplexity, which seconds of training reach.
+    if gained < 0.5:
+        print(f"only {gained:.3f} nats below the unigram model; a working trainer is at least 0.5 below it by now")
+    return 1 if missing or gained < 0.5 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
