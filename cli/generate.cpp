@@ -108,6 +108,7 @@ std::vector<generate::Continuation> print_while_drawn(generate::CachedModel& mod
 
 void report_ends(const std::vector<generate::Continuation>& continuations, const generate::CachedModel& model,
                  double tokens_per_second) {
+  std::fflush(stdout);  // the text before what the log says of it
   for (size_t i = 0; i < continuations.size(); ++i) {
     if (continuations[i].finish == generate::Finish::context) {
       log_warning("sample {} stopped after {} tokens: prompt and text fill the model's context of {} (model.sequence)",
