@@ -117,7 +117,7 @@ bool says_no_room(const std::error_code& code) {
 }  // namespace
 
 std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention) {
-  const std::filesystem::path final_path = folder / step_name(state.step);
+  std::filesystem::path final_path = folder / step_name(state.step);
   const uint64_t needed = needed_bytes(state);
   uint64_t available = 0;
   std::optional<FileLock> lock;
