@@ -12,7 +12,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/ranges.h"
@@ -120,8 +119,7 @@ void report_ends(const std::vector<generate::Continuation>& continuations, const
 
 void run_generation(Arguments& arguments) {
   // What the caller's environment sets for OpenMP does not count: the same command gives the same text.
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  at::set_num_threads(arguments.threads > 0 ? arguments.threads : cores);
+  at::set_num_threads(static_cast<int>(train::choose_threads(arguments.threads)));
   generate::check(arguments.request.sampling);  // before the weights are read
   const std::string prompt = read_prompt(arguments);
   const at::Device device = train::choose_device(arguments.device);

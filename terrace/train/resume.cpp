@@ -10,8 +10,7 @@
 
 namespace terrace::train {
 
-checkpoint::State Trainer::state() {
-  checkpoint::State state{.step = steps_done_, .groups = {}, .trainer = {}, .config = config_};
+std::vector<checkpoint::Group> Trainer::groups() {
   checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
   for (const optim::AdamW::Slot& slot : optimizer_.slots()) {
     const nn::Parameter& parameter = *slot.parameter;
@@ -19,17 +18,23 @@ checkpoint::State Trainer::state() {
     m.tensors.push_back({parameter.name, slot.m, parameter.mark});
     v.tensors.push_back({parameter.name, slot.v, parameter.mark});
   }
-  state.groups = {std::move(weights), std::move(m), std::move(v)};
+  return {std::move(weights), std::move(m), std::move(v)};
+}
+
+checkpoint::State Trainer::state() {
+  checkpoint::State state{.step = steps_done_, .groups = groups(), .trainer = {}, .config = config_};
   const int64_t samples = ramp_.samples_before(steps_done_ + 1);
   state.trainer = {{"samples", samples},
                    {"tokens", tokens_done_},
                    {"updates", optimizer_.count},
                    {"loss_scale", {{"scale", loss_scale_.scale}, {"good_steps", loss_scale_.good_steps}}},
                    {"random", {{"generator", "philox4x32-10"}, {"seed", config_.train.seed}, {"step", steps_done_}}},
-                   {"data", data_record()},
-                   {"kernels", kernel_record(at::get_num_threads(), config_.train.micro_batch, device_)}};
+                   {"data", data_record_},
+                   {"kernels", kernels()}};
   return state;
 }
+
+Json Trainer::kernels() const { return kernel_record(at::get_num_threads(), config_.train.micro_batch, device_); }
 
 Json Trainer::data_record() const {
   const std::string& tokenizer = config_.data.tokenizer;
@@ -44,17 +49,15 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
     throw UserError::of("train.steps = {} is less than the {} steps that {} has done; give at least as many",
                         config_.train.steps, checkpoint.step(), checkpoint.path().string());
   }
-  if (const Json now = data_record(); checkpoint.trainer().at("data") != now) {
+  if (checkpoint.trainer().at("data") != data_record_) {
     throw UserError::of(
         "the corpora or the tokenizer are not those that {} was trained with: {} then, {} now. Put the old files back, "
-        "or "
-        "start a new run in another checkpoint.folder with train.initial_weights",
-        checkpoint.path().string(), checkpoint.trainer().at("data").dump(), now.dump());
+        "or start a new run in another checkpoint.folder with train.initial_weights",
+        checkpoint.path().string(), checkpoint.trainer().at("data").dump(), data_record_.dump());
   }
-  const checkpoint::State own = state();
   {
     const at::NoGradGuard no_grad;
-    for (const checkpoint::Group& group : own.groups) checkpoint.read(group);
+    for (const checkpoint::Group& group : groups()) checkpoint.read(group);
     optimizer_.publish_masters();
   }
   const Json& saved = checkpoint.trainer();
@@ -63,15 +66,13 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   optimizer_.count = saved.at("updates").get<int64_t>();
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
   loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();
-  const std::string differences =
-      kernel_differences(saved.at("kernels"), kernel_record(at::get_num_threads(), config_.train.micro_batch, device_));
+  const std::string differences = kernel_differences(saved.at("kernels"), kernels());
   if (!differences.empty()) log_warning("the run continues, but not to the last bit: {}", differences);
 }
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
-  const checkpoint::State own = state();
   const at::NoGradGuard no_grad;
-  checkpoint.read(own.groups.front());
+  checkpoint.read(groups().front());
   optimizer_.publish_masters();
 }
 

@@ -17,7 +17,6 @@
 #include "terrace/nn/precision.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
-#include "terrace/train/kernel_record.h"
 
 namespace terrace::train {
 namespace {
@@ -42,8 +41,7 @@ std::unique_ptr<checkpoint::Reader> open_resumed(const std::string& resume, cons
   if (own && checkpoint::step_of(*own).value_or(0) > reader->step()) {
     throw UserError::of(
         "{} is older than {}, which is in the run's folder too; move the later checkpoints away and use --resume auto, "
-        "or "
-        "name another checkpoint.folder",
+        "or name another checkpoint.folder",
         resume, own->string());
   }
   return reader;
@@ -78,7 +76,7 @@ void write_run_facts(Trainer& trainer) {
                       {"peak_flops_per_second", trainer.peak().flops_per_second},
                       {"peak_name", trainer.peak().name},
                       {"unigram_loss", held_out ? Json(trainer.loader().unigram_loss()) : Json()},
-                      {"kernels", kernel_record(at::get_num_threads(), config.train.micro_batch, trainer.device())}};
+                      {"kernels", trainer.kernels()}};
   write_text_atomically(fs::path(config.checkpoint.folder) / "run.json", facts.dump(2) + "\n");
 }
 

@@ -51,6 +51,7 @@ Trainer::Trainer(const config::Config& config, Peak peak)
       peak_(std::move(peak)),
       device_(choose_device(config.train.device)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
+      data_record_(data_record()),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision)})),
       parameters_(model_->parameters()),
       optimizer_([this] {
@@ -155,9 +156,8 @@ void Trainer::apply_update(double loss, StepReport& report) {
 void Trainer::stop_not_finite(const StepReport& report, const std::string& first_bad) {
   const auto checkpoints = checkpoint::list(config_.checkpoint.folder);
   throw std::runtime_error(fmt::format(
-      "step {}: the loss is {} and the gradient norm {}; first parameter with a bad gradient: {}; last "
-      "good checkpoint: "
-      "{}. Continue from it with --resume and a lower optimizer.learning_rate, or pass over the data with "
+      "step {}: the loss is {} and the gradient norm {}; first parameter with a bad gradient: {}; last good "
+      "checkpoint: {}. Continue from it with --resume and a lower optimizer.learning_rate, or pass over the data with "
       "train.skip_steps or train.on_nan = \"skip\"",
       report.metrics.step, report.metrics.loss, report.metrics.gradient_norm, first_bad.empty() ? "none" : first_bad,
       checkpoints.empty() ? "none yet" : checkpoints.back().string()));

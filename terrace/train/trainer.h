@@ -74,6 +74,9 @@ class Trainer {
   // Mean loss over `batches` global batches of held-out samples, in nats a token; all of them where 0.
   double evaluate(int64_t batches);
 
+  // What decides the last bits beside the configuration, as it is now.
+  Json kernels() const;
+
   // Everything a run continues from; tensors are the live ones.
   checkpoint::State state();
 
@@ -94,12 +97,14 @@ class Trainer {
   void apply_update(double loss, StepReport& report);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
   [[noreturn]] void stop_skipping();
+  std::vector<checkpoint::Group> groups();
   Json data_record() const;
 
   config::Config config_;
   Peak peak_;
   at::Device device_;
   data::Loader loader_;
+  Json data_record_;  // made once: it reads the indexes and the tokenizer
   std::unique_ptr<models::Model> model_;
   std::vector<nn::Parameter*> parameters_;
   optim::AdamW optimizer_;
