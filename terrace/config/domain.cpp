@@ -211,12 +211,8 @@ std::string Prefixes::read(const toml::node& node, std::vector<std::string>& val
     std::string problem = Text{}.read(one, value);
     if (!problem.empty()) return problem;
     if (value.ends_with('/')) return "names a folder; write the prefix of its files, as in data/corpus";
-    for (const std::string_view ending : {".bin", ".idx"}) {
-      if (!value.ends_with(ending)) continue;
-      return fmt::format("names one of the two files; write the prefix \"{}\"",
-                         value.substr(0, value.size() - ending.size()));
-    }
-    return "";
+    if (!value.ends_with(".idx")) return "";
+    return fmt::format("names one of the two files; write the prefix \"{}\"", value.substr(0, value.size() - 4));
   };
   const toml::array* array = node.as_array();
   if (array != nullptr && array->empty() && !may_be_empty) return "must name at least one corpus";

@@ -109,16 +109,16 @@ void add_data_keys(std::vector<Key>& list) {
   using D = DataConfig;
   const SectionKeys<D> data{"data", &Config::data, list};
   data.required("train", &D::train, Prefixes{}, names_fixed, "[\"data/corpus\"]",
-                "Prefixes of the .bin and .idx files to train on.");
+                "Prefixes of the .bin and .idx files to train on, or token files of llm.c's (`NAME.bin`).");
   data.optional("weights", &D::weights, PositiveReals{}, fixed,
                 "Shares of the corpora in `train`, one each, in any unit. Empty: in proportion to their tokens.");
   data.optional("validation", &D::validation, Prefixes{.may_be_empty = true}, names_fixed,
-                "Prefixes of held-out corpora. Empty: `validation_share` of `train` is held out.");
+                "Held-out corpora, named likewise. Empty: `validation_share` of `train` is held out.");
   data.optional("validation_share", &D::validation_share, share, fixed, "Share of `train` that is held out; 0: none.");
   data.optional("reset_at_documents", &D::reset_at_documents, Flag{}, fixed,
                 "Attention and positions start anew at document boundaries.");
   data.optional("tokenizer", &D::tokenizer, Text{.may_be_empty = true}, names_fixed,
-                "SentencePiece model; kept with each checkpoint for `terrace generate`.");
+                "SentencePiece model or tokenizer.json; kept with each checkpoint for `terrace generate`.");
 }
 
 void add_train_keys(std::vector<Key>& list) {

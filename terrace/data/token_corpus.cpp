@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "terrace/base/error.h"
+#include "terrace/data/token_file.h"
 
 namespace terrace::data {
 namespace {
@@ -22,10 +23,37 @@ void widen(const std::byte* from, std::span<int64_t> to) {
 std::filesystem::path bin_path(const std::string& prefix) { return prefix + ".bin"; }
 std::filesystem::path index_path(const std::string& prefix) { return prefix + ".idx"; }
 
-TokenCorpus::TokenCorpus(const std::string& prefix, CorpusIndex::Check check) {
+std::vector<std::filesystem::path> corpus_files(const std::string& name) {
+  if (name.ends_with(".bin")) return {name};
+  return {bin_path(name), index_path(name)};
+}
+
+TokenCorpus::TokenCorpus(const std::string& name, CorpusIndex::Check check) {
+  if (name.ends_with(".bin")) {
+    open_token_file(name);
+  } else {
+    open_pair(name, check);
+  }
+}
+
+void TokenCorpus::open_token_file(const std::string& name) {
+  const std::string prefix = name.substr(0, name.size() - 4);
+  if (!std::filesystem::exists(name)) throw UserError::of("there is no corpus {}: the file does not exist", name);
+  if (std::filesystem::exists(index_path(prefix))) {
+    throw UserError::of("{0} is one of the two files of a corpus, with {1}.idx; give the name without .bin: {1}", name,
+                        prefix);
+  }
+  bin_ = MappedFile(name);
+  const TokenFile file = parse_token_file(bin_.bytes(), name);
+  tokens_ = file.tokens;
+  made_index_ = index_of(file);
+  index_ = CorpusIndex::parse(made_index_, tokens_.size(), name, CorpusIndex::Check::sampled);
+}
+
+void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check) {
   const bool bin = std::filesystem::exists(bin_path(prefix)), index = std::filesystem::exists(index_path(prefix));
   if (!bin && !index) {
-    const bool suffix = std::filesystem::exists(prefix) && (prefix.ends_with(".bin") || prefix.ends_with(".idx"));
+    const bool suffix = std::filesystem::exists(prefix) && prefix.ends_with(".idx");
     throw UserError::of("there is no corpus {0}: neither {0}.bin nor {0}.idx exists; {1}", prefix,
                         suffix ? "give the name without " + prefix.substr(prefix.size() - 4)
                                : "make one with: terrace data prepare INPUT... --output " + prefix);
@@ -38,12 +66,13 @@ TokenCorpus::TokenCorpus(const std::string& prefix, CorpusIndex::Check check) {
   }
   bin_ = MappedFile(bin_path(prefix));
   index_file_ = MappedFile(index_path(prefix));
+  tokens_ = bin_.bytes();
   index_ = CorpusIndex::parse(index_file_.bytes(), bin_.bytes().size(), index_path(prefix).string(), check);
 }
 
 void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const {
   TERRACE_CHECK(first <= tokens() && to.size() <= tokens() - first, "tokens {} + {} of {}", first, to.size(), tokens());
-  const std::byte* from = bin_.bytes().data() + first * token_bytes(index_.type());
+  const std::byte* from = tokens_.data() + first * token_bytes(index_.type());
   switch (index_.type()) {
     case TokenType::uint8:
       widen<uint8_t>(from, to);

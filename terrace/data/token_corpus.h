@@ -1,10 +1,12 @@
-// A corpus of tokens on disk, PREFIX.bin and PREFIX.idx, mapped into memory and never copied.
+// A corpus of tokens on disk, PREFIX.bin and PREFIX.idx or a token file of llm.c's, mapped into memory and never
+// copied.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "terrace/base/file.h"
 #include "terrace/data/corpus_index.h"
@@ -13,17 +15,20 @@ namespace terrace::data {
 
 std::filesystem::path bin_path(const std::string& prefix);
 std::filesystem::path index_path(const std::string& prefix);
+// The files that a corpus in data.train consists of: the pair, or the one file where the name ends in ".bin".
+std::vector<std::filesystem::path> corpus_files(const std::string& name);
 
 class TokenCorpus {
  public:
   // Throws UserError naming the file and what is wrong with it.
-  explicit TokenCorpus(const std::string& prefix, CorpusIndex::Check check = CorpusIndex::Check::sampled);
+  // A name that ends in ".bin" is of a token file of llm.c's; its documents are found by reading it once.
+  explicit TokenCorpus(const std::string& name, CorpusIndex::Check check = CorpusIndex::Check::sampled);
 
   const CorpusIndex& index() const { return index_; }
   uint64_t tokens() const { return index_.tokens(); }
   uint64_t bin_bytes() const { return bin_.bytes().size(); }
-  uint64_t index_bytes() const { return index_file_.bytes().size(); }
-  std::string index_checksum() const { return checksum(index_file_.bytes()); }
+  uint64_t index_bytes() const { return index_file_.bytes().size(); }  // on disk
+  std::string index_checksum() const { return checksum(made_index_.empty() ? index_file_.bytes() : made_index_); }
   const std::filesystem::path& path() const { return bin_.path(); }
 
   // Tokens first .. first + to.size() - 1. Throws UserError naming file and position for a token outside
@@ -31,7 +36,12 @@ class TokenCorpus {
   void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const;
 
  private:
+  void open_pair(const std::string& prefix, CorpusIndex::Check check);
+  void open_token_file(const std::string& name);
+
   MappedFile bin_, index_file_;
+  std::vector<std::byte> made_index_;  // of a token file, which has none
+  std::span<const std::byte> tokens_;  // the part of bin_ that holds them
   CorpusIndex index_;
 };
 

@@ -93,8 +93,8 @@ TEST(Parse, NamesWhatIsWrongWithOneKey) {
       {"data", "validation = \"data/v\"",
        "run.toml:9:14: data.validation = \"data/v\" must be a list of file prefixes, but is a string; write "
        "[\"data/v\"]"},
-      {"data", "validation = [\"data/v.bin\"]",
-       "run.toml:9:14: data.validation = [ \"data/v.bin\" ] has \"data/v.bin\" at place 1, which names one of the two "
+      {"data", "validation = [\"data/v.idx\"]",
+       "run.toml:9:14: data.validation = [ \"data/v.idx\" ] has \"data/v.idx\" at place 1, which names one of the two "
        "files; "
        "write the prefix \"data/v\""},
       {"data", "weights = [1.0, -2]",
