@@ -48,7 +48,8 @@ void add_prepare(CLI::App& data) {
   command->add_option("inputs", options->inputs, "Text or JSON lines, plain, gzip or zstd; folders are searched")
       ->required();
   command->add_option("--output", options->output, "Prefix of the .bin and .idx to write")->required();
-  CLI::Option* given = command->add_option("--tokenizer", options->tokenizer, "SentencePiece model to encode with");
+  CLI::Option* given =
+      command->add_option("--tokenizer", options->tokenizer, "SentencePiece model or tokenizer.json to encode with");
   CLI::Option* train =
       command->add_option("--train-tokenizer", *trained, "Train a SentencePiece model and write it here");
   train->excludes(given);
@@ -103,7 +104,7 @@ void add_inspect(CLI::App& data) {
   auto sample_tokens = std::make_shared<int64_t>(100);
   auto json = std::make_shared<bool>(false);
   command->add_option("prefix", *prefix, "Prefix of .bin and .idx")->required();
-  command->add_option("--tokenizer", *tokenizer, "SentencePiece model, for a decoded sample");
+  command->add_option("--tokenizer", *tokenizer, "SentencePiece model or tokenizer.json, for a decoded sample");
   command->add_option("--sample", *sample_tokens, "Tokens of the sample")->check(not_negative())->capture_default_str();
   command->add_flag("--json", *json, "Print the result as JSON");
   command->callback([=] {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -14,12 +13,12 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/precision.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
-#include "terrace/config/names.h"
 #include "terrace/generate/load.h"
 #include "terrace/train/trainer.h"
 
@@ -34,16 +33,6 @@ struct Arguments {
   generate::Request request;
   bool json = false;
 };
-
-std::vector<std::string> precision_words() {
-  const auto& words = config::Names<config::Precision>::words;
-  return {words.begin(), words.end()};
-}
-
-config::Precision precision_of(const std::string& word) {
-  const auto words = precision_words();
-  return static_cast<config::Precision>(std::ranges::find(words, word) - words.begin());
-}
 
 std::string read_prompt(const Arguments& arguments) {
   if (arguments.prompt_file.empty()) return arguments.prompt;
@@ -76,7 +65,7 @@ void print_json(const Arguments& arguments, const std::string& prompt, const gen
                {"tokens_per_second", tokens_per_second},
                {"samples", Json::array()}};
   for (const generate::Continuation& continuation : continuations) {
-    json["samples"].push_back({{"text", text_of(continuation.tokens, loaded.tokenizer)},
+    json["samples"].push_back({{"text", text_of(continuation.tokens, *loaded.tokenizer)},
                                {"tokens", continuation.tokens},
                                {"finish", generate::name_of(continuation.finish)}});
   }
@@ -127,14 +116,14 @@ void run_generation(Arguments& arguments) {
       arguments.checkpoint,
       {.precision = precision_of(arguments.precision), .device = device, .tokenizer = arguments.tokenizer});
   log_info("weights of {}, {} threads", loaded.checkpoint.string(), at::get_num_threads());
-  arguments.request.prompt = encode_prompt(prompt, loaded.tokenizer);
-  arguments.request.end_token = loaded.tokenizer.end_token();
-  arguments.request.vocabulary = loaded.tokenizer.vocabulary();
+  arguments.request.prompt = encode_prompt(prompt, *loaded.tokenizer);
+  arguments.request.end_token = loaded.tokenizer->end_token();
+  arguments.request.vocabulary = loaded.tokenizer->vocabulary();
 
   generate::CachedModel model(*loaded.model, loaded.config, device);
   const auto start = std::chrono::steady_clock::now();
   const auto continuations = arguments.json ? generate::generate(model, arguments.request, [](int64_t, int64_t) {})
-                                            : print_while_drawn(model, arguments, prompt, loaded.tokenizer);
+                                            : print_while_drawn(model, arguments, prompt, *loaded.tokenizer);
   size_t tokens = 0;
   for (const generate::Continuation& continuation : continuations) tokens += continuation.tokens.size();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -166,7 +155,8 @@ void add_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--samples", request.samples, "Continuations of the prompt")
       ->check(positive())
       ->capture_default_str();
-  command.add_option("--tokenizer", arguments.tokenizer, "A SentencePiece model other than the checkpoint's");
+  command.add_option("--tokenizer", arguments.tokenizer,
+                     "A tokenizer other than the checkpoint's: a SentencePiece model or a tokenizer.json");
   command.add_option("--precision", arguments.precision, "Of weights and activations")
       ->check(CLI::IsMember(precision_words()))
       ->capture_default_str();

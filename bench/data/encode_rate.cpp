@@ -7,7 +7,7 @@
 #include <string>
 
 #include "terrace/base/file.h"
-#include "terrace/data/text_encoder.h"
+#include "terrace/data/sentencepiece_encoder.h"
 
 namespace {
 
@@ -43,7 +43,8 @@ int main(int count, char** arguments) {
     fmt::print(stderr, "usage: {} MODEL TEXT...\n", arguments[0]);
     return 2;
   }
-  const auto tokenizer = terrace::data::Tokenizer::open(arguments[1]);
+  const auto tokenizer =
+      terrace::data::SentencePieceTokenizer::from_model(terrace::read_text(arguments[1]), arguments[1]);
   sentencepiece::SentencePieceProcessor processor;
   processor.LoadFromSerializedProto(tokenizer.model()).IgnoreError();
   std::string text;
@@ -53,7 +54,7 @@ int main(int count, char** arguments) {
   const double theirs =
       report("SentencePiece, line by line", text.size(), [&] { return encode_lines(processor, text); });
   const double ours = report("terrace", text.size(), [&] {
-    terrace::data::TextEncoder encoder(tokenizer);
+    terrace::data::SentencePieceEncoder encoder(tokenizer);
     std::vector<int32_t> ids;
     encoder.encode(text, true, ids);
     return ids.size();

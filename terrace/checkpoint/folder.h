@@ -13,7 +13,6 @@ namespace terrace::checkpoint {
 constexpr const char* marker_name = "COMPLETE";
 constexpr const char* manifest_name = "manifest.json";
 constexpr const char* config_name = "config.toml";
-constexpr const char* tokenizer_name = "tokenizer.model";
 
 std::string step_name(int64_t step);  // "step_00000200"
 

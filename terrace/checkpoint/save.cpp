@@ -49,6 +49,12 @@ GroupRecord write_group(const std::filesystem::path& folder, const Group& group)
   return {group.name, {std::move(file)}};
 }
 
+// A SentencePiece model never starts as JSON does.
+const char* tokenizer_name(std::span<const std::byte> bytes) {
+  const bool json = !bytes.empty() && bytes.front() == std::byte{'{'};
+  return json ? "tokenizer.json" : "tokenizer.model";
+}
+
 std::optional<FileRecord> write_tokenizer(const std::filesystem::path& folder, const std::string& source) {
   if (source.empty()) return std::nullopt;
   if (!std::filesystem::exists(source)) {
@@ -56,7 +62,8 @@ std::optional<FileRecord> write_tokenizer(const std::filesystem::path& folder, c
     log_warning("the tokenizer {} is gone: the checkpoint is saved without it", source);
     return std::nullopt;
   }
-  return write_file(folder, tokenizer_name, MappedFile(source).bytes());
+  const MappedFile file(source);
+  return write_file(folder, tokenizer_name(file.bytes()), file.bytes());
 }
 
 void write_contents(const std::filesystem::path& folder, const State& state) {

@@ -69,9 +69,9 @@ CorpusSummary inspect(const std::string& prefix, const std::string& tokenizer, i
   if (tokenizer.empty()) {
     measure_tokens(corpus, std::numeric_limits<int64_t>::max(), summary);
   } else {
-    const Tokenizer opened = Tokenizer::open(tokenizer);
-    measure_tokens(corpus, opened.vocabulary(), summary);
-    summary.sample = decoded_sample(corpus, opened, sample_tokens);
+    const auto opened = Tokenizer::open(tokenizer);
+    measure_tokens(corpus, opened->vocabulary(), summary);
+    summary.sample = decoded_sample(corpus, *opened, sample_tokens);
   }
   return summary;
 }

@@ -14,6 +14,7 @@
 #include "terrace/data/corpus_writer.h"
 #include "terrace/data/ordered_map.h"
 #include "terrace/data/token_corpus.h"
+#include "terrace/data/tokenizer.h"
 #include "terrace/data/tokenizer_training.h"
 
 namespace terrace::data {
@@ -34,15 +35,15 @@ struct EncodedBlock {
 class BlockEncoder {
  public:
   BlockEncoder(const Tokenizer& tokenizer, const BlockRules& rules)
-      : tokenizer_(tokenizer), rules_(rules), encoder_(tokenizer) {}
+      : tokenizer_(tokenizer), rules_(rules), encoder_(tokenizer.make_encoder()) {}
 
   EncodedBlock encode(const TextBlock& block) {
     EncodedBlock encoded;
-    const EncodeCounts before = encoder_.counts();
+    const EncodeCounts before = encoder_->counts();
     encoded.malformed = for_each_text(block, rules_, [&](std::string_view text, bool starts, bool ends) {
       encode_part(text, starts, ends, encoded);
     });
-    const EncodeCounts& after = encoder_.counts();
+    const EncodeCounts& after = encoder_->counts();
     encoded.counts = {after.invalid_bytes - before.invalid_bytes, after.space_marks - before.space_marks,
                       after.unknown_tokens - before.unknown_tokens};
     return encoded;
@@ -55,7 +56,7 @@ class BlockEncoder {
       return;
     }
     const size_t first = encoded.tokens.size();
-    encoder_.encode(text, starts, encoded.tokens);
+    encoder_->encode(text, starts, encoded.tokens);
     encoded.text_bytes += text.size();
     if (!decodes_to(text, std::span(encoded.tokens).subspan(first), starts)) ++encoded.changed_parts;
     if (!ends) return;
@@ -76,7 +77,7 @@ class BlockEncoder {
 
   const Tokenizer& tokenizer_;
   const BlockRules& rules_;
-  TextEncoder encoder_;
+  std::unique_ptr<TextEncoder> encoder_;
 };
 
 void check_options(const PrepareOptions& options) {
@@ -100,17 +101,17 @@ void check_stop(const PrepareOptions& options) {
   }
 }
 
-Tokenizer make_tokenizer(const PrepareOptions& options, const std::vector<InputFile>& files) {
+std::unique_ptr<const Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<InputFile>& files) {
   if (options.train) {
     log_info("training a tokenizer of {} tokens", options.vocabulary);
     const std::string model =
         train_tokenizer(files, options.rules, {.vocabulary = options.vocabulary, .sample_bytes = options.sample_bytes});
     write_text_atomically(options.tokenizer, model);
   }
-  Tokenizer tokenizer = Tokenizer::open(options.tokenizer);
-  if (tokenizer.end_token() < 0) {
+  std::unique_ptr<const Tokenizer> tokenizer = Tokenizer::open(options.tokenizer);
+  if (tokenizer->end_token() < 0) {
     throw UserError::of(
-        "{} has no end token (</s>) to close documents with; train one that has (eos_id >= 0), such as "
+        "{} has no end token (</s>, <|endoftext|> or the like) to close documents with; train one that has, such as "
         "with --train-tokenizer",
         options.tokenizer);
   }
@@ -201,12 +202,12 @@ PrepareReport prepare(const PrepareOptions& options) {
   report.files = files.size();
   report.threads =
       options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const Tokenizer tokenizer = make_tokenizer(options, files);
-  report.vocabulary = tokenizer.vocabulary();
-  CorpusWriter writer(options.output, tokenizer.vocabulary(), {.overwrite = options.overwrite});
+  const auto tokenizer = make_tokenizer(options, files);
+  report.vocabulary = tokenizer->vocabulary();
+  CorpusWriter writer(options.output, tokenizer->vocabulary(), {.overwrite = options.overwrite});
   report.type = writer.type();
   const auto began = std::chrono::steady_clock::now();
-  encode_all(options, files, tokenizer, writer, report);
+  encode_all(options, files, *tokenizer, writer, report);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   report.documents = writer.documents();
   report.tokens = writer.tokens();

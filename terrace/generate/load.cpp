@@ -8,18 +8,19 @@
 namespace terrace::generate {
 namespace {
 
-data::Tokenizer open_tokenizer(const std::filesystem::path& asked, const checkpoint::Reader& reader) {
+std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::path& asked,
+                                                      const checkpoint::Reader& reader) {
   const std::filesystem::path path = asked.empty() ? reader.tokenizer() : asked;
   if (path.empty()) {
     throw UserError::of("checkpoint {} holds no tokenizer (data.tokenizer was not set): name one with --tokenizer",
                         reader.path().string());
   }
-  data::Tokenizer tokenizer = data::Tokenizer::open(path);
+  auto tokenizer = data::Tokenizer::open(path);
   const int64_t known = reader.config().model.vocabulary;
-  if (tokenizer.vocabulary() > known) {
+  if (tokenizer->vocabulary() > known) {
     throw UserError::of(
         "tokenizer {} has {} tokens and the model of {} knows {}: use the tokenizer it was trained with", path.string(),
-        tokenizer.vocabulary(), reader.path().string(), known);
+        tokenizer->vocabulary(), reader.path().string(), known);
   }
   return tokenizer;
 }
@@ -28,7 +29,7 @@ data::Tokenizer open_tokenizer(const std::filesystem::path& asked, const checkpo
 
 Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
-  data::Tokenizer tokenizer = open_tokenizer(options.tokenizer, reader);
+  auto tokenizer = open_tokenizer(options.tokenizer, reader);
   const nn::Build build{.device = options.device, .type = nn::scalar_type(options.precision)};
   std::unique_ptr<models::Model> model = models::build_model(reader.config().model, build);
   checkpoint::Group weights{"weights", {}};

@@ -24,7 +24,7 @@ struct Loaded {
   int64_t step = 0;
   config::ModelConfig config;
   std::unique_ptr<models::Model> model;
-  data::Tokenizer tokenizer;
+  std::unique_ptr<const data::Tokenizer> tokenizer;
 };
 
 // `path` is a checkpoint's folder or a run's folder (then its newest complete checkpoint). Reads the weights only.

@@ -26,7 +26,7 @@ using Problems = std::vector<std::string>;
 
 void check_corpora(const char* key, const std::vector<std::string>& prefixes, Problems& problems) {
   for (const std::string& prefix : prefixes) {
-    for (const fs::path& path : {data::bin_path(prefix), data::index_path(prefix)}) {
+    for (const fs::path& path : data::corpus_files(prefix)) {
       if (fs::exists(path)) continue;
       problems.push_back(
           fmt::format("{} = \"{}\": {} does not exist; make it with: terrace data prepare INPUT --output {}", key,
@@ -46,7 +46,7 @@ void check_tokenizer(const config::Config& config, Problems& problems) {
     return;
   }
   try {
-    const int64_t tokens = data::Tokenizer::open(path).vocabulary();
+    const int64_t tokens = data::Tokenizer::open(path)->vocabulary();
     if (tokens <= config.model.vocabulary) return;
     problems.push_back(fmt::format("data.tokenizer = \"{}\" has {} tokens, model.vocabulary = {} is less; set it to {}",
                                    path, tokens, config.model.vocabulary, tokens));

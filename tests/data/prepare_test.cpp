@@ -30,16 +30,16 @@ PrepareOptions options_for(const TemporaryFolder& folder, const std::vector<std:
 }
 
 std::vector<std::string> decoded(const PrepareOptions& options) {
-  const Tokenizer tokenizer = Tokenizer::open(options.tokenizer);
+  const auto tokenizer = Tokenizer::open(options.tokenizer);
   const TokenCorpus corpus(options.output, CorpusIndex::Check::all);
   std::vector<std::string> documents;
   for (uint64_t i = 0; i < corpus.index().documents(); ++i) {
     const uint64_t begin = corpus.index().document_begin(i), end = corpus.index().document_begin(i + 1);
     std::vector<int64_t> tokens(end - begin);
-    corpus.read(begin, tokens, tokenizer.vocabulary());
-    EXPECT_EQ(tokens.back(), tokenizer.end_token());
-    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), tokenizer.end_token()), 1);
-    documents.push_back(tokenizer.decode(std::vector<int32_t>(tokens.begin(), tokens.end())));
+    corpus.read(begin, tokens, tokenizer->vocabulary());
+    EXPECT_EQ(tokens.back(), tokenizer->end_token());
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), tokenizer->end_token()), 1);
+    documents.push_back(tokenizer->decode(std::vector<int32_t>(tokens.begin(), tokens.end())));
   }
   return documents;
 }

@@ -1,7 +1,7 @@
 // Blocks stay small and lose no byte, wherever they are cut.
 #include "terrace/data/text_blocks.h"
 
-#include "terrace/data/tokenizer.h"
+#include "terrace/data/sentencepiece_tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {
@@ -40,7 +40,7 @@ TEST(TextBlocks, APlainFileIsOneDocumentInSmallBlocks) {
   const TemporaryFolder folder;
   const std::vector<InputFile> files{input(folder.write("a", sample_english())), input(folder.write("b", "")),
                                      input(folder.write("c", "no newline"))};
-  const Tokenizer tokenizer = Tokenizer::from_model(sample_model(), "sample");
+  const auto tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
   for (uint64_t block_bytes : {1, 2, 7, 1000, 1 << 20}) {
     const BlockRules rules{.block_bytes = block_bytes,
                            .cut = [&](std::string_view text) { return tokenizer.cut(text); }};

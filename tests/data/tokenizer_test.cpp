@@ -1,8 +1,7 @@
 // Every string of bytes comes back, and the ids are SentencePiece's own.
-#include "terrace/data/tokenizer.h"
-
 #include "terrace/base/random.h"
-#include "terrace/data/text_encoder.h"
+#include "terrace/data/sentencepiece_encoder.h"
+#include "terrace/data/sentencepiece_tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {
@@ -52,7 +51,7 @@ std::string random_text(uint64_t number) {
 }
 
 TEST(Tokenizer, EveryStringOfBytesRoundTrips) {
-  const Tokenizer tokenizer = Tokenizer::from_model(sample_model(), "sample");
+  const SentencePieceTokenizer tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
   EXPECT_EQ(tokenizer.vocabulary(), 500);
   EXPECT_TRUE(tokenizer.has_bytes());
   std::vector<std::string> texts = odd_texts();
@@ -65,19 +64,19 @@ TEST(Tokenizer, EveryStringOfBytesRoundTrips) {
 }
 
 TEST(Tokenizer, WhatSentencePieceCannotKeepIsCounted) {
-  const Tokenizer tokenizer = Tokenizer::from_model(sample_model(), "sample");
-  TextEncoder encoder(tokenizer);
+  const SentencePieceTokenizer tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
+  SentencePieceEncoder encoder(tokenizer);
   std::vector<int32_t> ids;
   encoder.encode("a\xE2\x96\x81 b\xFF\xFE c", true, ids);
   EXPECT_EQ(encoder.counts(), (EncodeCounts{.invalid_bytes = 2, .space_marks = 1}));
 }
 
 TEST(Tokenizer, TextGivenInPartsHasTheSameIds) {
-  const Tokenizer tokenizer = Tokenizer::from_model(sample_model(), "sample");
+  const SentencePieceTokenizer tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
   const std::string text = sample_english();
   const std::vector<int32_t> whole = tokenizer.encode(text);
   for (size_t block : {64, 100, 1000, 5000}) {
-    TextEncoder encoder(tokenizer);
+    SentencePieceEncoder encoder(tokenizer);
     std::vector<int32_t> ids;
     for (std::string_view rest = text; !rest.empty();) {
       const size_t size = rest.size() <= block ? rest.size() : tokenizer.cut(rest.substr(0, block));
@@ -118,7 +117,7 @@ TEST(Tokenizer, IdsEqualThoseOfPythonsPackageForTheWholeText) {
   folder.write("english", text);
   run_python(folder, python_models, {folder.path().string()});
   for (const std::string name : {"bpe_plain", "bpe_dummy_prefix", "bpe_across_words", "unigram_normalized"}) {
-    const Tokenizer tokenizer = Tokenizer::open(folder / (name + ".model"));
+    const auto tokenizer = SentencePieceTokenizer::from_model(read_text(folder / (name + ".model")), name);
     std::ifstream expected(folder / (name + ".ids"));
     std::vector<std::string> lines{text};
     for (size_t at = 0; at < text.size();) {
@@ -151,7 +150,7 @@ std::string many_words() {
 TEST(Tokenizer, ForgottenWordsKeepTheirIds) {
   const TemporaryFolder folder;
   const std::string text = many_words();
-  const Tokenizer tokenizer = Tokenizer::from_model(sample_model(), "sample");
+  const SentencePieceTokenizer tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
   const std::vector<int32_t> ids = tokenizer.encode(text);
   EXPECT_EQ(tokenizer.decode(ids), text);
   std::string bytes(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t));
@@ -171,7 +170,7 @@ TEST(Tokenizer, ADummyPrefixLosesNothing) {
   folder.write("english", sample_english());
   run_python(folder, python_models, {folder.path().string()});
   for (const std::string name : {"bpe_dummy_prefix", "bpe_across_words"}) {
-    const Tokenizer tokenizer = Tokenizer::open(folder / (name + ".model"));
+    const auto tokenizer = SentencePieceTokenizer::from_model(read_text(folder / (name + ".model")), name);
     for (const std::string& text : odd_texts()) ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), text) << name;
     for (uint64_t i = 0; i < 300; ++i) {
       ASSERT_EQ(tokenizer.decode(tokenizer.encode(random_text(i))), random_text(i)) << name;

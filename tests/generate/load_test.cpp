@@ -73,7 +73,7 @@ TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
     EXPECT_EQ(loaded.checkpoint, folder / "run/step_00000002");
     EXPECT_EQ(loaded.config, config);
     EXPECT_EQ(logits_of(*loaded.model, loaded.config), logits_of(*model, config));
-    EXPECT_EQ(loaded.tokenizer.decode(loaded.tokenizer.encode("the number 7")), "the number 7");
+    EXPECT_EQ(loaded.tokenizer->decode(loaded.tokenizer->encode("the number 7")), "the number 7");
     EXPECT_EQ(load(folder / "run/step_00000001", {}).step, 1);
   }
 }

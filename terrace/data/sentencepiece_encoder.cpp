@@ -1,5 +1,5 @@
 // Splitting text into runs that SentencePiece keeps, words, and bytes to escape.
-#include "terrace/data/text_encoder.h"
+#include "terrace/data/sentencepiece_encoder.h"
 
 #include <sentencepiece_processor.h>
 
@@ -33,14 +33,7 @@ size_t plain_length(std::string_view text) {
 
 }  // namespace
 
-EncodeCounts& EncodeCounts::operator+=(const EncodeCounts& other) {
-  invalid_bytes += other.invalid_bytes;
-  space_marks += other.space_marks;
-  unknown_tokens += other.unknown_tokens;
-  return *this;
-}
-
-void TextEncoder::encode(std::string_view text, bool starts_text, std::vector<int32_t>& ids) {
+void SentencePieceEncoder::encode(std::string_view text, bool starts_text, std::vector<int32_t>& ids) {
   while (!text.empty()) {
     const size_t plain = plain_length(text);
     if (plain > 0) encode_plain(text.substr(0, plain), starts_text, ids);
@@ -51,24 +44,25 @@ void TextEncoder::encode(std::string_view text, bool starts_text, std::vector<in
 }
 
 // Words not met before are encoded in runs: a call of SentencePiece costs as much as several words.
-void TextEncoder::encode_plain(std::string_view text, bool starts_text, std::vector<int32_t>& ids) {
+void SentencePieceEncoder::encode_plain(std::string_view text, bool starts_text, std::vector<int32_t>& ids) {
   size_t run = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t length = word_length(text.substr(at));
     // With a dummy prefix the first word has other ids than the same word further on.
     const bool special = at == 0 && starts_text && tokenizer_.dummy_prefix_;
-    const Word* known = special ? nullptr : find(text.substr(at, length));
+    const WordCache::Word* known = special ? nullptr : words_.find(text.substr(at, length));
     const size_t run_end = known == nullptr ? at + length : at;
     at += length;
     if (known == nullptr && at - run < longest_run && at < text.size()) continue;
-    const Word word = known == nullptr ? Word{} : *known;  // a copy: the run's words may take its slot
+    const WordCache::Word word =
+        known == nullptr ? WordCache::Word{} : *known;  // a copy: the run's words may take its slot
     if (run_end > run) encode_run(text.substr(run, run_end - run), run == 0 && starts_text, ids);
-    ids.insert(ids.end(), word.ids.begin(), word.ids.begin() + word.num_ids);
+    ids.insert(ids.end(), word.found().begin(), word.found().end());
     run = at;
   }
 }
 
-size_t TextEncoder::word_length(std::string_view text) const {
+size_t SentencePieceEncoder::word_length(std::string_view text) const {
   const bool has_words = tokenizer_.spaces_start_words_ || tokenizer_.newlines_stand_alone_;
   const size_t limit = std::min(text.size(), longest_segment);
   size_t end = has_words && limit > 1 ? 1 : limit;
@@ -76,12 +70,7 @@ size_t TextEncoder::word_length(std::string_view text) const {
   return end == longest_segment && end < text.size() ? tokenizer_.cut(text.substr(0, end)) : end;
 }
 
-const TextEncoder::Word* TextEncoder::find(std::string_view text) const {
-  const Word& word = words_[std::hash<std::string_view>{}(text) % slots];
-  return text == std::string_view(word.text.data(), word.size) ? &word : nullptr;
-}
-
-void TextEncoder::encode_run(std::string_view run, bool starts_text, std::vector<int32_t>& ids) {
+void SentencePieceEncoder::encode_run(std::string_view run, bool starts_text, std::vector<int32_t>& ids) {
   const size_t before = ids.size();
   encode_segment(run, starts_text, ids);
   if (starts_text && tokenizer_.dummy_prefix_) return;
@@ -90,7 +79,7 @@ void TextEncoder::encode_run(std::string_view run, bool starts_text, std::vector
 
 // Deals the ids of a run out to its words by the bytes they stand for, as far as these are those of the run: a model
 // may normalise.
-void TextEncoder::remember(std::string_view run, std::span<const int32_t> ids) {
+void SentencePieceEncoder::remember(std::string_view run, std::span<const int32_t> ids) {
   while (!run.empty()) {
     const std::string_view text = run.substr(0, word_length(run));
     size_t bytes = 0, num_ids = 0;
@@ -100,13 +89,7 @@ void TextEncoder::remember(std::string_view run, std::span<const int32_t> ids) {
       bytes += piece.size();
     }
     if (bytes != text.size()) return;
-    Word& word = words_[std::hash<std::string_view>{}(text) % slots];
-    if (text.size() <= word.text.size() && num_ids <= word.ids.size()) {
-      word.size = static_cast<uint8_t>(text.size());
-      word.num_ids = static_cast<uint8_t>(num_ids);
-      std::copy(text.begin(), text.end(), word.text.begin());
-      std::copy_n(ids.begin(), num_ids, word.ids.begin());
-    }
+    words_.remember(text, ids.first(num_ids));
     run.remove_prefix(text.size());
     ids = ids.subspan(num_ids);
   }
@@ -114,7 +97,7 @@ void TextEncoder::remember(std::string_view run, std::span<const int32_t> ids) {
 
 // Where the model puts a space before every text, one that the segment starts with is left to it; otherwise the guard
 // takes it.
-void TextEncoder::encode_segment(std::string_view segment, bool starts_text, std::vector<int32_t>& ids) {
+void SentencePieceEncoder::encode_segment(std::string_view segment, bool starts_text, std::vector<int32_t>& ids) {
   if (!tokenizer_.dummy_prefix_ || starts_text) {
     append_pieces(segment, ids);
   } else if (segment.size() > 1 && segment.front() == ' ') {
@@ -129,7 +112,7 @@ void TextEncoder::encode_segment(std::string_view segment, bool starts_text, std
   }
 }
 
-void TextEncoder::append_pieces(std::string_view text, std::vector<int32_t>& ids) {
+void SentencePieceEncoder::append_pieces(std::string_view text, std::vector<int32_t>& ids) {
   pieces_.clear();
   const auto status = tokenizer_.processor_->Encode(text, &pieces_);
   TERRACE_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
@@ -141,7 +124,7 @@ void TextEncoder::append_pieces(std::string_view text, std::vector<int32_t>& ids
 }
 
 // One space mark or one invalid byte; returns the bytes taken.
-size_t TextEncoder::append_escaped(std::string_view text, std::vector<int32_t>& ids) {
+size_t SentencePieceEncoder::append_escaped(std::string_view text, std::vector<int32_t>& ids) {
   const size_t length = text.starts_with(space_mark) ? space_mark.size() : 1;
   (length == 1 ? counts_.invalid_bytes : counts_.space_marks) += 1;
   if (!tokenizer_.has_bytes()) {

@@ -1,0 +1,211 @@
+// Byte-level BPE: ids are those of the tokenizers package, every string of bytes comes back, and the file is read and
+// written.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "terrace/base/json.h"
+#include "terrace/base/random.h"
+#include "terrace/data/byte_alphabet.h"
+#include "terrace/data/byte_pair_encoder.h"
+#include "terrace/data/byte_pair_tokenizer.h"
+#include "terrace/data/prepare.h"
+#include "terrace/data/token_corpus.h"
+#include "tests/data/test_corpus.h"
+
+namespace terrace::data {
+namespace {
+
+using ::testing::HasSubstr;
+using Ids = std::vector<int32_t>;
+
+// Runs tests/data/byte_pair_cases.py, in a folder of its own.
+class Cases {
+ public:
+  Cases() { run(""); }
+
+  BytePairTokenizer tokenizer(const std::string& name) const {
+    return {parse_tokenizer_json(text(name + ".json"), name), name};
+  }
+  std::string text(const std::string& file) const { return read_text(folder_ / file); }
+  std::vector<std::string> texts() const { return nlohmann::json::parse(text("texts.json")); }
+  std::vector<Ids> ids(const std::string& name) const { return nlohmann::json::parse(text(name + ".ids")); }
+
+  // What the package makes of the texts with a tokenizer.json of ours.
+  std::vector<Ids> ids_of_file(const std::string& bytes) const {
+    folder_.write("written.json", bytes);
+    run(" written.json");
+    return ids("again");
+  }
+
+ private:
+  void run(const std::string& more) const {
+    const std::string command = std::string(TERRACE_PYTHON) + " " + TERRACE_SOURCE_DIR +
+                                "/tests/data/byte_pair_cases.py " + folder_.path().string() + " " + TERRACE_SOURCE_DIR +
+                                more;
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  }
+
+  TemporaryFolder folder_;
+};
+
+void expect_equal(const BytePairTokenizer& tokenizer, const std::vector<std::string>& texts,
+                  const std::vector<Ids>& expected, const std::string& name) {
+  ASSERT_EQ(texts.size(), expected.size());
+  const auto encoder = tokenizer.make_encoder();
+  size_t tokens = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    Ids ids;
+    encoder->encode(texts[i], true, ids);
+    ASSERT_EQ(ids, expected[i]) << name << ", text " << i << ": " << texts[i].substr(0, 200);
+    tokens += ids.size();
+  }
+  EXPECT_GT(tokens, 100'000U);
+}
+
+// Parts as terrace data prepare cuts them.
+Ids in_parts(const BytePairTokenizer& tokenizer, const std::string& text, size_t block) {
+  const auto encoder = tokenizer.make_encoder();
+  Ids ids;
+  bool starts = true;
+  for (std::string_view rest = text; !rest.empty(); starts = false) {
+    const size_t size = rest.size() > block ? tokenizer.cut(rest.substr(0, block)) : rest.size();
+    encoder->encode(rest.substr(0, size), starts, ids);
+    rest.remove_prefix(size);
+  }
+  return ids;
+}
+
+// One test, since training the tokenizers in Python takes seconds.
+TEST(BytePair, IdsEqualThoseOfTheTokenizersPackage) {
+  const Cases cases;
+  const std::vector<std::string> texts = cases.texts();
+  for (const std::string name : {"gpt2", "llama3", "qwen2", "prefixed", "digits"}) {
+    const BytePairTokenizer tokenizer = cases.tokenizer(name);
+    expect_equal(tokenizer, texts, cases.ids(name), name);
+    EXPECT_EQ(parse_tokenizer_json(dump_tokenizer_json(tokenizer.model()), "dumped"), tokenizer.model()) << name;
+    for (size_t i = 0; i < texts.size(); i += 3) {
+      ASSERT_EQ(in_parts(tokenizer, texts[i], 4000), tokenizer.encode(texts[i])) << name << ", text " << i;
+    }
+  }
+  const BytePairTokenizer llama3 = cases.tokenizer("llama3");
+  EXPECT_EQ(llama3.end_token(), 0);
+  EXPECT_EQ(llama3.vocabulary(), 3002);
+  EXPECT_EQ(cases.ids_of_file(dump_tokenizer_json(llama3.model())), cases.ids("llama3"));
+  const BytePairModel older =
+      parse_vocabulary_and_merges(cases.text("vocab.json"), cases.text("merges.txt"), "vocab.json");
+  EXPECT_EQ(older, cases.tokenizer("gpt2").model());
+}
+
+// The 256 bytes, "the", and an end token.
+BytePairModel small_model() {
+  BytePairModel model;
+  for (int byte = 0; byte < 256; ++byte) {
+    model.vocabulary[spelled(std::string(1, static_cast<char>(byte)))] = static_cast<int32_t>(model.vocabulary.size());
+  }
+  for (const auto& [left, right] : {std::pair("t", "h"), std::pair("th", "e")}) {
+    model.merges.emplace_back(left, right);
+    model.vocabulary[std::string(left) + right] = static_cast<int32_t>(model.vocabulary.size());
+  }
+  model.added = {{.id = 258, .text = "<|endoftext|>"}};
+  model.patterns = {gpt2_pattern};
+  return model;
+}
+
+TEST(BytePair, MergesTheFirstOfTheListFirst) {
+  BytePairModel model = small_model();
+  const BytePairTokenizer tokenizer(model, "small");
+  EXPECT_EQ(tokenizer.encode("the"), Ids{257});
+  EXPECT_EQ(tokenizer.encode("th"), Ids{256});
+  EXPECT_EQ(tokenizer.encode("the<|endoftext|>th"), (Ids{257, 258, 256}));
+  // "h e" before "t h": the word splits otherwise.
+  model.vocabulary["he"] = 259;
+  model.merges.insert(model.merges.begin(), {"h", "e"});
+  EXPECT_EQ(BytePairTokenizer(model, "small").encode("the").size(), 2U);
+}
+
+TEST(BytePair, EveryStringOfBytesRoundTrips) {
+  const BytePairTokenizer tokenizer(small_model(), "small");
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  for (uint64_t draw = 0; draw < 500; ++draw) {
+    std::string text = all.substr(draw % 256) + sample_english().substr(draw, 50);
+    for (uint64_t i = 0; i < draw % 90; ++i) text += static_cast<char>(philox_at(stream_key(draw, "bytes"), i, 0)[0]);
+    ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+  }
+  BytePairEncoder encoder(tokenizer);
+  Ids ids;
+  encoder.encode("a\xFF\xFE ok \xE4\xB8", true, ids);
+  EXPECT_EQ(encoder.counts(), (EncodeCounts{.invalid_bytes = 4}));
+}
+
+TEST(BytePair, ACorpusIsPreparedWithATokenizerJson) {
+  const TemporaryFolder folder;
+  PrepareOptions options;
+  options.inputs = {folder.write("text.txt", sample_english())};
+  options.output = folder / "corpus";
+  options.tokenizer = folder.write("tokenizer.json", dump_tokenizer_json(small_model()));
+  const PrepareReport report = prepare(options);
+  EXPECT_EQ(report.vocabulary, 259);
+  EXPECT_EQ(report.changed_parts, 0U);
+  const TokenCorpus corpus(options.output);
+  std::vector<int64_t> tokens(corpus.tokens());
+  corpus.read(0, tokens, 259);
+  EXPECT_EQ(tokens.back(), 258);
+  const auto tokenizer = Tokenizer::open(options.tokenizer);
+  EXPECT_EQ(tokenizer->decode(Ids(tokens.begin(), tokens.end())), sample_english());
+}
+
+// A whole file with one component replaced.
+std::string changed(const std::string& pointer, const Json& value) {
+  Json file = Json::parse(dump_tokenizer_json(small_model()));
+  file[Json::json_pointer(pointer)] = value;
+  return file.dump();
+}
+
+TEST(BytePair, WhatIsNotSupportedIsRefusedByName) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {changed("/normalizer", {{"type", "NFC"}}), "normalizer NFC"},
+      {changed("/model/type", "WordPiece"), "model WordPiece"},
+      {changed("/model/byte_fallback", true), "byte_fallback"},
+      {changed("/model/dropout", 0.1), "dropout 0.1"},
+      {changed("/model/end_of_word_suffix", "</w>"), "end_of_word_suffix \"</w>\""},
+      {changed("/pre_tokenizer", nullptr), "no pre_tokenizer"},
+      {changed("/pre_tokenizer", {{"type", "Metaspace"}}), "pre_tokenizer Metaspace"},
+      {changed("/decoder", {{"type", "WordPiece"}}), "decoder WordPiece"},
+      {changed("/truncation", {{"max_length", 5}}), "truncation"},
+      {changed("/added_tokens/0/lstrip", true), "\"<|endoftext|>\" has lstrip = true"},
+      {changed("/added_tokens/0/content", ""), "has no text"},
+      {changed("/added_tokens/0/id", 999'999'999), "has id 999999999"},
+      {changed("/model/merges/0", "t h e"), "\"t h e\" is not two spellings"},
+      {changed("/model/merges/0", {"zz", "y"}), "a merge names \"zz\""},
+      {changed("/model/vocab/the", 5), "id 5 stands for"},
+      {changed("/model/vocab/the", "x"), "no valid tokenizer file"},
+      {"{", "no valid tokenizer file"},
+      {"{}", "it has no model"}};
+  for (const auto& [text, said] : cases) {
+    EXPECT_THAT(user_error([&] { Tokenizer::from_bytes(text, "tokenizer.json"); }), HasSubstr(said));
+  }
+  BytePairModel model = small_model();
+  model.vocabulary.erase(spelled(" "));
+  EXPECT_THAT(user_error([&] { BytePairTokenizer(model, "file"); }), HasSubstr("1 of the 256 bytes have no token"));
+  model = small_model();
+  model.patterns = {"(a"};
+  EXPECT_THAT(user_error([&] { BytePairTokenizer(model, "file"); }), HasSubstr("(a is no regular expression"));
+  model.patterns = {"[a-z&&[^b]]"};
+  EXPECT_THAT(user_error([&] { BytePairTokenizer(model, "file"); }), HasSubstr("&&"));
+}
+
+TEST(BytePair, TheEndTokenIsKnownByItsName) {
+  BytePairModel model = small_model();
+  EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), 258);
+  model.added = {{.id = 258, .text = "<|im_end|>"}, {.id = 259, .text = "<|end_of_text|>"}};
+  EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), 259);
+  model.added = {{.id = 258, .text = "[only]"}};
+  EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), 258);
+  model.added.push_back({.id = 259, .text = "[other]"});
+  EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), -1);
+}
+
+}  // namespace
+}  // namespace terrace::data
