@@ -1,40 +1,13 @@
 // Whole small models, their logits, loss and every gradient, against a GPT written in PyTorch.
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
-#include "terrace/base/json.h"
+#include "tests/models/gpt_options.h"
 #include "tests/models/small_models.h"
 #include "tests/pytorch/reference.h"
 
 namespace terrace::models {
 namespace {
-
-Json options_of(const config::ModelConfig& config) {
-  return {{"layers", config.layers},
-          {"heads", config.heads},
-          {"kv_heads", config.kv_heads},
-          {"head_dim", config.head_dim},
-          {"vocabulary", config.vocabulary},
-          {"positions", config.positions == config::Positions::learned ? "learned" : "rotary"},
-          {"theta", config.rope_theta},
-          {"norm", config.norm == config::Norm::layernorm ? "layernorm" : "rmsnorm"},
-          {"norm_epsilon", config.norm_epsilon},
-          {"activation", config.activation == config::Activation::gelu ? "gelu" : "swiglu"},
-          {"tied_head", config.tied_head}};
-}
-
-// Ones and zeros would hide an error in a norm's weight or a bias.
-void perturb(const std::vector<nn::Parameter*>& parameters) {
-  at::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(30);
-  for (nn::Parameter* parameter : parameters) {
-    if (parameter->value.dim() != 1) continue;
-    at::Tensor noise = at::empty(parameter->value.sizes());
-    parameter->value.add_(noise.normal_(0, 0.2, generator));
-  }
-}
 
 testing::Tensors inputs_of(Model& model, const Batch& batch, double scale) {
   testing::Tensors inputs = {

@@ -1,0 +1,174 @@
+// config.json of GPT-2 and Llama, both ways.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "terrace/base/error.h"
+#include "terrace/models/gpt/hf_kind.h"
+#include "terrace/models/gpt/hf_layout.h"
+
+namespace terrace::models::gpt {
+namespace {
+
+Json gpt2_config(const config::ModelConfig& config) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"activation_function", "gelu_new"},
+          {"attn_pdrop", config.attention_dropout},
+          {"embd_pdrop", config.dropout},
+          {"resid_pdrop", config.dropout},
+          {"initializer_range", config.init_std},
+          {"layer_norm_epsilon", config.norm_epsilon},
+          {"n_ctx", config.sequence},
+          {"n_embd", config.width},
+          {"n_head", config.heads},
+          {"n_inner", config.ffn_width},
+          {"n_layer", config.layers},
+          {"n_positions", config.sequence},
+          {"scale_attn_weights", true},
+          {"tie_word_embeddings", config.tied_head},
+          {"use_cache", true},
+          {"vocab_size", config.vocabulary}};
+}
+
+Json llama_config(const config::ModelConfig& config) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"attention_bias", config.bias},
+          {"attention_dropout", config.attention_dropout},
+          {"head_dim", config.head_dim},
+          {"hidden_act", "silu"},
+          {"hidden_size", config.width},
+          {"initializer_range", config.init_std},
+          {"intermediate_size", config.ffn_width},
+          {"max_position_embeddings", config.sequence},
+          {"mlp_bias", config.bias},
+          {"num_attention_heads", config.heads},
+          {"num_hidden_layers", config.layers},
+          {"num_key_value_heads", config.kv_heads},
+          {"rms_norm_eps", config.norm_epsilon},
+          {"rope_scaling", nullptr},
+          {"rope_theta", config.rope_theta},
+          {"tie_word_embeddings", config.tied_head},
+          {"use_cache", true},
+          {"vocab_size", config.vocabulary}};
+}
+
+// A config.json, whose missing and null keys have transformers' own defaults.
+class Source {
+ public:
+  Source(const Json& json, const std::string& name) : json_(json), name_(name) {}
+
+  bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
+
+  template <typename Value>
+  Value get(const char* key, std::optional<Value> otherwise = std::nullopt) const {
+    if (!has(key)) {
+      if (otherwise) return *otherwise;
+      throw UserError::of("{} has no {}", name_, key);
+    }
+    try {
+      return json_.at(key).get<Value>();
+    } catch (const Json::exception&) {
+      throw UserError::of("{}: {} = {} is of another kind than expected", name_, key, json_.at(key).dump());
+    }
+  }
+
+  // What we compute with one value only.
+  template <typename Value>
+  void expect(const char* key, const Value& only) const {
+    const Value found = get<Value>(key, only);
+    if (found != only) {
+      throw UserError::of("{}: {} = {}; terrace has {} only", name_, key, Json(found).dump(), Json(only).dump());
+    }
+  }
+
+ private:
+  const Json& json_;
+  const std::string& name_;
+};
+
+config::ModelConfig from_gpt2(const Source& source, const std::string& name) {
+  const auto activation = source.get<std::string>("activation_function", "gelu_new");
+  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
+    throw UserError::of("{}: activation_function = \"{}\"; terrace has \"gelu_new\" only", name, activation);
+  }
+  source.expect("scale_attn_weights", true);
+  source.expect("scale_attn_by_inverse_layer_idx", false);
+  source.expect("add_cross_attention", false);
+  config::ModelConfig config;
+  config.layers = source.get<int64_t>("n_layer");
+  config.width = source.get<int64_t>("n_embd");
+  config.heads = config.kv_heads = source.get<int64_t>("n_head");
+  config.sequence = source.get<int64_t>("n_positions");
+  config.vocabulary = source.get<int64_t>("vocab_size");
+  config.ffn_width = source.get<int64_t>("n_inner", 4 * config.width);
+  config.norm_epsilon = source.get<double>("layer_norm_epsilon", 1e-5);
+  config.tied_head = source.get<bool>("tie_word_embeddings", true);
+  config.attention_dropout = source.get<double>("attn_pdrop", 0.1);
+  config.init_std = source.get<double>("initializer_range", 0.02);
+  config.dropout = source.get<double>("resid_pdrop", 0.1);
+  source.expect("embd_pdrop", config.dropout);
+  return config;
+}
+
+double rope_theta(const Json& json, const Source& source, const std::string& name) {
+  // From version 5 on transformers keeps the base and the scaling together.
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!source.has(key)) continue;
+    const Source scaling(json.at(key), name);
+    const auto type = scaling.get<std::string>("rope_type", scaling.get<std::string>("type", "default"));
+    if (type != "default") {
+      throw UserError::of(
+          "{}: {} is \"{}\"; terrace has unscaled rotary positions only: where the model was trained "
+          "without, set it to null",
+          name, key, type);
+    }
+    if (scaling.has("rope_theta")) return scaling.get<double>("rope_theta");
+  }
+  return source.get<double>("rope_theta", 10000.0);
+}
+
+config::ModelConfig from_llama(const Json& json, const Source& source, const std::string& name) {
+  source.expect<std::string>("hidden_act", "silu");
+  config::ModelConfig config;
+  config.positions = config::Positions::rotary;
+  config.norm = config::Norm::rmsnorm;
+  config.activation = config::Activation::swiglu;
+  config.layers = source.get<int64_t>("num_hidden_layers");
+  config.width = source.get<int64_t>("hidden_size");
+  config.heads = source.get<int64_t>("num_attention_heads");
+  config.kv_heads = source.get<int64_t>("num_key_value_heads", config.heads);
+  config.head_dim = source.get<int64_t>("head_dim", 0);
+  config.ffn_width = source.get<int64_t>("intermediate_size");
+  config.sequence = source.get<int64_t>("max_position_embeddings");
+  config.vocabulary = source.get<int64_t>("vocab_size");
+  config.norm_epsilon = source.get<double>("rms_norm_eps", 1e-6);
+  config.rope_theta = rope_theta(json, source, name);
+  config.tied_head = source.get<bool>("tie_word_embeddings", false);
+  config.attention_dropout = source.get<double>("attention_dropout", 0.0);
+  config.init_std = source.get<double>("initializer_range", 0.02);
+  config.bias = source.get<bool>("attention_bias", false);
+  if (source.get<bool>("mlp_bias", false) != config.bias) {
+    throw UserError::of("{}: attention_bias = {} and mlp_bias = {}; terrace has biases in all linear layers or in none",
+                        name, config.bias, !config.bias);
+  }
+  return config;
+}
+
+}  // namespace
+
+Json hf_config(const config::ModelConfig& config) {
+  return hf_kind(config) == HfKind::gpt2 ? gpt2_config(config) : llama_config(config);
+}
+
+config::ModelConfig config_of_hf(const Json& json, const std::string& name) {
+  if (!json.is_object()) throw UserError::of("{} is not a JSON object", name);
+  const Source source(json, name);
+  const auto type = source.get<std::string>("model_type");
+  if (type == "gpt2") return from_gpt2(source, name);
+  if (type == "llama") return from_llama(json, source, name);
+  throw UserError::of("{}: model_type = \"{}\" is not read; \"gpt2\" and \"llama\" are", name, type);
+}
+
+}  // namespace terrace::models::gpt

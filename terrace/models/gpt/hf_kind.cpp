@@ -1,0 +1,60 @@
+// What GPT-2's and Llama's layouts need of a model.
+#include "terrace/models/gpt/hf_kind.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/config/names.h"
+
+namespace terrace::models::gpt {
+namespace {
+
+using Differences = std::vector<std::string>;
+
+template <typename Value>
+void need(Differences& differences, const char* key, Value wanted, Value found) {
+  if (wanted == found) return;
+  differences.push_back(
+      fmt::format("model.{} = \"{}\" instead of \"{}\"", key, config::name_of(wanted), config::name_of(found)));
+}
+
+Differences differences_from_gpt2(const config::ModelConfig& config) {
+  Differences differences;
+  need(differences, "positions", config::Positions::learned, config.positions);
+  need(differences, "norm", config::Norm::layernorm, config.norm);
+  need(differences, "activation", config::Activation::gelu, config.activation);
+  if (config.kv_heads != config.heads) {
+    differences.push_back(fmt::format("kv_heads = heads = {} instead of {}", config.heads, config.kv_heads));
+  }
+  if (config.heads * config.head_dim != config.width) {
+    differences.push_back(fmt::format("heads * head_dim = width = {} instead of {} * {} = {}", config.width,
+                                      config.heads, config.head_dim, config.heads * config.head_dim));
+  }
+  return differences;
+}
+
+Differences differences_from_llama(const config::ModelConfig& config) {
+  Differences differences;
+  need(differences, "positions", config::Positions::rotary, config.positions);
+  need(differences, "norm", config::Norm::rmsnorm, config.norm);
+  need(differences, "activation", config::Activation::swiglu, config.activation);
+  return differences;
+}
+
+}  // namespace
+
+HfKind hf_kind(const config::ModelConfig& config) {
+  const Differences gpt2 = differences_from_gpt2(config), llama = differences_from_llama(config);
+  if (gpt2.empty()) return HfKind::gpt2;
+  if (llama.empty()) return HfKind::llama;
+  throw UserError::of(
+      "transformers has no layout for this model: GPT-2's needs {}; Llama's needs {}; train a model of one of the two "
+      "kinds, as in configs/gpt2-124m.toml and configs/llama-1b.toml",
+      fmt::join(gpt2, ", "), fmt::join(llama, ", "));
+}
+
+}  // namespace terrace::models::gpt

@@ -1,0 +1,136 @@
+// The tables of tensors of GPT-2's and Llama's layouts.
+#include "terrace/models/gpt/hf_layout.h"
+
+#include <fmt/format.h>
+
+#include "terrace/models/gpt/hf_kind.h"
+
+namespace terrace::models::gpt {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+class Table {
+ public:
+  explicit Table(const config::ModelConfig& config) : config_(config) {}
+
+  std::vector<HfTensor> gpt2() {
+    const int64_t width = config_.width, inner = config_.ffn_width;
+    add_rows("transformer.wte.weight", "embedding.tokens.weight");
+    add("transformer.wpe.weight", {config_.sequence, width}, "embedding.positions.weight");
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      const std::string theirs = fmt::format("transformer.h.{}.", layer), ours = fmt::format("blocks.{}.", layer);
+      add_layer_norm(theirs + "ln_1", ours + "attention_norm");
+      // Conv1D: inputs times outputs, and all queries before all keys before all values.
+      add(theirs + "attn.c_attn.weight", {width, 3 * width}, ours + "attention.qkv.weight",
+          [groups = by_group()](const at::Tensor& joint) {
+            return groups(joint).permute({3, 1, 0, 2});
+          });
+      add_bias(theirs + "attn.c_attn.bias", {3 * width}, ours + "attention.qkv.bias",
+               [groups = by_group()](const at::Tensor& joint) { return groups(joint).transpose(0, 1); });
+      add_conv(theirs + "attn.c_proj", width, width, ours + "attention.output");
+      add_layer_norm(theirs + "ln_2", ours + "ffn_norm");
+      add_conv(theirs + "mlp.c_fc", width, inner, ours + "ffn.first");
+      add_conv(theirs + "mlp.c_proj", inner, width, ours + "ffn.second");
+    }
+    add_layer_norm("transformer.ln_f", "head.norm");
+    add_head();
+    return std::move(tensors_);
+  }
+
+  std::vector<HfTensor> llama() {
+    const int64_t width = config_.width, inner = config_.ffn_width;
+    add_rows("model.embed_tokens.weight", "embedding.tokens.weight");
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      const std::string theirs = fmt::format("model.layers.{}.", layer), ours = fmt::format("blocks.{}.", layer);
+      add(theirs + "input_layernorm.weight", {width}, ours + "attention_norm.weight");
+      const int64_t queries = config_.heads / config_.kv_heads;
+      add_heads(theirs + "self_attn.q_proj", 0, queries, ours + "attention.qkv");
+      add_heads(theirs + "self_attn.k_proj", queries, 1, ours + "attention.qkv");
+      add_heads(theirs + "self_attn.v_proj", queries + 1, 1, ours + "attention.qkv");
+      add_linear(theirs + "self_attn.o_proj", config_.heads * config_.head_dim, width, ours + "attention.output");
+      add(theirs + "post_attention_layernorm.weight", {width}, ours + "ffn_norm.weight");
+      add_linear(theirs + "mlp.gate_proj", width, inner, ours + "ffn.first", one_of_pairs(0));
+      add_linear(theirs + "mlp.up_proj", width, inner, ours + "ffn.first", one_of_pairs(1));
+      add_linear(theirs + "mlp.down_proj", inner, width, ours + "ffn.second");
+    }
+    add("model.norm.weight", {width}, "head.norm.weight");
+    add_head();
+    return std::move(tensors_);
+  }
+
+ private:
+  using View = std::function<at::Tensor(const at::Tensor&)>;
+
+  static at::Tensor whole(const at::Tensor& parameter) { return parameter; }
+
+  // Rows of the joint projection as [groups, queries + 2, head_dim, ...].
+  View by_group() const {
+    const Shape rows = {config_.kv_heads, config_.heads / config_.kv_heads + 2, config_.head_dim};
+    return [rows](const at::Tensor& joint) { return joint.unflatten(0, rows); };
+  }
+
+  // Rows of SwiGLU's first matrix are pairs of gate and up.
+  View one_of_pairs(int64_t which) const {
+    return [inner = config_.ffn_width, which](const at::Tensor& first) {
+      return first.unflatten(0, {inner, 2}).select(1, which);
+    };
+  }
+
+  void add(std::string name, Shape shape, std::string parameter, View view = whole) {
+    tensors_.push_back({std::move(name), std::move(shape), std::move(parameter), std::move(view)});
+  }
+
+  void add_bias(std::string name, Shape shape, std::string parameter, View view = whole) {
+    add(std::move(name), std::move(shape), config_.bias ? std::move(parameter) : "", std::move(view));
+  }
+
+  // Without the rows that pad the vocabulary.
+  void add_rows(std::string name, std::string parameter) {
+    add(std::move(name), {config_.vocabulary, config_.width}, std::move(parameter),
+        [rows = config_.vocabulary](const at::Tensor& table) { return table.narrow(0, 0, rows); });
+  }
+
+  void add_head() {
+    if (!config_.tied_head) add_rows("lm_head.weight", "head.output.weight");
+  }
+
+  void add_layer_norm(const std::string& theirs, const std::string& ours) {
+    add(theirs + ".weight", {config_.width}, ours + ".weight");
+    add_bias(theirs + ".bias", {config_.width}, ours + ".bias");
+  }
+
+  void add_conv(const std::string& theirs, int64_t inputs, int64_t outputs, const std::string& ours) {
+    add(theirs + ".weight", {inputs, outputs}, ours + ".weight", [](const at::Tensor& weight) { return weight.t(); });
+    add_bias(theirs + ".bias", {outputs}, ours + ".bias");
+  }
+
+  void add_linear(const std::string& theirs, int64_t inputs, int64_t outputs, const std::string& ours,
+                  const View& view = whole) {
+    add(theirs + ".weight", {outputs, inputs}, ours + ".weight", view);
+    if (config_.bias) add(theirs + ".bias", {outputs}, ours + ".bias", view);
+  }
+
+  // Of each group the heads first .. first + count - 1.
+  void add_heads(const std::string& theirs, int64_t first, int64_t count, const std::string& ours) {
+    add_linear(
+        theirs, config_.width, config_.kv_heads * count * config_.head_dim, ours,
+        [groups = by_group(), first, count](const at::Tensor& joint) { return groups(joint).narrow(1, first, count); });
+  }
+
+  config::ModelConfig config_;
+  std::vector<HfTensor> tensors_;
+};
+
+}  // namespace
+
+std::vector<HfTensor> hf_tensors(const config::ModelConfig& config) {
+  Table table(config);
+  return hf_kind(config) == HfKind::gpt2 ? table.gpt2() : table.llama();
+}
+
+bool is_hf_buffer(const std::string& name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+}  // namespace terrace::models::gpt

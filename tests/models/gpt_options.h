@@ -1,0 +1,42 @@
+// What the GPT written in PyTorch (gpt_cases.py) is told of a model, and weights that hide no error.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/config/config.h"
+#include "terrace/nn/module.h"
+
+namespace terrace::models {
+
+inline Json options_of(const config::ModelConfig& config) {
+  return {{"layers", config.layers},
+          {"heads", config.heads},
+          {"kv_heads", config.kv_heads},
+          {"head_dim", config.head_dim},
+          {"vocabulary", config.vocabulary},
+          {"positions", config.positions == config::Positions::learned ? "learned" : "rotary"},
+          {"theta", config.rope_theta},
+          {"norm", config.norm == config::Norm::layernorm ? "layernorm" : "rmsnorm"},
+          {"norm_epsilon", config.norm_epsilon},
+          {"activation", config.activation == config::Activation::gelu ? "gelu" : "swiglu"},
+          {"tied_head", config.tied_head}};
+}
+
+// Ones and zeros would hide an error in a norm's weight or a bias.
+inline void perturb(const std::vector<nn::Parameter*>& parameters) {
+  at::NoGradGuard no_grad;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(30);
+  for (nn::Parameter* parameter : parameters) {
+    if (parameter->value.dim() != 1) continue;
+    at::Tensor noise = at::empty(parameter->value.sizes());
+    parameter->value.add_(noise.normal_(0, 0.2, generator));
+  }
+}
+
+}  // namespace terrace::models
