@@ -23,6 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+void check_continues(const checkpoint::Reader& reader) {
+  if (!reader.trainer().contains("imported_from")) return;
+  throw UserError::of(
+      "{} was imported and holds weights alone, so no run continues from it; start one with train.initial_weights in "
+      "another checkpoint.folder",
+      reader.path().string());
+}
+
 // The checkpoint to continue from, if any.
 std::unique_ptr<checkpoint::Reader> open_resumed(const std::string& resume, const std::string& folder) {
   const std::optional<fs::path> own = checkpoint::newest(folder);
@@ -103,6 +111,7 @@ RunResult run(const config::Config& config, const RunOptions& options) {
       fs::path(folder) / ".run.lock",
       fmt::format("another process trains in {}; wait for its end, or name another checkpoint.folder", folder));
   const auto resumed = open_resumed(options.resume, folder);
+  if (resumed) check_continues(*resumed);
   at::set_num_threads(static_cast<int>(threads_of(config, resumed.get())));
   const Peak peak = options.measure_peak(choose_device(config.train.device), nn::scalar_type(config.train.precision));
   Trainer trainer(config, peak);

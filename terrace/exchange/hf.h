@@ -1,0 +1,48 @@
+// Models as other programs have them: to and from folders that Python's transformers loads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "terrace/config/config.h"
+
+namespace terrace::exchange {
+
+struct ExportOptions {
+  std::filesystem::path checkpoint;                       // its folder, or a run's: its newest complete one
+  std::filesystem::path output;                           // a folder that does not exist or is empty
+  std::filesystem::path tokenizer;                        // empty: the checkpoint's
+  config::Precision precision = config::Precision::fp32;  // of the written weights; ours are fp32
+};
+
+struct Exported {
+  std::filesystem::path checkpoint;
+  std::string architecture;  // "GPT2LMHeadModel" or "LlamaForCausalLM"
+  int64_t parameters = 0;
+  std::string tokenizer;  // the file's name; "" where there is none
+};
+
+// Writes config.json, generation_config.json, model.safetensors, the tokenizer and tokenizer_config.json, whole or not
+// at all. Throws UserError where transformers has no layout for the model.
+Exported export_hf(const ExportOptions& options);
+
+struct ImportOptions {
+  std::filesystem::path folder;     // with config.json and safetensors
+  std::filesystem::path output;     // a folder that does not exist or is empty
+  std::filesystem::path tokenizer;  // empty: the folder's
+  bool without_tokenizer = false;
+};
+
+struct Imported {
+  std::filesystem::path checkpoint;  // OUTPUT/step_00000000: weights alone
+  std::filesystem::path config;      // OUTPUT/train.toml: a run that starts from them
+  std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty where there is none
+  config::ModelConfig model;
+  int64_t parameters = 0;
+};
+
+// Throws UserError where the model, a tensor or the tokenizer is not what terrace has; then the output is removed.
+Imported import_hf(const ImportOptions& options);
+
+}  // namespace terrace::exchange

@@ -1,0 +1,24 @@
+// The tokenizer's part of a folder for transformers.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "terrace/checkpoint/hf_folder.h"
+#include "terrace/config/config.h"
+#include "terrace/data/tokenizer.h"
+
+namespace terrace::exchange {
+
+// Throws UserError where the tokenizer has more tokens than the model.
+void check_fits(const data::Tokenizer& tokenizer, const config::ModelConfig& model, const std::filesystem::path& path);
+
+// Adds the tokenizer's own file and the tokenizer_config.json that AutoTokenizer reads beside it. `bytes` is the file.
+void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64_t sequence,
+                      checkpoint::HfContents& contents);
+
+// The tokenizer of a folder as the content of a file that terrace reads: tokenizer.model, else tokenizer.json, else one
+// made of vocab.json and merges.txt. "" where there is none.
+std::string read_hf_tokenizer(const std::filesystem::path& folder);
+
+}  // namespace terrace::exchange

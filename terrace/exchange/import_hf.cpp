@@ -1,0 +1,161 @@
+// From a folder of transformers' to a checkpoint and a configuration that trains on.
+#include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/log.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/checkpoint/hf_folder.h"
+#include "terrace/data/tokenizer.h"
+#include "terrace/exchange/hf.h"
+#include "terrace/exchange/hf_tokenizer.h"
+#include "terrace/exchange/weights.h"
+#include "terrace/models/gpt/hf_layout.h"
+
+namespace terrace::exchange {
+namespace {
+
+namespace fs = std::filesystem;
+using models::gpt::HfTensor;
+
+// Their name of the tensor in this folder: models saved without a head have no "transformer." or "model." in front.
+std::string name_in(const checkpoint::HfFolder& folder, const std::string& name) {
+  if (folder.has(name)) return name;
+  const std::string bare = name.substr(name.find('.') + 1);
+  return folder.has(bare) && !name.starts_with("lm_head.") ? bare : "";
+}
+
+void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout, bool tied) {
+  std::vector<std::string> problems;
+  std::set<std::string> known;
+  for (const HfTensor& theirs : layout) {
+    const std::string name = name_in(folder, theirs.name);
+    known.insert(name);
+    if (name.empty()) {
+      problems.push_back(fmt::format("'{}' is not there", theirs.name));
+      continue;
+    }
+    const at::Tensor found = folder.tensor(name);
+    if (found.sizes() != at::IntArrayRef(theirs.shape)) {
+      problems.push_back(fmt::format("'{}' has shape [{}], and by config.json it is [{}]", name,
+                                     fmt::join(found.sizes(), ", "), fmt::join(theirs.shape, ", ")));
+    } else if (!found.is_floating_point()) {
+      problems.push_back(fmt::format("'{}' holds {}, no real numbers", name, c10::toString(found.scalar_type())));
+    }
+  }
+  for (const std::string& name : folder.names()) {
+    if (known.contains(name) || models::gpt::is_hf_buffer(name) || (tied && name == "lm_head.weight")) continue;
+    problems.push_back(fmt::format("'{}' is there and not in such a model", name));
+  }
+  if (problems.empty()) return;
+  throw UserError::of("the weights in {} are not those of its config.json:\n  {}", folder.path().string(),
+                      fmt::join(problems, "\n  "));
+}
+
+checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const config::ModelConfig& model) {
+  const std::vector<HfTensor> layout = models::gpt::hf_tensors(model);
+  check_names(folder, layout, model.tied_head);
+  const at::NoGradGuard no_grad;
+  checkpoint::Group weights = make_weights(model);
+  std::map<std::string, at::Tensor> ours;
+  for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
+  for (const HfTensor& theirs : layout) {
+    const at::Tensor place = theirs.view(ours.at(theirs.parameter));
+    place.copy_(folder.tensor(name_in(folder, theirs.name)).view(place.sizes()));
+  }
+  return weights;
+}
+
+// A run that goes on from the weights; what the folder cannot say has values to start from.
+config::Config starting_config(const config::ModelConfig& model, const fs::path& output) {
+  config::Config config;
+  config.model = model;
+  config.data.train = {"data/corpus"};
+  config.train.global_batch = 8;
+  config.train.micro_batch = 1;
+  config.train.steps = 1000;
+  config.train.initial_weights = output.string();
+  config.optimizer.learning_rate = 3e-5;
+  config.optimizer.warmup_steps = 100;
+  config.checkpoint.folder = output.string() + "-trained";
+  config.checkpoint.every = 200;
+  // Through the parser, which derives what is left out and refuses what no configuration may hold.
+  return config::parse(config::dump(config), "the model's config.json");
+}
+
+void check_end_token(const Json& json, const data::Tokenizer& tokenizer) {
+  if (!json.contains("eos_token_id") || json["eos_token_id"].is_null()) return;
+  const Json& given = json["eos_token_id"];
+  const Json end = tokenizer.end_token();
+  const bool named = given.is_array() ? std::find(given.begin(), given.end(), end) != given.end() : given == end;
+  if (!named) {
+    log_warning("config.json ends documents with token {}, terrace with {}, by the tokenizer's names", given.dump(),
+                tokenizer.end_token());
+  }
+}
+
+// The tokenizer's file in the output; empty where there is none.
+fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder,
+                         const config::ModelConfig& model) {
+  if (options.without_tokenizer) return {};
+  const std::string bytes = options.tokenizer.empty() ? read_hf_tokenizer(folder.path()) : read_text(options.tokenizer);
+  const fs::path source = options.tokenizer.empty() ? folder.path() : options.tokenizer;
+  if (bytes.empty()) {
+    throw UserError::of(
+        "{} holds no tokenizer (tokenizer.json, tokenizer.model, or vocab.json with merges.txt); name "
+        "one with --tokenizer, or give --without-tokenizer",
+        source.string());
+  }
+  const char* name = data::tokenizer_file_name(bytes);
+  const auto tokenizer =
+      data::Tokenizer::from_bytes(bytes, options.tokenizer.empty() ? (source / name).string() : source.string());
+  check_fits(*tokenizer, model, source);
+  check_end_token(folder.config(), *tokenizer);
+  fs::path path = options.output / name;
+  write_text_atomically(path, bytes);
+  return path;
+}
+
+Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& folder, config::Config config) {
+  Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = config.model};
+  result.tokenizer = place_tokenizer(options, folder, config.model);
+  config.data.tokenizer = result.tokenizer.string();
+  checkpoint::State state{.step = 0, .groups = {read_weights(folder, config.model)}, .trainer = {}, .config = config};
+  for (const checkpoint::NamedTensor& named : state.groups[0].tensors) result.parameters += named.tensor.numel();
+  state.trainer = {{"imported_from", folder.path().string()}};
+  result.checkpoint = checkpoint::save(options.output, state, {});
+  write_text_atomically(result.config,
+                        "# Trains on from the weights beside it: name your corpora in data.train, made with this "
+                        "tokenizer, and choose the\n# steps, the batch and the rate.\n" +
+                            config::dump(config));
+  return result;
+}
+
+}  // namespace
+
+Imported import_hf(const ImportOptions& options) {
+  const checkpoint::HfFolder folder(options.folder);
+  const config::ModelConfig model =
+      models::gpt::config_of_hf(folder.config(), (folder.path() / "config.json").string());
+  if (fs::exists(options.output) && !(fs::is_directory(options.output) && fs::is_empty(options.output))) {
+    throw UserError::of("{} exists; name another output, or remove it", options.output.string());
+  }
+  const config::Config config = starting_config(model, options.output);
+  const bool existed = fs::exists(options.output);
+  try {
+    fs::create_directories(options.output);
+    return write_output(options, folder, config);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(options.output, ignored);
+    if (existed) fs::create_directory(options.output, ignored);
+    throw;
+  }
+}
+
+}  // namespace terrace::exchange

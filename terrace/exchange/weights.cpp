@@ -1,0 +1,19 @@
+// Names, shapes and marks come from a model without memory.
+#include "terrace/exchange/weights.h"
+
+#include <ATen/ops/zeros.h>
+
+#include "terrace/models/model.h"
+
+namespace terrace::exchange {
+
+checkpoint::Group make_weights(const config::ModelConfig& config) {
+  const auto model = models::build_model(config, {.device = at::kMeta});
+  checkpoint::Group weights{"weights", {}};
+  for (const nn::Parameter* parameter : model->parameters()) {
+    weights.tensors.push_back({parameter->name, at::zeros(parameter->value.sizes(), at::kFloat), parameter->mark});
+  }
+  return weights;
+}
+
+}  // namespace terrace::exchange

@@ -1,0 +1,49 @@
+"""What Python's transformers makes of folders that terrace wrote, and folders that it writes itself.
+
+hf_logits is run twice: in double precision by the GPT written in plain PyTorch for the tests of the models, which is the
+truth, and in the tested type by transformers."""
+import importlib.util
+import os
+import pathlib
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+SPEC = importlib.util.spec_from_file_location("gpt_cases", pathlib.Path(__file__).parents[1] / "models/gpt_cases.py")
+GPT_CASES = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(GPT_CASES)
+
+
+def hf_logits(inputs, options):
+    kind = inputs["embedding.tokens.weight"].dtype
+    if kind == torch.float64:
+        return {"logits": GPT_CASES.gpt(inputs | {"targets": inputs["tokens"]}, options)["logits"]}
+    model = transformers.AutoModelForCausalLM.from_pretrained(options["folder"], dtype=kind).eval()
+    with torch.no_grad():
+        return {"logits": model(inputs["tokens"]).logits}
+
+
+def save_model(inputs, options):
+    """Makes a model of the given configuration and saves it, in several files where max_shard_size is given."""
+    config = transformers.AutoConfig.for_model(**options["config"])
+    torch.manual_seed(5)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.get("dtype", "float32")))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.save_pretrained(options["folder"], max_shard_size=options.get("max_shard_size", "5GB"))
+    files = len(list(pathlib.Path(options["folder"]).glob("*.safetensors")))
+    return {"files": torch.tensor(files)}
+
+
+def encode(inputs, options):
+    """The ids that AutoTokenizer gives to each text, and whether they decode to it."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(options["folder"], use_fast=options["fast"])
+    ids = [tokenizer.encode(text) for text in options["texts"]]
+    same = [tokenizer.decode(row, clean_up_tokenization_spaces=False) == text for row, text in zip(ids, options["texts"])]
+    flat = [len(ids)] + [number for row in ids for number in [len(row)] + row]
+    return {"ids": torch.tensor(flat), "same": torch.tensor(same), "end": torch.tensor(tokenizer.eos_token_id or -1)}

@@ -1,0 +1,311 @@
+// Models go to transformers and come from it: equal logits, equal bits on the way back, and what does not fit is
+// refused.
+#include "terrace/exchange/hf.h"
+
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/checkpoint/hf_folder.h"
+#include "tests/models/gpt_options.h"
+#include "tests/models/small_models.h"
+#include "tests/pytorch/reference.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::exchange {
+namespace {
+
+namespace fs = std::filesystem;
+using models::SmallModel;
+using ::testing::HasSubstr;
+
+constexpr const char* script = "exchange/hf_cases.py";
+
+// Between them every option that the two layouts have.
+std::vector<SmallModel> expressible_models() {
+  const std::vector<SmallModel> small = models::small_models();
+  config::ModelConfig gpt2 = small[0].config, llama = small[1].config;
+  config::ModelConfig untied = gpt2, plain = gpt2, tied = llama;
+  untied.tied_head = false;
+  untied.norm_epsilon = 1e-3;
+  plain.bias = false;
+  plain.ffn_width = 120;
+  tied.tied_head = tied.bias = true;
+  tied.rope_theta = 500.0;
+  tied.norm_epsilon = 1e-2;
+  tied.kv_heads = tied.heads;
+  return {
+      {"gpt2", gpt2}, {"gpt2 untied", untied}, {"gpt2 without biases", plain}, {"llama", llama}, {"llama tied", tied}};
+}
+
+std::unique_ptr<models::Model> perturbed(const config::ModelConfig& config, uint64_t seed) {
+  auto model = models::initialized(config, at::kFloat, seed);
+  models::perturb(model->parameters());
+  return model;
+}
+
+fs::path save(const fs::path& folder, models::Model& model, const config::ModelConfig& config,
+              const std::string& tokenizer = "") {
+  checkpoint::State state;
+  state.config = config::parse(
+      "[model]\nlayers = 1\nwidth = 8\nheads = 1\nsequence = 8\nvocabulary = 8\n[data]\ntrain = [\"corpus\"]\n"
+      "[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 0.1\n[checkpoint]\nfolder = \"run\"\n",
+      "run.toml");
+  state.config.model = config;
+  state.config.data.tokenizer = tokenizer;
+  state.groups = {{"weights", {}}};
+  for (const nn::Parameter* parameter : model.parameters()) {
+    state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
+  }
+  return checkpoint::save(folder, state, {});
+}
+
+std::unique_ptr<models::Model> load(const fs::path& path) {
+  const checkpoint::Reader reader(checkpoint::resolve(path));
+  auto model = models::initialized(reader.config().model);
+  checkpoint::Group weights{"weights", {}};
+  for (const nn::Parameter* parameter : model->parameters()) {
+    weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
+  }
+  reader.read(weights);
+  return model;
+}
+
+// Adds the errors of our logits and of transformers' on the model in `folder`.
+void add_logits(testing::ErrorTally& tally, testing::PyTorch& pytorch, const std::string& name, models::Model& model,
+                const config::ModelConfig& config, const fs::path& folder, uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  const models::Batch batch = models::some_batch(config, 2, seed);
+  testing::Tensors inputs = {{"tokens", batch.tokens}};
+  for (const nn::Parameter* parameter : model.parameters()) inputs[parameter->name] = parameter->value;
+  Json options = models::options_of(config);
+  options["folder"] = folder.string();
+  const auto reference = pytorch.run(script, "hf_logits", options, at::kFloat, inputs);
+  testing::add_errors(tally, name, {{"logits", model.logits(models::hidden_of(model, batch, {}), {})}}, reference);
+}
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Export, TransformersHasOurLogits) {
+  const ScratchFolder folder;
+  testing::PyTorch pytorch;
+  testing::ErrorTally tally(at::kFloat);
+  for (const auto& [name, config] : expressible_models()) {
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      const auto model = perturbed(config, seed);
+      const std::string place = name + std::to_string(seed);
+      save(folder / place, *model, config);
+      export_hf({.checkpoint = folder / place, .output = folder / (place + "hf"), .tokenizer = {}});
+      add_logits(tally, pytorch, name, *model, config, folder / (place + "hf"), seed);
+    }
+  }
+  tally.expect_as_accurate();
+}
+
+TEST(Import, OfAnExportHasTheSameModelToTheLastBit) {
+  const ScratchFolder folder;
+  for (const auto& [name, config] : expressible_models()) {
+    const auto model = perturbed(config, 1);
+    save(folder / name, *model, config);
+    const Exported exported =
+        export_hf({.checkpoint = folder / name, .output = folder / (name + "hf"), .tokenizer = {}});
+    const Imported imported = import_hf({.folder = folder / (name + "hf"),
+                                         .output = folder / (name + "back"),
+                                         .tokenizer = {},
+                                         .without_tokenizer = true});
+    EXPECT_EQ(exported.parameters, [&] {
+      int64_t unpadded = 0;
+      for (const auto& n : checkpoint::HfFolder(folder / (name + "hf")).names()) {
+        unpadded += checkpoint::HfFolder(folder / (name + "hf")).tensor(n).numel();
+      }
+      return unpadded;
+    }());
+    config::ModelConfig expected = config;
+    expected.vocabulary_multiple = imported.model.vocabulary_multiple;
+    expected.bias = imported.model.bias;  // GPT-2's layout has biases, zero where the model had none
+    EXPECT_EQ(imported.model, expected) << name;
+    const auto back = load(imported.checkpoint);
+    std::map<std::string, at::Tensor> found;
+    for (const nn::Parameter* parameter : back->parameters()) found[parameter->name] = parameter->value;
+    for (const nn::Parameter* parameter : model->parameters()) {
+      const bool table = parameter->value.size(0) == config.padded_vocabulary();
+      const int64_t rows = table ? config.vocabulary : parameter->value.size(0);
+      EXPECT_TRUE(found.at(parameter->name).narrow(0, 0, rows).equal(parameter->value.narrow(0, 0, rows)))
+          << name << " " << parameter->name;
+    }
+    export_hf({.checkpoint = folder / (name + "back"), .output = folder / (name + "again"), .tokenizer = {}});
+    for (const char* file : {"model.safetensors", "config.json"}) {
+      EXPECT_EQ(read_text(folder / (name + "again") / file), read_text(folder / (name + "hf") / file)) << name;
+    }
+  }
+}
+
+// What transformers saves itself, in one file and in several, in fp32 and bf16.
+std::vector<Json> their_models() {
+  const Json gpt2 = {{"model_type", "gpt2"}, {"n_layer", 2},     {"n_embd", 30},  {"n_head", 3},
+                     {"n_positions", 17},    {"vocab_size", 51}, {"n_inner", 44}, {"tie_word_embeddings", true}};
+  const Json llama = {
+      {"model_type", "llama"},    {"num_hidden_layers", 2},  {"hidden_size", 24}, {"num_attention_heads", 6},
+      {"num_key_value_heads", 2}, {"intermediate_size", 40}, {"vocab_size", 51},  {"max_position_embeddings", 17},
+      {"rope_theta", 5000.0},     {"attention_bias", true},  {"mlp_bias", true},  {"tie_word_embeddings", false}};
+  return {
+      {{"config", gpt2}}, {{"config", llama}, {"max_shard_size", "12KB"}}, {{"config", llama}, {"dtype", "bfloat16"}}};
+}
+
+TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
+  const ScratchFolder folder;
+  testing::PyTorch pytorch;
+  testing::ErrorTally tally(at::kFloat);
+  int number = 0;
+  for (Json options : their_models()) {
+    const fs::path theirs = folder / std::to_string(number), ours = folder / (std::to_string(number) + "ours");
+    options["folder"] = theirs.string();
+    const auto saved = pytorch.run(script, "save_model", options, at::kFloat, {});
+    EXPECT_EQ(saved.theirs.at("files").item<int64_t>() > 1, options.contains("max_shard_size"));
+    const Imported imported = import_hf({.folder = theirs, .output = ours, .tokenizer = {}, .without_tokenizer = true});
+    const auto model = load(ours);
+    const std::string precision = options.value("dtype", "float32");
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      add_logits(tally, pytorch, std::to_string(number), *model, imported.model, theirs, seed);
+    }
+    const fs::path back = folder / (std::to_string(number) + "back");
+    export_hf({.checkpoint = ours,
+               .output = back,
+               .tokenizer = {},
+               .precision = precision == "bfloat16" ? config::Precision::bf16 : config::Precision::fp32});
+    const checkpoint::HfFolder before(theirs), after(back);
+    EXPECT_EQ(after.names(), before.names());
+    for (const std::string& name : before.names()) EXPECT_TRUE(after.tensor(name).equal(before.tensor(name))) << name;
+    const config::Config start = config::load(imported.config);
+    EXPECT_EQ(start.model, imported.model);
+    EXPECT_EQ(start.train.initial_weights, ours.string());
+    ++number;
+  }
+  tally.expect_as_accurate();
+}
+
+TEST(Export, AModelThatNoLayoutExpressesIsRefusedBeforeAnythingIsWritten) {
+  const ScratchFolder folder;
+  const config::ModelConfig mixed = models::small_models()[2].config;
+  save(folder / "run", *models::initialized(mixed), mixed);
+  const std::string message =
+      refusal([&] { export_hf({.checkpoint = folder / "run", .output = folder / "out", .tokenizer = {}}); });
+  EXPECT_THAT(message,
+              HasSubstr("GPT-2's needs model.activation = \"gelu\" instead of \"swiglu\", kv_heads = heads = 4 "
+                        "instead of 1, heads * head_dim = width = 30 instead of 4 * 9 = 36"));
+  EXPECT_THAT(message, HasSubstr("Llama's needs model.positions = \"rotary\" instead of \"learned\", model.norm = "
+                                 "\"rmsnorm\" instead of \"layernorm\""));
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+TEST(Export, AnOutputThatExistsIsLeftAlone) {
+  const ScratchFolder folder;
+  const config::ModelConfig config = models::small_models()[0].config;
+  save(folder / "run", *models::initialized(config), config);
+  fs::create_directory(folder / "out");
+  write_text_atomically(folder / "out" / "notes.txt", "mine");
+  EXPECT_THAT(refusal([&] { export_hf({.checkpoint = folder / "run", .output = folder / "out", .tokenizer = {}}); }),
+              HasSubstr("out exists"));
+  EXPECT_EQ(read_text(folder / "out" / "notes.txt"), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 1);
+}
+
+// A folder as export_hf writes it, to be damaged.
+class Damaged {
+ public:
+  Damaged() {
+    const config::ModelConfig config = models::small_models()[0].config;
+    save(folder_ / "run", *models::initialized(config), config);
+    export_hf({.checkpoint = folder_ / "run", .output = path(), .tokenizer = {}});
+  }
+  fs::path path() const { return folder_ / "hf"; }
+  fs::path output() const { return folder_ / "imported"; }
+
+  void set(const std::string& key, const Json& value) const {
+    Json config = Json::parse(read_text(path() / "config.json"));
+    config[key] = value;
+    write_text_atomically(path() / "config.json", config.dump());
+  }
+
+  std::string refused() const {
+    std::string message =
+        refusal([&] { import_hf({.folder = path(), .output = output(), .tokenizer = {}, .without_tokenizer = true}); });
+    EXPECT_FALSE(fs::exists(output())) << message;
+    return message;
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+TEST(Import, ConfigurationsThatWeDoNotHaveAreRefusedByKeyAndValue) {
+  const std::vector<std::tuple<std::string, Json, std::string>> cases{
+      {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\" and \"llama\" are"},
+      {"activation_function", "relu", "activation_function = \"relu\""},
+      {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
+      {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},
+      {"n_layer", "two", "n_layer = \"two\" is of another kind"},
+      {"n_layer", nullptr, "has no n_layer"},
+      {"n_head", 7, "model.heads = 7 does not divide model.width = 30"},
+      {"n_inner", 78, "'transformer.h.0.mlp.c_fc.weight' has shape [30, 77], and by config.json it is [30, 78]"},
+      {"n_layer", 3, "'transformer.h.2.ln_1.weight' is not there"},
+      {"n_layer", 1, "'transformer.h.1.ln_1.weight' is there and not in such a model"}};
+  for (const auto& [key, value, said] : cases) {
+    const Damaged folder;
+    folder.set(key, value);
+    EXPECT_THAT(folder.refused(), HasSubstr(said));
+  }
+}
+
+TEST(Import, LlamaWithScaledPositionsOrHalfItsBiasesIsRefused) {
+  const ScratchFolder scratch;
+  const config::ModelConfig config = models::small_models()[1].config;
+  save(scratch / "run", *models::initialized(config), config);
+  const std::vector<std::tuple<std::string, Json, std::string>> cases{
+      {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope_scaling is \"llama3\""},
+      {"rope_parameters", {{"rope_type", "yarn"}}, "rope_parameters is \"yarn\""},
+      {"attention_bias", true, "attention_bias = true and mlp_bias = false"},
+      {"hidden_act", "gelu", "hidden_act = \"gelu\"; terrace has \"silu\" only"}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& [key, value, said] = cases[i];
+    const fs::path folder = scratch / std::to_string(i);
+    export_hf({.checkpoint = scratch / "run", .output = folder, .tokenizer = {}});
+    Json json = Json::parse(read_text(folder / "config.json"));
+    json[key] = value;
+    write_text_atomically(folder / "config.json", json.dump());
+    EXPECT_THAT(refusal([&] { import_hf({.folder = folder, .output = scratch / "out", .tokenizer = {}}); }),
+                HasSubstr(said));
+  }
+}
+
+TEST(Import, FilesThatAreNotWeightsAreRefusedByName) {
+  const Damaged folder;
+  fs::rename(folder.path() / "model.safetensors", folder.path() / "pytorch_model.bin");
+  EXPECT_THAT(folder.refused(), HasSubstr("pytorch_model.bin, a Python pickle"));
+  EXPECT_THAT(folder.refused(), HasSubstr("safe_serialization=True"));
+  fs::remove(folder.path() / "pytorch_model.bin");
+  EXPECT_THAT(folder.refused(), HasSubstr("holds neither model.safetensors nor"));
+  const auto index = [&](const Json& json) {
+    write_text_atomically(folder.path() / "model.safetensors.index.json", json.dump());
+    return folder.refused();
+  };
+  EXPECT_THAT(index(Json::array()), HasSubstr("has no weight_map"));
+  EXPECT_THAT(index({{"weight_map", {{"a", "../x.safetensors"}}}}), HasSubstr("no safetensors file of this folder"));
+  EXPECT_THAT(index({{"weight_map", {{"a", "b.safetensors"}}}}), HasSubstr("b.safetensors, which is not there"));
+  fs::remove(folder.path() / "config.json");
+  EXPECT_THAT(folder.refused(), HasSubstr("holds no config.json"));
+}
+
+}  // namespace
+}  // namespace terrace::exchange
