@@ -10,6 +10,8 @@ namespace terrace::cli {
 void add_train_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
+void add_export_command(CLI::App& app);
+void add_import_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 
 }  // namespace terrace::cli

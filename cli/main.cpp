@@ -20,6 +20,8 @@ int run(int argc, char** argv) {
   terrace::cli::add_train_command(app);
   terrace::cli::add_data_command(app);
   terrace::cli::add_generate_command(app);
+  terrace::cli::add_export_command(app);
+  terrace::cli::add_import_command(app);
   terrace::cli::add_report_command(app);
   try {
     app.parse(argc, argv);

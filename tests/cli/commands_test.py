@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
-COMMANDS = ("train", "data", "generate", "report")
+COMMANDS = ("train", "data", "generate", "export", "import", "report")
 
 TINY = """[model]
 layers = 1
@@ -75,7 +75,7 @@ class Program(CommandTest):
         self.expect(2, terrace("trian", "run.toml"), "subcommand")
         self.expect(2, terrace("data"), "subcommand")
         self.expect(2, terrace("report", "run", "--jsno"), "--jsno")
-        for command in ("train", "generate", "report"):
+        for command in ("train", "generate", "export", "import", "report"):
             self.expect(2, terrace(command), "required")
 
 
@@ -167,6 +167,21 @@ class Run(CommandTest):
             with self.subTest(flag=flag, value=value):
                 result = self.expect(2, terrace("generate", "absent", flag, value), flag.removeprefix("--"))
                 self.assertNotIn("absent", result.stderr)
+
+    def test_an_exported_model_comes_back_and_generates_the_same_and_trains_on(self):
+        said = json.loads(self.expect(0, terrace("export", "run", "--format", "hf", "--output", "hf", "--json",
+                                                 folder=self.folder)).stdout)
+        self.assertEqual((said["architecture"], said["tokenizer"]), ("GPT2LMHeadModel", "tokenizer.model"))
+        self.expect(2, terrace("export", "run", "--format", "hf", "--output", "hf", folder=self.folder), "hf exists")
+        self.expect(0, terrace("import", "hf", "--output", "back", folder=self.folder))
+        drawn = [self.expect(0, terrace("generate", run, "--prompt", "The", "--max-tokens", 8, folder=self.folder)).stdout
+                 for run in ("run", "back")]
+        self.assertEqual(drawn[0], drawn[1])
+        smaller = ("--set", 'data.train=["corpus"]', "--set", "train.steps=2", "--set", "optimizer.warmup_steps=0")
+        self.expect(0, terrace("train", "back/train.toml", *smaller, folder=self.folder), "weights of back")
+        self.expect(2, terrace("train", "back/train.toml", *smaller, "--resume", "back", "--set", "checkpoint.folder=other",
+                               folder=self.folder), "holds weights alone")
+        self.expect(2, terrace("import", "run", "--output", "other", folder=self.folder), "holds no config.json")
 
     def test_report_draws_or_prints_json(self):
         self.assertIn("held-out loss", self.expect(0, terrace("report", "run", folder=self.folder)).stdout)

@@ -1,0 +1,47 @@
+// terrace import FOLDER --output CHECKPOINT: a model of another program as a checkpoint.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "terrace/base/json.h"
+#include "terrace/base/units.h"
+#include "terrace/exchange/hf.h"
+
+namespace terrace::cli {
+
+void add_import_command(CLI::App& app) {
+  struct Arguments {
+    exchange::ImportOptions options;
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("import", "Make a checkpoint of a model in the layout of Hugging Face");
+  command->add_option("folder", arguments->options.folder, "Folder with config.json and safetensors, GPT-2 or Llama")
+      ->required();
+  command->add_option("--output", arguments->options.output, "The folder to write")->required();
+  CLI::Option* given =
+      command->add_option("--tokenizer", arguments->options.tokenizer, "A tokenizer other than the folder's");
+  command->add_flag("--without-tokenizer", arguments->options.without_tokenizer, "Leave the tokenizer out")
+      ->excludes(given);
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(
+      "Examples:\n  terrace import gpt2 --output imported/gpt2\n  terrace generate imported/gpt2 --prompt \"The\"\n"
+      "  terrace train imported/gpt2/train.toml");
+  command->callback([arguments] {
+    const exchange::Imported result = exchange::import_hf(arguments->options);
+    if (arguments->json) {
+      const Json json = {{"checkpoint", result.checkpoint.string()},
+                         {"config", result.config.string()},
+                         {"tokenizer", result.tokenizer.string()},
+                         {"parameters", result.parameters}};
+      fmt::print("{}\n", json.dump());
+    } else {
+      fmt::print("{} weights in {}; {} starts training from them\n", format_count(result.parameters),
+                 result.checkpoint.string(), result.config.string());
+    }
+  });
+}
+
+}  // namespace terrace::cli
