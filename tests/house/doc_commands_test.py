@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-WRITTEN = {"build", "runs", "data", ".git"}
+WRITTEN = {"build", "runs", "data", "exported", "imported", ".git"}
 
 
 def commands():
