@@ -1,0 +1,67 @@
+// Names what our own code does to whoever records operations: torch tells its recorders (at::addGlobalCallback) of its
+// own operations only. Until record_own_operations(true) a record costs one relaxed load.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+
+namespace terrace::ops {
+
+// What an operation costs beside time.
+struct Work {
+  double flops = 0;
+  double bytes = 0;  // read and written
+};
+
+namespace internal {
+inline std::atomic<bool> recording = false;  // torch's list of recorders is one for the process, and so is this
+}
+
+inline bool recording() { return internal::recording.load(std::memory_order_relaxed); }
+inline void record_own_operations(bool on) { internal::recording.store(on, std::memory_order_relaxed); }
+
+// Bytes that the tensors hold, those of a broadcast one counted once; undefined ones have none.
+double bytes_of(std::initializer_list<at::Tensor> tensors);
+
+// For as long as it lives, the operation `name` runs in this thread. `work` is a function that returns Work and is
+// called only where someone records:
+//   const OperationRecord record("terrace::norm", [&] { return Work{.bytes = bytes_of({x, weight, y})}; });
+class OperationRecord {
+ public:
+  template <typename Function>
+  OperationRecord(const char* name, const Function& work) {
+    if (recording()) begin(name, work());
+  }
+  OperationRecord(const OperationRecord&) = delete;
+
+ private:
+  void begin(const char* name, const Work& work);
+
+  std::optional<at::RecordFunction> record_;
+};
+
+// For as long as it lives, this thread is in a phase of the training: "forward", "save". `step` is the step's number
+// where the phase is a whole step.
+class PhaseRecord {
+ public:
+  explicit PhaseRecord(const char* name, int64_t step = 0) {
+    if (recording()) begin(name, step);
+  }
+  PhaseRecord(const PhaseRecord&) = delete;
+
+ private:
+  void begin(const char* name, int64_t step);
+
+  std::optional<at::RecordFunction> record_;
+};
+
+// How recorders tell ours from torch's: phases have the scope USER_SCOPE and the step as their input, operations the
+// scope FUNCTION, names that begin so, and FLOPs and bytes as inputs.
+inline constexpr const char* own_operation_prefix = "terrace::";
+
+}  // namespace terrace::ops
