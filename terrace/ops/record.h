@@ -3,12 +3,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/record_function.h>
 
 #include <atomic>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
+
+namespace at {
+struct RecordFunction;
+}
 
 namespace terrace::ops {
 
@@ -28,36 +30,43 @@ inline void record_own_operations(bool on) { internal::recording.store(on, std::
 // Bytes that the tensors hold, those of a broadcast one counted once; undefined ones have none.
 double bytes_of(std::initializer_list<at::Tensor> tensors);
 
+// A name that torch's recorders are told of.
+class Record {
+ public:
+  Record() = default;
+  Record(const Record&) = delete;
+  ~Record() {
+    if (record_ != nullptr) end();
+  }
+
+ protected:
+  void begin_operation(const char* name, const Work& work);
+  void begin_phase(const char* name, int64_t step);
+
+ private:
+  void end();
+
+  at::RecordFunction* record_ = nullptr;  // owned; its type is known in record.cpp only, see CMakeLists.txt
+};
+
 // For as long as it lives, the operation `name` runs in this thread. `work` is a function that returns Work and is
 // called only where someone records:
 //   const OperationRecord record("terrace::norm", [&] { return Work{.bytes = bytes_of({x, weight, y})}; });
-class OperationRecord {
+class OperationRecord : public Record {
  public:
   template <typename Function>
   OperationRecord(const char* name, const Function& work) {
-    if (recording()) begin(name, work());
+    if (recording()) begin_operation(name, work());
   }
-  OperationRecord(const OperationRecord&) = delete;
-
- private:
-  void begin(const char* name, const Work& work);
-
-  std::optional<at::RecordFunction> record_;
 };
 
 // For as long as it lives, this thread is in a phase of the training: "forward", "save". `step` is the step's number
 // where the phase is a whole step.
-class PhaseRecord {
+class PhaseRecord : public Record {
  public:
   explicit PhaseRecord(const char* name, int64_t step = 0) {
-    if (recording()) begin(name, step);
+    if (recording()) begin_phase(name, step);
   }
-  PhaseRecord(const PhaseRecord&) = delete;
-
- private:
-  void begin(const char* name, int64_t step);
-
-  std::optional<at::RecordFunction> record_;
 };
 
 // How recorders tell ours from torch's: phases have the scope USER_SCOPE and the step as their input, operations the
