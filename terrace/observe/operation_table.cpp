@@ -122,13 +122,13 @@ std::string line_of(const OperationRow& row, const OperationTable& table) {
     return amount > 0 && row.seconds > 0 ? format(amount / row.seconds) : std::string("-");
   };
   const double steps = static_cast<double>(std::max<int64_t>(1, table.steps));
-  return fmt::format("  {:<48.48} {:>9} {:>10} {:>6.1f}% {:>15} {:>13}\n", row.name, row.calls,
-                     format_seconds(row.seconds / steps), 100 * row.seconds / table.seconds,
-                     rate(row.flops, format_flops), rate(row.bytes, [](double b) { return format_bytes(b) + "/s"; }));
+  return fmt::format("  {:<60.60} {:>7} {:>12.3f} {:>6.1f}% {:>15} {:>13}\n", row.name, row.calls,
+                     1e3 * row.seconds / steps, 100 * row.seconds / table.seconds, rate(row.flops, format_flops),
+                     rate(row.bytes, [](double b) { return format_bytes(b) + "/s"; }));
 }
 
 std::string heading(const char* what) {
-  return fmt::format("  {:<48} {:>9} {:>10} {:>7} {:>15} {:>13}\n", what, "calls", "a step", "share", "FLOP/s",
+  return fmt::format("  {:<60} {:>7} {:>12} {:>7} {:>15} {:>13}\n", what, "calls", "ms a step", "share", "FLOP/s",
                      "bytes/s");
 }
 
