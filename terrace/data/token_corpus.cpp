@@ -43,7 +43,9 @@ TokenCorpus::TokenCorpus(const std::string& prefix, CorpusIndex::Check check) {
 
 void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const {
   TERRACE_CHECK(first <= tokens() && to.size() <= tokens() - first, "tokens {} + {} of {}", first, to.size(), tokens());
-  const std::byte* from = bin_.bytes().data() + first * token_bytes(index_.type());
+  const uint64_t width = token_bytes(index_.type());
+  expect(first, to.size());
+  const std::byte* from = bin_.bytes().data() + first * width;
   switch (index_.type()) {
     case TokenType::uint8:
       widen<uint8_t>(from, to);
