@@ -22,9 +22,9 @@ struct OperationRow {
 
 struct OperationTable {
   int64_t steps = 0;
-  double seconds = 0;                  // of the steps, on the clock
-  std::vector<OperationRow> rows;      // most time first
-  double between_seconds = 0;          // of the steps, outside of every operation
+  double seconds = 0;                     // of the steps, on the clock
+  std::vector<OperationRow> rows;         // most time first
+  double between_seconds = 0;             // of the steps, outside of every operation
   std::vector<OperationRow> phases = {};  // in the order they first began: all of their time, FLOPs and bytes
 
   // Keys: steps, seconds, between_seconds, operations and phases (lists of name, calls, seconds, share, flops, bytes,
