@@ -33,7 +33,6 @@ void add_export_command(CLI::App& app) {
       ->check(CLI::IsMember(precision_words()))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer("Example:\n  terrace export runs/demo --format hf --output exported/demo");
   command->callback([arguments] {
     arguments->options.precision = precision_of(arguments->precision);
     const exchange::Exported result = exchange::export_hf(arguments->options);

@@ -173,7 +173,6 @@ void add_generate_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a trained model");
   add_options(*command, *arguments);
-  command->footer("Example:\n  terrace generate runs/demo --prompt \"The weather\" --temperature 0.8 --top-p 0.95");
   command->callback([arguments] { run_generation(*arguments); });
 }
 

@@ -26,9 +26,6 @@ void add_import_command(CLI::App& app) {
   command->add_flag("--without-tokenizer", arguments->options.without_tokenizer, "Leave the tokenizer out")
       ->excludes(given);
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer(
-      "Examples:\n  terrace import gpt2 --output imported/gpt2\n  terrace generate imported/gpt2 --prompt \"The\"\n"
-      "  terrace train imported/gpt2/train.toml");
   command->callback([arguments] {
     const exchange::Imported result = exchange::import_hf(arguments->options);
     if (arguments->json) {

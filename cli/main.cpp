@@ -1,21 +1,33 @@
 // The terrace binary: one subcommand a file; errors become exit codes here.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
+#include "cli/check_words.h"
+#include "cli/command_tree.h"
 #include "cli/commands.h"
+#include "cli/examples.h"
+#include "cli/exit_codes.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 
 namespace {
 
+std::string description() {
+  std::string text = "Trains large models on one machine or a supercomputer.\nExit codes:";
+  for (const terrace::cli::ExitMeaning& exit : terrace::cli::exit_meanings) {
+    text += fmt::format("{} {} {}", &exit == terrace::cli::exit_meanings.data() ? "" : ";", static_cast<int>(exit.code),
+                        exit.meaning);
+  }
+  return text + ".";
+}
+
 int run(int argc, char** argv) {
-  CLI::App app(
-      "Trains large models on one machine or a supercomputer.\n"
-      "Exit codes: 0 done; 2 bad configuration or arguments; 3 not feasible on that machine; 4 stopped on request with "
-      "a\n"
-      "checkpoint written; 5 a peer or the machine failed; 1 anything else.");
-  app.set_version_flag("--version", "terrace " TERRACE_VERSION);
+  CLI::App app(description());
+  app.set_version_flag("--version", "terrace " TERRACE_VERSION, "Print the version and exit");
   app.require_subcommand(1);
   terrace::cli::add_train_command(app);
   terrace::cli::add_data_command(app);
@@ -23,6 +35,10 @@ int run(int argc, char** argv) {
   terrace::cli::add_export_command(app);
   terrace::cli::add_import_command(app);
   terrace::cli::add_report_command(app);
+  terrace::cli::add_completion_command(app);
+  terrace::cli::add_man_command(app);
+  terrace::cli::show_examples(app);
+  terrace::cli::check_words(terrace::cli::commands_of(app), {argv + 1, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -18,7 +18,6 @@ void add_report_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("report", "Show the loss curve, speed, memory and files of a run");
   command->add_option("run", arguments->run, "The run's folder (checkpoint.folder of its configuration)")->required();
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer("Example:\n  terrace report runs/demo");
   command->callback([arguments] {
     if (arguments->json) {
       fmt::print("{}\n", observe::summarize_run(arguments->run).dump());

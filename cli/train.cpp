@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/ranges.h"
 #include "terrace/base/error.h"
+#include "terrace/base/json.h"
 #include "terrace/base/log.h"
+#include "terrace/base/units.h"
 #include "terrace/config/config.h"
 #include "terrace/measure/matmul_rate.h"
 #include "terrace/train/run.h"
@@ -21,6 +25,8 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
   std::string resume;
+  int64_t profile_steps = 0;
+  bool json = false;
 };
 
 train::Peak measure_peak(const at::Device& device, at::ScalarType type) {
@@ -28,12 +34,42 @@ train::Peak measure_peak(const at::Device& device, at::ScalarType type) {
   return {rate.flops_per_second, rate.name};
 }
 
+Json json_of(const train::Profile& profile) {
+  Json json = {{"first_step", profile.first_step}, {"last_step", profile.last_step}, {"trace", profile.trace.string()}};
+  json.update(profile.operations.json());
+  return json;
+}
+
+void print_profile(const train::Profile& profile) {
+  fmt::print("steps {} to {}: {} a step on the clock\n{}trace {}, opens in Perfetto and chrome://tracing\n",
+             profile.first_step, profile.last_step,
+             format_seconds(profile.operations.seconds / static_cast<double>(profile.operations.steps)),
+             profile.operations.text(), profile.trace.string());
+  std::fflush(stdout);  // the run may go on for long
+}
+
 void run_training(const Arguments& arguments) {
   const config::Config config = config::load(arguments.config, arguments.overrides);
   log_info("resolved configuration:\n{}", config::dump(config));
   train::stop_on_signals();
-  const train::RunResult result = train::run(config, {.resume = arguments.resume, .measure_peak = measure_peak});
-  fmt::print("{}\n", result.checkpoint.string());
+  Json json;
+  const auto report = [&](const train::Profile& profile) {
+    if (arguments.json) {
+      json["profile"] = json_of(profile);
+    } else {
+      print_profile(profile);
+    }
+  };
+  const train::RunResult result = train::run(config, {.resume = arguments.resume,
+                                                      .measure_peak = measure_peak,
+                                                      .profile_steps = arguments.profile_steps,
+                                                      .report_profile = report});
+  if (arguments.json) {
+    json.update({{"checkpoint", result.checkpoint.string()}, {"step", result.step}, {"finished", result.finished}});
+    fmt::print("{}\n", json.dump());
+  } else {
+    fmt::print("{}\n", result.checkpoint.string());
+  }
   if (result.finished) return;
   throw UserError(fmt::format("stopped on request after step {} of {}; continue with --resume auto", result.step,
                               config.train.steps),
@@ -51,10 +87,14 @@ void add_train_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--resume", arguments->resume,
                       "Continue a run: \"auto\" for the newest complete checkpoint of its folder, or a path");
-  command->footer(
-      "SIGINT, SIGTERM and SIGUSR1 end the run after the current step with a checkpoint and exit code 4.\n"
-      "Examples:\n  terrace train configs/tiny.toml\n  terrace train configs/tiny.toml --set train.steps=300 --resume "
-      "auto");
+  command
+      ->add_option("--profile", arguments->profile_steps,
+                   fmt::format("Record the operations of N steps after the first {}, print where their time goes and "
+                               "write a Chrome trace into the run's folder",
+                               train::profile_warm_up))
+      ->check(positive());
+  command->add_flag("--json", arguments->json, "Print one JSON object at the end");
+  command->footer("SIGINT, SIGTERM and SIGUSR1 end the run after the current step with a checkpoint and exit code 4.");
   command->callback([arguments] { run_training(*arguments); });
 }
 

@@ -23,5 +23,23 @@ function(terrace_install)
   if(TARGET terrace_program)
     # The run path into the wheel is a link option of terrace_torch and stays in the binary.
     install(TARGETS terrace_program RUNTIME DESTINATION bin)
+    terrace_install_own_texts()
   endif()
+endfunction()
+
+# The manual page and the completion of shells, which the program prints of itself.
+function(terrace_install_own_texts)
+  set(folder ${CMAKE_BINARY_DIR}/own_texts)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${folder}/terrace.1 ${folder}/terrace ${folder}/_terrace ${folder}/terrace.fish
+    COMMAND terrace_program man > ${folder}/terrace.1
+    COMMAND terrace_program completion bash > ${folder}/terrace
+    COMMAND terrace_program completion zsh > ${folder}/_terrace
+    COMMAND terrace_program completion fish > ${folder}/terrace.fish
+    DEPENDS terrace_program VERBATIM)
+  add_custom_target(own_texts ALL DEPENDS ${folder}/terrace.1)
+  install(FILES ${folder}/terrace.1 DESTINATION share/man/man1)
+  install(FILES ${folder}/terrace DESTINATION share/bash-completion/completions)
+  install(FILES ${folder}/_terrace DESTINATION share/zsh/site-functions)
+  install(FILES ${folder}/terrace.fish DESTINATION share/fish/vendor_completions.d)
 endfunction()

@@ -20,6 +20,12 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+  // The file will be read here and there: the system then reads the pages that are touched and none around them, which
+  // can be megabytes a page otherwise. Ranges of more than a page are to be announced with expect().
+  void expect_random_reads() const;
+  // These bytes will be read soon; they are fetched at once and not page by page. Costs a system call.
+  void expect(size_t offset, size_t size) const;
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -104,12 +104,19 @@ struct CheckpointConfig {
   bool operator==(const CheckpointConfig&) const = default;
 };
 
+struct ObserveConfig {
+  bool tensorboard = false;  // event files beside metrics.jsonl
+  bool csv = false;          // metrics.csv beside it
+  bool operator==(const ObserveConfig&) const = default;
+};
+
 struct Config {
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
   OptimizerConfig optimizer;
   CheckpointConfig checkpoint;
+  ObserveConfig observe;
   bool operator==(const Config&) const = default;
 };
 

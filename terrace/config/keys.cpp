@@ -191,6 +191,14 @@ void add_checkpoint_keys(std::vector<Key>& list) {
                       "Checkpoints at multiples of this step stay as well; a multiple of `every`. 0: none.");
 }
 
+void add_observe_keys(std::vector<Key>& list) {
+  using O = ObserveConfig;
+  const SectionKeys<O> observe{"observe", &Config::observe, list};
+  observe.optional("tensorboard", &O::tensorboard, Flag{}, may_change,
+                   "Event files for TensorBoard, in `tensorboard` in the run's folder.");
+  observe.optional("csv", &O::csv, Flag{}, may_change, "metrics.csv in the run's folder, a row a step.");
+}
+
 std::vector<Key> all_keys() {
   std::vector<Key> list;
   add_model_keys(list);
@@ -198,6 +206,7 @@ std::vector<Key> all_keys() {
   add_train_keys(list);
   add_optimizer_keys(list);
   add_checkpoint_keys(list);
+  add_observe_keys(list);
   return list;
 }
 

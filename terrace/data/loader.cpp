@@ -24,6 +24,7 @@ void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
 
 Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabulary) {
   Windows windows{std::make_shared<TokenCorpus>(prefix)};
+  windows.corpus->expect_random_reads();
   const uint64_t tokens = windows.corpus->tokens();
   if (tokens < static_cast<uint64_t>(sequence) + 1) {
     throw UserError::of(

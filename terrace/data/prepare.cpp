@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <thread>
 
@@ -173,11 +174,14 @@ void encode_all(const PrepareOptions& options, const std::vector<InputFile>& fil
   for (const InputFile& file : files) disk_bytes += file.bytes;
   Progress progress("tokenizing", disk_bytes);
   Sink sink(options, writer, report);
+  std::deque<uint64_t> read_by;  // bytes on disk up to the end of each block that is at work
   ordered_map<TextBlock, EncodedBlock>(
       report.threads,
       [&] {
         check_stop(options);
-        return blocks.next();
+        auto block = blocks.next();
+        if (block) read_by.push_back(blocks.disk_bytes_read());
+        return block;
       },
       [&]() -> std::function<EncodedBlock(TextBlock&)> {
         auto encoder = std::make_shared<BlockEncoder>(tokenizer, rules);
@@ -186,8 +190,9 @@ void encode_all(const PrepareOptions& options, const std::vector<InputFile>& fil
       [&](EncodedBlock& block) {
         check_stop(options);
         sink.take(block);
-        progress.update(blocks.disk_bytes_read(),
-                        fmt::format("{} tokens", format_count(static_cast<int64_t>(writer.tokens()))));
+        // What is only read is not yet done: counted too, it would make the estimate of the first minute too short.
+        progress.update(read_by.front(), fmt::format("{} tokens", format_count(static_cast<int64_t>(writer.tokens()))));
+        read_by.pop_front();
       });
 }
 

@@ -72,6 +72,7 @@ void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check)
 
 void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const {
   TERRACE_CHECK(first <= tokens() && to.size() <= tokens() - first, "tokens {} + {} of {}", first, to.size(), tokens());
+  expect(first, to.size());
   const std::byte* from = tokens_.data() + first * token_bytes(index_.type());
   switch (index_.type()) {
     case TokenType::uint8:

@@ -31,6 +31,14 @@ class TokenCorpus {
   std::string index_checksum() const { return checksum(made_index_.empty() ? index_file_.bytes() : made_index_); }
   const std::filesystem::path& path() const { return bin_.path(); }
 
+  // Advice on reading from the disk: windows will be read in no order; these tokens will be read next.
+  void expect_random_reads() const { bin_.expect_random_reads(); }
+  void expect(uint64_t first, uint64_t count) const {
+    const uint64_t width = token_bytes(index_.type());
+    const auto header = static_cast<uint64_t>(tokens_.data() - bin_.bytes().data());
+    bin_.expect(header + first * width, count * width);
+  }
+
   // Tokens first .. first + to.size() - 1. Throws UserError naming file and position for a token outside
   // [0, vocabulary).
   void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const;

@@ -56,21 +56,33 @@ class PieceIterator : public sentencepiece::SentenceIterator {
   size_t at_ = 0;
 };
 
+// Of each file at most its share of so many times the sample is read.
+constexpr uint64_t read_for_sample = 8;
+
 TextSample sample_text(const std::vector<InputFile>& files, const BlockRules& rules,
                        const TokenizerTraining& training) {
-  uint64_t disk_bytes = 0;
-  for (const InputFile& file : files) disk_bytes += file.bytes;
+  double disk_bytes = 0, read_bytes = 0;
+  for (const InputFile& file : files) disk_bytes += static_cast<double>(file.bytes);
+  const auto quota_of = [&](const InputFile& file) {
+    const double share = static_cast<double>(file.bytes) / std::max(1.0, disk_bytes);
+    const auto all = static_cast<double>(read_for_sample * training.sample_bytes);
+    return std::max(share * all, static_cast<double>(rules.block_bytes));
+  };
+  const auto to_read = [&](const InputFile& file) {
+    return static_cast<uint64_t>(std::min(static_cast<double>(file.bytes), quota_of(file)));
+  };
+  for (const InputFile& file : files) read_bytes += static_cast<double>(to_read(file));
   TextSample sample(training.sample_bytes);
   TextBlocks blocks(files, rules);
-  Progress progress("reading for the tokenizer", disk_bytes);
+  Progress progress("reading for the tokenizer", static_cast<uint64_t>(read_bytes));
+  const InputFile* current = nullptr;
+  uint64_t done = 0;  // of the files before
   while (const auto block = blocks.next()) {
+    if (current != nullptr && current != block->file) done += to_read(*current);
+    current = block->file;
     for_each_text(*block, rules, [&](std::string_view text, bool, bool) { sample.add(text); });
-    progress.update(blocks.disk_bytes_read());
-    const double share =
-        static_cast<double>(block->file->bytes) / static_cast<double>(std::max<uint64_t>(1, disk_bytes));
-    const double quota =
-        std::max(8 * share * static_cast<double>(training.sample_bytes), static_cast<double>(rules.block_bytes));
-    if (static_cast<double>(blocks.file_bytes_read()) > quota) blocks.skip_file();
+    progress.update(done + std::min(to_read(*current), blocks.file_bytes_read()));
+    if (static_cast<double>(blocks.file_bytes_read()) > quota_of(*current)) blocks.skip_file();
   }
   return sample;
 }

@@ -8,6 +8,9 @@
 namespace terrace::data {
 namespace {
 
+// A pass over all windows is in order, which the corpus does not expect by itself.
+constexpr uint64_t announced_tokens = 1 << 20;
+
 // How often each token is a target in one corpus's part of a split, and how many targets were counted.
 struct TargetCounts {
   std::vector<uint64_t> by_token;  // [vocabulary]
@@ -18,9 +21,12 @@ TargetCounts count_targets(const WindowReader& reader, const Windows& windows, u
   TargetCounts counts{std::vector<uint64_t>(static_cast<size_t>(reader.vocabulary))};
   const auto length = static_cast<size_t>(reader.sequence);
   const uint64_t read = std::clamp<uint64_t>(token_limit / length, 1, windows.count);
+  const bool all = read == windows.count;
+  const uint64_t ahead = std::max<uint64_t>(1, announced_tokens / length);  // windows
   std::vector<int64_t> tokens(length), targets(length), positions(length), documents(length);
   for (uint64_t i = 0; i < read; ++i) {
     const uint64_t whole = windows.count / read, rest = windows.count % read;
+    if (all && i % ahead == 0) windows.corpus->expect((windows.first + i) * length, ahead * length);
     reader.read(windows, i * whole + i * rest / read, tokens, targets, positions, documents);
     for (int64_t target : targets) {
       if (target < 0) continue;

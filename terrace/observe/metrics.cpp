@@ -10,10 +10,12 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <type_traits>
 
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
+#include "terrace/observe/csv_file.h"
+#include "terrace/observe/event_file.h"
+#include "terrace/observe/metric_keys.h"
 
 namespace terrace::observe {
 namespace {
@@ -22,29 +24,6 @@ constexpr const char* file_name = "metrics.jsonl";
 
 [[noreturn]] void throw_errno(const std::filesystem::path& path) {
   throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
-}
-
-// The keys of a line in their order, for writing and reading alike: calls visit(key, field).
-template <typename Step, typename Visit>
-requires std::is_same_v<std::remove_const_t<Step>, StepMetrics>
-void for_each_key(Step& metrics, Visit visit) {
-  visit("step", metrics.step);
-  visit("loss", metrics.loss);
-  visit("gradient_norm", metrics.gradient_norm);
-  visit("learning_rate", metrics.learning_rate);
-  visit("tokens", metrics.tokens);
-  visit("tokens_per_second", metrics.tokens_per_second);
-  visit("step_seconds", metrics.step_seconds);
-  visit("mfu", metrics.mfu);
-  visit("peak_flops_per_second", metrics.peak_flops_per_second);
-  visit("memory_bytes", metrics.memory_bytes);
-}
-
-template <typename Evaluation, typename Visit>
-requires std::is_same_v<std::remove_const_t<Evaluation>, EvaluationMetrics>
-void for_each_key(Evaluation& metrics, Visit visit) {
-  visit("step", metrics.step);
-  visit("validation_loss", metrics.validation_loss);
 }
 
 template <typename Metrics>
@@ -93,6 +72,19 @@ void for_each_line(std::string_view text, Visit visit) {
   }
 }
 
+// Numbers that are not known are left out; a loss that is not finite is shown as such.
+template <typename Metrics>
+std::vector<Scalar> scalars_of(const Metrics& metrics, const std::string& group) {
+  std::vector<Scalar> scalars;
+  for_each_key(metrics, [&](const std::string& key, auto value) {
+    const bool is_loss = key.ends_with("loss");
+    const auto number = static_cast<double>(value);
+    if (key == "step" || (!is_loss && !std::isfinite(number))) return;
+    scalars.push_back({group + "/" + (is_loss ? "loss" : key), number});
+  });
+  return scalars;
+}
+
 void cut_back(const std::filesystem::path& path, int64_t last_step) {
   const std::string text = read_text(path);
   std::string kept;
@@ -111,12 +103,21 @@ void cut_back(const std::filesystem::path& path, int64_t last_step) {
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_step) : path_(folder / file_name) {
+MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_step, const MetricsFormats& formats)
+    : path_(folder / file_name) {
   std::filesystem::create_directories(folder);
   if (std::filesystem::exists(path_)) cut_back(path_, last_step);
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) throw_errno(path_);
+  if (formats.tensorboard) events_ = std::make_unique<EventFile>(folder / "tensorboard", last_step);
+  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder));
 }
+
+MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      events_(std::move(other.events_)),
+      csv_(std::move(other.csv_)) {}
 
 MetricsWriter::~MetricsWriter() {
   if (file_ >= 0) ::close(file_);
@@ -127,12 +128,22 @@ void MetricsWriter::append(const Json& line) {
   if (::write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw_errno(path_);
 }
 
-void MetricsWriter::write(const StepMetrics& metrics) { append(line_of(metrics)); }
+void MetricsWriter::write(const StepMetrics& metrics) {
+  append(line_of(metrics));
+  if (events_) events_->write(metrics.step, scalars_of(metrics, "train"));
+  if (csv_) csv_->add(metrics);
+}
 
-void MetricsWriter::write(const EvaluationMetrics& metrics) { append(line_of(metrics)); }
+void MetricsWriter::write(const EvaluationMetrics& metrics) {
+  append(line_of(metrics));
+  if (events_) events_->write(metrics.step, scalars_of(metrics, "validation"));
+  if (csv_) csv_->add(metrics);
+}
 
 void MetricsWriter::sync() {
   if (::fsync(file_) != 0) throw_errno(path_);
+  if (events_) events_->sync();
+  if (csv_) csv_->sync();
 }
 
 RunMetrics read_metrics(const std::filesystem::path& folder) {

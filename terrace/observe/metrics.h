@@ -1,10 +1,12 @@
-// metrics.jsonl in the run's folder: one object a line, each step once, also across restarts.
+// metrics.jsonl in the run's folder: one object a line, each step once, also across restarts; the same for TensorBoard
+// and as CSV where asked for.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -35,14 +37,22 @@ struct EvaluationMetrics {
   bool operator==(const EvaluationMetrics&) const = default;
 };
 
+class CsvFile;
+class EventFile;
+
+// What is written beside metrics.jsonl.
+struct MetricsFormats {
+  bool tensorboard = false;  // event files in folder/tensorboard
+  bool csv = false;          // folder/metrics.csv
+};
+
 class MetricsWriter {
  public:
   // Opens folder/metrics.jsonl (made where it is missing) to go on after `last_step`, 0 for a new run: lines of later
   // steps, a last line that an interruption cut off, and lines that cannot be read are removed, by replacing the whole
-  // file at once. Errors of the file system throw std::system_error.
-  MetricsWriter(const std::filesystem::path& folder, int64_t last_step);
-  MetricsWriter(MetricsWriter&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+  // file at once. The other formats hold the same steps. Errors of the file system throw std::system_error.
+  MetricsWriter(const std::filesystem::path& folder, int64_t last_step, const MetricsFormats& formats = {});
+  MetricsWriter(MetricsWriter&& other) noexcept;
   ~MetricsWriter();
 
   // Each line is appended by one system call and can be read at once.
@@ -56,6 +66,8 @@ class MetricsWriter {
 
   std::filesystem::path path_;
   int file_ = -1;
+  std::unique_ptr<EventFile> events_;
+  std::unique_ptr<CsvFile> csv_;
 };
 
 // By step; where several lines are of one step, the last one counts. Numbers that are null come back as NaN.

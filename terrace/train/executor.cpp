@@ -6,12 +6,14 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/recompute.h"
+#include "terrace/ops/record.h"
 
 namespace terrace::train {
 
 using schedule::Instruction;
 
 at::Tensor Executor::forward(const models::Batch& batch, const models::Pass& pass) {
+  const ops::PhaseRecord record("forward");
   const int64_t head = model_.num_units() - 1;
   at::Tensor hidden = model_.forward_unit(0, {}, batch, pass);
   for (int64_t unit = 1; unit < head; ++unit) {
@@ -38,14 +40,17 @@ void Executor::run(const schedule::Instructions& instructions, const std::vector
       case Instruction::Kind::forward:
         live[index] = forward(micro_batches[index], training);
         break;
-      case Instruction::Kind::backward:
+      case Instruction::Kind::backward: {
+        const ops::PhaseRecord record("backward");
         // Its number is read when the step is done: on a GPU that waits for the device.
         losses[index] = live[index].detach();
         live[index].backward();
         live[index].reset();
         nn::collect_autograd_gradients(model_.parameters());
         break;
+      }
       case Instruction::Kind::optimizer_step: {
+        const ops::PhaseRecord record("optimizer");
         double sum = 0;
         for (const at::Tensor& loss : losses) sum += loss.item<double>();
         optimizer_step(sum);

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -68,6 +69,15 @@ int64_t threads_of(const config::Config& config, const checkpoint::Reader* resum
   return threads;
 }
 
+void check_profile(const config::Config& config, const RunOptions& options, int64_t steps_done) {
+  const int64_t left = config.train.steps - steps_done;
+  if (options.profile_steps == 0 || options.profile_steps <= left - profile_warm_up) return;
+  throw UserError::of(
+      "a profile of {} steps needs {} steps before them, and {} of train.steps = {} are left; profile at most {}, or "
+      "raise train.steps",
+      options.profile_steps, profile_warm_up, left, config.train.steps, std::max<int64_t>(0, left - profile_warm_up));
+}
+
 int64_t parameter_count(Trainer& trainer) {
   int64_t count = 0;
   for (const nn::Parameter* parameter : trainer.model().parameters()) count += parameter->value.numel();
@@ -112,6 +122,7 @@ RunResult run(const config::Config& config, const RunOptions& options) {
       fmt::format("another process trains in {}; wait for its end, or name another checkpoint.folder", folder));
   const auto resumed = open_resumed(options.resume, folder);
   if (resumed) check_continues(*resumed);
+  check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
   at::set_num_threads(static_cast<int>(threads_of(config, resumed.get())));
   const Peak peak = options.measure_peak(choose_device(config.train.device), nn::scalar_type(config.train.precision));
   Trainer trainer(config, peak);
@@ -120,6 +131,9 @@ RunResult run(const config::Config& config, const RunOptions& options) {
   set_out(trainer, resumed.get());
   write_run_facts(trainer);
   add_standard_hooks(trainer);
+  if (options.profile_steps > 0) {
+    trainer.add_hook(make_profile_hook(trainer, options.profile_steps, options.report_profile));
+  }
   trainer.run();
   return {
       .checkpoint = checkpoint::newest(folder).value(), .step = trainer.steps_done(), .finished = trainer.finished()};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "terrace/config/config.h"
+#include "terrace/train/hooks/hooks.h"
 #include "terrace/train/trainer.h"
 
 namespace terrace::train {
@@ -13,6 +14,8 @@ namespace terrace::train {
 struct RunOptions {
   std::string resume;  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::function<Peak(const at::Device&, at::ScalarType)> measure_peak;
+  int64_t profile_steps = 0;  // 0: none
+  std::function<void(const Profile&)> report_profile = {};
 };
 
 struct RunResult {
@@ -22,8 +25,8 @@ struct RunResult {
 };
 
 // Trains until the configuration's steps are done or a stop is requested, and saves. Throws UserError before anything
-// is built where files are missing, the folder belongs to another run or a process that is still alive, or memory is
-// short.
+// is built where files are missing, the folder belongs to another run or a process that is still alive, memory is
+// short, or fewer steps are left than a profile needs.
 RunResult run(const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::train

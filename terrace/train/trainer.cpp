@@ -16,6 +16,8 @@
 #include "terrace/base/log.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
+#include "terrace/observe/trace.h"
+#include "terrace/ops/record.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
 #include "terrace/schedule/batch_ramp.h"
@@ -84,6 +86,7 @@ models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
 
 std::vector<models::Batch> Trainer::micro_batches(data::Split split, uint64_t first_sample, int64_t sequences,
                                                   int64_t& counted) const {
+  const ops::PhaseRecord record("data");
   std::vector<models::Batch> batches;
   for (int64_t done = 0; done < sequences; done += config_.train.micro_batch) {
     const int64_t count = std::min(config_.train.micro_batch, sequences - done);
@@ -97,6 +100,7 @@ std::vector<models::Batch> Trainer::micro_batches(data::Split split, uint64_t fi
 StepReport Trainer::step() {
   const auto began = std::chrono::steady_clock::now();
   const int64_t step = steps_done_ + 1;
+  const ops::PhaseRecord record(observe::step_phase, step);
   const int64_t sequences = ramp_.batch_size(step);
   StepReport report;
   report.loss_scale = loss_scale_.scale;

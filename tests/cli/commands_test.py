@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
-COMMANDS = ("train", "data", "generate", "export", "import", "report")
+COMMANDS = ("train", "data", "generate", "export", "import", "report", "completion", "man")
 
 TINY = """[model]
 layers = 1
@@ -141,6 +141,20 @@ class Run(CommandTest):
         self.expect(0, self.trained, "resolved configuration")
         self.assertEqual(self.trained.stdout, "run/step_00000004\n")
         self.assertTrue((self.folder / "run/step_00000004/COMPLETE").exists())
+
+    def test_profile_prints_a_table_or_is_in_the_json(self):
+        result = self.expect(0, terrace("train", "run.toml", "--set", "checkpoint.folder=table", "--profile", 2, folder=self.folder))
+        for text in ("steps 3 to 4", "backward", "aten::mm", "terrace::", "between operations", "table/trace_3_to_4.json"):
+            self.assertIn(text, result.stdout)
+        said = json.loads(self.expect(0, terrace("train", "run.toml", "--set", "checkpoint.folder=json", "--profile", 1, "--json",
+                                                 folder=self.folder)).stdout)
+        self.assertEqual((said["step"], said["finished"], said["profile"]["first_step"]), (4, True, 3))
+        self.assertTrue(json.loads((self.folder / said["profile"]["trace"]).read_text())["traceEvents"])
+
+    def test_a_profile_needs_steps_enough(self):
+        self.expect(2, terrace("train", "run.toml", "--set", "checkpoint.folder=none", "--profile", 3, folder=self.folder),
+                    "profile at most 2")
+        self.assertFalse((self.folder / "none/run.json").exists())
 
     def test_a_second_run_into_the_same_folder_is_refused(self):
         self.expect(2, terrace("train", "run.toml", folder=self.folder), "--resume auto")

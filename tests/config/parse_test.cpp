@@ -122,8 +122,9 @@ TEST(Parse, GuessesMisspeltNames) {
             "run.toml:19:1: unknown key checkpoint.qqqqqqqq; [checkpoint] has folder, every, keep and keep_every");
   EXPECT_EQ(complaint(valid_toml + "[optimiser]\nclip = 1\n"),
             "run.toml:20:2: unknown table [optimiser]; did you mean [optimizer]?");
-  EXPECT_EQ(complaint(valid_toml + "[zzzzzzzzzz]\n"),
-            "run.toml:20:2: unknown table [zzzzzzzzzz]; there are model, data, train, optimizer and checkpoint");
+  EXPECT_EQ(
+      complaint(valid_toml + "[zzzzzzzzzz]\n"),
+      "run.toml:20:2: unknown table [zzzzzzzzzz]; there are model, data, train, optimizer, checkpoint and observe");
   EXPECT_EQ(complaint("steps = 3\n" + valid_toml),
             "run.toml:1:1: steps stands outside of any table; it belongs to [train]");
   EXPECT_EQ(complaint("stops = 3\n" + valid_toml), "run.toml:1:1: unknown key stops outside of any table");

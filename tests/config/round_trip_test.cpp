@@ -58,7 +58,9 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "optimizer.clip=0",
                                              "checkpoint.every=10",
                                              "checkpoint.keep=0",
-                                             "checkpoint.keep_every=20"};
+                                             "checkpoint.keep_every=20",
+                                             "observe.tensorboard=true",
+                                             "observe.csv=true"};
 
 TEST(Dump, IsReadBackAsAnEqualConfiguration) {
   for (const auto& overrides : {std::vector<std::string>{}, everything}) {

@@ -1,8 +1,13 @@
 // Memory that does not grow with the data: preparing ten times the text, opening a corpus of a billion tokens.
 #include "terrace/observe/memory.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include <vector>
 
 #include "terrace/data/loader.h"
 #include "terrace/data/prepare.h"
@@ -88,6 +93,42 @@ TEST(Memory, OfOpeningABillionTokensIsThatOfTheDocuments) {
   EXPECT_GT(loader.samples(Split::train), uint64_t{400'000});
   // Of the 2 GB: 65 places where tokens are looked at, each with the 64 KiB around it that a page fault maps at most.
   EXPECT_LT(observe::resident_bytes() - before, 16 * mebibyte);
+}
+
+// Bytes of a file that the system keeps in memory.
+int64_t cached_bytes(const std::filesystem::path& path) {
+  const auto size = static_cast<size_t>(std::filesystem::file_size(path));
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  std::vector<unsigned char> pages((size + page - 1) / page);
+  EXPECT_EQ(::mincore(mapped, size, pages.data()), 0);
+  ::munmap(mapped, size);
+  ::close(file);
+  const auto cached = std::count_if(pages.begin(), pages.end(), [](unsigned char state) { return (state & 1) != 0; });
+  return static_cast<int64_t>(page) * cached;
+}
+
+void forget_cached(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ::fsync(file);
+  ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(file);
+}
+
+TEST(Memory, OpeningAColdCorpusReadsWhatItLooksAt) {
+  const TemporaryFolder folder;
+  constexpr int64_t tokens = 16'000'000;
+  write_sparse_corpus(folder / "cold", tokens, 1000);
+  std::ofstream(bin_path(folder / "cold"), std::ios::binary) << std::string(static_cast<size_t>(2 * tokens), '\1');
+  forget_cached(bin_path(folder / "cold"));
+  if (cached_bytes(bin_path(folder / "cold")) > mebibyte) GTEST_SKIP() << "this file system keeps files in memory";
+  config::DataConfig config;
+  config.train = {folder / "cold"};
+  const Loader loader(config, 2048, 50'257, 1);
+  loader.batch(Split::train, 0, 8);
+  // 65 places of a KiB and 8 windows of 4 KiB; the system would read on for 128 KiB to 8 MiB behind each of them.
+  EXPECT_LT(cached_bytes(bin_path(folder / "cold")), mebibyte);
 }
 
 }  // namespace

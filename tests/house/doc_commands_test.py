@@ -1,6 +1,8 @@
-"""Runs the commands of the documents that doc_commands.txt marks so, in its order, with the binary of a build folder."""
+"""Runs the commands of the documents that doc_commands.txt marks so, in its order, with the binary of a build folder, and
+then the examples of the program's own help."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,12 @@ def commands():
             yield command
 
 
+def examples(terrace):
+    """The examples of every command in the order of the manual page, which has those of --help."""
+    page = subprocess.run([terrace, "man"], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^\.EX\n  (.*)\n\.EE", page.replace("\\-", "-").replace("\\(rs", "\\"), re.M)
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     environment = os.environ | {"PATH": f"{build}:{os.environ['PATH']}"}
@@ -27,14 +35,16 @@ def main():
         (pathlib.Path(folder) / "build").mkdir()
         (pathlib.Path(folder) / "build/release").symlink_to(build)
         count = 0
-        for command in commands():
+        documented = list(commands())
+        shown = [command for command in examples(build / "terrace") if command not in documented]
+        for command in documented + shown:
             count += 1
             print(f"$ {command}", flush=True)
             result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
             if result.returncode != 0:
                 print(result.stdout)
-                print(f"exit code {result.returncode}: mend the command in the document, or what it shows")
+                print(f"exit code {result.returncode}: mend the command in the document or in cli/examples.cpp, or what it shows")
                 return 1
     print(f"{count} commands run")
     return 0 if count else 1

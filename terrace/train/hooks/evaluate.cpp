@@ -1,5 +1,6 @@
 // Measures the held-out loss beside training.
 #include "terrace/base/log.h"
+#include "terrace/ops/record.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
@@ -16,6 +17,7 @@ class EvaluateHook : public Hook {
 
  private:
   void evaluate(Trainer& trainer) {
+    const ops::PhaseRecord record("evaluate");
     const double loss = trainer.evaluate(trainer.config().train.evaluate_batches);
     metrics_->write(observe::EvaluationMetrics{.step = trainer.steps_done(), .validation_loss = loss});
     log_info("step {}: validation loss {:.4f}", trainer.steps_done(), loss);

@@ -1,9 +1,12 @@
 // The hooks a run has: each is one file, and each is made by one function.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "terrace/observe/metrics.h"
+#include "terrace/observe/operation_table.h"
 #include "terrace/train/trainer.h"
 
 namespace terrace::train {
@@ -23,8 +26,22 @@ std::unique_ptr<Hook> make_evaluate_hook(SharedMetrics metrics);
 // A checkpoint every checkpoint.every steps and at the end, after the metrics so far are durable.
 std::unique_ptr<Hook> make_save_hook(const Trainer& trainer, SharedMetrics metrics);
 
-// All of them in the order that a run needs. Lines of metrics.jsonl after the step that the run starts from are cut
-// off.
+// Steps before those that are profiled: the first ones take memory from the system and fill caches.
+inline constexpr int64_t profile_warm_up = 2;
+
+struct Profile {
+  int64_t first_step = 0, last_step = 0;
+  std::filesystem::path trace = {};  // in the run's folder, opens in Perfetto and chrome://tracing
+  observe::OperationTable operations = {};
+};
+
+// Records the operations of `steps` steps after profile_warm_up others, writes the trace and calls `report`; of a run
+// that ends before, with those that there were. To be the last hook, so that what the others do is in the trace.
+std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
+                                        std::function<void(const Profile&)> report);
+
+// All that every run has, in the order that a run needs. Lines of metrics.jsonl after the step that the run starts from
+// are cut off.
 void add_standard_hooks(Trainer& trainer);
 
 }  // namespace terrace::train

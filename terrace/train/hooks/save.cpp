@@ -7,6 +7,7 @@
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
+#include "terrace/ops/record.h"
 #include "terrace/optim/kernels.h"
 #include "terrace/train/hooks/hooks.h"
 
@@ -31,6 +32,7 @@ class SaveHook : public Hook {
 
  private:
   void save(Trainer& trainer) {
+    const ops::PhaseRecord record("save");
     const config::CheckpointConfig& config = trainer.config().checkpoint;
     check_finite(trainer);
     metrics_->sync();

@@ -1,0 +1,57 @@
+// A walk along the words of the command line.
+#include "cli/check_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/command_tree.h"
+#include "terrace/base/error.h"
+#include "terrace/base/spelling.h"
+
+namespace terrace::cli {
+namespace {
+
+std::string spoken(const Command& command) { return join_path("terrace", command.path); }
+
+std::string guess(const std::string& word, const std::vector<std::string>& known) {
+  const std::string nearest = nearest_word(word, known);
+  return nearest.empty() ? "." : fmt::format("; did you mean {}?", nearest);
+}
+
+[[noreturn]] void throw_unknown_command(const Command& command, const std::string& word) {
+  throw UserError::of("{} has no subcommand {}{} Its subcommands are {}", spoken(command), word,
+                      guess(word, command.children), fmt::join(command.children, ", "));
+}
+
+[[noreturn]] void throw_unknown_flag(const Command& command, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Flag& flag : command.flags) known.insert(known.end(), flag.names.begin(), flag.names.end());
+  throw UserError::of("{} has no flag {}{} See {} --help", spoken(command), name, guess(name, known), spoken(command));
+}
+
+}  // namespace
+
+void check_words(const std::vector<Command>& commands, const std::vector<std::string>& words) {
+  const Command* command = find_command(commands, "");
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--") return;
+    if (word.starts_with("--")) {
+      const size_t equals = word.find('=');
+      const Flag* flag = find_flag(*command, word.substr(0, equals));
+      if (flag == nullptr) throw_unknown_flag(*command, word.substr(0, equals));
+      if (flag->takes_value && equals == std::string::npos) ++i;
+    } else if (word.starts_with('-')) {
+      const Flag* flag = find_flag(*command, word);
+      if (flag != nullptr && flag->takes_value) ++i;
+    } else if (!command->children.empty()) {
+      const auto child = std::ranges::find(command->children, word);
+      if (child == command->children.end()) throw_unknown_command(*command, word);
+      command = find_command(commands, join_path(command->path, word));
+    }
+  }
+}
+
+}  // namespace terrace::cli

@@ -1,0 +1,48 @@
+// The program's commands and flags as plain data, read from the tree that parses them: help, completion, the manual
+// page and guesses at misspelt words all come from here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace terrace::cli {
+
+struct Flag {
+  std::vector<std::string> names;  // "--set", "-h"
+  std::string about;
+  std::vector<std::string> choices;  // of its value; empty: any
+  bool takes_value = false;
+  bool repeats = false;
+  std::string default_value;
+};
+
+struct Positional {
+  std::string name, about = {};
+  std::vector<std::string> choices;
+  bool required = false;
+  bool repeats = false;
+};
+
+struct Command {
+  std::string path;  // "data prepare"; "" for the program itself
+  std::string about;
+  std::vector<Flag> flags = {};
+  std::vector<Positional> positionals = {};
+  std::vector<std::string> children = {};  // names of the commands below, such as "prepare"
+};
+
+// The program first, each command before those below it, in the order in which help lists them.
+std::vector<Command> commands_of(const CLI::App& program);
+
+// nullptr where there is none.
+const Command* find_command(const std::vector<Command>& commands, const std::string& path);
+const Flag* find_flag(const Command& command, const std::string& name);
+
+// "data" and "prepare" give "data prepare"; "" and "data" give "data".
+std::string join_path(const std::string& path, const std::string& name);
+
+}  // namespace terrace::cli

@@ -1,0 +1,58 @@
+// The table of examples.
+#include "cli/examples.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+
+#include "cli/command_tree.h"
+
+namespace terrace::cli {
+
+const std::vector<Example>& examples() {
+  static const std::vector<Example> list = {
+      {"data prepare",
+       "terrace data prepare docs --output data/corpus --train-tokenizer data/tokenizer.model --vocabulary 600",
+       "Train a tokenizer on a folder of text and encode it"},
+      {"data prepare", "terrace data prepare README.md --output data/readme --tokenizer data/tokenizer.model --json",
+       "Encode with a tokenizer that is there"},
+      {"data inspect", "terrace data inspect data/corpus --tokenizer data/tokenizer.model",
+       "Check a corpus and decode a sample of it"},
+      {"train", "terrace train configs/tiny.toml", "Train as the file says"},
+      {"train", "terrace train configs/tiny.toml --set train.steps=220 --resume auto", "Go on for 20 steps more"},
+      {"train", "terrace train configs/tiny.toml --set checkpoint.folder=runs/profile --set train.steps=30 --profile 5",
+       "Show where the time of five steps goes"},
+      {"generate", "terrace generate runs/tiny --prompt \"The model\" --max-tokens 40", "Continue a prompt"},
+      {"generate", "terrace generate runs/tiny --prompt \"A step\" --temperature 0.8 --top-p 0.95 --samples 2 --json",
+       "Two continuations as JSON"},
+      {"export", "terrace export runs/tiny --format hf --output exported/tiny", "A model for Python's transformers"},
+      {"import", "terrace import exported/tiny --output imported/tiny", "And back"},
+      {"generate", "terrace generate imported/tiny --prompt \"The model\" --max-tokens 20", "With an imported model"},
+      {"report", "terrace report runs/tiny", "Draw the loss curve and show the figures"},
+      {"report", "terrace report runs/tiny --json", "The same for a script"},
+      {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},
+      {"man", "terrace man > terrace.1", "Write the manual page"},
+  };
+  return list;
+}
+
+std::vector<Example> examples_of(const std::string& path) {
+  std::vector<Example> found;
+  std::ranges::copy_if(examples(), std::back_inserter(found), [&](const Example& e) { return e.path == path; });
+  return found;
+}
+
+void show_examples(CLI::App& program) {
+  for (const Command& command : commands_of(program)) {
+    const std::vector<Example> own = examples_of(command.path);
+    if (own.empty()) continue;
+    CLI::App* app = &program;
+    for (const std::string& name : CLI::detail::split(command.path, ' ')) app = app->get_subcommand(name);
+    std::string text = app->get_footer();
+    text += text.empty() ? "Examples:" : "\n\nExamples:";
+    for (const Example& example : own) text += "\n  # " + example.about + "\n  " + example.line;
+    app->footer(text);
+  }
+}
+
+}  // namespace terrace::cli

@@ -1,0 +1,41 @@
+// Where the time of the profiled steps went, by operation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/observe/trace.h"
+
+namespace terrace::observe {
+
+// All calls of one operation. Time, FLOPs and bytes are its own: what operations inside it account for is taken off, so
+// rows add up.
+struct OperationRow {
+  std::string name;
+  int64_t calls = 0;
+  double seconds = 0;
+  double flops = 0;
+  double bytes = 0;
+};
+
+struct OperationTable {
+  int64_t steps = 0;
+  double seconds = 0;                     // of the steps, on the clock
+  std::vector<OperationRow> rows;         // most time first
+  double between_seconds = 0;             // of the steps, outside of every operation
+  std::vector<OperationRow> phases = {};  // in the order they first began: all of their time, FLOPs and bytes
+
+  // Keys: steps, seconds, between_seconds, operations and phases (lists of name, calls, seconds, share, flops, bytes,
+  // flops_per_second, bytes_per_second).
+  Json json() const;
+  // The phases and the first `most` rows as lines.
+  std::string text(size_t most = 15) const;
+};
+
+// Counts the operations inside of spans named step_phase, and, on lanes without phases (a GPU's backward pass has a
+// thread of its own), those that run while a step does.
+OperationTable count_operations(const Trace& trace);
+
+}  // namespace terrace::observe

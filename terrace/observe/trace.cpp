@@ -1,0 +1,59 @@
+// Trace events as JSON, a line each.
+#include "terrace/observe/trace.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
+
+namespace terrace::observe {
+namespace {
+
+Json event_of(const Span& span, size_t lane, int64_t origin_ns) {
+  const double seconds = 1e-9 * static_cast<double>(span.end_ns - span.begin_ns);
+  Json arguments = Json::object();
+  if (!span.detail.empty()) arguments["detail"] = span.detail;
+  if (span.flops > 0) arguments["flops"] = span.flops;
+  if (span.bytes > 0) arguments["bytes"] = span.bytes;
+  if (span.flops > 0 && seconds > 0) arguments["flops_per_second"] = span.flops / seconds;
+  if (span.bytes > 0 && seconds > 0) arguments["bytes_per_second"] = span.bytes / seconds;
+  return {{"name", span.name},
+          {"cat", span.kind == SpanKind::phase ? "phase" : "operation"},
+          {"ph", "X"},
+          {"ts", 1e-3 * static_cast<double>(span.begin_ns - origin_ns)},
+          {"dur", 1e-3 * static_cast<double>(span.end_ns - span.begin_ns)},
+          {"pid", 0},
+          {"tid", lane},
+          {"args", arguments}};
+}
+
+Json name_event(const char* what, size_t lane, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", 0}, {"tid", lane}, {"args", {{"name", name}}}};
+}
+
+}  // namespace
+
+bool encloses_or_precedes(const Span& a, const Span& b) {
+  return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+}
+
+void write_chrome_trace(const Trace& trace, const std::filesystem::path& path) {
+  int64_t origin_ns = std::numeric_limits<int64_t>::max();
+  for (const Lane& lane : trace) {
+    for (const Span& span : lane.spans) origin_ns = std::min(origin_ns, span.begin_ns);
+  }
+  AtomicFile file(path);
+  file.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+  file.write(name_event("process_name", 0, "terrace").dump());
+  for (size_t lane = 0; lane < trace.size(); ++lane) {
+    file.write(",\n" + name_event("thread_name", lane, trace[lane].name).dump());
+    std::vector<Span> spans = trace[lane].spans;
+    std::ranges::stable_sort(spans, encloses_or_precedes);
+    for (const Span& span : spans) file.write(",\n" + event_of(span, lane, origin_ns).dump());
+  }
+  file.write("\n]}\n");
+  file.commit();
+}
+
+}  // namespace terrace::observe

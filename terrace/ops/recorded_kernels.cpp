@@ -1,0 +1,86 @@
+// One wrapper a kernel, made from its signature.
+#include "terrace/ops/recorded_kernels.h"
+
+#include <algorithm>
+#include <array>
+
+#include "terrace/ops/record.h"
+
+namespace terrace::ops {
+namespace {
+
+// A string as a template argument.
+template <size_t length>
+struct Name {
+  constexpr Name(const char (&text)[length]) { std::copy_n(text, length, characters.begin()); }
+  std::array<char, length> characters{};
+};
+
+double bytes_of_argument(const at::Tensor& tensor) { return bytes_of({tensor}); }
+template <typename Other>
+double bytes_of_argument(const Other&) {
+  return 0;
+}
+
+// Both devices' tables may be recorded at once; a wrapper is a plain function and knows of its table by its type.
+template <int device>
+const Kernels* wrapped = nullptr;
+
+// `first_passes`: how often the kernel passes over its first argument, 2 where that is read and written.
+template <int device, auto member, Name name, int first_passes>
+struct Recorded;
+
+template <int device, typename... Arguments, void (*Kernels::*member)(Arguments...), Name name, int first_passes>
+struct Recorded<device, member, name, first_passes> {
+  static void call(Arguments... arguments) {
+    const OperationRecord record(name.characters.data(), [&] {
+      const std::array<double, sizeof...(Arguments)> each = {bytes_of_argument(arguments)...};
+      Work work;
+      for (const double bytes : each) work.bytes += bytes;
+      work.bytes += (first_passes - 1) * each.front();
+      return work;
+    });
+    (wrapped<device>->*member)(arguments...);
+  }
+};
+
+// Of the table only the rows that are named are touched.
+template <int device>
+void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from) {
+  const OperationRecord record("terrace::add_rows", [&] {
+    const double touched = static_cast<double>(from.numel()) * static_cast<double>(into.element_size());
+    return Work{.bytes = bytes_of({indices, from}) + 2 * touched};
+  });
+  wrapped<device>->add_rows(into, indices, from);
+}
+
+template <int device>
+Kernels recorded(const Kernels& kernels) {
+  wrapped<device> = &kernels;
+  Kernels table = kernels;
+  table.add = Recorded<device, &Kernels::add, "terrace::add", 2>::call;
+  table.add_column_sums = Recorded<device, &Kernels::add_column_sums, "terrace::add_column_sums", 2>::call;
+  table.add_rows = add_rows<device>;
+  table.norm = Recorded<device, &Kernels::norm, "terrace::norm", 1>::call;
+  table.norm_backward = Recorded<device, &Kernels::norm_backward, "terrace::norm_backward", 1>::call;
+  table.swiglu = Recorded<device, &Kernels::swiglu, "terrace::swiglu", 1>::call;
+  table.swiglu_backward = Recorded<device, &Kernels::swiglu_backward, "terrace::swiglu_backward", 1>::call;
+  table.rotate = Recorded<device, &Kernels::rotate, "terrace::rotate", 1>::call;
+  table.dropout = Recorded<device, &Kernels::dropout, "terrace::dropout", 1>::call;
+  table.cross_entropy = Recorded<device, &Kernels::cross_entropy, "terrace::cross_entropy", 2>::call;
+  return table;
+}
+
+}  // namespace
+
+const Kernels& recorded_where_asked(const Kernels& device_kernels) {
+  if (!recording()) return device_kernels;
+  if (&device_kernels == &cpu_kernels()) {
+    static const Kernels table = recorded<0>(device_kernels);
+    return table;
+  }
+  static const Kernels table = recorded<1>(device_kernels);
+  return table;
+}
+
+}  // namespace terrace::ops

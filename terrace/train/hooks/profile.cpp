@@ -1,0 +1,59 @@
+// Records a few steps and says where their time went.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "terrace/base/log.h"
+#include "terrace/train/hooks/hooks.h"
+#include "terrace/train/operation_recorder.h"
+
+namespace terrace::train {
+namespace {
+
+class ProfileHook : public Hook {
+ public:
+  ProfileHook(const Trainer& trainer, int64_t steps, std::function<void(const Profile&)> report)
+      : first_step_(trainer.steps_done() + profile_warm_up + 1),
+        last_step_(first_step_ + steps - 1),
+        report_(std::move(report)) {}
+
+  void after_step(Trainer& trainer, const StepReport& report) override {
+    if (report.metrics.step == first_step_ - 1) {
+      log_info("profiling steps {} to {}", first_step_, last_step_);
+      recorder_.emplace(trainer.device());
+    } else if (report.metrics.step == last_step_) {
+      finish(trainer);
+    }
+  }
+
+  void at_end(Trainer& trainer) override {
+    if (recorder_ && trainer.steps_done() >= first_step_) finish(trainer);
+  }
+
+ private:
+  void finish(const Trainer& trainer) {
+    const observe::Trace trace = recorder_->finish();
+    recorder_.reset();
+    Profile profile{.first_step = first_step_, .last_step = trainer.steps_done()};
+    profile.operations = observe::count_operations(trace);
+    profile.trace = std::filesystem::path(trainer.config().checkpoint.folder) /
+                    fmt::format("trace_{}_to_{}.json", profile.first_step, profile.last_step);
+    observe::write_chrome_trace(trace, profile.trace);
+    if (profile.last_step < last_step_) log_warning("the run ended before step {}, the last to profile", last_step_);
+    report_(profile);
+  }
+
+  int64_t first_step_, last_step_;
+  std::function<void(const Profile&)> report_;
+  std::optional<OperationRecorder> recorder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
+                                        std::function<void(const Profile&)> report) {
+  return std::make_unique<ProfileHook>(trainer, steps, std::move(report));
+}
+
+}  // namespace terrace::train

@@ -1,0 +1,199 @@
+"""What the program says of itself: completion in bash, zsh and fish, the manual page, examples, and misspelt words."""
+import functools
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+TERRACE = BUILD / "terrace"
+LEAVES = ("train", "data prepare", "data inspect", "generate", "report", "completion", "man")
+
+
+def terrace(*arguments):
+    return subprocess.run([TERRACE, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@functools.cache
+def printed(*arguments):
+    result = terrace(*arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def missing(program):
+    return unittest.skipUnless(shutil.which(program), f"{program} is not installed")
+
+
+class Bash(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.script = printed("completion", "bash")
+
+    def complete(self, *words):
+        """What bash would offer for the last of the words."""
+        program = f"{self.script}\nCOMP_WORDS=(terrace {' '.join(map(repr, words))}); COMP_CWORD={len(words)}\n" \
+                  "_terrace; printf '%s\\n' \"${COMPREPLY[@]}\""
+        result = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout.split()
+
+    def test_subcommands(self):
+        self.assertEqual(self.complete("tr"), ["train"])
+        self.assertEqual(self.complete("data", ""), ["prepare", "inspect"])
+        self.assertIn("generate", self.complete(""))
+
+    def test_flags_are_those_of_the_command_reached(self):
+        self.assertEqual(self.complete("train", "--res"), ["--resume"])
+        self.assertEqual(self.complete("data", "prepare", "--train"), ["--train-tokenizer"])
+        self.assertEqual(self.complete("data", "prepare", "--res"), [])
+        # A word that is a value is no subcommand.
+        self.assertEqual(self.complete("generate", "data", "--top"), ["--top-k", "--top-p"])
+
+    def test_values(self):
+        self.assertEqual(self.complete("train", "run.toml", "--set", "checkpoint.e"), ["checkpoint.every="])
+        self.assertEqual(self.complete("generate", "run", "--device", "c"), ["cpu", "cuda"])
+        self.assertEqual(self.complete("completion", "f"), ["fish"])
+        # Nothing of ours: bash goes on with names of files.
+        self.assertEqual(self.complete("train", "--resume", "runs/"), [])
+        self.assertEqual(self.complete("train", "conf"), [])
+
+
+@missing("fish")
+class Fish(unittest.TestCase):
+    def complete(self, line):
+        with tempfile.TemporaryDirectory() as home:
+            script = pathlib.Path(home) / "terrace.fish"
+            script.write_text(printed("completion", "fish"))
+            result = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"], timeout=60,
+                                    capture_output=True, text=True, env=os.environ | {"HOME": home})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return [word.split("\t")[0] for word in result.stdout.splitlines()]
+
+    def test_commands_flags_and_values(self):
+        self.assertEqual(self.complete("terrace tr"), ["train"])
+        self.assertEqual(sorted(self.complete("terrace data ")), ["inspect", "prepare"])
+        self.assertEqual(self.complete("terrace train --res"), ["--resume"])
+        self.assertEqual(self.complete("terrace train --set checkpoint.e"), ["checkpoint.every="])
+        self.assertEqual(self.complete("terrace generate run --device c"), ["cpu", "cuda"])
+
+
+@missing("zsh")
+class Zsh(unittest.TestCase):
+    """zsh completes only on a terminal, so one is made: what stands in the line after a tab is read back."""
+
+    def complete(self, line):
+        with tempfile.TemporaryDirectory() as home:
+            home = pathlib.Path(home)
+            (home / "_terrace").write_text(printed("completion", "zsh"))
+            (home / ".zshrc").write_text("fpath=($ZDOTDIR $fpath)\nautoload -Uz compinit\ncompinit -u -d $ZDOTDIR/dump\n"
+                                         "show() { print -r -- $BUFFER > $ZDOTDIR/line; exit }\nzle -N show\n"
+                                         "bindkey '^X' show\nPS1='ready> '\nunsetopt zle_bracketed_paste beep\n")
+            child, terminal = pty.fork()
+            if child == 0:
+                os.environ.update({"ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb"})
+                os.chdir(home)
+                os.execvp("zsh", ["zsh", "-i"])
+            try:
+                self.read_until(terminal, b"ready> ")
+                os.write(terminal, line.encode() + b"\t")
+                self.read_until(terminal, None, 1.5)
+                os.write(terminal, b"\x18")
+                self.read_until(terminal, None, 5)
+            finally:
+                os.close(terminal)
+                os.waitpid(child, 0)
+            return (home / "line").read_text().rstrip("\n")
+
+    def read_until(self, terminal, text, seconds=20):
+        """Reads until the text comes, or where it is None until there is nothing for so long or the end."""
+        seen, end = b"", time.monotonic() + seconds
+        while (text is None or text not in seen) and time.monotonic() < end:
+            if select.select([terminal], [], [], 0.1)[0]:
+                try:
+                    part = os.read(terminal, 4096)
+                except OSError:
+                    return
+                if not part:
+                    return
+                seen += part
+
+    def test_commands_flags_and_values(self):
+        for typed, completed in (("terrace tr", "terrace train "), ("terrace data ins", "terrace data inspect "),
+                                 ("terrace train --res", "terrace train --resume "),
+                                 ("terrace train --set checkpoint.ev", "terrace train --set checkpoint.every="),
+                                 ("terrace generate run --device au", "terrace generate run --device auto ")):
+            self.assertEqual(self.complete(typed).rstrip(), completed.rstrip())
+
+
+class Manual(unittest.TestCase):
+    def test_names_every_command_and_every_flag_of_its_help(self):
+        page = printed("man").replace("\\-", "-")
+        for leaf in LEAVES:
+            self.assertIn(f".SS \\fBterrace {leaf}\\fR", page)
+            help_text = printed(*leaf.split(), "--help")
+            for flag in re.findall(r"^  .*?(--[a-z][a-z-]*)", help_text, re.M):
+                self.assertIn(f"\\fB{flag}\\fR", page)
+
+    @missing("groff")
+    def test_is_set_without_a_warning(self):
+        page = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=printed("man"), capture_output=True, text=True)
+        self.assertEqual((page.returncode, page.stderr), (0, ""))
+
+    def test_what_is_installed_is_what_the_program_prints(self):
+        folder = BUILD / "own_texts"
+        if not (folder / "terrace.1").exists():
+            self.skipTest("this build makes no texts to install")
+        for name, arguments in (("terrace.1", ["man"]), ("terrace", ["completion", "bash"]),
+                                ("_terrace", ["completion", "zsh"]), ("terrace.fish", ["completion", "fish"])):
+            self.assertEqual((folder / name).read_text(), printed(*arguments))
+
+
+class Help(unittest.TestCase):
+    def test_every_command_shows_examples_and_the_manual_has_the_same(self):
+        page = printed("man").replace("\\-", "-").replace("\\(rs", "\\")
+        of_manual = re.findall(r"^\.EX\n  (.*)\n\.EE", page, re.M)
+        of_help = []
+        for leaf in LEAVES:
+            shown = re.findall(r"^  # .*\n  (.*)", printed(*leaf.split(), "--help"), re.M)
+            self.assertTrue(shown, leaf)
+            of_help += shown
+        self.assertEqual(sorted(of_help), sorted(of_manual))
+
+    def test_commands_are_all_known_to_this_test(self):
+        def leaves(path):
+            below = re.search(r"^Subcommands:\n((?:  .*\n?)+)", printed(*path, "--help"), re.M)
+            if not below:
+                return [" ".join(path)]
+            names = re.findall(r"^  (\S+)", below[1], re.M)
+            return [leaf for name in names for leaf in leaves([*path, name])]
+
+        self.assertEqual(sorted(leaves([])), sorted(LEAVES))
+
+
+class Misspelt(unittest.TestCase):
+    def expect(self, arguments, *said):
+        result = terrace(*arguments)
+        self.assertEqual(result.returncode, 2)
+        for text in said:
+            self.assertIn(text, result.stderr)
+
+    def test_words_are_named_with_the_nearest(self):
+        self.expect(["trian", "run.toml"], "no subcommand trian; did you mean train?")
+        self.expect(["data", "perpare"], "terrace data has no subcommand perpare; did you mean prepare?")
+        self.expect(["train", "run.toml", "--resum", "auto"], "terrace train has no flag --resum; did you mean --resume?")
+        self.expect(["data", "prepare", "x", "--ouput=y"], "no flag --ouput; did you mean --output?")
+        self.expect(["xyzzy"], "no subcommand xyzzy. Its subcommands are train, data")
+        # What follows a flag is its value, whatever it looks like.
+        self.expect(["generate", "absent", "--prompt", "--resume"], "absent")
+
+
+if __name__ == "__main__":
+    unittest.main()

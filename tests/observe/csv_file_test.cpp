@@ -1,0 +1,65 @@
+// metrics.csv: a row a step, also after a resume.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "terrace/base/file.h"
+#include "terrace/observe/metrics.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::observe {
+namespace {
+
+constexpr const char* header =
+    "step,loss,gradient_norm,learning_rate,tokens,tokens_per_second,step_seconds,mfu,peak_flops_per_second,memory_"
+    "bytes,"
+    "validation_loss\n";
+
+StepMetrics metrics_of(int64_t step) {
+  return {.step = step, .loss = 0.1, .gradient_norm = std::nan(""), .learning_rate = 3e-4, .tokens = 64 * step};
+}
+
+std::string row(int64_t step, const std::string& validation = "") {
+  return std::to_string(step) + ",0.1,,0.0003," + std::to_string(64 * step) + ",0,0,,,0," + validation + "\n";
+}
+
+TEST(Csv, HasARowAStepWithTheEvaluationInIt) {
+  const ScratchFolder scratch;
+  {
+    MetricsWriter writer(scratch / "run", 0, {.csv = true});
+    writer.write(metrics_of(1));
+    writer.write(metrics_of(2));
+    writer.write(EvaluationMetrics{.step = 2, .validation_loss = 4.5});
+    writer.sync();
+    EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2, "4.5"));
+    writer.write(metrics_of(3));
+    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 4.25});  // of a step that was passed over
+  }
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2, "4.5") + row(3) + "4,,,,,,,,,,4.25\n");
+}
+
+TEST(Csv, AResumedRunHasEachStepOnce) {
+  const ScratchFolder scratch;
+  {
+    MetricsWriter writer(scratch / "run", 0, {.csv = true});
+    for (int64_t step = 1; step <= 5; ++step) writer.write(metrics_of(step));
+    writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4.5});
+  }
+  MetricsWriter writer(scratch / "run", 3, {.csv = true});
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2) + row(3, "4.5"));
+  writer.write(metrics_of(4));
+  writer.sync();
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2) + row(3, "4.5") + row(4));
+}
+
+TEST(Csv, TurnedOnLaterItHasTheStepsBefore) {
+  const ScratchFolder scratch;
+  MetricsWriter(scratch / "run", 0).write(metrics_of(1));
+  MetricsWriter writer(scratch / "run", 1, {.csv = true});
+  writer.write(metrics_of(2));
+  writer.sync();
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2));
+}
+
+}  // namespace
+}  // namespace terrace::observe
