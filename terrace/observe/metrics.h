@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,19 +43,22 @@ class MetricsWriter {
   // file at once. Errors of the file system throw std::system_error.
   MetricsWriter(const std::filesystem::path& folder, int64_t last_step);
   MetricsWriter(MetricsWriter&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+      : path_(std::move(other.path_)), waiting_(std::move(other.waiting_)), file_(std::exchange(other.file_, -1)) {}
   ~MetricsWriter();
 
-  // Each line is appended by one system call and can be read at once.
+  // Each line is appended by one system call and can be read at once. What the file system refuses, as on a full disk,
+  // waits in memory and goes with a later line; the log says so once.
   void write(const StepMetrics& metrics);
   void write(const EvaluationMetrics& metrics);
-  // Makes what was written durable; to be called before a checkpoint counts as complete.
+  // Makes what was written durable; to be called before a checkpoint counts as complete, on any thread. Throws
+  // std::system_error where the disk refuses.
   void sync();
 
  private:
-  void append(const Json& line);
+  void append(const std::string& text);
 
   std::filesystem::path path_;
+  std::string waiting_;
   int file_ = -1;
 };
 
