@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,14 +30,16 @@ train::Peak measure_peak(const at::Device& device, at::ScalarType type) {
 }
 
 void run_training(const Arguments& arguments) {
+  const auto began = std::chrono::steady_clock::now();
   const config::Config config = config::load(arguments.config, arguments.overrides);
   log_info("resolved configuration:\n{}", config::dump(config));
   train::stop_on_signals();
-  const train::RunResult result = train::run(config, {.resume = arguments.resume, .measure_peak = measure_peak});
+  const train::RunResult result =
+      train::run(config, {.resume = arguments.resume, .measure_peak = measure_peak, .began = began});
   fmt::print("{}\n", result.checkpoint.string());
   if (result.finished) return;
-  throw UserError(fmt::format("stopped on request after step {} of {}; continue with --resume auto", result.step,
-                              config.train.steps),
+  throw UserError(fmt::format("stopped {} after step {} of {}; continue with --resume auto", result.stop_reason,
+                              result.step, config.train.steps),
                   ExitCode::stopped);
 }
 
@@ -52,7 +55,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--resume", arguments->resume,
                       "Continue a run: \"auto\" for the newest complete checkpoint of its folder, or a path");
   command->footer(
-      "SIGINT, SIGTERM and SIGUSR1 end the run after the current step with a checkpoint and exit code 4.\n"
+      "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step with a checkpoint and exit\n"
+      "code 4; a second SIGINT ends it at once.\n"
       "Examples:\n  terrace train configs/tiny.toml\n  terrace train configs/tiny.toml --set train.steps=300 --resume "
       "auto");
   command->callback([arguments] { run_training(*arguments); });

@@ -1,6 +1,7 @@
 // A whole training run as the program makes it: checks, resuming, hooks, the end.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -13,17 +14,20 @@ namespace terrace::train {
 struct RunOptions {
   std::string resume;  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::function<Peak(const at::Device&, at::ScalarType)> measure_peak;
+  // From when train.time_limit counts.
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };
 
 struct RunResult {
   std::filesystem::path checkpoint;  // the last one
   int64_t step = 0;
-  bool finished = false;  // false: stopped on request
+  bool finished = false;    // false: stopped before its last step
+  std::string stop_reason;  // where it was stopped: "on request", or which limit was reached
 };
 
-// Trains until the configuration's steps are done or a stop is requested, and saves. Throws UserError before anything
-// is built where files are missing, the folder belongs to another run or a process that is still alive, or memory is
-// short.
+// Trains until the configuration's steps are done, a stop is requested or train.time_limit is reached, and saves.
+// Throws UserError before anything is built where files are missing, the folder belongs to another run or a process
+// that is still alive, or memory is short.
 RunResult run(const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::train

@@ -3,13 +3,14 @@
 
 namespace terrace::train {
 
-void add_standard_hooks(Trainer& trainer) {
+void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point began) {
   const auto metrics =
       std::make_shared<observe::MetricsWriter>(trainer.config().checkpoint.folder, trainer.steps_done());
   trainer.add_hook(make_log_hook(trainer));
   trainer.add_hook(make_metrics_hook(metrics));
   trainer.add_hook(make_evaluate_hook(metrics));
   trainer.add_hook(make_save_hook(trainer, metrics));
+  if (trainer.config().train.time_limit > 0) trainer.add_hook(make_time_limit_hook(began));
 }
 
 }  // namespace terrace::train
