@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -49,6 +50,7 @@ void print_profile(const train::Profile& profile) {
 }
 
 void run_training(const Arguments& arguments) {
+  const auto began = std::chrono::steady_clock::now();
   const config::Config config = config::load(arguments.config, arguments.overrides);
   log_info("resolved configuration:\n{}", config::dump(config));
   train::stop_on_signals();
@@ -63,7 +65,8 @@ void run_training(const Arguments& arguments) {
   const train::RunResult result = train::run(config, {.resume = arguments.resume,
                                                       .measure_peak = measure_peak,
                                                       .profile_steps = arguments.profile_steps,
-                                                      .report_profile = report});
+                                                      .report_profile = report,
+                                                      .began = began});
   if (arguments.json) {
     json.update({{"checkpoint", result.checkpoint.string()}, {"step", result.step}, {"finished", result.finished}});
     fmt::print("{}\n", json.dump());
@@ -71,8 +74,8 @@ void run_training(const Arguments& arguments) {
     fmt::print("{}\n", result.checkpoint.string());
   }
   if (result.finished) return;
-  throw UserError(fmt::format("stopped on request after step {} of {}; continue with --resume auto", result.step,
-                              config.train.steps),
+  throw UserError(fmt::format("stopped {} after step {} of {}; continue with --resume auto", result.stop_reason,
+                              result.step, config.train.steps),
                   ExitCode::stopped);
 }
 
@@ -94,7 +97,9 @@ void add_train_command(CLI::App& app) {
                                train::profile_warm_up))
       ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object at the end");
-  command->footer("SIGINT, SIGTERM and SIGUSR1 end the run after the current step with a checkpoint and exit code 4.");
+  command->footer(
+      "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step with a checkpoint and exit\n"
+      "code 4; a second SIGINT ends it at once.");
   command->callback([arguments] { run_training(*arguments); });
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -27,6 +28,24 @@ std::vector<std::filesystem::path> step_folders(const std::filesystem::path& fol
   }
   std::ranges::sort(found, {}, [](const auto& path) { return *step_of(path); });
   return found;
+}
+
+// As a shell takes it for one word.
+std::string shell_word(const std::string& text) {
+  const bool plain = std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./+=:@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// A name beside a damaged checkpoint that is free and that nothing takes for a checkpoint.
+std::string away(const std::filesystem::path& checkpoint) {
+  std::string name = checkpoint.string() + ".damaged";
+  for (int i = 2; std::filesystem::exists(name); ++i) name = fmt::format("{}.damaged{}", checkpoint.string(), i);
+  return name;
 }
 
 bool is_complete(const std::filesystem::path& checkpoint) { return std::filesystem::exists(checkpoint / marker_name); }
@@ -130,8 +149,10 @@ std::string way_out(const std::filesystem::path& checkpoint) {
     return fmt::format("; there is no other complete checkpoint beside it: move {} away and train anew",
                        checkpoint.string());
   }
-  return fmt::format("; move {} away and continue with --resume auto, which then takes {}", checkpoint.string(),
-                     others.back().string());
+  const std::string other = others.back().string();
+  return fmt::format("; move it away and continue from {} with: mv {} {} && terrace train {} --resume auto", other,
+                     shell_word(checkpoint.string()), shell_word(away(checkpoint)),
+                     shell_word(other + "/" + config_name));
 }
 
 }  // namespace terrace::checkpoint

@@ -43,8 +43,8 @@ void remove_leftovers(const std::filesystem::path& folder);
 // Removes the complete checkpoints before `step` that are neither among the newest nor at a multiple of keep_every.
 void apply_retention(const std::filesystem::path& folder, int64_t step, const Retention& retention);
 
-// "; move CHECKPOINT away and continue with --resume auto, which then takes OTHER", for errors about a damaged one:
-// while it is in the run's folder, no older one can be resumed from. Says so where there is no other.
+// "; move it away and continue from OTHER with: COMMAND", for errors about a damaged checkpoint: while it is in the
+// run's folder, no older one can be resumed from. Says so where there is no other.
 std::string way_out(const std::filesystem::path& checkpoint);
 
 }  // namespace terrace::checkpoint

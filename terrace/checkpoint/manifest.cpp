@@ -142,10 +142,16 @@ GroupRecord parse_group(const Node& node) {
   return group;
 }
 
+// Far more than a manifest has; without a limit, what walks through nested values would exhaust the stack.
+constexpr int most_nested = 64;
+
 Json parse_checked(std::string_view text, std::string_view file_name) {
   Json json;
   try {
-    json = Json::parse(text);
+    json = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
+      if (depth <= most_nested) return true;
+      throw UserError::of("{} is damaged: its values are nested more than {} deep", file_name, most_nested);
+    });
   } catch (const Json::exception& error) {
     throw UserError::of("{} is damaged: not JSON: {}", file_name, error.what());
   }

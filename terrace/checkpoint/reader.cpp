@@ -30,6 +30,10 @@ void check_sizes(const std::filesystem::path& checkpoint, const Manifest& manife
   for (const FileRecord& file : manifest.files()) {
     std::error_code error;
     const std::filesystem::path path = checkpoint / file.name;
+    if (std::filesystem::is_symlink(path, error)) {
+      throw UserError::of("{} is a symbolic link, which may lead out of the checkpoint; put the file itself there",
+                          path.string());
+    }
     const uint64_t bytes = std::filesystem::file_size(path, error);
     if (error) throw UserError::of("{} cannot be read: {}", path.string(), error.message());
     if (bytes != file.bytes) {

@@ -11,6 +11,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/manifest.h"
+#include "terrace/checkpoint/place.h"
 #include "terrace/checkpoint/safetensors.h"
 #include "terrace/checkpoint/slice.h"
 
@@ -66,19 +67,6 @@ std::optional<FileRecord> write_tokenizer(const std::filesystem::path& folder, c
   return write_file(folder, tokenizer_name(file.bytes()), file.bytes());
 }
 
-void write_contents(const std::filesystem::path& folder, const State& state) {
-  std::filesystem::create_directory(folder);
-  Manifest manifest;
-  manifest.terrace_version = TERRACE_VERSION;
-  manifest.step = state.step;
-  manifest.trainer = state.trainer;
-  const std::string config = config::dump(state.config);
-  manifest.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
-  manifest.tokenizer = write_tokenizer(folder, state.config.data.tokenizer);
-  for (const Group& group : state.groups) manifest.groups.push_back(write_group(folder, group));
-  write_text_atomically(folder / manifest_name, dump_manifest(manifest));
-}
-
 // Gives the finished folder its name. One that stood there takes its place in `written`, to be removed.
 void place(FolderGuard& written, const std::filesystem::path& final_path) {
   if (std::filesystem::exists(final_path)) {
@@ -92,14 +80,6 @@ void place(FolderGuard& written, const std::filesystem::path& final_path) {
   sync_folder(final_path.parent_path());
   write_text_atomically(final_path / marker_name, "");
   written.path.clear();
-}
-
-uint64_t needed_bytes(const State& state) {
-  uint64_t bytes = 0;
-  for (const Group& group : state.groups) {
-    for (const NamedTensor& named : group.tensors) bytes += named.tensor.nbytes();
-  }
-  return bytes;
 }
 
 UserError not_saved(const std::filesystem::path& path, const std::string& why, const std::string& remedy) {
@@ -123,9 +103,31 @@ bool says_no_room(const std::error_code& code) {
 
 }  // namespace
 
-std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention) {
-  std::filesystem::path final_path = folder / step_name(state.step);
-  const uint64_t needed = needed_bytes(state);
+void write_contents(const std::filesystem::path& folder, const State& state) {
+  std::filesystem::create_directory(folder);
+  Manifest manifest;
+  manifest.terrace_version = TERRACE_VERSION;
+  manifest.step = state.step;
+  manifest.trainer = state.trainer;
+  const std::string config = config::dump(state.config);
+  manifest.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
+  manifest.tokenizer = write_tokenizer(folder, state.config.data.tokenizer);
+  for (const Group& group : state.groups) manifest.groups.push_back(write_group(folder, group));
+  write_text_atomically(folder / manifest_name, dump_manifest(manifest));
+}
+
+uint64_t needed_bytes(const State& state) {
+  uint64_t bytes = 0;
+  for (const Group& group : state.groups) {
+    for (const NamedTensor& named : group.tensors) bytes += named.tensor.nbytes();
+  }
+  return bytes;
+}
+
+std::filesystem::path place_checkpoint(const std::filesystem::path& folder, int64_t step, uint64_t needed,
+                                       const Retention& retention,
+                                       const std::function<void(const std::filesystem::path&)>& write) {
+  std::filesystem::path final_path = folder / step_name(step);
   uint64_t available = 0;
   std::optional<FileLock> lock;
   try {
@@ -134,19 +136,24 @@ std::filesystem::path save(const std::filesystem::path& folder, const State& sta
     remove_leftovers(folder);
     available = std::filesystem::space(folder).available;
     if (available < needed) throw no_room(final_path, "the disk is too full", needed, available);
-    FolderGuard written{partial_path(folder, state.step)};
-    write_contents(written.path, state);
+    FolderGuard written{partial_path(folder, step)};
+    write(written.path);
     place(written, final_path);
   } catch (const std::system_error& error) {
     if (says_no_room(error.code())) throw no_room(final_path, error.what(), needed, available);
     throw not_saved(final_path, error.what(), "Mend that, or choose another checkpoint.folder");
   }
   try {
-    apply_retention(folder, state.step, retention);
+    apply_retention(folder, step, retention);
   } catch (const std::system_error& error) {
     log_warning("an old checkpoint in {} could not be removed: {}", folder.string(), error.what());
   }
   return final_path;
+}
+
+std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention) {
+  return place_checkpoint(folder, state.step, needed_bytes(state), retention,
+                          [&](const std::filesystem::path& partial) { write_contents(partial, state); });
 }
 
 }  // namespace terrace::checkpoint

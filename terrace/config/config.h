@@ -79,6 +79,7 @@ struct TrainConfig {
   double initial_loss_scale = 65536.0;                  // fp16
   int64_t loss_scale_window = 1000;                     // fp16: good steps until the scale doubles
   std::string initial_weights;                          // a checkpoint whose weights (only) to start from
+  double time_limit = 0.0;  // seconds; the run stops after the step that reaches it; 0: none
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -101,6 +102,8 @@ struct CheckpointConfig {
   int64_t every = 0;       // steps; 0: only at the end
   int64_t keep = 3;        // the newest; 0: all
   int64_t keep_every = 0;  // checkpoints at multiples of this step stay as well; 0: none
+  bool background = true;  // training goes on while a copy of its state is written
+  std::string staging;     // node-local folder that checkpoints are first written into; "": none
   bool operator==(const CheckpointConfig&) const = default;
 };
 

@@ -55,6 +55,12 @@ struct Real {
   std::string read(const toml::node& node, double& value) const;
 };
 
+// A length of time in seconds: a number, or a string such as "1h30m" of days, hours, minutes and seconds.
+struct Duration {
+  std::string description() const { return "seconds, or a string such as \"1h30m\""; }
+  std::string read(const toml::node& node, double& seconds) const;
+};
+
 struct Flag {
   std::string description() const { return "true or false"; }
   std::string read(const toml::node& node, bool& value) const;

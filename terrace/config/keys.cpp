@@ -158,6 +158,9 @@ void add_train_keys(std::vector<Key>& list) {
                  "Of fp16: good steps until the loss scale doubles.");
   train.optional("initial_weights", &T::initial_weights, Text{.may_be_empty = true}, fixed,
                  "A checkpoint whose weights, and nothing else, a new run starts from.");
+  train.optional("time_limit", &T::time_limit, Duration{}, may_change,
+                 "The run stops with a checkpoint after the step that reaches it, counted from the start of the "
+                 "program. 0: none.");
 }
 
 void add_optimizer_keys(std::vector<Key>& list) {
@@ -189,6 +192,10 @@ void add_checkpoint_keys(std::vector<Key>& list) {
   checkpoint.optional("keep", &C::keep, Whole{0, most_steps}, may_change, "Newest checkpoints that stay. 0: all.");
   checkpoint.optional("keep_every", &C::keep_every, Whole{0, most_steps}, may_change,
                       "Checkpoints at multiples of this step stay as well; a multiple of `every`. 0: none.");
+  checkpoint.optional("background", &C::background, Flag{}, may_change,
+                      "Training goes on while a copy of its state, 12 bytes a parameter in memory, is written.");
+  checkpoint.optional("staging", &C::staging, Text{.may_be_empty = true}, may_change,
+                      "A folder on a fast local disk that checkpoints are written into and copied out of.");
 }
 
 void add_observe_keys(std::vector<Key>& list) {

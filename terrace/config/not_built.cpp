@@ -14,13 +14,9 @@ struct Topic {
 };
 
 constexpr std::array topics = {
-    Topic{"expert", "experts (mixture of experts) are"},
-    Topic{"num_experts", "experts (mixture of experts) are"},
-    Topic{"moe", "experts (mixture of experts) are"},
-    Topic{"offload", "offloading to CPU memory is"},
-    Topic{"cpu_offload", "offloading to CPU memory is"},
-    Topic{"context_parallel", "context parallelism is"},
-    Topic{"time_limit", "a time limit is"},
+    Topic{"expert", "experts (mixture of experts) are"}, Topic{"num_experts", "experts (mixture of experts) are"},
+    Topic{"moe", "experts (mixture of experts) are"},    Topic{"offload", "offloading to CPU memory is"},
+    Topic{"cpu_offload", "offloading to CPU memory is"}, Topic{"context_parallel", "context parallelism is"},
 };
 
 }  // namespace

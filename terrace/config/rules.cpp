@@ -194,6 +194,28 @@ std::string skipped_ranges_are_disjoint(const Config& c) {
   return "";
 }
 
+std::string skipped_steps_are_taken(const Config& c) {
+  const int64_t steps = c.train.steps;
+  for (const auto& range : c.train.skip_steps) {
+    const auto& [first, last] = range;
+    if (last <= steps) continue;
+    const std::string remedy = first <= steps ? "write " + toml_text(std::pair(first, steps)) : "remove it";
+    return fmt::format(
+        "train.skip_steps has {}, which reaches beyond train.steps = {}; {}, or use steps of at least {}",
+        toml_text(range), steps, remedy, last);
+  }
+  return "";
+}
+
+std::string initial_values_are_used(const Config& c) {
+  const double init_std = c.model.init_std;
+  if (c.train.initial_weights.empty() || init_std == ModelConfig{}.init_std) return "";
+  return fmt::format(
+      "model.init_std = {} has no effect beside train.initial_weights, which gives every weight its first value; "
+      "remove one of them",
+      init_std);
+}
+
 // Tokens drawn are counted in 63 bits.
 std::string tokens_can_be_counted(const Config& c) {
   const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
@@ -258,6 +280,39 @@ std::string kept_steps_are_saved(const Config& c) {
                      (keep_every / every + 1) * every);
 }
 
+std::string kept_steps_need_retention(const Config& c) {
+  if (c.checkpoint.keep_every == 0 || c.checkpoint.keep != 0) return "";
+  return fmt::format(
+      "checkpoint.keep_every = {} has no effect with keep = 0, which keeps every checkpoint; remove it, or use keep = "
+      "{}",
+      c.checkpoint.keep_every, CheckpointConfig{}.keep);
+}
+
+std::string background_saves_happen(const Config& c) {
+  if (c.checkpoint.background || c.checkpoint.every > 0) return "";
+  return "checkpoint.background = false has no effect without checkpoint.every: the checkpoint at the end is never "
+         "written in the background; remove it";
+}
+
+std::string staging_is_used(const Config& c) {
+  const auto& [staging, folder] = std::pair(c.checkpoint.staging, c.checkpoint.folder);
+  if (staging.empty()) return "";
+  if (c.checkpoint.every == 0) {
+    return fmt::format(
+        "checkpoint.staging = \"{}\" has no effect without checkpoint.every: the checkpoint at the end is written into "
+        "its folder at once; remove it, or give every, such as 100",
+        staging);
+  }
+  if (!c.checkpoint.background) {
+    return fmt::format(
+        "checkpoint.staging = \"{}\" is copied out in the background, and background is false; remove one of them",
+        staging);
+  }
+  if (staging != folder) return "";
+  return fmt::format("checkpoint.staging = \"{}\" is the run's folder too; name another one, on a fast local disk",
+                     staging);
+}
+
 }  // namespace
 
 const std::vector<Rule>& rules() {
@@ -280,11 +335,16 @@ const std::vector<Rule>& rules() {
       {{"train.gradient_type", "train.precision"}, gradient_type_fits},
       {{"train.initial_loss_scale", "train.loss_scale_window", "train.precision"}, loss_scale_needs_fp16},
       {{"train.skip_steps"}, skipped_ranges_are_disjoint},
+      {{"train.skip_steps", "train.steps"}, skipped_steps_are_taken},
+      {{"model.init_std", "train.initial_weights"}, initial_values_are_used},
       {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
       {{"optimizer.warmup_steps", "train.steps"}, warmup_fits},
       {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},
+      {{"checkpoint.keep_every", "checkpoint.keep"}, kept_steps_need_retention},
+      {{"checkpoint.background", "checkpoint.every"}, background_saves_happen},
+      {{"checkpoint.staging", "checkpoint.every", "checkpoint.background", "checkpoint.folder"}, staging_is_used},
   };
   return list;
 }

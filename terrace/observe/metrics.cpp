@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,29 +116,50 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_s
 
 MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
     : path_(std::move(other.path_)),
+      waiting_(std::move(other.waiting_)),
       file_(std::exchange(other.file_, -1)),
       events_(std::move(other.events_)),
       csv_(std::move(other.csv_)) {}
 
 MetricsWriter::~MetricsWriter() {
-  if (file_ >= 0) ::close(file_);
+  if (file_ < 0) return;
+  if (!waiting_.empty()) append("");
+  if (!waiting_.empty()) log_warning("{}: its last lines could not be written and are lost", path_.string());
+  ::close(file_);
 }
 
-void MetricsWriter::append(const Json& line) {
-  const std::string text = line.dump() + '\n';
-  if (::write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw_errno(path_);
+void MetricsWriter::append(const std::string& text) {
+  const bool waited = !waiting_.empty();
+  waiting_ += text;
+  ssize_t written = 0;
+  // A write that stops short of a limit does not say why; the next one does.
+  do {
+    written = ::write(file_, waiting_.data(), waiting_.size());
+    if (written > 0) waiting_.erase(0, static_cast<size_t>(written));
+  } while (written > 0 && !waiting_.empty());
+  const int error = errno;
+  if (waited && waiting_.empty()) log_info("{} has its lines again", path_.string());
+  if (!waited && !waiting_.empty()) {
+    log_warning("{} cannot be written: {}; its lines wait in memory until it can", path_.string(),
+                std::strerror(error));
+  }
 }
 
-void MetricsWriter::write(const StepMetrics& metrics) {
-  append(line_of(metrics));
-  if (events_) events_->write(metrics.step, scalars_of(metrics, "train"));
-  if (csv_) csv_->add(metrics);
-}
+void MetricsWriter::write(const StepMetrics& metrics) { write_all(metrics, "train"); }
 
-void MetricsWriter::write(const EvaluationMetrics& metrics) {
-  append(line_of(metrics));
-  if (events_) events_->write(metrics.step, scalars_of(metrics, "validation"));
-  if (csv_) csv_->add(metrics);
+void MetricsWriter::write(const EvaluationMetrics& metrics) { write_all(metrics, "validation"); }
+
+template <typename Metrics>
+void MetricsWriter::write_all(const Metrics& metrics, const char* run) {
+  append(line_of(metrics).dump() + '\n');
+  try {
+    if (events_) events_->write(metrics.step, scalars_of(metrics, run));
+    if (csv_) csv_->add(metrics);
+  } catch (const std::system_error& error) {
+    log_warning("{}; the run goes on without TensorBoard's and CSV's files", error.what());
+    events_.reset();
+    csv_.reset();
+  }
 }
 
 void MetricsWriter::sync() {

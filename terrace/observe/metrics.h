@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,16 +56,21 @@ class MetricsWriter {
   MetricsWriter(MetricsWriter&& other) noexcept;
   ~MetricsWriter();
 
-  // Each line is appended by one system call and can be read at once.
+  // Each line is appended by one system call and can be read at once. What the file system refuses, as on a full disk,
+  // waits in memory and goes with a later line; the log says so once.
   void write(const StepMetrics& metrics);
   void write(const EvaluationMetrics& metrics);
-  // Makes what was written durable; to be called before a checkpoint counts as complete.
+  // Makes what was written durable; to be called before a checkpoint counts as complete, on any thread. Throws
+  // std::system_error where the disk refuses.
   void sync();
 
  private:
-  void append(const Json& line);
+  template <typename Metrics>
+  void write_all(const Metrics& metrics, const char* run);
+  void append(const std::string& text);
 
   std::filesystem::path path_;
+  std::string waiting_;
   int file_ = -1;
   std::unique_ptr<EventFile> events_;
   std::unique_ptr<CsvFile> csv_;

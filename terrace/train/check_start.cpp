@@ -64,13 +64,13 @@ void check_initial_weights(const std::string& path, Problems& problems) {
   }
 }
 
-// The nearest folder above that exists must let the run's folder be made in it.
-void check_folder(const std::string& folder, Problems& problems) {
+// The nearest folder above that exists must let the folder be made in it.
+void check_folder(const char* key, const std::string& folder, Problems& problems) {
   fs::path existing = fs::absolute(folder);
   while (!fs::exists(existing)) existing = existing.parent_path();
   if (fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0) return;
-  problems.push_back(fmt::format("checkpoint.folder = \"{}\": {} is no folder that can be written to; name another",
-                                 folder, existing.string()));
+  problems.push_back(
+      fmt::format("{} = \"{}\": {} is no folder that can be written to; name another", key, folder, existing.string()));
 }
 
 }  // namespace
@@ -81,7 +81,8 @@ void check_files(const config::Config& config) {
   check_corpora("data.validation", config.data.validation, problems);
   check_tokenizer(config, problems);
   check_initial_weights(config.train.initial_weights, problems);
-  check_folder(config.checkpoint.folder, problems);
+  check_folder("checkpoint.folder", config.checkpoint.folder, problems);
+  if (!config.checkpoint.staging.empty()) check_folder("checkpoint.staging", config.checkpoint.staging, problems);
   if (problems.empty()) return;
   throw UserError::of("{} problem{} with what the configuration names:\n  {}", problems.size(),
                       problems.size() == 1 ? "" : "s", fmt::join(problems, "\n  "));
@@ -95,16 +96,20 @@ void check_memory(const config::Config& config) {
     return static_cast<int64_t>(c10::elementSize(nn::scalar_type(precision)));
   };
   const bool has_masters = config.train.precision != config::Precision::fp32;
+  // Masters and two moments, copied while training goes on.
+  const int64_t copied = config.checkpoint.background && config.checkpoint.every > 0 ? 12 : 0;
   const int64_t each =
-      bytes_of(config.train.precision) + bytes_of(config.train.gradient_type) + (has_masters ? 4 : 0) + 8;
+      bytes_of(config.train.precision) + bytes_of(config.train.gradient_type) + (has_masters ? 4 : 0) + 8 + copied;
   const int64_t needed = parameters * each, available = observe::available_bytes();
   if (available == 0 || needed <= available) return;
   throw UserError(
       fmt::format(
-          "{} parameters need {} for weights, gradients and optimizer states ({} bytes each), and {} of memory are "
-          "left; use a smaller model.width or model.layers, or a machine with more memory",
-          format_count(parameters), format_bytes(static_cast<double>(needed)), each,
-          format_bytes(static_cast<double>(available))),
+          "{} parameters need {} for weights, gradients and optimizer states{} ({} bytes each), and {} of memory are "
+          "left; use a smaller model.width or model.layers, {}or a machine with more memory",
+          format_count(parameters), format_bytes(static_cast<double>(needed)),
+          copied > 0 ? " and the copy that is written beside training" : "", each,
+          format_bytes(static_cast<double>(available)),
+          copied > 0 ? "checkpoint.background = false, which takes 12 bytes each less, " : ""),
       ExitCode::infeasible);
 }
 

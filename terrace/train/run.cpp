@@ -130,13 +130,17 @@ RunResult run(const config::Config& config, const RunOptions& options) {
            peak.name, format_flops(peak.flops_per_second));
   set_out(trainer, resumed.get());
   write_run_facts(trainer);
-  add_standard_hooks(trainer);
+  add_standard_hooks(trainer, options.began);
   if (options.profile_steps > 0) {
     trainer.add_hook(make_profile_hook(trainer, options.profile_steps, options.report_profile));
   }
   trainer.run();
-  return {
-      .checkpoint = checkpoint::newest(folder).value(), .step = trainer.steps_done(), .finished = trainer.finished()};
+  return {.checkpoint = checkpoint::newest(folder).value(),
+          .step = trainer.steps_done(),
+          .finished = trainer.finished(),
+          .stop_reason = trainer.finished()              ? ""
+                         : trainer.stop_reason().empty() ? "on request"
+                                                         : trainer.stop_reason()};
 }
 
 }  // namespace terrace::train

@@ -1,6 +1,7 @@
 // A whole training run as the program makes it: checks, resuming, hooks, the end.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -16,17 +17,20 @@ struct RunOptions {
   std::function<Peak(const at::Device&, at::ScalarType)> measure_peak;
   int64_t profile_steps = 0;  // 0: none
   std::function<void(const Profile&)> report_profile = {};
+  // From when train.time_limit counts.
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };
 
 struct RunResult {
   std::filesystem::path checkpoint;  // the last one
   int64_t step = 0;
-  bool finished = false;  // false: stopped on request
+  bool finished = false;    // false: stopped before its last step
+  std::string stop_reason;  // where it was stopped: "on request", or which limit was reached
 };
 
-// Trains until the configuration's steps are done or a stop is requested, and saves. Throws UserError before anything
-// is built where files are missing, the folder belongs to another run or a process that is still alive, memory is
-// short, or fewer steps are left than a profile needs.
+// Trains until the configuration's steps are done, a stop is requested or train.time_limit is reached, and saves.
+// Throws UserError before anything is built where files are missing, the folder belongs to another run or a process
+// that is still alive, memory is short, or fewer steps are left than a profile needs.
 RunResult run(const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::train

@@ -19,6 +19,7 @@ void on_signal(int) {
 
 void stop_on_signals() {
   for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void request_stop() { requested = true; }

@@ -4,7 +4,8 @@
 namespace terrace::train {
 
 // From now on SIGINT, SIGTERM and SIGUSR1 request a stop; a second SIGINT ends the process at once. Called once by the
-// program that owns the process's signals; a library's user may call request_stop() instead.
+// program that owns the process's signals; a library's user may call request_stop() instead. SIGXFSZ is ignored, so
+// that a limit on the size of files refuses a write, as a full disk does, and does not kill the run.
 void stop_on_signals();
 
 void request_stop();

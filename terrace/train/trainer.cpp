@@ -158,6 +158,7 @@ void Trainer::apply_update(double loss, StepReport& report) {
 }
 
 void Trainer::stop_not_finite(const StepReport& report, const std::string& first_bad) {
+  for (const auto& hook : hooks_) hook->settle();
   const auto checkpoints = checkpoint::list(config_.checkpoint.folder);
   throw std::runtime_error(fmt::format(
       "step {}: the loss is {} and the gradient norm {}; first parameter with a bad gradient: {}; last good "
@@ -191,7 +192,7 @@ double Trainer::evaluate(int64_t batches) {
 }
 
 void Trainer::run() {
-  while (!finished() && !stop_requested()) {
+  while (!finished() && !stop_requested() && stop_reason_.empty()) {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);
   }

@@ -43,6 +43,8 @@ class Hook {
   virtual ~Hook() = default;
   virtual void after_step(Trainer& trainer, const StepReport& report) = 0;
   virtual void at_end(Trainer&) {}
+  // Waits for what it does in the background, before the run's folder is looked at.
+  virtual void settle() {}
 };
 
 // The device and number of threads that a configuration asks for; "auto" takes a GPU where the build and machine have
@@ -66,6 +68,9 @@ class Trainer {
 
   // Steps until config.train.steps, or until a stop is requested, hooks after each, in the order they were added.
   void run();
+  // Requests a stop after the present step, for the reason given; as a signal does, but of this run alone.
+  void stop(std::string reason) { stop_reason_ = std::move(reason); }
+  const std::string& stop_reason() const { return stop_reason_; }
   bool finished() const { return steps_done_ >= config_.train.steps; }
   // One step. Throws std::runtime_error naming step, first bad parameter and last good checkpoint where the loss or a
   // gradient is not finite and on_nan is "stop", or where on_nan = "skip" left out most_skipped updates in a row.
@@ -112,6 +117,7 @@ class Trainer {
   schedule::BatchRamp ramp_;
   Executor executor_;
   std::vector<std::unique_ptr<Hook>> hooks_;
+  std::string stop_reason_;
   int64_t steps_done_ = 0;
   int64_t tokens_done_ = 0;
   int64_t skipped_in_a_row_ = 0;

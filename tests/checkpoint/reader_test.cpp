@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "terrace/base/error.h"
@@ -43,10 +44,11 @@ struct TwoCheckpoints : testing::Test {
 TEST_F(TwoCheckpoints, ATruncatedFileIsNamedWithTheWholeWayOut) {
   const std::filesystem::path file = newer / "optimizer_v.safetensors";
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
-  EXPECT_THAT(user_error([&] { Reader reader(newer); }),
-              AllOf(HasSubstr(file.string()), HasSubstr("bytes and should have"),
-                    HasSubstr("; move " + newer.string() + " away and continue with --resume auto, which then takes " +
-                              older.string())));
+  EXPECT_THAT(
+      user_error([&] { Reader reader(newer); }),
+      AllOf(HasSubstr(file.string()), HasSubstr("bytes and should have"),
+            HasSubstr("; move it away and continue from " + older.string() + " with: mv " + newer.string() + " " +
+                      newer.string() + ".damaged && terrace train " + older.string() + "/config.toml --resume auto")));
 }
 
 TEST_F(TwoCheckpoints, TheWayOutOfADamagedOneLeadsToTheOther) {
@@ -57,9 +59,10 @@ TEST_F(TwoCheckpoints, TheWayOutOfADamagedOneLeadsToTheOther) {
   EXPECT_EQ(reading(older), "");
   std::filesystem::rename(folder / "away", newer);
   std::filesystem::resize_file(older / "weights.safetensors", 10);
-  EXPECT_THAT(reading(older),
-              HasSubstr("move " + older.string() + " away and continue with --resume auto, which then " + "takes " +
-                        newer.string()));
+  EXPECT_THAT(reading(older), HasSubstr("continue from " + newer.string() + " with: mv " + older.string()));
+  // What the message names is free, also after it was followed once.
+  std::filesystem::create_directory(older.string() + ".damaged");
+  EXPECT_THAT(reading(older), HasSubstr(older.string() + ".damaged2 && "));
   EXPECT_EQ(user_error([&] { Reader reader(folder / "step_00000300"); }),
             "there is no checkpoint " + (folder / "step_00000300").string());
 }
@@ -105,6 +108,37 @@ TEST_F(TwoCheckpoints, WeightsAloneDoNotNeedTheOptimizer) {
   reader.read(found.groups[0]);
   EXPECT_TRUE(same_bits(found.groups[0].tensors[1].tensor, sample_state(200).groups[0].tensors[1].tensor));
   EXPECT_THAT(user_error([&] { reader.read(found.groups[1]); }), HasSubstr("optimizer_m.safetensors is damaged"));
+}
+
+TEST(WayOut, IsACommandThatAShellTakes) {
+  const ScratchFolder folder;
+  const std::filesystem::path run = folder / "it's a run";
+  const auto older = save(run, sample_state(1), {}), newer = save(run, sample_state(2), {});
+  std::filesystem::remove(newer / "manifest.json");
+  const std::string message = reading(newer), mark = "with: ";
+  const std::string command = message.substr(message.find(mark) + mark.size());
+  ASSERT_EQ(
+      std::system(("terrace() { test \"$2\" = \"" + (older / "config.toml").string() + "\"; }; " + command).c_str()), 0)
+      << command;
+  EXPECT_EQ(newest(run), older);
+}
+
+TEST_F(TwoCheckpoints, ALinkInPlaceOfAFileIsRefused) {
+  for (const char* name : {"weights.safetensors", "config.toml"}) {
+    const std::filesystem::path outside = folder / "outside", file = newer / name;
+    std::filesystem::rename(file, outside);
+    std::filesystem::create_symlink(outside, file);
+    EXPECT_THAT(reading(newer), AllOf(HasSubstr(file.string() + " is a symbolic link"), HasSubstr(older.string())));
+    std::filesystem::remove(file);
+    std::filesystem::rename(outside, file);
+  }
+  EXPECT_EQ(reading(newer), "");
+}
+
+TEST(Manifest, DeepNestingIsRefused) {
+  const std::string deep(1'000'000, '[');
+  EXPECT_THAT(user_error([&] { parse_manifest("{\"format\": 1, \"checksum\": \"\", \"trainer\": " + deep, "m"); }),
+              HasSubstr("nested more than 64 deep"));
 }
 
 TEST_F(TwoCheckpoints, AManifestThatLeavesTheFolderIsRefused) {

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/safetensors.h"
 #include "tests/checkpoint/sample_state.h"
+#include "tests/file_size_limit.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::checkpoint {
@@ -127,24 +127,6 @@ TEST(Save, RefusesTwoSavesIntoOneFolderAtATime) {
   const FileLock lock(folder / lock_name, "held");
   EXPECT_THAT(user_error([&] { save(folder.path(), sample_state(1), {}); }), HasSubstr("another save into"));
 }
-
-// Limits the size of any file that this process writes, which the kernel then refuses as it does on a full disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
 
 TEST(Save, ARefusedWriteLeavesEarlierCheckpointsAlone) {
   const ScratchFolder folder;

@@ -2,11 +2,9 @@
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -206,64 +204,6 @@ class Run(CommandTest):
     def test_report_says_where_there_is_no_run(self):
         self.expect(2, terrace("report", "absent", folder=self.folder), "absent holds no run")
         self.expect(2, terrace("report", ".", "--json", folder=self.folder), "run.json")
-
-
-class Interrupted(CommandTest):
-    """A run that is stopped or killed ends with the bits of one that is not."""
-
-    STEPS = 400
-
-    @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.folder = pathlib.Path(scratch.name)
-        prepare_corpus(cls.folder)
-        (cls.folder / "run.toml").write_text(TINY)
-        cls.whole = cls.train("whole")
-
-    @classmethod
-    def arguments(cls, folder, *more):
-        return ["train", "run.toml", "--set", f"checkpoint.folder={folder}", "--set", f"train.steps={cls.STEPS}",
-                "--set", "checkpoint.every=20", "--set", "train.threads=2", "--set", "model.dropout=0.1", *more]
-
-    @classmethod
-    def train(cls, folder, *more):
-        return terrace(*cls.arguments(folder, *more), folder=cls.folder)
-
-    def start_and_signal(self, folder, number):
-        """Starts a run and sends the signal when its first checkpoint is complete."""
-        child = subprocess.Popen([TERRACE, *self.arguments(folder)], cwd=self.folder, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
-        while child.poll() is None and not list((self.folder / folder).glob("step_*/COMPLETE")):
-            time.sleep(0.005)
-        child.send_signal(number)
-        child.communicate(timeout=300)
-        return child.returncode
-
-    def expect_whole(self, folder):
-        name = f"step_{self.STEPS:08}"
-        for file in ("weights", "optimizer_m", "optimizer_v"):
-            found, expected = (self.folder / run / name / f"{file}.safetensors" for run in (folder, "whole"))
-            self.assertEqual(found.read_bytes(), expected.read_bytes(), file)
-        lines = map(json.loads, (self.folder / folder / "metrics.jsonl").read_text().splitlines())
-        steps = [line["step"] for line in lines if "loss" in line]
-        self.assertEqual(steps, list(range(1, self.STEPS + 1)))
-
-    def test_a_killed_run_continues_to_the_last_bit(self):
-        self.expect(0, self.whole)
-        self.assertEqual(self.start_and_signal("killed", signal.SIGKILL), -signal.SIGKILL)
-        self.expect(0, self.train("killed", "--resume", "auto"), "continues from")
-        self.expect_whole("killed")
-
-    def test_a_run_that_is_asked_to_stop_saves_exits_with_4_and_continues(self):
-        self.assertEqual(self.start_and_signal("stopped", signal.SIGTERM), 4)
-        self.expect(0, self.train("stopped", "--resume", "auto"), "continues from")
-        self.expect_whole("stopped")
-
-    def test_an_older_checkpoint_than_the_newest_is_refused(self):
-        older = "whole/" + sorted(path.name for path in (self.folder / "whole").glob("step_*"))[0]
-        self.expect(2, self.train("whole", "--resume", older), "is older than")
 
 
 if __name__ == "__main__":

@@ -118,8 +118,10 @@ TEST(Parse, GuessesMisspeltNames) {
             "run.toml:2:1: unknown key model.head_dims; did you mean head_dim?");
   EXPECT_EQ(complaint(with_line("model", "learning_rate = 8")),
             "run.toml:2:1: unknown key model.learning_rate; learning_rate belongs to [optimizer]");
-  EXPECT_EQ(complaint(with_line("checkpoint", "qqqqqqqq = 8")),
-            "run.toml:19:1: unknown key checkpoint.qqqqqqqq; [checkpoint] has folder, every, keep and keep_every");
+  EXPECT_EQ(
+      complaint(with_line("checkpoint", "qqqqqqqq = 8")),
+      "run.toml:19:1: unknown key checkpoint.qqqqqqqq; [checkpoint] has folder, every, keep, keep_every, background "
+      "and staging");
   EXPECT_EQ(complaint(valid_toml + "[optimiser]\nclip = 1\n"),
             "run.toml:20:2: unknown table [optimiser]; did you mean [optimizer]?");
   EXPECT_EQ(
@@ -228,8 +230,24 @@ TEST(NotBuiltYet, IsRefusedByName) {
             "run.toml:2:1: model.experts: experts (mixture of experts) are not built yet; remove it");
   EXPECT_EQ(complaint(with_line("optimizer", "offload = true")),
             "run.toml:16:1: optimizer.offload: offloading to CPU memory is not built yet; remove it");
-  EXPECT_EQ(complaint(with_line("train", "time_limit = 60")),
-            "run.toml:12:1: train.time_limit: a time limit is not built yet; remove it");
+}
+
+TEST(Parse, ALengthOfTimeIsSecondsOrAText) {
+  const auto seconds = [](const std::string& value) { return valid({"train.time_limit=" + value}).train.time_limit; };
+  EXPECT_EQ(seconds("90"), 90);
+  EXPECT_EQ(seconds("0.25"), 0.25);
+  EXPECT_EQ(seconds("1h30m"), 5400);
+  EXPECT_EQ(seconds("2d"), 172'800);
+  EXPECT_EQ(seconds("1d2h3m4.5s"), 93'784.5);
+  EXPECT_EQ(seconds("0.5h"), 1800);
+  for (const std::string wrong :
+       {"1x", "h", "30m1h", "1h1h", "-1h", "1 h", "inf", "nan", "-5", "1e3s", "2e9", "true", "[]", "90min", "''"}) {
+    EXPECT_NE(complaint_of({"train.time_limit=" + wrong}).find("train.time_limit = "), std::string::npos) << wrong;
+  }
+  EXPECT_EQ(
+      complaint_of({"train.time_limit=1:30"}),
+      "--set train.time_limit=1:30: train.time_limit = \"1:30\" must be seconds, or a string such as \"1h30m\", of "
+      "d, h, m and s in this order");
 }
 
 }  // namespace

@@ -171,6 +171,36 @@ TEST(Rules, OfStepsAndCheckpoints) {
       {{"train.skip_steps=[[20, 30], [1, 2], [30, 31]]"},
        "train.skip_steps has [20, 30] and [30, 31], which overlap; write [20, 31]",
        {"train.skip_steps=[[20, 31], [1, 2]]"}},
+      {{"train.skip_steps=[[1, 2], [95, 120]]"},
+       "train.skip_steps has [95, 120], which reaches beyond train.steps = 100; write [95, 100], or use steps of at "
+       "least 120",
+       {"train.skip_steps=[[1, 2], [95, 100]]"}},
+      {{"train.skip_steps=[[101, 101]]"},
+       "train.skip_steps has [101, 101], which reaches beyond train.steps = 100; remove it, or use steps of at least "
+       "101",
+       {"train.skip_steps=[[101, 101]]", "train.steps=101"}},
+      {{"model.init_std=0.1", "train.initial_weights=runs/a"},
+       "model.init_std = 0.1 has no effect beside train.initial_weights, which gives every weight its first value; "
+       "remove one of them",
+       {"train.initial_weights=runs/a"}},
+      {{"checkpoint.keep_every=50", "checkpoint.every=10", "checkpoint.keep=0"},
+       "checkpoint.keep_every = 50 has no effect with keep = 0, which keeps every checkpoint; remove it, or use keep = "
+       "3",
+       {"checkpoint.keep_every=50", "checkpoint.every=10", "checkpoint.keep=3"}},
+      {{"checkpoint.background=false"},
+       "checkpoint.background = false has no effect without checkpoint.every: the checkpoint at the end is never "
+       "written in the background; remove it",
+       {"checkpoint.background=false", "checkpoint.every=10"}},
+      {{"checkpoint.staging=/fast"},
+       "checkpoint.staging = \"/fast\" has no effect without checkpoint.every: the checkpoint at the end is written "
+       "into its folder at once; remove it, or give every, such as 100",
+       {"checkpoint.staging=/fast", "checkpoint.every=100"}},
+      {{"checkpoint.staging=/fast", "checkpoint.every=10", "checkpoint.background=false"},
+       "checkpoint.staging = \"/fast\" is copied out in the background, and background is false; remove one of them",
+       {"checkpoint.staging=/fast", "checkpoint.every=10"}},
+      {{"checkpoint.staging=runs/small", "checkpoint.every=10"},
+       "checkpoint.staging = \"runs/small\" is the run's folder too; name another one, on a fast local disk",
+       {"checkpoint.staging=/fast", "checkpoint.every=10"}},
       {{"checkpoint.keep_every=50"},
        "checkpoint.keep_every = 50 has no effect without checkpoint.every; use every = 50",
        {"checkpoint.keep_every=50", "checkpoint.every=50"}},

@@ -12,6 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "tests/file_size_limit.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::observe {
@@ -198,6 +199,27 @@ TEST_F(Metrics, LinesThatLackAKeyAreLeftOut) {
   stream << "{\"step\":2}\n{\"step\":2,\"validation_loss\":[1]}\n" << std::flush;
   EXPECT_EQ(read_metrics(folder_).steps.size(), 1u);
   EXPECT_TRUE(read_metrics(folder_).evaluations.empty());
+}
+
+TEST_F(Metrics, LinesThatTheDiskRefusesWaitAndAreNotLost) {
+  MetricsWriter writer(folder_, 0);
+  write_steps(writer, 1, 2);
+  {
+    // In the middle of the third line, so that a part of it is written.
+    const FileSizeLimit limit(std::filesystem::file_size(file()) * 5 / 4);
+    write_steps(writer, 3, 5);
+    writer.sync();
+    EXPECT_EQ(read_metrics(folder_).steps.size(), 2u);
+  }
+  write_steps(writer, 6, 6);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+  {
+    const FileSizeLimit limit(1);
+    write_steps(writer, 7, 7);
+    EXPECT_EQ(lines().size(), 6u);
+  }
+  { const MetricsWriter closed = std::move(writer); }
+  EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST_F(Metrics, OfSeveralEvaluationsOfAStepTheLastCounts) {

@@ -1,6 +1,7 @@
 // The hooks a run has: each is one file, and each is made by one function.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -23,7 +24,9 @@ std::unique_ptr<Hook> make_metrics_hook(SharedMetrics metrics);
 // evaluate_every is 0.
 std::unique_ptr<Hook> make_evaluate_hook(SharedMetrics metrics);
 
-// A checkpoint every checkpoint.every steps and at the end, after the metrics so far are durable.
+// A checkpoint every checkpoint.every steps, written beside training unless checkpoint.background is false, and at the
+// end, after the metrics so far are durable. One on the way that cannot be saved is a warning; the run's end throws
+// where its own cannot.
 std::unique_ptr<Hook> make_save_hook(const Trainer& trainer, SharedMetrics metrics);
 
 // Steps before those that are profiled: the first ones take memory from the system and fill caches.
@@ -40,8 +43,12 @@ struct Profile {
 std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
                                         std::function<void(const Profile&)> report);
 
+// Stops the run after the step that reaches train.time_limit, counted from `began`.
+std::unique_ptr<Hook> make_time_limit_hook(std::chrono::steady_clock::time_point began);
+
 // All that every run has, in the order that a run needs. Lines of metrics.jsonl after the step that the run starts from
 // are cut off.
-void add_standard_hooks(Trainer& trainer);
+void add_standard_hooks(Trainer& trainer,
+                        std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now());
 
 }  // namespace terrace::train

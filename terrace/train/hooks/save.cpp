@@ -1,11 +1,14 @@
-// Saves at the configured steps and at the end.
+// Saves at the configured steps, beside training, and at the end.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
+#include <memory>
 #include <stdexcept>
 
+#include "terrace/base/error.h"
 #include "terrace/base/log.h"
-#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/ops/record.h"
 #include "terrace/optim/kernels.h"
@@ -14,47 +17,99 @@
 namespace terrace::train {
 namespace {
 
+// On the CPU without threads: the writing thread must not take the cores that train.
+bool all_finite(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return std::isfinite(optim::squares_by_piece(tensor).sum().item<double>());
+  constexpr uint32_t exponent = 0x7F800000;
+  const float* values = tensor.const_data_ptr<float>();
+  bool finite = true;
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, values + i, sizeof(bits));
+    finite &= (bits & exponent) != exponent;
+  }
+  return finite;
+}
+
+// A checkpoint of broken weights must not push a good one out.
+void check_finite(const checkpoint::State& state) {
+  for (const checkpoint::NamedTensor& named : state.groups.front().tensors) {
+    if (all_finite(named.tensor)) continue;
+    throw std::runtime_error(fmt::format(
+        "step {}: the weights of {} are not finite; nothing is saved, and earlier checkpoints stay as they are. "
+        "Continue from one with --resume and a lower optimizer.learning_rate",
+        state.step, named.name));
+  }
+}
+
 class SaveHook : public Hook {
  public:
-  SaveHook(const Trainer& trainer, SharedMetrics metrics) : metrics_(std::move(metrics)) {
-    const auto newest = checkpoint::newest(trainer.config().checkpoint.folder);
+  SaveHook(const Trainer& trainer, SharedMetrics metrics)
+      : metrics_(std::move(metrics)), config_(trainer.config().checkpoint) {
+    const auto newest = checkpoint::newest(config_.folder);
     if (newest) saved_step_ = checkpoint::step_of(*newest).value();
-  }
-
-  void after_step(Trainer& trainer, const StepReport& report) override {
-    const int64_t every = trainer.config().checkpoint.every;
-    if (every > 0 && report.metrics.step % every == 0) save(trainer);
-  }
-
-  void at_end(Trainer& trainer) override {
-    if (saved_step_ != trainer.steps_done()) save(trainer);
-  }
-
- private:
-  void save(Trainer& trainer) {
-    const ops::PhaseRecord record("save");
-    const config::CheckpointConfig& config = trainer.config().checkpoint;
-    check_finite(trainer);
-    metrics_->sync();
-    const auto path =
-        checkpoint::save(config.folder, trainer.state(), {.keep = config.keep, .keep_every = config.keep_every});
-    saved_step_ = trainer.steps_done();
-    log_info("checkpoint {}", path.string());
-  }
-
-  // A checkpoint of broken weights must not push a good one out.
-  static void check_finite(Trainer& trainer) {
-    for (const optim::AdamW::Slot& slot : trainer.optimizer().slots()) {
-      if (std::isfinite(optim::squares_by_piece(slot.master.detach()).sum().item<double>())) continue;
-      throw std::runtime_error(fmt::format(
-          "step {}: the weights of {} are not finite; nothing is saved, and earlier checkpoints stay as they are. "
-          "Continue from one with --resume and a lower optimizer.learning_rate",
-          trainer.steps_done(), slot.parameter->name));
+    if (config_.background && config_.every > 0) {
+      background_ = std::make_unique<checkpoint::BackgroundSaver>(checkpoint::BackgroundSaver::Options{
+          .folder = config_.folder,
+          .retention = retention(),
+          .staging = config_.staging,
+          .before_write = [this](const checkpoint::State& state) { before_write(state); }});
     }
   }
 
+  void after_step(Trainer& trainer, const StepReport& report) override {
+    if (background_) background_->rethrow();
+    if (config_.every == 0 || report.metrics.step % config_.every != 0) return;
+    const ops::PhaseRecord record("save");
+    if (background_) return background_->save(trainer.state());
+    try {
+      save(trainer.state());
+    } catch (const UserError& error) {
+      ++failures_;
+      log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
+    }
+  }
+
+  void settle() override {
+    if (!background_) return;
+    background_->finish();
+    saved_step_ = std::max(saved_step_, background_->saved_step());
+  }
+
+  void at_end(Trainer& trainer) override {
+    settle();
+    // Nothing trains any more, so this one needs no copy, and its failure is the run's.
+    if (saved_step_ != trainer.steps_done()) save(trainer.state());
+    const int64_t failures = failures_ + (background_ ? background_->failures() : 0);
+    if (failures > 0) {
+      log_warning("checkpoints on the way that could not be saved: {}; the last one, of step {}, is complete", failures,
+                  saved_step_);
+    }
+  }
+
+ private:
+  checkpoint::Retention retention() const { return {.keep = config_.keep, .keep_every = config_.keep_every}; }
+
+  void before_write(const checkpoint::State& state) {
+    check_finite(state);
+    try {
+      metrics_->sync();
+    } catch (const std::system_error& error) {
+      // Lines of metrics are worth less than the checkpoint.
+      log_warning("{}", error.what());
+    }
+  }
+
+  void save(const checkpoint::State& state) {
+    before_write(state);
+    log_info("checkpoint {}", checkpoint::save(config_.folder, state, retention()).string());
+    saved_step_ = state.step;
+  }
+
   SharedMetrics metrics_;
-  int64_t saved_step_ = -1;
+  config::CheckpointConfig config_;
+  int64_t saved_step_ = -1, failures_ = 0;
+  std::unique_ptr<checkpoint::BackgroundSaver> background_;  // the first to go: its thread uses what stands above
 };
 
 }  // namespace

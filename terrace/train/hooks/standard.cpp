@@ -3,7 +3,7 @@
 
 namespace terrace::train {
 
-void add_standard_hooks(Trainer& trainer) {
+void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point began) {
   const config::Config& config = trainer.config();
   const auto metrics = std::make_shared<observe::MetricsWriter>(
       config.checkpoint.folder, trainer.steps_done(),
@@ -12,6 +12,7 @@ void add_standard_hooks(Trainer& trainer) {
   trainer.add_hook(make_metrics_hook(metrics));
   trainer.add_hook(make_evaluate_hook(metrics));
   trainer.add_hook(make_save_hook(trainer, metrics));
+  if (trainer.config().train.time_limit > 0) trainer.add_hook(make_time_limit_hook(began));
 }
 
 }  // namespace terrace::train

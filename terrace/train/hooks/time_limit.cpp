@@ -1,0 +1,30 @@
+// Ends a run in time, where the machine is lent for so long.
+#include <fmt/format.h>
+
+#include "terrace/base/units.h"
+#include "terrace/train/hooks/hooks.h"
+
+namespace terrace::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class TimeLimitHook : public Hook {
+ public:
+  explicit TimeLimitHook(Clock::time_point began) : began_(began) {}
+
+  void after_step(Trainer& trainer, const StepReport&) override {
+    const double limit = trainer.config().train.time_limit;
+    if (std::chrono::duration<double>(Clock::now() - began_).count() < limit) return;
+    trainer.stop(fmt::format("by train.time_limit = {} s ({})", limit, format_seconds(limit)));
+  }
+
+ private:
+  Clock::time_point began_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_time_limit_hook(Clock::time_point began) { return std::make_unique<TimeLimitHook>(began); }
+
+}  // namespace terrace::train

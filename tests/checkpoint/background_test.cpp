@@ -1,0 +1,203 @@
+// Saving beside training: what is written is the state at the call, nothing is lost when writes are slow or refused,
+// and staging leaves whole checkpoints or none.
+#include "terrace/checkpoint/background.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/ones.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "terrace/base/file.h"
+#include "terrace/base/file_lock.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/checkpoint/staging.h"
+#include "tests/checkpoint/sample_state.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// Lets what waits for it pass when it is opened.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+void overwrite(const State& state) {
+  for (const Group& group : state.groups) {
+    for (const NamedTensor& named : group.tensors) named.tensor.detach().fill_(-1);
+  }
+}
+
+TEST(Snapshot, HoldsEveryValueAndUsesItsMemoryAgain) {
+  State state = sample_state(1);
+  const at::Tensor large = sample_values({3, 1'000'003}, 5.0);  // more than one piece, and no whole number of them
+  state.groups[0].tensors.push_back(replicated("large", large));
+  state.groups[0].tensors.push_back(replicated("transposed", sample_values({5, 7}, 6.0).t()));
+  state.groups[0].tensors.push_back(replicated("empty", at::ones({0, 3})));
+  state.groups[0].tensors.push_back(replicated("half", at::ones({3}, at::kHalf)));
+  Snapshot snapshot;
+  std::vector<const void*> places;
+  for (const int threads : {1, 3}) {
+    at::set_num_threads(threads);
+    const State copy = snapshot.take(state);
+    EXPECT_EQ(copy.trainer, state.trainer);
+    for (size_t g = 0; g < state.groups.size(); ++g) {
+      for (size_t t = 0; t < state.groups[g].tensors.size(); ++t) {
+        const NamedTensor &from = state.groups[g].tensors[t], &to = copy.groups[g].tensors[t];
+        EXPECT_EQ(from.name, to.name);
+        EXPECT_TRUE(same_bits(from.tensor.contiguous(), to.tensor)) << from.name;
+        EXPECT_FALSE(to.tensor.is_alias_of(from.tensor));
+      }
+    }
+    places.push_back(copy.groups[0].tensors[0].tensor.const_data_ptr());
+  }
+  at::set_num_threads(1);
+  EXPECT_EQ(places[0], places[1]);
+}
+
+TEST(BackgroundSaver, WritesTheStateOfTheCallThoughTrainingGoesOn) {
+  const ScratchFolder folder;
+  Gate gate;
+  BackgroundSaver saver(
+      {.folder = folder / "run", .retention = {}, .before_write = [&](const State&) { gate.pass(); }});
+  const State state = sample_state(3);
+  saver.save(state);
+  overwrite(state);
+  EXPECT_EQ(saver.saved_step(), -1);
+  EXPECT_TRUE(list(folder / "run").empty());
+  gate.open();
+  saver.finish();
+  EXPECT_EQ(saver.saved_step(), 3);
+  expect_reads_back(folder / "run/step_00000003", sample_state(3));
+}
+
+TEST(BackgroundSaver, ASaveThatComesTooSoonWaitsAndNoneIsLeftOut) {
+  const ScratchFolder folder;
+  for (const char* staging : {"", "fast"}) {
+    const fs::path run = folder / (std::string("run") + staging);
+    BackgroundSaver saver(
+        {.folder = run,
+         .retention = {.keep = 0},
+         .staging = *staging == 0 ? fs::path() : folder / staging,
+         .before_write = [](const State&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }});
+    for (int64_t step = 1; step <= 8; ++step) saver.save(sample_state(step));
+    saver.finish();
+    ASSERT_EQ(list(run).size(), 8u);
+    for (int64_t step = 1; step <= 8; ++step) expect_reads_back(run / step_name(step), sample_state(step));
+  }
+  EXPECT_TRUE(fs::is_empty(staging_of(folder / "fast", folder / "runfast")));
+}
+
+TEST(BackgroundSaver, ItsEndWaitsForTheWrite) {
+  const ScratchFolder folder;
+  {
+    BackgroundSaver saver({.folder = folder.path(), .retention = {}, .before_write = [](const State&) {
+                             std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                           }});
+    saver.save(sample_state(1));
+  }
+  expect_reads_back(folder / "step_00000001", sample_state(1));
+}
+
+TEST(BackgroundSaver, ARefusedSaveIsCountedAndTheNextOneIsMade) {
+  const ScratchFolder folder;
+  BackgroundSaver saver({.folder = folder / "run", .retention = {}});
+  std::ofstream(folder / "run") << "a file in the way";
+  saver.save(sample_state(1));
+  saver.finish();
+  EXPECT_EQ(saver.failures(), 1);
+  EXPECT_EQ(saver.saved_step(), -1);
+  fs::remove(folder / "run");
+  saver.save(sample_state(2));
+  saver.finish();
+  EXPECT_EQ(saver.failures(), 1);
+  EXPECT_EQ(saver.saved_step(), 2);
+}
+
+TEST(BackgroundSaver, WhatMustNotBeSavedIsNotAndSaysSo) {
+  const ScratchFolder folder;
+  BackgroundSaver saver({.folder = folder.path(), .retention = {}, .before_write = [](const State& state) {
+                           if (state.step == 2) throw std::runtime_error("broken weights");
+                         }});
+  saver.save(sample_state(1));
+  saver.save(sample_state(2));
+  EXPECT_THROW(saver.finish(), std::runtime_error);
+  saver.finish();
+  EXPECT_EQ(list(folder.path()), std::vector<fs::path>{folder / "step_00000001"});
+}
+
+TEST(Staging, CopiesWholeCheckpointsOutAndLeavesNothing) {
+  const ScratchFolder folder;
+  const State state = sample_state(5);
+  const fs::path staged = stage(folder / "fast", state);
+  EXPECT_FALSE(fs::exists(staged / marker_name));
+  EXPECT_FALSE(fs::exists(folder / "run"));
+  EXPECT_EQ(copy_out(staged, folder / "run", {}), folder / "run/step_00000005");
+  expect_reads_back(folder / "run/step_00000005", state);
+  EXPECT_TRUE(fs::is_empty(folder / "fast"));
+}
+
+TEST(Staging, AFileThatChangedOnItsWayIsNotSaved) {
+  const ScratchFolder folder;
+  save(folder / "run", sample_state(4), {});
+  const fs::path staged = stage(folder / "fast", sample_state(5));
+  std::ofstream(staged / "optimizer_m.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(900) << "xx";
+  EXPECT_THAT(user_error([&] { copy_out(staged, folder / "run", {}); }),
+              testing::AllOf(HasSubstr("was not saved"), HasSubstr("optimizer_m.safetensors changed on its way")));
+  EXPECT_EQ(list(folder / "run"), std::vector<fs::path>{folder / "run/step_00000004"});
+  EXPECT_FALSE(fs::exists(staged));
+  EXPECT_FALSE(fs::exists(partial_path(folder / "run", 5)));
+}
+
+TEST(Staging, EachRunHasAFolderOfItsOwnWhateverItsPathIsCalled) {
+  const ScratchFolder folder;
+  EXPECT_EQ(staging_of("fast", folder / "a"), staging_of("fast", folder / "b/../a"));
+  EXPECT_NE(staging_of("fast", folder / "a"), staging_of("fast", folder / "b"));
+  EXPECT_EQ(staging_of("fast", folder / "a").parent_path(), "fast");
+}
+
+TEST(Staging, LeftOversOfTheRunAreRemovedAtItsNextStart) {
+  const ScratchFolder folder;
+  const fs::path own = staging_of(folder / "fast", folder / "run"),
+                 other = staging_of(folder / "fast", folder / "else");
+  stage(own, sample_state(1));
+  stage(other, sample_state(1));
+  const BackgroundSaver saver({.folder = folder / "run", .retention = {}, .staging = folder / "fast"});
+  EXPECT_FALSE(fs::exists(own));
+  EXPECT_TRUE(fs::exists(other));
+}
+
+TEST(Staging, WhereItCannotBeUsedTheCheckpointIsWrittenIntoItsFolder) {
+  const ScratchFolder folder;
+  std::ofstream(folder / "file") << "no folder";
+  BackgroundSaver saver({.folder = folder / "run", .retention = {}, .staging = folder / "file"});
+  saver.save(sample_state(1));
+  saver.finish();
+  EXPECT_EQ(saver.failures(), 0);
+  expect_reads_back(folder / "run/step_00000001", sample_state(1));
+}
+
+}  // namespace
+}  // namespace terrace::checkpoint

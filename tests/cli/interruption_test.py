@@ -1,0 +1,182 @@
+"""Runs of the built binary that are killed, stopped, damaged or short of room: nothing is lost, and the bits are the same."""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from commands_test import TERRACE, TINY, CommandTest, prepare_corpus, terrace
+
+STEPS = 400
+ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}
+# A step of it takes a second or more, so that a signal surely comes in the middle of one.
+LONG_STEPS = ["--set", "train.global_batch=20000", "--set", "train.micro_batch=200"]
+
+
+def setUpModule():
+    """A corpus and the run that is not interrupted."""
+    scratch = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(scratch.cleanup)
+    Interrupted.folder = pathlib.Path(scratch.name)
+    prepare_corpus(Interrupted.folder)
+    (Interrupted.folder / "run.toml").write_text(TINY.replace("evaluate_every = 4", "evaluate_every = 100"))
+    whole = Interrupted.train("whole")
+    assert whole.returncode == 0, whole.stderr
+
+
+def complete(folder):
+    return sorted(path.parent for path in folder.glob("step_*/COMPLETE"))
+
+
+class Interrupted(CommandTest):
+    @classmethod
+    def arguments(cls, folder, *more, every=20):
+        return ["train", "run.toml", "--set", f"checkpoint.folder={folder}", "--set", f"train.steps={STEPS}",
+                "--set", f"checkpoint.every={every}", "--set", "train.threads=2", "--set", "model.dropout=0.1", *more]
+
+    @classmethod
+    def train(cls, folder, *more, every=20):
+        return terrace(*cls.arguments(folder, *more, every=every), folder=cls.folder)
+
+    def start(self, arguments, **options):
+        child = subprocess.Popen([TERRACE, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env=ENVIRONMENT, **options)
+        self.addCleanup(child.kill)
+        return child
+
+    def wait_for(self, child, what):
+        while child.poll() is None and not what():
+            time.sleep(0.005)
+
+    def start_and_signal(self, folder, number):
+        """Starts a run and sends the signal when its first checkpoint is complete."""
+        child = self.start(self.arguments(folder))
+        self.wait_for(child, lambda: complete(self.folder / folder))
+        child.send_signal(number)
+        child.communicate(timeout=300)
+        return child.returncode
+
+    def expect_whole(self, folder):
+        name = f"step_{STEPS:08}"
+        for file in ("weights", "optimizer_m", "optimizer_v"):
+            found, expected = (self.folder / run / name / f"{file}.safetensors" for run in (folder, "whole"))
+            self.assertEqual(found.read_bytes(), expected.read_bytes(), file)
+        lines = map(json.loads, (self.folder / folder / "metrics.jsonl").read_text().splitlines())
+        self.assertEqual([line["step"] for line in lines if "loss" in line], list(range(1, STEPS + 1)))
+
+    def expect_continues(self, folder):
+        self.expect(0, self.train(folder, "--resume", "auto"), "continues from")
+        self.expect_whole(folder)
+
+
+class Signals(Interrupted):
+    def test_a_killed_run_continues_to_the_last_bit(self):
+        self.assertEqual(self.start_and_signal("killed", signal.SIGKILL), -signal.SIGKILL)
+        self.expect_continues("killed")
+
+    def test_a_run_that_is_asked_to_stop_saves_exits_with_4_and_continues(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            with self.subTest(number.name):
+                self.assertEqual(self.start_and_signal(number.name, number), 4)
+                self.expect_continues(number.name)
+
+    def test_a_second_interrupt_ends_the_run_at_once(self):
+        child = self.start(self.arguments("twice", *LONG_STEPS, every=1))
+        self.wait_for(child, lambda: complete(self.folder / "twice"))
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        self.assertIsNone(child.poll())
+        began = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=300)
+        self.assertEqual(child.returncode, -signal.SIGINT)
+        self.assertLess(time.monotonic() - began, 0.5)
+        self.expect(4, self.train("twice", *LONG_STEPS, "--resume", "auto", "--set", "train.time_limit=0.01s", every=1),
+                    "continues from", "stopped by train.time_limit = 0.01 s")
+
+    def test_a_limit_of_time_stops_like_a_signal(self):
+        self.expect(4, self.train("timed", "--set", "train.time_limit=0.0001s"), "stopped by train.time_limit = 0.0001 s",
+                    "after step 1 of 400; continue with --resume auto")
+        self.expect_continues("timed")
+
+    def test_a_second_process_in_the_same_folder_is_refused(self):
+        child = self.start(self.arguments("shared", *LONG_STEPS, every=1))
+        self.wait_for(child, lambda: complete(self.folder / "shared"))
+        self.expect(2, self.train("shared", "--resume", "auto"), "another process trains in shared")
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=300)
+        self.assertEqual(child.returncode, 4)
+
+    def test_an_older_checkpoint_than_the_newest_is_refused(self):
+        older = complete(self.folder / "whole")[0].relative_to(self.folder)
+        self.expect(2, self.train("whole", "--resume", str(older)), "is older than")
+
+
+class Damaged(Interrupted):
+    def test_the_command_in_the_message_continues_from_the_older_checkpoint(self):
+        self.assertEqual(self.start_and_signal("damaged", signal.SIGTERM), 4)
+        older, newest = complete(self.folder / "damaged")[-2:]
+        with (newest / "optimizer_v.safetensors").open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\xff")
+        result = self.train("damaged", "--resume", "auto")
+        self.expect(2, result, f"damaged/{newest.name}/optimizer_v.safetensors is damaged", f"continue from damaged/{older.name}")
+        command = re.search(r"with: (mv .*)", result.stderr)[1]
+        done = subprocess.run(command, shell=True, cwd=self.folder, capture_output=True, text=True, timeout=300,
+                              env=ENVIRONMENT | {"PATH": f"{TERRACE.parent}:{os.environ['PATH']}"})
+        self.expect(0, done, f"continues from damaged/{older.name}")
+        self.expect_whole("damaged")
+
+
+class ShortOfRoom(Interrupted):
+    def expect_out_of_room(self, child, folder, *said):
+        """The run went on to its end, failed there for want of room, and left whole checkpoints only."""
+        errors = child.communicate(timeout=300)[1]
+        self.assertEqual(child.returncode, 1, errors)
+        for text in (*said, "The run goes on", f"error: checkpoint {folder}/step_{STEPS:08} was not saved",
+                     "Earlier checkpoints are untouched"):
+            self.assertIn(text, errors)
+        self.assertEqual(list((self.folder / folder).glob(".step_*")), [])
+        for checkpoint in complete(self.folder / folder):
+            self.expect(0, terrace("generate", checkpoint, "--max-tokens", 1, folder=self.folder))
+
+    def test_a_limit_on_the_size_of_files(self):
+        self.assertEqual(self.start_and_signal("limited", signal.SIGTERM), 4)
+        before = complete(self.folder / "limited")
+        child = self.start(self.arguments("limited", "--resume", "auto"),
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000)))
+        self.expect_out_of_room(child, "limited", "File too large")
+        self.assertEqual(complete(self.folder / "limited"), before)
+        self.expect_continues("limited")
+
+    def test_a_full_disk(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        one = sum(file.stat().st_size for file in (self.folder / f"whole/step_{STEPS:08}").iterdir())
+        libc = ctypes.CDLL(None, use_errno=True)
+        # Room for a few checkpoints and the metrics.
+        if libc.mount(b"tmpfs", bytes(disk), b"tmpfs", 0, b"size=%d" % (4 * one + 300_000)) != 0:
+            self.skipTest(f"mounting a small file system is not permitted here: {os.strerror(ctypes.get_errno())}")
+        self.addCleanup(libc.umount, bytes(disk))
+        keep_all = ["--set", "checkpoint.keep=0"]
+        child = self.start(self.arguments("disk/run", *keep_all))
+        self.expect_out_of_room(child, "disk/run", "were free")
+        saved = complete(disk / "run")
+        self.assertGreaterEqual(len(saved), 2)
+        for checkpoint in saved[:-1]:
+            shutil.rmtree(checkpoint)
+        # Room for what is kept and the one being written.
+        result = self.train("disk/run", "--resume", "auto", "--set", "checkpoint.keep=1")
+        self.expect(0, result, f"continues from disk/run/{saved[-1].name}")
+        self.expect_whole("disk/run")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,28 @@
+// Fuzzes the reader of configurations. Lines behind a zero byte are overrides, as --set gives them.
+#include "terrace/config/config.h"
+
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/judge.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string toml(terrace::text_of(data, size)), rest;
+  if (const size_t end = toml.find('\0'); end != std::string::npos) {
+    rest = toml.substr(end + 1);
+    toml.resize(end);
+  }
+  std::vector<std::string> overrides;
+  for (size_t end = 0; !rest.empty(); rest.erase(0, end == rest.npos ? end : end + 1)) {
+    end = rest.find('\n');
+    overrides.push_back(rest.substr(0, end));
+  }
+  terrace::config::Config config;
+  if (terrace::reads_or_refuses([&] { config = terrace::config::parse(toml, "fuzzed.toml", overrides); })) {
+    TERRACE_CHECK(terrace::config::parse(terrace::config::dump(config), "dumped.toml") == config,
+                  "the dump is read as another configuration");
+  }
+  return 0;
+}
