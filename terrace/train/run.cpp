@@ -17,6 +17,7 @@
 #include "terrace/nn/precision.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
+#include "terrace/train/prepare_machine.h"
 
 namespace terrace::train {
 namespace {
@@ -103,7 +104,7 @@ RunResult run(const config::Config& config, const RunOptions& options) {
       fs::path(folder) / ".run.lock",
       fmt::format("another process trains in {}; wait for its end, or name another checkpoint.folder", folder));
   const auto resumed = open_resumed(options.resume, folder);
-  at::set_num_threads(static_cast<int>(threads_of(config, resumed.get())));
+  prepare_machine(threads_of(config, resumed.get()));
   const Peak peak = options.measure_peak(choose_device(config.train.device), nn::scalar_type(config.train.precision));
   Trainer trainer(config, peak);
   log_info("{} parameters, {} threads, {}: {}", format_count(parameter_count(trainer)), at::get_num_threads(),

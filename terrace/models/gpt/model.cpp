@@ -10,6 +10,7 @@
 #include "terrace/models/gpt/cost.h"
 #include "terrace/models/key_value_cache.h"
 #include "terrace/ops/activation.h"
+#include "terrace/ops/feed_forward.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/vocabulary_loss.h"
@@ -95,8 +96,14 @@ FeedForward::FeedForward(const config::ModelConfig& config, const nn::Build& bui
                                      build)) {}
 
 at::Tensor FeedForward::forward(const at::Tensor& x, const Pass& pass) const {
-  const at::Tensor inner = first_.forward(x, pass.deferred);                              // [B, T, F or 2F]
-  return second_.forward(gated_ ? ops::swiglu(inner) : ops::gelu(inner), pass.deferred);  // [B, T, D]
+  if (gated_) {
+    const at::Tensor pairs = first_.forward(x, pass.deferred);  // [B, T, 2F]
+    return second_.forward(ops::swiglu(pairs), pass.deferred);  // [B, T, D]
+  }
+  return ops::gelu_feed_forward(x,
+                                {nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
+                                 nn::weight_of(&second_.weight), nn::weight_of(second_.bias)},
+                                pass.deferred);
 }
 
 Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& build)
@@ -112,10 +119,11 @@ Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& 
 at::Tensor Block::forward(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
                           const Batch& batch, const Pass& pass) const {
   const auto dropout = site(dropout_, batch, pass);
-  at::Tensor x = input;  // [B, T, D]
-  const at::Tensor attended = attention_.forward(attention_norm_.forward(x), table, positions, batch, pass);
-  x = ops::dropout_add(x, attended, dropout, fmt::format("blocks.{}.attention.output", layer_));
-  return ops::dropout_add(x, ffn_.forward(ffn_norm_.forward(x), pass), dropout, fmt::format("blocks.{}.ffn", layer_));
+  const auto [x, normed] = attention_norm_.forward_sum(input, {});  // [B, T, D] both
+  at::Tensor branch = attention_.forward(normed, table, positions, batch, pass);
+  branch = ops::dropout(branch, dropout, fmt::format("blocks.{}.attention.output", layer_));
+  const auto [sum, normed_sum] = ffn_norm_.forward_sum(x, branch);
+  return ops::dropout_add(sum, ffn_.forward(normed_sum, pass), dropout, fmt::format("blocks.{}.ffn", layer_));
 }
 
 HeadUnit::HeadUnit(const config::ModelConfig& config, const nn::Build& build)
