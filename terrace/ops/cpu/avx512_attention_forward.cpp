@@ -1,0 +1,219 @@
+// Attention forward on the CPU: blocks of queries against blocks of keys with a running softmax (Dao et al., arXiv
+// 2205.14135, algorithm 1), for AVX-512.
+#include <limits>
+#include <vector>
+
+#include "terrace/ops/cpu/avx512_attention.h"
+
+namespace terrace::ops::cpu {
+namespace {
+
+constexpr int64_t strip_rows = 2 * tile_rows;  // queries that share a panel of keys while it is in the first cache
+// Stands for -infinity where a query has seen no key yet: differences of it are numbers.
+constexpr float unseen = -1e30f;
+
+// The softmax of a row so far, in powers of two: sum of 2^(score - top).
+struct RunningSum {
+  float top = unseen;
+  float sum = 0;
+};
+
+// Keys [begin, end) of a block that a tile looks at, multiples of 16; the product with the values ends at product_end.
+struct KeyRange {
+  int64_t begin, end, product_end;
+};
+
+// Turns scores into probabilities relative to the new top and returns what the sums so far shrink by.
+template <typename T>
+TERRACE_AVX512_INLINE float softmax_row(const float* scores, float* probabilities, KeyRange range, float factor,
+                                        int64_t query, int64_t block, const int32_t* begins, RunningSum& running) {
+  const int64_t whole = begins ? 0 : query + 1 - block;  // keys before it need no mask
+  __m512 top = _mm512_set1_ps(unseen);
+  for (int64_t key = range.begin; key < range.end; key += lanes) {
+    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
+    top = _mm512_mask_max_ps(top, mask, top, _mm512_loadu_ps(scores + key));
+  }
+  const float before = running.top;
+  running.top = std::max(before, _mm512_reduce_max_ps(top) * factor);
+  const __m512 factors = _mm512_set1_ps(factor), tops = _mm512_set1_ps(running.top);
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t key = range.begin; key < range.end; key += lanes) {
+    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
+    const __m512 x = _mm512_fmsub_ps(_mm512_loadu_ps(scores + key), factors, tops);
+    const __m512 p = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
+    sum = _mm512_add_ps(sum, p);
+    store_narrow(reinterpret_cast<T*>(probabilities) + key, p);
+  }
+  const float shrink = before == running.top ? 1.0f : std::exp2(before - running.top);
+  running.sum = running.sum * shrink + _mm512_reduce_add_ps(sum);
+  return shrink;
+}
+
+template <typename T>
+class ForwardWorker {
+ public:
+  explicit ForwardWorker(const AttentionSizes<T>& sizes)
+      : s_(sizes),
+        scratch_(block * ((3 + s_.per_group) * s_.words + (1 + s_.per_group) * s_.head_dim) +
+                 strip_rows * (block + block_words) + 8 * lanes),
+        rows_(scratch_.take(block * s_.words)),
+        key_panels_(scratch_.take(block * s_.words)),
+        value_rows_(scratch_.take(block * s_.words)),
+        value_pairs_(scratch_.take(block_words * s_.head_dim)),
+        query_panels_(scratch_.take(s_.per_group * block * s_.words)),
+        sums_(scratch_.take(s_.per_group * block * s_.head_dim)),
+        scores_(scratch_.take(strip_rows * block)),
+        probabilities_(scratch_.take(strip_rows * block_words)),
+        running_(s_.per_group * block) {}
+
+  // One block of queries of every head of a group.
+  void run(int64_t b, int64_t group, int64_t query_block, T* context, float* log_sums) {
+    b_ = b;
+    group_ = group;
+    query_begin_ = query_block * block;
+    query_end_ = std::min(s_.length, query_begin_ + block);
+    begins_ = s_.begins_of(b);
+    pack_queries();
+    running_.assign(running_.size(), RunningSum{});
+    for (int64_t key_block = 0; key_block <= query_block; ++key_block) {
+      key_begin_ = key_block * block;
+      key_end_ = std::min(s_.length, key_begin_ + block);
+      if (begins_ && !any_visible()) continue;
+      pack_keys();
+      for (int64_t head = 0; head < s_.per_group; ++head) {
+        for (int64_t query = query_begin_; query < query_end_; query += strip_rows) strip(head, query);
+      }
+    }
+    finish(context, log_sums);
+  }
+
+ private:
+  static constexpr int64_t block = block_rows<T>;
+
+  bool any_visible() const {
+    for (int64_t query = query_begin_; query < query_end_; query += tile_rows) {
+      if (first_key(query, begins_) < key_end_) return true;
+    }
+    return false;
+  }
+
+  TERRACE_AVX512 void pack_queries() {
+    const int64_t n = round_up(query_end_ - query_begin_, lanes);
+    for (int64_t head = 0; head < s_.per_group; ++head) {
+      gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, query_begin_, query_end_, s_.rotation_of(b_),
+                  s_.head_dim, rows_);
+      rows_to_panels(rows_, n, s_.words, query_panels_ + head * block * s_.words);
+    }
+  }
+
+  TERRACE_AVX512 void pack_keys() {
+    const int64_t n = round_up(key_end_ - key_begin_, lanes);
+    const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
+    gather_rows(keys, s_.columns, key_begin_, key_end_, s_.rotation_of(b_), s_.head_dim, rows_);
+    rows_to_panels(rows_, n, s_.words, key_panels_);
+    const T* values = keys + s_.head_dim;
+    if constexpr (word_elements<T> == 1) {
+      gather_rows(values, s_.columns, key_begin_, key_end_, {}, s_.head_dim, value_pairs_);
+    } else {
+      gather_rows(values, s_.columns, key_begin_, key_end_, {}, s_.head_dim, value_rows_);
+      rows_to_pairs(value_rows_, n, s_.head_dim, value_pairs_);
+    }
+  }
+
+  KeyRange range_of(int64_t query) const {
+    const int64_t last = std::min(query + tile_rows, key_end_) - key_begin_;
+    const int64_t begin = std::max<int64_t>(0, first_key(query, begins_) - key_begin_);
+    return {begin, round_up(last, lanes), round_up(last, word_elements<T>)};
+  }
+
+  TERRACE_AVX512 void strip(int64_t head, int64_t query) {
+    constexpr int64_t tiles = strip_rows / tile_rows;
+    KeyRange ranges[tiles];
+    int64_t begin = block, end = 0;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      ranges[tile] = range_of(query + tile * tile_rows);
+      begin = std::min(begin, ranges[tile].begin);
+      end = std::max(end, ranges[tile].end);
+    }
+    const float* panel = query_panels_ + (head * block + query - query_begin_) * s_.words;
+    for (int64_t key = begin; key < end; key += 2 * lanes) {
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        if (key + 2 * lanes <= ranges[tile].begin || key >= ranges[tile].end) continue;
+        const float *a = panel + tile * tile_rows, *b = key_panels_ + key * s_.words;
+        float* c = scores_ + tile * tile_rows * block + key;
+        const int64_t next = lanes * s_.words;
+        if (key + lanes < ranges[tile].end) {
+          product_tile<T, tile_rows, 2, 1, lanes>(a, b, lanes, next, c, block, s_.words, false);
+        } else {
+          product_tile<T, tile_rows, 1, 1, lanes>(a, b, lanes, next, c, block, s_.words, false);
+        }
+      }
+    }
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      if (ranges[tile].begin < ranges[tile].end) attend(head, query + tile * tile_rows, tile, ranges[tile]);
+    }
+  }
+
+  // The softmax of a tile's scores and its product with the values.
+  TERRACE_AVX512_INLINE void attend(int64_t head, int64_t query, int64_t tile, KeyRange range) {
+    const int64_t row = head * block + query - query_begin_;
+    const float factor = s_.scale * 1.44269504f;
+    float* probabilities = probabilities_ + tile * tile_rows * block_words;
+    float* sums = sums_ + row * s_.head_dim;
+    const bool first = std::max<int64_t>(0, first_key(query, begins_)) >= key_begin_;
+    for (int64_t r = 0; r < tile_rows; ++r) {
+      const float shrink = softmax_row<T>(scores_ + (tile * tile_rows + r) * block, probabilities + r * block_words,
+                                          range, factor, query + r, key_begin_, begins_, running_[row + r]);
+      if (first || shrink == 1.0f) continue;
+      for (int64_t i = 0; i < s_.head_dim; i += lanes) {
+        float* sum = sums + r * s_.head_dim + i;
+        _mm512_storeu_ps(sum, _mm512_mul_ps(_mm512_loadu_ps(sum), _mm512_set1_ps(shrink)));
+      }
+    }
+    const int64_t begin = range.begin / word_elements<T>, end = range.product_end / word_elements<T>;
+    product_columns<T, tile_rows, block_words, 1>(probabilities + begin, value_pairs_ + begin * s_.head_dim,
+                                                  s_.head_dim, sums, s_.head_dim, end - begin, s_.head_dim / lanes,
+                                                  !first);
+  }
+
+  TERRACE_AVX512 void finish(T* context, float* log_sums) {
+    for (int64_t r = 0; r < s_.per_group; ++r) {
+      const int64_t head = group_ * s_.per_group + r;
+      for (int64_t query = query_begin_; query < query_end_; ++query) {
+        const int64_t row = r * block + query - query_begin_;
+        scatter_row(sums_ + row * s_.head_dim, 1.0f / running_[row].sum, {}, query, s_.head_dim,
+                    context + (b_ * s_.length + query) * s_.heads() * s_.head_dim + head * s_.head_dim);
+        log_sums[(b_ * s_.heads() + head) * s_.length + query] = running_[row].top + std::log2(running_[row].sum);
+      }
+    }
+  }
+
+  const AttentionSizes<T>& s_;
+  Scratch scratch_;
+  float *rows_, *key_panels_, *value_rows_, *value_pairs_, *query_panels_, *sums_, *scores_, *probabilities_;
+  std::vector<RunningSum> running_;
+  int64_t b_ = 0, group_ = 0, query_begin_ = 0, query_end_ = 0, key_begin_ = 0, key_end_ = 0;
+  const int32_t* begins_ = nullptr;
+};
+
+}  // namespace
+
+template <typename T>
+void attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums) {
+  const AttentionSizes<T> sizes(input);
+  T* to = context.mutable_data_ptr<T>();
+  float* logs = log_sums.mutable_data_ptr<float>();
+  const int64_t pairs = sizes.batch * sizes.groups;
+  for_each_item(
+      pairs * sizes.blocks, [&] { return ForwardWorker<T>(sizes); },
+      [&](ForwardWorker<T>& worker, int64_t item) {
+        // Late queries see the most keys: the longest items come first.
+        const int64_t block = sizes.blocks - 1 - item / pairs, pair = item % pairs;
+        worker.run(pair / sizes.groups, pair % sizes.groups, block, to, logs);
+      });
+}
+
+template void attention<float>(const AttentionInput&, const at::Tensor&, const at::Tensor&);
+template void attention<c10::BFloat16>(const AttentionInput&, const at::Tensor&, const at::Tensor&);
+
+}  // namespace terrace::ops::cpu
