@@ -1,7 +1,7 @@
 // Times attention from the joint projection to the context, and its gradient, beside torch's
 // scaled_dot_product_attention with the split that it needs, in turns, and a matrix product in the same run. Usage:
-// bench_ops_attention [THREADS] [SECONDS]. FLOP are those of the causal pairs: 4 hd forward and 10 hd backward for
-// each.
+// bench_ops_attention [THREADS] [SECONDS] [SHAPE]. FLOP are those of the causal pairs: 4 hd forward and 10 hd backward
+// for each.
 #include "terrace/ops/attention.h"
 
 #include <ATen/Parallel.h>
@@ -102,6 +102,8 @@ int main(int argc, char** argv) {
   const double seconds = argc > 2 ? std::stod(argv[2]) : 4;
   const Shape shapes[] = {{"A", 8, 12, 64, 256}, {"B", 16, 8, 32, 256}, {"C", 1, 12, 64, 2048}};
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    for (const Shape& shape : shapes) measure(shape, type, seconds);
+    for (const Shape& shape : shapes) {
+      if (argc < 4 || std::string(argv[3]) == shape.name) measure(shape, type, seconds);
+    }
   }
 }

@@ -54,11 +54,10 @@ class ForwardWorker {
  public:
   explicit ForwardWorker(const AttentionSizes<T>& sizes)
       : s_(sizes),
-        scratch_(block * ((3 + s_.per_group) * s_.words + (1 + s_.per_group) * s_.head_dim) +
+        scratch_(block * ((2 + s_.per_group) * s_.words + (1 + s_.per_group) * s_.head_dim) +
                  strip_rows * (block + block_words) + 8 * lanes),
         rows_(scratch_.take(block * s_.words)),
         key_panels_(scratch_.take(block * s_.words)),
-        value_rows_(scratch_.take(block * s_.words)),
         value_pairs_(scratch_.take(block_words * s_.head_dim)),
         query_panels_(scratch_.take(s_.per_group * block * s_.words)),
         sums_(scratch_.take(s_.per_group * block * s_.head_dim)),
@@ -73,22 +72,47 @@ class ForwardWorker {
     query_begin_ = query_block * block;
     query_end_ = std::min(s_.length, query_begin_ + block);
     begins_ = s_.begins_of(b);
-    pack_queries();
+    context_ = context;
+    log_sums_ = log_sums;
     running_.assign(running_.size(), RunningSum{});
-    for (int64_t key_block = 0; key_block <= query_block; ++key_block) {
+    if (query_block > 0) pack_all_queries();
+    for (int64_t key_block = 0; key_block < query_block; ++key_block) {
       key_begin_ = key_block * block;
-      key_end_ = std::min(s_.length, key_begin_ + block);
+      key_end_ = key_begin_ + block;
       if (begins_ && !any_visible()) continue;
-      pack_keys();
+      pack_keys(key_begin_, key_end_);
       for (int64_t head = 0; head < s_.per_group; ++head) {
         for (int64_t query = query_begin_; query < query_end_; query += strip_rows) strip(head, query);
       }
     }
-    finish(context, log_sums);
+    diagonal();
   }
 
  private:
   static constexpr int64_t block = block_rows<T>;
+
+  // The queries' own block of keys, which comes last. A strip sees no key after it, so the keys are packed as they are
+  // needed, and memory is read and written all along and not at once.
+  TERRACE_AVX512 void diagonal() {
+    key_begin_ = query_begin_;
+    key_end_ = query_end_;
+    const int64_t row = s_.heads() * s_.head_dim;
+    for (int64_t head = 0; head < s_.per_group; ++head) {
+      T* to = context_ + b_ * s_.length * row + (group_ * s_.per_group + head) * s_.head_dim;
+      for (int64_t query = query_begin_; query < query_end_; query += strip_rows) {
+        const int64_t end = std::min(query_end_, query + strip_rows), after = std::min(query_end_, end + strip_rows);
+        prefetch_rows<true>(to + query * row, row, end - query, s_.head_dim);
+        if (head == 0) {
+          const T* next = s_.joint + s_.offset(b_, group_, 0) + end * s_.columns;
+          prefetch_rows<false>(next, s_.columns, after - end, (s_.per_group + 2) * s_.head_dim);
+          pack_keys(query, end);
+          if (query_begin_ == 0) pack_queries(query, end);
+        }
+        strip(head, query);
+        finish(head, query, end, to);
+      }
+    }
+  }
 
   bool any_visible() const {
     for (int64_t query = query_begin_; query < query_end_; query += tile_rows) {
@@ -97,26 +121,30 @@ class ForwardWorker {
     return false;
   }
 
-  TERRACE_AVX512 void pack_queries() {
-    const int64_t n = round_up(query_end_ - query_begin_, lanes);
+  TERRACE_AVX512 void pack_all_queries() { pack_queries(query_begin_, query_end_); }
+
+  // Of every head.
+  TERRACE_AVX512_INLINE void pack_queries(int64_t begin, int64_t end) {
     for (int64_t head = 0; head < s_.per_group; ++head) {
-      gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, query_begin_, query_end_, s_.rotation_of(b_),
-                  s_.head_dim, rows_);
-      rows_to_panels(rows_, n, s_.words, query_panels_ + head * block * s_.words);
+      gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim,
+                  rows_);
+      rows_to_panels(rows_, round_up(end - begin, lanes), s_.words,
+                     query_panels_ + (head * block + begin - query_begin_) * s_.words);
     }
   }
 
-  TERRACE_AVX512 void pack_keys() {
-    const int64_t n = round_up(key_end_ - key_begin_, lanes);
+  TERRACE_AVX512 void pack_keys(int64_t begin, int64_t end) {
+    const int64_t n = round_up(end - begin, lanes), first = begin - key_begin_;
     const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
-    gather_rows(keys, s_.columns, key_begin_, key_end_, s_.rotation_of(b_), s_.head_dim, rows_);
-    rows_to_panels(rows_, n, s_.words, key_panels_);
+    gather_rows(keys, s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim, rows_);
+    rows_to_panels(rows_, n, s_.words, key_panels_ + first * s_.words);
     const T* values = keys + s_.head_dim;
+    float* pairs = value_pairs_ + first * s_.words;
     if constexpr (word_elements<T> == 1) {
-      gather_rows(values, s_.columns, key_begin_, key_end_, {}, s_.head_dim, value_pairs_);
+      gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, pairs);
     } else {
-      gather_rows(values, s_.columns, key_begin_, key_end_, {}, s_.head_dim, value_rows_);
-      rows_to_pairs(value_rows_, n, s_.head_dim, value_pairs_);
+      gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, rows_);
+      rows_to_pairs(rows_, n, s_.head_dim, pairs);
     }
   }
 
@@ -176,24 +204,24 @@ class ForwardWorker {
                                                   !first);
   }
 
-  TERRACE_AVX512 void finish(T* context, float* log_sums) {
-    for (int64_t r = 0; r < s_.per_group; ++r) {
-      const int64_t head = group_ * s_.per_group + r;
-      for (int64_t query = query_begin_; query < query_end_; ++query) {
-        const int64_t row = r * block + query - query_begin_;
-        scatter_row(sums_ + row * s_.head_dim, 1.0f / running_[row].sum, {}, query, s_.head_dim,
-                    context + (b_ * s_.length + query) * s_.heads() * s_.head_dim + head * s_.head_dim);
-        log_sums[(b_ * s_.heads() + head) * s_.length + query] = running_[row].top + std::log2(running_[row].sum);
-      }
+  TERRACE_AVX512_INLINE void finish(int64_t head, int64_t begin, int64_t end, T* context) {
+    float* log_sums = log_sums_ + (b_ * s_.heads() + group_ * s_.per_group + head) * s_.length;
+    for (int64_t query = begin; query < end; ++query) {
+      const int64_t row = head * block + query - query_begin_;
+      scatter_row(sums_ + row * s_.head_dim, 1.0f / running_[row].sum, {}, query, s_.head_dim,
+                  context + query * s_.heads() * s_.head_dim);
+      log_sums[query] = running_[row].top + std::log2(running_[row].sum);
     }
   }
 
   const AttentionSizes<T>& s_;
   Scratch scratch_;
-  float *rows_, *key_panels_, *value_rows_, *value_pairs_, *query_panels_, *sums_, *scores_, *probabilities_;
+  float *rows_, *key_panels_, *value_pairs_, *query_panels_, *sums_, *scores_, *probabilities_;
   std::vector<RunningSum> running_;
   int64_t b_ = 0, group_ = 0, query_begin_ = 0, query_end_ = 0, key_begin_ = 0, key_end_ = 0;
   const int32_t* begins_ = nullptr;
+  T* context_ = nullptr;
+  float* log_sums_ = nullptr;
 };
 
 }  // namespace

@@ -15,7 +15,6 @@ namespace terrace::ops::cpu {
 
 constexpr int64_t largest_head_dim = 256;
 constexpr int64_t line_bytes = 64;
-constexpr int64_t rows_ahead = 12;
 
 // The rotary positions of one sequence; see ops/attention.h.
 struct Rotation {
@@ -38,6 +37,17 @@ TERRACE_AVX512_INLINE void rotate_row(float* row, const Rotation& rotation, int6
   }
 }
 
+// The rows of a head lie too far apart for the processor to foresee: asks for `count` of them, each of `width`
+// elements, while it still has other work. For writing, it also takes them from other cores.
+template <bool for_writing, typename T>
+TERRACE_AVX512_INLINE void prefetch_rows(const T* row, int64_t stride, int64_t count, int64_t width) {
+  for (int64_t i = 0; i < count; ++i, row += stride) {
+    for (int64_t column = 0; column < width; column += line_bytes / static_cast<int64_t>(sizeof(T))) {
+      __builtin_prefetch(row + column, for_writing, 3);
+    }
+  }
+}
+
 template <typename T>
 TERRACE_AVX512_INLINE void copy_row(const T* from, int64_t head_dim, T* to) {
   for (int64_t i = 0; i < head_dim; i += lanes) {
@@ -57,10 +67,6 @@ TERRACE_AVX512_INLINE void gather_rows(const T* head, int64_t stride, int64_t be
   const int64_t words = head_dim / word_elements<T>;
   for (int64_t t = begin; t < end; ++t, rows += words) {
     const T* from = head + t * stride;
-    // The rows of a head lie too far apart for the processor to foresee.
-    for (int64_t i = 0; i < head_dim; i += line_bytes / sizeof(T)) {
-      _mm_prefetch(from + rows_ahead * stride + i, _MM_HINT_T0);
-    }
     if (!rotation.cosines) {
       copy_row(from, head_dim, reinterpret_cast<T*>(rows));
       continue;

@@ -12,7 +12,7 @@
 
 // Kernels and all that is inlined into them are compiled for these processors, and nothing else is: with flags for the
 // whole file, inline functions of shared headers would need them too. Only bf16 uses the last extension.
-#define TERRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+#define TERRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,prfchw")))
 #define TERRACE_AVX512_INLINE TERRACE_AVX512 __attribute__((always_inline)) inline
 
 namespace terrace::ops::cpu {
