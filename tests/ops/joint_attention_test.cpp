@@ -42,14 +42,13 @@ class JointAttention : public ::testing::TestWithParam<at::ScalarType> {
     return normal({size.batch, size.length, size.layout().heads() * size.head_dim});
   }
 
-  void check(const Size& size, bool rotary, const at::Tensor& documents);
+  void check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents);
 
   at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(22);
-  testing::PyTorch pytorch_;
   testing::ErrorTally tally_{GetParam()};
 };
 
-void JointAttention::check(const Size& size, bool rotary, const at::Tensor& documents) {
+void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents) {
   Tensors inputs = {{"joint", joint(size)}, {"upstream.y", upstream(size)}};
   Json options = {{"groups", size.groups}, {"queries_per_group", size.queries_per_group}, {"head_dim", size.head_dim}};
   if (rotary) {
@@ -58,7 +57,7 @@ void JointAttention::check(const Size& size, bool rotary, const at::Tensor& docu
   }
   if (documents.defined()) inputs["documents"] = documents;
   const auto table = rotary_table(2 * size.length, size.head_dim, 500.0, at::kCPU);
-  const auto reference = pytorch_.run("ops/ops_cases.py", "attention", options, GetParam(), inputs);
+  const auto reference = pytorch.run("ops/ops_cases.py", "attention", options, GetParam(), inputs);
   const auto ours = testing::results_of(
       [&](Leaves& leaves) {
         return Tensors{{"y", joint_attention(leaves.tensor("joint"), size.layout(), rotary ? &table : nullptr,
@@ -78,6 +77,7 @@ at::Tensor documents_of(const Size& size) {
 
 TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
   at::set_num_threads(2);
+  testing::PyTorch pytorch;
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
   int64_t turn = 0;
   for (int64_t length : {1, 5, 17, 64, 100, 256, 257}) {
@@ -89,18 +89,18 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
         const bool rotary = variant % 2 == 1, documents = variant >= 2;
         // Short sequences have too few numbers for one draw to judge.
         for (int draw = 0; draw < (length < 64 ? 4 : 1); ++draw) {
-          check(size, rotary, documents ? documents_of(size) : at::Tensor());
+          check(pytorch, size, rotary, documents ? documents_of(size) : at::Tensor());
         }
       }
     }
   }
-  for (int64_t head_dim : {48, 256}) check({1, 70, 2, 1, head_dim}, true, {});
+  for (int64_t head_dim : {48, 256}) check(pytorch, {1, 70, 2, 1, head_dim}, true, {});
   // Several blocks of keys and several pieces of queries.
-  check({1, 1100, 1, 2, 32}, true, {});
+  check(pytorch, {1, 1100, 1, 2, 32}, true, {});
   const at::Tensor thirds = at::arange(1100, at::kLong).div(367, "floor").unsqueeze(0);
-  check({1, 1100, 2, 1, 32}, true, thirds);
+  check(pytorch, {1, 1100, 2, 1, 32}, true, thirds);
   // What the kernels do not take: torch's serve.
-  check({2, 33, 2, 3, 6}, true, documents_of({2, 33, 2, 3, 6}));
+  check(pytorch, {2, 33, 2, 3, 6}, true, documents_of({2, 33, 2, 3, 6}));
   tally_.expect_as_accurate();
 }
 

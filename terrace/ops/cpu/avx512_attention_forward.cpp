@@ -9,6 +9,7 @@ namespace terrace::ops::cpu {
 namespace {
 
 constexpr int64_t strip_rows = 2 * tile_rows;  // queries that share a panel of keys while it is in the first cache
+constexpr int64_t rows_ahead = 2 * strip_rows;
 // Stands for -infinity where a query has seen no key yet: differences of it are numbers.
 constexpr float unseen = -1e30f;
 
@@ -100,11 +101,8 @@ class ForwardWorker {
     for (int64_t head = 0; head < s_.per_group; ++head) {
       T* to = context_ + b_ * s_.length * row + (group_ * s_.per_group + head) * s_.head_dim;
       for (int64_t query = query_begin_; query < query_end_; query += strip_rows) {
-        const int64_t end = std::min(query_end_, query + strip_rows), after = std::min(query_end_, end + strip_rows);
-        prefetch_rows<true>(to + query * row, row, end - query, s_.head_dim);
+        const int64_t end = std::min(query_end_, query + strip_rows);
         if (head == 0) {
-          const T* next = s_.joint + s_.offset(b_, group_, 0) + end * s_.columns;
-          prefetch_rows<false>(next, s_.columns, after - end, (s_.per_group + 2) * s_.head_dim);
           pack_keys(query, end);
           if (query_begin_ == 0) pack_queries(query, end);
         }
@@ -182,6 +180,16 @@ class ForwardWorker {
     }
   }
 
+  // What packing and finishing a later query touch. One row at a time between other work, as the processor can wait for
+  // few lines at once.
+  TERRACE_AVX512_INLINE void prefetch(int64_t head, int64_t query) const {
+    if (query >= query_end_) return;
+    const T* inputs = s_.joint + s_.offset(b_, group_, 0) + query * s_.columns;
+    if (head == 0) prefetch_row<false>(inputs, (s_.per_group + 2) * s_.head_dim);
+    const int64_t token = b_ * s_.length + query, of_group = group_ * s_.per_group + head;
+    prefetch_row<true>(context_ + (token * s_.heads() + of_group) * s_.head_dim, s_.head_dim);
+  }
+
   // The softmax of a tile's scores and its product with the values.
   TERRACE_AVX512_INLINE void attend(int64_t head, int64_t query, int64_t tile, KeyRange range) {
     const int64_t row = head * block + query - query_begin_;
@@ -190,6 +198,7 @@ class ForwardWorker {
     float* sums = sums_ + row * s_.head_dim;
     const bool first = std::max<int64_t>(0, first_key(query, begins_)) >= key_begin_;
     for (int64_t r = 0; r < tile_rows; ++r) {
+      if (key_begin_ == query_begin_) prefetch(head, query + r + rows_ahead);
       const float shrink = softmax_row<T>(scores_ + (tile * tile_rows + r) * block, probabilities + r * block_words,
                                           range, factor, query + r, key_begin_, begins_, running_[row + r]);
       if (first || shrink == 1.0f) continue;

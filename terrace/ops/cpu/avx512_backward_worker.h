@@ -162,25 +162,33 @@ class BackwardWorker {
     const bool pack = packed_keys_ == query_begin_;
     for (int64_t begin = (query_end_ - 1) / lanes * lanes; begin >= query_begin_; begin -= lanes) {
       const int64_t end = std::min(query_end_, begin + lanes);
-      if (begin > query_begin_) prefetch(begin - lanes);
+      rows_ahead_ = begin > query_begin_ ? begin - lanes : -1;
       if (pack) pack_keys(begin, end);
       pack_queries(begin, end);
       add_panel(begin, query_begin_, key_sums, value_sums);
     }
+    rows_ahead_ = -1;
     if (pack) packed_keys_ = query_begin_ + block;
   }
 
-  // The panel's rows of the inputs, to be read next, and of the gradient, to be written in the end.
-  TERRACE_AVX512_INLINE void prefetch(int64_t row) {
+  // A row of the inputs, to be read next, and of the gradient, to be written in the end.
+  TERRACE_AVX512_INLINE void prefetch(int64_t row) const {
     const int64_t keys = s_.offset(b_, group_, s_.per_group) + row * s_.columns;
     const int64_t queries = s_.offset(b_, group_, head_) + row * s_.columns;
     const int64_t context = context_offset() + row * context_row();
-    prefetch_rows<false>(s_.joint + keys, s_.columns, lanes, 2 * s_.head_dim);
-    prefetch_rows<false>(s_.joint + queries, s_.columns, lanes, s_.head_dim);
-    prefetch_rows<false>(t_.context + context, context_row(), lanes, s_.head_dim);
-    prefetch_rows<false>(t_.context_gradient + context, context_row(), lanes, s_.head_dim);
-    prefetch_rows<true>(t_.joint_gradient + keys, s_.columns, lanes, 2 * s_.head_dim);
-    prefetch_rows<true>(t_.joint_gradient + queries, s_.columns, lanes, s_.head_dim);
+    prefetch_row<false>(s_.joint + keys, 2 * s_.head_dim);
+    prefetch_row<false>(s_.joint + queries, s_.head_dim);
+    prefetch_row<false>(t_.context + context, s_.head_dim);
+    prefetch_row<false>(t_.context_gradient + context, s_.head_dim);
+    prefetch_row<true>(t_.joint_gradient + keys, 2 * s_.head_dim);
+    prefetch_row<true>(t_.joint_gradient + queries, s_.head_dim);
+  }
+
+  // Share `tile` of `tiles` of the next panel's rows: between other work, as the processor can wait for few lines at
+  // once.
+  TERRACE_AVX512_INLINE void prefetch_share(int64_t tile, int64_t tiles) const {
+    if (rows_ahead_ < 0) return;
+    for (int64_t row = tile * lanes / tiles; row < (tile + 1) * lanes / tiles; ++row) prefetch(rows_ahead_ + row);
   }
 
   TERRACE_AVX512 void add_keys(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
@@ -193,8 +201,10 @@ class BackwardWorker {
     constexpr int64_t tile_floats = tile_rows / word_elements<T> * lanes;
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
     const float factor = s_.scale * 1.44269504f;
+    const int64_t from = std::max<int64_t>(0, key - query_begin_);
     int64_t first = -1, last = -1;
-    for (int64_t query = std::max<int64_t>(0, key - query_begin_); query < queries; query += tile_rows) {
+    for (int64_t query = from; query < queries; query += tile_rows) {
+      prefetch_share((query - from) / tile_rows, (queries - from) / tile_rows);
       float* probabilities = probabilities_ + query / tile_rows * tile_floats;
       float* differences = differences_ + query / tile_rows * tile_floats;
       if (first_keys_[query / tile_rows] > key) {
@@ -260,7 +270,7 @@ class BackwardWorker {
   float *key_panels_, *value_panels_, *key_pairs_, *rows_, *query_panels_, *query_pairs_, *gradient_panels_,
       *gradient_pairs_, *context_panel_, *query_sums_, *log_sums_, *products_, *difference_rows_, *probabilities_,
       *differences_;
-  int64_t b_ = 0, group_ = 0, head_ = 0, query_begin_ = 0, query_end_ = 0, packed_keys_ = 0;
+  int64_t b_ = 0, group_ = 0, head_ = 0, query_begin_ = 0, query_end_ = 0, packed_keys_ = 0, rows_ahead_ = -1;
   const int32_t* begins_ = nullptr;
   int64_t first_keys_[block / tile_rows] = {};  // of each tile of queries, the first panel of keys that it sees
 };

@@ -37,14 +37,12 @@ TERRACE_AVX512_INLINE void rotate_row(float* row, const Rotation& rotation, int6
   }
 }
 
-// The rows of a head lie too far apart for the processor to foresee: asks for `count` of them, each of `width`
-// elements, while it still has other work. For writing, it also takes them from other cores.
+// Asks for a row of a head long before its use: the rows lie too far apart for the processor to foresee. For writing,
+// it also takes them from other cores.
 template <bool for_writing, typename T>
-TERRACE_AVX512_INLINE void prefetch_rows(const T* row, int64_t stride, int64_t count, int64_t width) {
-  for (int64_t i = 0; i < count; ++i, row += stride) {
-    for (int64_t column = 0; column < width; column += line_bytes / static_cast<int64_t>(sizeof(T))) {
-      __builtin_prefetch(row + column, for_writing, 3);
-    }
+TERRACE_AVX512_INLINE void prefetch_row(const T* row, int64_t width) {
+  for (int64_t column = 0; column < width; column += line_bytes / static_cast<int64_t>(sizeof(T))) {
+    __builtin_prefetch(row + column, for_writing, 3);
   }
 }
 
