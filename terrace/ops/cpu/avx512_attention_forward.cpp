@@ -24,19 +24,27 @@ struct KeyRange {
   int64_t begin, end, product_end;
 };
 
-// Turns scores into probabilities relative to the new top and returns what the sums so far shrink by.
-template <typename T>
-TERRACE_AVX512_INLINE float softmax_row(const float* scores, float* probabilities, KeyRange range, float factor,
-                                        int64_t query, int64_t block, const int32_t* begins, RunningSum& running) {
-  const int64_t whole = begins ? 0 : query + 1 - block;  // keys before it need no mask
+// The keys of a row before this one, counted in the block, need no mask.
+inline int64_t unmasked(int64_t query, int64_t block, const int32_t* begins) { return begins ? 0 : query + 1 - block; }
+
+// The largest of a row's scores.
+TERRACE_AVX512_INLINE float row_top(const float* scores, KeyRange range, int64_t query, int64_t block,
+                                    const int32_t* begins) {
+  const int64_t whole = unmasked(query, block, begins);
   __m512 top = _mm512_set1_ps(unseen);
   for (int64_t key = range.begin; key < range.end; key += lanes) {
     const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
     top = _mm512_mask_max_ps(top, mask, top, _mm512_loadu_ps(scores + key));
   }
-  const float before = running.top;
-  running.top = std::max(before, _mm512_reduce_max_ps(top) * factor);
-  const __m512 factors = _mm512_set1_ps(factor), tops = _mm512_set1_ps(running.top);
+  return _mm512_reduce_max_ps(top);
+}
+
+// Turns a row's scores into probabilities relative to its top and returns their sum.
+template <typename T>
+TERRACE_AVX512_INLINE float row_probabilities(const float* scores, float* probabilities, KeyRange range, float factor,
+                                              float top, int64_t query, int64_t block, const int32_t* begins) {
+  const int64_t whole = unmasked(query, block, begins);
+  const __m512 factors = _mm512_set1_ps(factor), tops = _mm512_set1_ps(top);
   __m512 sum = _mm512_setzero_ps();
   for (int64_t key = range.begin; key < range.end; key += lanes) {
     const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
@@ -45,9 +53,7 @@ TERRACE_AVX512_INLINE float softmax_row(const float* scores, float* probabilitie
     sum = _mm512_add_ps(sum, p);
     store_narrow(reinterpret_cast<T*>(probabilities) + key, p);
   }
-  const float shrink = before == running.top ? 1.0f : std::exp2(before - running.top);
-  running.sum = running.sum * shrink + _mm512_reduce_add_ps(sum);
-  return shrink;
+  return _mm512_reduce_add_ps(sum);
 }
 
 template <typename T>
@@ -197,11 +203,22 @@ class ForwardWorker {
     float* probabilities = probabilities_ + tile * tile_rows * block_words;
     float* sums = sums_ + row * s_.head_dim;
     const bool first = std::max<int64_t>(0, first_key(query, begins_)) >= key_begin_;
+    const float* scores = scores_ + tile * tile_rows * block;
+    float tops[tile_rows];
+    // All rows before their probabilities, so that no row waits for its own.
+    for (int64_t r = 0; r < tile_rows; ++r) {
+      tops[r] = row_top(scores + r * block, range, query + r, key_begin_, begins_) * factor;
+    }
     for (int64_t r = 0; r < tile_rows; ++r) {
       if (key_begin_ == query_begin_) prefetch(head, query + r + rows_ahead);
-      const float shrink = softmax_row<T>(scores_ + (tile * tile_rows + r) * block, probabilities + r * block_words,
-                                          range, factor, query + r, key_begin_, begins_, running_[row + r]);
-      if (first || shrink == 1.0f) continue;
+      RunningSum& running = running_[row + r];
+      const float before = running.top;
+      running.top = std::max(before, tops[r]);
+      const float shrink = before == running.top || first ? 1.0f : std::exp2(before - running.top);
+      running.sum =
+          running.sum * shrink + row_probabilities<T>(scores + r * block, probabilities + r * block_words, range,
+                                                      factor, running.top, query + r, key_begin_, begins_);
+      if (shrink == 1.0f) continue;
       for (int64_t i = 0; i < s_.head_dim; i += lanes) {
         float* sum = sums + r * s_.head_dim + i;
         _mm512_storeu_ps(sum, _mm512_mul_ps(_mm512_loadu_ps(sum), _mm512_set1_ps(shrink)));
