@@ -8,6 +8,8 @@
 
 #include <fstream>
 
+#include "terrace/ops/attention.h"
+
 namespace terrace::train {
 namespace {
 
@@ -27,6 +29,7 @@ Json kernel_record(int64_t threads, int64_t micro_batch, const at::Device& devic
           {"device", device.str()},
           {"processor", processor_name()},
           {"vector_instructions", at::get_cpu_capability()},
+          {"attention", ops::attention_instructions(device)},
           {"onednn", at::globalContext().userEnabledMkldnn()},
           {"torch", TORCH_VERSION}};
 }

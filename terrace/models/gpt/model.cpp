@@ -72,6 +72,10 @@ Attention::Attention(const config::ModelConfig& config, int64_t layer, const nn:
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
   const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
+    const auto dropout = site(dropout_, batch, pass);
+    if (!pass.cache && dropout.rate == 0.0) {
+      return ops::joint_attention(joint, layout_, table, positions, batch.documents);
+    }
     ops::Heads heads = ops::split_heads(joint, layout_, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
     at::Tensor mask = batch.documents.defined() ? ops::document_mask(batch.documents) : at::Tensor();
     if (pass.cache) {
@@ -80,7 +84,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
       const int64_t length = joint.size(1), total = heads.keys.size(2);
       if (total != length) mask = ops::causal_mask(length, total, joint.device());
     }
-    return ops::attention(heads, mask, site(dropout_, batch, pass), fmt::format("blocks.{}.attention", layer_));
+    return ops::attention(heads, mask, dropout, fmt::format("blocks.{}.attention", layer_));
   };
   const at::Tensor joint = joint_.forward(x, pass.deferred);  // [B, T, (H + 2G) hd]
   const bool again = pass.training && pass.recompute_attention;
