@@ -5,6 +5,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include <optional>
+
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
 
@@ -27,10 +29,10 @@ void add_sums(const at::Tensor& gradient, const at::Tensor& sums) {
 
 class NormFunction : public torch::autograd::Function<NormFunction> {
  public:
-  // `added` may be undefined.
-  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& added,
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& addition,
                                const at::Tensor& weight, const NormArguments& arguments) {
     context->set_materialize_grads(false);
+    const at::Tensor added = addition.value_or(at::Tensor());
     const auto rows = [&](const at::Tensor& t) {
       return t.defined() ? t.contiguous().view({-1, t.size(-1)}) : t;  // [N, D]
     };
@@ -43,6 +45,7 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     kernels(x.device()).norm(arguments.shape, t);
     context->save_for_backward({added.defined() ? t.sum : t.x, weight, t.mean, t.inverse});
     save_object(context, "arguments", arguments);
+    context->saved_data["added"] = added.defined();
     return {added.defined() ? t.sum.view(x.sizes()) : x, t.y.view(x.sizes())};
   }
 
@@ -57,8 +60,10 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
                    .weight = saved[1],
                    .mean = saved[2],
                    .inverse = saved[3]};
-    // The norm itself was not used.
-    if (!t.dy.defined()) return {gradients[0], gradients[0], {}, {}};
+    const auto for_both = [&](const at::Tensor& dx) {
+      return variable_list{dx, context->saved_data["added"].toBool() ? dx : at::Tensor(), {}, {}};
+    };
+    if (!t.dy.defined()) return for_both(gradients[0]);  // the norm itself was not used
     const auto sums_for = [&](const at::Tensor& gradient) {
       return gradient.defined() ? at::zeros(t.weight.sizes(), t.inverse.options()) : at::Tensor();
     };
@@ -68,14 +73,14 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     kernels(x.device()).norm_backward(arguments.shape, t);
     add_sums(arguments.weight_gradient, t.weight_sums);
     add_sums(arguments.bias.gradient, t.bias_sums);
-    const at::Tensor dx = t.dx.view(gradients[1].sizes());
-    return {dx, dx, {}, {}};
+    return for_both(t.dx.view(gradients[1].sizes()));
   }
 };
 
 Normed add_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
                 const NormShape& shape) {
-  const auto results = NormFunction::apply(x, added, weight.value, NormArguments{shape, bias, weight.gradient});
+  const std::optional<at::Tensor> addition = added.defined() ? std::optional(added) : std::nullopt;
+  const auto results = NormFunction::apply(x, addition, weight.value, NormArguments{shape, bias, weight.gradient});
   return {results[0], results[1]};
 }
 
