@@ -32,7 +32,7 @@ struct Arguments {
 
 train::Peak measure_peak(const at::Device& device, at::ScalarType type) {
   const measure::MatmulRate rate = measure::matmul_rate(device, type, 0.5);
-  return {rate.flops_per_second, rate.name};
+  return {rate.flops_per_second, rate.name, rate.faster};
 }
 
 Json json_of(const train::Profile& profile) {

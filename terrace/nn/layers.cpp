@@ -3,12 +3,11 @@
 
 #include "terrace/ops/embedding.h"
 #include "terrace/ops/linear.h"
-#include "terrace/ops/norm.h"
 
 namespace terrace::nn {
 
 ops::Weight weight_of(const Parameter* parameter) {
-  return parameter ? ops::Weight{parameter->value, parameter->gradient} : ops::Weight{};
+  return parameter ? ops::Weight{parameter->value, parameter->gradient, parameter->products} : ops::Weight{};
 }
 
 Linear::Linear(int64_t inputs, int64_t outputs, bool bias, InitialValue initial, const Build& build)
@@ -34,9 +33,11 @@ Norm::Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& bui
       kind_(kind),
       epsilon_(epsilon) {}
 
-at::Tensor Norm::forward(const at::Tensor& x) const {
-  return kind_ == Kind::layer ? ops::layer_norm(x, weight_of(&weight), weight_of(bias), epsilon_)
-                              : ops::rms_norm(x, weight_of(&weight), epsilon_);
+at::Tensor Norm::forward(const at::Tensor& x) const { return forward_sum(x, {}).y; }
+
+ops::Normed Norm::forward_sum(const at::Tensor& x, const at::Tensor& added) const {
+  return kind_ == Kind::layer ? ops::add_layer_norm(x, added, weight_of(&weight), weight_of(bias), epsilon_)
+                              : ops::add_rms_norm(x, added, weight_of(&weight), epsilon_);
 }
 
 }  // namespace terrace::nn

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "terrace/nn/module.h"
+#include "terrace/ops/norm.h"
 #include "terrace/ops/weight.h"
 
 namespace terrace::nn {
@@ -43,6 +44,8 @@ class Norm : public Module {
   Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build);
 
   at::Tensor forward(const at::Tensor& x) const;
+  // Of x + added, and the sum itself; `added` may be undefined.
+  ops::Normed forward_sum(const at::Tensor& x, const at::Tensor& added) const;
 
   Parameter& weight;
   Parameter* const bias;  // null: none

@@ -21,6 +21,7 @@ Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, Initia
   parameter->value.set_requires_grad(true);
   parameter->initial = initial;
   parameter->decay = decay;
+  parameter->products = build.kernels.products;
   own_.push_back(std::move(parameter));
   order_.push_back(own_.back().get());
   return *own_.back();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "terrace/mesh/param_mark.h"
+#include "terrace/ops/kernel_choice.h"
 
 namespace terrace::nn {
 
@@ -37,12 +38,14 @@ struct Parameter {
   InitialValue initial;
   ParamMark mark;
   bool decay = true;  // weight decay applies (not to norms and biases)
+  ops::Products products = ops::Products::own;
 };
 
 // What a module is built for. Device "meta" builds shapes without memory, for counting.
 struct Build {
   at::Device device = at::kCPU;
   at::ScalarType type = at::kFloat;
+  ops::KernelChoice kernels = {};
 };
 
 class Module {

@@ -46,6 +46,24 @@ Heads split_heads(const at::Tensor& joint, const HeadLayout& layout, const Rotar
 // causal, with T = S. A rate above 0 takes the unfused path with its own mask of probabilities.
 at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name);
 
+// Which implementation serves: `fastest` takes our kernels where there are some, and torch's elsewhere.
+enum class AttentionChoice { fastest, torch };
+
+// split_heads and attention in one operation, causal, and within each document where `documents` [B, T] int64 is
+// defined: joint [B, T, columns()] -> context [B, T, H * hd]. In fp32 and bf16 with a head_dim that 16 divides, up to
+// 256, on processors with AVX-512 (for bf16 with its bf16 products), it reads joint where it lies and writes its
+// gradient there; kept for backward are joint, context and one number a query. Elsewhere it is the two functions above.
+at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
+                           const at::Tensor& positions, const at::Tensor& documents,
+                           AttentionChoice choice = AttentionChoice::fastest);
+
+// What serves joint_attention here where the head_dim allows: "avx512", "avx512_bf16" (that and fp32's "avx512"), or
+// "torch". It decides the last bits of results.
+std::string_view attention_instructions(const at::Device& device);
+
+// Throws UserError for positions beyond the table's.
+void check_positions(const at::Tensor& joint, const RotaryTable& table, const at::Tensor& positions);
+
 // Causal within each document: documents [B, T] int64 -> [B, 1, T, T] bool.
 at::Tensor document_mask(const at::Tensor& documents);
 

@@ -16,6 +16,20 @@ struct NormShape {
   double epsilon = 1e-5;
 };
 
+// y = the norm of x, or where `added` is defined of sum = x + added, which is written too. x, added, sum, y [N, D];
+// weight, bias [D] (bias may be undefined); mean, inverse [N] in fp32 (double for double).
+struct NormForward {
+  at::Tensor x, added, weight, bias;
+  at::Tensor sum = {}, y = {}, mean = {}, inverse = {};
+};
+
+// Writes dx, with d_sum [N, D] added where it is defined; adds to weight_sums and bias_sums [D], which have the type of
+// `inverse`, where they are defined. x is what was normed.
+struct NormBackward {
+  at::Tensor dy, d_sum, x, weight, mean, inverse;
+  at::Tensor dx = {}, weight_sums = {}, bias_sums = {};
+};
+
 // Which elements to drop. A draw is a function of (key, sample, plane, position, feature): see docs/numerics.md.
 struct DropoutDraw {
   PhiloxKey key;       // of seed, site and step
@@ -31,13 +45,8 @@ struct Kernels {
   // into[indices[n]] += from[n] for into [V, D], indices [N] int64, from [N, D]; the types may differ.
   void (*add_rows)(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from);
 
-  // x, y [N, D]; weight, bias [D] (bias may be undefined); mean, inverse [N] in fp32 (double for double).
-  void (*norm)(const NormShape& shape, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-               const at::Tensor& y, const at::Tensor& mean, const at::Tensor& inverse);
-  // Writes dx; adds to weight_sums and bias_sums [D] in the type of `inverse` where they are defined.
-  void (*norm_backward)(const NormShape& shape, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                        const at::Tensor& mean, const at::Tensor& inverse, const at::Tensor& dx,
-                        const at::Tensor& weight_sums, const at::Tensor& bias_sums);
+  void (*norm)(const NormShape& shape, const NormForward& t);
+  void (*norm_backward)(const NormShape& shape, const NormBackward& t);
 
   // x [N, 2F] holds pairs (gate, up); y [N, F] = silu(gate) * up.
   void (*swiglu)(const at::Tensor& x, const at::Tensor& y);

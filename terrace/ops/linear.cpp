@@ -1,10 +1,10 @@
 // Forward and backward of the linear layer.
 #include "terrace/ops/linear.h"
 
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/mm.h>
+#include <ATen/core/grad_mode.h>
 
 #include "terrace/ops/kernels.h"
+#include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
 
 namespace terrace::ops {
@@ -18,9 +18,10 @@ struct LinearSinks {
   at::Tensor weight_gradient;
   at::Tensor bias_gradient;
   WeightGradientQueue* deferred;
+  Products products;
 
   void add(const at::Tensor& dy, const at::Tensor& x) const {
-    add_outer_product(weight_gradient, dy, x);
+    add_outer_product(weight_gradient, dy, x, products);
     if (bias_gradient.defined()) kernels(dy.device()).add_column_sums(bias_gradient, dy);
   }
 };
@@ -34,8 +35,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                             const LinearSinks& sinks) {
     context->save_for_backward({x, weight});
     save_object(context, "sinks", sinks);
-    const at::Tensor rows = as_rows(x);                                                                        // [N, I]
-    at::Tensor y = bias.value.defined() ? at::addmm(bias.value, rows, weight.t()) : at::mm(rows, weight.t());  // [N, O]
+    const at::Tensor y = times_transposed(as_rows(x), weight, bias.value, sinks.products);  // [N, O]
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
     return y.view(shape);
@@ -46,9 +46,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor& x = saved[0];
     const at::Tensor& weight = saved[1];
     const at::Tensor dy = as_rows(gradients[0]).contiguous();  // [N, O]
-    at::Tensor dx;
-    if (context->needs_input_grad(0)) dx = at::mm(dy, weight).view(x.sizes());
     const auto& sinks = saved_object<LinearSinks>(context, "sinks");
+    at::Tensor dx;
+    if (context->needs_input_grad(0)) dx = times(dy, weight, sinks.products).view(x.sizes());
     if (sinks.deferred) {
       sinks.deferred->push([sinks, dy, rows = as_rows(x)] { sinks.add(dy, rows); });
     } else {
@@ -61,16 +61,11 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias, WeightGradientQueue* deferred) {
-  return LinearFunction::apply(x, weight.value, bias, LinearSinks{weight.gradient, bias.gradient, deferred});
-}
-
-void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x) {
-  if (!gradient.defined()) return;
-  if (gradient.scalar_type() == x.scalar_type()) {
-    gradient.addmm_(dy.t(), x);
-  } else {
-    kernels(x.device()).add(gradient, at::mm(dy.t(), x));
-  }
+  // Outside training a product of a few rows is bound by reading the weight once, and ours would copy it first.
+  constexpr int64_t few_rows = 32;
+  const bool few = !at::GradMode::is_enabled() && x.numel() < few_rows * x.size(-1);
+  const Products products = few ? Products::torch : weight.products;
+  return LinearFunction::apply(x, weight.value, bias, LinearSinks{weight.gradient, bias.gradient, deferred, products});
 }
 
 }  // namespace terrace::ops

@@ -13,8 +13,4 @@ namespace terrace::ops {
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias,
                   WeightGradientQueue* deferred = nullptr);
 
-// gradient += dy^T x for dy [N, O], x [N, I]: in place where the types agree, else one product in the type of x and one
-// pass over the wider buffer. Does nothing where gradient is undefined.
-void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x);
-
 }  // namespace terrace::ops

@@ -5,6 +5,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include <optional>
+
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
 
@@ -27,47 +29,78 @@ void add_sums(const at::Tensor& gradient, const at::Tensor& sums) {
 
 class NormFunction : public torch::autograd::Function<NormFunction> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const NormArguments& arguments) {
-    const at::Tensor rows = x.contiguous().view({-1, x.size(-1)});  // [N, D]
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& addition,
+                               const at::Tensor& weight, const NormArguments& arguments) {
+    context->set_materialize_grads(false);
+    const at::Tensor added = addition.value_or(at::Tensor());
+    const auto rows = [&](const at::Tensor& t) {
+      return t.defined() ? t.contiguous().view({-1, t.size(-1)}) : t;  // [N, D]
+    };
     const auto statistics = x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-    const at::Tensor mean = arguments.shape.centered ? at::empty({rows.size(0)}, statistics) : at::Tensor();
-    const at::Tensor inverse = at::empty({rows.size(0)}, statistics);
-    at::Tensor y = at::empty_like(rows);
-    kernels(x.device()).norm(arguments.shape, rows, weight, arguments.bias.value, y, mean, inverse);
-    context->save_for_backward({rows, weight, mean, inverse});
+    NormForward t{.x = rows(x), .added = rows(added), .weight = weight, .bias = arguments.bias.value};
+    if (added.defined()) t.sum = at::empty_like(t.x);
+    t.y = at::empty_like(t.x);
+    if (arguments.shape.centered) t.mean = at::empty({t.x.size(0)}, statistics);
+    t.inverse = at::empty({t.x.size(0)}, statistics);
+    kernels(x.device()).norm(arguments.shape, t);
+    context->save_for_backward({added.defined() ? t.sum : t.x, weight, t.mean, t.inverse});
     save_object(context, "arguments", arguments);
-    return y.view(x.sizes());
+    context->saved_data["added"] = added.defined();
+    return {added.defined() ? t.sum.view(x.sizes()) : x, t.y.view(x.sizes())};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &rows = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3];
     const auto& arguments = saved_object<NormArguments>(context, "arguments");
-    const at::Tensor dy = gradients[0].contiguous().view(rows.sizes());
-    at::Tensor dx = at::empty_like(rows);
-    const auto sums_for = [&](const at::Tensor& gradient) {
-      return gradient.defined() ? at::zeros(weight.sizes(), inverse.options()) : at::Tensor();
+    const at::Tensor& x = saved[0];
+    const auto rows = [&](const at::Tensor& t) { return t.defined() ? t.contiguous().view(x.sizes()) : t; };
+    NormBackward t{.dy = rows(gradients[1]),
+                   .d_sum = rows(gradients[0]),
+                   .x = x,
+                   .weight = saved[1],
+                   .mean = saved[2],
+                   .inverse = saved[3]};
+    const auto for_both = [&](const at::Tensor& dx) {
+      return variable_list{dx, context->saved_data["added"].toBool() ? dx : at::Tensor(), {}, {}};
     };
-    const at::Tensor weight_sums = sums_for(arguments.weight_gradient);
-    const at::Tensor bias_sums = sums_for(arguments.bias.gradient);
-    kernels(dy.device()).norm_backward(arguments.shape, dy, rows, weight, mean, inverse, dx, weight_sums, bias_sums);
-    add_sums(arguments.weight_gradient, weight_sums);
-    add_sums(arguments.bias.gradient, bias_sums);
-    return {dx.view(gradients[0].sizes()), {}, {}};
+    if (!t.dy.defined()) return for_both(gradients[0]);  // the norm itself was not used
+    const auto sums_for = [&](const at::Tensor& gradient) {
+      return gradient.defined() ? at::zeros(t.weight.sizes(), t.inverse.options()) : at::Tensor();
+    };
+    t.dx = at::empty_like(x);
+    t.weight_sums = sums_for(arguments.weight_gradient);
+    t.bias_sums = sums_for(arguments.bias.gradient);
+    kernels(x.device()).norm_backward(arguments.shape, t);
+    add_sums(arguments.weight_gradient, t.weight_sums);
+    add_sums(arguments.bias.gradient, t.bias_sums);
+    return for_both(t.dx.view(gradients[1].sizes()));
   }
 };
+
+Normed add_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
+                const NormShape& shape) {
+  const std::optional<at::Tensor> addition = added.defined() ? std::optional(added) : std::nullopt;
+  const auto results = NormFunction::apply(x, addition, weight.value, NormArguments{shape, bias, weight.gradient});
+  return {results[0], results[1]};
+}
 
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const Weight& weight, const Weight& bias, double epsilon) {
-  const NormShape shape{.centered = true, .epsilon = epsilon};
-  return NormFunction::apply(x, weight.value, NormArguments{shape, bias, weight.gradient});
+  return add_layer_norm(x, {}, weight, bias, epsilon).y;
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon) {
-  const NormShape shape{.centered = false, .epsilon = epsilon};
-  return NormFunction::apply(x, weight.value, NormArguments{shape, {}, weight.gradient});
+  return add_rms_norm(x, {}, weight, epsilon).y;
+}
+
+Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
+                      double epsilon) {
+  return add_norm(x, added, weight, bias, {.centered = true, .epsilon = epsilon});
+}
+
+Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon) {
+  return add_norm(x, added, weight, {}, {.centered = false, .epsilon = epsilon});
 }
 
 }  // namespace terrace::ops

@@ -14,4 +14,17 @@ at::Tensor layer_norm(const at::Tensor& x, const Weight& weight, const Weight& b
 // x / sqrt(mean(x^2) + epsilon) * weight.
 at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon);
 
+// Where the residual stream passes a norm: what a branch computed is added to it, and the sum is the next branch's
+// input when normed.
+struct Normed {
+  at::Tensor sum;  // x + added; x itself where nothing is added
+  at::Tensor y;    // its norm
+};
+
+// layer_norm and rms_norm of x + added, where `added` may be undefined. One pass over memory each way: backward adds
+// the gradient of the sum to that of its norm.
+Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
+                      double epsilon);
+Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon);
+
 }  // namespace terrace::ops

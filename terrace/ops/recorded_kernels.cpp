@@ -17,6 +17,12 @@ struct Name {
 };
 
 double bytes_of_argument(const at::Tensor& tensor) { return bytes_of({tensor}); }
+double bytes_of_argument(const NormForward& t) {
+  return bytes_of({t.x, t.added, t.weight, t.bias, t.added.defined() ? t.sum : at::Tensor(), t.y, t.mean, t.inverse});
+}
+double bytes_of_argument(const NormBackward& t) {
+  return bytes_of({t.dy, t.d_sum, t.x, t.weight, t.mean, t.inverse, t.dx, t.weight_sums, t.bias_sums});
+}
 template <typename Other>
 double bytes_of_argument(const Other&) {
   return 0;

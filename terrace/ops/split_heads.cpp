@@ -95,17 +95,20 @@ RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, cons
   return {angles.cos().to(at::kFloat).to(device), angles.sin().to(at::kFloat).to(device)};
 }
 
+void check_positions(const at::Tensor& joint, const RotaryTable& table, const at::Tensor& positions) {
+  const int64_t limit = table.cosines.size(0);
+  if (positions.defined()) {
+    check_indices(positions, 0, limit, "position");
+  } else if (joint.size(1) > limit) {
+    throw UserError::of("{} tokens in a model of sequence = {}; use at most {}", joint.size(1), limit, limit);
+  }
+}
+
 Heads split_heads(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                   const at::Tensor& positions) {
   TERRACE_CHECK(joint.dim() == 3 && joint.size(2) == layout.columns(), "{} columns for heads of {}", joint.size(-1),
                 layout.columns());
-  if (table) {
-    const int64_t limit = table->cosines.size(0);
-    if (positions.defined()) check_indices(positions, 0, limit, "position");
-    if (!positions.defined() && joint.size(1) > limit) {
-      throw UserError::of("{} tokens in a model of sequence = {}; use at most {}", joint.size(1), limit, limit);
-    }
-  }
+  if (table) check_positions(joint, *table, positions);
   const SplitArguments arguments{layout, table ? *table : RotaryTable{}, positions};
   const auto heads = SplitHeadsFunction::apply(joint, arguments);
   return {heads[0], heads[1], heads[2]};

@@ -4,14 +4,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 
 #include <algorithm>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/embedding.h"
 #include "terrace/ops/kernels.h"
-#include "terrace/ops/linear.h"
+#include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
 
 namespace terrace::ops {
@@ -38,15 +37,14 @@ at::Tensor losses_of(const at::Tensor& rows, const Weight& weight, const at::Ten
   for (int64_t begin = 0; begin < total; begin += chunk) {
     const int64_t size = std::min(chunk, total - begin);
     const at::Tensor hidden = rows.narrow(0, begin, size);  // [n, D]
-    at::Tensor logits = buffer.narrow(0, 0, size);          // [n, V]
-    at::mm_out(logits, hidden, weight.value.t());
+    const at::Tensor logits = buffer.narrow(0, 0, size);    // [n, V]
+    times_transposed_into(logits, hidden, weight.value, weight.products);
     kernels(rows.device())
         .cross_entropy(logits, targets.narrow(0, begin, size), options.vocabulary,
                        gradient.defined() ? options.gradient_scale : 0.0, losses.narrow(0, begin, size));
     if (!gradient.defined()) continue;
-    at::Tensor part = gradient.narrow(0, begin, size);
-    at::mm_out(part, logits, weight.value);
-    add_outer_product(weight.gradient, logits, hidden);
+    times_into(gradient.narrow(0, begin, size), logits, weight.value, weight.products);
+    add_outer_product(weight.gradient, logits, hidden, weight.products);
   }
   return losses;
 }
@@ -65,8 +63,8 @@ class VocabularyLossFunction : public torch::autograd::Function<VocabularyLossFu
     const at::Tensor rows = hidden.contiguous().view({-1, hidden.size(-1)});  // [N, D]
     const at::Tensor gradient = arguments.differentiate ? at::empty_like(rows) : at::Tensor();
     const at::Tensor targets = arguments.targets.contiguous().view(-1);
-    const at::Tensor losses =
-        losses_of(rows, {weight, arguments.weight.gradient}, targets, arguments.options, gradient);
+    const at::Tensor losses = losses_of(rows, {weight, arguments.weight.gradient, arguments.weight.products}, targets,
+                                        arguments.options, gradient);
     if (gradient.defined()) context->save_for_backward({gradient.view(hidden.sizes())});
     return losses.sum().to(hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   }

@@ -9,12 +9,19 @@
 
 namespace terrace::ops {
 
+// Who computes products of matrices on a CPU. Both are exact to rounding; the choice decides the last bits.
+enum class Products {
+  torch,
+  own,  // where the processor has the instructions for the type, else torch
+};
+
 // `value` takes part in autograd only so that backward reaches the operation, which itself adds d loss / d value to
 // `gradient` (its type may be wider) and leaves value.grad() alone. Where `gradient` is undefined (evaluation, a frozen
 // weight) nothing is computed for it. Both are undefined for a bias that is not there.
 struct Weight {
   at::Tensor value;
   at::Tensor gradient;
+  Products products = Products::own;
 };
 
 // Weight gradients put off by backward: a zero-bubble pipeline runs them where it would wait. The sums are the same to

@@ -8,6 +8,8 @@
 
 #include <fstream>
 
+#include "terrace/ops/products.h"
+
 namespace terrace::train {
 namespace {
 
@@ -21,14 +23,24 @@ std::string processor_name() {
 
 }  // namespace
 
-Json kernel_record(int64_t threads, int64_t micro_batch, const at::Device& device) {
-  return {{"threads", threads},
-          {"micro_batch", micro_batch},
-          {"device", device.str()},
+Json kernel_record(const KernelFacts& facts) {
+  const bool own_attention = facts.choice.attention == ops::AttentionChoice::fastest;
+  return {{"threads", facts.threads},
+          {"micro_batch", facts.micro_batch},
+          {"device", facts.device.str()},
           {"processor", processor_name()},
           {"vector_instructions", at::get_cpu_capability()},
+          {"products", ops::products_instructions(facts.device, facts.type, facts.choice.products)},
+          {"attention", own_attention ? ops::attention_instructions(facts.device) : "torch"},
           {"onednn", at::globalContext().userEnabledMkldnn()},
           {"torch", TORCH_VERSION}};
+}
+
+ops::KernelChoice recorded_choice(const Json& record) {
+  ops::KernelChoice choice;
+  if (record.value("products", "torch") == "torch") choice.products = ops::Products::torch;
+  if (record.value("attention", "torch") == "torch") choice.attention = ops::AttentionChoice::torch;
+  return choice;
 }
 
 std::string kernel_differences(const Json& saved, const Json& now) {

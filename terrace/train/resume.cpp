@@ -5,6 +5,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
+#include "terrace/nn/precision.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/trainer.h"
 
@@ -34,7 +35,13 @@ checkpoint::State Trainer::state() {
   return state;
 }
 
-Json Trainer::kernels() const { return kernel_record(at::get_num_threads(), config_.train.micro_batch, device_); }
+Json Trainer::kernels() const {
+  return kernel_record({.threads = at::get_num_threads(),
+                        .micro_batch = config_.train.micro_batch,
+                        .device = device_,
+                        .type = nn::scalar_type(config_.train.precision),
+                        .choice = kernels_});
+}
 
 Json Trainer::data_record() const {
   const std::string& tokenizer = config_.data.tokenizer;

@@ -18,6 +18,8 @@
 #include "terrace/nn/precision.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
+#include "terrace/train/kernel_record.h"
+#include "terrace/train/prepare_machine.h"
 
 namespace terrace::train {
 namespace {
@@ -123,9 +125,12 @@ RunResult run(const config::Config& config, const RunOptions& options) {
   const auto resumed = open_resumed(options.resume, folder);
   if (resumed) check_continues(*resumed);
   check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
-  at::set_num_threads(static_cast<int>(threads_of(config, resumed.get())));
+  prepare_machine(threads_of(config, resumed.get()));
   const Peak peak = options.measure_peak(choose_device(config.train.device), nn::scalar_type(config.train.precision));
-  Trainer trainer(config, peak);
+  // A run goes on with the kernels that it began with.
+  const ops::KernelChoice kernels =
+      resumed ? recorded_choice(resumed->trainer().at("kernels")) : ops::KernelChoice{.products = peak.products};
+  Trainer trainer(config, peak, kernels);
   log_info("{} parameters, {} threads, {}: {}", format_count(parameter_count(trainer)), at::get_num_threads(),
            peak.name, format_flops(peak.flops_per_second));
   set_out(trainer, resumed.get());

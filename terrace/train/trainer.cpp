@@ -48,13 +48,14 @@ int64_t choose_threads(int64_t configured) {
   return configured > 0 ? configured : std::max<int64_t>(1, std::thread::hardware_concurrency());
 }
 
-Trainer::Trainer(const config::Config& config, Peak peak)
+Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels)
     : config_(config),
       peak_(std::move(peak)),
+      kernels_(kernels),
       device_(choose_device(config.train.device)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       data_record_(data_record()),
-      model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision)})),
+      model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
       parameters_(model_->parameters()),
       optimizer_([this] {
         nn::initialize(parameters_, config_.train.seed);

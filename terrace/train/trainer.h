@@ -11,6 +11,7 @@
 #include "terrace/data/loader.h"
 #include "terrace/models/model.h"
 #include "terrace/observe/metrics.h"
+#include "terrace/ops/kernel_choice.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
 #include "terrace/schedule/batch_ramp.h"
@@ -30,6 +31,7 @@ struct StepReport {
 struct Peak {
   double flops_per_second = 0;
   std::string name;
+  ops::Products products = ops::Products::own;  // whose are faster here
 };
 
 class Trainer;
@@ -55,7 +57,7 @@ int64_t choose_threads(int64_t configured);
 class Trainer {
  public:
   // Opens the data, builds the model and gives it its initial values. Threads must be set before.
-  Trainer(const config::Config& config, Peak peak);
+  Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels = {});
 
   // Continues from a checkpoint: weights, optimizer states, counters. Throws UserError where a key differs that must
   // not; says in the log where the run will not continue to the last bit. Corpora and tokenizer must be those of the
@@ -107,6 +109,7 @@ class Trainer {
 
   config::Config config_;
   Peak peak_;
+  ops::KernelChoice kernels_;
   at::Device device_;
   data::Loader loader_;
   Json data_record_;  // made once: it reads the indexes and the tokenizer

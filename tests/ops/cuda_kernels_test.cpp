@@ -111,9 +111,10 @@ TEST_F(CudaKernels, NormAndItsGradients) {
           const at::Tensor inverse = at::empty({t[0].size(0)}, statistics);
           const at::Tensor weights = at::ones(t[1].sizes(), statistics);
           const at::Tensor biases = centered ? at::ones(t[1].sizes(), statistics) : at::Tensor();
-          kernels.norm(shape, t[0], t[1], t[2], y, mean, inverse);
-          kernels.norm_backward(shape, t[3], t[0], t[1], mean, inverse, dx, weights, biases);
-          Tensors results = {y, inverse, dx, weights};
+          const at::Tensor sum = at::empty_like(t[0]);
+          kernels.norm(shape, {t[0], t[3], t[1], t[2], sum, y, mean, inverse});
+          kernels.norm_backward(shape, {t[3], t[0], sum, t[1], mean, inverse, dx, weights, biases});
+          Tensors results = {sum, y, inverse, dx, weights};
           if (centered) results.insert(results.end(), {mean, biases});
           return results;
         };

@@ -48,9 +48,10 @@ TEST(Kernels, SumsDoNotDependOnTheThreads) {
     const NormShape shape;
     const at::Tensor y = at::empty_like(from), mean = at::empty({777}), inverse = at::empty({777});
     const at::Tensor dx = at::empty_like(from), weights = at::zeros({513}), biases = at::zeros({513});
-    cpu_kernels().norm(shape, from, weight, weight, y, mean, inverse);
-    cpu_kernels().norm_backward(shape, y, from, weight, mean, inverse, dx, weights, biases);
-    return std::vector{y, dx, weights, biases};
+    const at::Tensor sum = at::empty_like(from);
+    cpu_kernels().norm(shape, {from, from, weight, weight, sum, y, mean, inverse});
+    cpu_kernels().norm_backward(shape, {y, from, sum, weight, mean, inverse, dx, weights, biases});
+    return std::vector{sum, y, dx, weights, biases};
   });
 }
 

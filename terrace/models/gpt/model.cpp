@@ -10,6 +10,7 @@
 #include "terrace/models/gpt/cost.h"
 #include "terrace/models/key_value_cache.h"
 #include "terrace/ops/activation.h"
+#include "terrace/ops/feed_forward.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/vocabulary_loss.h"
@@ -64,6 +65,7 @@ Attention::Attention(const config::ModelConfig& config, int64_t layer, const nn:
     : layout_{config.kv_heads, config.heads / config.kv_heads, config.head_dim},
       dropout_(config.attention_dropout),
       layer_(layer),
+      kernels_(build.kernels.attention),
       joint_(add_module<nn::Linear>("qkv", config.width, layout_.columns(), config.bias, initial(config), build)),
       output_(add_module<nn::Linear>("output", layout_.heads() * layout_.head_dim, config.width, config.bias,
                                      residual_initial(config), build)) {}
@@ -71,6 +73,10 @@ Attention::Attention(const config::ModelConfig& config, int64_t layer, const nn:
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
   const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
+    const auto dropout = site(dropout_, batch, pass);
+    if (!pass.cache && dropout.rate == 0.0) {
+      return ops::joint_attention(joint, layout_, table, positions, batch.documents, kernels_);
+    }
     ops::Heads heads = ops::split_heads(joint, layout_, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
     at::Tensor mask = batch.documents.defined() ? ops::document_mask(batch.documents) : at::Tensor();
     if (pass.cache) {
@@ -79,7 +85,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
       const int64_t length = joint.size(1), total = heads.keys.size(2);
       if (total != length) mask = ops::causal_mask(length, total, joint.device());
     }
-    return ops::attention(heads, mask, site(dropout_, batch, pass), fmt::format("blocks.{}.attention", layer_));
+    return ops::attention(heads, mask, dropout, fmt::format("blocks.{}.attention", layer_));
   };
   const at::Tensor joint = joint_.forward(x, pass.deferred);  // [B, T, (H + 2G) hd]
   const bool again = pass.training && pass.recompute_attention;
@@ -95,8 +101,14 @@ FeedForward::FeedForward(const config::ModelConfig& config, const nn::Build& bui
                                      build)) {}
 
 at::Tensor FeedForward::forward(const at::Tensor& x, const Pass& pass) const {
-  const at::Tensor inner = first_.forward(x, pass.deferred);                              // [B, T, F or 2F]
-  return second_.forward(gated_ ? ops::swiglu(inner) : ops::gelu(inner), pass.deferred);  // [B, T, D]
+  if (gated_) {
+    const at::Tensor pairs = first_.forward(x, pass.deferred);  // [B, T, 2F]
+    return second_.forward(ops::swiglu(pairs), pass.deferred);  // [B, T, D]
+  }
+  return ops::gelu_feed_forward(x,
+                                {nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
+                                 nn::weight_of(&second_.weight), nn::weight_of(second_.bias)},
+                                pass.deferred);
 }
 
 Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& build)
@@ -112,10 +124,11 @@ Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& 
 at::Tensor Block::forward(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
                           const Batch& batch, const Pass& pass) const {
   const auto dropout = site(dropout_, batch, pass);
-  at::Tensor x = input;  // [B, T, D]
-  const at::Tensor attended = attention_.forward(attention_norm_.forward(x), table, positions, batch, pass);
-  x = ops::dropout_add(x, attended, dropout, fmt::format("blocks.{}.attention.output", layer_));
-  return ops::dropout_add(x, ffn_.forward(ffn_norm_.forward(x), pass), dropout, fmt::format("blocks.{}.ffn", layer_));
+  const auto [x, normed] = attention_norm_.forward_sum(input, {});  // [B, T, D] both
+  at::Tensor branch = attention_.forward(normed, table, positions, batch, pass);
+  branch = ops::dropout(branch, dropout, fmt::format("blocks.{}.attention.output", layer_));
+  const auto [sum, normed_sum] = ffn_norm_.forward_sum(x, branch);
+  return ops::dropout_add(sum, ffn_.forward(normed_sum, pass), dropout, fmt::format("blocks.{}.ffn", layer_));
 }
 
 HeadUnit::HeadUnit(const config::ModelConfig& config, const nn::Build& build)

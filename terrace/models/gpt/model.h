@@ -35,6 +35,7 @@ class Attention : public nn::Module {
   ops::HeadLayout layout_;
   double dropout_;
   int64_t layer_;
+  ops::AttentionChoice kernels_;
   nn::Linear& joint_;  // queries, keys and values
   nn::Linear& output_;
 };

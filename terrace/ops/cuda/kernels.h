@@ -8,11 +8,8 @@ namespace terrace::ops::cuda {
 void add(const at::Tensor& into, const at::Tensor& from);
 void add_column_sums(const at::Tensor& into, const at::Tensor& from);
 void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from);
-void norm(const NormShape& shape, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-          const at::Tensor& y, const at::Tensor& mean, const at::Tensor& inverse);
-void norm_backward(const NormShape& shape, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                   const at::Tensor& mean, const at::Tensor& inverse, const at::Tensor& dx,
-                   const at::Tensor& weight_sums, const at::Tensor& bias_sums);
+void norm(const NormShape& shape, const NormForward& t);
+void norm_backward(const NormShape& shape, const NormBackward& t);
 void swiglu(const at::Tensor& x, const at::Tensor& y);
 void swiglu_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx);
 void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosines, const at::Tensor& sines,

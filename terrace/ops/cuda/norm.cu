@@ -1,5 +1,6 @@
 // Layer norm and RMS norm: a block a row, and for the gradients of weight and bias a thread a column of 32 rows.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 
 #include "terrace/ops/cuda/kernels.h"
@@ -83,40 +84,42 @@ __global__ void norm_parameter_sums(const T* dys, const T* xs, const Wide<T>* me
 
 }  // namespace
 
-void norm(const NormShape& shape, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-          const at::Tensor& y, const at::Tensor& mean, const at::Tensor& inverse) {
-  const int64_t rows = x.size(0), columns = x.size(1);
+void norm(const NormShape& shape, const NormForward& t) {
+  const int64_t rows = t.x.size(0), columns = t.x.size(1);
+  at::Tensor sum = t.sum;
+  if (t.added.defined()) at::add_out(sum, t.x, t.added);
+  const at::Tensor& x = t.added.defined() ? sum : t.x;
   for_type(x.scalar_type(), [&]<typename T>(T) {
     using A = Wide<T>;
     launch(norm_row<T>, static_cast<unsigned>(rows), row_threads, x.device(), shape.centered,
-           static_cast<A>(shape.epsilon), x.const_data_ptr<T>(), weight.const_data_ptr<T>(), pointer_or_null<T>(bias),
-           y.mutable_data_ptr<T>(), mutable_pointer_or_null<A>(mean), inverse.mutable_data_ptr<A>(), columns);
+           static_cast<A>(shape.epsilon), x.const_data_ptr<T>(), t.weight.const_data_ptr<T>(),
+           pointer_or_null<T>(t.bias), t.y.mutable_data_ptr<T>(), mutable_pointer_or_null<A>(t.mean),
+           t.inverse.mutable_data_ptr<A>(), columns);
   });
 }
 
-void norm_backward(const NormShape& shape, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                   const at::Tensor& mean, const at::Tensor& inverse, const at::Tensor& dx,
-                   const at::Tensor& weight_sums, const at::Tensor& bias_sums) {
-  const int64_t rows = x.size(0), columns = x.size(1);
+void norm_backward(const NormShape& shape, const NormBackward& t) {
+  const int64_t rows = t.x.size(0), columns = t.x.size(1);
   const unsigned blocks = pieces(rows, block_rows);
-  TERRACE_CHECK(shape.centered == mean.defined(), "a norm is centered where it has means");
+  TERRACE_CHECK(shape.centered == t.mean.defined(), "a norm is centered where it has means");
   const auto partial = [&](const at::Tensor& sums) {
     return sums.defined() ? at::empty({blocks, columns}, sums.options()) : at::Tensor();
   };
-  const at::Tensor weight_partial = partial(weight_sums), bias_partial = partial(bias_sums);
-  for_type(x.scalar_type(), [&]<typename T>(T) {
+  const at::Tensor weight_partial = partial(t.weight_sums), bias_partial = partial(t.bias_sums);
+  for_type(t.x.scalar_type(), [&]<typename T>(T) {
     using A = Wide<T>;
-    const T *slope = dy.const_data_ptr<T>(), *from = x.const_data_ptr<T>();
-    const A *means = pointer_or_null<A>(mean), *inverses = inverse.const_data_ptr<A>();
-    launch(norm_backward_row<T>, static_cast<unsigned>(rows), row_threads, x.device(), slope, from,
-           weight.const_data_ptr<T>(), means, inverses, dx.mutable_data_ptr<T>(), columns);
-    if (!weight_sums.defined() && !bias_sums.defined()) return;
-    launch(norm_parameter_sums<T>, dim3(blocks, pieces(columns, column_threads)), column_threads, x.device(), slope,
+    const T *slope = t.dy.const_data_ptr<T>(), *from = t.x.const_data_ptr<T>();
+    const A *means = pointer_or_null<A>(t.mean), *inverses = t.inverse.const_data_ptr<A>();
+    launch(norm_backward_row<T>, static_cast<unsigned>(rows), row_threads, t.x.device(), slope, from,
+           t.weight.const_data_ptr<T>(), means, inverses, t.dx.mutable_data_ptr<T>(), columns);
+    if (!t.weight_sums.defined() && !t.bias_sums.defined()) return;
+    launch(norm_parameter_sums<T>, dim3(blocks, pieces(columns, column_threads)), column_threads, t.x.device(), slope,
            from, means, inverses, mutable_pointer_or_null<A>(weight_partial), mutable_pointer_or_null<A>(bias_partial),
            rows, columns);
   });
-  if (weight_sums.defined()) add_column_sums(weight_sums, weight_partial);
-  if (bias_sums.defined()) add_column_sums(bias_sums, bias_partial);
+  if (t.d_sum.defined()) t.dx.add_(t.d_sum);
+  if (t.weight_sums.defined()) add_column_sums(t.weight_sums, weight_partial);
+  if (t.bias_sums.defined()) add_column_sums(t.bias_sums, bias_partial);
 }
 
 }  // namespace terrace::ops::cuda

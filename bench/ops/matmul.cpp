@@ -1,0 +1,77 @@
+// Times the products of a linear layer, ours beside torch's, in turns: GFLOP/s of the fastest of many.
+#include "terrace/ops/cpu/matmul.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+namespace {
+
+using namespace terrace::ops::cpu;
+
+double seconds(const std::function<void()>& work) {
+  const auto began = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+void report(const char* what, double flops, const std::function<void()>& ours, const std::function<void()>& theirs) {
+  double fastest_ours = 1e30, fastest_theirs = 1e30;
+  for (int round = 0; round < 12; ++round) {
+    fastest_ours = std::min(fastest_ours, seconds(ours));
+    fastest_theirs = std::min(fastest_theirs, seconds(theirs));
+  }
+  fmt::print("  {:<16} {:6.1f} {:6.1f}  {:.2f}\n", what, flops / fastest_ours / 1e9, flops / fastest_theirs / 1e9,
+             fastest_theirs / fastest_ours);
+}
+
+// y = x W^T, dx = dy W and dW += dy^T x of `rows` tokens.
+void layer(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
+  const at::Tensor x = at::randn({rows, inputs}).to(type), w = at::randn({outputs, inputs}).to(type);
+  const at::Tensor y = at::randn({rows, outputs}).to(type), dx = at::empty({rows, inputs}).to(type);
+  const at::Tensor dw = at::zeros({outputs, inputs});
+  fmt::print("{} [{}, {}] -> {}: ours, torch's, ratio\n", at::toString(type), rows, inputs, outputs);
+  const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
+  report(
+      "forward", flops,
+      [&] {
+        matmul(type, {x.data_ptr(), inputs}, {w.data_ptr(), inputs}, rows, outputs, inputs,
+               {.out = y.data_ptr(), .out_stride = outputs, .out_type = type});
+      },
+      [&] { at::mm(x, w.t()); });
+  report(
+      "inputs", flops,
+      [&] {
+        matmul(type, {y.data_ptr(), outputs}, {w.data_ptr(), inputs, false}, rows, inputs, outputs,
+               {.out = dx.data_ptr(), .out_stride = inputs, .out_type = type});
+      },
+      [&] { at::mm(y, w); });
+  report(
+      "weights", flops,
+      [&] {
+        matmul(type, {y.data_ptr(), outputs, false}, {x.data_ptr(), inputs, false}, outputs, inputs, rows,
+               {.kind = Finish::Kind::accumulate, .out = dw.data_ptr(), .out_stride = inputs});
+      },
+      [&] { at::mm(y.t(), x); });
+}
+
+}  // namespace
+
+int main() {
+  const at::NoGradGuard no_grad;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    layer(type, 2048, 768, 3072);
+    layer(type, 2048, 3072, 768);
+    layer(type, 2048, 768, 768);
+    layer(type, 4096, 256, 1024);
+    layer(type, 4096, 256, 256);
+    layer(type, 128, 768, 8192);
+  }
+}

@@ -1,0 +1,108 @@
+"""A GPT step in PyTorch, eager or compiled, that obeys the same lines as bench/step/trainer.cpp.
+
+    peer.py WORKLOAD fp32|bf16 eager|compile CORPUS.bin
+
+bf16 is autocast over fp32 weights, as PyTorch's users train; AdamW is the fused one.
+"""
+import contextlib
+import os
+import sys
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workloads import CLIP, LEARNING_RATE, WEIGHT_DECAY, WORKLOADS
+
+
+class Block(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.heads = shape.heads
+        self.attention_norm, self.ffn_norm = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
+        self.joint, self.output = nn.Linear(shape.width, 3 * shape.width), nn.Linear(shape.width, shape.width)
+        self.first, self.second = nn.Linear(shape.width, 4 * shape.width), nn.Linear(4 * shape.width, shape.width)
+
+    def attend(self, x):
+        batch, length, width = x.shape
+        parts = self.joint(x).split(width, dim=2)
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
+        context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.output(context.transpose(1, 2).reshape(batch, length, width))
+
+    def forward(self, x):
+        x = x + self.attend(self.attention_norm(x))
+        return x + self.second(F.gelu(self.first(self.ffn_norm(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.positions = nn.Embedding(shape.sequence, shape.width)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                last = name.endswith(("output.weight", "second.weight"))
+                nn.init.normal_(parameter, std=0.02 / ((2 * shape.layers) ** 0.5 if last else 1))
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, tokens, targets):
+        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.norm(x), self.tokens.weight)
+        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+
+def batches(shape, corpus):
+    """Endless batches of the corpus, in its order."""
+    tokens = torch.from_numpy(np.fromfile(corpus, dtype=np.uint16).astype(np.int64))
+    size = shape.batch * shape.sequence
+    while True:
+        for begin in range(0, len(tokens) - size, size):
+            part = tokens[begin : begin + size + 1]
+            yield part[:-1].view(shape.batch, -1), part[1:].view(shape.batch, -1)
+
+
+def main():
+    workload, precision, how, corpus = sys.argv[1:]
+    shape = WORKLOADS[workload]
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.manual_seed(1)
+    model = Gpt(shape)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=WEIGHT_DECAY, fused=True
+    )
+    loss_of = torch.compile(model) if how == "compile" else model
+    data = batches(shape, corpus)
+
+    def step():
+        tokens, targets = next(data)
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext():
+            loss = loss_of(tokens, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        return loss.item()
+
+    loss = step()
+    print(f"@ ready {time.time()} loss {loss:.5f}", flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words == ["quit"]:
+            break
+        milliseconds = []
+        for _ in range(int(words[1])):
+            began = time.perf_counter()
+            loss = step()
+            milliseconds.append(1e3 * (time.perf_counter() - began))
+        print("@ ms", *(f"{t:.3f}" for t in milliseconds), "loss", f"{loss:.5f}", flush=True)
+
+
+main()

@@ -1,0 +1,67 @@
+"""The workloads of bench/step/compare.py, and what all that take part have in common."""
+import dataclasses
+
+LEARNING_RATE, WEIGHT_DECAY, CLIP = 3e-4, 0.1, 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    layers: int
+    width: int
+    heads: int
+    sequence: int
+    batch: int
+    vocabulary: int = 8192
+
+    @property
+    def tokens(self):
+        return self.batch * self.sequence
+
+    @property
+    def flops(self):
+        """Of a step: 6 a weight of the products and token, and the half of the square that causal attention needs."""
+        weights = 12 * self.layers * self.width**2 + self.vocabulary * self.width
+        return (6 * weights + 6 * self.layers * self.sequence * self.width) * self.tokens
+
+    def config(self, corpus, precision, folder):
+        """The same as a configuration of terrace."""
+        return f"""
+[model]
+family = "gpt"
+layers = {self.layers}
+width = {self.width}
+heads = {self.heads}
+ffn_width = {4 * self.width}
+sequence = {self.sequence}
+vocabulary = {self.vocabulary}
+positions = "learned"
+
+[data]
+train = ["{corpus}"]
+validation_share = 0.0
+
+[train]
+global_batch = {self.batch}
+micro_batch = {self.batch}
+steps = 100000
+precision = "{precision}"
+seed = 1
+
+[optimizer]
+learning_rate = {LEARNING_RATE}
+schedule = "constant"
+beta1 = 0.9
+beta2 = 0.95
+weight_decay = {WEIGHT_DECAY}
+clip = {CLIP}
+
+[checkpoint]
+folder = "{folder}"
+"""
+
+
+WORKLOADS = {
+    "A": Workload(layers=4, width=768, heads=12, sequence=256, batch=8),
+    "B": Workload(layers=12, width=256, heads=8, sequence=256, batch=16),
+    "C": Workload(layers=4, width=768, heads=12, sequence=2048, batch=1),
+}

@@ -1,0 +1,327 @@
+// The loops of the product, and what is done with a tile when it is complete.
+#include "terrace/ops/cpu/matmul.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/BFloat16.h>
+
+#include <numeric>
+#include <type_traits>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/cpu/matmul_pack.h"
+
+namespace terrace::ops::cpu {
+namespace {
+
+constexpr int64_t vectors = panel_columns / vector_floats;
+// Packed panels that a thread works on at a time shall stay in its level-2 cache.
+constexpr int64_t cached_bytes = 448 << 10;
+
+template <typename T>
+TERRACE_AVX512_INLINE __m512 multiply_add(__m512 sum, __m512i x, __m512i y) {
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y), sum);
+  } else {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
+  }
+}
+
+// The sums of a tile of `Rows` rows: unit (row, step) of A is a[row * row_units + step * step_units].
+template <typename T, int Rows>
+TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_units, int64_t step_units, const uint32_t* panel,
+                                  int64_t steps, float* sums) {
+  __m512 sum[Rows][vectors];
+#pragma GCC unroll 6
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) sum[row][v] = _mm512_setzero_ps();
+  }
+  for (int64_t step = 0; step < steps; ++step) {
+    __m512i b[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) b[v] = _mm512_loadu_si512(panel + step * panel_columns + v * vector_floats);
+#pragma GCC unroll 6
+    for (int row = 0; row < Rows; ++row) {
+      const __m512i x = _mm512_set1_epi32(static_cast<int>(a[row * row_units + step * step_units]));
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sum[row][v] = multiply_add<T>(sum[row][v], x, b[v]);
+    }
+  }
+#pragma GCC unroll 6
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * vector_floats, sum[row][v]);
+  }
+}
+
+template <typename T>
+TERRACE_AVX512_INLINE __m512 load(const T* from, __mmask16 mask) {
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm512_maskz_loadu_ps(mask, from);
+  } else {
+    return widen_vector(_mm256_maskz_loadu_epi16(mask, from));
+  }
+}
+
+template <typename T>
+TERRACE_AVX512_INLINE void store(T* to, __m512 value, __mmask16 mask) {
+  if constexpr (std::is_same_v<T, float>) {
+    _mm512_mask_storeu_ps(to, mask, value);
+  } else {
+    _mm256_mask_storeu_epi16(to, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value)));
+  }
+}
+
+// gelu(x) = x s with s = sigmoid(2 u) and u = sqrt(2 / pi) (x + 0.044715 x^3), the form with tanh of Hendrycks and
+// Gimpel (arXiv 1606.08415).
+struct GeluShare {
+  __m512 share;     // s
+  __m512 opposite;  // (1 - s) / s, which keeps its digits where s is almost 1
+};
+
+TERRACE_AVX512_INLINE GeluShare gelu_share(__m512 x, __m512 square) {
+  const __m512 inner = _mm512_fmadd_ps(square, _mm512_set1_ps(0.044715F), _mm512_set1_ps(1.0F));
+  // -2 sqrt(2 / pi) log2(e)
+  const __m512 exponent = _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(-2.302208198F)), inner);
+  const __m512 opposite = power_of_two(_mm512_min_ps(exponent, _mm512_set1_ps(126.0F)));
+  return {reciprocal(_mm512_add_ps(opposite, _mm512_set1_ps(1.0F))), opposite};
+}
+
+TERRACE_AVX512_INLINE __m512 gelu_slope(__m512 x) {
+  const __m512 square = _mm512_mul_ps(x, x);
+  const GeluShare gelu = gelu_share(x, square);
+  // 2 du/dx = 2 sqrt(2 / pi) (1 + 3 * 0.044715 x^2)
+  const __m512 growth = _mm512_fmadd_ps(square, _mm512_set1_ps(0.2140644488F), _mm512_set1_ps(1.595769122F));
+  const __m512 rest = _mm512_mul_ps(_mm512_mul_ps(gelu.share, gelu.opposite), gelu.share);  // s (1 - s)
+  return _mm512_fmadd_ps(_mm512_mul_ps(x, growth), rest, gelu.share);
+}
+
+// Where a tile lies in C.
+struct Place {
+  int64_t row, column, rows, columns;
+};
+
+template <typename T, typename Out>
+TERRACE_AVX512 void finish_tile(const Finish& finish, const Place& place, const float* sums) {
+  const T* bias = static_cast<const T*>(finish.bias);
+  for (int64_t row = 0; row < place.rows; ++row) {
+    Out* out = static_cast<Out*>(finish.out) + (place.row + row) * finish.out_stride + place.column;
+    T* inner = static_cast<T*>(finish.inner) + (place.row + row) * finish.inner_stride + place.column;
+    for (int64_t at = 0; at < place.columns; at += vector_floats) {
+      const __mmask16 mask = first_lanes(place.columns - at);
+      __m512 value = _mm512_loadu_ps(sums + row * panel_columns + at);
+      if (bias) value = _mm512_add_ps(value, load(bias + place.column + at, mask));
+      switch (finish.kind) {
+        case Finish::Kind::store:
+          break;
+        case Finish::Kind::accumulate:
+          value = _mm512_add_ps(load(out + at, mask), value);
+          break;
+        case Finish::Kind::gelu:
+          store(inner + at, value, mask);
+          value = load(inner + at, mask);
+          value = _mm512_mul_ps(value, gelu_share(value, _mm512_mul_ps(value, value)).share);
+          break;
+        case Finish::Kind::gelu_backward:
+          value = _mm512_mul_ps(value, gelu_slope(load(inner + at, mask)));
+          break;
+      }
+      store(out + at, value, mask);
+    }
+  }
+}
+
+// Asks for the lines of memory that finish_tile() will read, to come while the tile is computed.
+template <typename T, typename Out>
+void fetch_for_finish(const Finish& finish, const Place& place) {
+  const bool reads_out = finish.kind == Finish::Kind::accumulate,
+             reads_inner = finish.kind == Finish::Kind::gelu_backward;
+  if (!reads_out && !reads_inner) return;
+  constexpr int64_t cache_line = 64;
+  const int64_t size = reads_out ? sizeof(Out) : sizeof(T);
+  const char* first = reads_out ? static_cast<const char*>(finish.out) : static_cast<const char*>(finish.inner);
+  const int64_t stride = reads_out ? finish.out_stride : finish.inner_stride;
+  for (int64_t row = 0; row < place.rows; ++row) {
+    const char* const from = first + ((place.row + row) * stride + place.column) * size;
+    for (int64_t at = 0; at < place.columns * size; at += cache_line) __builtin_prefetch(from + at);
+  }
+}
+
+using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, float*);
+
+template <typename T>
+MultiplyTile multiply_tile_of(int64_t rows) {
+  static constexpr MultiplyTile by_rows[] = {multiply_tile<T, 1>, multiply_tile<T, 2>, multiply_tile<T, 3>,
+                                             multiply_tile<T, 4>, multiply_tile<T, 5>, multiply_tile<T, 6>};
+  return by_rows[rows - 1];
+}
+
+// A as the tiles read it: the first unit of the group of six rows g is at groups + g * group_units.
+struct PackedRows {
+  const uint32_t* groups = nullptr;
+  int64_t group_units = 0, row_units = 0, step_units = 0;
+  at::Tensor memory;  // undefined where A is read in place
+};
+
+at::Tensor empty_units(int64_t count) { return at::empty({count}, at::kInt); }
+
+uint32_t* units_of(const at::Tensor& memory) { return reinterpret_cast<uint32_t*>(memory.mutable_data_ptr<int32_t>()); }
+
+template <typename T>
+PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
+  const Units<T> units(a.data, a.stride, k);
+  const int64_t steps = units.steps();
+  if (a.k_inner && k % Units<T>::per_unit == 0 && a.stride % Units<T>::per_unit == 0) {
+    const int64_t row_units = a.stride / Units<T>::per_unit;
+    return {static_cast<const uint32_t*>(a.data), tile_rows * row_units, row_units, 1, {}};
+  }
+  const int64_t num_groups = (m + tile_rows - 1) / tile_rows;
+  PackedRows packed{
+      .groups = nullptr, .group_units = steps * tile_rows, .row_units = steps, .step_units = 1, .memory = {}};
+  if (!a.k_inner) packed = {nullptr, steps * tile_rows + 2, 1, tile_rows, {}};
+  packed.memory = empty_units(num_groups * packed.group_units);
+  uint32_t* to = units_of(packed.memory);
+  packed.groups = to;
+  constexpr int64_t part = 3 * vector_floats;
+  at::parallel_for(0, (m + part - 1) / part, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t top = begin * part; top < std::min(m, end * part); top += part) {
+      uint32_t* place = to + top / tile_rows * packed.group_units;
+      if (a.k_inner) {
+        pack_rows(units, top, std::min(part, m - top), place);
+      } else {
+        pack_groups(units, top, std::min(part, m - top), packed.group_units, place);
+      }
+    }
+  });
+  return packed;
+}
+
+// How C is cut for the threads: into `across` pieces of whole panels, times `down` pieces of whole groups of rows.
+struct Grid {
+  int64_t across = 1, down = 1;
+};
+
+Grid grid_for(int64_t threads, int64_t panels, int64_t groups) {
+  // Panels that no thread shares are packed once; rows are cut where there are too few panels or they don't divide.
+  Grid grid{std::gcd(threads, panels), 1};
+  if (panels >= 8 * threads) grid.across = threads;
+  grid.down = std::min(threads / grid.across, groups);
+  return grid;
+}
+
+struct Piece {
+  int64_t first_panel, end_panel, first_group, end_group;
+};
+
+Piece piece_of(const Grid& grid, int64_t index, int64_t panels, int64_t groups) {
+  const int64_t across = index % grid.across, down = index / grid.across;
+  return {across * panels / grid.across, (across + 1) * panels / grid.across, down * groups / grid.down,
+          (down + 1) * groups / grid.down};
+}
+
+template <typename T>
+class Product {
+ public:
+  Product(const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k, const Finish& finish)
+      : b_(b.data, b.stride, k),
+        b_k_inner_(b.k_inner),
+        m_(m),
+        n_(n),
+        steps_(b_.steps()),
+        finish_(finish),
+        finish_tile_(finish.out_type == c10::ScalarType::Float ? finish_tile<T, float> : finish_tile<T, T>),
+        fetch_for_finish_(finish.out_type == c10::ScalarType::Float ? fetch_for_finish<T, float>
+                                                                    : fetch_for_finish<T, T>),
+        rows_(pack_a<T>(a, m, k)) {}
+
+  void run() {
+    const int64_t panels = (n_ + panel_columns - 1) / panel_columns, groups = (m_ + tile_rows - 1) / tile_rows;
+    const Grid grid = grid_for(at::get_num_threads(), panels, groups);
+    const int64_t pieces = grid.across * grid.down;
+    const int64_t panel_units = steps_ * panel_columns;
+    const int64_t together = std::clamp<int64_t>(cached_bytes / (panel_units * static_cast<int64_t>(sizeof(uint32_t))),
+                                                 1, (panels + grid.across - 1) / grid.across);
+    const at::Tensor memory = empty_units(pieces * together * panel_units);
+    at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) {
+        uint32_t* panels_here = units_of(memory) + index * together * panel_units;
+        const Piece piece = piece_of(grid, index, panels, groups);
+        for (int64_t first = piece.first_panel; first < piece.end_panel; first += together) {
+          const int64_t last = std::min(piece.end_panel, first + together);
+          for (int64_t panel = first; panel < last; ++panel) {
+            pack_panel(b_, b_k_inner_, panel * panel_columns, n_, panels_here + (panel - first) * panel_units);
+          }
+          for (int64_t group = piece.first_group; group < piece.end_group; ++group) {
+            multiply_group(group, first, last, panels_here);
+          }
+        }
+      }
+    });
+  }
+
+ private:
+  void multiply_group(int64_t group, int64_t first, int64_t last, const uint32_t* panels) const {
+    alignas(64) float sums[tile_rows * panel_columns];
+    Place place{
+        .row = group * tile_rows, .column = 0, .rows = std::min(tile_rows, m_ - group * tile_rows), .columns = 0};
+    const MultiplyTile multiply = multiply_tile_of<T>(place.rows);
+    for (int64_t panel = first; panel < last; ++panel) {
+      place.column = panel * panel_columns;
+      place.columns = std::min(panel_columns, n_ - place.column);
+      fetch_for_finish_(finish_, place);
+      multiply(rows_.groups + group * rows_.group_units, rows_.row_units, rows_.step_units,
+               panels + (panel - first) * steps_ * panel_columns, steps_, sums);
+      finish_tile_(finish_, place, sums);
+    }
+  }
+
+  Units<T> b_;
+  bool b_k_inner_;
+  int64_t m_, n_, steps_;
+  const Finish& finish_;
+  void (*finish_tile_)(const Finish&, const Place&, const float*);
+  void (*fetch_for_finish_)(const Finish&, const Place&);
+  PackedRows rows_;
+};
+
+// Sums into C are made in pieces of this length of k: packed pieces of A then come from the cache.
+constexpr int64_t piece_of_k = 1024;
+
+template <typename T>
+Factor from_k(Factor factor, int64_t k) {
+  factor.data = static_cast<const T*>(factor.data) + (factor.k_inner ? k : k * factor.stride);
+  return factor;
+}
+
+template <typename T>
+void multiply(const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k, const Finish& finish) {
+  const int64_t piece = finish.kind == Finish::Kind::accumulate ? piece_of_k : std::max<int64_t>(k, 1);
+  for (int64_t first = 0; first < std::max<int64_t>(k, 1); first += piece) {
+    Product<T>(from_k<T>(a, first), from_k<T>(b, first), m, n, std::min(piece, k - first), finish).run();
+  }
+}
+
+}  // namespace
+
+bool has_matmul(c10::ScalarType type) {
+  static const bool fp32 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  static const bool bf16 = fp32 && __builtin_cpu_supports("avx512bf16");
+  return (type == c10::ScalarType::Float && bf16) || (type == c10::ScalarType::BFloat16 && bf16);
+}
+
+void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,
+            const Finish& finish) {
+  TERRACE_CHECK(has_matmul(type), "no product of {} on this processor", c10::toString(type));
+  TERRACE_CHECK(finish.out_type == type || finish.out_type == c10::ScalarType::Float, "a product of {} into {}",
+                c10::toString(type), c10::toString(finish.out_type));
+  if (m == 0 || n == 0) return;
+  if (type == c10::ScalarType::Float) {
+    multiply<float>(a, b, m, n, k, finish);
+  } else {
+    multiply<c10::BFloat16>(a, b, m, n, k, finish);
+  }
+}
+
+}  // namespace terrace::ops::cpu

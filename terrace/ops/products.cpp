@@ -1,0 +1,131 @@
+// Ours and torch's products behind one set of functions.
+#include "terrace/ops/products.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/mm.h>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/kernels.h"
+#include "terrace/ops/record.h"
+
+namespace terrace::ops {
+namespace {
+
+using cpu::Factor;
+using cpu::Finish;
+
+// [rows, k] with rows possibly apart, or its transpose.
+Factor factor(const at::Tensor& matrix, bool k_inner) {
+  TERRACE_CHECK(matrix.stride(1) == 1 || matrix.size(1) <= 1, "columns of a factor lie {} apart", matrix.stride(1));
+  return {matrix.const_data_ptr(), matrix.stride(0), k_inner};
+}
+
+Finish into(const at::Tensor& out, Finish::Kind kind) {
+  TERRACE_CHECK(out.stride(1) == 1 || out.size(1) <= 1, "columns of a product lie {} apart", out.stride(1));
+  return {.kind = kind, .out = out.mutable_data_ptr(), .out_stride = out.stride(0), .out_type = out.scalar_type()};
+}
+
+void product(const char* name, const at::Tensor& like, const Factor& a, const Factor& b, const at::Tensor& out,
+             int64_t k, const Finish& finish) {
+  const OperationRecord record(name, [&] {
+    const auto m = static_cast<double>(out.size(0)), n = static_cast<double>(out.size(1)),
+               sums = static_cast<double>(k);
+    const int passes = finish.kind == Finish::Kind::store ? 1 : 2;
+    return Work{.flops = 2 * m * n * sums,
+                .bytes = (m + n) * sums * static_cast<double>(like.element_size()) + passes * bytes_of({out})};
+  });
+  cpu::matmul(like.scalar_type(), a, b, out.size(0), out.size(1), k, finish);
+}
+
+}  // namespace
+
+bool own_products(const at::Tensor& x, Products chosen) {
+  return chosen == Products::own && x.is_cpu() && cpu::has_matmul(x.scalar_type());
+}
+
+const char* products_instructions(const at::Device& device, at::ScalarType type, Products chosen) {
+  return chosen == Products::own && device.is_cpu() && cpu::has_matmul(type) ? "avx512" : "torch";
+}
+
+at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products) {
+  if (!own_products(x, products)) {
+    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+  }
+  at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+  Finish finish = into(y, Finish::Kind::store);
+  if (bias.defined()) finish.bias = bias.const_data_ptr();
+  product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), finish);
+  return y;
+}
+
+void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products) {
+  if (own_products(x, products)) {
+    product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), into(y, Finish::Kind::store));
+  } else {
+    at::Tensor out = y;
+    at::mm_out(out, x, weight.t());
+  }
+}
+
+std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                                        const at::Tensor& bias, Products products) {
+  if (!own_products(x, products)) {
+    const at::Tensor inner = times_transposed(x, weight, bias, products);
+    return {inner, at::gelu(inner, "tanh")};
+  }
+  const at::Tensor inner = at::empty({x.size(0), weight.size(0)}, x.options());
+  const at::Tensor out = at::empty_like(inner);
+  Finish finish = into(out, Finish::Kind::gelu);
+  if (bias.defined()) finish.bias = bias.const_data_ptr();
+  finish.inner = inner.mutable_data_ptr();
+  finish.inner_stride = inner.stride(0);
+  product("terrace::linear_gelu", x, factor(x, true), factor(weight, true), out, x.size(1), finish);
+  return {inner, out};
+}
+
+at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products products) {
+  at::Tensor dx = at::empty({dy.size(0), weight.size(1)}, dy.options());
+  times_into(dx, dy, weight, products);
+  return dx;
+}
+
+void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products) {
+  if (own_products(dy, products)) {
+    product("terrace::linear_inputs", dy, factor(dy, true), factor(weight, false), dx, dy.size(1),
+            into(dx, Finish::Kind::store));
+  } else {
+    at::Tensor out = dx;
+    at::mm_out(out, dy, weight);
+  }
+}
+
+at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
+                            Products products) {
+  if (!own_products(dy, products)) return at::gelu_backward(at::mm(dy, weight), inner, "tanh");
+  at::Tensor out = at::empty_like(inner);
+  Finish finish = into(out, Finish::Kind::gelu_backward);
+  finish.inner = inner.mutable_data_ptr();
+  finish.inner_stride = inner.stride(0);
+  product("terrace::linear_inputs_gelu", dy, factor(dy, true), factor(weight, false), out, dy.size(1), finish);
+  return out;
+}
+
+void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products) {
+  if (!gradient.defined()) return;
+  const bool fits = gradient.scalar_type() == at::kFloat || gradient.scalar_type() == x.scalar_type();
+  if (own_products(x, products) && fits) {
+    product("terrace::linear_weights", x, factor(dy, false), factor(x, false), gradient, x.size(0),
+            into(gradient, Finish::Kind::accumulate));
+  } else if (gradient.scalar_type() == x.scalar_type()) {
+    gradient.addmm_(dy.t(), x);
+  } else {
+    kernels(x.device()).add(gradient, at::mm(dy.t(), x));
+  }
+}
+
+}  // namespace terrace::ops

@@ -1,0 +1,40 @@
+// The matrix products of linear layers over tensors, by the kernels chosen: ours (terrace/ops/cpu/matmul.h), which
+// finish a product in the cache, or torch's, followed by separate passes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+
+#include "terrace/ops/weight.h"
+
+namespace terrace::ops {
+
+// Whether products of tensors like `x` with this weight are ours: chosen so, and the processor has the instructions.
+bool own_products(const at::Tensor& x, Products chosen);
+
+// What computes products of the type on the device under this choice: "avx512" or "torch".
+const char* products_instructions(const at::Device& device, at::ScalarType type, Products chosen);
+
+// y [N, O] = x [N, I] W^T + b for weight [O, I]; no bias where b is undefined.
+at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products);
+
+// The same into `y`, whose rows may lie apart.
+void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products);
+
+// inner = x W^T + b and gelu(inner), both [N, O].
+std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                                        const at::Tensor& bias, Products products);
+
+// dx [N, I] = dy [N, O] W.
+at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products products);
+void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products);
+
+// (dy W) * gelu'(inner) for inner [N, I].
+at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products);
+
+// gradient [O, I] += dy^T x for dy [N, O] and x [N, I]; the gradient's type may be wider. Nothing where it is
+// undefined.
+void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products);
+
+}  // namespace terrace::ops

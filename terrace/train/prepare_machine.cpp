@@ -1,0 +1,15 @@
+// Threads and memory.
+#include "terrace/train/prepare_machine.h"
+
+#include <ATen/Parallel.h>
+
+#include "terrace/ops/host_memory.h"
+
+namespace terrace::train {
+
+void prepare_machine(int64_t threads) {
+  at::set_num_threads(static_cast<int>(threads));
+  ops::keep_host_memory();
+}
+
+}  // namespace terrace::train

@@ -1,0 +1,182 @@
+// Attention from the joint projection: against PyTorch, against itself on other threads, and what it refuses and
+// leaves.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/attention.h"
+#include "terrace/ops/attention_kernels.h"
+#include "tests/pytorch/case.h"
+
+namespace terrace::ops {
+namespace {
+
+using testing::Leaves;
+using testing::Tensors;
+
+struct Size {
+  int64_t batch, length, groups, queries_per_group, head_dim;
+  HeadLayout layout() const { return {groups, queries_per_group, head_dim}; }
+};
+
+class JointAttention : public ::testing::TestWithParam<at::ScalarType> {
+ protected:
+  at::Tensor normal(at::IntArrayRef shape) {
+    return at::randn(shape, generator_, at::TensorOptions().dtype(at::kFloat)).to(GetParam());
+  }
+  at::Tensor integers(int64_t high, at::IntArrayRef shape) {
+    return at::randint(0, high, shape, generator_, at::TensorOptions().dtype(at::kLong));
+  }
+  at::Tensor joint(const Size& size) { return normal({size.batch, size.length, size.layout().columns()}); }
+  at::Tensor upstream(const Size& size) {
+    return normal({size.batch, size.length, size.layout().heads() * size.head_dim});
+  }
+
+  void check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents);
+
+  at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(22);
+  testing::ErrorTally tally_{GetParam()};
+};
+
+void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents) {
+  Tensors inputs = {{"joint", joint(size)}, {"upstream.y", upstream(size)}};
+  Json options = {{"groups", size.groups}, {"queries_per_group", size.queries_per_group}, {"head_dim", size.head_dim}};
+  if (rotary) {
+    options["theta"] = 500.0;
+    inputs["positions"] = integers(2 * size.length, {size.batch, size.length});
+  }
+  if (documents.defined()) inputs["documents"] = documents;
+  const auto table = rotary_table(2 * size.length, size.head_dim, 500.0, at::kCPU);
+  const auto reference = pytorch.run("ops/ops_cases.py", "attention", options, GetParam(), inputs);
+  const auto ours = testing::results_of(
+      [&](Leaves& leaves) {
+        return Tensors{{"y", joint_attention(leaves.tensor("joint"), size.layout(), rotary ? &table : nullptr,
+                                             leaves.tensor("positions"), leaves.tensor("documents"))}};
+      },
+      inputs);
+  const std::string name =
+      fmt::format("length {} head_dim {} groups {}x{}{}{}", size.length, size.head_dim, size.groups,
+                  size.queries_per_group, rotary ? " rotary" : "", documents.defined() ? " documents" : "");
+  testing::add_errors(tally_, name, ours, reference);
+}
+
+// Runs of 7 tokens, and their numbers come again after 100 tokens.
+at::Tensor documents_of(const Size& size) {
+  return at::arange(size.length, at::kLong).remainder(100).div(7, "floor").expand({size.batch, size.length});
+}
+
+TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
+  at::set_num_threads(2);
+  testing::PyTorch pytorch;
+  const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
+  int64_t turn = 0;
+  for (int64_t length : {1, 5, 17, 64, 100, 256, 257}) {
+    for (int64_t head_dim : {16, 32, 64, 80, 128}) {
+      // Every length and width with rotation or without, with documents or without, and one of the groupings.
+      for (int variant = 0; variant < 4; ++variant) {
+        const auto [groups, queries] = heads[turn++ % 3];
+        const Size size{1 + turn % 2, length, groups, queries, head_dim};
+        const bool rotary = variant % 2 == 1, documents = variant >= 2;
+        // Short sequences have too few numbers for one draw to judge.
+        for (int draw = 0; draw < (length < 64 ? 4 : 1); ++draw) {
+          check(pytorch, size, rotary, documents ? documents_of(size) : at::Tensor());
+        }
+      }
+    }
+  }
+  for (int64_t head_dim : {48, 256}) check(pytorch, {1, 70, 2, 1, head_dim}, true, {});
+  // Several blocks of keys and several pieces of queries.
+  check(pytorch, {1, 1100, 1, 2, 32}, true, {});
+  const at::Tensor thirds = at::arange(1100, at::kLong).div(367, "floor").unsqueeze(0);
+  check(pytorch, {1, 1100, 2, 1, 32}, true, thirds);
+  // What the kernels do not take: torch's serve.
+  check(pytorch, {2, 33, 2, 3, 6}, true, documents_of({2, 33, 2, 3, 6}));
+  tally_.expect_as_accurate();
+}
+
+TEST_P(JointAttention, HasTheSameBitsOnAnyNumberOfThreads) {
+  const int threads = at::get_num_threads();
+  for (const Size& size : {Size{3, 300, 2, 2, 64}, Size{1, 2100, 2, 1, 32}, Size{1, 700, 1, 4, 16}}) {
+    const at::Tensor input = joint(size), gradient = upstream(size);
+    const auto compute = [&] {
+      at::Tensor leaf = input.detach().clone().requires_grad_(true);
+      const auto table = rotary_table(size.length, size.head_dim, 500.0, at::kCPU);
+      const at::Tensor context = joint_attention(leaf, size.layout(), &table, {}, {});
+      torch::autograd::backward({context}, {gradient});
+      return std::pair(context.detach(), leaf.grad());
+    };
+    at::set_num_threads(1);
+    const auto alone = compute();
+    for (int count : {1, 2, 3, 16}) {
+      at::set_num_threads(count);
+      const auto together = compute();
+      EXPECT_TRUE(together.first.equal(alone.first)) << size.length << " with " << count;
+      EXPECT_TRUE(together.second.equal(alone.second)) << size.length << " with " << count;
+    }
+  }
+  at::set_num_threads(threads);
+}
+
+// Numbers far apart, as an untrained or a diverging model makes them: no infinity, no NaN; and a NaN is not hidden.
+TEST_P(JointAttention, StaysFiniteAndShowsANaN) {
+  const Size size{1, 40, 1, 1, 64};
+  at::Tensor input = joint(size).mul(300).requires_grad_(true);
+  const at::Tensor context = joint_attention(input, size.layout(), nullptr, {}, {});
+  torch::autograd::backward({context}, {upstream(size)});
+  EXPECT_TRUE(at::isfinite(context).all().item<bool>());
+  EXPECT_TRUE(at::isfinite(input.grad()).all().item<bool>());
+  at::NoGradGuard no_grad;
+  at::Tensor broken = joint(size);
+  broken[0][20].fill_(std::numeric_limits<float>::quiet_NaN());
+  const at::Tensor finite = at::isfinite(joint_attention(broken, size.layout(), nullptr, {}, {}));
+  EXPECT_FALSE(finite.narrow(1, 20, 20).any().item<bool>());
+}
+
+TEST_P(JointAttention, SeesNothingOfLaterTokensOrOtherDocuments) {
+  const Size size{1, 300, 1, 2, 32};
+  at::NoGradGuard no_grad;
+  const at::Tensor input = joint(size), documents = at::arange(300, at::kLong).div(130, "floor").unsqueeze(0);
+  const auto of = [&](const at::Tensor& x) { return joint_attention(x, size.layout(), nullptr, {}, documents); };
+  const at::Tensor context = of(input);
+  const at::Tensor later = input.clone(), other = input.clone();
+  later.narrow(1, 200, 100).fill_(7);
+  other.narrow(1, 0, 130).fill_(7);
+  EXPECT_TRUE(of(later).narrow(1, 0, 200).equal(context.narrow(1, 0, 200)));
+  EXPECT_TRUE(of(other).narrow(1, 130, 170).equal(context.narrow(1, 130, 170)));
+  EXPECT_FALSE(of(other).narrow(1, 0, 130).equal(context.narrow(1, 0, 130)));
+}
+
+TEST_P(JointAttention, RefusesPositionsBeyondTheTable) {
+  const Size size{1, 20, 1, 1, 16};
+  const auto table = rotary_table(10, 16, 500.0, at::kCPU);
+  EXPECT_THROW(joint_attention(joint(size), size.layout(), &table, {}, {}), UserError);
+  EXPECT_THROW(joint_attention(joint(size), size.layout(), &table, at::full({1, 20}, 10, at::kLong), {}), UserError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, JointAttention, ::testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& type) { return std::string(c10::toString(type.param)); });
+
+// What a run records must be what serves it.
+TEST(AttentionKernels, AreNamedAsTheyServe) {
+  const HeadLayout layout{1, 1, 64}, odd{1, 1, 24};
+  const std::string_view name = attention_instructions(at::kCPU);
+  EXPECT_EQ(attention_kernels(at::kCPU, at::kFloat, layout) != nullptr, name.starts_with("avx512"));
+  EXPECT_EQ(attention_kernels(at::kCPU, at::kBFloat16, layout) != nullptr, name == "avx512_bf16");
+  for (at::ScalarType type : {at::kHalf, at::kDouble}) EXPECT_EQ(attention_kernels(at::kCPU, type, layout), nullptr);
+  EXPECT_EQ(attention_kernels(at::kCPU, at::kFloat, odd), nullptr);
+  EXPECT_EQ(attention_kernels(at::kCUDA, at::kFloat, layout), nullptr);
+  EXPECT_EQ(attention_instructions(at::kCUDA), "torch");
+}
+
+}  // namespace
+}  // namespace terrace::ops
