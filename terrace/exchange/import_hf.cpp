@@ -71,7 +71,7 @@ checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const config:
   return weights;
 }
 
-// A run that goes on from the weights; what the folder cannot say has values to start from.
+// A run of the model; what the folder cannot say has values to start from.
 config::Config starting_config(const config::ModelConfig& model, const fs::path& output) {
   config::Config config;
   config.model = model;
@@ -79,7 +79,6 @@ config::Config starting_config(const config::ModelConfig& model, const fs::path&
   config.train.global_batch = 8;
   config.train.micro_batch = 1;
   config.train.steps = 1000;
-  config.train.initial_weights = output.string();
   config.optimizer.learning_rate = 3e-5;
   config.optimizer.warmup_steps = 100;
   config.checkpoint.folder = output.string() + "-trained";
@@ -129,6 +128,8 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
   for (const checkpoint::NamedTensor& named : state.groups[0].tensors) result.parameters += named.tensor.numel();
   state.trainer = {{"imported_from", folder.path().string()}};
   result.checkpoint = checkpoint::save(options.output, state, {});
+  config.train.initial_weights = options.output.string();
+  config.model.init_std = config::ModelConfig{}.init_std;  // beside initial weights it has no effect
   write_text_atomically(result.config,
                         "# Trains on from the weights beside it: name your corpora in data.train, made with this "
                         "tokenizer, and choose the\n# steps, the batch and the rate.\n" +

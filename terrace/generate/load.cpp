@@ -30,7 +30,10 @@ std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::pat
 Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
   auto tokenizer = open_tokenizer(options.tokenizer, reader);
-  const nn::Build build{.device = options.device, .type = nn::scalar_type(options.precision)};
+  // One token at a time, a product is bound by reading the weight once, and our kernels would copy it first.
+  const nn::Build build{.device = options.device,
+                        .type = nn::scalar_type(options.precision),
+                        .kernels = {.products = ops::Products::torch}};
   std::unique_ptr<models::Model> model = models::build_model(reader.config().model, build);
   checkpoint::Group weights{"weights", {}};
   for (const nn::Parameter* parameter : model->parameters()) {

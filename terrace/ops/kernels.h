@@ -16,8 +16,8 @@ struct NormShape {
   double epsilon = 1e-5;
 };
 
-// y = the norm of x, or where `added` is defined of sum = x + added, which is written too. x, added, sum, y [N, D];
-// weight, bias [D] (bias may be undefined); mean, inverse [N] in fp32 (double for double).
+// y = the norm of x, or where `added` is defined of sum = x + added, which is written too. x, added, sum and y are
+// [N, D], weight and bias [D] (bias may be undefined), mean and inverse [N] in fp32 (double for double).
 struct NormForward {
   at::Tensor x, added, weight, bias;
   at::Tensor sum = {}, y = {}, mean = {}, inverse = {};

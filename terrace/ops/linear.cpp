@@ -1,8 +1,6 @@
 // Forward and backward of the linear layer.
 #include "terrace/ops/linear.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
@@ -61,11 +59,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias, WeightGradientQueue* deferred) {
-  // Outside training a product of a few rows is bound by reading the weight once, and ours would copy it first.
-  constexpr int64_t few_rows = 32;
-  const bool few = !at::GradMode::is_enabled() && x.numel() < few_rows * x.size(-1);
-  const Products products = few ? Products::torch : weight.products;
-  return LinearFunction::apply(x, weight.value, bias, LinearSinks{weight.gradient, bias.gradient, deferred, products});
+  return LinearFunction::apply(x, weight.value, bias,
+                               LinearSinks{weight.gradient, bias.gradient, deferred, weight.products});
 }
 
 }  // namespace terrace::ops

@@ -220,20 +220,24 @@ Piece piece_of(const Grid& grid, int64_t index, int64_t panels, int64_t groups) 
           (down + 1) * groups / grid.down};
 }
 
+struct Size {
+  int64_t m, n, k;
+};
+
 template <typename T>
 class Product {
  public:
-  Product(const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k, const Finish& finish)
-      : b_(b.data, b.stride, k),
+  Product(const Factor& a, const Factor& b, const Size& size, const Finish& finish)
+      : b_(b.data, b.stride, size.k),
         b_k_inner_(b.k_inner),
-        m_(m),
-        n_(n),
+        m_(size.m),
+        n_(size.n),
         steps_(b_.steps()),
         finish_(finish),
         finish_tile_(finish.out_type == c10::ScalarType::Float ? finish_tile<T, float> : finish_tile<T, T>),
         fetch_for_finish_(finish.out_type == c10::ScalarType::Float ? fetch_for_finish<T, float>
                                                                     : fetch_for_finish<T, T>),
-        rows_(pack_a<T>(a, m, k)) {}
+        rows_(pack_a<T>(a, size.m, size.k)) {}
 
   void run() {
     const int64_t panels = (n_ + panel_columns - 1) / panel_columns, groups = (m_ + tile_rows - 1) / tile_rows;
@@ -285,20 +289,31 @@ class Product {
   PackedRows rows_;
 };
 
-// Sums into C are made in pieces of this length of k: packed pieces of A then come from the cache.
+// Sums into C are made in pieces of this length of k, and of this many rows: packed pieces of A then come from the
+// cache, and their copy stays small.
 constexpr int64_t piece_of_k = 1024;
+constexpr int64_t piece_of_m = 4080;
 
 template <typename T>
-Factor from_k(Factor factor, int64_t k) {
-  factor.data = static_cast<const T*>(factor.data) + (factor.k_inner ? k : k * factor.stride);
+Factor from(Factor factor, int64_t k, int64_t other) {
+  factor.data =
+      static_cast<const T*>(factor.data) + (factor.k_inner ? other * factor.stride + k : k * factor.stride + other);
   return factor;
 }
 
 template <typename T>
-void multiply(const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k, const Finish& finish) {
-  const int64_t piece = finish.kind == Finish::Kind::accumulate ? piece_of_k : std::max<int64_t>(k, 1);
-  for (int64_t first = 0; first < std::max<int64_t>(k, 1); first += piece) {
-    Product<T>(from_k<T>(a, first), from_k<T>(b, first), m, n, std::min(piece, k - first), finish).run();
+void multiply(const Factor& a, const Factor& b, const Size& size, const Finish& finish) {
+  if (finish.kind != Finish::Kind::accumulate) return Product<T>(a, b, size, finish).run();
+  // Into 16 bits each piece would be rounded.
+  const int64_t length = finish.out_type == c10::ScalarType::Float ? piece_of_k : std::max<int64_t>(size.k, 1);
+  const auto row_bytes = finish.out_stride * static_cast<int64_t>(c10::elementSize(finish.out_type));
+  for (int64_t top = 0; top < size.m; top += piece_of_m) {
+    Finish part = finish;
+    part.out = static_cast<char*>(finish.out) + top * row_bytes;
+    for (int64_t first = 0; first < size.k; first += length) {
+      const Size piece{std::min(piece_of_m, size.m - top), size.n, std::min(length, size.k - first)};
+      Product<T>(from<T>(a, first, top), from<T>(b, first, 0), piece, part).run();
+    }
   }
 }
 
@@ -318,9 +333,9 @@ void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, i
                 c10::toString(type), c10::toString(finish.out_type));
   if (m == 0 || n == 0) return;
   if (type == c10::ScalarType::Float) {
-    multiply<float>(a, b, m, n, k, finish);
+    multiply<float>(a, b, {m, n, k}, finish);
   } else {
-    multiply<c10::BFloat16>(a, b, m, n, k, finish);
+    multiply<c10::BFloat16>(a, b, {m, n, k}, finish);
   }
 }
 

@@ -1,0 +1,118 @@
+// The fused feed-forward and the norm of a sum, beside the operations that they are made of.
+#include "terrace/ops/feed_forward.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Generator.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "terrace/ops/activation.h"
+#include "terrace/ops/linear.h"
+#include "terrace/ops/norm.h"
+
+namespace terrace::ops {
+namespace {
+
+at::Tensor leaf(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
+  return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions())
+      .to(type)
+      .set_requires_grad(true);
+}
+
+Weight weight(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
+  return {leaf(shape, type, seed), at::zeros(shape, at::TensorOptions().dtype(type))};
+}
+
+struct Layers {
+  FeedForwardWeights weights;
+  at::Tensor x;
+
+  Layers(at::ScalarType type, bool bias) : x(leaf({2, 5, 12}, type, 1)) {
+    at::set_num_threads(1);
+    weights.first = weight({40, 12}, type, 2);
+    weights.second = weight({12, 40}, type, 3);
+    if (bias) weights.first_bias = weight({40}, type, 4);
+    if (bias) weights.second_bias = weight({12}, type, 5);
+  }
+};
+
+void expect_close(const at::Tensor& a, const at::Tensor& b, double relative) {
+  EXPECT_LE(a.sub(b).abs().max().item<double>(), relative * b.abs().max().item<double>());
+}
+
+TEST(FeedForward, IsTwoLinearLayersAndGelu) {
+  // Sums of 40 terms, rounded in another order.
+  constexpr double rounding = 40 * 0x1p-24;
+  for (const bool bias : {true, false}) {
+    Layers fused(at::kFloat, bias), apart(at::kFloat, bias);
+    const at::Tensor y = gelu_feed_forward(fused.x, fused.weights);
+    const at::Tensor inner = linear(apart.x, apart.weights.first, apart.weights.first_bias);
+    const at::Tensor expected = linear(gelu(inner), apart.weights.second, apart.weights.second_bias);
+    expect_close(y, expected, rounding);
+    torch::autograd::backward({y}, {at::ones_like(y)});
+    torch::autograd::backward({expected}, {at::ones_like(y)});
+    expect_close(fused.x.grad(), apart.x.grad(), rounding);
+    expect_close(fused.weights.first.gradient, apart.weights.first.gradient, rounding);
+    expect_close(fused.weights.second.gradient, apart.weights.second.gradient, rounding);
+    if (!bias) continue;
+    expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
+    expect_close(fused.weights.second_bias.gradient, apart.weights.second_bias.gradient, rounding);
+  }
+}
+
+TEST(FeedForward, DeferredWeightGradientsAreTheSameToTheLastBit) {
+  Layers now(at::kFloat, true), later(at::kFloat, true);
+  WeightGradientQueue queue;
+  const at::Tensor y = gelu_feed_forward(now.x, now.weights);
+  torch::autograd::backward({y}, {at::ones_like(y)});
+  torch::autograd::backward({gelu_feed_forward(later.x, later.weights, &queue)}, {at::ones_like(y)});
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_EQ(later.weights.first.gradient.abs().max().item<double>(), 0.0);
+  queue.run();
+  EXPECT_TRUE(later.x.grad().equal(now.x.grad()));
+  EXPECT_TRUE(later.weights.first.gradient.equal(now.weights.first.gradient));
+  EXPECT_TRUE(later.weights.second.gradient.equal(now.weights.second.gradient));
+  EXPECT_TRUE(later.weights.first_bias.gradient.equal(now.weights.first_bias.gradient));
+}
+
+TEST(AddNorm, HasTheBitsOfAdditionAndNorm) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor x = leaf({3, 7, 20}, type, 1), added = leaf({3, 7, 20}, type, 2);
+    const Weight scale = weight({20}, type, 3), shift = weight({20}, type, 4);
+    const Normed normed = add_layer_norm(x, added, scale, shift, 1e-5);
+    EXPECT_TRUE(normed.sum.equal(x.add(added)));
+    EXPECT_TRUE(normed.y.equal(layer_norm(x.add(added), scale, shift, 1e-5)));
+    EXPECT_TRUE(add_rms_norm(x, added, scale, 1e-5).y.equal(rms_norm(x.add(added), scale, 1e-5)));
+    EXPECT_TRUE(add_rms_norm(x, {}, scale, 1e-5).sum.equal(x));
+  }
+}
+
+TEST(AddNorm, GivesBothTheGradientOfTheSumAndOfItsNorm) {
+  const auto gradients = [](bool fused, bool use_sum, bool use_norm) {
+    const at::Tensor x = leaf({6, 20}, at::kFloat, 1), added = leaf({6, 20}, at::kFloat, 2);
+    const Weight scale = weight({20}, at::kFloat, 3);
+    at::Tensor sum, y;
+    if (fused) {
+      const Normed normed = add_rms_norm(x, added, scale, 1e-5);
+      sum = normed.sum, y = normed.y;
+    } else {
+      sum = x.add(added), y = rms_norm(sum, scale, 1e-5);
+    }
+    std::vector<at::Tensor> roots, from;
+    if (use_sum) roots.push_back(sum), from.push_back(leaf({6, 20}, at::kFloat, 6).detach());
+    if (use_norm) roots.push_back(y), from.push_back(leaf({6, 20}, at::kFloat, 7).detach());
+    torch::autograd::backward(roots, from);
+    return std::vector<at::Tensor>{x.grad(), added.grad(), scale.gradient};
+  };
+  for (const auto& [use_sum, use_norm] : {std::pair{true, true}, {true, false}, {false, true}}) {
+    const auto fused = gradients(true, use_sum, use_norm), apart = gradients(false, use_sum, use_norm);
+    for (size_t i = 0; i < fused.size(); ++i) EXPECT_TRUE(fused[i].equal(apart[i])) << i << use_sum << use_norm;
+  }
+}
+
+}  // namespace
+}  // namespace terrace::ops

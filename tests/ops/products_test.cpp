@@ -1,0 +1,136 @@
+// Our matrix products: exact on small integers in every shape, the same bits however the work is cut, and what is done
+// with a product while it is in the cache.
+#include "terrace/ops/products.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Generator.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "terrace/ops/cpu/matmul.h"
+
+namespace terrace::ops {
+namespace {
+
+at::Tensor normal(at::IntArrayRef shape, at::ScalarType type, uint64_t seed = 5) {
+  return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions()).to(type);
+}
+
+// Sums of their products are exact in fp32.
+at::Tensor integers(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
+  return at::randint(-3, 4, shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions()).to(type);
+}
+
+class OwnProducts : public ::testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    at::set_num_threads(1);
+    if (!cpu::has_matmul(GetParam())) GTEST_SKIP() << "this processor has no instructions for them";
+  }
+};
+
+void expect_exact(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
+  const at::Tensor x = integers({rows, inputs}, type, 1), weight = integers({outputs, inputs}, type, 2);
+  const at::Tensor dy = integers({rows, outputs}, type, 3), bias = integers({outputs}, type, 4);
+  const auto in_double = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  const at::Tensor y = in_double(x).mm(in_double(weight).t()).add(in_double(bias));
+  EXPECT_TRUE(times_transposed(x, weight, bias, Products::own).equal(y.to(type)));
+  EXPECT_TRUE(times(dy, weight, Products::own).equal(in_double(dy).mm(in_double(weight)).to(type)));
+  for (const at::ScalarType gradient_type : {at::kFloat, type}) {
+    const at::Tensor gradient = at::zeros({outputs, inputs}, at::TensorOptions().dtype(gradient_type)).add(1);
+    add_outer_product(gradient, dy, x, Products::own);
+    EXPECT_TRUE(gradient.equal(in_double(dy).t().mm(in_double(x)).add(1).to(gradient_type)));
+  }
+}
+
+TEST_P(OwnProducts, AreExactOnSmallIntegersInEveryShape) {
+  for (const int64_t rows : {1, 6, 47, 65}) {
+    for (const int64_t inputs : {1, 2, 17, 64, 129}) {
+      for (const int64_t outputs : {1, 16, 63, 130}) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << inputs << " -> " << outputs);
+        expect_exact(GetParam(), rows, inputs, outputs);
+      }
+    }
+  }
+}
+
+TEST_P(OwnProducts, AreExactOverMoreRowsThanOnePieceOfTheSum) { expect_exact(GetParam(), 2100, 7, 9); }
+
+TEST_P(OwnProducts, AreExactForMoreOutputsThanOnePieceOfTheGradient) { expect_exact(GetParam(), 5, 3, 4100); }
+
+TEST_P(OwnProducts, HaveTheSameBitsHoweverTheMatrixIsCut) {
+  const at::Tensor x = normal({96, 80}, GetParam()), weight = normal({200, 80}, GetParam());
+  const at::Tensor whole = times_transposed(x, weight, {}, Products::own);
+  for (const auto& [begin, count] : {std::pair{0, 1}, {5, 42}, {48, 48}}) {
+    const at::Tensor rows = times_transposed(x.narrow(0, begin, count), weight, {}, Products::own);
+    EXPECT_TRUE(rows.equal(whole.narrow(0, begin, count)));
+    const at::Tensor columns = times_transposed(x, weight.narrow(0, begin, count), {}, Products::own);
+    EXPECT_TRUE(columns.equal(whole.narrow(1, begin, count)));
+  }
+}
+
+TEST_P(OwnProducts, HaveTheSameBitsOnAnyNumberOfThreads) {
+  const at::Tensor x = normal({300, 70}, GetParam()), dy = normal({300, 500}, GetParam(), 6);
+  const auto compute = [&](int threads) {
+    at::set_num_threads(threads);
+    const at::Tensor gradient = at::zeros({500, 70});
+    add_outer_product(gradient, dy, x, Products::own);
+    const at::Tensor y = times(gradient.to(GetParam()), x.t().contiguous(), Products::own);
+    at::set_num_threads(1);
+    return std::pair{gradient, y};
+  };
+  const auto [gradient, y] = compute(1);
+  for (const int threads : {2, 3, 5}) {
+    const auto [other_gradient, other_y] = compute(threads);
+    EXPECT_TRUE(other_gradient.equal(gradient)) << threads;
+    EXPECT_TRUE(other_y.equal(y)) << threads;
+  }
+}
+
+// The largest error against double precision of ours, and of torch's separate operations.
+void expect_no_worse(const at::Tensor& ours, const at::Tensor& torchs, const at::Tensor& truth, const char* what) {
+  const auto error = [&](const at::Tensor& t) { return t.to(at::kDouble).sub(truth).abs().max().item<double>(); };
+  EXPECT_LE(error(ours), 2 * error(torchs)) << what;
+}
+
+TEST_P(OwnProducts, WithGeluHaveAtMostTwiceTheErrorOfTorchs) {
+  const at::ScalarType type = GetParam();
+  const at::Tensor x = normal({130, 64}, type), weight = normal({96, 64}, type, 7), bias = normal({96}, type, 8);
+  const at::Tensor dy = normal({130, 64}, type, 9), second = normal({64, 96}, type, 10);
+  const auto in_double = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  const auto [inner, out] = times_transposed_gelu(x, weight, bias, Products::own);
+  const auto [torchs_inner, torchs_out] = times_transposed_gelu(x, weight, bias, Products::torch);
+  expect_no_worse(inner, torchs_inner, in_double(x).mm(in_double(weight).t()).add(in_double(bias)), "inner");
+  // From the same rounded inner values.
+  expect_no_worse(out, at::gelu(inner, "tanh"), at::gelu(in_double(inner), "tanh"), "gelu");
+  const at::Tensor truth = at::gelu_backward(in_double(dy).mm(in_double(second)), in_double(inner), "tanh");
+  expect_no_worse(times_gelu_slope(dy, second, inner, Products::own),
+                  times_gelu_slope(dy, second, inner, Products::torch), truth, "slope");
+}
+
+TEST_P(OwnProducts, WithGeluKeepToItsLimitsAndShowANaN) {
+  const at::Tensor weight = at::zeros({3, 1}, at::TensorOptions().dtype(GetParam())).add(1);
+  at::Tensor x = at::zeros({3, 1}, at::TensorOptions().dtype(GetParam()));
+  x[0] = 1000;
+  x[1] = -1000;
+  x[2] = std::nan("");
+  const auto [inner, out] = times_transposed_gelu(x, weight, {}, Products::own);
+  EXPECT_EQ(out[0][0].item<double>(), 1000);
+  EXPECT_NEAR(out[1][0].item<double>(), 0, 1e-30);
+  EXPECT_TRUE(std::isnan(out[2][0].item<double>()));
+  const at::Tensor slope = times_gelu_slope(weight, weight.t().contiguous(), inner, Products::own);
+  EXPECT_EQ(slope[0][0].item<double>(), 1);
+  EXPECT_NEAR(slope[1][0].item<double>(), 0, 1e-25);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, OwnProducts, ::testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return info.param == at::kFloat ? "fp32" : "bf16"; });
+
+}  // namespace
+}  // namespace terrace::ops
