@@ -35,7 +35,8 @@ inline config::ModelConfig llama_like() {
 }
 
 inline std::unique_ptr<models::Model> build(const config::ModelConfig& config, at::ScalarType type = at::kFloat) {
-  auto model = models::build_model(config, {.device = at::kCPU, .type = type});
+  auto model = models::build_model(
+      config, {.device = at::kCPU, .type = type, .kernels = {.products = ops::Products::torch}});  // as load() does
   nn::initialize(model->parameters(), 3);
   return model;
 }
