@@ -61,7 +61,7 @@ def participants(workload, precision, peers, folder):
     for peer in peers:
         how, _, setting = peer.partition(" ")
         environment = dict(tuned) if setting else {}
-        environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / f"inductor_{setting or 'installed'}")
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         command = [sys.executable, HERE / "peer.py", workload, precision, how, f"{prefix}.bin"]
         all_of_them.append(Participant(peer, command, environment))
     return all_of_them
