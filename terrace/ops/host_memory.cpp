@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 
 #include "terrace/base/error.h"
@@ -66,6 +67,13 @@ class Segments {
     return true;
   }
 
+  // Nothing where the place is not one of ours.
+  std::optional<int64_t> size_of(void* at) {
+    const std::lock_guard lock(mutex_);
+    const auto piece = pieces_.find(static_cast<char*>(at));
+    return piece == pieces_.end() ? std::nullopt : std::optional(static_cast<int64_t>(piece->second.size));
+  }
+
   HostMemory figures() {
     const std::lock_guard lock(mutex_);
     return {static_cast<int64_t>(used_), static_cast<int64_t>(kept_)};
@@ -115,8 +123,23 @@ Segments& segments() {
   return *all;
 }
 
+int64_t bytes_at(void* at) {
+  const std::optional<int64_t> own = segments().size_of(at);
+  return own ? *own : static_cast<int64_t>(malloc_usable_size(at));
+}
+
+// Tells whoever meters memory; what malloc gives counts with the size that malloc gives it.
+void report(void* at, bool taken) {
+  if (at == nullptr || !c10::memoryProfilingEnabled()) return;
+  const int64_t bytes = bytes_at(at);
+  const HostMemory now = segments().figures();
+  c10::reportMemoryUsageToProfiler(at, taken ? bytes : -bytes, static_cast<size_t>(now.used_bytes),
+                                   static_cast<size_t>(now.kept_bytes), c10::Device(c10::DeviceType::CPU));
+}
+
 void release(void* at) {
   if (at == nullptr) return;
+  report(at, false);
   if (reinterpret_cast<uintptr_t>(at) % granule == 0 && segments().give_back(at)) return;
   std::free(at);
 }
@@ -131,6 +154,7 @@ class KeepingAllocator final : public c10::Allocator {
       constexpr size_t cache_line = 64;
       if (posix_memalign(&at, cache_line, bytes) != 0) throw std::bad_alloc();
     }
+    report(at, true);
     return {at, at, &release, c10::Device(c10::DeviceType::CPU)};
   }
 

@@ -3,8 +3,11 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 namespace terrace::ops {
@@ -38,6 +41,23 @@ TEST_F(KeptMemory, CountsWhatIsInTensors) {
     EXPECT_LE(host_memory().used_bytes - before, 5 * mebibyte + 65536);
   }
   EXPECT_EQ(host_memory().used_bytes, before);
+}
+
+struct Meter : c10::MemoryReportingInfoBase {
+  int64_t now = 0;
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override { now += size; }
+  bool memoryProfilingEnabled() const override { return true; }
+};
+
+TEST_F(KeptMemory, IsMeteredLikeTorchsOwn) {
+  const auto meter = std::make_shared<Meter>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
+  {
+    const at::Tensor large = bytes(3 * mebibyte), small = bytes(1000);
+    EXPECT_GE(meter->now, 3 * mebibyte + 1000);
+    EXPECT_LE(meter->now, 3 * mebibyte + 1100);
+  }
+  EXPECT_EQ(meter->now, 0);
 }
 
 TEST_F(KeptMemory, NeighboursAreJoinedWhateverTheOrder) {
