@@ -1,53 +1,150 @@
-// Pieces of kernels for processors with AVX-512, for x86-64 only. Each function names the instructions it needs, so
-// that nothing else of the program is compiled with them; whoever calls one has asked the processor before.
+// What all kernels for processors with AVX-512 share, for x86-64 only: vectors of both types, and the question whether
+// this processor has the instructions.
+//
+// Operands of products are made of 32-bit words along the dimension that a product sums over: one element of fp32, or
+// two neighbouring elements of bf16, which one instruction multiplies and adds in fp32. So loops are the same for both.
 #pragma once
 
-// GCC 12 takes the deliberately undefined operands inside its own intrinsics for mistakes.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-
+#include <c10/core/ScalarType.h>
+#include <c10/util/BFloat16.h>
 #include <immintrin.h>
 
 #include <cstdint>
+#include <type_traits>
 
-#define TERRACE_AVX512_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma"
-#define TERRACE_AVX512 __attribute__((target(TERRACE_AVX512_TARGET)))
-#define TERRACE_AVX512_INLINE __attribute__((target(TERRACE_AVX512_TARGET), always_inline)) inline
+// Kernels and all that is inlined into them are compiled for these processors, and nothing else is: with flags for the
+// whole file, inline functions of shared headers would need them too. Only bf16 uses the extension for it.
+#define TERRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,prfchw")))
+#define TERRACE_AVX512_INLINE TERRACE_AVX512 __attribute__((always_inline)) inline
 
 namespace terrace::ops::cpu {
 
-constexpr int64_t vector_floats = 16;
-
-// A mask of the first `count` lanes.
-inline uint16_t first_lanes(int64_t count) {
-  return static_cast<uint16_t>(count >= vector_floats ? 0xFFFF : (1U << count) - 1U);
+// Whether this processor runs kernels of the type.
+inline bool has_avx512(c10::ScalarType type) {
+  static const bool fp32 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  static const bool bf16 = fp32 && __builtin_cpu_supports("avx512bf16");
+  return type == c10::ScalarType::Float ? fp32 : type == c10::ScalarType::BFloat16 && bf16;
 }
 
-// Sixteen bf16 as fp32.
-TERRACE_AVX512_INLINE __m512 widen_vector(__m256i x) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+constexpr int64_t lanes = 16;  // words of a vector
+
+template <typename T>
+constexpr int64_t word_elements = sizeof(float) / sizeof(T);
+
+// A mask of the first `count` lanes; count is not negative.
+inline __mmask16 first_lanes(int64_t count) {
+  return static_cast<__mmask16>(count >= lanes ? 0xFFFF : (1U << count) - 1U);
 }
 
-// 2^x to about two ulp; x is at most 127, and below -126 the result goes to 0.
+template <typename T>
+TERRACE_AVX512_INLINE __m512 multiply_add(__m512 a, __m512 b, __m512 sum) {
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm512_fmadd_ps(a, b, sum);
+  } else {
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+  }
+}
+
+// Sixteen elements as fp32, all or those of the mask, and back, to nearest with ties to even.
+TERRACE_AVX512_INLINE __m512 widened(__m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+template <typename T>
+TERRACE_AVX512_INLINE __m512 load_wide(const T* from) {
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm512_loadu_ps(from);
+  } else {
+    return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+}
+
+template <typename T>
+TERRACE_AVX512_INLINE __m512 load_wide(const T* from, __mmask16 mask) {
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm512_maskz_loadu_ps(mask, from);
+  } else {
+    return widened(_mm256_maskz_loadu_epi16(mask, from));
+  }
+}
+
+template <typename T>
+TERRACE_AVX512_INLINE void store_narrow(T* to, __m512 value) {
+  if constexpr (std::is_same_v<T, float>) {
+    _mm512_storeu_ps(to, value);
+  } else {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(value));
+  }
+}
+
+template <typename T>
+TERRACE_AVX512_INLINE void store_narrow(T* to, __m512 value, __mmask16 mask) {
+  if constexpr (std::is_same_v<T, float>) {
+    _mm512_mask_storeu_ps(to, mask, value);
+  } else {
+    _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(value));
+  }
+}
+
+// Words of bf16 pairs whose low half is the first row's.
+TERRACE_AVX512_INLINE __m512i interleaved(__m256i first, __m256i second) {
+  return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
+}
+
+// 2^x for x of at most 127; below -126 it stays at 2^-126, far from the slow subnormal numbers. x = n + f with
+// f in [-1/2, 1/2] and a minimax polynomial for 2^f: to 2e-9 in fp32, to 3e-6 where the result is rounded to bf16.
+template <typename T>
 TERRACE_AVX512_INLINE __m512 power_of_two(__m512 x) {
-  const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 rest = _mm512_sub_ps(x, whole);  // in [-1/2, 1/2]
-  // The Taylor series of 2^rest: the next term is below 2^-26.
-  __m512 sum = _mm512_set1_ps(1.5403530393e-4F);
-  sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(1.3333558146e-3F));
-  sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(9.6181291076e-3F));
-  sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(5.5504108665e-2F));
-  sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(2.4022650696e-1F));
-  sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(6.9314718056e-1F));
-  sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(1.0F));
-  return _mm512_scalef_ps(sum, whole);
+  x = _mm512_max_ps(_mm512_set1_ps(-126.0f), x);  // in this order a NaN stays
+  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 f = _mm512_sub_ps(x, n);
+  __m512 sum;
+  if constexpr (std::is_same_v<T, float>) {
+    sum = _mm512_fmadd_ps(_mm512_set1_ps(1.5353361e-4f), f, _mm512_set1_ps(1.3398874e-3f));
+    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(9.6184369e-3f));
+    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(5.5503324e-2f));
+    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(2.4022648e-1f));
+    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(6.9314718e-1f));
+  } else {
+    sum = _mm512_fmadd_ps(_mm512_set1_ps(9.5828529e-3f), f, _mm512_set1_ps(5.5906426e-2f));
+    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(2.4024099e-1f));
+    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(6.9312408e-1f));
+  }
+  sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(1.0f));
+  return _mm512_scalef_ps(sum, n);
 }
 
-// 1 / x for x in [1, 2^127], to about one ulp.
-TERRACE_AVX512_INLINE __m512 reciprocal(__m512 x) {
-  const __m512 guess = _mm512_rcp14_ps(x);
-  return _mm512_mul_ps(guess, _mm512_fnmadd_ps(x, guess, _mm512_set1_ps(2.0F)));
+// Sixteen vectors as the columns of what were sixteen rows.
+TERRACE_AVX512_INLINE void transpose(__m512 (&x)[lanes]) {
+  __m512 y[lanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 2) {
+    y[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+    y[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      const __m512d low = _mm512_castps_pd(y[i + j]), high = _mm512_castps_pd(y[i + 2 + j]);
+      x[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+      x[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+    }
+  }
+  // x[4 i + j] now holds column 4 k + j of rows 4 i .. 4 i + 3 in its quarter k.
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512 even = _mm512_shuffle_f32x4(x[j], x[4 + j], 0x88), odd = _mm512_shuffle_f32x4(x[j], x[4 + j], 0xDD);
+    const __m512 more_even = _mm512_shuffle_f32x4(x[8 + j], x[12 + j], 0x88);
+    const __m512 more_odd = _mm512_shuffle_f32x4(x[8 + j], x[12 + j], 0xDD);
+    y[j] = _mm512_shuffle_f32x4(even, more_even, 0x88);
+    y[8 + j] = _mm512_shuffle_f32x4(even, more_even, 0xDD);
+    y[4 + j] = _mm512_shuffle_f32x4(odd, more_odd, 0x88);
+    y[12 + j] = _mm512_shuffle_f32x4(odd, more_odd, 0xDD);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) x[i] = y[i];
 }
 
 }  // namespace terrace::ops::cpu

@@ -28,7 +28,7 @@ TERRACE_AVX512_INLINE void rotate_row(float* row, const Rotation& rotation, int6
   const int64_t half = head_dim / 2, position = rotation.positions ? rotation.positions[t] : t;
   const float *cosines = rotation.cosines + position * half, *sines = rotation.sines + position * half;
   for (int64_t i = 0; i < half; i += lanes) {
-    const auto mask = static_cast<__mmask16>(half - i >= lanes ? 0xFFFF : (1U << (half - i)) - 1);
+    const __mmask16 mask = first_lanes(half - i);
     const __m512 first = _mm512_maskz_loadu_ps(mask, row + i), second = _mm512_maskz_loadu_ps(mask, row + half + i);
     const __m512 cosine = _mm512_maskz_loadu_ps(mask, cosines + i);
     const __m512 sine = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, sines + i), _mm512_set1_ps(direction));
@@ -92,44 +92,12 @@ TERRACE_AVX512_INLINE void scatter_row(const float* sums, float factor, const Ro
   for (int64_t i = 0; i < head_dim; i += lanes) store_narrow(to + i, _mm512_loadu_ps(wide + i));
 }
 
-// Sixteen vectors as the columns of what were sixteen rows.
-TERRACE_AVX512_INLINE void transpose(__m512 (&x)[lanes]) {
-  __m512 y[lanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 2) {
-    y[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
-    y[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      const __m512d low = _mm512_castps_pd(y[i + j]), high = _mm512_castps_pd(y[i + 2 + j]);
-      x[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
-      x[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
-    }
-  }
-  // x[4 i + j] now holds column 4 k + j of rows 4 i .. 4 i + 3 in its quarter k.
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const __m512 even = _mm512_shuffle_f32x4(x[j], x[4 + j], 0x88), odd = _mm512_shuffle_f32x4(x[j], x[4 + j], 0xDD);
-    const __m512 more_even = _mm512_shuffle_f32x4(x[8 + j], x[12 + j], 0x88);
-    const __m512 more_odd = _mm512_shuffle_f32x4(x[8 + j], x[12 + j], 0xDD);
-    y[j] = _mm512_shuffle_f32x4(even, more_even, 0x88);
-    y[8 + j] = _mm512_shuffle_f32x4(even, more_even, 0xDD);
-    y[4 + j] = _mm512_shuffle_f32x4(odd, more_odd, 0x88);
-    y[12 + j] = _mm512_shuffle_f32x4(odd, more_odd, 0xDD);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) x[i] = y[i];
-}
-
 // n, a multiple of 16, rows to panels; `words` is a multiple of 8.
 TERRACE_AVX512_INLINE void rows_to_panels(const float* rows, int64_t n, int64_t words, float* panels) {
   for (int64_t row = 0; row < n; row += lanes, rows += lanes * words, panels += lanes * words) {
     for (int64_t word = 0; word < words; word += lanes) {
       const int64_t count = std::min(lanes, words - word);
-      const auto mask = static_cast<__mmask16>(count == lanes ? 0xFFFF : 0xFF);
+      const __mmask16 mask = first_lanes(count);
       __m512 x[lanes];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) x[i] = _mm512_maskz_loadu_ps(mask, rows + i * words + word);
@@ -148,10 +116,9 @@ TERRACE_AVX512_INLINE void rows_to_pairs(const float* rows, int64_t n, int64_t h
   const auto* from = reinterpret_cast<const uint16_t*>(rows);
   for (int64_t row = 0; row < n; row += 2, from += 2 * head_dim, pairs += head_dim) {
     for (int64_t i = 0; i < head_dim; i += lanes) {
-      const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
-      const auto* second = reinterpret_cast<const __m256i*>(from + head_dim + i);
-      const __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(second)), 16);
-      _mm512_storeu_si512(pairs + i, _mm512_or_si512(low, high));
+      const auto *first = reinterpret_cast<const __m256i*>(from + i),
+                 *second = reinterpret_cast<const __m256i*>(from + head_dim + i);
+      _mm512_storeu_si512(pairs + i, interleaved(_mm256_loadu_si256(first), _mm256_loadu_si256(second)));
     }
   }
 }

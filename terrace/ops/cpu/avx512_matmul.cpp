@@ -1,6 +1,4 @@
 // The loops of the product, and what is done with a tile when it is complete.
-#include "terrace/ops/cpu/matmul.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/BFloat16.h>
@@ -9,27 +7,19 @@
 #include <type_traits>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/cpu/matmul_pack.h"
+#include "terrace/ops/cpu/avx512_matmul_pack.h"
+#include "terrace/ops/cpu/matmul.h"
 
 namespace terrace::ops::cpu {
 namespace {
 
-constexpr int64_t vectors = panel_columns / vector_floats;
+constexpr int64_t vectors = panel_columns / lanes;
 // Packed panels that a thread works on at a time shall stay in its level-2 cache.
 constexpr int64_t cached_bytes = 448 << 10;
 
-template <typename T>
-TERRACE_AVX512_INLINE __m512 multiply_add(__m512 sum, __m512i x, __m512i y) {
-  if constexpr (std::is_same_v<T, float>) {
-    return _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y), sum);
-  } else {
-    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
-  }
-}
-
-// The sums of a tile of `Rows` rows: unit (row, step) of A is a[row * row_units + step * step_units].
+// The sums of a tile of `Rows` rows: word (row, step) of A is a[row * row_words + step * step_words].
 template <typename T, int Rows>
-TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_units, int64_t step_units, const uint32_t* panel,
+TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t step_words, const uint32_t* panel,
                                   int64_t steps, float* sums) {
   __m512 sum[Rows][vectors];
 #pragma GCC unroll 6
@@ -38,39 +28,27 @@ TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_units, int64_t 
     for (int v = 0; v < vectors; ++v) sum[row][v] = _mm512_setzero_ps();
   }
   for (int64_t step = 0; step < steps; ++step) {
-    __m512i b[vectors];
+    __m512 b[vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) b[v] = _mm512_loadu_si512(panel + step * panel_columns + v * vector_floats);
+    for (int v = 0; v < vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
 #pragma GCC unroll 6
     for (int row = 0; row < Rows; ++row) {
-      const __m512i x = _mm512_set1_epi32(static_cast<int>(a[row * row_units + step * step_units]));
+      const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(a[row * row_words + step * step_words])));
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[row][v] = multiply_add<T>(sum[row][v], x, b[v]);
+      for (int v = 0; v < vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
     }
   }
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * vector_floats, sum[row][v]);
+    for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * lanes, sum[row][v]);
   }
 }
 
-template <typename T>
-TERRACE_AVX512_INLINE __m512 load(const T* from, __mmask16 mask) {
-  if constexpr (std::is_same_v<T, float>) {
-    return _mm512_maskz_loadu_ps(mask, from);
-  } else {
-    return widen_vector(_mm256_maskz_loadu_epi16(mask, from));
-  }
-}
-
-template <typename T>
-TERRACE_AVX512_INLINE void store(T* to, __m512 value, __mmask16 mask) {
-  if constexpr (std::is_same_v<T, float>) {
-    _mm512_mask_storeu_ps(to, mask, value);
-  } else {
-    _mm256_mask_storeu_epi16(to, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value)));
-  }
+// 1 / x for x in [1, 2^127], to about one ulp.
+TERRACE_AVX512_INLINE __m512 reciprocal(__m512 x) {
+  const __m512 guess = _mm512_rcp14_ps(x);
+  return _mm512_mul_ps(guess, _mm512_fnmadd_ps(x, guess, _mm512_set1_ps(2.0F)));
 }
 
 // gelu(x) = x s with s = sigmoid(2 u) and u = sqrt(2 / pi) (x + 0.044715 x^3), the form with tanh of Hendrycks and
@@ -84,7 +62,7 @@ TERRACE_AVX512_INLINE GeluShare gelu_share(__m512 x, __m512 square) {
   const __m512 inner = _mm512_fmadd_ps(square, _mm512_set1_ps(0.044715F), _mm512_set1_ps(1.0F));
   // -2 sqrt(2 / pi) log2(e)
   const __m512 exponent = _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(-2.302208198F)), inner);
-  const __m512 opposite = power_of_two(_mm512_min_ps(exponent, _mm512_set1_ps(126.0F)));
+  const __m512 opposite = power_of_two<float>(_mm512_min_ps(exponent, _mm512_set1_ps(126.0F)));
   return {reciprocal(_mm512_add_ps(opposite, _mm512_set1_ps(1.0F))), opposite};
 }
 
@@ -108,26 +86,26 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Place& place, const 
   for (int64_t row = 0; row < place.rows; ++row) {
     Out* out = static_cast<Out*>(finish.out) + (place.row + row) * finish.out_stride + place.column;
     T* inner = static_cast<T*>(finish.inner) + (place.row + row) * finish.inner_stride + place.column;
-    for (int64_t at = 0; at < place.columns; at += vector_floats) {
+    for (int64_t at = 0; at < place.columns; at += lanes) {
       const __mmask16 mask = first_lanes(place.columns - at);
       __m512 value = _mm512_loadu_ps(sums + row * panel_columns + at);
-      if (bias) value = _mm512_add_ps(value, load(bias + place.column + at, mask));
+      if (bias) value = _mm512_add_ps(value, load_wide(bias + place.column + at, mask));
       switch (finish.kind) {
         case Finish::Kind::store:
           break;
         case Finish::Kind::accumulate:
-          value = _mm512_add_ps(load(out + at, mask), value);
+          value = _mm512_add_ps(load_wide(out + at, mask), value);
           break;
         case Finish::Kind::gelu:
-          store(inner + at, value, mask);
-          value = load(inner + at, mask);
+          store_narrow(inner + at, value, mask);
+          value = load_wide(inner + at, mask);
           value = _mm512_mul_ps(value, gelu_share(value, _mm512_mul_ps(value, value)).share);
           break;
         case Finish::Kind::gelu_backward:
-          value = _mm512_mul_ps(value, gelu_slope(load(inner + at, mask)));
+          value = _mm512_mul_ps(value, gelu_slope(load_wide(inner + at, mask)));
           break;
       }
-      store(out + at, value, mask);
+      store_narrow(out + at, value, mask);
     }
   }
 }
@@ -157,40 +135,40 @@ MultiplyTile multiply_tile_of(int64_t rows) {
   return by_rows[rows - 1];
 }
 
-// A as the tiles read it: the first unit of the group of six rows g is at groups + g * group_units.
+// A as the tiles read it: the first word of the group of six rows g is at groups + g * group_words.
 struct PackedRows {
   const uint32_t* groups = nullptr;
-  int64_t group_units = 0, row_units = 0, step_units = 0;
+  int64_t group_words = 0, row_words = 0, step_words = 0;
   at::Tensor memory;  // undefined where A is read in place
 };
 
-at::Tensor empty_units(int64_t count) { return at::empty({count}, at::kInt); }
+at::Tensor empty_words(int64_t count) { return at::empty({count}, at::kInt); }
 
-uint32_t* units_of(const at::Tensor& memory) { return reinterpret_cast<uint32_t*>(memory.mutable_data_ptr<int32_t>()); }
+uint32_t* words_of(const at::Tensor& memory) { return reinterpret_cast<uint32_t*>(memory.mutable_data_ptr<int32_t>()); }
 
 template <typename T>
 PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
-  const Units<T> units(a.data, a.stride, k);
-  const int64_t steps = units.steps();
-  if (a.k_inner && k % Units<T>::per_unit == 0 && a.stride % Units<T>::per_unit == 0) {
-    const int64_t row_units = a.stride / Units<T>::per_unit;
-    return {static_cast<const uint32_t*>(a.data), tile_rows * row_units, row_units, 1, {}};
+  const Words<T> words(a.data, a.stride, k);
+  const int64_t steps = words.steps();
+  if (a.k_inner && k % word_elements<T> == 0 && a.stride % word_elements<T> == 0) {
+    const int64_t row_words = a.stride / word_elements<T>;
+    return {static_cast<const uint32_t*>(a.data), group_rows * row_words, row_words, 1, {}};
   }
-  const int64_t num_groups = (m + tile_rows - 1) / tile_rows;
+  const int64_t num_groups = (m + group_rows - 1) / group_rows;
   PackedRows packed{
-      .groups = nullptr, .group_units = steps * tile_rows, .row_units = steps, .step_units = 1, .memory = {}};
-  if (!a.k_inner) packed = {nullptr, steps * tile_rows + 2, 1, tile_rows, {}};
-  packed.memory = empty_units(num_groups * packed.group_units);
-  uint32_t* to = units_of(packed.memory);
+      .groups = nullptr, .group_words = steps * group_rows, .row_words = steps, .step_words = 1, .memory = {}};
+  if (!a.k_inner) packed = {nullptr, steps * group_rows + 2, 1, group_rows, {}};
+  packed.memory = empty_words(num_groups * packed.group_words);
+  uint32_t* to = words_of(packed.memory);
   packed.groups = to;
-  constexpr int64_t part = 3 * vector_floats;
+  constexpr int64_t part = 3 * lanes;
   at::parallel_for(0, (m + part - 1) / part, 1, [&](int64_t begin, int64_t end) {
     for (int64_t top = begin * part; top < std::min(m, end * part); top += part) {
-      uint32_t* place = to + top / tile_rows * packed.group_units;
+      uint32_t* place = to + top / group_rows * packed.group_words;
       if (a.k_inner) {
-        pack_rows(units, top, std::min(part, m - top), place);
+        pack_rows(words, top, std::min(part, m - top), place);
       } else {
-        pack_groups(units, top, std::min(part, m - top), packed.group_units, place);
+        pack_groups(words, top, std::min(part, m - top), packed.group_words, place);
       }
     }
   });
@@ -240,21 +218,21 @@ class Product {
         rows_(pack_a<T>(a, size.m, size.k)) {}
 
   void run() {
-    const int64_t panels = (n_ + panel_columns - 1) / panel_columns, groups = (m_ + tile_rows - 1) / tile_rows;
+    const int64_t panels = (n_ + panel_columns - 1) / panel_columns, groups = (m_ + group_rows - 1) / group_rows;
     const Grid grid = grid_for(at::get_num_threads(), panels, groups);
     const int64_t pieces = grid.across * grid.down;
-    const int64_t panel_units = steps_ * panel_columns;
-    const int64_t together = std::clamp<int64_t>(cached_bytes / (panel_units * static_cast<int64_t>(sizeof(uint32_t))),
+    const int64_t panel_words = steps_ * panel_columns;
+    const int64_t together = std::clamp<int64_t>(cached_bytes / (panel_words * static_cast<int64_t>(sizeof(uint32_t))),
                                                  1, (panels + grid.across - 1) / grid.across);
-    const at::Tensor memory = empty_units(pieces * together * panel_units);
+    const at::Tensor memory = empty_words(pieces * together * panel_words);
     at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
-        uint32_t* panels_here = units_of(memory) + index * together * panel_units;
+        uint32_t* panels_here = words_of(memory) + index * together * panel_words;
         const Piece piece = piece_of(grid, index, panels, groups);
         for (int64_t first = piece.first_panel; first < piece.end_panel; first += together) {
           const int64_t last = std::min(piece.end_panel, first + together);
           for (int64_t panel = first; panel < last; ++panel) {
-            pack_panel(b_, b_k_inner_, panel * panel_columns, n_, panels_here + (panel - first) * panel_units);
+            pack_panel(b_, b_k_inner_, panel * panel_columns, n_, panels_here + (panel - first) * panel_words);
           }
           for (int64_t group = piece.first_group; group < piece.end_group; ++group) {
             multiply_group(group, first, last, panels_here);
@@ -266,21 +244,21 @@ class Product {
 
  private:
   void multiply_group(int64_t group, int64_t first, int64_t last, const uint32_t* panels) const {
-    alignas(64) float sums[tile_rows * panel_columns];
+    alignas(64) float sums[group_rows * panel_columns];
     Place place{
-        .row = group * tile_rows, .column = 0, .rows = std::min(tile_rows, m_ - group * tile_rows), .columns = 0};
+        .row = group * group_rows, .column = 0, .rows = std::min(group_rows, m_ - group * group_rows), .columns = 0};
     const MultiplyTile multiply = multiply_tile_of<T>(place.rows);
     for (int64_t panel = first; panel < last; ++panel) {
       place.column = panel * panel_columns;
       place.columns = std::min(panel_columns, n_ - place.column);
       fetch_for_finish_(finish_, place);
-      multiply(rows_.groups + group * rows_.group_units, rows_.row_units, rows_.step_units,
+      multiply(rows_.groups + group * rows_.group_words, rows_.row_words, rows_.step_words,
                panels + (panel - first) * steps_ * panel_columns, steps_, sums);
       finish_tile_(finish_, place, sums);
     }
   }
 
-  Units<T> b_;
+  Words<T> b_;
   bool b_k_inner_;
   int64_t m_, n_, steps_;
   const Finish& finish_;
@@ -319,12 +297,7 @@ void multiply(const Factor& a, const Factor& b, const Size& size, const Finish& 
 
 }  // namespace
 
-bool has_matmul(c10::ScalarType type) {
-  static const bool fp32 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  static const bool bf16 = fp32 && __builtin_cpu_supports("avx512bf16");
-  return (type == c10::ScalarType::Float && bf16) || (type == c10::ScalarType::BFloat16 && bf16);
-}
+bool has_matmul(c10::ScalarType type) { return has_avx512(type); }
 
 void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,
             const Finish& finish) {
