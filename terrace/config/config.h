@@ -18,6 +18,8 @@ enum class Precision { fp32, bf16, fp16 };
 enum class Recompute { none, selective, full };
 enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, decay
 enum class OnNan { stop, skip };
+enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
+enum class WireType { same, fp32, bf16 };
 
 struct ModelConfig {
   std::string family = "gpt";
@@ -97,6 +99,30 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
+// Over how many data-parallel ranks something is cut. as_named: as `sharding` says.
+struct ShardGroup {
+  enum class Word { as_named, none, pair, node, all, number };
+  Word word = Word::as_named;
+  int64_t number = 0;
+
+  bool operator==(const ShardGroup&) const = default;
+};
+
+// How the model and its training are cut over ranks.
+struct LayoutConfig {
+  Sharding sharding = Sharding::ddp;
+  int64_t shard_group = 0;  // hybrid: ranks
+  ShardGroup shard_weights = {}, shard_gradients = {}, shard_optimizer = {};
+  int64_t prefetch = 1;  // units whose weights are gathered ahead
+  WireType gather_type = WireType::same, reduce_type = WireType::same, update_type = WireType::same;
+  bool deterministic = false;  // sums in rank order over all ranks at once
+  int64_t ranks_per_pair = 2;  // that share a package
+  int64_t ranks_per_node = 0;  // 0: as the launcher says
+  double timeout = 600.0;      // seconds that a rank waits for another
+  bool check_calls = false;    // collectives are compared across ranks before they run
+  bool operator==(const LayoutConfig&) const = default;
+};
+
 struct CheckpointConfig {
   std::string folder;      // the run's folder
   int64_t every = 0;       // steps; 0: only at the end
@@ -118,6 +144,7 @@ struct Config {
   DataConfig data;
   TrainConfig train;
   OptimizerConfig optimizer;
+  LayoutConfig layout;
   CheckpointConfig checkpoint;
   ObserveConfig observe;
   bool operator==(const Config&) const = default;

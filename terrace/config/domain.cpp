@@ -95,6 +95,10 @@ std::string toml_text(const std::vector<std::string>& values) { return bracketed
 std::string toml_text(const std::vector<double>& values) { return bracketed(values); }
 std::string toml_text(const StepRanges& values) { return bracketed(values); }
 
+std::string toml_text(const ShardGroup& group) {
+  return group.word == ShardGroup::Word::number ? toml_text(group.number) : toml_text(name_of(group.word));
+}
+
 std::string shown(const toml::node& node) {
   std::ostringstream stream;
   if (const auto text = node.value<std::string>(); text && node.is_string()) {
@@ -237,6 +241,23 @@ std::string Ranges::read(const toml::node& node, StepRanges& values) const {
       return fmt::format("ends before it begins; write [{1}, {0}]", range.first, range.second);
     return "";
   });
+}
+
+std::string GroupOfRanks::description() const {
+  return Choice<ShardGroup::Word>{}.description() + ", or a number of ranks";
+}
+
+std::string GroupOfRanks::read(const toml::node& node, ShardGroup& group) const {
+  if (node.is_string()) {
+    ShardGroup::Word word = {};
+    std::string problem = Choice<ShardGroup::Word>{}.read(node, word);
+    if (problem.empty()) group = {.word = word};
+    return problem.empty() ? "" : "must be " + description();
+  }
+  int64_t ranks = 0;
+  if (!node.is_integer() || !Whole{1, 1 << 24}.read(node, ranks).empty()) return "must be " + description();
+  group = {.word = ShardGroup::Word::number, .number = ranks};
+  return "";
 }
 
 }  // namespace terrace::config

@@ -27,6 +27,7 @@ std::string toml_text(const std::pair<int64_t, int64_t>& range);
 std::string toml_text(const std::vector<std::string>& values);
 std::string toml_text(const std::vector<double>& values);
 std::string toml_text(const StepRanges& values);
+std::string toml_text(const ShardGroup& group);
 template <typename Enum>
 requires std::is_enum_v<Enum> std::string toml_text(Enum value) { return toml_text(name_of(value)); }
 
@@ -113,6 +114,12 @@ struct PositiveReals {
 struct Ranges {
   std::string description() const { return "a list of pairs [first, last]"; }
   std::string read(const toml::node& node, StepRanges& values) const;
+};
+
+// A word or a number of ranks.
+struct GroupOfRanks {
+  std::string description() const;
+  std::string read(const toml::node& node, ShardGroup& group) const;
 };
 
 }  // namespace terrace::config

@@ -21,6 +21,7 @@ constexpr int64_t most_head_dim = 1'024;
 constexpr int64_t most_tokens = 100'000'000;     // of one sequence
 constexpr int64_t most_vocabulary = 1 << 30;     // token numbers are int32 in .bin files
 constexpr int64_t most_sequences = 100'000'000;  // of one step
+constexpr int64_t most_ranks = 1 << 24;
 constexpr int64_t most_steps = 1'000'000'000'000;
 constexpr int64_t most_samples = 1'000'000'000'000'000;
 
@@ -182,6 +183,39 @@ void add_optimizer_keys(std::vector<Key>& list) {
   optimizer.optional("clip", &O::clip, Real{}, may_change, "Largest global gradient norm. 0: no clipping.");
 }
 
+void add_layout_keys(std::vector<Key>& list) {
+  using L = LayoutConfig;
+  const SectionKeys<L> layout{"layout", &Config::layout, list};
+  layout.optional(
+      "sharding", &L::sharding, Choice<Sharding>{}, may_change,
+      "What is cut over the data-parallel ranks, by its name in the field; docs/sharding.md has the table.");
+  layout.optional("shard_group", &L::shard_group, Whole{0, most_ranks}, may_change,
+                  "Of hybrid: ranks that share one copy of everything.");
+  layout.optional("shard_weights", &L::shard_weights, GroupOfRanks{}, may_change,
+                  "Ranks that share one copy of the weights, where `sharding` shall not say it.");
+  layout.optional("shard_gradients", &L::shard_gradients, GroupOfRanks{}, may_change, "Likewise of the gradients.");
+  layout.optional("shard_optimizer", &L::shard_optimizer, GroupOfRanks{}, may_change,
+                  "Likewise of the optimizer states.");
+  layout.optional("prefetch", &L::prefetch, Whole{0, 1'000}, may_change,
+                  "Units of the model whose weights are gathered ahead of their use, where weights are cut.");
+  layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
+                  "In which gathered weights travel before the passes; same: as they are kept.");
+  layout.optional("reduce_type", &L::reduce_type, Choice<WireType>{}, may_change, "In which gradients travel.");
+  layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
+                  "In which updated weights travel after the step.");
+  layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
+                  "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
+                  "`sharding` gives the same bits; slower across machines.");
+  layout.optional("ranks_per_pair", &L::ranks_per_pair, Whole{1, 1'024}, may_change,
+                  "Neighbouring ranks with the fastest link, such as the two dies of a package.");
+  layout.optional("ranks_per_node", &L::ranks_per_node, Whole{0, most_ranks}, may_change,
+                  "Neighbouring ranks on one machine. 0: as the launcher says.");
+  layout.optional("timeout", &L::timeout, Duration{}, may_change,
+                  "How long a rank waits for another before the run fails with who is where.");
+  layout.optional("check_calls", &L::check_calls, Flag{}, may_change,
+                  "Kind, type, size and purpose of each collective are compared across ranks before it runs.");
+}
+
 void add_checkpoint_keys(std::vector<Key>& list) {
   using C = CheckpointConfig;
   const SectionKeys<C> checkpoint{"checkpoint", &Config::checkpoint, list};
@@ -212,6 +246,7 @@ std::vector<Key> all_keys() {
   add_data_keys(list);
   add_train_keys(list);
   add_optimizer_keys(list);
+  add_layout_keys(list);
   add_checkpoint_keys(list);
   add_observe_keys(list);
   return list;

@@ -42,6 +42,20 @@ struct Names<OnNan> {
   static constexpr std::array<std::string_view, 2> words = {"stop", "skip"};
 };
 
+template <>
+struct Names<Sharding> {
+  static constexpr std::array<std::string_view, 7> words = {"ddp",    "zero1", "zero2",      "zero3",
+                                                            "hybrid", "node",  "three_level"};
+};
+template <>
+struct Names<WireType> {
+  static constexpr std::array<std::string_view, 3> words = {"same", "fp32", "bf16"};
+};
+template <>
+struct Names<ShardGroup::Word> {
+  static constexpr std::array<std::string_view, 5> words = {"as sharding", "none", "pair", "node", "all"};
+};
+
 template <typename Enum>
 constexpr std::string_view name_of(Enum value) {
   return Names<Enum>::words[static_cast<size_t>(value)];

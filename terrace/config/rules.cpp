@@ -268,6 +268,21 @@ std::string min_rate_fits(const Config& c) {
                      o.min_learning_rate);
 }
 
+std::string hybrid_has_a_group(const Config& c) {
+  const bool hybrid = c.layout.sharding == Sharding::hybrid;
+  if (hybrid == (c.layout.shard_group > 0)) return "";
+  if (hybrid) return "layout.sharding = \"hybrid\" needs layout.shard_group, the ranks that share one copy, such as 8";
+  return fmt::format("layout.shard_group = {} has no effect with sharding = \"{}\"; remove it, or use \"hybrid\"",
+                     c.layout.shard_group, name_of(c.layout.sharding));
+}
+
+std::string pairs_fit_nodes(const Config& c) {
+  const auto& [pair, node] = std::pair(c.layout.ranks_per_pair, c.layout.ranks_per_node);
+  if (node == 0 || node % pair == 0 || node < pair) return "";
+  return fmt::format("layout.ranks_per_node = {} is not a multiple of ranks_per_pair = {}; use ranks_per_pair {}", node,
+                     pair, listed(divisors_near(node, pair)));
+}
+
 std::string kept_steps_are_saved(const Config& c) {
   const auto& [every, keep_every] = std::pair(c.checkpoint.every, c.checkpoint.keep_every);
   if (keep_every == 0) return "";
@@ -341,6 +356,8 @@ const std::vector<Rule>& rules() {
       {{"optimizer.warmup_steps", "train.steps"}, warmup_fits},
       {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
+      {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
+      {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},
       {{"checkpoint.keep_every", "checkpoint.keep"}, kept_steps_need_retention},
       {{"checkpoint.background", "checkpoint.every"}, background_saves_happen},

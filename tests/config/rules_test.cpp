@@ -224,5 +224,23 @@ TEST(Rules, NameOnlyKnownKeys) {
   }
 }
 
+TEST(Rules, OfTheLayout) {
+  expect({
+      {{"layout.sharding=hybrid"},
+       "layout.sharding = \"hybrid\" needs layout.shard_group, the ranks that share one copy, such as 8",
+       {"layout.sharding=hybrid", "layout.shard_group=8"}},
+      {{"layout.sharding=zero1", "layout.shard_group=2"},
+       "layout.shard_group = 2 has no effect with sharding = \"zero1\"; remove it, or use \"hybrid\"",
+       {"layout.sharding=hybrid", "layout.shard_group=2"}},
+      {{"layout.ranks_per_node=6", "layout.ranks_per_pair=4"},
+       "layout.ranks_per_node = 6 is not a multiple of ranks_per_pair = 4; use ranks_per_pair 1, 2, 3 or 6",
+       {"layout.ranks_per_node=6", "layout.ranks_per_pair=3"}},
+      {{"layout.shard_weights=0"},
+       "layout.shard_weights = 0 must be \"as sharding\", \"none\", \"pair\", \"node\" or \"all\", or a number of "
+       "ranks",
+       {"layout.shard_weights=4"}},
+  });
+}
+
 }  // namespace
 }  // namespace terrace::config
