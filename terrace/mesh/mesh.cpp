@@ -1,0 +1,123 @@
+// Coordinates by division, groups as slices of the grid.
+#include "terrace/mesh/mesh.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "terrace/base/error.h"
+
+namespace terrace::mesh {
+namespace {
+
+constexpr size_t shown_ranks = 8;
+
+int64_t product(const std::vector<Axis>& axes) {
+  return std::accumulate(axes.begin(), axes.end(), int64_t{1},
+                         [](int64_t n, const Axis& axis) { return n * axis.size; });
+}
+
+// What the sizes would fit, as the end of a message.
+std::string suggestion(int64_t ranks, const std::vector<Axis>& axes) {
+  std::string text = fmt::format("start {} ranks", product(axes));
+  for (const Axis& axis : axes) {
+    const int64_t others = product(axes) / axis.size;
+    if (axis.name == "data" && ranks % others == 0) text += fmt::format(", or use data = {}", ranks / others);
+  }
+  return text;
+}
+
+std::string line_of(const Group& group, const Placement& placement) {
+  std::string ranks;
+  for (size_t i = 0; i < std::min(shown_ranks, group.ranks.size()); ++i) ranks += fmt::format(" {}", group.ranks[i]);
+  if (group.ranks.size() > shown_ranks) ranks += " ...";
+  return fmt::format("{:<18} {:>5} rank{}  {:<8}{}\n", group.name, group.ranks.size(),
+                     group.ranks.size() == 1 ? " " : "s", name_of(tier_of(group.ranks, placement)), ranks);
+}
+
+}  // namespace
+
+std::string_view name_of(Tier tier) {
+  switch (tier) {
+    case Tier::rank:
+      return "itself";
+    case Tier::pair:
+      return "pair";
+    case Tier::node:
+      return "node";
+    case Tier::network:
+      return "network";
+  }
+  return "unknown";
+}
+
+Tier tier_of(const std::vector<int64_t>& ranks, const Placement& placement) {
+  const auto together = [&](int64_t size) {
+    return std::ranges::all_of(ranks, [&](int64_t rank) { return rank / size == ranks.front() / size; });
+  };
+  if (ranks.empty() || together(1)) return Tier::rank;
+  // Pairs never reach over the end of a node, even where its size is not a multiple of theirs.
+  if (!together(placement.ranks_per_node)) return Tier::network;
+  const auto pair_of = [&](int64_t rank) { return rank % placement.ranks_per_node / placement.ranks_per_pair; };
+  const bool pair = std::ranges::all_of(ranks, [&](int64_t rank) { return pair_of(rank) == pair_of(ranks.front()); });
+  return pair ? Tier::pair : Tier::node;
+}
+
+Mesh::Mesh(int64_t ranks, std::vector<Axis> axes, const Placement& placement)
+    : size_(ranks), axes_(std::move(axes)), placement_(placement) {
+  TERRACE_CHECK(placement.ranks_per_pair >= 1 && placement.ranks_per_node >= 1, "{} ranks a pair, {} a node",
+                placement.ranks_per_pair, placement.ranks_per_node);
+  for (const Axis& axis : axes_) TERRACE_CHECK(axis.size >= 1, "axis {} has size {}", axis.name, axis.size);
+  if (product(axes_) == ranks) return;
+  std::string sizes;
+  for (const Axis& axis : axes_) sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : " x ", axis.name, axis.size);
+  throw UserError::of("{} gives {} ranks, and there are {}; {}", sizes, product(axes_), ranks,
+                      suggestion(ranks, axes_));
+}
+
+size_t Mesh::index_of(std::string_view name) const {
+  const auto found = std::ranges::find(axes_, name, &Axis::name);
+  TERRACE_CHECK(found != axes_.end(), "the mesh has no axis {}", name);
+  return static_cast<size_t>(found - axes_.begin());
+}
+
+int64_t Mesh::stride(size_t axis) const {
+  int64_t stride = 1;
+  for (size_t inner = axis + 1; inner < axes_.size(); ++inner) stride *= axes_[inner].size;
+  return stride;
+}
+
+int64_t Mesh::size(std::string_view axis) const { return axes_[index_of(axis)].size; }
+
+int64_t Mesh::coordinate(int64_t rank, std::string_view axis) const {
+  TERRACE_CHECK(rank >= 0 && rank < size_, "rank {} of {}", rank, size_);
+  const size_t index = index_of(axis);
+  return rank / stride(index) % axes_[index].size;
+}
+
+int64_t Mesh::rank_at(const std::vector<int64_t>& coordinates) const {
+  TERRACE_CHECK(coordinates.size() == axes_.size(), "{} coordinates for {} axes", coordinates.size(), axes_.size());
+  int64_t rank = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    TERRACE_CHECK(coordinates[i] >= 0 && coordinates[i] < axes_[i].size, "{} = {} of {}", axes_[i].name, coordinates[i],
+                  axes_[i].size);
+    rank = rank * axes_[i].size + coordinates[i];
+  }
+  return rank;
+}
+
+Group Mesh::group(int64_t rank, std::string_view axis) const {
+  const size_t index = index_of(axis);
+  const int64_t step = stride(index), first = rank - coordinate(rank, axis) * step;
+  Group group{.name = std::string(axis), .ranks = {}};
+  for (int64_t i = 0; i < axes_[index].size; ++i) group.ranks.push_back(first + i * step);
+  return group;
+}
+
+std::string overview(const Mesh& mesh, const std::vector<Group>& further) {
+  std::string text;
+  for (const Axis& axis : mesh.axes()) text += line_of(mesh.group(0, axis.name), mesh.placement());
+  for (const Group& group : further) text += line_of(group, mesh.placement());
+  return text;
+}
+
+}  // namespace terrace::mesh

@@ -1,0 +1,66 @@
+// Coordinates, groups and tiers of grids worked out by hand, and what is refused.
+#include "terrace/mesh/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/base/error.h"
+
+namespace terrace::mesh {
+namespace {
+
+using Ranks = std::vector<int64_t>;
+
+TEST(Mesh, CountsTheInnermostAxisFastest) {
+  const Mesh mesh(12, {{"pipeline", 2}, {"data", 3}, {"tensor", 2}}, {});
+  EXPECT_EQ(mesh.coordinate(9, "pipeline"), 1);
+  EXPECT_EQ(mesh.coordinate(9, "data"), 1);
+  EXPECT_EQ(mesh.coordinate(9, "tensor"), 1);
+  EXPECT_EQ(mesh.rank_at({1, 1, 1}), 9);
+  EXPECT_EQ(mesh.group(9, "tensor").ranks, (Ranks{8, 9}));
+  EXPECT_EQ(mesh.group(9, "data").ranks, (Ranks{7, 9, 11}));
+  EXPECT_EQ(mesh.group(9, "pipeline").ranks, (Ranks{3, 9}));
+  EXPECT_EQ(mesh.group(9, "data").name, "data");
+}
+
+TEST(Mesh, EveryRankIsWhereItsCoordinatesSay) {
+  const Mesh mesh(24, {{"tensor", 2}, {"pipeline", 4}, {"data", 3}}, {});
+  for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+    EXPECT_EQ(mesh.rank_at(
+                  {mesh.coordinate(rank, "tensor"), mesh.coordinate(rank, "pipeline"), mesh.coordinate(rank, "data")}),
+              rank);
+  }
+}
+
+TEST(Tiers, AreTheSlowestLinkOfAGroup) {
+  const Placement frontier{.ranks_per_pair = 2, .ranks_per_node = 8};
+  EXPECT_EQ(tier_of({3}, frontier), Tier::rank);
+  EXPECT_EQ(tier_of({2, 3}, frontier), Tier::pair);
+  EXPECT_EQ(tier_of({1, 2}, frontier), Tier::node);
+  EXPECT_EQ(tier_of({0, 7}, frontier), Tier::node);
+  EXPECT_EQ(tier_of({7, 8}, frontier), Tier::network);
+  // A pair does not reach over the end of a node with an odd number of ranks.
+  EXPECT_EQ(tier_of({2, 3}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Tier::network);
+  EXPECT_EQ(tier_of({3, 4}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Tier::pair);
+}
+
+TEST(Mesh, RefusesSizesThatDoNotMultiplyToTheRanks) {
+  try {
+    Mesh(12, {{"pipeline", 2}, {"data", 3}, {"tensor", 1}}, {});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "pipeline = 2 x data = 3 x tensor = 1 gives 6 ranks, and there are 12; start 6 ranks, or use data = "
+                 "6");
+  }
+}
+
+TEST(Overview, SaysGroupsAndTiers) {
+  const Mesh mesh(4, {{"data", 4}}, {.ranks_per_pair = 2, .ranks_per_node = 4});
+  EXPECT_EQ(overview(mesh, {{.name = "shard_weights", .ranks = {0, 1}}, {.name = "replicas", .ranks = {0}}}),
+            "data                   4 ranks  node     0 1 2 3\n"
+            "shard_weights          2 ranks  pair     0 1\n"
+            "replicas               1 rank   itself   0\n");
+}
+
+}  // namespace
+}  // namespace terrace::mesh
