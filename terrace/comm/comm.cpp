@@ -1,0 +1,129 @@
+// What all backends share: numbering and counting of calls, groups of one, time spent waiting.
+#include "terrace/comm/comm.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "terrace/base/error.h"
+#include "terrace/comm/flight_recorder.h"
+
+namespace terrace::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool is_collective(Kind kind) { return kind != Kind::send && kind != Kind::receive; }
+
+void copy_alone(const Call& call) {
+  if (call.from == call.to || call.count == 0) return;
+  std::memcpy(call.to, call.from, static_cast<size_t>(call.count * size_of(call.type)));
+}
+
+}  // namespace
+
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    const Work finished_here = std::move(*this);
+    state_ = std::move(other.state_);
+    comm_ = other.comm_;
+    kind_ = other.kind_;
+    ticket_ = other.ticket_;
+  }
+  return *this;
+}
+
+Work::~Work() {
+  if (!state_) return;
+  try {
+    wait();
+  } catch (...) {
+    // The next call of this rank throws the same; a destructor cannot.
+    state_.reset();
+  }
+}
+
+void Work::wait() {
+  if (!state_) return;
+  const std::unique_ptr<State> state = std::move(state_);
+  const auto began = Clock::now();
+  try {
+    state->wait();
+  } catch (...) {
+    if (comm_ != nullptr) comm_->finish(*this, began, false);
+    throw;
+  }
+  if (comm_ != nullptr) comm_->finish(*this, began, true);
+}
+
+bool Work::done() { return !state_ || state_->done(); }
+
+Comm::Comm(mesh::Group group, int64_t member, FlightRecorder* recorder)
+    : group_(std::move(group)), member_(member), recorder_(recorder) {
+  if (recorder_ != nullptr) recorded_group_ = recorder_->add_group(group_);
+}
+
+Work Comm::all_reduce(void* data, int64_t count, Type type, const Label& label) {
+  return begin({.kind = Kind::all_reduce, .type = type, .count = count, .from = data, .to = data, .label = label});
+}
+
+Work Comm::reduce_scatter(const void* from, void* to, int64_t count, Type type, const Label& label) {
+  return begin({.kind = Kind::reduce_scatter, .type = type, .count = count, .from = from, .to = to, .label = label});
+}
+
+Work Comm::all_gather(const void* from, void* to, int64_t count, Type type, const Label& label) {
+  return begin({.kind = Kind::all_gather, .type = type, .count = count, .from = from, .to = to, .label = label});
+}
+
+Work Comm::all_to_all(const void* from, void* to, int64_t count, Type type, const Label& label) {
+  return begin({.kind = Kind::all_to_all, .type = type, .count = count, .from = from, .to = to, .label = label});
+}
+
+Work Comm::broadcast(void* data, int64_t count, Type type, int64_t root, const Label& label) {
+  return begin(
+      {.kind = Kind::broadcast, .type = type, .count = count, .from = data, .to = data, .peer = root, .label = label});
+}
+
+Work Comm::send(const void* data, int64_t count, Type type, int64_t to_member, const Label& label) {
+  return begin({.kind = Kind::send, .type = type, .count = count, .from = data, .peer = to_member, .label = label});
+}
+
+Work Comm::receive(void* data, int64_t count, Type type, int64_t from_member, const Label& label) {
+  return begin({.kind = Kind::receive, .type = type, .count = count, .to = data, .peer = from_member, .label = label});
+}
+
+Work Comm::barrier(const Label& label) { return begin({.kind = Kind::barrier, .label = label}); }
+
+Work Comm::begin(Call call) {
+  const bool collective = is_collective(call.kind);
+  TERRACE_CHECK(call.count >= 0, "{} of {} elements", name_of(call.kind), call.count);
+  if (call.kind == Kind::broadcast || !collective) {
+    TERRACE_CHECK(call.peer >= 0 && call.peer < size() && (collective || call.peer != member_),
+                  "member {} of {} in group {}: {} with member {}", member_, size(), group_.name, name_of(call.kind),
+                  call.peer);
+  }
+  call.sequence = collective ? ++collectives_ : ++sends_and_receives_;
+  Traffic& traffic = traffic_[static_cast<size_t>(call.kind)];
+  ++traffic.calls;
+  traffic.bytes += sent_bytes(call, size(), member_);
+  const uint64_t ticket = recorder_ != nullptr ? recorder_->enter(recorded_group_, call) : 0;
+  Work work;
+  if (size() == 1) {
+    copy_alone(call);
+  } else {
+    work = start(call);
+  }
+  work.comm_ = this;
+  work.kind_ = call.kind;
+  work.ticket_ = ticket;
+  if (!work.state_ && recorder_ != nullptr) recorder_->finish(ticket, Clock::now());
+  return work;
+}
+
+void Comm::finish(const Work& work, Clock::time_point waited_from, bool complete) {
+  const auto now = Clock::now();
+  const std::chrono::duration<double> waited = now - waited_from;
+  traffic_[static_cast<size_t>(work.kind_)].exposed_seconds += waited.count();
+  if (complete && recorder_ != nullptr) recorder_->finish(work.ticket_, now);
+}
+
+}  // namespace terrace::comm

@@ -1,0 +1,74 @@
+// The last calls of a rank, kept so that a run that hangs or fails can say who was where.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/comm/call.h"
+#include "terrace/mesh/group.h"
+
+namespace terrace::comm {
+
+// "all_reduce(data), reduce gradients, unit 7, backward, call 4821", with the ranks that a send or a receive is
+// between.
+std::string describe(const mesh::Group& group, const Call& call);
+
+struct FlightEntry {
+  const mesh::Group* group = nullptr;  // lives as long as the recorder
+  Call call;                           // without its buffers
+  std::chrono::steady_clock::time_point entered;
+  std::optional<std::chrono::steady_clock::time_point> done;  // when its wait returned
+
+  std::string describe() const;  // with how long ago or for how long
+};
+
+// Written by the threads of one rank without locks or allocation; read by any thread at any time.
+class FlightRecorder {
+ public:
+  static constexpr uint64_t kept_calls = 256;
+
+  explicit FlightRecorder(int64_t rank) : rank_(rank) {}
+
+  int64_t rank() const { return rank_; }
+
+  // The number by which enter() knows the group.
+  int64_t add_group(const mesh::Group& group);
+  // The call's ticket for finish().
+  uint64_t enter(int64_t group, const Call& call);
+  void finish(uint64_t ticket, std::chrono::steady_clock::time_point now);
+
+  std::vector<FlightEntry> last_calls() const;  // oldest first; without one that is being written at this moment
+  std::string describe_last_call() const;       // "its last call is ..", or "it has made no call"
+
+  // Writes FOLDER/flight_rank_003.json, a line of JSON for each call. The folder is made where it is missing. Throws
+  // std::system_error.
+  void write(const std::filesystem::path& folder) const;
+
+ private:
+  // Odd while it is written, then twice the ticket plus 2.
+  struct Slot {
+    std::atomic<uint64_t> version = 0;
+    std::atomic<int64_t> kind, type, group, count, peer, unit, micro_batch;
+    std::atomic<uint64_t> sequence;
+    std::atomic<const char*> what, phase;
+    std::atomic<std::chrono::steady_clock::rep> entered, done;
+  };
+
+  std::optional<FlightEntry> read(uint64_t ticket) const;
+
+  const int64_t rank_;
+  std::atomic<uint64_t> next_ticket_ = 0;
+  std::array<Slot, kept_calls> slots_;
+  mutable std::mutex mutex_;
+  std::deque<mesh::Group> groups_;  // guarded by mutex_
+};
+
+}  // namespace terrace::comm

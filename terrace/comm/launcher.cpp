@@ -1,0 +1,37 @@
+// The variables that launchers set: Open MPI's and MPICH's mpirun, MVAPICH, PALS, and srun with and without PMI.
+#include "terrace/comm/launcher.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+namespace terrace::comm {
+namespace {
+
+std::optional<int64_t> number_in(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  int64_t number = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stopped, error] = std::from_chars(text, end, number);
+  if (error != std::errc() || stopped != end || number < 1) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+int64_t launched_processes() {
+  // mpirun inside of a Slurm job sees both its own variables and those of the step that it runs in: its own come first.
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    if (const auto number = number_in(size)) return *number;
+  }
+  for (const char* rank : {"PMIX_RANK", "PMI_RANK", "PALS_RANKID"}) {
+    if (std::getenv(rank) != nullptr) return 0;
+  }
+  return 1;
+}
+
+bool started_by_mpi() { return launched_processes() != 1; }
+
+}  // namespace terrace::comm

@@ -1,0 +1,187 @@
+// The world of processes that MPI connects, and a rank's view of a group in it.
+#include "terrace/comm/mpi.h"
+
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/comm/mpi_engine.h"
+
+namespace terrace::comm {
+namespace {
+
+class MpiWork final : public Work::State {
+ public:
+  MpiWork(MpiEngine& engine, MpiOperationPointer operation) : engine_(engine), operation_(std::move(operation)) {}
+  void wait() override { engine_.wait(*operation_); }
+  bool done() override { return engine_.is_done(*operation_); }
+
+ private:
+  MpiEngine& engine_;
+  MpiOperationPointer operation_;
+};
+
+class MpiComm final : public Comm {
+ public:
+  // Without a channel where the group has one member.
+  MpiComm(MpiEngine& engine, FlightRecorder& flight, std::shared_ptr<MpiChannel> channel, const mesh::Group& group,
+          int64_t member)
+      : Comm(group, member, &flight), engine_(engine), channel_(std::move(channel)) {}
+  ~MpiComm() override;
+
+ private:
+  Work start(const Call& call) override;
+
+  MpiEngine& engine_;
+  std::shared_ptr<MpiChannel> channel_;
+};
+
+MpiComm::~MpiComm() {
+  if (!channel_) return;
+  const MpiEngine::Lock lock = engine_.lock();
+  engine_.remove_group(channel_);
+  if (engine_.has_failed() || std::uncaught_exceptions() > 0) channel_->abandon();
+  channel_.reset();
+}
+
+Work MpiComm::start(const Call& call) {
+  engine_.throw_if_failed();
+  const MpiEngine::Lock lock = engine_.lock();
+  const bool checked = is_collective(call) && channel_->choices().check_calls;
+  MpiOperationPointer operation = checked ? start_checked(channel_, call) : start_unchecked(channel_, call);
+  engine_.add(operation);
+  return Work(std::make_unique<MpiWork>(engine_, std::move(operation)));
+}
+
+class MpiWorld final : public World {
+ public:
+  MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& options, const MpiLimits& limits);
+  ~MpiWorld() override;
+
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return size_; }
+  int64_t ranks_per_node() const override { return ranks_per_node_; }
+  std::unique_ptr<Comm> connect(const mesh::Group& group) override;
+  void abort(const std::string& reason) override { engine_->fail(reason); }
+
+ private:
+  void count_ranks();
+  std::vector<ProcessMark> exchange_marks() const;
+  void meet(const std::shared_ptr<MpiChannel>& channel);
+
+  std::shared_ptr<MpiLibrary> library_;
+  const MpiChoices choices_;
+  const int exceptions_ = std::uncaught_exceptions();
+  int rank_ = 0, size_ = 0, ranks_per_node_ = 0;
+  MPI_Comm meeting_ = MPI_COMM_NULL;
+  std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
+  std::unique_ptr<FlightRecorder> flight_;
+  std::unique_ptr<MpiEngine> engine_;
+};
+
+MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& options, const MpiLimits& limits)
+    : library_(std::move(library)),
+      choices_{.rank_order = options.rank_order, .check_calls = options.check_calls, .limits = limits} {
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  count_ranks();
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &meeting_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(meeting_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  flight_ = std::make_unique<FlightRecorder>(rank_);
+  engine_ = std::make_unique<MpiEngine>(*library_, options, *flight_, exchange_marks());
+}
+
+MpiWorld::~MpiWorld() {
+  if (std::uncaught_exceptions() > exceptions_) engine_->fail(fmt::format("rank {} ended with an error", rank_));
+  const bool all_ended = engine_->end();
+  if (!all_ended) library_->leave_unfinalized();
+  engine_.reset();
+  if (all_ended) library_->retire(meeting_);
+}
+
+void MpiWorld::count_ranks() {
+  MPI_Comm node;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  MPI_Comm_size(node, &ranks_per_node_);
+  int lowest = 0, highest = 0;
+  MPI_Allreduce(&rank_, &lowest, 1, MPI_INT, MPI_MIN, node);
+  MPI_Allreduce(&rank_, &highest, 1, MPI_INT, MPI_MAX, node);
+  MPI_Comm_free(&node);
+  int scattered = highest - lowest + 1 == ranks_per_node_ ? -1 : rank_, worst = -1;
+  MPI_Allreduce(&scattered, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (worst < 0) return;
+  throw UserError::of(
+      "the ranks of a machine must be neighbours, and those of rank {}'s machine are not: start with "
+      "'mpirun --map-by slot' or 'srun --distribution=block'",
+      worst);
+}
+
+std::vector<ProcessMark> MpiWorld::exchange_marks() const {
+  std::vector<ProcessMark> marks(static_cast<size_t>(size_));
+  const ProcessMark own = own_process_mark();
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, marks.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
+            "MPI_Allgather");
+  return marks;
+}
+
+uint64_t key_of(const mesh::Group& group, int64_t occurrence) {
+  const std::string words = fmt::format("{} {} {}", occurrence, fmt::join(group.ranks, " "), group.name);
+  return XXH3_64bits(words.data(), words.size());
+}
+
+std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
+  std::vector<int64_t> sorted = group.ranks;
+  std::ranges::sort(sorted);
+  TERRACE_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < size_ &&
+                    std::ranges::adjacent_find(sorted) == sorted.end(),
+                "group {} has ranks {} of a world of {}", group.name, fmt::join(group.ranks, ", "), size_);
+  const auto own = std::ranges::find(group.ranks, rank_);
+  TERRACE_CHECK(own != group.ranks.end(), "rank {} is not in group {}", rank_, group.name);
+  const int64_t member = own - group.ranks.begin(), occurrence = connections_[{group.name, group.ranks}]++;
+  std::shared_ptr<MpiChannel> channel;
+  if (group.ranks.size() > 1) {
+    const uint64_t key = key_of(group, occurrence);
+    meet(std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key));
+    channel = std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key);
+    const MpiEngine::Lock lock = engine_->lock();
+    channel->separate();
+    engine_->add_group(channel);
+  }
+  return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), group, member);
+}
+
+// MPI would wait in MPI_Comm_create_group for ever for a member that never comes.
+void MpiWorld::meet(const std::shared_ptr<MpiChannel>& channel) {
+  engine_->throw_if_failed();
+  const Call call = {.label = {.what = "connect"}, .sequence = 1};
+  MpiOperationPointer arrival;
+  {
+    const MpiEngine::Lock lock = engine_->lock();
+    arrival = start_arrival(channel, call);
+    engine_->add_group(channel);
+    engine_->add(arrival);
+  }
+  engine_->wait(*arrival);
+}
+
+}  // namespace
+
+bool made_with_mpi() { return true; }
+
+std::shared_ptr<MpiLibrary> start_mpi() { return std::make_shared<MpiLibrary>(); }
+
+std::unique_ptr<World> make_mpi_world(std::shared_ptr<MpiLibrary> library, const WorldOptions& options,
+                                      const MpiLimits& limits) {
+  return std::make_unique<MpiWorld>(std::move(library), options, limits);
+}
+
+std::unique_ptr<World> make_mpi_world(const WorldOptions& options) { return make_mpi_world(start_mpi(), options); }
+
+}  // namespace terrace::comm

@@ -1,0 +1,58 @@
+// A call that MPI works on. All of it happens under the engine's lock.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "terrace/comm/mpi_channel.h"
+
+namespace terrace::comm {
+
+class MpiOperation {
+ public:
+  MpiOperation(std::shared_ptr<MpiChannel> channel, const Call& call) : channel_(std::move(channel)), call_(call) {}
+  virtual ~MpiOperation() = default;
+  MpiOperation(const MpiOperation&) = delete;
+  MpiOperation& operator=(const MpiOperation&) = delete;
+
+  // Goes on as far as it can without waiting; true when nothing is left to do. Throws CommError.
+  virtual bool advance() = 0;
+
+  const Call& call() const { return call_; }
+  MpiChannel& channel() const { return *channel_; }
+  bool is_complete() const { return complete_.load(std::memory_order_acquire); }
+  void set_complete() { complete_.store(true, std::memory_order_release); }
+
+ private:
+  std::shared_ptr<MpiChannel> channel_;
+  Call call_;
+  std::atomic<bool> complete_ = false;
+};
+
+inline bool is_collective(const Call& call) { return call.kind != Kind::send && call.kind != Kind::receive; }
+
+using MpiOperationPointer = std::shared_ptr<MpiOperation>;
+
+// True when all are complete, and leaves none then.
+bool test_all(std::vector<MPI_Request>& requests);
+
+// Starts the call as MPI's own nonblocking operations.
+MpiOperationPointer start_native(std::shared_ptr<MpiChannel> channel, const Call& call);
+
+// Starts an all_reduce or reduce_scatter that exchanges the terms and adds them here, folded in ascending order of
+// ranks, 16-bit types in fp32. Sends as many bytes as a ring would.
+MpiOperationPointer start_direct_sum(std::shared_ptr<MpiChannel> channel, const Call& call);
+
+// Starts the call in the one of these ways that serves it best.
+MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const Call& call);
+
+// Compares what all members ask for before it starts the collective.
+MpiOperationPointer start_checked(std::shared_ptr<MpiChannel> channel, const Call& call);
+
+// Complete when every member of the channel's group has started it. Its call only says what it is for.
+MpiOperationPointer start_arrival(std::shared_ptr<MpiChannel> channel, const Call& call);
+
+}  // namespace terrace::comm

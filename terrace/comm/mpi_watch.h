@@ -1,0 +1,85 @@
+// What ranks tell each other beside their calls, on a communicator of its own: what they last did, that they have
+// ended, and why the run failed. Each rank's progress thread listens, so that one whose main thread computes or hangs
+// answers, and one that is dead does not. Used under the engine's lock.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "terrace/comm/mpi_library.h"
+
+namespace terrace::comm {
+
+// What a rank last did in a group.
+struct Standing {
+  uint64_t collectives = 0;  // of the group that it entered
+  std::string words;         // "its last call is ..."
+};
+
+class MpiWatch {
+ public:
+  using Describe = std::function<Standing(uint64_t group_key)>;
+
+  MpiWatch(MpiLibrary& library, Describe describe);  // a collective of all ranks
+  ~MpiWatch();
+  MpiWatch(const MpiWatch&) = delete;
+  MpiWatch& operator=(const MpiWatch&) = delete;
+
+  // Takes what has come and answers questions.
+  void poll();
+
+  void ask(const std::vector<int64_t>& ranks, uint64_t group_key);
+  std::optional<Standing> answer_of(int64_t rank) const;
+
+  // Tells all other ranks, but `without`, that the run failed.
+  void tell_failure(const std::string& reason, std::optional<int64_t> without);
+  const std::optional<std::string>& told_failure() const { return told_failure_; }
+
+  // Complete when all ranks have started it.
+  void start_barrier(MPI_Request& request);
+
+  void tell_end();
+  bool has_ended(int64_t rank) const { return ended_.contains(rank); }
+
+  bool all_sent();  // what was told
+  // Nobody listens any more: the communicator is left as it is.
+  void abandon() { communicator_ = MPI_COMM_NULL; }
+
+ private:
+  enum Tag { question = 1, answer = 2, failure = 3, end = 4 };
+  static constexpr size_t longest = 4096;
+
+  void listen();
+  void take(int64_t from, int tag, const std::string& text);
+  void send(int64_t to, Tag tag, const std::shared_ptr<const std::string>& text);
+  void send_all(Tag tag, const std::string& text, std::optional<int64_t> without);
+
+  struct Sent {
+    MPI_Request request;
+    std::shared_ptr<const std::string> text;
+  };
+
+  MpiLibrary& library_;
+  Describe describe_;
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 0;
+  MPI_Request listening_ = MPI_REQUEST_NULL;
+  std::array<char, longest> heard_ = {};
+  std::list<Sent> sent_;
+  uint64_t round_ = 0;  // of questions, so that a late answer to an earlier one is not taken
+  std::map<int64_t, Standing> answers_;
+  std::optional<std::string> told_failure_;
+  std::set<int64_t> ended_;
+};
+
+}  // namespace terrace::comm

@@ -1,0 +1,91 @@
+// Calls that are late, lost or wrong on one rank, and what the others see of it.
+#include "terrace/comm/fault.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "terrace/comm/threads.h"
+
+namespace terrace::comm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Fault on_rank(int64_t rank, uint64_t sequence, Fault::Effect effect, double delay_seconds = 0) {
+  const auto hits = [=](int64_t of, const mesh::Group&, const Call& call) {
+    return of == rank && call.sequence == sequence;
+  };
+  return {.effect = effect, .hits = hits, .delay_seconds = delay_seconds};
+}
+
+// Three ranks add up three times; what each saw is returned by rank.
+std::vector<std::vector<int64_t>> sums_with(const Fault& fault, const WorldOptions& options = {}) {
+  std::vector<std::vector<int64_t>> sums(3);
+  run_threads(3, options, [&](World& inner) {
+    const auto world = make_faulty_world(inner, {fault});
+    const auto comm = world->connect({"data", {0, 1, 2}});
+    for (int64_t i = 1; i <= 3; ++i) {
+      int64_t sum = 10 * i;
+      comm->all_reduce(&sum, 1, Type::int64, {"sum", i, "step"}).wait();
+      sums[static_cast<size_t>(world->rank())].push_back(sum);
+    }
+  });
+  return sums;
+}
+
+TEST(Fault, DelayOfACallChangesNoResult) {
+  const std::vector<int64_t> right = {30, 60, 90};
+  EXPECT_EQ(sums_with(on_rank(1, 2, Fault::Effect::delay, 0.02)),
+            (std::vector<std::vector<int64_t>>{right, right, right}));
+}
+
+TEST(Fault, DelayBeyondTheTimeOutFails) {
+  const auto run = [] { sums_with(on_rank(1, 2, Fault::Effect::delay, 1.5), {.timeout_seconds = 0.5}); };
+  EXPECT_THAT(run, testing::ThrowsMessage<CommError>(AllOf(HasSubstr(
+                       "all_reduce(data), sum, unit 2, step, call 2; rank 1 never entered it; its last call is "
+                       "all_reduce(data), sum, unit 1, step, call 1"))));
+}
+
+// Rank 1 is one call ahead of the others ever after, and its last one finds nobody.
+TEST(Fault, DropOfACallLeavesTheOthersWaiting) {
+  const auto run = [] { sums_with(on_rank(1, 2, Fault::Effect::drop), {.timeout_seconds = 10}); };
+  EXPECT_THAT(run, testing::ThrowsMessage<CommError>(AllOf(
+                       HasSubstr("rank 1 has ended"), HasSubstr("waits in all_reduce(data), sum, unit 3, step, call 3"),
+                       HasSubstr("rank 1 never entered it"))));
+}
+
+TEST(Fault, DropOfACallIsFoundAtOnceWhereCallsAreChecked) {
+  const auto run = [] { sums_with(on_rank(1, 2, Fault::Effect::drop), {.check_calls = true}); };
+  EXPECT_THAT(run,
+              testing::ThrowsMessage<CommError>(AllOf(HasSubstr("rank 0 makes all_reduce(data), sum, unit 2, step"),
+                                                      HasSubstr("rank 1 makes all_reduce(data), sum, unit 3, step"))));
+}
+
+TEST(Fault, CorruptionTurnsOneBitOnOneRank) {
+  const std::vector<int64_t> right = {30, 60, 90};
+  const int64_t wrong = 60 ^ (int64_t{1} << 32);  // the lowest bit of byte 4 of 8
+  EXPECT_EQ(sums_with(on_rank(1, 2, Fault::Effect::corrupt)),
+            (std::vector<std::vector<int64_t>>{right, {30, wrong, 90}, right}));
+}
+
+TEST(Fault, CorruptionOfASendLeavesTheSendersDataAlone) {
+  run_threads(2, {}, [](World& inner) {
+    const auto world = make_faulty_world(inner, {on_rank(0, 1, Fault::Effect::corrupt)});
+    const auto comm = world->connect({"pair", {0, 1}});
+    std::vector<uint8_t> data = {2, 4, 6};
+    if (world->rank() == 0) {
+      comm->send(data.data(), 3, Type::uint8, 1, {}).wait();
+      EXPECT_EQ(data, (std::vector<uint8_t>{2, 4, 6}));
+    } else {
+      comm->receive(data.data(), 3, Type::uint8, 0, {}).wait();
+      EXPECT_EQ(data, (std::vector<uint8_t>{2, 5, 6}));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace terrace::comm

@@ -1,0 +1,97 @@
+// Ranks under mpirun of which rank 1 does what the first argument says, and the others then tell. The way out is that
+// of the terrace program: the reason on standard error, and exit code 5.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "terrace/base/error.h"
+#include "terrace/comm/mpi.h"
+
+namespace terrace::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Label label = {.what = "reduce gradients", .unit = 7, .phase = "backward"};
+const mesh::Group everyone{"data", {0, 1, 2}};
+
+void compute() { std::this_thread::sleep_for(30s); }
+
+// All ranks meet, rank 1 goes its way, and the others wait for it in their second call.
+void others_wait(World& world, const std::function<void(Comm&)>& rank_1) {
+  const auto comm = world.connect(everyone);
+  comm->barrier({"start"}).wait();
+  if (world.rank() == 1) return rank_1(*comm);
+  float data[8] = {};
+  comm->all_reduce(data, 8, Type::fp32, label).wait();
+}
+
+const std::map<std::string, std::function<void(World&)>> ways = {
+    {"computes", [](World& world) { others_wait(world, [](Comm&) { compute(); }); }},
+    {"is stopped", [](World& world) { others_wait(world, [](Comm&) { raise(SIGSTOP); }); }},
+    {"dies", [](World& world) { others_wait(world, [](Comm&) { raise(SIGKILL); }); }},
+    {"dies while others compute",
+     [](World& world) {
+       const auto comm = world.connect(everyone);
+       comm->barrier({"start"}).wait();
+       if (world.rank() == 1) raise(SIGKILL);
+       compute();
+     }},
+    {"aborts",
+     [](World& world) {
+       others_wait(world, [&](Comm&) {
+         world.abort("the disk is full");
+         throw CommError("the disk is full");
+       });
+     }},
+    {"throws", [](World& world) { others_wait(world, [](Comm&) { throw std::runtime_error("no bread"); }); }},
+    {"ends", [](World& world) { others_wait(world, [](Comm&) {}); }},
+    {"disagrees",
+     [](World& world) {
+       others_wait(world, [](Comm& comm) {
+         float data[9] = {};
+         comm.all_reduce(data, 9, Type::fp32, label).wait();
+       });
+     }},
+    {"receives",
+     [](World& world) {
+       others_wait(world, [](Comm& comm) {
+         float data = 0;
+         comm.receive(&data, 1, Type::fp32, 2, {"activations"}).wait();
+       });
+     }},
+    {"never connects",
+     [](World& world) {
+       if (world.rank() == 1) return compute();
+       world.connect(everyone);
+     }},
+};
+
+int run(const std::string& way, const std::string& flight_folder) {
+  // terrace train ends by itself on SIGTERM, which mpirun sends to the ranks that are left.
+  signal(SIGTERM, SIG_IGN);
+  try {
+    const auto world = make_mpi_world(
+        {.timeout_seconds = way == "ends" ? 20.0 : 1.0, .check_calls = true, .flight_folder = flight_folder});
+    ways.at(way)(*world);
+    return 0;
+  } catch (const CommError& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return static_cast<int>(ExitCode::peer_failed);
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace terrace::comm
+
+int main(int, char** argv) { return terrace::comm::run(argv[1], argv[2]); }

@@ -1,0 +1,94 @@
+"""Runs under mpirun in which rank 1 hangs, dies, ends or disagrees: all others end soon, with the reason and code 5."""
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MPIRUN, PROGRAM = sys.argv[1], sys.argv[2]
+CALL = "all_reduce(data), reduce gradients, unit 7, backward, call 2"
+# Keeps mpirun from seeing that a rank was killed, so that the others have to find out and to end by themselves.
+TELL_EXIT_CODE = ("sh", "-c", 'trap "" TERM; "$@"; echo "ended with code $?" >&2', "sh")
+
+
+class Run:
+    def __init__(self, way, alone):
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.monotonic()
+            command = [MPIRUN, "-n", "3", *(TELL_EXIT_CODE if alone else ()), PROGRAM, way, folder]
+            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+            self.seconds = time.monotonic() - began
+            self.code, self.output = run.returncode, run.stdout
+            self.flights = {path.name: [json.loads(line) for line in path.read_text().splitlines()]
+                            for path in pathlib.Path(folder).iterdir()}
+
+
+WAYS = [("computes", False), ("is stopped", False), ("dies", False), ("dies", True), ("dies while others compute", False),
+        ("aborts", False), ("throws", False), ("ends", False), ("disagrees", False), ("receives", False),
+        ("never connects", False)]
+# They mostly wait.
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    RUNS = dict(zip(WAYS, pool.map(lambda way: Run(*way), WAYS)))
+
+
+class Failures(unittest.TestCase):
+    def check(self, way, *words, alone=False, code=5):
+        run = RUNS[way, alone]
+        for text in words:
+            self.assertIn(text, run.output)
+        if code is not None:
+            self.assertEqual(run.code, code, run.output)
+        self.assertLess(run.seconds, 20, run.output)
+        return run
+
+    def test_a_time_out_says_who_is_where(self):
+        run = self.check("computes", f"waits in {CALL}; rank 1 never entered it; its last call is "
+                                     "barrier(data), start, call 1, done ", "error: waited 1 s: rank ")
+        for rank in range(3):
+            calls = run.flights[f"flight_rank_00{rank}.json"]
+            self.assertEqual([call["call"] for call in calls], ["barrier"] if rank == 1 else ["barrier", "all_reduce"])
+            self.assertEqual(calls[-1]["state"], "done" if rank == 1 else "entered")
+
+    def test_a_rank_that_hangs_does_not_answer(self):
+        self.check("is stopped", "waited 1 s: rank ", f"waits in {CALL}; rank 1 does not answer")
+
+    def test_a_rank_waits_for_a_message_that_nobody_sends(self):
+        self.check("receives", "waited 1 s", "receive(data) from rank 2, activations, call 1")
+
+    def test_a_rank_that_never_connects(self):
+        run = self.check("never connects", "waits in barrier(data), connect, call 1; rank 1 never entered it; it has made no call")
+        self.assertNotRegex(run.output, r"rank [02] never entered it")
+
+    def test_a_killed_rank_is_named_before_mpirun_ends_the_others(self):
+        # mpirun hands on what killed the rank.
+        run = self.check("dies", f"has died; the run can be continued from its newest checkpoint with --resume auto; "
+                                 f"rank 0 waits in {CALL}", f"rank 2 waits in {CALL}", code=137)
+        self.assertRegex(run.output, r"error: rank 1 \(process \d+ on this machine\) has died")
+
+    def test_the_others_find_out_by_themselves_and_end_with_code_5(self):
+        run = self.check("dies", "has died", alone=True, code=None)
+        self.assertEqual(run.output.count("ended with code 5"), 2, run.output)
+        self.assertLess(run.seconds, 10)
+
+    def test_a_killed_rank_is_named_while_the_others_compute(self):
+        run = self.check("dies while others compute", code=137)
+        self.assertRegex(run.output, r"rank 0: rank 1 \(process \d+ on this machine\) has died")
+
+    def test_a_reason_that_a_rank_gives_reaches_all(self):
+        self.check("aborts", f"error: the disk is full; rank 0 waits in {CALL}", f"error: the disk is full; rank 2 waits in {CALL}")
+
+    def test_an_error_of_one_rank_ends_the_others(self):
+        self.check("throws", "error: no bread", "error: rank 1 ended with an error; rank ", code=None)
+
+    def test_a_rank_that_ends_early(self):
+        self.check("ends", "rank 1 has ended: rank ", "rank 1 never entered it; it has ended")
+
+    def test_calls_that_differ(self):
+        self.check("disagrees", f"ranks disagree on a call: rank 0 makes {CALL} of 8 fp32, rank 1 makes {CALL} of 9 fp32")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,136 @@
+// What every backend must do: each operation with each type, size and group, against its definition.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "terrace/comm/comm.h"
+#include "tests/comm/elements.h"
+
+namespace terrace::comm {
+
+// The operations of one group as one member does them, each in turn. What came out wrong is told in `wrong`.
+class OperationCheck {
+ public:
+  OperationCheck(Comm& comm, Type type, int64_t count) : comm_(comm), type_(type), count_(count) {}
+
+  std::vector<std::string> run() {
+    all_reduce();
+    for (const bool in_place : {false, true}) reduce_scatter(in_place);
+    for (const bool in_place : {false, true}) all_gather(in_place);
+    all_to_all();
+    for (int64_t root = 0; root < comm_.size(); ++root) broadcast(root);
+    if (comm_.size() > 1) around();
+    comm_.barrier({"meet"}).wait();
+    return wrong_;
+  }
+
+ private:
+  using Bytes = std::vector<char>;
+
+  // Element i of member m's data.
+  Bytes data(int64_t member, int64_t count, int64_t first = 0) const {
+    return elements(type_, count, [&](int64_t i) { return small_value(member, first + i); });
+  }
+  Bytes sums(int64_t count, int64_t first = 0) const {
+    return elements(type_, count, [&](int64_t i) {
+      int64_t sum = 0;
+      for (int64_t m = 0; m < comm_.size(); ++m) sum += small_value(m, first + i);
+      return sum;
+    });
+  }
+  // One canary behind the data.
+  Bytes room_for(int64_t count) const { return Bytes(static_cast<size_t>(count * size_of(type_)) + 1, canary); }
+  void expect(const char* what, Bytes found, Bytes expected) {
+    expected.push_back(canary);
+    if (found != expected) {
+      wrong_.push_back(
+          fmt::format("{} of {} {}, member {} of {}", what, count_, name_of(type_), comm_.member(), comm_.size()));
+    }
+  }
+  Bytes guarded(Bytes bytes) const {
+    bytes.push_back(canary);
+    return bytes;
+  }
+
+  void all_reduce() {
+    Bytes buffer = guarded(data(comm_.member(), count_));
+    comm_.all_reduce(buffer.data(), count_, type_, {"sum"}).wait();
+    expect("all_reduce", buffer, sums(count_));
+  }
+
+  void reduce_scatter(bool in_place) {
+    const int64_t n = comm_.size(), own = comm_.member() * count_;
+    Bytes from = data(comm_.member(), n * count_), apart = room_for(count_);
+    char* const to = in_place ? from.data() + own * size_of(type_) : apart.data();
+    comm_.reduce_scatter(from.data(), to, count_, type_, {"scatter"}).wait();
+    if (in_place) apart = guarded(Bytes(to, to + count_ * size_of(type_)));
+    expect(in_place ? "reduce_scatter in place" : "reduce_scatter", apart, sums(count_, own));
+  }
+
+  void all_gather(bool in_place) {
+    Bytes own = data(comm_.member(), count_), to = room_for(comm_.size() * count_), expected;
+    char* const block = to.data() + comm_.member() * count_ * size_of(type_);
+    if (in_place) std::copy(own.begin(), own.end(), block);
+    comm_.all_gather(in_place ? block : own.data(), to.data(), count_, type_, {"gather"}).wait();
+    for (int64_t m = 0; m < comm_.size(); ++m) {
+      const Bytes theirs = data(m, count_);
+      expected.insert(expected.end(), theirs.begin(), theirs.end());
+    }
+    expect(in_place ? "all_gather in place" : "all_gather", to, expected);
+  }
+
+  void all_to_all() {
+    Bytes from = data(comm_.member(), comm_.size() * count_), to = room_for(comm_.size() * count_), expected;
+    comm_.all_to_all(from.data(), to.data(), count_, type_, {"exchange"}).wait();
+    for (int64_t m = 0; m < comm_.size(); ++m) {
+      const Bytes theirs = data(m, count_, comm_.member() * count_);
+      expected.insert(expected.end(), theirs.begin(), theirs.end());
+    }
+    expect("all_to_all", to, expected);
+  }
+
+  void broadcast(int64_t root) {
+    Bytes buffer = comm_.member() == root ? guarded(data(root, count_)) : room_for(count_);
+    comm_.broadcast(buffer.data(), count_, type_, root, {"spread"}).wait();
+    expect("broadcast", buffer, data(root, count_));
+  }
+
+  // Everyone sends to the next and receives from the one before.
+  void around() {
+    const int64_t n = comm_.size(), next = (comm_.member() + 1) % n, before = (comm_.member() + n - 1) % n;
+    Bytes from = data(comm_.member(), count_), to = room_for(count_);
+    Work sent = comm_.send(from.data(), count_, type_, next, {"pass on"});
+    Work received = comm_.receive(to.data(), count_, type_, before, {"pass on"});
+    received.wait();
+    sent.wait();
+    expect("send and receive", to, data(before, count_));
+  }
+
+  static constexpr char canary = 77;
+  Comm& comm_;
+  const Type type_;
+  const int64_t count_;
+  std::vector<std::string> wrong_;
+};
+
+// Every operation with every type and these numbers of elements, and one that fills `large_bytes`.
+inline std::vector<std::string> wrong_operations(World& world, const mesh::Group& group, std::vector<int64_t> counts,
+                                                 int64_t large_bytes) {
+  const std::unique_ptr<Comm> comm = world.connect(group);
+  std::vector<std::string> wrong;
+  counts.push_back(0);
+  for (const Type type : all_types) {
+    counts.back() = large_bytes / size_of(type) + 1;
+    for (const int64_t count : counts) {
+      const std::vector<std::string> found = OperationCheck(*comm, type, count).run();
+      wrong.insert(wrong.end(), found.begin(), found.end());
+    }
+  }
+  return wrong;
+}
+
+}  // namespace terrace::comm
