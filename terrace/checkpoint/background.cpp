@@ -2,13 +2,12 @@
 #include "terrace/checkpoint/background.h"
 
 #include <chrono>
-#include <system_error>
+#include <stdexcept>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
-#include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/staging.h"
 
 namespace terrace::checkpoint {
@@ -26,74 +25,121 @@ void settle(std::future<void>& task) {
 
 }  // namespace
 
-BackgroundSaver::BackgroundSaver(Options options) : options_(std::move(options)) {
+BackgroundSaver::BackgroundSaver(Options options) : options_(std::move(options)), members_(options_.ranks) {
   if (options_.staging.empty()) return;
   staged_folder_ = staging_of(options_.staging, options_.folder);
-  std::error_code error;
-  std::filesystem::remove_all(staged_folder_, error);
-  if (error) log_warning("left-overs in {} could not be removed: {}", staged_folder_.string(), error.message());
+  clear_staging(staged_folder_, members_);
 }
 
 void BackgroundSaver::save(const State& state) {
   if (going_on(writing_)) {
-    log_warning(
-        "the checkpoint of step {} is still being written: training waits for it, then saves step {}; a larger "
-        "checkpoint.every or a faster disk avoids that",
-        copy_.step, state.step);
+    if (members_.first()) {
+      log_warning(
+          "the checkpoint of step {} is still being written: training waits for it, then saves step {}; a larger "
+          "checkpoint.every or a faster disk avoids that",
+          copy_.step, state.step);
+    }
     const auto began = Clock::now();
     writing_.wait();
-    log_info("training waited {} and goes on",
-             format_seconds(std::chrono::duration<double>(Clock::now() - began).count()));
+    if (members_.first()) {
+      log_info("training waited {} and goes on",
+               format_seconds(std::chrono::duration<double>(Clock::now() - began).count()));
+    }
   }
-  settle(writing_);
+  settle_writing();
   copy_ = snapshot_.take(state);
   writing_ = std::async(std::launch::async, [this] { write(); });
 }
 
 void BackgroundSaver::finish() {
-  settle(writing_);
+  settle_writing();
   settle(copying_);
 }
 
 void BackgroundSaver::rethrow() {
-  if (!going_on(writing_)) settle(writing_);
+  if (members_.alone() && !going_on(writing_)) settle_writing();
+}
+
+void BackgroundSaver::settle_writing() {
+  if (writing_.valid()) writing_.wait();
+  broken_ = false;
+  settle(writing_);
 }
 
 void BackgroundSaver::write() {
-  if (options_.before_write) options_.before_write(copy_);
-  if (staged_folder_.empty()) {
-    attempt([this] { return write_directly(); }, copy_.step);
-  } else {
-    write_staged();
+  try {
+    write_copy();
+  } catch (...) {
+    broken_ = true;
+    throw;
   }
 }
 
-void BackgroundSaver::write_staged() {
-  std::filesystem::path staged;
+void BackgroundSaver::write_copy() {
+  std::optional<UserError> refusal;
   try {
-    staged = stage(staged_folder_, copy_);
-  } catch (const std::runtime_error& error) {
-    log_warning("checkpoint.staging = \"{}\" cannot be used for step {}, which is written into its folder at once: {}",
-                options_.staging.string(), copy_.step, error.what());
+    if (options_.before_write) options_.before_write(copy_);
+  } catch (const std::exception& error) {
+    if (members_.alone()) throw;
+    refusal.emplace(error.what());
   }
-  settle(copying_);
-  if (staged.empty()) return attempt([this] { return write_directly(); }, copy_.step);
-  copying_ = std::async(std::launch::async, [this, staged, step = copy_.step] {
-    attempt([&] { return copy_out(staged, options_.folder, options_.retention); }, step);
-  });
+  std::optional<Staged> staged;
+  std::optional<UserError> not_staged;
+  try {
+    if (!staged_folder_.empty() && !refusal) staged.emplace(staged_folder_, copy_, members_);
+  } catch (const std::runtime_error& error) {
+    not_staged.emplace(error.what());
+  }
+  settle(copying_);  // from here on its thread makes no calls of the members' Comm
+  agree_to_write(refusal);
+  if (!staged_folder_.empty() && agree_on_staging(not_staged)) {
+    copying_ = std::async(std::launch::async, [this, staged = std::move(*staged), step = copy_.step]() mutable {
+      const Staged own = std::move(staged);  // removed when it is copied
+      attempt([&] { return own.copy_out(options_.folder, options_.retention, members_); }, step);
+    });
+  } else {
+    staged.reset();
+    attempt([this] { return write_directly(); }, copy_.step);
+  }
+}
+
+void BackgroundSaver::agree_to_write(const std::optional<UserError>& refusal) const {
+  try {
+    members_.agree(refusal);
+  } catch (const UserError& error) {
+    throw std::runtime_error(error.what());
+  }
+}
+
+bool BackgroundSaver::agree_on_staging(const std::optional<UserError>& failure) const {
+  try {
+    members_.agree(failure);
+    return true;
+  } catch (const UserError& error) {
+    if (members_.first()) {
+      log_warning(
+          "checkpoint.staging = \"{}\" cannot be used for step {}, which is written into its folder at once: {}",
+          options_.staging.string(), copy_.step, error.what());
+    }
+    return false;
+  }
 }
 
 std::filesystem::path BackgroundSaver::write_directly() const {
-  return checkpoint::save(options_.folder, copy_, options_.retention);
+  if (members_.alone()) return checkpoint::save(options_.folder, copy_, options_.retention);
+  return checkpoint::save(options_.folder, copy_, options_.retention, *options_.ranks);
 }
 
 void BackgroundSaver::attempt(const std::function<std::filesystem::path()>& action, int64_t step) {
   try {
-    log_info("checkpoint {}", action().string());
+    const std::string path = action().string();
+    if (members_.first()) log_info("checkpoint {}", path);
     saved_step_ = step;
   } catch (const UserError& error) {
     ++failures_;
-    log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
+    if (members_.first()) {
+      log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
+    }
   }
 }
 

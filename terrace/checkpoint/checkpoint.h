@@ -12,19 +12,28 @@
 #include <vector>
 
 #include "terrace/base/json.h"
+#include "terrace/checkpoint/range.h"
 #include "terrace/config/config.h"
 #include "terrace/mesh/param_mark.h"
 
+namespace terrace::comm {
+class Comm;
+}
+
 namespace terrace::checkpoint {
 
-// A tensor to save or to fill. `name` is global and unique: "blocks.3.attention.qkv.weight".
+// A tensor to save or to fill. `name` is global: "blocks.3.attention.qkv.weight". With a range the tensor is 1-D and
+// holds these elements of the slice that the mark means; a name may come with several ranges, and with an empty one.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
   ParamMark mark;
+  std::optional<ElementRange> range = std::nullopt;
 };
 
-// Everything a run continues from. One file per group: "weights" (fp32 masters), "optimizer_m", "optimizer_v".
+// Everything a run continues from. One file per group and rank: "weights" (fp32 masters), "optimizer_m", "optimizer_v".
+// With several ranks a rank names every tensor that its part of the model has, with an empty range where it holds none
+// of it.
 struct Group {
   std::string name;
   std::vector<NamedTensor> tensors;
@@ -50,6 +59,15 @@ struct Retention {
 // its own; two saves into one folder at a time are refused.
 std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention);
 
+// Does so with many ranks, each of which calls it with the ranges that it writes: together each tensor once. Each
+// writes files of its own (weights.rank_0003.safetensors); member 0 does the rest, and of the state's other parts only
+// its own count. `folder` lies on a file system that all ranks see, and `ranks` takes buffers in host memory. Returns
+// on every member when the checkpoint is complete, or throws the same UserError on each: then the temporary folder is
+// removed and earlier checkpoints stay as they are. Tensors of which elements are missing or come twice are an error
+// too. With one member: as above, with the same files.
+std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention,
+                           comm::Comm& ranks);
+
 // Complete checkpoints in a run's folder, oldest first.
 std::vector<std::filesystem::path> list(const std::filesystem::path& folder);
 
@@ -68,7 +86,9 @@ struct GroupRecord;
 // naming the damaged file and how to go on from the newest other checkpoint of the same run, where there is one.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& checkpoint);
+  // Where several ranks open the same checkpoint, each may look at the sizes of only every n-th file, those of `member`
+  // of `members`, and member 0 at the tokenizer.
+  explicit Reader(const std::filesystem::path& checkpoint, int64_t member = 0, int64_t members = 1);
 
   const std::filesystem::path& path() const { return path_; }
   int64_t step() const;
@@ -76,14 +96,15 @@ class Reader {
   const config::Config& config() const { return config_; }
   std::filesystem::path tokenizer() const;  // empty where the run had none
 
-  // Checks the checksums of the group's files, then copies every named tensor's slice into the given tensors (any float
-  // type and device: values are converted). Missing, unknown or wrongly shaped names: one UserError with all of them,
-  // before anything is copied. Thread-safe.
+  // Copies every named tensor's slice or range into the given tensors (any float type and device: values are
+  // converted), whatever slices they were saved as. Missing, unknown or wrongly shaped names: one UserError with all of
+  // them, before anything is copied. Then the size and checksum of each file that holds something of what is wanted are
+  // checked; others are not opened. Thread-safe, and no other rank needs to take part.
   void read(const Group& group) const;
 
  private:
   const GroupRecord& group_record(const std::string& name) const;
-  void open();
+  void open(int64_t member, int64_t members);
 
   std::filesystem::path path_;
   std::shared_ptr<const Manifest> manifest_;

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/checkpoint/cover.h"
 
 namespace terrace::checkpoint {
 namespace {
@@ -25,6 +28,7 @@ Json tensor_json(const TensorRecord& tensor) {
   TERRACE_CHECK(kind != kind_words.end(), "tensor '{}' has no mark", tensor.name);
   Json json = {{"name", tensor.name},     {"type", tensor.type},   {"global_shape", tensor.global_shape},
                {"offset", tensor.offset}, {"shape", tensor.shape}, {"kind", kind->first}};
+  if (tensor.entry != tensor.name) json["entry"] = tensor.entry;
   if (tensor.kind == ParamMark::Kind::sharded) {
     json["dim"] = tensor.dim;
     json["axis"] = tensor.axis;
@@ -105,6 +109,7 @@ FileRecord parse_file(const Node& node) {
 TensorRecord parse_tensor(const Node& node) {
   TensorRecord tensor;
   tensor.name = node["name"].text();
+  tensor.entry = node.has("entry") ? node["entry"].text() : tensor.name;
   tensor.type = node["type"].text();
   tensor.global_shape = node["global_shape"].numbers();
   tensor.offset = node["offset"].numbers();
@@ -130,16 +135,54 @@ TensorRecord parse_tensor(const Node& node) {
   return tensor;
 }
 
+TensorFile parse_tensor_file(const Node& node) {
+  TensorFile file;
+  file.file = parse_file(node);
+  std::set<std::string> entries;
+  for (const Node& item : node["tensors"].items()) {
+    file.tensors.push_back(parse_tensor(item));
+    const std::string& entry = file.tensors.back().entry;
+    if (!entries.insert(entry).second) throw item.wrong("names the entry '{}' a second time", entry);
+  }
+  return file;
+}
+
+// Slices that overlap could hide that others are missing.
+void check_slices(const Node& node, const GroupRecord& group) {
+  std::map<std::string_view, TensorRecords> slices;
+  for (const TensorFile& file : group.files) {
+    for (const TensorRecord& tensor : file.tensors) slices[tensor.name].push_back(&tensor);
+  }
+  for (const auto& [name, records] : slices) {
+    for (const TensorRecord* record : records) {
+      if (record->global_shape == records.front()->global_shape) continue;
+      throw node.wrong("gives '{}' the shapes [{}] and [{}]", name, fmt::join(records.front()->global_shape, ", "),
+                       fmt::join(record->global_shape, ", "));
+    }
+    if (const auto twice = shared_elements(records)) {
+      throw node.wrong("has elements of '{}' twice: {} and {}", name, place_of(*twice->first),
+                       place_of(*twice->second));
+    }
+  }
+}
+
 GroupRecord parse_group(const Node& node) {
   GroupRecord group;
   group.name = node["name"].text();
-  for (const Node& item : node["files"].items()) {
-    TensorFile file;
-    file.file = parse_file(item);
-    for (const Node& tensor : item["tensors"].items()) file.tensors.push_back(parse_tensor(tensor));
-    group.files.push_back(std::move(file));
-  }
+  for (const Node& item : node["files"].items()) group.files.push_back(parse_tensor_file(item));
+  check_slices(node, group);
   return group;
+}
+
+bool has_parts(const Manifest& manifest) {
+  for (const GroupRecord& group : manifest.groups) {
+    for (const TensorFile& file : group.files) {
+      if (!std::ranges::all_of(file.tensors, [](const auto& tensor) { return tensor.entry == tensor.name; })) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // Far more than a manifest has; without a limit, what walks through nested values would exhaust the stack.
@@ -157,9 +200,9 @@ Json parse_checked(std::string_view text, std::string_view file_name) {
   }
   const Node root(json, file_name, "");
   // The format first: another one may have its checksum elsewhere.
-  if (const int64_t format = root["format"].number(); format != manifest_format) {
-    throw UserError::of("{} has format {}; this terrace reads format {}: use the terrace that wrote it", file_name,
-                        format, manifest_format);
+  if (const int64_t format = root["format"].number(); format < 1 || format > manifest_format) {
+    throw UserError::of("{} has format {}; this terrace reads formats 1 to {}: use the terrace that wrote it",
+                        file_name, format, manifest_format);
   }
   const std::string stored = root["checksum"].text();
   json.erase("checksum");
@@ -180,22 +223,27 @@ std::vector<FileRecord> Manifest::files() const {
   return files;
 }
 
+Json group_json(const GroupRecord& group) {
+  Json files = Json::array();
+  for (const TensorFile& file : group.files) {
+    Json record = file_json(file.file);
+    record["tensors"] = Json::array();
+    for (const TensorRecord& tensor : file.tensors) record["tensors"].push_back(tensor_json(tensor));
+    files.push_back(std::move(record));
+  }
+  return {{"name", group.name}, {"files", std::move(files)}};
+}
+
+GroupRecord parse_group(const Json& json, std::string_view file_name) { return parse_group(Node(json, file_name, "")); }
+
 std::string dump_manifest(const Manifest& manifest) {
-  Json json = {{"format", manifest_format}, {"terrace", manifest.terrace_version}, {"step", manifest.step}};
+  const int64_t format = has_parts(manifest) ? manifest_format : 1;
+  Json json = {{"format", format}, {"terrace", manifest.terrace_version}, {"step", manifest.step}};
   json["config"] = file_json(manifest.config);
   if (manifest.tokenizer) json["tokenizer"] = file_json(*manifest.tokenizer);
   json["trainer"] = manifest.trainer;
   json["groups"] = Json::array();
-  for (const GroupRecord& group : manifest.groups) {
-    Json files = Json::array();
-    for (const TensorFile& file : group.files) {
-      Json record = file_json(file.file);
-      record["tensors"] = Json::array();
-      for (const TensorRecord& tensor : file.tensors) record["tensors"].push_back(tensor_json(tensor));
-      files.push_back(std::move(record));
-    }
-    json["groups"].push_back({{"name", group.name}, {"files", std::move(files)}});
-  }
+  for (const GroupRecord& group : manifest.groups) json["groups"].push_back(group_json(group));
   json["checksum"] = text_checksum(json);
   return json.dump(1) + "\n";
 }

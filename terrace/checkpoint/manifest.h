@@ -13,8 +13,9 @@
 
 namespace terrace::checkpoint {
 
-// The version of the folder's layout; a reader refuses a newer one.
-constexpr int64_t manifest_format = 1;
+// The version of the folder's layout; a reader refuses a newer one. 2 has tensors that are cut into several entries of
+// a file; a manifest without such is written as 1.
+constexpr int64_t manifest_format = 2;
 
 struct FileRecord {
   std::string name;  // stands in the checkpoint's folder: no separator, no "..", no leading dot
@@ -25,8 +26,9 @@ struct FileRecord {
 
 // One stored slice: elements offset .. offset + shape of a tensor of global_shape, in each dimension.
 struct TensorRecord {
-  std::string name;  // global
-  std::string type;  // the word of safetensors: "F32"
+  std::string name;   // global
+  std::string entry;  // what the file calls it: the same, or with the offset where the file has a part: "NAME@3,0"
+  std::string type;   // the word of safetensors: "F32"
   std::vector<int64_t> global_shape;
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
@@ -64,7 +66,12 @@ struct Manifest {
 std::string dump_manifest(const Manifest& manifest);
 
 // Throws UserError naming `file_name` and the first thing that is wrong: not JSON, checksum, format, a key that is
-// missing or of another kind, a file name that leaves the folder, a slice outside its tensor.
+// missing or of another kind, a file name that leaves the folder, a slice outside its tensor, elements that a group has
+// twice.
 Manifest parse_manifest(std::string_view text, std::string_view file_name);
+
+// One group by itself, and back with the same checks.
+Json group_json(const GroupRecord& group);
+GroupRecord parse_group(const Json& json, std::string_view file_name);
 
 }  // namespace terrace::checkpoint

@@ -5,19 +5,28 @@
 #include <filesystem>
 #include <functional>
 
+#include "terrace/base/json.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/checkpoint/members.h"
+#include "terrace/checkpoint/written.h"
 
 namespace terrace::checkpoint {
 
-// Makes folder/step_N out of what `write` puts into the folder it is given, a new and empty one under a temporary name;
-// see save() for the rest. `needed` is the least that it takes, in bytes.
-std::filesystem::path place_checkpoint(const std::filesystem::path& folder, int64_t step, uint64_t needed,
-                                       const Retention& retention,
-                                       const std::function<void(const std::filesystem::path&)>& write);
+struct Placement {
+  std::filesystem::path folder;  // of the run
+  int64_t step = 0;
+  Json trainer;
+  int64_t needed_bytes = 0;  // the least that this rank's files take
+  Retention retention;
+  Members members;
+};
 
-// Writes all files of a checkpoint but the marker into an empty folder, each of them synced.
-void write_contents(const std::filesystem::path& folder, const State& state);
+// Makes folder/step_N out of what the members' `write` put into the folder they are given, a new and empty one under a
+// temporary name; see save() for the rest. `write` makes no calls of the members' Comm.
+std::filesystem::path place_checkpoint(const Placement& placement,
+                                       const std::function<Written(const std::filesystem::path&)>& write);
 
-uint64_t needed_bytes(const State& state);
+// Of the state's tensors.
+int64_t needed_bytes(const State& state);
 
 }  // namespace terrace::checkpoint

@@ -2,7 +2,9 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "terrace/base/error.h"
@@ -26,19 +28,17 @@ auto with_way_out(const std::filesystem::path& checkpoint, Read&& read) {
   }
 }
 
-void check_sizes(const std::filesystem::path& checkpoint, const Manifest& manifest) {
-  for (const FileRecord& file : manifest.files()) {
-    std::error_code error;
-    const std::filesystem::path path = checkpoint / file.name;
-    if (std::filesystem::is_symlink(path, error)) {
-      throw UserError::of("{} is a symbolic link, which may lead out of the checkpoint; put the file itself there",
-                          path.string());
-    }
-    const uint64_t bytes = std::filesystem::file_size(path, error);
-    if (error) throw UserError::of("{} cannot be read: {}", path.string(), error.message());
-    if (bytes != file.bytes) {
-      throw UserError::of("{} is damaged: it has {} bytes and should have {}", path.string(), bytes, file.bytes);
-    }
+void check_size(const std::filesystem::path& checkpoint, const FileRecord& file) {
+  std::error_code error;
+  const std::filesystem::path path = checkpoint / file.name;
+  if (std::filesystem::is_symlink(path, error)) {
+    throw UserError::of("{} is a symbolic link, which may lead out of the checkpoint; put the file itself there",
+                        path.string());
+  }
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  if (error) throw UserError::of("{} cannot be read: {}", path.string(), error.message());
+  if (bytes != file.bytes) {
+    throw UserError::of("{} is damaged: it has {} bytes and should have {}", path.string(), bytes, file.bytes);
   }
 }
 
@@ -50,85 +50,125 @@ void check_checksum(const std::filesystem::path& path, std::span<const std::byte
 
 SafetensorsFile open_checked(const std::filesystem::path& checkpoint, const TensorFile& file) {
   const std::filesystem::path path = checkpoint / file.file.name;
+  check_size(checkpoint, file.file);
   SafetensorsFile opened(path);
   check_checksum(path, opened.bytes(), file.file);
   for (const TensorRecord& tensor : file.tensors) {
-    const SafetensorsEntry* entry = opened.header().find(tensor.name);
+    const SafetensorsEntry* entry = opened.header().find(tensor.entry);
     if (entry == nullptr || entry->shape != tensor.shape || safetensors_type(entry->type) != tensor.type) {
-      throw UserError::of("{} is damaged: it does not hold '{}' as {} [{}], as {} says", path.string(), tensor.name,
+      throw UserError::of("{} is damaged: it does not hold '{}' as {} [{}], as {} says", path.string(), tensor.entry,
                           tensor.type, fmt::join(tensor.shape, ", "), manifest_name);
     }
   }
   return opened;
 }
 
-using Pieces = std::unordered_map<std::string, std::vector<const TensorRecord*>>;
+// A stored slice, and the file that it is in.
+struct Stored {
+  const TensorFile* file;
+  const TensorRecord* record;
+};
 
-Pieces stored_pieces(const GroupRecord& group) {
-  Pieces pieces;
-  for (const TensorFile& file : group.files) {
-    for (const TensorRecord& tensor : file.tensors) pieces[tensor.name].push_back(&tensor);
-  }
-  return pieces;
-}
+// What is wanted of a stored slice, and the view that it goes to.
+struct Copy {
+  Stored from;
+  Overlap common;
+  at::Tensor to;
+};
 
-// What keeps the wanted slice from being put together out of the stored ones; "" where nothing does.
-std::string mismatch(const TensorRecord& wanted, const std::vector<const TensorRecord*>& stored) {
-  int64_t covered = 0, elements = 1;
-  for (int64_t extent : wanted.shape) elements *= extent;
-  for (const TensorRecord* piece : stored) {
-    if (piece->global_shape != wanted.global_shape) {
-      return fmt::format("'{}' has shape [{}] there and [{}] here", wanted.name, fmt::join(piece->global_shape, ", "),
-                         fmt::join(wanted.global_shape, ", "));
+// What of a group goes where, and what keeps it from being read.
+class ReadPlan {
+ public:
+  ReadPlan(const GroupRecord& stored, const Group& wanted) {
+    for (const TensorFile& file : stored.files) {
+      for (const TensorRecord& record : file.tensors) stored_[record.name].push_back({&file, &record});
     }
-    if (c10::isFloatingType(scalar_type(piece->type)) != c10::isFloatingType(scalar_type(wanted.type))) {
-      return fmt::format("'{}' has type {} there and {} here", wanted.name, piece->type, wanted.type);
+    std::set<std::string> unknown;
+    for (const auto& [name, slices] : stored_) unknown.insert(name);
+    for (const NamedTensor& named : wanted.tensors) {
+      unknown.erase(named.name);
+      if (std::string problem = add(named); !problem.empty()) problems_.push_back(std::move(problem));
     }
-    covered += overlap(*piece, wanted).numel();
+    for (const std::string& name : unknown) {
+      problems_.push_back(fmt::format("'{}' is there and not in this model", name));
+    }
   }
-  if (covered == elements) return "";
-  return fmt::format("'{}': only {} of the {} elements at [{}] of shape [{}] are there", wanted.name, covered, elements,
-                     fmt::join(wanted.offset, ", "), fmt::join(wanted.shape, ", "));
-}
 
-void check_names(const std::filesystem::path& path, const Group& group, const Pieces& stored) {
-  std::vector<std::string> problems;
-  std::map<std::string, bool> unknown;
-  for (const auto& [name, pieces] : stored) unknown[name] = true;
-  for (const NamedTensor& named : group.tensors) {
-    const auto pieces = stored.find(named.name);
-    if (pieces == stored.end()) {
-      problems.push_back(fmt::format("'{}' is not there", named.name));
-      continue;
+  const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<Copy>& copies() const { return copies_; }
+
+ private:
+  // What keeps the tensor from being put together out of the stored slices; "" where nothing does.
+  std::string add(const NamedTensor& named) {
+    const auto stored = stored_.find(named.name);
+    if (stored == stored_.end()) {
+      const bool empty = std::ranges::find(named.mark.global_shape, 0) != named.mark.global_shape.end();
+      return empty ? "" : fmt::format("'{}' is not there", named.name);
     }
-    unknown.erase(named.name);
-    if (std::string text = mismatch(record_of(named), pieces->second); !text.empty()) problems.push_back(text);
+    if (std::string problem = mismatch(named, stored->second); !problem.empty()) return problem;
+    for (const Slice& slice : slices_of(named)) {
+      if (std::string problem = add(slice, stored->second); !problem.empty()) return problem;
+    }
+    return "";
   }
-  for (const auto& [name, _] : unknown) problems.push_back(fmt::format("'{}' is there and not in this model", name));
-  if (problems.empty()) return;
-  throw UserError::of("the {} of checkpoint {} do not fit this model:\n  {}\nUse the [model] of its {}", group.name,
-                      path.string(), fmt::join(problems, "\n  "), config_name);
-}
+
+  static std::string mismatch(const NamedTensor& named, const std::vector<Stored>& stored) {
+    for (const auto& [file, record] : stored) {
+      if (record->global_shape != named.mark.global_shape) {
+        return fmt::format("'{}' has shape [{}] there and [{}] here", named.name, fmt::join(record->global_shape, ", "),
+                           fmt::join(named.mark.global_shape, ", "));
+      }
+      const at::ScalarType type = named.tensor.scalar_type();
+      if (c10::isFloatingType(scalar_type(record->type)) != c10::isFloatingType(type)) {
+        return fmt::format("'{}' has type {} there and {} here", named.name, record->type, safetensors_type(type));
+      }
+    }
+    return "";
+  }
+
+  std::string add(const Slice& wanted, const std::vector<Stored>& stored) {
+    const TensorRecord& record = wanted.record;
+    int64_t covered = 0;  // of stored slices that have no elements in common
+    for (const Stored& from : stored) {
+      const Overlap common = overlap(*from.record, record);
+      if (common.numel() == 0) continue;
+      covered += common.numel();
+      copies_.push_back({from, common, view_at(wanted.values.detach(), common.from_second, common.shape)});
+    }
+    if (covered == wanted.values.numel()) return "";
+    return fmt::format("'{}': only {} of the {} elements at [{}] of shape [{}] are there", record.name, covered,
+                       wanted.values.numel(), fmt::join(record.offset, ", "), fmt::join(record.shape, ", "));
+  }
+
+  std::unordered_map<std::string, std::vector<Stored>> stored_;
+  std::vector<std::string> problems_;
+  std::vector<Copy> copies_;
+};
 
 }  // namespace
 
-Reader::Reader(const std::filesystem::path& checkpoint) : path_((checkpoint / "").parent_path()) {
+Reader::Reader(const std::filesystem::path& checkpoint, int64_t member, int64_t members)
+    : path_((checkpoint / "").parent_path()) {
+  TERRACE_CHECK(0 <= member && member < members, "member {} of {}", member, members);
   if (!std::filesystem::is_directory(path_)) throw UserError::of("there is no checkpoint {}", path_.string());
-  with_way_out(path_, [this] { open(); });
+  with_way_out(path_, [&] { open(member, members); });
 }
 
-void Reader::open() {
+void Reader::open(int64_t member, int64_t members) {
   if (!std::filesystem::exists(path_ / marker_name)) {
     throw UserError::of("checkpoint {} is not complete: it has no file {}, which is written last", path_.string(),
                         marker_name);
   }
   const std::filesystem::path manifest_path = path_ / manifest_name;
   manifest_ = std::make_shared<const Manifest>(parse_manifest(read_text(manifest_path), manifest_path.string()));
-  check_sizes(path_, *manifest_);
+  const std::vector<FileRecord> files = manifest_->files();
+  for (size_t i = static_cast<size_t>(member); i < files.size(); i += static_cast<size_t>(members)) {
+    check_size(path_, files[i]);
+  }
   const std::filesystem::path config_path = path_ / manifest_->config.name;
   const std::string config = read_text(config_path);
   check_checksum(config_path, std::as_bytes(std::span(config)), manifest_->config);
-  if (manifest_->tokenizer) {
+  if (manifest_->tokenizer && member == 0) {
     const MappedFile tokenizer(path_ / manifest_->tokenizer->name);
     check_checksum(tokenizer.path(), tokenizer.bytes(), *manifest_->tokenizer);
   }
@@ -153,25 +193,21 @@ const GroupRecord& Reader::group_record(const std::string& name) const {
 }
 
 void Reader::read(const Group& group) const {
-  const GroupRecord& record = group_record(group.name);
-  check_names(path_, group, stored_pieces(record));
-  std::vector<SafetensorsFile> files;
-  for (const TensorFile& file : record.files) {
-    files.push_back(with_way_out(path_, [&] { return open_checked(path_, file); }));
+  const ReadPlan plan(group_record(group.name), group);
+  if (!plan.problems().empty()) {
+    throw UserError::of("the {} of checkpoint {} do not fit this model:\n  {}\nUse the [model] of its {}", group.name,
+                        path_.string(), fmt::join(plan.problems(), "\n  "), config_name);
   }
-  std::unordered_map<std::string, const NamedTensor*> targets;
-  for (const NamedTensor& named : group.tensors) targets[named.name] = &named;
-
+  std::map<const TensorFile*, SafetensorsFile> files;
+  for (const Copy& copy : plan.copies()) {
+    const TensorFile* file = copy.from.file;
+    if (!files.contains(file)) files.emplace(file, with_way_out(path_, [&] { return open_checked(path_, *file); }));
+  }
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < files.size(); ++i) {
-    for (const TensorRecord& stored : record.files[i].tensors) {
-      const NamedTensor& target = *targets.at(stored.name);
-      const Overlap common = overlap(stored, record_of(target));
-      if (common.numel() == 0) continue;
-      const at::Tensor source = files[i].tensor(*files[i].header().find(stored.name));
-      view_at(target.tensor.detach(), common.from_second, common.shape)
-          .copy_(view_at(source, common.from_first, common.shape));
-    }
+  for (const Copy& copy : plan.copies()) {
+    const SafetensorsFile& file = files.at(copy.from.file);
+    const at::Tensor source = file.tensor(*file.header().find(copy.from.record->entry));
+    copy.to.copy_(view_at(source, copy.common.from_first, copy.common.shape));
   }
 }
 

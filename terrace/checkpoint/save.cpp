@@ -12,87 +12,36 @@
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/manifest.h"
 #include "terrace/checkpoint/place.h"
-#include "terrace/checkpoint/safetensors.h"
-#include "terrace/checkpoint/slice.h"
 
 namespace terrace::checkpoint {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Removes the folder that stands in it at the end.
 struct FolderGuard {
-  std::filesystem::path path;
+  fs::path path;
 
   ~FolderGuard() {
     std::error_code ignored;
-    if (!path.empty()) std::filesystem::remove_all(path, ignored);
+    if (!path.empty()) fs::remove_all(path, ignored);
   }
 };
 
-FileRecord write_file(const std::filesystem::path& folder, const char* name, std::span<const std::byte> bytes) {
-  AtomicFile file(folder / name);
-  if (!bytes.empty()) file.write(bytes.data(), bytes.size());
-  file.commit();
-  return {name, bytes.size(), checksum(bytes)};
-}
-
-GroupRecord write_group(const std::filesystem::path& folder, const Group& group) {
-  TensorFile file;
-  file.file.name = group.name + ".safetensors";
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (const NamedTensor& named : group.tensors) {
-    file.tensors.push_back(record_of(named));
-    tensors.emplace_back(named.name, named.tensor);
-  }
-  // Other programs look for the key "format" to know the order of dimensions.
-  const WrittenFile written = write_safetensors(folder / file.file.name, tensors, {{"format", "pt"}});
-  file.file.bytes = written.bytes;
-  file.file.checksum = written.checksum;
-  return {group.name, {std::move(file)}};
-}
-
-// A SentencePiece model never starts as JSON does.
-const char* tokenizer_name(std::span<const std::byte> bytes) {
-  const bool json = !bytes.empty() && bytes.front() == std::byte{'{'};
-  return json ? "tokenizer.json" : "tokenizer.model";
-}
-
-std::optional<FileRecord> write_tokenizer(const std::filesystem::path& folder, const std::string& source) {
-  if (source.empty()) return std::nullopt;
-  if (!std::filesystem::exists(source)) {
-    // A checkpoint without its tokenizer is worth more than none.
-    log_warning("the tokenizer {} is gone: the checkpoint is saved without it", source);
-    return std::nullopt;
-  }
-  const MappedFile file(source);
-  return write_file(folder, tokenizer_name(file.bytes()), file.bytes());
-}
-
 // Gives the finished folder its name. One that stood there takes its place in `written`, to be removed.
-void place(FolderGuard& written, const std::filesystem::path& final_path) {
-  if (std::filesystem::exists(final_path)) {
+void give_name(FolderGuard& written, const fs::path& final_path) {
+  if (fs::exists(final_path)) {
+    // The marker stands before the new folder has the name, so that whichever has it is whole.
     write_text_atomically(written.path / marker_name, "");
     if (!exchange_names(written.path, final_path)) written.path = replace_by_renaming(written.path, final_path);
     sync_folder(final_path.parent_path());
     return;
   }
-  std::filesystem::rename(written.path, final_path);
+  fs::rename(written.path, final_path);
   written.path = final_path;
   sync_folder(final_path.parent_path());
   write_text_atomically(final_path / marker_name, "");
   written.path.clear();
-}
-
-UserError not_saved(const std::filesystem::path& path, const std::string& why, const std::string& remedy) {
-  return UserError(
-      fmt::format("checkpoint {} was not saved: {}. Earlier checkpoints are untouched. {}", path.string(), why, remedy),
-      ExitCode::failure);
-}
-
-UserError no_room(const std::filesystem::path& path, const std::string& why, uint64_t needed, uint64_t available) {
-  return not_saved(path,
-                   fmt::format("{}; it needs more than {}, and {} were free", why,
-                               format_bytes(static_cast<double>(needed)), format_bytes(static_cast<double>(available))),
-                   "Make room, lower checkpoint.keep or choose another checkpoint.folder");
 }
 
 // A quota and the largest size of a file are limits of room too.
@@ -101,59 +50,148 @@ bool says_no_room(const std::error_code& code) {
          code == std::error_code(EDQUOT, std::generic_category());
 }
 
-}  // namespace
+constexpr const char* another_folder = "Mend that, or choose another checkpoint.folder";
+constexpr const char* shared_folder =
+    "With several machines checkpoint.folder lies on a file system that all of them see";
 
-void write_contents(const std::filesystem::path& folder, const State& state) {
-  std::filesystem::create_directory(folder);
-  Manifest manifest;
-  manifest.terrace_version = TERRACE_VERSION;
-  manifest.step = state.step;
-  manifest.trainer = state.trainer;
-  const std::string config = config::dump(state.config);
-  manifest.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
-  manifest.tokenizer = write_tokenizer(folder, state.config.data.tokenizer);
-  for (const Group& group : state.groups) manifest.groups.push_back(write_group(folder, group));
-  write_text_atomically(folder / manifest_name, dump_manifest(manifest));
+// One save on its way, as one member sees it.
+class Placing {
+ public:
+  explicit Placing(const Placement& placement)
+      : placement_(placement),
+        members_(placement.members),
+        partial_(partial_path(placement.folder, placement.step)),
+        final_path_(placement.folder / step_name(placement.step)) {}
+
+  fs::path run(const std::function<Written(const fs::path&)>& write) {
+    needed_bytes_ = members_.sum(placement_.needed_bytes);
+    together([this] {
+      if (members_.first()) begin();
+    });
+    available_bytes_ = members_.from_first(available_bytes_);
+    Written written;
+    together([&] {
+      // Where it is missing, writing would make it anew on this machine's own disk.
+      if (!fs::is_directory(partial_)) throw not_saved(partial_.string() + " is not there", shared_folder);
+      written = write(partial_);
+    });
+    const std::vector<std::string> texts = members_.collect(to_text(written.groups));
+    together([&] {
+      if (members_.first()) complete(written, texts);
+    });
+    if (members_.first()) retain();
+    return final_path_;
+  }
+
+ private:
+  // Does this member's part of something, and throws on all members where one of them could not.
+  template <typename Part>
+  void together(Part&& part) {
+    std::optional<UserError> failure;
+    try {
+      part();
+    } catch (const UserError& error) {
+      failure = error;
+    } catch (const std::system_error& error) {
+      failure = says_no_room(error.code()) ? no_room(error.what()) : not_saved(error.what(), another_folder);
+    } catch (const std::exception& error) {
+      failure = not_saved(error.what(), another_folder);
+    }
+    members_.agree(failure);
+  }
+
+  void begin() {
+    fs::create_directories(placement_.folder);
+    lock_.emplace(placement_.folder / lock_name, held_message(placement_.folder));
+    remove_leftovers(placement_.folder);
+    available_bytes_ = static_cast<int64_t>(fs::space(placement_.folder).available);
+    if (available_bytes_ < needed_bytes_) throw no_room("the disk is too full");
+    guard_.path = partial_;
+    fs::create_directory(partial_);
+  }
+
+  void complete(const Written& own, const std::vector<std::string>& texts) {
+    Manifest manifest{.terrace_version = TERRACE_VERSION,
+                      .step = placement_.step,
+                      .groups = {},
+                      .config = own.config.value(),
+                      .tokenizer = own.tokenizer,
+                      .trainer = placement_.trainer};
+    try {
+      manifest.groups = whole_groups(texts);
+    } catch (const UserError& error) {
+      throw not_saved(error.what(), "This is a mistake of the program, not of the configuration");
+    }
+    for (const FileRecord& file : manifest.files()) {
+      std::error_code error;
+      if (fs::file_size(partial_ / file.name, error) == file.bytes && !error) continue;
+      throw not_saved(fmt::format("{} was written and is not there as it should be", file.name), shared_folder);
+    }
+    write_text_atomically(partial_ / manifest_name, dump_manifest(manifest));
+    give_name(guard_, final_path_);
+  }
+
+  void retain() const {
+    try {
+      apply_retention(placement_.folder, placement_.step, placement_.retention);
+    } catch (const std::system_error& error) {
+      log_warning("an old checkpoint in {} could not be removed: {}", placement_.folder.string(), error.what());
+    }
+  }
+
+  UserError not_saved(const std::string& why, const std::string& remedy) const {
+    const std::string who = members_.alone() ? "" : fmt::format("rank {}: ", members_.rank());
+    return UserError(fmt::format("checkpoint {} was not saved: {}{}. Earlier checkpoints are untouched. {}",
+                                 final_path_.string(), who, why, remedy),
+                     ExitCode::failure);
+  }
+
+  UserError no_room(const std::string& why) const {
+    return not_saved(fmt::format("{}; it needs more than {}, and {} were free", why,
+                                 format_bytes(static_cast<double>(needed_bytes_)),
+                                 format_bytes(static_cast<double>(available_bytes_))),
+                     "Make room, lower checkpoint.keep or choose another checkpoint.folder");
+  }
+
+  const Placement& placement_;
+  const Members& members_;
+  const fs::path partial_, final_path_;
+  int64_t needed_bytes_ = 0, available_bytes_ = 0;  // of all members
+  // Of member 0. The folder goes before others may save.
+  std::optional<FileLock> lock_;
+  FolderGuard guard_;
+};
+
+fs::path save(const fs::path& folder, const State& state, const Retention& retention, const Members& members) {
+  return place_checkpoint({.folder = folder,
+                           .step = state.step,
+                           .trainer = state.trainer,
+                           .needed_bytes = needed_bytes(state),
+                           .retention = retention,
+                           .members = members},
+                          [&](const fs::path& partial) { return write_files(partial, state, members); });
 }
 
-uint64_t needed_bytes(const State& state) {
-  uint64_t bytes = 0;
+}  // namespace
+
+int64_t needed_bytes(const State& state) {
+  int64_t bytes = 0;
   for (const Group& group : state.groups) {
-    for (const NamedTensor& named : group.tensors) bytes += named.tensor.nbytes();
+    for (const NamedTensor& named : group.tensors) bytes += static_cast<int64_t>(named.tensor.nbytes());
   }
   return bytes;
 }
 
-std::filesystem::path place_checkpoint(const std::filesystem::path& folder, int64_t step, uint64_t needed,
-                                       const Retention& retention,
-                                       const std::function<void(const std::filesystem::path&)>& write) {
-  std::filesystem::path final_path = folder / step_name(step);
-  uint64_t available = 0;
-  std::optional<FileLock> lock;
-  try {
-    std::filesystem::create_directories(folder);
-    lock.emplace(folder / lock_name, held_message(folder));
-    remove_leftovers(folder);
-    available = std::filesystem::space(folder).available;
-    if (available < needed) throw no_room(final_path, "the disk is too full", needed, available);
-    FolderGuard written{partial_path(folder, step)};
-    write(written.path);
-    place(written, final_path);
-  } catch (const std::system_error& error) {
-    if (says_no_room(error.code())) throw no_room(final_path, error.what(), needed, available);
-    throw not_saved(final_path, error.what(), "Mend that, or choose another checkpoint.folder");
-  }
-  try {
-    apply_retention(folder, step, retention);
-  } catch (const std::system_error& error) {
-    log_warning("an old checkpoint in {} could not be removed: {}", folder.string(), error.what());
-  }
-  return final_path;
+fs::path place_checkpoint(const Placement& placement, const std::function<Written(const fs::path&)>& write) {
+  return Placing(placement).run(write);
 }
 
-std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention) {
-  return place_checkpoint(folder, state.step, needed_bytes(state), retention,
-                          [&](const std::filesystem::path& partial) { write_contents(partial, state); });
+fs::path save(const fs::path& folder, const State& state, const Retention& retention) {
+  return save(folder, state, retention, Members(nullptr));
+}
+
+fs::path save(const fs::path& folder, const State& state, const Retention& retention, comm::Comm& ranks) {
+  return save(folder, state, retention, Members(&ranks));
 }
 
 }  // namespace terrace::checkpoint

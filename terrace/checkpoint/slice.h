@@ -11,8 +11,15 @@
 
 namespace terrace::checkpoint {
 
-// The record of a tensor by its mark. A tensor that is unmarked or does not fit its mark breaks an invariant.
-TensorRecord record_of(const NamedTensor& named);
+// A box of a whole tensor, and the values in it: the tensor itself or a view of it.
+struct Slice {
+  TensorRecord record;
+  at::Tensor values;
+};
+
+// A tensor by its mark: one slice, or the boxes of its range. A tensor that is unmarked or does not fit its mark or its
+// range breaks an invariant.
+std::vector<Slice> slices_of(const NamedTensor& named);
 
 // What two slices of one whole tensor share.
 struct Overlap {

@@ -44,6 +44,8 @@ class Gate {
   bool open_ = false;
 };
 
+const Members alone(nullptr);
+
 void overwrite(const State& state) {
   for (const Group& group : state.groups) {
     for (const NamedTensor& named : group.tensors) named.tensor.detach().fill_(-1);
@@ -151,10 +153,12 @@ TEST(BackgroundSaver, WhatMustNotBeSavedIsNotAndSaysSo) {
 TEST(Staging, CopiesWholeCheckpointsOutAndLeavesNothing) {
   const ScratchFolder folder;
   const State state = sample_state(5);
-  const fs::path staged = stage(folder / "fast", state);
-  EXPECT_FALSE(fs::exists(staged / marker_name));
-  EXPECT_FALSE(fs::exists(folder / "run"));
-  EXPECT_EQ(copy_out(staged, folder / "run", {}), folder / "run/step_00000005");
+  {
+    const Staged staged(folder / "fast", state, alone);
+    EXPECT_FALSE(fs::exists(staged.path() / marker_name));
+    EXPECT_FALSE(fs::exists(folder / "run"));
+    EXPECT_EQ(staged.copy_out(folder / "run", {}, alone), folder / "run/step_00000005");
+  }
   expect_reads_back(folder / "run/step_00000005", state);
   EXPECT_TRUE(fs::is_empty(folder / "fast"));
 }
@@ -162,12 +166,12 @@ TEST(Staging, CopiesWholeCheckpointsOutAndLeavesNothing) {
 TEST(Staging, AFileThatChangedOnItsWayIsNotSaved) {
   const ScratchFolder folder;
   save(folder / "run", sample_state(4), {});
-  const fs::path staged = stage(folder / "fast", sample_state(5));
-  std::ofstream(staged / "optimizer_m.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(900) << "xx";
-  EXPECT_THAT(user_error([&] { copy_out(staged, folder / "run", {}); }),
+  const Staged staged(folder / "fast", sample_state(5), alone);
+  std::ofstream(staged.path() / "optimizer_m.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(900)
+      << "xx";
+  EXPECT_THAT(user_error([&] { staged.copy_out(folder / "run", {}, alone); }),
               testing::AllOf(HasSubstr("was not saved"), HasSubstr("optimizer_m.safetensors changed on its way")));
   EXPECT_EQ(list(folder / "run"), std::vector<fs::path>{folder / "run/step_00000004"});
-  EXPECT_FALSE(fs::exists(staged));
   EXPECT_FALSE(fs::exists(partial_path(folder / "run", 5)));
 }
 
@@ -182,8 +186,10 @@ TEST(Staging, LeftOversOfTheRunAreRemovedAtItsNextStart) {
   const ScratchFolder folder;
   const fs::path own = staging_of(folder / "fast", folder / "run"),
                  other = staging_of(folder / "fast", folder / "else");
-  stage(own, sample_state(1));
-  stage(other, sample_state(1));
+  for (const fs::path& staged : {own, other}) {
+    fs::create_directories(staged / "step_00000001");
+    std::ofstream(staged / "step_00000001/weights.safetensors") << "of a run that was killed";
+  }
   const BackgroundSaver saver({.folder = folder / "run", .retention = {}, .staging = folder / "fast"});
   EXPECT_FALSE(fs::exists(own));
   EXPECT_TRUE(fs::exists(other));

@@ -202,9 +202,18 @@ TEST(Slices, ARankReadsItsPartOfAWholeTensor) {
 TEST(Slices, OnlyWhatIsStoredCanBeRead) {
   const ScratchFolder folder;
   State state = sample_state(1);
-  const at::Tensor part = sample_values({4, 3}, 1);
-  state.groups = {{"weights", {row_slice("w", part, 3, 9)}}};  // rows 3 to 6 of 9
-  const Reader reader(save(folder.path(), state, {}));
+  const at::Tensor whole = sample_values({9, 3}, 1), part = whole.narrow(0, 3, 4);
+  state.groups = {{"weights", {}}};
+  for (const auto& [row, rows] : {std::pair(0, 3), std::pair(3, 4), std::pair(7, 2)}) {
+    state.groups[0].tensors.push_back(row_range("w", whole, row, rows));
+  }
+  const std::filesystem::path path = save(folder.path(), state, {});
+  Manifest manifest = parse_manifest(read_text(path / manifest_name), "m");
+  std::vector<TensorRecord>& records = manifest.groups[0].files[0].tensors;
+  ASSERT_EQ(records.size(), 3u);
+  records = {records[1]};  // rows 3 to 6 of 9
+  std::ofstream(path / manifest_name) << dump_manifest(manifest);
+  const Reader reader(path);
   const Group same{"weights", {row_slice("w", at::zeros({4, 3}), 3, 9)}};
   reader.read(same);
   EXPECT_TRUE(at::equal(same.tensors[0].tensor, part));
@@ -225,7 +234,7 @@ TEST(Manifest, SlicesOutsideTheirTensorAreRefused) {
                     .config = {"config.toml", 1, "0"},
                     .tokenizer = {},
                     .trainer = nullptr};
-  TensorRecord tensor{"w", "F32", {9, 3}, {3, 0}, {4, 3}, ParamMark::Kind::sharded, 0, "tp"};
+  TensorRecord tensor{"w", "w", "F32", {9, 3}, {3, 0}, {4, 3}, ParamMark::Kind::sharded, 0, "tp"};
   manifest.groups = {{"weights", {{{"w.safetensors", 1, "0"}, {tensor}}}}};
   EXPECT_EQ(parse_manifest(dump_manifest(manifest), "m"), manifest);
   const auto refused = [&](auto&& change) {
@@ -240,9 +249,58 @@ TEST(Manifest, SlicesOutsideTheirTensorAreRefused) {
   EXPECT_THAT(refused([](TensorRecord& t) { t.shape[1] = -1; }), HasSubstr("is not a whole number"));
 }
 
+struct ManifestOfParts : testing::Test {
+  ManifestOfParts() {
+    const auto part = [](std::string entry, std::vector<int64_t> offset, std::vector<int64_t> shape) {
+      return TensorRecord{
+          "w", std::move(entry), "F32", {9, 3}, std::move(offset), std::move(shape), ParamMark::Kind::replicated, 0,
+          ""};
+    };
+    manifest.config = {"config.toml", 1, "0"};
+    manifest.groups = {{"weights",
+                        {{{"a.safetensors", 1, "0"}, {part("w@0,0", {0, 0}, {4, 3}), part("w@4,0", {4, 0}, {1, 1})}},
+                         {{"b.safetensors", 1, "0"}, {part("w@4,1", {4, 1}, {1, 2}), part("w@5,0", {5, 0}, {4, 3})}}}}};
+  }
+
+  TensorRecord& record(size_t file, size_t tensor) { return manifest.groups[0].files[file].tensors[tensor]; }
+  std::string refusal() const {
+    return user_error([this] { parse_manifest(dump_manifest(manifest), "m"); });
+  }
+
+  Manifest manifest;
+};
+
+TEST_F(ManifestOfParts, HasAFormatThatOlderReadersRefuse) {
+  const std::string text = dump_manifest(manifest);
+  EXPECT_THAT(text, HasSubstr("\"format\": 2,"));
+  EXPECT_EQ(parse_manifest(text, "m"), manifest);
+  for (size_t file : {0, 1}) {
+    for (size_t tensor : {0, 1}) record(file, tensor).name = record(file, tensor).entry;
+  }
+  const std::string plain = dump_manifest(manifest);
+  EXPECT_THAT(plain, AllOf(HasSubstr("\"format\": 1,"), Not(HasSubstr("\"entry\""))));
+  EXPECT_EQ(parse_manifest(plain, "m"), manifest);
+}
+
+TEST_F(ManifestOfParts, ElementsThatAreThereTwiceAreRefused) {
+  record(1, 0).offset[1] = 0;
+  EXPECT_THAT(refusal(), HasSubstr("groups[0] has elements of 'w' twice: [1, 1] at [4, 0] and [1, 2] at [4, 0]"));
+}
+
+TEST_F(ManifestOfParts, OneTensorHasOneShape) {
+  record(1, 1).global_shape[0] = 10;
+  EXPECT_THAT(refusal(), HasSubstr("groups[0] gives 'w' the shapes [9, 3] and [10, 3]"));
+}
+
+TEST_F(ManifestOfParts, AnEntryOfAFileIsOneSlice) {
+  record(0, 1).entry = "w@0,0";
+  EXPECT_THAT(refusal(), HasSubstr("groups[0].files[0].tensors[1] names the entry 'w@0,0' a second time"));
+}
+
 TEST(Manifest, AnotherFormatIsRefusedByNumber) {
-  EXPECT_THAT(user_error([] { parse_manifest(R"({"format": 2})", "m"); }),
-              HasSubstr("has format 2; this terrace reads"));
+  EXPECT_THAT(user_error([] { parse_manifest(R"({"format": 3})", "m"); }),
+              HasSubstr("has format 3; this terrace reads formats 1 to 2"));
+  EXPECT_THAT(user_error([] { parse_manifest(R"({"format": 0})", "m"); }), HasSubstr("has format 0"));
   EXPECT_THAT(user_error([] { parse_manifest("{}", "m"); }), HasSubstr("lacks 'format'"));
   EXPECT_THAT(user_error([] { parse_manifest("[1]", "m"); }), HasSubstr("lacks 'format'"));
   EXPECT_THAT(user_error([] { parse_manifest("", "m"); }), HasSubstr("not JSON"));

@@ -45,6 +45,15 @@ inline NamedTensor row_slice(const std::string& name, const at::Tensor& tensor, 
   return {name, tensor, {ParamMark::Kind::sharded, global, 0, offset, "tp"}};
 }
 
+// Rows `row` and following of a whole parameter, as a range of its elements.
+inline NamedTensor row_range(const std::string& name, const at::Tensor& whole, int64_t row, int64_t rows) {
+  const int64_t row_elements = whole.numel() / whole.size(0);
+  NamedTensor part = replicated(name, whole);
+  part.range = {row * row_elements, (row + rows) * row_elements, whole.sizes().vec()};
+  part.tensor = whole.narrow(0, row, rows).reshape({-1});
+  return part;
+}
+
 // A Weyl sequence that starts elsewhere for each salt, so that tensors of one shape differ.
 inline at::Tensor sample_values(std::vector<int64_t> shape, double salt) {
   int64_t elements = 1;

@@ -1,0 +1,147 @@
+// Each rank's files, and the check that together they hold every element once.
+#include "terrace/checkpoint/written.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/log.h"
+#include "terrace/checkpoint/cover.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/checkpoint/safetensors.h"
+#include "terrace/checkpoint/slice.h"
+
+namespace terrace::checkpoint {
+namespace {
+
+FileRecord write_file(const std::filesystem::path& folder, const char* name, std::span<const std::byte> bytes) {
+  AtomicFile file(folder / name);
+  if (!bytes.empty()) file.write(bytes.data(), bytes.size());
+  file.commit();
+  return {name, bytes.size(), checksum(bytes)};
+}
+
+std::string file_name(const std::string& group, const Members& members) {
+  if (members.alone()) return group + ".safetensors";
+  return fmt::format("{}.rank_{:04}.safetensors", group, members.rank());
+}
+
+WrittenGroup write_group(const std::filesystem::path& folder, const Group& group, const Members& members) {
+  WrittenGroup part{{group.name, {}}, {}};
+  TensorFile file;
+  file.file.name = file_name(group.name, members);
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const NamedTensor& named : group.tensors) {
+    std::vector<Slice> slices = slices_of(named);
+    if (slices.empty() && std::ranges::find(named.mark.global_shape, 0) == named.mark.global_shape.end()) {
+      part.unwritten.push_back(named.name);
+    }
+    for (Slice& slice : slices) {
+      tensors.emplace_back(slice.record.entry, std::move(slice.values));
+      file.tensors.push_back(std::move(slice.record));
+    }
+  }
+  if (tensors.empty() && !members.alone()) return part;
+  // Other programs look for the key "format" to know the order of dimensions.
+  const WrittenFile written = write_safetensors(folder / file.file.name, tensors, {{"format", "pt"}});
+  file.file.bytes = written.bytes;
+  file.file.checksum = written.checksum;
+  part.record.files.push_back(std::move(file));
+  return part;
+}
+
+// A SentencePiece model never starts as JSON does.
+const char* tokenizer_name(std::span<const std::byte> bytes) {
+  const bool json = !bytes.empty() && bytes.front() == std::byte{'{'};
+  return json ? "tokenizer.json" : "tokenizer.model";
+}
+
+std::optional<FileRecord> write_tokenizer(const std::filesystem::path& folder, const std::string& source) {
+  if (source.empty()) return std::nullopt;
+  if (!std::filesystem::exists(source)) {
+    // A checkpoint without its tokenizer is worth more than none.
+    log_warning("the tokenizer {} is gone: the checkpoint is saved without it", source);
+    return std::nullopt;
+  }
+  const MappedFile file(source);
+  return write_file(folder, tokenizer_name(file.bytes()), file.bytes());
+}
+
+// The parts of all ranks, one after another.
+struct Gathered {
+  GroupRecord record;
+  std::set<std::string> unwritten;
+};
+
+void check_whole(const Gathered& group) {
+  std::map<std::string_view, TensorRecords> slices;
+  for (const TensorFile& file : group.record.files) {
+    for (const TensorRecord& record : file.tensors) slices[record.name].push_back(&record);
+  }
+  const auto refuse = [&](const std::string& problem) {
+    throw UserError(fmt::format("what the ranks wrote is not all of the {}: {}", group.record.name, problem),
+                    ExitCode::failure);
+  };
+  for (const auto& [name, records] : slices) {
+    if (const std::string problem = cover_problem(records); !problem.empty()) refuse(problem);
+  }
+  for (const std::string& name : group.unwritten) {
+    if (!slices.contains(name)) refuse(fmt::format("no rank has an element of '{}'", name));
+  }
+}
+
+}  // namespace
+
+std::vector<FileRecord> Written::files() const {
+  std::vector<FileRecord> files;
+  if (config) files.push_back(*config);
+  if (tokenizer) files.push_back(*tokenizer);
+  for (const WrittenGroup& group : groups) {
+    for (const TensorFile& file : group.record.files) files.push_back(file.file);
+  }
+  return files;
+}
+
+Written write_files(const std::filesystem::path& folder, const State& state, const Members& members) {
+  Written written;
+  if (members.first()) {
+    const std::string config = config::dump(state.config);
+    written.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
+    written.tokenizer = write_tokenizer(folder, state.config.data.tokenizer);
+  }
+  for (const Group& group : state.groups) written.groups.push_back(write_group(folder, group, members));
+  return written;
+}
+
+std::string to_text(const std::vector<WrittenGroup>& parts) {
+  Json json = Json::array();
+  for (const WrittenGroup& part : parts) {
+    json.push_back({{"group", group_json(part.record)}, {"unwritten", part.unwritten}});
+  }
+  return json.dump();
+}
+
+std::vector<GroupRecord> whole_groups(const std::vector<std::string>& texts) {
+  std::vector<Gathered> groups;
+  for (const std::string& text : texts) {
+    for (const Json& part : Json::parse(text)) {
+      GroupRecord record = parse_group(part.at("group"), "what a rank wrote");
+      auto group = std::ranges::find(groups, record.name, [](const Gathered& known) { return known.record.name; });
+      if (group == groups.end()) group = groups.insert(groups.end(), Gathered{{record.name, {}}, {}});
+      std::ranges::move(record.files, std::back_inserter(group->record.files));
+      for (const Json& name : part.at("unwritten")) group->unwritten.insert(name.get<std::string>());
+    }
+  }
+  std::vector<GroupRecord> whole;
+  for (Gathered& group : groups) {
+    check_whole(group);
+    whole.push_back(std::move(group.record));
+  }
+  return whole;
+}
+
+}  // namespace terrace::checkpoint
