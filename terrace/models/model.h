@@ -42,6 +42,8 @@ class Model : public nn::Module {
   virtual int64_t num_units() const = 0;
   // Parameters of one unit, in order. A tied parameter belongs to the first unit that uses it.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
+  // Units whose parameters this one reads, itself included where it has any: more than itself where some are tied.
+  virtual std::vector<int64_t> used_units(int64_t unit) { return {unit}; }
   // Unit 0 takes an undefined tensor and reads the batch; the last but one gives hidden states [B, T, D] after the
   // final norm or before it as the model likes.
   virtual at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;

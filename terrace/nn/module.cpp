@@ -46,19 +46,34 @@ ops::Slice slice_of(const Parameter& parameter) {
 
 }  // namespace
 
-at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type) {
+namespace {
+
+at::Tensor initial_values(const Parameter& parameter, uint64_t seed, at::ScalarType type, at::IntArrayRef sizes,
+                          const ops::Slice& slice) {
   at::NoGradGuard no_grad;
   // Computed on the CPU for every device, so that all devices start from the same bits.
-  at::Tensor value = at::empty(parameter.value.sizes(), at::TensorOptions().dtype(type));
+  at::Tensor value = at::empty(sizes, at::TensorOptions().dtype(type));
   switch (parameter.initial.kind) {
     case InitialValue::Kind::constant:
       value.fill_(parameter.initial.value);
       break;
     case InitialValue::Kind::normal:
-      ops::fill_normal(value, stream_key(seed, parameter.name), parameter.initial.value, slice_of(parameter));
+      ops::fill_normal(value, stream_key(seed, parameter.name), parameter.initial.value, slice);
       break;
   }
   return value.to(parameter.value.device());
+}
+
+}  // namespace
+
+at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type) {
+  return initial_values(parameter, seed, type, parameter.value.sizes(), slice_of(parameter));
+}
+
+at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type, int64_t begin, int64_t end) {
+  TERRACE_CHECK(parameter.mark.global_shape == parameter.value.sizes(), "{} is only a slice", parameter.name);
+  return initial_values(parameter, seed, type, {end - begin},
+                        {.dim = 0, .offset = begin, .global_size = parameter.value.numel()});
 }
 
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed) {

@@ -80,8 +80,9 @@ class Module {
 };
 
 // One parameter's initial value under the seed in the given type, on the parameter's device: fp32 masters of a bf16
-// model start from it before any rounding.
+// model start from it before any rounding. With a range, the elements [begin, end) of the flattened parameter.
 at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type);
+at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type, int64_t begin, int64_t end);
 
 // Fills every value with its initial value under the seed, on its own device, whatever the threads or the layout.
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);

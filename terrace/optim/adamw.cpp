@@ -1,22 +1,24 @@
-// The loop over parameters; the arithmetic is in the kernels.
+// The loop over shards and their pieces; the arithmetic is in the kernels.
 #include "terrace/optim/adamw.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
+
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/optim/kernels.h"
 
 namespace terrace::optim {
 
-AdamW::AdamW(const std::vector<nn::Parameter*>& parameters, const config::OptimizerConfig& config) : config_(config) {
+AdamW::AdamW(std::vector<Shard> shards, const config::OptimizerConfig& config) : config_(config) {
   const at::NoGradGuard no_grad;
-  for (nn::Parameter* parameter : parameters) {
-    TERRACE_CHECK(parameter->value.is_contiguous(), "{} is not contiguous", parameter->name);
-    const at::Tensor value = parameter->value.detach();
-    at::Tensor master = value.scalar_type() == at::kFloat ? parameter->value : value.to(at::kFloat);
+  for (Shard& shard : shards) {
+    const at::Tensor value = shard.value;
+    TERRACE_CHECK(value.is_contiguous() && value.dim() == 1, "a shard is a flat buffer");
+    const bool is_master = value.scalar_type() == at::kFloat && !shard.keeps_master;
     const at::Tensor zeros = at::zeros_like(value, value.options().dtype(at::kFloat));
-    slots_.push_back({parameter, master, zeros, zeros.clone()});
+    states_.push_back({std::move(shard), is_master ? value : value.to(at::kFloat, false, true), zeros, zeros.clone()});
   }
 }
 
@@ -30,16 +32,21 @@ void AdamW::step(double learning_rate, double gradient_multiplier) {
                     .epsilon = config_.epsilon,
                     .gradient_multiplier = gradient_multiplier,
                     .count = count};
-  for (Slot& slot : slots_) {
-    numbers.weight_decay = slot.parameter->decay ? config_.weight_decay : 0.0;
-    adamw_step(numbers, slot.parameter->gradient, slot.master, slot.m, slot.v, slot.parameter->value);
+  for (State& state : states_) {
+    for (const ShardPiece& piece : state.shard.pieces) {
+      const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, piece.at, piece.size()); };
+      numbers.weight_decay = piece.parameter->decay ? config_.weight_decay : 0.0;
+      at::Tensor master = part(state.master), m = part(state.m), v = part(state.v);
+      at::Tensor value = state.master.is_same(state.shard.value) ? master : part(state.shard.value);
+      adamw_step(numbers, part(state.shard.gradient), master, m, v, value);
+    }
   }
 }
 
 void AdamW::publish_masters() {
   const at::NoGradGuard no_grad;
-  for (Slot& slot : slots_) {
-    if (!slot.master.is_same(slot.parameter->value)) slot.parameter->value.copy_(slot.master);
+  for (State& state : states_) {
+    if (!state.master.is_same(state.shard.value)) state.shard.value.copy_(state.master);
   }
 }
 

@@ -105,7 +105,7 @@ at::Tensor sum_pieces(double (*kernel)(const G*, int64_t), const at::Tensor& gra
   at::Tensor sums = at::empty({pieces}, at::kDouble);
   const G* g = gradient.const_data_ptr<G>();
   double* out = sums.data_ptr<double>();
-  at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, pieces, 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       out[i] = kernel(g + i * norm_piece, std::min(norm_piece, size - i * norm_piece));
   });

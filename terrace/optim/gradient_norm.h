@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/nn/module.h"
+#include "terrace/comm/comm.h"
+#include "terrace/optim/shard.h"
 
 namespace terrace::optim {
 
@@ -13,8 +14,10 @@ struct GradientNorm {
   std::string first_bad;  // the first parameter, in order, whose gradient is not finite; "" where all are
 };
 
-// Pieces of 65,536 elements in the parameters' order are squared and summed each, then added in order.
-GradientNorm gradient_norm(const std::vector<nn::Parameter*>& parameters);
+// Pieces of norm_piece elements of the flat buffers are squared and summed each, every one by the rank that answers for
+// it; then all ranks have all sums, 8 bytes for each piece, and add them in the order of the buffers. Called by all
+// members of the group, which are in the order of the elements that they answer for, and the same on all of them.
+GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone);
 
 // What gradients are multiplied by so that their norm is at most `clip`; 1 where clip is 0 (off). Pascanu et al., "On
 // the difficulty of training recurrent neural networks", ICML 2013.

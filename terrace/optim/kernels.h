@@ -30,7 +30,7 @@ void adamw_step(const AdamWStep& step, const at::Tensor& gradient, at::Tensor& m
                 at::Tensor& value);
 
 // Elements in a piece of a sum of squares.
-inline constexpr int64_t norm_piece = 65536;
+inline constexpr int64_t norm_piece = 1024;
 
 // One double per piece of `norm_piece` elements of the flattened tensor, the last piece shorter: its sum of squares,
 // added in an order that depends on the piece alone. On the CPU, fp64 [pieces].

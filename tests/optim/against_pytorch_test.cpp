@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "terrace/comm/threads.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
@@ -43,13 +44,16 @@ TEST(AdamWAgainstPyTorch, TwentyStepsWithClippingAndAScheduleAreAsAccurate) {
 
   nn::Parameter decayed = parameter_of("decayed", inputs["decayed"], true);
   nn::Parameter plain = parameter_of("plain", inputs["plain"], false);
-  AdamW optimizer({&decayed, &plain}, config);
+  const auto world = comm::make_solo_world();
+  const auto group = world->connect({.name = "data", .ranks = {0}});
+  const std::vector<Shard> shards = whole_parameters({&decayed, &plain});
+  AdamW optimizer(shards, config);
   int64_t clipped = 0;
   for (int64_t step = 1; step <= steps; ++step) {
     for (nn::Parameter* parameter : {&decayed, &plain}) {
       parameter->gradient.copy_(inputs[fmt::format("{}.step{}", parameter->name, step - 1)]);
     }
-    const double multiplier = clip_multiplier(gradient_norm({&decayed, &plain}).norm, config.clip);
+    const double multiplier = clip_multiplier(gradient_norm(shards, *group).norm, config.clip);
     clipped += multiplier < 1;
     optimizer.step(learning_rate(config, steps, step), multiplier);
   }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "terrace/comm/threads.h"
 #include "terrace/optim/kernels.h"
 #include "terrace/optim/loss_scale.h"
 
@@ -22,13 +23,21 @@ nn::Parameter parameter_with(std::string name, at::Tensor gradient) {
   return parameter;
 }
 
+// Of parameters that stand alone on one rank.
+GradientNorm norm_of(const std::vector<nn::Parameter*>& parameters) {
+  const auto world = comm::make_solo_world();
+  const auto group = world->connect({.name = "data", .ranks = {0}});
+  for (nn::Parameter* parameter : parameters) parameter->value = parameter->gradient;
+  return gradient_norm(whole_parameters(parameters), *group);
+}
+
 TEST(GradientNorm, IsExactOnWholeNumbers) {
-  // 4 * 9 + 5 * 16 = 116 = 10.77..^2; across a piece's end: 65,537 ones.
+  // 4 * 9 + 5 * 16 = 116 = 10.77..^2; across a piece's end: ones, one more than a piece.
   nn::Parameter a = parameter_with("a", at::full({2, 2}, 3.0, at::kFloat));
   nn::Parameter b = parameter_with("b", at::full({5}, 4.0, at::kBFloat16));
-  EXPECT_EQ(gradient_norm({&a, &b}).norm, std::sqrt(116.0));
+  EXPECT_EQ(norm_of({&a, &b}).norm, std::sqrt(116.0));
   nn::Parameter c = parameter_with("c", at::ones({norm_piece + 1}));
-  EXPECT_EQ(gradient_norm({&c}).norm, std::sqrt(static_cast<double>(norm_piece + 1)));
+  EXPECT_EQ(norm_of({&c}).norm, std::sqrt(static_cast<double>(norm_piece + 1)));
   EXPECT_EQ(squares_by_piece(c.gradient).numel(), 2);
 }
 
@@ -36,9 +45,9 @@ TEST(GradientNorm, DoesNotDependOnThreads) {
   nn::Parameter a = parameter_with("a", at::ones({300001}).div_(3).cumsum(0));
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const double one = gradient_norm({&a}).norm;
+  const double one = norm_of({&a}).norm;
   at::set_num_threads(2);
-  const double two = gradient_norm({&a}).norm;
+  const double two = norm_of({&a}).norm;
   at::set_num_threads(threads);
   EXPECT_EQ(one, two);
 }
@@ -48,7 +57,7 @@ TEST(GradientNorm, NamesTheFirstBadParameter) {
   nn::Parameter bad = parameter_with("bad", at::ones({70000}));
   nn::Parameter worse = parameter_with("worse", at::full({3}, std::nan("")));
   bad.gradient[69999] = std::numeric_limits<float>::infinity();
-  const GradientNorm result = gradient_norm({&good, &bad, &worse});
+  const GradientNorm result = norm_of({&good, &bad, &worse});
   EXPECT_FALSE(std::isfinite(result.norm));
   EXPECT_EQ(result.first_bad, "bad");
 }

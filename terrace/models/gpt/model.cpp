@@ -160,6 +160,11 @@ std::vector<nn::Parameter*> Gpt::unit_parameters(int64_t unit) {
   return unit <= config_.layers ? blocks_.at(unit - 1)->parameters() : head_.parameters();
 }
 
+std::vector<int64_t> Gpt::used_units(int64_t unit) {
+  const bool reads_embedding = unit == num_units() - 1 && head_.output == nullptr;
+  return reads_embedding ? std::vector<int64_t>{0, unit} : std::vector<int64_t>{unit};
+}
+
 at::Tensor Gpt::forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
   TERRACE_CHECK(unit >= 0 && unit <= config_.layers, "unit {} of {} has no forward", unit, num_units());
   if (unit == 0) return embedding_.forward(batch, positions_of(batch, pass, 0), pass);

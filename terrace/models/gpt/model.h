@@ -81,6 +81,7 @@ class Gpt : public Model {
 
   int64_t num_units() const override { return config_.layers + 2; }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
+  std::vector<int64_t> used_units(int64_t unit) override;
   at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
   at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
   at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
