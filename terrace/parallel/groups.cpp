@@ -1,0 +1,54 @@
+// Members of each movement, turned into communicators.
+#include "terrace/parallel/groups.h"
+
+#include <numeric>
+
+namespace terrace::parallel {
+namespace {
+
+struct Movement {
+  const char* name;
+  std::vector<int64_t> mesh::ShardPlace::*members;
+  std::unique_ptr<comm::Comm> DataGroups::*comm;
+};
+
+constexpr Movement movements[] = {
+    {"shard_weights", &mesh::ShardPlace::gather, &DataGroups::gather},
+    {"shard_gradients", &mesh::ShardPlace::reduce, &DataGroups::reduce},
+    {"shard_optimizer", &mesh::ShardPlace::reduce_across, &DataGroups::reduce_across},
+    {"replicas", &mesh::ShardPlace::replicas, &DataGroups::replicas},
+    {"update", &mesh::ShardPlace::update, &DataGroups::update},
+    {"data", &mesh::ShardPlace::everyone, &DataGroups::everyone},
+};
+
+mesh::Group everyone(const char* name, int64_t ranks) {
+  mesh::Group group{.name = name, .ranks = std::vector<int64_t>(static_cast<size_t>(ranks))};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+}  // namespace
+
+DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
+  DataGroups groups{.place = mesh::ShardPlace(sizes, mesh.coordinate(world.rank(), "data"))};
+  for (const Movement& movement : movements) {
+    const std::vector<int64_t>& members = groups.place.*movement.members;
+    groups.*movement.comm = world.connect(mesh::ranks_of(members, movement.name, mesh, world.rank()));
+  }
+  groups.control = world.connect(everyone("control", world.size()));
+  groups.saving = world.connect(everyone("saving", world.size()));
+  return groups;
+}
+
+std::vector<mesh::Group> shown_groups(const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
+  const mesh::ShardPlace place(sizes, 0);
+  std::vector<mesh::Group> groups;
+  for (const Movement& movement : movements) {
+    const std::vector<int64_t>& members = place.*movement.members;
+    if (members.size() < 2 || movement.members == &mesh::ShardPlace::everyone) continue;
+    groups.push_back(mesh::ranks_of(members, movement.name, mesh, 0));
+  }
+  return groups;
+}
+
+}  // namespace terrace::parallel

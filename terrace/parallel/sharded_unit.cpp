@@ -1,0 +1,96 @@
+// Flat buffers and the views into them.
+#include "terrace/parallel/sharded_unit.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/optim/kernels.h"
+#include "terrace/parallel/storage.h"
+
+namespace terrace::parallel {
+namespace {
+
+at::TensorOptions options_of(const std::vector<nn::Parameter*>& parameters) {
+  TERRACE_CHECK(!parameters.empty(), "a unit without parameters");
+  return parameters.front()->value.options().requires_grad(false);
+}
+
+// `inner` lies in `outer`: the elements of a buffer of outer's size.
+at::Tensor part_of(const at::Tensor& buffer, const mesh::Part& outer, const mesh::Part& inner, int64_t padded) {
+  return buffer.narrow(0, inner.begin(padded) - outer.begin(padded), inner.size(padded));
+}
+
+}  // namespace
+
+std::vector<int64_t> ShardedUnit::place_parameters() const {
+  std::vector<int64_t> offsets = {0};
+  for (const nn::Parameter* parameter : parameters_) {
+    TERRACE_CHECK(parameter->value.scalar_type() == parameters_.front()->value.scalar_type(), "{} has another type",
+                  parameter->name);
+    offsets.push_back((offsets.back() + parameter->value.numel() + alignment - 1) / alignment * alignment);
+  }
+  return offsets;
+}
+
+at::Tensor ShardedUnit::view_of(const at::Tensor& flat, size_t parameter) const {
+  const at::Tensor& value = parameters_[parameter]->value;
+  return flat.narrow(0, offsets_[parameter], value.numel()).view(value.sizes());
+}
+
+ShardedUnit::ShardedUnit(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place,
+                         at::ScalarType gradient_type, bool keeps_whole_gradient)
+    : parameters_(std::move(parameters)),
+      place_(place),
+      keeps_whole_gradient_(keeps_whole_gradient),
+      offsets_(place_parameters()),
+      padded_(mesh::padded_size(offsets_.back(), place.sizes.ranks, optim::norm_piece)) {
+  const at::NoGradGuard no_grad;
+  const at::TensorOptions options = options_of(parameters_);
+  for (nn::Parameter* parameter : parameters_) release_storage(parameter->value);
+  whole_weights_ = at::zeros({padded_}, options);
+  weights_ = cuts_weights() ? at::zeros({place_.weights.size(padded_)}, options) : whole_weights_;
+  whole_gradient_ = at::zeros({padded_}, options.dtype(gradient_type));
+  gradient_ = keeps_whole_gradient_ ? part_of(whole_gradient_, {}, place_.gradients, padded_)
+                                    : at::zeros({place_.gradients.size(padded_)}, options.dtype(gradient_type));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    nn::Parameter& parameter = *parameters_[i];
+    // A view with a version counter of its own: refilling the buffer is no change to autograd.
+    at::Tensor value = view_of(whole_weights_, i).variable_data();
+    value.set_requires_grad(parameter.value.requires_grad());
+    parameter.gradient = view_of(whole_gradient_, i);
+    parameter.value = value;
+  }
+  if (cuts_weights()) release_storage(whole_weights_);
+  if (!keeps_whole_gradient_) release_storage(whole_gradient_);
+}
+
+at::Tensor ShardedUnit::optimizer_gradient() const {
+  return part_of(gradient_, place_.gradients, place_.optimizer, padded_);
+}
+
+at::Tensor ShardedUnit::own_gradient() const { return part_of(gradient_, place_.gradients, place_.own, padded_); }
+
+at::Tensor ShardedUnit::optimizer_weights() const {
+  return part_of(weights_, place_.weights, place_.optimizer, padded_);
+}
+
+optim::Shard ShardedUnit::shard() const {
+  const int64_t first = place_.optimizer.begin(padded_), size = place_.optimizer.size(padded_);
+  optim::Shard shard{.gradient = optimizer_gradient(),
+                     .value = optimizer_weights(),
+                     .own_begin = place_.own.begin(padded_) - first,
+                     .own_end = place_.own.begin(padded_) - first + place_.own.size(padded_),
+                     .pieces = {}};
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int64_t begin = offsets_[i], end = begin + parameters_[i]->value.numel();
+    const int64_t from = std::max(begin, first), to = std::min(end, first + size);
+    if (from < to) shard.pieces.push_back({parameters_[i], from - begin, to - begin, from - first});
+  }
+  return shard;
+}
+
+}  // namespace terrace::parallel

@@ -1,0 +1,59 @@
+// The parameters of one unit of a model in flat buffers, of which each data-parallel rank keeps its parts.
+//
+// A flat buffer has the parameters one after another, each beginning at a multiple of `alignment` elements, and is
+// padded at its end so that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "terrace/mesh/shards.h"
+#include "terrace/nn/module.h"
+#include "terrace/optim/shard.h"
+
+namespace terrace::parallel {
+
+class ShardedUnit {
+ public:
+  // In elements: a cache line in 16 bits.
+  static constexpr int64_t alignment = 32;
+
+  // Takes the parameters' values and gradients over: they become views of the flat buffers, and what they held is
+  // dropped. `keeps_whole_gradient`: the buffer that backward adds to stays, else it comes and goes.
+  ShardedUnit(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::ScalarType gradient_type,
+              bool keeps_whole_gradient);
+
+  const std::vector<nn::Parameter*>& parameters() const { return parameters_; }
+  int64_t padded() const { return padded_; }
+
+  // Whole buffers [padded]. Where weights are cut, the whole of them has memory between take and release only; where
+  // it may come and go, so has the whole gradient, and taking it sets it to zero.
+  const at::Tensor& whole_weights() const { return whole_weights_; }
+  const at::Tensor& whole_gradient() const { return whole_gradient_; }
+  bool cuts_weights() const { return place_.weights.parts > 1; }
+  bool keeps_whole_gradient() const { return keeps_whole_gradient_; }
+
+  // This rank's parts: of the weights, in memory all the time; of the summed gradient, where the optimizer reads it.
+  const at::Tensor& weights() const { return weights_; }
+  const at::Tensor& gradient() const { return gradient_; }
+  at::Tensor optimizer_gradient() const;
+  at::Tensor own_gradient() const;
+  at::Tensor optimizer_weights() const;
+
+  optim::Shard shard() const;
+
+ private:
+  std::vector<int64_t> place_parameters() const;
+  at::Tensor view_of(const at::Tensor& flat, size_t parameter) const;
+
+  std::vector<nn::Parameter*> parameters_;
+  mesh::ShardPlace place_;
+  bool keeps_whole_gradient_;
+  std::vector<int64_t> offsets_;  // of the parameters, and behind the last one the end
+  int64_t padded_;
+  at::Tensor whole_weights_, weights_, whole_gradient_, gradient_;
+};
+
+}  // namespace terrace::parallel

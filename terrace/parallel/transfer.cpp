@@ -1,0 +1,79 @@
+// Casts around the calls.
+#include "terrace/parallel/transfer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "terrace/base/error.h"
+
+namespace terrace::parallel {
+
+comm::Type comm_type(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return comm::Type::fp64;
+    case at::kFloat:
+      return comm::Type::fp32;
+    case at::kBFloat16:
+      return comm::Type::bf16;
+    case at::kHalf:
+      return comm::Type::fp16;
+    default:
+      TERRACE_CHECK(false, "{} does not travel", c10::toString(type));
+  }
+}
+
+at::ScalarType wire_type(config::WireType wanted, at::ScalarType kept) {
+  switch (wanted) {
+    case config::WireType::same:
+      return kept;
+    case config::WireType::fp32:
+      return at::kFloat;
+    case config::WireType::bf16:
+      return at::kBFloat16;
+  }
+  return kept;
+}
+
+void Transfer::finish() {
+  work_.wait();
+  const at::NoGradGuard no_grad;
+  if (target_.defined()) target_.copy_(received_);
+  sent_.reset();
+  received_.reset();
+  target_.reset();
+}
+
+Transfer Transfer::all_reduce(comm::Comm& group, const at::Tensor& data, at::ScalarType wire,
+                              const comm::Label& label) {
+  if (group.size() == 1) return {};
+  Transfer transfer;
+  transfer.received_ = data.to(wire);
+  if (wire != data.scalar_type()) transfer.target_ = data;
+  transfer.work_ = group.all_reduce(transfer.received_.mutable_data_ptr(), data.numel(), comm_type(wire), label);
+  return transfer;
+}
+
+Transfer Transfer::reduce_scatter(comm::Comm& group, const at::Tensor& from, const at::Tensor& to, at::ScalarType wire,
+                                  const comm::Label& label) {
+  Transfer transfer;
+  transfer.sent_ = from.to(wire);
+  transfer.received_ = wire == to.scalar_type() ? to : at::empty(to.sizes(), to.options().dtype(wire));
+  if (wire != to.scalar_type()) transfer.target_ = to;
+  transfer.work_ = group.reduce_scatter(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(),
+                                        to.numel(), comm_type(wire), label);
+  return transfer;
+}
+
+Transfer Transfer::all_gather(comm::Comm& group, const at::Tensor& own, const at::Tensor& whole, at::ScalarType wire,
+                              const comm::Label& label) {
+  Transfer transfer;
+  transfer.sent_ = own.to(wire);
+  transfer.received_ = wire == whole.scalar_type() ? whole : at::empty(whole.sizes(), whole.options().dtype(wire));
+  if (wire != whole.scalar_type()) transfer.target_ = whole;
+  transfer.work_ = group.all_gather(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(), own.numel(),
+                                    comm_type(wire), label);
+  return transfer;
+}
+
+}  // namespace terrace::parallel

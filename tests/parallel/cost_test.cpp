@@ -1,0 +1,177 @@
+// Counted calls, bytes on the wire and bytes in memory against the formulas of docs/cost_model.md and docs/sharding.md,
+// to the byte, at every layout.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "tests/parallel/training.h"
+
+namespace terrace::parallel {
+namespace {
+
+struct Count {
+  int64_t calls = 0, bytes = 0;
+  bool operator==(const Count&) const = default;
+};
+using Counts = std::map<std::string, Count>;
+
+std::ostream& operator<<(std::ostream& out, const Count& count) {
+  return out << count.calls << " calls, " << count.bytes << " bytes";
+}
+
+// The numbers that the formulas are written in.
+struct Formula {
+  Formula(const Training& training, const Layout& layout) : training(training) {
+    const config::LayoutConfig config = layout_config(layout, false);
+    const int64_t node = config.ranks_per_node > 0 ? config.ranks_per_node : layout.ranks;
+    const mesh::Mesh mesh(layout.ranks, {{"data", layout.ranks}},
+                          {.ranks_per_pair = config.ranks_per_pair, .ranks_per_node = node});
+    const mesh::ShardSizes sizes = mesh::shard_sizes(config, mesh);
+    w = sizes.weights, g = sizes.gradients, o = sizes.optimizer, d = sizes.ranks;
+    prefetch = config.prefetch;
+    value_bytes = training.precision == config::Precision::fp32 ? 4 : 2;
+    micro_batches = training.micro_batch > 0 ? training.sequences / d / training.micro_batch : 1;
+    const auto model = small_model(training, at::kFloat);
+    for (int64_t unit = 0; unit < model->num_units(); ++unit) {
+      int64_t elements = 0;
+      for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
+        elements += (parameter->value.numel() + 31) / 32 * 32;
+      }
+      units.push_back((elements + d * 1024 - 1) / (d * 1024) * d * 1024);
+      uses.push_back(model->used_units(unit));
+    }
+  }
+
+  int64_t total() const { return std::accumulate(units.begin(), units.end(), int64_t{0}); }
+  int64_t with_parameters() const {
+    return std::ranges::count_if(units, [](int64_t elements) { return elements > 0; });
+  }
+
+  Counts traffic() const {
+    Counts counts;
+    const auto add = [&](const char* group, int64_t calls, int64_t bytes) {
+      if (calls > 0) counts[group] = {calls, bytes};
+    };
+    const int64_t all = with_parameters(), n = total();
+    if (w > 1) {
+      // Forward and backward; the last unit once for both, and a tied one once more for the last.
+      int64_t calls = 0, elements = 0;
+      for (size_t unit = 0; unit < units.size(); ++unit) {
+        if (units[unit] == 0) continue;
+        const int64_t times = (unit + 1 == units.size() ? 1 : 2) + (is_tied(unit) ? 1 : 0);
+        calls += times;
+        elements += times * units[unit];
+      }
+      add("shard_weights", micro_batches * calls, micro_batches * elements * value_bytes * (w - 1) / w);
+    }
+    if (g > 1) add("shard_gradients", micro_batches * all, micro_batches * n * 4 * (g - 1) / g);
+    if (o > g) add("shard_optimizer", all, n / g * 4 * (o / g - 1) / (o / g));
+    if (d > o) add("replicas", all, 2 * (n / o) * 4 * (d / o - 1) / (d / o));
+    if (o > w) add("update", all, n / w * value_bytes * (o / w - 1) / (o / w));
+    if (d > 1) add("data", 1, n / 1024 * 8 * (d - 1) / d);
+    return counts;
+  }
+
+  StateBytes memory() const {
+    StateBytes bytes{.weights = total() / w * value_bytes, .gradients = total() / g * 4};
+    for (int64_t unit = 0; unit < static_cast<int64_t>(units.size()); ++unit) {
+      if (w > 1) {
+        bytes.gathered_weights = std::max({bytes.gathered_weights, value_bytes * elements_of(unit, +1, prefetch),
+                                           value_bytes * elements_of(unit, -1, prefetch)});
+      }
+      // A unit's gradient leaves while that of the one below is computed; a tied one stays from the last unit on. At
+      // the last unit the first one's of the micro-batch before may still be leaving.
+      if (g == 1) continue;
+      std::set<int64_t> held = {unit};
+      if (unit + 1 < static_cast<int64_t>(units.size())) held.insert(unit + 1);
+      for (const int64_t used : uses.back()) {
+        if (is_tied(used) && used <= unit) held.insert(used);
+      }
+      if (micro_batches > 1 && unit + 1 == static_cast<int64_t>(units.size())) held.insert(0);
+      bytes.whole_gradients = std::max(bytes.whole_gradients, 4 * sum_of(held));
+    }
+    return bytes;
+  }
+
+  int64_t optimizer_bytes() const { return total() / o * (training.precision == config::Precision::fp32 ? 8 : 12); }
+
+  Training training;
+  int64_t w, g, o, d, prefetch, value_bytes, micro_batches;
+  std::vector<int64_t> units;  // elements, padded
+  std::vector<std::vector<int64_t>> uses;
+
+ private:
+  bool is_tied(int64_t unit) const {
+    const auto& last = uses.back();
+    return unit + 1 != static_cast<int64_t>(units.size()) && std::ranges::find(last, unit) != last.end();
+  }
+
+  // Of the units that are there together: one and those that are gathered ahead of it.
+  int64_t elements_of(int64_t unit, int64_t direction, int64_t ahead) const {
+    std::set<int64_t> held;
+    for (int64_t k = 0; k <= ahead; ++k) {
+      const int64_t other = unit + direction * k;
+      if (other < 0 || other >= static_cast<int64_t>(units.size())) continue;
+      held.insert(uses[other].begin(), uses[other].end());
+    }
+    return sum_of(held);
+  }
+
+  int64_t sum_of(const std::set<int64_t>& held) const {
+    int64_t sum = 0;
+    for (const int64_t one : held) sum += units[one];
+    return sum;
+  }
+};
+
+Counts counted(const std::map<std::string, std::map<comm::Kind, comm::Traffic>>& traffic) {
+  Counts counts;
+  for (const auto& [group, kinds] : traffic) {
+    for (const auto& [kind, one] : kinds) {
+      if (one.bytes == 0) continue;  // groups of one
+      counts[group].calls += one.calls;
+      counts[group].bytes += one.bytes;
+    }
+  }
+  return counts;
+}
+
+std::vector<Training> trainings() {
+  return {{.model = "gpt2", .deterministic = false},
+          {.model = "llama", .precision = config::Precision::bf16, .micro_batch = 1, .deterministic = false},
+          {.model = "tied_stack", .deterministic = false}};
+}
+
+TEST(Traffic, IsWhatTheCostModelSaysToTheByte) {
+  for (const Training& training : trainings()) {
+    for (const Layout& layout : all_layouts()) {
+      SCOPED_TRACE(training.model + " on " + layout.name());
+      const Outcome outcome = train(training, layout);
+      const Counts expected = Formula(training, layout).traffic();
+      for (const auto& of_rank : outcome.traffic) EXPECT_EQ(counted(of_rank), expected);
+    }
+  }
+}
+
+TEST(Memory, IsWhatThePageOnShardingSaysToTheByte) {
+  for (const Training& training : trainings()) {
+    for (const Layout& layout : all_layouts()) {
+      SCOPED_TRACE(training.model + " on " + layout.name());
+      const Outcome outcome = train(training, layout);
+      const Formula formula(training, layout);
+      for (const StateBytes& bytes : outcome.peak_bytes) {
+        EXPECT_EQ(bytes.weights, formula.memory().weights);
+        EXPECT_EQ(bytes.gathered_weights, formula.memory().gathered_weights);
+        EXPECT_EQ(bytes.gradients, formula.memory().gradients);
+        EXPECT_EQ(bytes.whole_gradients, formula.memory().whole_gradients);
+      }
+      for (const StateBytes& bytes : outcome.bytes) EXPECT_EQ(bytes.gathered_weights + bytes.whole_gradients, 0);
+      for (const int64_t bytes : outcome.optimizer_bytes) EXPECT_EQ(bytes, formula.optimizer_bytes());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terrace::parallel

@@ -1,0 +1,81 @@
+// The table of layouts that every proof runs over. Adding a layout is a line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "terrace/config/config.h"
+
+namespace terrace::parallel {
+
+struct Layout {
+  int64_t ranks;
+  std::vector<std::string> keys;  // of [layout]
+
+  std::string name() const {
+    std::string text = std::to_string(ranks);
+    for (const std::string& key : keys) text += " " + key;
+    return text;
+  }
+};
+
+inline std::vector<Layout> all_layouts() {
+  return {
+      {1, {"sharding=ddp"}},
+      {1, {"sharding=zero3"}},
+      {2, {"sharding=ddp"}},
+      {2, {"sharding=zero1"}},
+      {2, {"sharding=zero2"}},
+      {2, {"sharding=zero3"}},
+      {2, {"sharding=hybrid", "shard_group=2"}},
+      {2, {"sharding=node"}},
+      {2, {"sharding=three_level"}},
+      {3, {"sharding=ddp"}},
+      {3, {"sharding=zero1"}},
+      {3, {"sharding=zero2"}},
+      {3, {"sharding=zero3"}},
+      {3, {"sharding=hybrid", "shard_group=1"}},
+      {3, {"sharding=node"}},
+      {3, {"sharding=three_level", "ranks_per_pair=1"}},
+      {4, {"sharding=ddp"}},
+      {4, {"sharding=zero1"}},
+      {4, {"sharding=zero2"}},
+      {4, {"sharding=zero3"}},
+      {4, {"sharding=hybrid", "shard_group=2"}},
+      {4, {"sharding=node", "ranks_per_node=2"}},
+      {4, {"sharding=three_level", "ranks_per_pair=1", "ranks_per_node=2"}},
+      {6, {"sharding=ddp"}},
+      {6, {"sharding=zero1"}},
+      {6, {"sharding=zero2"}},
+      {6, {"sharding=zero3"}},
+      {6, {"sharding=hybrid", "shard_group=3"}},
+      {6, {"sharding=node", "ranks_per_node=3", "ranks_per_pair=1"}},
+      {6, {"sharding=three_level", "ranks_per_node=6", "ranks_per_pair=3"}},
+      {8, {"sharding=ddp"}},
+      {8, {"sharding=zero1"}},
+      {8, {"sharding=zero2"}},
+      {8, {"sharding=zero3"}},
+      {8, {"sharding=hybrid", "shard_group=4"}},
+      {8, {"sharding=node", "ranks_per_node=4"}},
+      {8, {"sharding=three_level", "ranks_per_node=4"}},
+      // Uncommon ones.
+      {8, {"shard_gradients=2", "shard_optimizer=4"}},
+      {8, {"shard_weights=2", "shard_gradients=2", "shard_optimizer=8", "prefetch=0"}},
+      {6, {"shard_weights=2", "shard_gradients=6", "shard_optimizer=6", "prefetch=3"}},
+  };
+}
+
+// A few that between them use every movement.
+inline std::vector<Layout> some_layouts() {
+  return {
+      {2, {"sharding=zero1"}},
+      {2, {"sharding=zero3", "prefetch=0"}},
+      {3, {"sharding=zero2"}},
+      {4, {"sharding=hybrid", "shard_group=2"}},
+      {4, {"sharding=node", "ranks_per_node=2", "prefetch=2"}},
+      {8, {"sharding=three_level", "ranks_per_node=4"}},
+      {8, {"shard_gradients=2", "shard_optimizer=4"}},
+  };
+}
+
+}  // namespace terrace::parallel

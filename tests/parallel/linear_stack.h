@@ -1,0 +1,87 @@
+// A second model, which is no GPT: a stack of linear layers of an odd width on the tokens as numbers. With whole
+// numbers for weights everything about its first gradient is exact in any order of summation.
+#pragma once
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <memory>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/models/model.h"
+#include "terrace/nn/layers.h"
+
+namespace terrace::parallel {
+
+// The sum itself forward, times a number backward, as Model::loss promises.
+class Scaled : public torch::autograd::Function<Scaled> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& sum, double scale) {
+    context->saved_data["scale"] = scale;
+    return sum.clone();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0].mul(context->saved_data["scale"].toDouble()), {}};
+  }
+};
+
+class LinearStack : public models::Model {
+ public:
+  // Sequences of `inputs` tokens; `layers` layers of `width` outputs, of which the last one's are summed into the loss.
+  // With tied weights the last layer is the one before it again.
+  LinearStack(int64_t inputs, int64_t width, int64_t layers, bool whole_numbers, bool tied, const nn::Build& build)
+      : type_(build.type), tied_(tied) {
+    const auto initial = whole_numbers ? nn::InitialValue::constant(1.0) : nn::InitialValue::normal(0.3);
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      layers_.push_back(&add_module<nn::Linear>(fmt::format("layers.{}", layer), layer == 0 ? inputs : width, width,
+                                                /*bias=*/true, initial, build));
+    }
+    for (nn::Parameter* parameter : parameters()) {
+      parameter->mark = {
+          .kind = ParamMark::Kind::replicated, .global_shape = parameter->value.sizes().vec(), .axis = {}};
+    }
+  }
+
+  int64_t num_units() const override { return static_cast<int64_t>(layers_.size()) + 1; }
+
+  std::vector<nn::Parameter*> unit_parameters(int64_t unit) override {
+    return unit + 1 < num_units() ? layers_[unit]->parameters() : std::vector<nn::Parameter*>{};
+  }
+
+  std::vector<int64_t> used_units(int64_t unit) override {
+    if (unit + 1 < num_units()) return {unit};
+    return tied_ ? std::vector<int64_t>{unit - 1, unit} : std::vector<int64_t>{unit};
+  }
+
+  at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
+                          const models::Pass&) override {
+    const at::Tensor x = unit == 0 ? numbers_of(batch.tokens) : hidden;  // [B, width]
+    return layers_.at(unit)->forward(x);
+  }
+
+  at::Tensor loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) override {
+    at::Tensor output = hidden;
+    if (tied_) output = layers_.back()->forward(output);
+    // Each output counts as often as a target says, so that gradients differ.
+    const at::Tensor counts = numbers_of(batch.targets.narrow(1, 0, 1));  // [B, 1]
+    const at::Tensor sum = output.mul(counts).sum().to(at::kFloat);
+    return Scaled::apply(sum, pass.gradient_scale);
+  }
+
+  at::Tensor logits(const at::Tensor&, const models::Pass&) override { TERRACE_CHECK(false, "no logits"); }
+  double step_flops(int64_t) const override { return 0; }
+  std::unique_ptr<models::KeyValueCache> make_cache(int64_t, int64_t) override { TERRACE_CHECK(false, "no cache"); }
+
+ private:
+  // Small, so that no sum of a test leaves the whole numbers that fp32 has.
+  at::Tensor numbers_of(const at::Tensor& tokens) const { return tokens.remainder(4).to(type_); }
+
+  at::ScalarType type_;
+  bool tied_;
+  std::vector<nn::Linear*> layers_;
+};
+
+}  // namespace terrace::parallel

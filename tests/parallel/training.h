@@ -1,0 +1,261 @@
+// A few steps of training a small model on ranks that are threads, and everything that came of it put together again.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "terrace/base/random.h"
+#include "terrace/comm/threads.h"
+#include "terrace/nn/precision.h"
+#include "terrace/optim/adamw.h"
+#include "terrace/optim/gradient_norm.h"
+#include "terrace/parallel/sharded.h"
+#include "terrace/schedule/instruction.h"
+#include "terrace/train/executor.h"
+#include "tests/parallel/layouts.h"
+#include "tests/parallel/linear_stack.h"
+
+namespace terrace::parallel {
+
+struct Training {
+  std::string model = "gpt2";  // gpt2, llama, stack, tied_stack, whole_stack
+  config::Precision precision = config::Precision::fp32;
+  config::Recompute recompute = config::Recompute::none;
+  int64_t steps = 2;
+  int64_t sequences = 24;   // a step, all ranks together
+  int64_t micro_batch = 0;  // 0: a rank's share
+  double clip = 1.0;
+  bool deterministic = true;
+};
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::map<std::string, at::Tensor> gradients;  // of the last step, whole
+  std::map<std::string, at::Tensor> weights, m, v;
+  std::vector<StateBytes> bytes, peak_bytes;  // by rank, after the last step and until then
+  std::vector<int64_t> optimizer_bytes;       // by rank
+  // By rank, of the last step: kinds of calls by group.
+  std::vector<std::map<std::string, std::map<comm::Kind, comm::Traffic>>> traffic;
+};
+
+constexpr int64_t small_sequence = 16, small_vocabulary = 61;
+
+inline config::ModelConfig small_config(const std::string& name) {
+  config::ModelConfig config;
+  config.layers = 2;
+  config.width = 48;
+  config.heads = config.kv_heads = 3;
+  config.head_dim = 16;
+  config.ffn_width = 150;
+  config.sequence = small_sequence;
+  config.vocabulary = small_vocabulary;
+  config.vocabulary_multiple = 8;
+  config.init_std = 0.1;
+  if (name == "llama") {
+    config.positions = config::Positions::rotary;
+    config.norm = config::Norm::rmsnorm;
+    config.activation = config::Activation::swiglu;
+    config.tied_head = config.bias = false;
+    config.heads = 4;
+    config.kv_heads = 2;
+  }
+  return config;
+}
+
+inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type) {
+  const nn::Build build{.type = type};
+  if (training.model.ends_with("stack")) {
+    return std::make_unique<LinearStack>(small_sequence, 67, training.model == "whole_stack" ? 2 : 4,
+                                         training.model == "whole_stack", training.model == "tied_stack", build);
+  }
+  return models::build_model(small_config(training.model), build);
+}
+
+inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
+  const auto integers = at::TensorOptions().dtype(at::kLong);
+  models::Batch batch{.tokens = at::empty({count, small_sequence}, integers),
+                      .targets = at::empty({count, small_sequence}, integers),
+                      .positions = {},
+                      .documents = {},
+                      .samples = at::arange(first, first + count, integers)};
+  auto tokens = batch.tokens.accessor<int64_t, 2>(), targets = batch.targets.accessor<int64_t, 2>();
+  for (int64_t sequence = 0; sequence < count; ++sequence) {
+    for (int64_t place = 0; place < small_sequence; ++place) {
+      const PhiloxBlock draw = philox_at({static_cast<uint32_t>(step), 7}, static_cast<uint64_t>(first + sequence),
+                                         static_cast<uint64_t>(place));
+      tokens[sequence][place] = draw[0] % small_vocabulary;
+      targets[sequence][place] = draw[1] % small_vocabulary;
+    }
+  }
+  return batch;
+}
+
+inline config::LayoutConfig layout_config(const Layout& layout, bool deterministic) {
+  std::vector<std::string> overrides;
+  for (const std::string& key : layout.keys) overrides.push_back("layout." + key);
+  if (deterministic) overrides.push_back("layout.deterministic=true");
+  return config::parse(
+             "[model]\nlayers = 1\nwidth = 8\nheads = 1\nsequence = 8\nvocabulary = 8\n[data]\ntrain = "
+             "[\"x\"]\n[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 1.0\n[checkpoint]\n"
+             "folder = \"x\"\n",
+             "layout.toml", overrides)
+      .layout;
+}
+
+// One rank's part of a training.
+class RankTraining {
+ public:
+  RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
+      : training_(training),
+        world_(world),
+        mesh_(world.size(), {{"data", world.size()}},
+              {.ranks_per_pair = layout.ranks_per_pair,
+               .ranks_per_node = layout.ranks_per_node > 0 ? layout.ranks_per_node : world.size()}),
+        model_(small_model(training, nn::scalar_type(training.precision))),
+        groups_(connect(world, mesh_, mesh::shard_sizes(layout, mesh_))),
+        sharded_(*model_, groups_, options_of(layout)),
+        shards_(sharded_.shards()),
+        // Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
+        optimizer_(shards_, {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}),
+        executor_(*model_, sharded_, training.recompute) {
+    const at::NoGradGuard no_grad;
+    for (optim::AdamW::State& state : optimizer_.states()) {
+      for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
+        state.master.narrow(0, piece.at, piece.size())
+            .copy_(nn::initial_value(*piece.parameter, 5, at::kFloat, piece.begin, piece.end));
+      }
+      sharded_.spread(state.master, "spread weights");
+    }
+    optimizer_.publish_masters();
+    sharded_.publish();
+  }
+
+  void step(int64_t step, Outcome& outcome) {
+    const int64_t share = training_.sequences / world_.size();
+    const int64_t size = training_.micro_batch > 0 ? training_.micro_batch : share;
+    std::vector<models::Batch> batches;
+    for (int64_t done = 0; done < share; done += size) {
+      batches.push_back(batch_of(step, world_.rank() * share + done, size));
+    }
+    const auto counted = static_cast<double>(training_.sequences * small_sequence);
+    // A power of two keeps whole numbers exact.
+    const double scale = training_.model == "whole_stack" ? 1.0 : 1.0 / counted;
+    const models::Pass pass{.seed = 5, .step = step, .gradient_scale = scale};
+    sharded_.finish_update();
+    for (const auto comm : group_list) (groups_.*comm)->reset_traffic();
+    sharded_.begin_step();
+    executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass, [&](double loss) {
+      groups_.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
+      const double norm = optim::gradient_norm(shards_, *groups_.everyone).norm;
+      if (world_.rank() == 0) {
+        outcome.losses.push_back(loss);
+        outcome.norms.push_back(norm);
+      }
+      collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });
+      optimizer_.step(1e-2, optim::clip_multiplier(norm, training_.clip));
+      sharded_.publish();
+    });
+  }
+
+  void finish(Outcome& outcome) {
+    sharded_.finish_update();
+    collect(outcome.weights, [](const optim::AdamW::State& state) { return state.master; });
+    collect(outcome.m, [](const optim::AdamW::State& state) { return state.m; });
+    collect(outcome.v, [](const optim::AdamW::State& state) { return state.v; });
+    const std::lock_guard lock(mutex());
+    const auto rank = static_cast<size_t>(world_.rank()), ranks = static_cast<size_t>(world_.size());
+    outcome.bytes.resize(ranks);
+    outcome.peak_bytes.resize(ranks);
+    outcome.optimizer_bytes.resize(ranks);
+    outcome.traffic.resize(ranks);
+    outcome.bytes[rank] = sharded_.bytes();
+    outcome.peak_bytes[rank] = sharded_.peak_bytes();
+    for (const optim::AdamW::State& state : optimizer_.states()) {
+      const bool has_master = !state.master.is_same(state.shard.value);
+      outcome.optimizer_bytes[rank] +=
+          static_cast<int64_t>(state.m.nbytes() + state.v.nbytes() + (has_master ? state.master.nbytes() : 0));
+    }
+    for (const auto comm : group_list) {
+      const comm::Comm& group = *(groups_.*comm);
+      for (int kind = 0; kind < comm::num_kinds; ++kind) {
+        const comm::Traffic& traffic = group.traffic(static_cast<comm::Kind>(kind));
+        if (traffic.calls > 0) outcome.traffic[rank][group.group().name][static_cast<comm::Kind>(kind)] = traffic;
+      }
+    }
+  }
+
+  DataGroups& groups() { return groups_; }
+  models::Model& model() { return *model_; }
+
+ private:
+  static constexpr std::array group_list = {&DataGroups::gather,   &DataGroups::reduce, &DataGroups::reduce_across,
+                                            &DataGroups::replicas, &DataGroups::update, &DataGroups::everyone};
+
+  ShardingOptions options_of(const config::LayoutConfig& layout) const {
+    return {.gradient_type = at::kFloat,
+            .prefetch = layout.prefetch,
+            .gather_type = layout.gather_type,
+            .reduce_type = layout.reduce_type,
+            .update_type = layout.update_type,
+            .deterministic = layout.deterministic,
+            .poison = true};
+  }
+
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+
+  // Puts the elements that this rank answers for into whole tensors.
+  void collect(std::map<std::string, at::Tensor>& whole,
+               const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
+    const at::NoGradGuard no_grad;
+    const std::lock_guard lock(mutex());
+    for (const nn::Parameter* parameter : model_->parameters()) {
+      if (!whole.contains(parameter->name)) whole[parameter->name] = at::zeros(parameter->value.sizes());
+    }
+    for (const optim::AdamW::State& state : optimizer_.states()) {
+      for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
+        whole.at(piece.parameter->name)
+            .view({-1})
+            .narrow(0, piece.begin, piece.size())
+            .copy_(tensor_of(state).narrow(0, piece.at, piece.size()));
+      }
+    }
+  }
+
+  Training training_;
+  comm::World& world_;
+  mesh::Mesh mesh_;
+  std::unique_ptr<models::Model> model_;
+  DataGroups groups_;
+  Sharded sharded_;
+  std::vector<optim::Shard> shards_;
+  optim::AdamW optimizer_;
+  train::Executor executor_;
+};
+
+inline Outcome train(const Training& training, const Layout& layout) {
+  at::set_num_threads(1);
+  Outcome outcome;
+  const config::LayoutConfig config = layout_config(layout, training.deterministic);
+  comm::run_threads(layout.ranks, {.timeout_seconds = 60, .check_calls = true}, [&](comm::World& world) {
+    RankTraining rank(training, config, world);
+    for (int64_t step = 1; step <= training.steps; ++step) rank.step(step, outcome);
+    rank.finish(outcome);
+  });
+  return outcome;
+}
+
+}  // namespace terrace::parallel
