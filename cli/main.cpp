@@ -13,6 +13,7 @@
 #include "cli/exit_codes.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/comm/comm.h"
 
 namespace {
 
@@ -59,8 +60,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: the result could not be written to standard output\n");
     return static_cast<int>(terrace::ExitCode::failure);
   } catch (const terrace::UserError& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    // Without text where another process of the run says it.
+    if (*error.what() != '\0') std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(error.code);
+  } catch (const terrace::comm::CommError& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return static_cast<int>(terrace::ExitCode::peer_failed);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(terrace::ExitCode::failure);

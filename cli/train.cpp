@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
+#include "terrace/comm/mpi.h"
 #include "terrace/config/config.h"
 #include "terrace/measure/matmul_rate.h"
 #include "terrace/train/run.h"
@@ -26,6 +28,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
   std::string resume;
+  int64_t ranks = 1;
   int64_t profile_steps = 0;
   bool json = false;
 };
@@ -49,9 +52,25 @@ void print_profile(const train::Profile& profile) {
   std::fflush(stdout);  // the run may go on for long
 }
 
+// The world of the processes that mpirun or srun started this one with; none where it stands alone.
+std::unique_ptr<comm::World> launched_world(const config::Config& config, int64_t ranks) {
+  if (!comm::started_by_mpi()) return nullptr;
+  if (ranks > 1) {
+    throw UserError::of(
+        "--ranks {} are threads of one process, and a launcher has started {} processes; leave --ranks out, or start "
+        "terrace without the launcher",
+        ranks, comm::launched_processes());
+  }
+  auto world = comm::make_mpi_world(train::world_options(config));
+  if (world->rank() != 0) log_only_warnings();
+  return world;
+}
+
 void run_training(const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   const config::Config config = config::load(arguments.config, arguments.overrides);
+  std::unique_ptr<comm::World> world = launched_world(config, arguments.ranks);
+  const bool speaks = world == nullptr || world->rank() == 0;
   log_info("resolved configuration:\n{}", config::dump(config));
   train::stop_on_signals();
   Json json;
@@ -62,11 +81,26 @@ void run_training(const Arguments& arguments) {
       print_profile(profile);
     }
   };
-  const train::RunResult result = train::run(config, {.resume = arguments.resume,
-                                                      .measure_peak = measure_peak,
-                                                      .profile_steps = arguments.profile_steps,
-                                                      .report_profile = report,
-                                                      .began = began});
+  train::RunResult result;
+  std::optional<train::Refusal> refusal;
+  try {
+    result = train::run(config, {.ranks = arguments.ranks,
+                                 .world = world.get(),
+                                 .resume = arguments.resume,
+                                 .measure_peak = measure_peak,
+                                 .profile_steps = arguments.profile_steps,
+                                 .report_profile = report,
+                                 .began = began});
+  } catch (const train::Refusal& all_know) {
+    refusal = all_know;
+  }
+  // Errors from here on concern all ranks alike: none leaves the others waiting.
+  world.reset();
+  if (refusal) throw UserError(*refusal);
+  if (!speaks) {
+    if (!result.finished) throw UserError("", ExitCode::stopped);
+    return;
+  }
   if (arguments.json) {
     json.update({{"checkpoint", result.checkpoint.string()}, {"step", result.step}, {"finished", result.finished}});
     fmt::print("{}\n", json.dump());
@@ -90,6 +124,10 @@ void add_train_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--resume", arguments->resume,
                       "Continue a run: \"auto\" for the newest complete checkpoint of its folder, or a path");
+  command
+      ->add_option("--ranks", arguments->ranks,
+                   "Data-parallel ranks, as threads of this process; under mpirun or srun each process is one")
+      ->check(positive());
   command
       ->add_option("--profile", arguments->profile_steps,
                    fmt::format("Record the operations of N steps after the first {}, print where their time goes and "

@@ -10,4 +10,6 @@ void start_log() {
   spdlog::set_pattern("[%H:%M:%S] %^%v%$");
 }
 
+void log_only_warnings() { spdlog::set_level(spdlog::level::warn); }
+
 }  // namespace terrace

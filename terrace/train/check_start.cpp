@@ -14,9 +14,11 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/token_corpus.h"
 #include "terrace/data/tokenizer.h"
+#include "terrace/mesh/shards.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
+#include "terrace/train/rank_share.h"
 
 namespace terrace::train {
 namespace {
@@ -88,28 +90,36 @@ void check_files(const config::Config& config) {
                       problems.size() == 1 ? "" : "s", fmt::join(problems, "\n  "));
 }
 
-void check_memory(const config::Config& config) {
+void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
+  micro_batch_of(config.train, ranks);
+  mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
+}
+
+void check_memory(const config::Config& config, int64_t ranks, int64_t here) {
   const auto model = models::build_model(config.model, {at::kMeta, nn::scalar_type(config.train.precision)});
   int64_t parameters = 0;
   for (const nn::Parameter* parameter : model->parameters()) parameters += parameter->value.numel();
   const auto bytes_of = [](config::Precision precision) {
     return static_cast<int64_t>(c10::elementSize(nn::scalar_type(precision)));
   };
-  const bool has_masters = config.train.precision != config::Precision::fp32;
-  // Masters and two moments, copied while training goes on.
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
+  const int64_t masters = config.train.precision != config::Precision::fp32 ? 4 : 0;
+  // Masters and two moments, copied while training goes on, each by one rank.
   const int64_t copied = config.checkpoint.background && config.checkpoint.every > 0 ? 12 : 0;
-  const int64_t each =
-      bytes_of(config.train.precision) + bytes_of(config.train.gradient_type) + (has_masters ? 4 : 0) + 8 + copied;
+  const int64_t each = here * bytes_of(config.train.precision) / sizes.weights +
+                       here * bytes_of(config.train.gradient_type) / sizes.gradients +
+                       here * (masters + 8) / sizes.optimizer + copied * here / ranks;
   const int64_t needed = parameters * each, available = observe::available_bytes();
   if (available == 0 || needed <= available) return;
   throw UserError(
       fmt::format(
-          "{} parameters need {} for weights, gradients and optimizer states{} ({} bytes each), and {} of memory are "
-          "left; use a smaller model.width or model.layers, {}or a machine with more memory",
+          "{} parameters need {} for weights, gradients and optimizer states{} ({} bytes each{}), and {} of memory are "
+          "left; use a smaller model.width or model.layers, {}{}or a machine with more memory",
           format_count(parameters), format_bytes(static_cast<double>(needed)),
           copied > 0 ? " and the copy that is written beside training" : "", each,
-          format_bytes(static_cast<double>(available)),
-          copied > 0 ? "checkpoint.background = false, which takes 12 bytes each less, " : ""),
+          here > 1 ? fmt::format(" on {} ranks here", here) : "", format_bytes(static_cast<double>(available)),
+          copied > 0 ? "checkpoint.background = false, which takes 12 bytes each less, " : "",
+          sizes.weights < ranks ? "layout.sharding = \"zero3\", " : ""),
       ExitCode::infeasible);
 }
 

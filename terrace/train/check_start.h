@@ -9,8 +9,12 @@ namespace terrace::train {
 // or has more tokens than the model, a run's folder that cannot be written.
 void check_files(const config::Config& config);
 
-// Throws UserError with ExitCode::infeasible where weights, gradients and optimizer states alone need more memory than
-// the machine has left.
-void check_memory(const config::Config& config);
+// Throws UserError where a step cannot be dealt out to so many ranks, or the groups of [layout] do not fit them.
+// `here` of them on this machine.
+void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
+
+// Throws UserError with ExitCode::infeasible where weights, gradients and optimizer states of so many ranks alone need
+// more memory than the machine has left.
+void check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1);
 
 }  // namespace terrace::train

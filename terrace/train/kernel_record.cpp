@@ -27,6 +27,7 @@ Json kernel_record(const KernelFacts& facts) {
   const bool own_attention = facts.choice.attention == ops::AttentionChoice::fastest;
   return {{"threads", facts.threads},
           {"micro_batch", facts.micro_batch},
+          {"ranks", facts.ranks},
           {"device", facts.device.str()},
           {"processor", processor_name()},
           {"vector_instructions", at::get_cpu_capability()},

@@ -16,6 +16,7 @@ namespace terrace::train {
 struct KernelFacts {
   int64_t threads = 1;
   int64_t micro_batch = 1;
+  int64_t ranks = 1;
   at::Device device = at::kCPU;
   at::ScalarType type = at::kFloat;
   ops::KernelChoice choice = {};

@@ -1,6 +1,9 @@
 // What a checkpoint holds of a trainer, and how a trainer continues from it.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <unordered_map>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
@@ -11,13 +14,33 @@
 
 namespace terrace::train {
 
+// The elements that this rank answers for, and of every other parameter none.
 std::vector<checkpoint::Group> Trainer::groups() {
+  struct Held {
+    const optim::AdamW::State* state;
+    optim::ShardPiece piece;
+  };
+  std::unordered_map<const nn::Parameter*, Held> held;
+  for (const optim::AdamW::State& state : optimizer_.states()) {
+    for (const optim::ShardPiece& piece : state.shard.own_pieces()) held[piece.parameter] = {&state, piece};
+  }
   checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
-  for (const optim::AdamW::Slot& slot : optimizer_.slots()) {
-    const nn::Parameter& parameter = *slot.parameter;
-    weights.tensors.push_back({parameter.name, slot.master.detach(), parameter.mark});
-    m.tensors.push_back({parameter.name, slot.m, parameter.mark});
-    v.tensors.push_back({parameter.name, slot.v, parameter.mark});
+  for (const nn::Parameter* parameter : model_->parameters()) {
+    const auto found = held.find(parameter);
+    const auto add = [&](checkpoint::Group& group, at::Tensor optim::AdamW::State::*states) {
+      checkpoint::NamedTensor named{.name = parameter->name, .tensor = at::empty({0}), .mark = parameter->mark};
+      named.range = {.begin = 0, .end = 0, .shape = parameter->value.sizes().vec()};
+      if (found != held.end()) {
+        const auto& [state, piece] = found->second;
+        named.tensor = (state->*states).narrow(0, piece.at, piece.size());
+        named.range->begin = piece.begin;
+        named.range->end = piece.end;
+      }
+      group.tensors.push_back(std::move(named));
+    };
+    add(weights, &optim::AdamW::State::master);
+    add(m, &optim::AdamW::State::m);
+    add(v, &optim::AdamW::State::v);
   }
   return {std::move(weights), std::move(m), std::move(v)};
 }
@@ -37,7 +60,8 @@ checkpoint::State Trainer::state() {
 
 Json Trainer::kernels() const {
   return kernel_record({.threads = at::get_num_threads(),
-                        .micro_batch = config_.train.micro_batch,
+                        .micro_batch = micro_batch_,
+                        .ranks = world_->size(),
                         .device = device_,
                         .type = nn::scalar_type(config_.train.precision),
                         .choice = kernels_});
@@ -65,7 +89,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   {
     const at::NoGradGuard no_grad;
     for (const checkpoint::Group& group : groups()) checkpoint.read(group);
-    optimizer_.publish_masters();
+    spread_states(true);
   }
   const Json& saved = checkpoint.trainer();
   steps_done_ = checkpoint.step();
@@ -74,13 +98,13 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
   loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();
   const std::string differences = kernel_differences(saved.at("kernels"), kernels());
-  if (!differences.empty()) log_warning("the run continues, but not to the last bit: {}", differences);
+  if (!differences.empty() && rank() == 0) log_warning("the run continues, but not to the last bit: {}", differences);
 }
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
   const at::NoGradGuard no_grad;
   checkpoint.read(groups().front());
-  optimizer_.publish_masters();
+  spread_states(false);
 }
 
 }  // namespace terrace::train

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -14,12 +17,14 @@
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/folder.h"
+#include "terrace/comm/threads.h"
 #include "terrace/config/names.h"
 #include "terrace/nn/precision.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/prepare_machine.h"
+#include "terrace/train/rank_share.h"
 
 namespace terrace::train {
 namespace {
@@ -58,15 +63,20 @@ std::unique_ptr<checkpoint::Reader> open_resumed(const std::string& resume, cons
   return reader;
 }
 
-// The number of threads that the run before had, unless the configuration names one.
-int64_t threads_of(const config::Config& config, const checkpoint::Reader* resumed) {
-  if (config.train.threads > 0 || resumed == nullptr) return choose_threads(config.train.threads);
-  const int64_t threads = resumed->trainer().at("kernels").at("threads").get<int64_t>();
-  if (const int64_t cores = choose_threads(0); threads > cores) {
+// Threads of each rank: as many as the run before had, unless the configuration names a number or there are other ranks
+// now.
+int64_t threads_of(const config::Config& config, const checkpoint::Reader* resumed, int64_t ranks, int64_t ranks_here) {
+  const int64_t cores = choose_threads(0), dealt_out = std::max<int64_t>(1, cores / ranks_here);
+  if (config.train.threads > 0) return config.train.threads;
+  if (resumed == nullptr) return dealt_out;
+  const Json& kernels = resumed->trainer().at("kernels");
+  if (kernels.value("ranks", int64_t{1}) != ranks) return dealt_out;
+  const auto threads = kernels.at("threads").get<int64_t>();
+  if (threads * ranks_here > std::max(cores, ranks_here)) {
     log_warning(
-        "the run had {} threads and goes on with as many, though this machine has {} cores; train.threads = {} is "
-        "faster here, but does not continue to the last bit",
-        threads, cores, cores);
+        "the run had {} threads a rank and goes on with as many, though this machine has {} cores; train.threads = {} "
+        "is faster here, but does not continue to the last bit",
+        threads, cores, dealt_out);
   }
   return threads;
 }
@@ -105,47 +115,167 @@ void set_out(Trainer& trainer, const checkpoint::Reader* resumed) {
   const std::string& initial_weights = trainer.config().train.initial_weights;
   if (resumed != nullptr) {
     trainer.resume(*resumed);
-    log_info("continues from {}", resumed->path().string());
+    if (trainer.rank() == 0) log_info("continues from {}", resumed->path().string());
   } else if (!initial_weights.empty()) {
     trainer.load_weights(checkpoint::Reader(checkpoint::resolve(initial_weights)));
-    log_info("weights of {}; everything else starts anew", initial_weights);
+    if (trainer.rank() == 0) log_info("weights of {}; everything else starts anew", initial_weights);
   }
 }
 
 }  // namespace
 
-RunResult run(const config::Config& config, const RunOptions& options) {
-  const std::string& folder = config.checkpoint.folder;
-  check_files(config);
-  check_memory(config);
-  fs::create_directories(folder);
-  const FileLock lock(
-      fs::path(folder) / ".run.lock",
-      fmt::format("another process trains in {}; wait for its end, or name another checkpoint.folder", folder));
-  const auto resumed = open_resumed(options.resume, folder);
-  if (resumed) check_continues(*resumed);
-  check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
-  prepare_machine(threads_of(config, resumed.get()));
-  const Peak peak = options.measure_peak(choose_device(config.train.device), nn::scalar_type(config.train.precision));
-  // A run goes on with the kernels that it began with.
-  const ops::KernelChoice kernels =
-      resumed ? recorded_choice(resumed->trainer().at("kernels")) : ops::KernelChoice{.products = peak.products};
-  Trainer trainer(config, peak, kernels);
+namespace {
+
+// What all ranks of a run share.
+struct Start {
+  const config::Config& config;
+  const RunOptions& options;
+  const checkpoint::Reader* resumed;
+  Peak peak;
+  ops::KernelChoice kernels;
+};
+
+void say_what_runs(Trainer& trainer, const Peak& peak) {
   log_info("{} parameters, {} threads, {}: {}", format_count(parameter_count(trainer)), at::get_num_threads(),
            peak.name, format_flops(peak.flops_per_second));
-  set_out(trainer, resumed.get());
-  write_run_facts(trainer);
-  add_standard_hooks(trainer, options.began);
-  if (options.profile_steps > 0) {
-    trainer.add_hook(make_profile_hook(trainer, options.profile_steps, options.report_profile));
+  if (trainer.mesh().size() == 1) return;
+  const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
+  log_info("{} ranks with {} threads each:\n{}", trainer.mesh().size(), at::get_num_threads(),
+           mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
+}
+
+// One rank of a run, from its first step to its last.
+RunResult run_rank(const Start& start, comm::World& world) {
+  Trainer trainer(start.config, start.peak, start.kernels, &world);
+  const bool speaks = world.rank() == 0;
+  if (speaks) say_what_runs(trainer, start.peak);
+  set_out(trainer, start.resumed);
+  if (speaks) write_run_facts(trainer);
+  add_standard_hooks(trainer, start.options.began);
+  if (start.options.profile_steps > 0 && speaks) {
+    trainer.add_hook(make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile));
   }
   trainer.run();
-  return {.checkpoint = checkpoint::newest(folder).value(),
+  return {.checkpoint = checkpoint::newest(start.config.checkpoint.folder).value(),
           .step = trainer.steps_done(),
           .finished = trainer.finished(),
           .stop_reason = trainer.finished()              ? ""
                          : trainer.stop_reason().empty() ? "on request"
                                                          : trainer.stop_reason()};
+}
+
+// What is looked at once for all ranks before anything is built; holds the run's folder.
+struct Prelude {
+  Prelude(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here) {
+    const std::string& folder = config.checkpoint.folder;
+    check_ranks(config, ranks, ranks_here);
+    check_files(config);
+    check_memory(config, ranks, ranks_here);
+    fs::create_directories(folder);
+    lock.emplace(
+        fs::path(folder) / ".run.lock",
+        fmt::format("another process trains in {}; wait for its end, or name another checkpoint.folder", folder));
+    resumed = open_resumed(options.resume, folder);
+    if (resumed) check_continues(*resumed);
+    check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
+  }
+
+  std::optional<FileLock> lock;
+  std::unique_ptr<checkpoint::Reader> resumed;
+};
+
+// Measures with all threads that the ranks of this process will have together.
+Peak measured_peak(const Start& start, int64_t threads, int64_t ranks) {
+  prepare_machine(std::min(std::max(choose_threads(0), threads), threads * ranks));
+  const config::TrainConfig& config = start.config.train;
+  const Peak peak = start.options.measure_peak(choose_device(config.device), nn::scalar_type(config.precision));
+  prepare_machine(threads);
+  return peak;
+}
+
+// A run goes on with the kernels that it began with.
+ops::KernelChoice kernels_of(const checkpoint::Reader* resumed, const Peak& peak) {
+  return resumed ? recorded_choice(resumed->trainer().at("kernels")) : ops::KernelChoice{.products = peak.products};
+}
+
+RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
+  const Prelude prelude(config, options, options.ranks, options.ranks);
+  Start start{.config = config, .options = options, .resumed = prelude.resumed.get(), .peak = {}, .kernels = {}};
+  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks);
+  start.kernels = kernels_of(start.resumed, start.peak);
+  RunResult result;
+  comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
+    RunResult of_rank = run_rank(start, own);
+    if (own.rank() == 0) result = std::move(of_rank);
+  });
+  return result;
+}
+
+// Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is one on
+// every rank, without text on the others.
+std::string told_by_first(comm::Comm& all, const std::function<std::string()>& act) {
+  std::optional<UserError> problem;
+  std::string text;
+  if (all.member() == 0) {
+    try {
+      text = act();
+    } catch (const UserError& error) {
+      problem = error;
+    }
+  }
+  std::array<int64_t, 2> facts = {problem ? static_cast<int64_t>(problem->code) : 0, static_cast<int64_t>(text.size())};
+  all.broadcast(facts.data(), 2, comm::Type::int64, 0, {.what = "start"}).wait();
+  if (problem) throw Refusal(problem->what(), problem->code);
+  if (facts[0] != 0) throw Refusal("", static_cast<ExitCode>(facts[0]));
+  text.resize(static_cast<size_t>(facts[1]));
+  all.broadcast(text.data(), facts[1], comm::Type::uint8, 0, {.what = "start"}).wait();
+  return text;
+}
+
+RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
+  const auto all = world.connect(mesh_of(config.layout, world.size(), world.ranks_per_node()).group(0, "data"));
+  const bool first = world.rank() == 0;
+  std::optional<Prelude> prelude;
+  const std::string checkpoint = told_by_first(*all, [&]() -> std::string {
+    prelude.emplace(config, options, world.size(), world.ranks_per_node());
+    return prelude->resumed ? prelude->resumed->path().string() : "";
+  });
+  std::unique_ptr<checkpoint::Reader> own;
+  if (!first && !checkpoint.empty()) own = std::make_unique<checkpoint::Reader>(checkpoint, world.rank(), world.size());
+  Start start{.config = config,
+              .options = options,
+              .resumed = first ? prelude->resumed.get() : own.get(),
+              .peak = {},
+              .kernels = {}};
+  start.peak = measured_peak(start, threads_of(config, start.resumed, world.size(), world.ranks_per_node()), 1);
+  all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
+  // All ranks compute with what is faster on the first.
+  const std::string products =
+      told_by_first(*all, [&] { return std::string(start.peak.products == ops::Products::own ? "own" : "torch"); });
+  start.peak.products = products == "own" ? ops::Products::own : ops::Products::torch;
+  start.kernels = kernels_of(start.resumed, start.peak);
+  return run_rank(start, world);
+}
+
+}  // namespace
+
+comm::WorldOptions world_options(const config::Config& config) {
+  return {
+      .timeout_seconds = config.layout.timeout > 0 ? config.layout.timeout : std::numeric_limits<double>::infinity(),
+      .rank_order = config.layout.deterministic,
+      .check_calls = config.layout.check_calls,
+      .flight_folder = config.checkpoint.folder};
+}
+
+RunResult run(const config::Config& config, const RunOptions& options) {
+  try {
+    return options.world ? run_as_process(config, options, *options.world) : run_as_threads(config, options);
+  } catch (const comm::CommError& error) {
+    const std::optional<fs::path> newest = checkpoint::newest(config.checkpoint.folder);
+    throw comm::CommError(fmt::format("{}. {}", error.what(),
+                                      newest ? fmt::format("Continue from {} with --resume auto", newest->string())
+                                             : "There is no checkpoint yet to continue from"));
+  }
 }
 
 }  // namespace terrace::train

@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "terrace/base/error.h"
+#include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/trainer.h"
@@ -13,6 +15,8 @@
 namespace terrace::train {
 
 struct RunOptions {
+  int64_t ranks = 1;             // as threads of this process
+  comm::World* world = nullptr;  // or the world that a launcher made, of which this process is one rank
   std::string resume;  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::function<Peak(const at::Device&, at::ScalarType)> measure_peak;
   int64_t profile_steps = 0;  // 0: none
@@ -28,9 +32,19 @@ struct RunResult {
   std::string stop_reason;  // where it was stopped: "on request", or which limit was reached
 };
 
+// What the first rank found before anything was built, and all ranks of the launch know: they end in good order.
+class Refusal : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 // Trains until the configuration's steps are done, a stop is requested or train.time_limit is reached, and saves.
 // Throws UserError before anything is built where files are missing, the folder belongs to another run or a process
-// that is still alive, memory is short, or fewer steps are left than a profile needs.
+// that is still alive, memory is short, or fewer steps are left than a profile needs. With a launcher the first rank
+// looks, all throw a Refusal, and those of the others have no text. A CommError says which checkpoint to continue from.
 RunResult run(const config::Config& config, const RunOptions& options);
+
+// How ranks communicate as the configuration asks for. `report_requests`: see comm::WorldOptions.
+comm::WorldOptions world_options(const config::Config& config);
 
 }  // namespace terrace::train

@@ -14,6 +14,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/comm/threads.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
 #include "terrace/observe/trace.h"
@@ -22,6 +23,7 @@
 #include "terrace/optim/learning_rate.h"
 #include "terrace/schedule/batch_ramp.h"
 #include "terrace/schedule/instruction.h"
+#include "terrace/train/rank_share.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::train {
@@ -48,28 +50,59 @@ int64_t choose_threads(int64_t configured) {
   return configured > 0 ? configured : std::max<int64_t>(1, std::thread::hardware_concurrency());
 }
 
-Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels)
-    : config_(config),
+Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels, comm::World* world)
+    : solo_(world == nullptr ? comm::make_solo_world() : nullptr),
+      world_(world == nullptr ? solo_.get() : world),
+      config_(config),
+      mesh_(mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
+      micro_batch_(micro_batch_of(config.train, mesh_.size("data"))),
       peak_(std::move(peak)),
       kernels_(kernels),
       device_(choose_device(config.train.device)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       data_record_(data_record()),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
-      parameters_(model_->parameters()),
-      optimizer_([this] {
-        nn::initialize(parameters_, config_.train.seed);
-        nn::allocate_gradients(parameters_, nn::scalar_type(config_.train.gradient_type));
-        return optim::AdamW(parameters_, config_.optimizer);
-      }()),
+      groups_(parallel::connect(*world_, mesh_, mesh::shard_sizes(config.layout, mesh_))),
+      sharded_(*model_, groups_, parallel::sharding_options(config)),
+      shards_(sharded_.shards()),
+      optimizer_(shards_, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),
-      executor_(*model_, config.train.recompute) {
+      executor_(*model_, sharded_, config.train.recompute) {
+  set_initial_values();
+}
+
+void Trainer::set_initial_values() {
   const at::NoGradGuard no_grad;
-  for (optim::AdamW::Slot& slot : optimizer_.slots()) {
-    if (slot.master.is_same(slot.parameter->value)) continue;
-    slot.master.copy_(nn::initial_value(*slot.parameter, config_.train.seed, at::kFloat));
+  for (optim::AdamW::State& state : optimizer_.states()) {
+    for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
+      state.master.narrow(0, piece.at, piece.size())
+          .copy_(nn::initial_value(*piece.parameter, config_.train.seed, at::kFloat, piece.begin, piece.end));
+    }
   }
+  spread_states(false);
+}
+
+void Trainer::spread_states(bool moments) {
+  for (optim::AdamW::State& state : optimizer_.states()) {
+    sharded_.spread(state.master, "spread weights");
+    if (!moments) continue;
+    sharded_.spread(state.m, "spread first moments");
+    sharded_.spread(state.v, "spread second moments");
+  }
+  optimizer_.publish_masters();
+  sharded_.publish();
+  sharded_.finish_update();
+}
+
+double Trainer::sum_of(double value, const char* what) {
+  groups_.control->all_reduce(&value, 1, comm::Type::fp64, {.what = what}).wait();
+  return value;
+}
+
+int64_t Trainer::sum_of(int64_t value, const char* what) {
+  groups_.control->all_reduce(&value, 1, comm::Type::int64, {.what = what}).wait();
+  return value;
 }
 
 models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
@@ -85,15 +118,22 @@ models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
           .samples = tensor(samples.ids, {samples.count})};
 }
 
-std::vector<models::Batch> Trainer::micro_batches(data::Split split, uint64_t first_sample, int64_t sequences,
-                                                  int64_t& counted) const {
+models::Batch Trainer::micro_batch(data::Split split, uint64_t first_sample, int64_t sequences,
+                                   int64_t& counted) const {
+  const data::SampleBatch samples = loader_.batch(split, first_sample, sequences);
+  counted += std::count_if(samples.targets.begin(), samples.targets.end(), [](int64_t t) { return t >= 0; });
+  return to_device(samples);
+}
+
+// The step's sequences are dealt out in order: the first rank has the first of them.
+std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const {
   const ops::PhaseRecord record("data");
+  const int64_t ranks = mesh_.size("data"), share = sequences / ranks;
+  const int64_t first = mesh_.coordinate(world_->rank(), "data") * share;
   std::vector<models::Batch> batches;
-  for (int64_t done = 0; done < sequences; done += config_.train.micro_batch) {
-    const int64_t count = std::min(config_.train.micro_batch, sequences - done);
-    const data::SampleBatch samples = loader_.batch(split, first_sample + static_cast<uint64_t>(done), count);
-    counted += std::count_if(samples.targets.begin(), samples.targets.end(), [](int64_t t) { return t >= 0; });
-    batches.push_back(to_device(samples));
+  for (int64_t done = 0; done < share; done += micro_batch_) {
+    batches.push_back(micro_batch(data::Split::train, first_sample + static_cast<uint64_t>(first + done),
+                                  std::min(micro_batch_, share - done), counted));
   }
   return batches;
 }
@@ -112,13 +152,12 @@ StepReport Trainer::step() {
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   if (!report.passed_over) {
     int64_t targets = 0;
-    const auto batches =
-        micro_batches(data::Split::train, static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
-    const auto counted = static_cast<double>(std::max<int64_t>(1, targets));
-    nn::zero_gradients(parameters_);
+    const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
+    const auto counted = static_cast<double>(std::max<int64_t>(1, sum_of(targets, "count targets")));
+    sharded_.begin_step();
     const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
     executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass,
-                  [&](double summed_loss) { apply_update(summed_loss / counted, report); });
+                  [&](double summed_loss) { apply_update(sum_of(summed_loss, "loss") / counted, report); });
   }
   steps_done_ = step;
   const int64_t tokens = sequences * config_.model.sequence;
@@ -136,7 +175,7 @@ StepReport Trainer::step() {
 }
 
 void Trainer::apply_update(double loss, StepReport& report) {
-  const optim::GradientNorm gradients = optim::gradient_norm(parameters_);
+  const optim::GradientNorm gradients = optim::gradient_norm(shards_, *groups_.everyone);
   report.metrics.loss = loss;
   report.metrics.gradient_norm = gradients.norm / loss_scale_.scale;
   const double scale = loss_scale_.scale;
@@ -147,15 +186,18 @@ void Trainer::apply_update(double loss, StepReport& report) {
   if (!finite) {
     const bool may_go_on = overflow_expected ? !loss_scale_.exhausted() : config_.train.on_nan == config::OnNan::skip;
     if (!may_go_on) stop_not_finite(report, gradients.first_bad);
-    log_warning("step {}: {}; the update is skipped", report.metrics.step,
-                overflow_expected ? fmt::format("fp16 overflow, loss scale {} -> {}", scale, loss_scale_.scale)
-                                  : fmt::format("loss {}, first bad gradient {}", loss, gradients.first_bad));
+    if (rank() == 0) {
+      log_warning("step {}: {}; the update is skipped", report.metrics.step,
+                  overflow_expected ? fmt::format("fp16 overflow, loss scale {} -> {}", scale, loss_scale_.scale)
+                                    : fmt::format("loss {}, first bad gradient {}", loss, gradients.first_bad));
+    }
     if (!overflow_expected && ++skipped_in_a_row_ == most_skipped) stop_skipping();
     return;
   }
   skipped_in_a_row_ = 0;
   optimizer_.step(report.metrics.learning_rate,
                   optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale);
+  sharded_.publish();
 }
 
 void Trainer::stop_not_finite(const StepReport& report, const std::string& first_bad) {
@@ -180,20 +222,25 @@ double Trainer::evaluate(int64_t batches) {
   const int64_t global_batch = config_.train.global_batch;
   const auto available = static_cast<int64_t>(loader_.samples(data::Split::validation));
   const int64_t samples = batches == 0 ? available : std::min(available, batches * global_batch);
+  // Ranks take turns. One that has none left in the last turn computes with the others, who need its weights.
+  const int64_t ranks = mesh_.size("data"), own = mesh_.coordinate(world_->rank(), "data");
+  const int64_t size = micro_batch_, turns = (samples + size * ranks - 1) / (size * ranks);
   double sum = 0;
   int64_t counted = 0;
-  for (int64_t first = 0; first < samples; first += config_.train.micro_batch) {
-    const int64_t count = std::min(config_.train.micro_batch, samples - first);
-    for (const models::Batch& batch :
-         micro_batches(data::Split::validation, static_cast<uint64_t>(first), count, counted)) {
-      sum += executor_.evaluate(batch);
-    }
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    const int64_t first = (turn * ranks + own) * size;
+    int64_t ignored = 0;
+    const bool counts = first < samples;
+    const models::Batch batch = micro_batch(data::Split::validation, static_cast<uint64_t>(counts ? first : 0),
+                                            counts ? std::min(size, samples - first) : 1, counts ? counted : ignored);
+    const double loss = executor_.evaluate(batch);
+    if (counts) sum += loss;
   }
-  return sum / static_cast<double>(counted);
+  return sum_of(sum, "validation loss") / static_cast<double>(sum_of(counted, "count targets"));
 }
 
 void Trainer::run() {
-  while (!finished() && !stop_requested() && stop_reason_.empty()) {
+  while (!finished() && !any_rank(stop_requested() || !stop_reason_.empty(), "stop")) {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);
   }

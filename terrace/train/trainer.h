@@ -1,4 +1,4 @@
-// A training run on one process: model, data, optimizer and the counters a run continues from.
+// A training run as one of its ranks sees it: model, data, optimizer and the counters a run continues from.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
 #include "terrace/data/loader.h"
+#include "terrace/mesh/mesh.h"
 #include "terrace/models/model.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/ops/kernel_choice.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
+#include "terrace/parallel/sharded.h"
 #include "terrace/schedule/batch_ramp.h"
 #include "terrace/train/executor.h"
 
@@ -56,8 +59,9 @@ int64_t choose_threads(int64_t configured);
 
 class Trainer {
  public:
-  // Opens the data, builds the model and gives it its initial values. Threads must be set before.
-  Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels = {});
+  // Opens the data, builds the model and gives it its initial values. Threads must be set before. All ranks of the
+  // world do the same from here on; a world of one rank where none is given.
+  Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels = {}, comm::World* world = nullptr);
 
   // Continues from a checkpoint: weights, optimizer states, counters. Throws UserError where a key differs that must
   // not; says in the log where the run will not continue to the last bit. Corpora and tokenizer must be those of the
@@ -78,6 +82,9 @@ class Trainer {
   // gradient is not finite and on_nan is "stop", or where on_nan = "skip" left out most_skipped updates in a row.
   StepReport step();
 
+  // Whether it is so on any rank; asked by all at the same place.
+  bool any_rank(bool is_so, const char* what) { return sum_of(static_cast<int64_t>(is_so), what) > 0; }
+
   // Mean loss over `batches` global batches of held-out samples, in nats a token; all of them where 0.
   double evaluate(int64_t batches);
 
@@ -92,14 +99,24 @@ class Trainer {
   const data::Loader& loader() const { return loader_; }
   models::Model& model() { return *model_; }
   optim::AdamW& optimizer() { return optimizer_; }
+  parallel::Sharded& sharded() { return sharded_; }
+  const mesh::Mesh& mesh() const { return mesh_; }
+  int64_t rank() const { return world_->rank(); }
+  comm::Comm& saving_group() { return *groups_.saving; }
   int64_t steps_done() const { return steps_done_; }
   int64_t tokens_done() const { return tokens_done_; }
   at::Device device() const { return device_; }
 
  private:
-  // Adds the number of targets that count to `counted`.
-  std::vector<models::Batch> micro_batches(data::Split split, uint64_t first_sample, int64_t sequences,
-                                           int64_t& counted) const;
+  // This rank's micro-batches of a step. Adds the number of targets that count to `counted`.
+  std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const;
+  models::Batch micro_batch(data::Split split, uint64_t first_sample, int64_t sequences, int64_t& counted) const;
+  // Over all ranks, in rank order.
+  double sum_of(double value, const char* what);
+  int64_t sum_of(int64_t value, const char* what);
+  void set_initial_values();
+  // Each rank has read or made the elements that it answers for: hands them to the others that hold them.
+  void spread_states(bool moments);
   models::Batch to_device(const data::SampleBatch& samples) const;
   void apply_update(double loss, StepReport& report);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
@@ -107,14 +124,20 @@ class Trainer {
   std::vector<checkpoint::Group> groups();
   Json data_record() const;
 
+  std::unique_ptr<comm::World> solo_;  // where no world was given
+  comm::World* world_;
   config::Config config_;
+  mesh::Mesh mesh_;
+  int64_t micro_batch_;  // sequences
   Peak peak_;
   ops::KernelChoice kernels_;
   at::Device device_;
   data::Loader loader_;
   Json data_record_;  // made once: it reads the indexes and the tokenizer
   std::unique_ptr<models::Model> model_;
-  std::vector<nn::Parameter*> parameters_;
+  parallel::DataGroups groups_;
+  parallel::Sharded sharded_;
+  std::vector<optim::Shard> shards_;
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
   schedule::BatchRamp ramp_;

@@ -91,9 +91,9 @@ TEST_F(ResumeRules, WeightsAloneStartANewRun) {
   Trainer fresh(tiny_config({"train.seed=9", "train.precision=bf16"}), {});
   fresh.load_weights(checkpoint::Reader(path));
   EXPECT_EQ(fresh.steps_done(), 0);
-  for (const optim::AdamW::Slot& slot : fresh.optimizer().slots()) {
-    EXPECT_EQ(slot.m.abs().sum().item<double>(), 0.0);
-    EXPECT_TRUE(slot.parameter->value.equal(slot.master.to(at::kBFloat16))) << slot.parameter->name;
+  for (const optim::AdamW::State& state : fresh.optimizer().states()) {
+    EXPECT_EQ(state.m.abs().sum().item<double>(), 0.0);
+    EXPECT_TRUE(state.shard.value.equal(state.master.to(at::kBFloat16)));
   }
   const auto before = snapshot(trainer), after = snapshot(fresh);
   for (const auto& [name, tensor] : before) {

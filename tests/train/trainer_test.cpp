@@ -27,8 +27,8 @@ class TrainerTest : public TinyRun {
 
   static void poison(Trainer& trainer, const std::string& name) {
     const at::NoGradGuard no_grad;
-    for (optim::AdamW::Slot& slot : trainer.optimizer().slots()) {
-      if (slot.parameter->name == name) slot.parameter->value.fill_(std::numeric_limits<float>::quiet_NaN());
+    for (nn::Parameter* parameter : trainer.model().parameters()) {
+      if (parameter->name == name) parameter->value.fill_(std::numeric_limits<float>::quiet_NaN());
     }
   }
 };
@@ -119,18 +119,18 @@ TEST_F(TrainerTest, StopsAtANumberThatIsNotFiniteAndSaysWhere) {
 TEST_F(TrainerTest, SkipsAStepThatIsNotFiniteIfSoSet) {
   Trainer trainer(tiny_config({"train.on_nan=skip"}), {});
   take_steps(trainer, 2);
-  auto& slot = trainer.optimizer().slots().back();
-  const at::Tensor kept = slot.parameter->value.detach().clone();
+  nn::Parameter& last = *trainer.model().parameters().back();
+  const at::Tensor kept = last.value.detach().clone();
   {
     const at::NoGradGuard no_grad;
-    slot.parameter->value.fill_(std::numeric_limits<float>::quiet_NaN());
+    last.value.fill_(std::numeric_limits<float>::quiet_NaN());
   }
   const StepReport bad = trainer.step();
   EXPECT_FALSE(bad.applied);
   EXPECT_EQ(trainer.optimizer().count, 2);
   {
     const at::NoGradGuard no_grad;
-    slot.parameter->value.copy_(kept);
+    last.value.copy_(kept);
   }
   const StepReport good = trainer.step();
   EXPECT_TRUE(good.applied);

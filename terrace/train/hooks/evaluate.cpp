@@ -19,6 +19,7 @@ class EvaluateHook : public Hook {
   void evaluate(Trainer& trainer) {
     const ops::PhaseRecord record("evaluate");
     const double loss = trainer.evaluate(trainer.config().train.evaluate_batches);
+    if (!metrics_) return;
     metrics_->write(observe::EvaluationMetrics{.step = trainer.steps_done(), .validation_loss = loss});
     log_info("step {}: validation loss {:.4f}", trainer.steps_done(), loss);
   }

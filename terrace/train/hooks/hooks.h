@@ -21,13 +21,13 @@ std::unique_ptr<Hook> make_log_hook(const Trainer& trainer);
 std::unique_ptr<Hook> make_metrics_hook(SharedMetrics metrics);
 
 // The held-out loss every train.evaluate_every steps and at the end, into the log and metrics.jsonl; nothing where
-// evaluate_every is 0.
+// evaluate_every is 0. On ranks that do not write, metrics are null here and below.
 std::unique_ptr<Hook> make_evaluate_hook(SharedMetrics metrics);
 
 // A checkpoint every checkpoint.every steps, written beside training unless checkpoint.background is false, and at the
 // end, after the metrics so far are durable. One on the way that cannot be saved is a warning; the run's end throws
 // where its own cannot.
-std::unique_ptr<Hook> make_save_hook(const Trainer& trainer, SharedMetrics metrics);
+std::unique_ptr<Hook> make_save_hook(Trainer& trainer, SharedMetrics metrics);
 
 // Steps before those that are profiled: the first ones take memory from the system and fill caches.
 inline constexpr int64_t profile_warm_up = 2;

@@ -44,8 +44,8 @@ void check_finite(const checkpoint::State& state) {
 
 class SaveHook : public Hook {
  public:
-  SaveHook(const Trainer& trainer, SharedMetrics metrics)
-      : metrics_(std::move(metrics)), config_(trainer.config().checkpoint) {
+  SaveHook(Trainer& trainer, SharedMetrics metrics)
+      : metrics_(std::move(metrics)), config_(trainer.config().checkpoint), ranks_(trainer.saving_group()) {
     const auto newest = checkpoint::newest(config_.folder);
     if (newest) saved_step_ = checkpoint::step_of(*newest).value();
     if (config_.background && config_.every > 0) {
@@ -53,12 +53,13 @@ class SaveHook : public Hook {
           .folder = config_.folder,
           .retention = retention(),
           .staging = config_.staging,
-          .before_write = [this](const checkpoint::State& state) { before_write(state); }});
+          .before_write = [this](const checkpoint::State& state) { before_write(state); },
+          .ranks = &trainer.saving_group()});
     }
   }
 
   void after_step(Trainer& trainer, const StepReport& report) override {
-    if (background_) background_->rethrow();
+    if (background_ && trainer.any_rank(background_->broken(), "broken weights")) background_->finish();
     if (config_.every == 0 || report.metrics.step % config_.every != 0) return;
     const ops::PhaseRecord record("save");
     if (background_) return background_->save(trainer.state());
@@ -66,7 +67,7 @@ class SaveHook : public Hook {
       save(trainer.state());
     } catch (const UserError& error) {
       ++failures_;
-      log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
+      if (metrics_) log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
     }
   }
 
@@ -81,7 +82,7 @@ class SaveHook : public Hook {
     // Nothing trains any more, so this one needs no copy, and its failure is the run's.
     if (saved_step_ != trainer.steps_done()) save(trainer.state());
     const int64_t failures = failures_ + (background_ ? background_->failures() : 0);
-    if (failures > 0) {
+    if (failures > 0 && metrics_) {
       log_warning("checkpoints on the way that could not be saved: {}; the last one, of step {}, is complete", failures,
                   saved_step_);
     }
@@ -92,6 +93,7 @@ class SaveHook : public Hook {
 
   void before_write(const checkpoint::State& state) {
     check_finite(state);
+    if (!metrics_) return;
     try {
       metrics_->sync();
     } catch (const std::system_error& error) {
@@ -102,19 +104,21 @@ class SaveHook : public Hook {
 
   void save(const checkpoint::State& state) {
     before_write(state);
-    log_info("checkpoint {}", checkpoint::save(config_.folder, state, retention()).string());
+    const std::string path = checkpoint::save(config_.folder, state, retention(), ranks_).string();
+    if (metrics_) log_info("checkpoint {}", path);
     saved_step_ = state.step;
   }
 
   SharedMetrics metrics_;
   config::CheckpointConfig config_;
+  comm::Comm& ranks_;
   int64_t saved_step_ = -1, failures_ = 0;
   std::unique_ptr<checkpoint::BackgroundSaver> background_;  // the first to go: its thread uses what stands above
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_save_hook(const Trainer& trainer, SharedMetrics metrics) {
+std::unique_ptr<Hook> make_save_hook(Trainer& trainer, SharedMetrics metrics) {
   return std::make_unique<SaveHook>(trainer, std::move(metrics));
 }
 

@@ -5,6 +5,12 @@ namespace terrace::train {
 
 void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point began) {
   const config::Config& config = trainer.config();
+  if (trainer.rank() != 0) {
+    // What all ranks do together; the first one speaks and writes.
+    trainer.add_hook(make_evaluate_hook({}));
+    trainer.add_hook(make_save_hook(trainer, {}));
+    return;
+  }
   const auto metrics = std::make_shared<observe::MetricsWriter>(
       config.checkpoint.folder, trainer.steps_done(),
       observe::MetricsFormats{.tensorboard = config.observe.tensorboard, .csv = config.observe.csv});

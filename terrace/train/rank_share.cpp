@@ -1,0 +1,46 @@
+// Shares of ranks, and what cannot be dealt out.
+#include "terrace/train/rank_share.h"
+
+#include <numeric>
+#include <string>
+
+#include "terrace/base/error.h"
+
+namespace terrace::train {
+namespace {
+
+std::string not_dealt_out(const char* key, int64_t sequences, int64_t ranks) {
+  if (sequences % ranks == 0) return "";
+  const int64_t below = sequences / ranks * ranks;
+  int64_t fitting = ranks;
+  while (sequences % fitting != 0) --fitting;
+  return fmt::format(
+      "\n  train.{} = {} sequences cannot be dealt out to {} data-parallel ranks; use {}{}, or {} rank{}", key,
+      sequences, ranks, below > 0 ? fmt::format("{} or ", below) : "", below + ranks, fitting, fitting == 1 ? "" : "s");
+}
+
+}  // namespace
+
+mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node) {
+  const int64_t node = layout.ranks_per_node > 0 ? layout.ranks_per_node : ranks_per_node;
+  return {ranks, {{"data", ranks}}, {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
+}
+
+int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
+  std::string problems = not_dealt_out("global_batch", config.global_batch, data_ranks) +
+                         not_dealt_out("ramp_start", config.ramp_start, data_ranks) +
+                         not_dealt_out("ramp_increment", config.ramp_increment, data_ranks);
+  const int64_t share = config.global_batch / data_ranks;
+  if (config.micro_batch == config.global_batch && problems.empty()) return share;
+  if (problems.empty() && share % config.micro_batch != 0) {
+    problems = fmt::format(
+        "\n  train.micro_batch = {} does not divide the {} sequences of each of {} data-parallel ranks; use {}, or "
+        "global_batch {}",
+        config.micro_batch, share, data_ranks, std::gcd(share, config.micro_batch),
+        std::lcm(share, config.micro_batch) * data_ranks);
+  }
+  if (problems.empty()) return config.micro_batch;
+  throw UserError("a step does not fit the ranks:" + problems);
+}
+
+}  // namespace terrace::train

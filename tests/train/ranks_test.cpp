@@ -1,0 +1,191 @@
+// Whole runs on several ranks: alike at every layout, saved from one and continued at another, stopped by one for all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/comm/threads.h"
+#include "terrace/observe/metrics.h"
+#include "terrace/train/check_start.h"
+#include "terrace/train/run.h"
+#include "terrace/train/stop_request.h"
+#include "tests/train/tiny_run.h"
+
+namespace terrace::train {
+namespace {
+
+using ::testing::HasSubstr;
+using Keys = std::vector<std::string>;
+
+struct Layout {
+  int64_t ranks;
+  Keys keys;
+};
+
+const std::vector<Layout> layouts = {
+    {1, {}},
+    {2, {"layout.sharding=zero1"}},
+    {2, {"layout.sharding=zero3"}},
+    {3, {"layout.sharding=zero2"}},
+    {4, {"layout.sharding=hybrid", "layout.shard_group=2"}},
+    {4, {"layout.sharding=three_level", "layout.ranks_per_node=4"}},
+};
+
+class Ranks : public TinyRun {
+ protected:
+  config::Config config_of(const std::string& name, const Layout& layout, Keys keys = {}) const {
+    keys.insert(keys.end(), layout.keys.begin(), layout.keys.end());
+    keys.insert(keys.end(), {"train.threads=1", "checkpoint.keep=0", "train.global_batch=12", "train.micro_batch=1",
+                             "checkpoint.folder=" + (folder_ / name).string()});
+    return tiny_config(keys);
+  }
+
+  RunResult start(const std::string& name, const Layout& layout, const Keys& keys = {},
+                  const std::string& resume = "") {
+    return run(config_of(name, layout, keys),
+               {.ranks = layout.ranks, .resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
+                  return Peak{1e9, "a peak for the test"};
+                }});
+  }
+
+  // What a checkpoint holds, read by one rank.
+  std::map<std::string, at::Tensor> read(const std::filesystem::path& checkpoint) const {
+    Trainer trainer(config_of("reader", {1, {}}), {});
+    trainer.resume(checkpoint::Reader(checkpoint));
+    return snapshot(trainer);
+  }
+
+  std::vector<double> losses(const std::string& name) const {
+    std::vector<double> list;
+    for (const auto& [step, metrics] : observe::read_metrics(folder_ / name).steps) list.push_back(metrics.loss);
+    return list;
+  }
+};
+
+// Sums of a step in another order: differences of roundings, which steps of Adam enlarge.
+void expect_close(const std::vector<double>& ours, const std::vector<double>& theirs) {
+  ASSERT_EQ(ours.size(), theirs.size());
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-3) << "step " << i + 1;
+}
+
+TEST_F(Ranks, LearnAlikeAtEveryLayout) {
+  start("one", {1, {}});
+  for (size_t i = 1; i < layouts.size(); ++i) {
+    const std::string name = "layout" + std::to_string(i);
+    const RunResult result = start(name, layouts[i]);
+    EXPECT_TRUE(result.finished);
+    expect_close(losses(name), losses("one"));
+  }
+}
+
+TEST_F(Ranks, AreSavedAtOneLayoutAndReadAtEveryOther) {
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const auto saved = start("from" + std::to_string(i), layouts[i], {"train.steps=2"}).checkpoint;
+    const auto expected = read(saved);
+    for (size_t j = 0; j < layouts.size(); ++j) {
+      SCOPED_TRACE(fmt::format("{} ranks to {}", layouts[i].ranks, layouts[j].ranks));
+      // Loaded and saved again by the other layout without a step between.
+      const config::Config config = config_of("to", layouts[j], {"train.steps=2"});
+      std::filesystem::path again;
+      comm::run_threads(layouts[j].ranks, {}, [&](comm::World& world) {
+        Trainer trainer(config, {}, {}, &world);
+        trainer.resume(checkpoint::Reader(saved));
+        const auto path = checkpoint::save(folder_ / "again", trainer.state(), {}, trainer.saving_group());
+        if (world.rank() == 0) again = path;
+      });
+      expect_equal(read(again), expected);
+    }
+  }
+}
+
+TEST_F(Ranks, ContinueToTheLastBitAtTheSameLayout) {
+  for (const Layout& layout : {layouts[2], layouts[4]}) {
+    const std::string name = layout.keys.front();
+    start(name + "whole", layout, {"train.steps=6", "checkpoint.every=3"});
+    start(name + "half", layout, {"train.steps=3", "optimizer.decay_steps=6"});
+    start(name + "half", layout, {"train.steps=6", "optimizer.decay_steps=6"}, "auto");
+    expect_equal(read(folder_ / (name + "half") / checkpoint::step_name(6)),
+                 read(folder_ / (name + "whole") / checkpoint::step_name(6)));
+  }
+}
+
+TEST_F(Ranks, ContinueAtAnotherLayoutOnTheSameData) {
+  start("whole", layouts[1], {"train.steps=8"});
+  start("changed", layouts[1], {"train.steps=4", "optimizer.decay_steps=8"});
+  start("changed", layouts[3], {"train.steps=8", "optimizer.decay_steps=8"}, "auto");
+  expect_close(losses("changed"), losses("whole"));
+}
+
+TEST_F(Ranks, EvaluateWhatOneRankDoes) {
+  const Layout zero3 = layouts[2];
+  const auto saved = start("run", {1, {}}, {"train.steps=2"}).checkpoint;
+  Trainer one(config_of("one", {1, {}}), {});
+  one.resume(checkpoint::Reader(saved));
+  const double expected = one.evaluate(0);
+  comm::run_threads(zero3.ranks, {}, [&](comm::World& world) {
+    Trainer trainer(config_of("two", zero3), {}, {}, &world);
+    trainer.resume(checkpoint::Reader(saved));
+    EXPECT_NEAR(trainer.evaluate(0), expected, 1e-6 * expected);
+  });
+}
+
+// Requests a stop on one rank alone, as its launcher might.
+class StopOne : public Hook {
+ public:
+  void after_step(Trainer& trainer, const StepReport& report) override {
+    if (trainer.rank() == 1 && report.metrics.step == 3) trainer.stop("by rank 1");
+  }
+};
+
+TEST_F(Ranks, AreStoppedTogetherByOne) {
+  comm::run_threads(2, {}, [&](comm::World& world) {
+    Trainer trainer(config_of("run", layouts[1]), {}, {}, &world);
+    trainer.add_hook(std::make_unique<StopOne>());
+    trainer.run();
+    EXPECT_EQ(trainer.steps_done(), 3);
+  });
+}
+
+TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
+  comm::run_threads(2, {}, [&](comm::World& world) {
+    Trainer trainer(config_of("run", layouts[2]), {}, {}, &world);
+    trainer.step();
+    // The half of the weights that this rank keeps.
+    for (optim::AdamW::State& state : trainer.optimizer().states()) {
+      if (world.rank() == 0) state.shard.value.fill_(std::nan(""));
+    }
+    try {
+      trainer.step();
+      ADD_FAILURE() << "the step went on";
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr("step 2"));
+      EXPECT_THAT(error.what(), HasSubstr("embedding.tokens.weight"));
+    }
+  });
+}
+
+TEST_F(Ranks, AreRefusedWhereAStepCannotBeDealtOut) {
+  const auto complaint = [&](int64_t ranks, const Keys& keys) -> std::string {
+    try {
+      check_ranks(tiny_config(keys), ranks, ranks);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(3, {}),
+            "a step does not fit the ranks:\n  train.global_batch = 4 sequences cannot be dealt out to 3 data-parallel "
+            "ranks; use 3 or 6, or 2 ranks");
+  EXPECT_EQ(complaint(4, {}),
+            "a step does not fit the ranks:\n  train.micro_batch = 2 does not divide the 1 sequences of each of 4 "
+            "data-parallel ranks; use 1, or global_batch 8");
+  EXPECT_EQ(complaint(2, {}), "");
+  EXPECT_EQ(complaint(4, {"train.micro_batch=4"}), "");  // a rank's whole share
+  EXPECT_THAT(complaint(2, {"layout.shard_optimizer=3"}), HasSubstr("optimizer states over 3 ranks do not fit"));
+}
+
+}  // namespace
+}  // namespace terrace::train
