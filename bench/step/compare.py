@@ -163,5 +163,6 @@ def main():
     print(text)
 
 
-os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
-main()
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
+    main()

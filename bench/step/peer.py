@@ -105,4 +105,5 @@ def main():
         print("@ ms", *(f"{t:.3f}" for t in milliseconds), "loss", f"{loss:.5f}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
