@@ -37,8 +37,11 @@ void AdamW::step(double learning_rate, double gradient_multiplier) {
       const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, piece.at, piece.size()); };
       numbers.weight_decay = piece.parameter->decay ? config_.weight_decay : 0.0;
       at::Tensor master = part(state.master), m = part(state.m), v = part(state.v);
-      at::Tensor value = state.master.is_same(state.shard.value) ? master : part(state.shard.value);
+      // A master beside an fp32 value: what is published gets rounded on its way, here nothing does.
+      const bool is_rounded = state.shard.value.scalar_type() != at::kFloat;
+      at::Tensor value = is_rounded ? part(state.shard.value) : master;
       adamw_step(numbers, part(state.shard.gradient), master, m, v, value);
+      if (!is_rounded && !state.master.is_same(state.shard.value)) part(state.shard.value).copy_(master);
     }
   }
 }
