@@ -30,6 +30,8 @@ const std::vector<Example>& examples() {
       {"generate", "terrace generate imported/tiny --prompt \"The model\" --max-tokens 20", "With an imported model"},
       {"report", "terrace report runs/tiny", "Draw the loss curve and show the figures"},
       {"report", "terrace report runs/tiny --json", "The same for a script"},
+      {"verify", "terrace verify configs/tiny.toml --set layout.sharding=zero3 --ranks 4",
+       "Check a layout on four ranks before a long run"},
       {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},
       {"man", "terrace man > terrace.1", "Write the manual page"},
   };

@@ -1,0 +1,18 @@
+// Where two runs of the same training part: the first step, unit and operation.
+#pragma once
+
+#include <optional>
+
+#include "terrace/train/verify.h"
+#include "terrace/train/verify_trial.h"
+
+namespace terrace::train {
+
+// Of fp32 tensors of one shape.
+Difference difference_of(const at::Tensor& ours, const at::Tensor& other);
+Difference difference_of(double ours, double other);
+
+// None where nothing differs in a bit.
+std::optional<Divergence> first_divergence(const config::ModelConfig& model, const Trial& ours, const Trial& plain);
+
+}  // namespace terrace::train

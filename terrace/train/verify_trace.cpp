@@ -1,0 +1,102 @@
+// Digests of everything that goes into a unit and comes out of it.
+#include "terrace/train/verify_trace.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "terrace/models/key_value_cache.h"
+
+namespace terrace::train {
+
+uint64_t digest_of(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.detach().contiguous();
+  const auto* bytes = static_cast<const unsigned char*>(flat.const_data_ptr());
+  const size_t size = flat.nbytes();
+  uint64_t digest = size;
+  for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + at, std::min(sizeof(word), size - at));
+    // An odd factor and a rotation are both one to one, so that no single changed word is lost.
+    digest = std::rotl((digest ^ word) * 0x9E3779B97F4A7C15, 29);
+  }
+  return digest;
+}
+
+std::string unit_name(models::Model& model, int64_t unit) {
+  const std::vector<nn::Parameter*> parameters = model.unit_parameters(unit);
+  if (parameters.empty()) return "";
+  std::string common = parameters.front()->name;
+  for (const nn::Parameter* parameter : parameters) {
+    const auto [end, other] = std::ranges::mismatch(common, parameter->name);
+    common.erase(end, common.end());
+  }
+  const size_t dot = common.find_last_of('.');
+  return dot == std::string::npos ? common : common.substr(0, dot);
+}
+
+void TracedModel::begin_step(int64_t step) {
+  step_ = step;
+  micro_batch_ = -1;
+}
+
+void TracedModel::note(TraceEvent::What what, int64_t unit, const at::Tensor& tensor, std::string name) {
+  trace_.push_back({.step = step_,
+                    .micro_batch = micro_batch_,
+                    .unit = unit,
+                    .what = what,
+                    .tensor = std::move(name),
+                    .digest = digest_of(tensor)});
+}
+
+void TracedModel::note_weights(TraceEvent::What what, int64_t unit) {
+  for (const int64_t used : model_->used_units(unit)) {
+    for (const nn::Parameter* parameter : model_->unit_parameters(used)) {
+      note(what, unit, parameter->value, parameter->name);
+    }
+  }
+}
+
+// The executor has its own hook on what lies between two units, added before this one: when this one runs, the weights
+// that the lower unit's backward needs are there. Inside a segment that is run again the input is a tensor of its own,
+// and the weights were noted when it ran.
+void TracedModel::note_backward(const at::Tensor& input, int64_t unit, bool again) {
+  if (!at::GradMode::is_enabled() || !input.defined() || !input.requires_grad()) return;
+  input.register_hook([this, unit, again](const at::Tensor& gradient) {
+    note(TraceEvent::What::input_gradient, unit, gradient);
+    if (!again) note_weights(TraceEvent::What::weight_backward, unit - 1);
+  });
+}
+
+at::Tensor TracedModel::forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
+                                     const models::Pass& pass) {
+  if (unit == 0) {
+    ++micro_batch_;
+    next_unit_ = 0;
+  }
+  const bool again = unit < next_unit_;
+  next_unit_ = std::max(next_unit_, unit + 1);
+  note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, unit);
+  note_backward(hidden, unit, again);
+  at::Tensor output = model_->forward_unit(unit, hidden, batch, pass);
+  note(again ? TraceEvent::What::output_again : TraceEvent::What::output, unit, output);
+  return output;
+}
+
+std::unique_ptr<models::KeyValueCache> TracedModel::make_cache(int64_t batch, int64_t length) {
+  return model_->make_cache(batch, length);
+}
+
+at::Tensor TracedModel::loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) {
+  const int64_t head = num_units() - 1;
+  note_weights(TraceEvent::What::weight_forward, head);
+  note_backward(hidden, head, false);
+  at::Tensor loss = model_->loss(hidden, batch, pass);
+  note(TraceEvent::What::loss, head, loss);
+  return loss;
+}
+
+}  // namespace terrace::train

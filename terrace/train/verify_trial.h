@@ -1,0 +1,41 @@
+// A few steps of training a configuration's model on random tokens, on ranks that are threads or in double precision,
+// with everything that came of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "terrace/comm/comm.h"
+#include "terrace/config/config.h"
+#include "terrace/train/verify_trace.h"
+
+namespace terrace::train {
+
+using WorldDecorator = std::function<std::unique_ptr<comm::World>(comm::World&)>;
+
+// What a step ended with: whole tensors by name, by Compared.
+struct StepState {
+  double loss = 0, norm = 0;
+  std::array<std::map<std::string, at::Tensor>, 4> tensors;
+};
+
+struct Trial {
+  std::vector<StepState> steps;
+  std::vector<Trace> traces;  // by rank
+  double loss_scale = 1;      // that gradients are multiplied by
+};
+
+// With config.layout on so many ranks. One thread computes for each.
+Trial run_trial(const config::Config& config, int64_t ranks, const WorldDecorator& decorate = {});
+
+// The same training by torch's operations in double precision, without rounding weights; no traces.
+Trial run_exact_trial(const config::Config& config);
+
+}  // namespace terrace::train
