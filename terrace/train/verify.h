@@ -77,7 +77,7 @@ struct Verdict {
   std::vector<std::string> notes;
   std::vector<TensorVerdict> tensors;
   Difference losses, norms;
-  ErrorPair loss_error, norm_error;
+  ErrorPair loss_error;  // over micro-batches; that of the norm is bounded by those of the gradients
   std::optional<Divergence> divergence;
 
   bool bitwise() const;   // nothing differs from plain data parallelism

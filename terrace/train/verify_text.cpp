@@ -12,13 +12,16 @@ namespace {
 
 constexpr size_t most_rows = 40;
 
+// A NaN has a sign, which means nothing.
+std::string times(double ratio) { return std::isnan(ratio) ? "nan" : fmt::format("{:.2f}", ratio); }
+
 std::string shown(const Difference& difference) {
   return difference.elements == 0 ? "0" : fmt::format("{:.1e}", difference.largest);
 }
 
 std::string shown(const ErrorPair& error) {
   if (error.ours == 0) return "0";
-  return fmt::format("{:.2f}{}", error.ratio(), error.holds() ? "" : " !");
+  return fmt::format("{}{}", times(error.ratio()), error.holds() ? "" : " !");
 }
 
 // The worse of two, for a row of several tensors.
@@ -73,18 +76,16 @@ std::string table_of(const Verdict& verdict) {
     for (const ErrorPair& error : row.errors) text += fmt::format(" {:>8}", shown(error));
     text += '\n';
   }
-  const auto figure = [&](const char* name, const Difference& difference, const ErrorPair& error) {
-    text += fmt::format("{:{}}  {:>8} {:26}  {:>8}\n", name, width, shown(difference), "", shown(error));
-  };
-  figure("loss", verdict.losses, verdict.loss_error);
-  figure("gradient norm", verdict.norms, verdict.norm_error);
+  text +=
+      fmt::format("{:{}}  {:>8} {:26}  {:>8}\n", "loss", width, shown(verdict.losses), "", shown(verdict.loss_error));
+  text += fmt::format("{:{}}  {:>8}\n", "gradient norm", width, shown(verdict.norms));
   return text;
 }
 
 // The name of the largest error and its share of what one rank makes.
 std::string largest_error(const Verdict& verdict) {
-  ErrorPair largest = worse(verdict.loss_error, verdict.norm_error);
-  std::string name = "loss and gradient norm";
+  ErrorPair largest = verdict.loss_error;
+  std::string name = "loss";
   for (const TensorVerdict& tensor : verdict.tensors) {
     for (size_t i = 0; i < compared_names.size(); ++i) {
       const ErrorPair& error = tensor.errors[i];
@@ -93,7 +94,7 @@ std::string largest_error(const Verdict& verdict) {
       name = fmt::format("{} of {}", compared_names[i], tensor.name);
     }
   }
-  return fmt::format("{:.2f} times that of one rank, {}", largest.ratio(), name);
+  return fmt::format("{} times that of one rank, {}", times(largest.ratio()), name);
 }
 
 Json json_of(const Difference& difference) {
@@ -155,7 +156,7 @@ Json json(const Verdict& verdict) {
           {"notes", verdict.notes},
           {"first_divergence", verdict.divergence ? json_of(*verdict.divergence) : Json()},
           {"loss", {{"difference", json_of(verdict.losses)}, {"error", json_of(verdict.loss_error)}}},
-          {"gradient_norm", {{"difference", json_of(verdict.norms)}, {"error", json_of(verdict.norm_error)}}},
+          {"gradient_norm", {{"difference", json_of(verdict.norms)}}},
           {"tensors", std::move(tensors)}};
 }
 

@@ -41,6 +41,7 @@ std::string unit_name(models::Model& model, int64_t unit) {
 void TracedModel::begin_step(int64_t step) {
   step_ = step;
   micro_batch_ = -1;
+  losses_.clear();
 }
 
 void TracedModel::note(TraceEvent::What what, int64_t unit, const at::Tensor& tensor, std::string name) {
@@ -96,6 +97,7 @@ at::Tensor TracedModel::loss(const at::Tensor& hidden, const models::Batch& batc
   note_backward(hidden, head, false);
   at::Tensor loss = model_->loss(hidden, batch, pass);
   note(TraceEvent::What::loss, head, loss);
+  losses_.push_back(loss.item<double>());
   return loss;
 }
 

@@ -40,6 +40,8 @@ class TracedModel : public models::Model {
 
   void begin_step(int64_t step);
   const Trace& trace() const { return trace_; }
+  // Of this step's micro-batches so far.
+  const std::vector<double>& losses() const { return losses_; }
   models::Model& inner() { return *model_; }
 
   int64_t num_units() const override { return model_->num_units(); }
@@ -61,6 +63,7 @@ class TracedModel : public models::Model {
 
   std::unique_ptr<models::Model> model_;
   Trace trace_;
+  std::vector<double> losses_;
   int64_t step_ = 0, micro_batch_ = -1;
   int64_t next_unit_ = 0;  // of this micro-batch's forward; those before it run again for backward
 };

@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 
@@ -128,6 +129,7 @@ class RankTrial {
       whole.loss = loss / counted_tokens(config_);
       whole.norm = norm;
     }
+    note_losses(whole.micro_batch_losses);
     using State = optim::AdamW::State;
     collect(whole.tensors[0], [](const State& state) { return state.shard.gradient; });
     optimizer_.step(config_.optimizer.learning_rate, optim::clip_multiplier(norm, config_.optimizer.clip) / scale);
@@ -135,6 +137,13 @@ class RankTrial {
     collect(whole.tensors[2], [](const State& state) { return state.m; });
     collect(whole.tensors[3], [](const State& state) { return state.v; });
     sharded_.publish();
+  }
+
+  void note_losses(std::vector<double>& whole) {
+    const std::vector<double>& own = model_.losses();
+    const std::lock_guard lock(mutex_);
+    whole.resize(own.size() * static_cast<size_t>(world_.size()));
+    std::ranges::copy(own, whole.begin() + world_.rank() * static_cast<int64_t>(own.size()));
   }
 
   // Puts the elements that this rank answers for into whole tensors.
@@ -190,10 +199,11 @@ double exact_norm(const std::vector<nn::Parameter*>& parameters) {
   return std::sqrt(sum);
 }
 
-double exact_loss(const config::Config& config, models::Model& model, int64_t step) {
+// Adds up gradients too.
+std::vector<double> exact_losses(const config::Config& config, models::Model& model, int64_t step) {
   models::Pass pass = pass_of(config, step, 1.0);
   pass.training = true;
-  double sum = 0;
+  std::vector<double> losses;
   for (int64_t done = 0; done < config.train.global_batch; done += config.train.micro_batch) {
     const models::Batch batch =
         random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch);
@@ -201,10 +211,10 @@ double exact_loss(const config::Config& config, models::Model& model, int64_t st
     for (int64_t unit = 0; unit + 1 < model.num_units(); ++unit) hidden = model.forward_unit(unit, hidden, batch, pass);
     const at::Tensor loss = model.loss(hidden, batch, pass);
     loss.backward();
-    sum += loss.item<double>();
+    losses.push_back(loss.item<double>());
   }
   nn::collect_autograd_gradients(model.parameters());
-  return sum / counted_tokens(config);
+  return losses;
 }
 
 }  // namespace
@@ -240,7 +250,7 @@ Trial run_exact_trial(const config::Config& config) {
   for (int64_t step = 1; step <= config.train.steps; ++step) {
     StepState& whole = trial.steps[static_cast<size_t>(step - 1)];
     nn::zero_gradients(parameters);
-    whole.loss = exact_loss(config, *model, step);
+    whole.micro_batch_losses = exact_losses(config, *model, step);
     const at::NoGradGuard no_grad;
     whole.norm = exact_norm(parameters);
     const double multiplier = optim::clip_multiplier(whole.norm, config.optimizer.clip);

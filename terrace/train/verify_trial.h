@@ -23,7 +23,8 @@ using WorldDecorator = std::function<std::unique_ptr<comm::World>(comm::World&)>
 // What a step ended with: whole tensors by name, by Compared.
 struct StepState {
   double loss = 0, norm = 0;
-  std::array<std::map<std::string, at::Tensor>, 4> tensors;
+  std::vector<double> micro_batch_losses = {};  // summed over tokens; in the order of sequences
+  std::array<std::map<std::string, at::Tensor>, 4> tensors = {};
 };
 
 struct Trial {

@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
-COMMANDS = ("train", "data", "generate", "export", "import", "report", "completion", "man")
+COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "completion", "man")
 
 TINY = """[model]
 layers = 1
@@ -118,6 +118,24 @@ class Train(CommandTest):
         self.expect(2, terrace("train", "absent.toml", folder=self.scratch()), "absent.toml")
         self.expect(2, terrace("train", "run.toml", folder=self.configured(TINY)), "tokenizer.model")
         self.expect(2, terrace("train", "run.toml", "--set", 'data.tokenizer=""', folder=self.configured(TINY)), "corpus.bin")
+
+
+class Verify(CommandTest):
+    def verify(self, *arguments):
+        return terrace("verify", SOURCE / "configs/tiny.toml", "--ranks", 2, *arguments)
+
+    def test_a_right_layout_exits_with_0_and_reads_no_corpus(self):
+        verdict = json.loads(self.expect(0, self.verify("--set", "layout.sharding=zero3", "--json")).stdout)
+        self.assertTrue(verdict["holds"])
+        self.assertIsNone(verdict["first_divergence"])
+        self.assertIn("bitwise   equal", self.expect(0, self.verify()).stdout)
+
+    def test_what_does_not_hold_exits_with_1(self):
+        result = self.expect(1, self.verify("--set", "optimizer.learning_rate=1e30"), "does not train as it should")
+        self.assertIn("DOES NOT HOLD", result.stdout)
+
+    def test_ranks_that_do_not_fit_are_refused(self):
+        self.expect(2, terrace("verify", SOURCE / "configs/tiny.toml", "--ranks", 3), "use 15 or 18, or 2 ranks")
 
 
 class Run(CommandTest):

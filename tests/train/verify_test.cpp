@@ -161,6 +161,25 @@ TEST(VerifyFindsAFault, InTheSumOfLosses) {
   EXPECT_FALSE(verdict.holds());
 }
 
+// Rank 1 hands in gradients that are too large by 1e-4, in a call that the runs with sums in rank order do not make.
+TEST(VerifyFindsAFault, InTheAccuracyOfTheLayoutAsConfigured) {
+  const auto decorate = [](comm::World& world) {
+    const auto enlarges = [](int64_t rank, const mesh::Group&, const comm::Call& call) {
+      if (rank != 1 || std::string_view(call.label.what) != "all-reduce gradients") return false;
+      auto* values = static_cast<float*>(call.to);
+      std::for_each(values, values + call.count, [](float& value) { value *= 1.0001F; });
+      return false;
+    };
+    return comm::make_faulty_world(world, {{.hits = enlarges}});
+  };
+  const Verdict verdict = verify(config_of({}), {.ranks = 2, .decorate = decorate});
+  EXPECT_TRUE(verdict.bitwise());
+  EXPECT_FALSE(verdict.accurate());
+  EXPECT_FALSE(verdict.holds());
+  EXPECT_THAT(text(verdict), AllOf(HasSubstr("accuracy  NOT kept"), HasSubstr(" !"), HasSubstr("DOES NOT HOLD")));
+  EXPECT_FALSE(json(verdict).at("holds").get<bool>());
+}
+
 TEST(ErrorPair, HoldsUpToTwiceTheErrorOfOneRank) {
   EXPECT_TRUE((ErrorPair{.ours = 2, .one_rank = 1}.holds()));
   EXPECT_FALSE((ErrorPair{.ours = 2.01, .one_rank = 1}.holds()));
