@@ -140,7 +140,8 @@ void say_what_runs(Trainer& trainer, const Peak& peak) {
            peak.name, format_flops(peak.flops_per_second));
   if (trainer.mesh().size() == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
-  log_info("{} ranks with {} threads each:\n{}", trainer.mesh().size(), at::get_num_threads(),
+  const int threads = at::get_num_threads();
+  log_info("{} ranks with {} thread{} each:\n{}", trainer.mesh().size(), threads, threads == 1 ? "" : "s",
            mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
 }
 
@@ -254,7 +255,14 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
       told_by_first(*all, [&] { return std::string(start.peak.products == ops::Products::own ? "own" : "torch"); });
   start.peak.products = products == "own" ? ops::Products::own : ops::Products::torch;
   start.kernels = kernels_of(start.resumed, start.peak);
-  return run_rank(start, world);
+  try {
+    return run_rank(start, world);
+  } catch (const comm::CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    world.abort(fmt::format("rank {} failed: {}", world.rank(), error.what()));
+    throw;
+  }
 }
 
 }  // namespace

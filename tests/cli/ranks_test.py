@@ -67,7 +67,7 @@ class Ranks(CommandTest):
     def test_mpirun_trains_the_same_bits_as_threads(self):
         self.begin("mpirun")
         result = self.launch(MPIRUN, "mpirun")
-        self.expect(0, result, "3 ranks with 1 threads each")
+        self.expect(0, result, "3 ranks with 1 thread each")
         self.assertEqual(result.stdout, "mpirun/step_00000004\n")  # said once
         self.check_same_run("mpirun")
 
@@ -125,7 +125,7 @@ class Ranks(CommandTest):
         self.begin("srun")
         with slurm.Slurm(cpus=RANKS) as cluster:
             result = self.launch(["srun", "-n", str(RANKS), "--mpi=pmix"], "srun", environment=ENVIRONMENT | cluster.environment)
-            self.expect(0, result, "3 ranks with 1 threads each")
+            self.expect(0, result, "3 ranks with 1 thread each")
         self.check_same_run("srun")
 
 

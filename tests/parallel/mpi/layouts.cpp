@@ -1,0 +1,88 @@
+// Ranks as processes under mpirun train the same bits as ranks that are threads, at some layouts: every rank makes the
+// run of threads for itself and compares.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "terrace/comm/mpi.h"
+#include "tests/parallel/training.h"
+
+namespace {
+
+using namespace terrace;
+using namespace terrace::parallel;
+using Tensors = std::map<std::string, at::Tensor>;
+
+std::vector<Layout> layouts_of(int64_t ranks) {
+  std::vector<Layout> layouts = {{ranks, {"sharding=ddp"}},
+                                 {ranks, {"sharding=zero1"}},
+                                 {ranks, {"sharding=zero2", "prefetch=0"}},
+                                 {ranks, {"sharding=zero3"}}};
+  if (ranks % 2 == 0) {
+    layouts.push_back({ranks, {"sharding=hybrid", "shard_group=2"}});
+    layouts.push_back({ranks, {"sharding=three_level", "ranks_per_pair=1", "ranks_per_node=2"}});
+  }
+  return layouts;
+}
+
+// Each rank holds its own elements and zeros elsewhere.
+void put_together(Tensors& tensors, comm::Comm& all) {
+  for (auto& [name, tensor] : tensors) {
+    all.all_reduce(tensor.mutable_data_ptr(), tensor.numel(), comm::Type::fp32, {.what = "whole tensors"}).wait();
+  }
+}
+
+// "" where they are equal to the last bit.
+std::string difference(const Tensors& ours, const Tensors& threads) {
+  for (const auto& [name, tensor] : threads) {
+    if (std::memcmp(ours.at(name).const_data_ptr(), tensor.const_data_ptr(), tensor.nbytes()) != 0) return name;
+  }
+  return "";
+}
+
+Outcome train_as_process(const Training& training, const Layout& layout, comm::World& world) {
+  Outcome outcome;
+  RankTraining rank(training, layout_config(layout, training.deterministic), world);
+  for (int64_t step = 1; step <= training.steps; ++step) rank.step(step, outcome);
+  rank.finish(outcome);
+  for (const auto tensors : {&Outcome::gradients, &Outcome::weights, &Outcome::m, &Outcome::v}) {
+    put_together(outcome.*tensors, *rank.groups().control);
+  }
+  return outcome;
+}
+
+int64_t compare(const Training& training, const Layout& layout, const std::shared_ptr<comm::MpiLibrary>& library) {
+  const auto world = comm::make_mpi_world(library, {.timeout_seconds = 60, .rank_order = true, .check_calls = true});
+  const Outcome ours = train_as_process(training, layout, *world);
+  const Outcome threads = parallel::train(training, layout);
+  int64_t failures = 0;
+  const auto expect = [&](const char* what, const std::string& where) {
+    if (where.empty()) return;
+    ++failures;
+    fmt::print(stderr, "rank {}, {} on {}: {} differ, {}\n", world->rank(), training.model, layout.name(), what, where);
+  };
+  expect("gradients", difference(ours.gradients, threads.gradients));
+  expect("weights", difference(ours.weights, threads.weights));
+  expect("first moments", difference(ours.m, threads.m));
+  expect("second moments", difference(ours.v, threads.v));
+  if (world->rank() == 0 && ours.losses != threads.losses) expect("losses", "step 1 or 2");
+  if (world->rank() == 0 && ours.norms != threads.norms) expect("gradient norms", "step 1 or 2");
+  return failures;
+}
+
+}  // namespace
+
+int main() {
+  at::set_num_threads(1);
+  const auto library = comm::start_mpi();
+  const int64_t ranks = comm::make_mpi_world(library, {})->size();
+  int64_t failures = 0;
+  for (const Training& training :
+       {Training{.model = "gpt2"}, Training{.model = "llama", .precision = config::Precision::bf16, .micro_batch = 1},
+        Training{.model = "tied_stack", .recompute = config::Recompute::full}}) {
+    for (const Layout& layout : layouts_of(ranks)) failures += compare(training, layout, library);
+  }
+  return failures == 0 ? 0 : 1;
+}
