@@ -121,6 +121,34 @@ class Ranks(CommandTest):
         self.check_same_run("turns")
 
     @unittest.skipIf(slurm.why_not(), slurm.why_not())
+    def test_a_requeued_job_goes_on_where_it_was(self):
+        steps = 3000
+        settings = (f"train.steps={steps}", "checkpoint.every=20", "train.evaluate_every=0", "train.evaluate_batches=0")
+        more = [word for setting in settings for word in ("--set", setting)]
+        command = " ".join(map(str, ["srun", "--mpi=pmix", TERRACE, *self.arguments("requeued", *more)]))
+        with slurm.Slurm(cpus=RANKS) as cluster:
+            def ask(*words):
+                run = subprocess.run(words, cwd=self.folder, env=ENVIRONMENT | cluster.environment, capture_output=True, text=True,
+                                     timeout=60)  # fmt: skip
+                self.assertEqual(run.returncode, 0, run.stderr)
+                return run.stdout.strip()
+
+            def wait_for(what, seconds=150):
+                end = time.monotonic() + seconds
+                while not what() and time.monotonic() < end:
+                    time.sleep(0.1)
+                self.assertTrue(what(), (self.folder / "job.txt").read_text())
+
+            job = ask("sbatch", "--parsable", "--requeue", "--open-mode=append", "-n", str(RANKS), "--output=job.txt", "--wrap", command)
+            complete = lambda: list((self.folder / "requeued").glob("step_*/COMPLETE"))
+            wait_for(complete)
+            ask("scontrol", "requeue", job)
+            wait_for(lambda: (self.folder / "requeued" / f"step_{steps:08}" / "COMPLETE").exists())
+        self.assertIn("continues from requeued/step_", (self.folder / "job.txt").read_text())
+        lines = (self.folder / "requeued" / "metrics.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(line)["step"] for line in lines], list(range(1, steps + 1)))
+
+    @unittest.skipIf(slurm.why_not(), slurm.why_not())
     def test_srun_trains_the_same_bits_as_threads(self):
         self.begin("srun")
         with slurm.Slurm(cpus=RANKS) as cluster:
