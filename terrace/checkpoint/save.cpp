@@ -28,20 +28,19 @@ struct FolderGuard {
   }
 };
 
-// Gives the finished folder its name. One that stood there takes its place in `written`, to be removed.
+// Marks the finished folder complete and then gives it its name, so that whichever folder has the name is whole. One that
+// stood there takes its place in `written`, to be removed.
 void give_name(FolderGuard& written, const fs::path& final_path) {
-  if (fs::exists(final_path)) {
-    // The marker stands before the new folder has the name, so that whichever has it is whole.
-    write_text_atomically(written.path / marker_name, "");
-    if (!exchange_names(written.path, final_path)) written.path = replace_by_renaming(written.path, final_path);
-    sync_folder(final_path.parent_path());
-    return;
+  write_text_atomically(written.path / marker_name, "");
+  const bool stands_there = fs::exists(final_path);
+  if (!stands_there) {
+    fs::rename(written.path, final_path);
+    written.path = final_path;
+  } else if (!exchange_names(written.path, final_path)) {
+    written.path = replace_by_renaming(written.path, final_path);
   }
-  fs::rename(written.path, final_path);
-  written.path = final_path;
   sync_folder(final_path.parent_path());
-  write_text_atomically(final_path / marker_name, "");
-  written.path.clear();
+  if (!stands_there) written.path.clear();
 }
 
 // A quota and the largest size of a file are limits of room too.

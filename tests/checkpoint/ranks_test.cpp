@@ -269,9 +269,8 @@ TEST(Ranks, AKilledSaveLeavesOnlyWholeCheckpoints) {
     }
   }
   EXPECT_GT(interrupted, 0) << "no kill came in the middle of a save";
-  // A save that was killed just before its marker leaves a folder that counts for nothing.
-  const fs::path last = save_at(three, folder.path(), 1000, 0.0, {.keep = 1});
-  EXPECT_EQ(list(folder.path()), std::vector<fs::path>{last});
+  save_at(three, folder.path(), 1000, 0.0, {.keep = 1});
+  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"step_00001000"});
 }
 
 TEST(Ranks, ADamagedFileIsNamedToThoseThatNeedIt) {
