@@ -28,8 +28,8 @@ struct FolderGuard {
   }
 };
 
-// Marks the finished folder complete and then gives it its name, so that whichever folder has the name is whole. One that
-// stood there takes its place in `written`, to be removed.
+// Marks the finished folder complete and then gives it its name, so that whichever folder has the name is whole. One
+// that stood there takes its place in `written`, to be removed.
 void give_name(FolderGuard& written, const fs::path& final_path) {
   write_text_atomically(written.path / marker_name, "");
   const bool stands_there = fs::exists(final_path);
