@@ -35,6 +35,12 @@ at::ScalarType wire_type(config::WireType wanted, at::ScalarType kept) {
   return kept;
 }
 
+Transfer::Transfer(const at::Tensor& from, const at::Tensor& to, at::ScalarType wire) : sent_(from.to(wire)) {
+  const bool in_place = wire == to.scalar_type();
+  received_ = in_place ? to : at::empty(to.sizes(), to.options().dtype(wire));
+  if (!in_place) target_ = to;
+}
+
 void Transfer::finish() {
   work_.wait();
   const at::NoGradGuard no_grad;
@@ -56,10 +62,7 @@ Transfer Transfer::all_reduce(comm::Comm& group, const at::Tensor& data, at::Sca
 
 Transfer Transfer::reduce_scatter(comm::Comm& group, const at::Tensor& from, const at::Tensor& to, at::ScalarType wire,
                                   const comm::Label& label) {
-  Transfer transfer;
-  transfer.sent_ = from.to(wire);
-  transfer.received_ = wire == to.scalar_type() ? to : at::empty(to.sizes(), to.options().dtype(wire));
-  if (wire != to.scalar_type()) transfer.target_ = to;
+  Transfer transfer(from, to, wire);
   transfer.work_ = group.reduce_scatter(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(),
                                         to.numel(), comm_type(wire), label);
   return transfer;
@@ -67,10 +70,7 @@ Transfer Transfer::reduce_scatter(comm::Comm& group, const at::Tensor& from, con
 
 Transfer Transfer::all_gather(comm::Comm& group, const at::Tensor& own, const at::Tensor& whole, at::ScalarType wire,
                               const comm::Label& label) {
-  Transfer transfer;
-  transfer.sent_ = own.to(wire);
-  transfer.received_ = wire == whole.scalar_type() ? whole : at::empty(whole.sizes(), whole.options().dtype(wire));
-  if (wire != whole.scalar_type()) transfer.target_ = whole;
+  Transfer transfer(own, whole, wire);
   transfer.work_ = group.all_gather(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(), own.numel(),
                                     comm_type(wire), label);
   return transfer;
