@@ -51,7 +51,7 @@ struct Retention {
   int64_t keep_every = 0;  // steps that are multiples of this stay too; 0: none
 };
 
-// Writes folder/step_N under a temporary name, syncs, renames, marks complete, then removes what the retention lets go;
+// Writes folder/step_N under a temporary name, syncs, marks complete, renames, then removes what the retention lets go;
 // left-overs of interrupted saves are removed first. Returns the path. A complete checkpoint of the same step is
 // replaced at once; later steps (of a run that was resumed from before them) do not count for the retention and stay.
 // Where the disk is full or refuses, the temporary folder is removed, earlier checkpoints stay as they are, and

@@ -212,8 +212,8 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   return result;
 }
 
-// Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is one on
-// every rank, without text on the others.
+// Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is a
+// Refusal on every rank, without text on the others.
 std::string told_by_first(comm::Comm& all, const std::function<std::string()>& act) {
   std::optional<UserError> problem;
   std::string text;
