@@ -65,8 +65,10 @@ Sharded::Sharded(models::Model& model, DataGroups& groups, const ShardingOptions
     std::vector<nn::Parameter*> parameters = model.unit_parameters(unit);
     if (parameters.empty()) continue;
     units_[unit].flat.emplace(std::move(parameters), groups.place, options.gradient_type, keeps_whole);
+    held_.weights += static_cast<int64_t>(units_[unit].flat->weights().nbytes());
+    held_.gradients += static_cast<int64_t>(units_[unit].flat->gradient().nbytes());
   }
-  note_peak();
+  peak_ = held_;
 }
 
 Sharded::~Sharded() = default;
@@ -96,8 +98,7 @@ void Sharded::start_gather(int64_t index, const char* phase) {
   if (unit.gathered || !unit.flat->cuts_weights()) return;
   unit.update.finish();
   const at::Tensor& whole = unit.flat->whole_weights();
-  take_storage(whole);
-  note_peak();
+  take(whole, &StateBytes::gathered_weights);
   const at::NoGradGuard no_grad;
   if (options_.poison) whole.fill_(std::numeric_limits<float>::quiet_NaN());
   unit.gather = Transfer::all_gather(*groups_.gather, unit.flat->weights(), whole,
@@ -123,7 +124,7 @@ void Sharded::leave(int64_t index) {
     Unit& unit = units_[used];
     TERRACE_CHECK(unit.users > 0, "unit {} ends what it has not begun", index);
     if (--unit.users > 0 || !unit.gathered) continue;
-    release_storage(unit.flat->whole_weights());
+    give_back(unit.flat->whole_weights(), &StateBytes::gathered_weights);
     unit.gathered = false;
   }
 }
@@ -139,8 +140,7 @@ void Sharded::take_gradient(int64_t index) {
   const auto is_leaving = [&] { return std::ranges::find(reductions_, index, &Reduction::unit) != reductions_.end(); };
   while (is_leaving()) advance_reductions();
   if (has_storage(flat.whole_gradient())) return;
-  take_storage(flat.whole_gradient());
-  note_peak();
+  take(flat.whole_gradient(), &StateBytes::whole_gradients);
   const at::NoGradGuard no_grad;
   flat.whole_gradient().zero_();
 }
@@ -180,9 +180,9 @@ Sharded::Reduction Sharded::reduction_of(int64_t index) {
                                   return Transfer::reduce_scatter(group, flat.whole_gradient(), sum, wire,
                                                                   label("reduce gradients"));
                                 },
-                                [=, &flat] {
+                                [=, this, &flat] {
                                   if (!first) ops::kernels(kept.device()).add(kept, sum);
-                                  release_storage(flat.whole_gradient());
+                                  give_back(flat.whole_gradient(), &StateBytes::whole_gradients);
                                 }});
   }
   if (!last) return reduction;
@@ -256,27 +256,15 @@ void Sharded::spread(const at::Tensor& optimizer_part, const char* what) {
       .finish();
 }
 
-void Sharded::note_peak() {
-  const StateBytes now = bytes();
-  for (const auto category :
-       {&StateBytes::weights, &StateBytes::gathered_weights, &StateBytes::gradients, &StateBytes::whole_gradients}) {
-    peak_.*category = std::max(peak_.*category, now.*category);
-  }
+void Sharded::take(const at::Tensor& whole, int64_t StateBytes::*category) {
+  take_storage(whole);
+  held_.*category += static_cast<int64_t>(whole.nbytes());
+  peak_.*category = std::max(peak_.*category, held_.*category);
 }
 
-StateBytes Sharded::bytes() const {
-  StateBytes bytes;
-  const auto held = [](const at::Tensor& tensor) {
-    return has_storage(tensor) ? tensor.numel() * tensor.element_size() : 0;
-  };
-  for (const Unit& unit : units_) {
-    if (!unit.flat) continue;
-    bytes.weights += held(unit.flat->weights());
-    bytes.gradients += held(unit.flat->gradient());
-    if (unit.flat->cuts_weights()) bytes.gathered_weights += held(unit.flat->whole_weights());
-    if (!unit.flat->keeps_whole_gradient()) bytes.whole_gradients += held(unit.flat->whole_gradient());
-  }
-  return bytes;
+void Sharded::give_back(const at::Tensor& whole, int64_t StateBytes::*category) {
+  release_storage(whole);
+  held_.*category -= static_cast<int64_t>(whole.nbytes());
 }
 
 }  // namespace terrace::parallel

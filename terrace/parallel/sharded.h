@@ -24,8 +24,8 @@ struct ShardingOptions {
   config::WireType gather_type = config::WireType::same, reduce_type = config::WireType::same,
                    update_type = config::WireType::same;
   bool deterministic = false;
-  bool poison =
-      false;  // whole weights are NaN until they are gathered, so that a use at the wrong time shows: for tests
+  // For tests: whole weights are NaN until they are gathered, so that a use at the wrong time shows.
+  bool poison = false;
 };
 
 ShardingOptions sharding_options(const config::Config& config);
@@ -72,10 +72,9 @@ class Sharded {
   // of the other ranks that hold the same part.
   void spread(const at::Tensor& optimizer_part, const char* what);
 
-  StateBytes bytes() const;
+  const StateBytes& bytes() const { return held_; }
   // The most of each so far.
   const StateBytes& peak_bytes() const { return peak_; }
-  DataGroups& groups() { return groups_; }
 
  private:
   struct Unit;
@@ -87,7 +86,9 @@ class Sharded {
   void start_gather(int64_t unit, const char* phase);
   void take_gradient(int64_t unit);
   Reduction reduction_of(int64_t unit);
-  void note_peak();
+  // Memory of a whole unit, counted.
+  void take(const at::Tensor& whole, int64_t StateBytes::*category);
+  void give_back(const at::Tensor& whole, int64_t StateBytes::*category);
   // Waits for what each reduction under way does and starts what it does next.
   void advance_reductions();
 
@@ -97,7 +98,7 @@ class Sharded {
   std::vector<Unit> units_;
   std::vector<Reduction> reductions_;  // under way, in the order of their begin
   bool first_ = true, last_ = true;
-  StateBytes peak_;
+  StateBytes held_, peak_;
 };
 
 }  // namespace terrace::parallel
