@@ -9,6 +9,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
 #include "terrace/nn/precision.h"
+#include "terrace/parallel/states.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/trainer.h"
 
@@ -89,7 +90,8 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   {
     const at::NoGradGuard no_grad;
     for (const checkpoint::Group& group : groups()) checkpoint.read(group);
-    spread_states(true);
+    parallel::spread_states(sharded_, optimizer_, true);
+    sharded_.finish_update();
   }
   const Json& saved = checkpoint.trainer();
   steps_done_ = checkpoint.step();
@@ -104,7 +106,8 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
   const at::NoGradGuard no_grad;
   checkpoint.read(groups().front());
-  spread_states(false);
+  parallel::spread_states(sharded_, optimizer_, false);
+  sharded_.finish_update();
 }
 
 }  // namespace terrace::train

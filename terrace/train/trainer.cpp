@@ -21,6 +21,7 @@
 #include "terrace/ops/record.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
+#include "terrace/parallel/states.h"
 #include "terrace/schedule/batch_ramp.h"
 #include "terrace/schedule/instruction.h"
 #include "terrace/train/rank_share.h"
@@ -69,29 +70,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),
       executor_(*model_, sharded_, config.train.recompute) {
-  set_initial_values();
-}
-
-void Trainer::set_initial_values() {
-  const at::NoGradGuard no_grad;
-  for (optim::AdamW::State& state : optimizer_.states()) {
-    for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-      state.master.narrow(0, piece.at, piece.size())
-          .copy_(nn::initial_value(*piece.parameter, config_.train.seed, at::kFloat, piece.begin, piece.end));
-    }
-  }
-  spread_states(false);
-}
-
-void Trainer::spread_states(bool moments) {
-  for (optim::AdamW::State& state : optimizer_.states()) {
-    sharded_.spread(state.master, "spread weights");
-    if (!moments) continue;
-    sharded_.spread(state.m, "spread first moments");
-    sharded_.spread(state.v, "spread second moments");
-  }
-  optimizer_.publish_masters();
-  sharded_.publish();
+  parallel::set_initial_values(sharded_, optimizer_, config_.train.seed);
   sharded_.finish_update();
 }
 

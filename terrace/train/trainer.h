@@ -114,9 +114,6 @@ class Trainer {
   // Over all ranks, in rank order.
   double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
-  void set_initial_values();
-  // Each rank has read or made the elements that it answers for: hands them to the others that hold them.
-  void spread_states(bool moments);
   models::Batch to_device(const data::SampleBatch& samples) const;
   void apply_update(double loss, StepReport& report);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);

@@ -17,6 +17,7 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/sharded.h"
+#include "terrace/parallel/states.h"
 #include "terrace/schedule/instruction.h"
 #include "terrace/train/executor.h"
 #include "terrace/train/rank_share.h"
@@ -84,16 +85,7 @@ class RankTrial {
         shards_(sharded_.shards()),
         optimizer_(shards_, config.optimizer),
         executor_(model_, sharded_, config.train.recompute) {
-    const at::NoGradGuard no_grad;
-    for (optim::AdamW::State& state : optimizer_.states()) {
-      for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-        state.master.narrow(0, piece.at, piece.size())
-            .copy_(nn::initial_value(*piece.parameter, config.train.seed, at::kFloat, piece.begin, piece.end));
-      }
-      sharded_.spread(state.master, "spread weights");
-    }
-    optimizer_.publish_masters();
-    sharded_.publish();
+    parallel::set_initial_values(sharded_, optimizer_, config.train.seed);
   }
 
   void run() {
@@ -149,19 +141,8 @@ class RankTrial {
   // Puts the elements that this rank answers for into whole tensors.
   void collect(std::map<std::string, at::Tensor>& whole,
                const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
-    const at::NoGradGuard no_grad;
     const std::lock_guard lock(mutex_);
-    for (const nn::Parameter* parameter : model_.inner().parameters()) {
-      if (!whole.contains(parameter->name)) whole[parameter->name] = at::zeros(parameter->value.sizes());
-    }
-    for (const optim::AdamW::State& state : optimizer_.states()) {
-      for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-        whole.at(piece.parameter->name)
-            .view({-1})
-            .narrow(0, piece.begin, piece.size())
-            .copy_(tensor_of(state).narrow(0, piece.at, piece.size()));
-      }
-    }
+    parallel::place_own_elements(model_.inner().parameters(), optimizer_, tensor_of, whole);
   }
 
   const config::Config& config_;

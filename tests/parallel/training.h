@@ -21,6 +21,7 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/sharded.h"
+#include "terrace/parallel/states.h"
 #include "terrace/schedule/instruction.h"
 #include "terrace/train/executor.h"
 #include "tests/parallel/layouts.h"
@@ -129,16 +130,7 @@ class RankTraining {
         // Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
         optimizer_(shards_, {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}),
         executor_(*model_, sharded_, training.recompute) {
-    const at::NoGradGuard no_grad;
-    for (optim::AdamW::State& state : optimizer_.states()) {
-      for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-        state.master.narrow(0, piece.at, piece.size())
-            .copy_(nn::initial_value(*piece.parameter, 5, at::kFloat, piece.begin, piece.end));
-      }
-      sharded_.spread(state.master, "spread weights");
-    }
-    optimizer_.publish_masters();
-    sharded_.publish();
+    set_initial_values(sharded_, optimizer_, 5);
   }
 
   void step(int64_t step, Outcome& outcome) {
@@ -196,7 +188,6 @@ class RankTraining {
   }
 
   DataGroups& groups() { return groups_; }
-  models::Model& model() { return *model_; }
 
  private:
   static constexpr std::array group_list = {&DataGroups::gather,   &DataGroups::reduce, &DataGroups::reduce_across,
@@ -220,19 +211,8 @@ class RankTraining {
   // Puts the elements that this rank answers for into whole tensors.
   void collect(std::map<std::string, at::Tensor>& whole,
                const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
-    const at::NoGradGuard no_grad;
     const std::lock_guard lock(mutex());
-    for (const nn::Parameter* parameter : model_->parameters()) {
-      if (!whole.contains(parameter->name)) whole[parameter->name] = at::zeros(parameter->value.sizes());
-    }
-    for (const optim::AdamW::State& state : optimizer_.states()) {
-      for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-        whole.at(piece.parameter->name)
-            .view({-1})
-            .narrow(0, piece.begin, piece.size())
-            .copy_(tensor_of(state).narrow(0, piece.at, piece.size()));
-      }
-    }
+    place_own_elements(model_->parameters(), optimizer_, tensor_of, whole);
   }
 
   Training training_;

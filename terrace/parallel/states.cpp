@@ -1,0 +1,48 @@
+// Loops over the pieces that a rank answers for.
+#include "terrace/parallel/states.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+namespace terrace::parallel {
+
+void spread_states(Sharded& sharded, optim::AdamW& optimizer, bool moments) {
+  for (optim::AdamW::State& state : optimizer.states()) {
+    sharded.spread(state.master, "spread weights");
+    if (!moments) continue;
+    sharded.spread(state.m, "spread first moments");
+    sharded.spread(state.v, "spread second moments");
+  }
+  optimizer.publish_masters();
+  sharded.publish();
+}
+
+void set_initial_values(Sharded& sharded, optim::AdamW& optimizer, uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  for (optim::AdamW::State& state : optimizer.states()) {
+    for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
+      state.master.narrow(0, piece.at, piece.size())
+          .copy_(nn::initial_value(*piece.parameter, seed, at::kFloat, piece.begin, piece.end));
+    }
+  }
+  spread_states(sharded, optimizer, false);
+}
+
+void place_own_elements(const std::vector<nn::Parameter*>& parameters, optim::AdamW& optimizer,
+                        const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of,
+                        std::map<std::string, at::Tensor>& whole) {
+  const at::NoGradGuard no_grad;
+  for (const nn::Parameter* parameter : parameters) {
+    if (!whole.contains(parameter->name)) whole[parameter->name] = at::zeros(parameter->value.sizes());
+  }
+  for (const optim::AdamW::State& state : optimizer.states()) {
+    for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
+      whole.at(piece.parameter->name)
+          .view({-1})
+          .narrow(0, piece.begin, piece.size())
+          .copy_(tensor_of(state).narrow(0, piece.at, piece.size()));
+    }
+  }
+}
+
+}  // namespace terrace::parallel
