@@ -1,0 +1,89 @@
+// Slabs of rows, and the runs of elements that they are.
+#include "terrace/mesh/param_mark.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "terrace/base/error.h"
+
+namespace terrace {
+namespace {
+
+int64_t product(std::vector<int64_t>::const_iterator begin, std::vector<int64_t>::const_iterator end) {
+  return std::accumulate(begin, end, int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+ParamMark ParamMark::replicated(std::vector<int64_t> shape) {
+  return {.kind = Kind::replicated, .global_shape = std::move(shape)};
+}
+
+ParamMark ParamMark::sharded(std::vector<int64_t> shape, int64_t dim, std::string axis) {
+  const int64_t rows = shape.at(dim);
+  return {.kind = Kind::sharded,
+          .global_shape = std::move(shape),
+          .dim = dim,
+          .slabs = {{.begin = 0, .size = rows}},
+          .axis = std::move(axis)};
+}
+
+std::vector<int64_t> local_shape(const ParamMark& mark) {
+  std::vector<int64_t> shape = mark.global_shape;
+  if (mark.kind != ParamMark::Kind::sharded) return shape;
+  shape.at(mark.dim) = 0;
+  for (const Slab& slab : mark.slabs) shape.at(mark.dim) += slab.size;
+  return shape;
+}
+
+std::vector<Slab> slabs_of(const ParamMark& mark, int64_t member, int64_t ranks) {
+  const int64_t rows = mark.global_shape.at(mark.dim);
+  const int64_t groups = std::max<int64_t>(mark.groups, 1), group = rows / groups;
+  if (mark.groups == 0 || groups % ranks == 0) {
+    TERRACE_CHECK(rows % ranks == 0, "{} rows on {} ranks", rows, ranks);
+    return {{.begin = member * (rows / ranks), .size = rows / ranks}};
+  }
+  const int64_t sharing = ranks / groups, own = group - mark.shared;
+  TERRACE_CHECK(ranks % groups == 0 && own % sharing == 0, "{} groups of {} rows on {} ranks", groups, own, ranks);
+  const int64_t begin = member / sharing * group, place = member % sharing;
+  std::vector<Slab> slabs = {{.begin = begin + place * (own / sharing), .size = own / sharing}};
+  if (mark.shared > 0) slabs.push_back({.begin = begin + own, .size = mark.shared, .counted = place == 0});
+  return slabs;
+}
+
+std::vector<ElementRun> runs_of(const ParamMark& mark, int64_t begin, int64_t end) {
+  if (begin >= end) return {};
+  if (mark.kind != ParamMark::Kind::sharded) return {{begin, begin, end - begin, mark.counted}};
+  const std::vector<int64_t> shape = local_shape(mark);
+  const auto dim = shape.begin() + mark.dim;
+  const int64_t inner = product(dim + 1, shape.end()), block = *dim * inner;
+  const int64_t whole_block = mark.global_shape.at(mark.dim) * inner;
+  std::vector<ElementRun> runs;
+  for (int64_t outer = begin / block; outer * block < end; ++outer) {
+    int64_t at = outer * block;
+    for (const Slab& slab : mark.slabs) {
+      const int64_t size = slab.size * inner, from = std::max(begin, at), to = std::min(end, at + size);
+      if (from < to)
+        runs.push_back({from, outer * whole_block + slab.begin * inner + from - at, to - from, slab.counted});
+      at += size;
+    }
+  }
+  return runs;
+}
+
+std::vector<LocalRange> counted_ranges(const ParamMark& mark, int64_t begin, int64_t end) {
+  std::vector<LocalRange> ranges;
+  for (const ElementRun& run : runs_of(mark, begin, end)) {
+    if (!run.counted) continue;
+    if (!ranges.empty() && ranges.back().end == run.local) {
+      ranges.back().end += run.size;
+    } else {
+      ranges.push_back({run.local, run.local + run.size});
+    }
+  }
+  return ranges;
+}
+
+}  // namespace terrace
