@@ -7,7 +7,8 @@
 namespace terrace::nn {
 
 ops::Weight weight_of(const Parameter* parameter) {
-  return parameter ? ops::Weight{parameter->value, parameter->gradient, parameter->products} : ops::Weight{};
+  return parameter ? ops::Weight{parameter->value, parameter->gradient, parameter->products, parameter->cut}
+                   : ops::Weight{};
 }
 
 Linear::Linear(int64_t inputs, int64_t outputs, bool bias, InitialValue initial, const Build& build)

@@ -35,45 +35,30 @@ void Module::adopt(std::string name, std::unique_ptr<Module> module) {
   children_.push_back(std::move(module));
 }
 
-namespace {
-
-// The part of the whole parameter that this value is.
-ops::Slice slice_of(const Parameter& parameter) {
-  const ParamMark& mark = parameter.mark;
-  if (mark.kind != ParamMark::Kind::sharded) return {};
-  return {.dim = mark.dim, .offset = mark.offset, .global_size = mark.global_shape.at(mark.dim)};
-}
-
-}  // namespace
-
-namespace {
-
-at::Tensor initial_values(const Parameter& parameter, uint64_t seed, at::ScalarType type, at::IntArrayRef sizes,
-                          const ops::Slice& slice) {
-  at::NoGradGuard no_grad;
-  // Computed on the CPU for every device, so that all devices start from the same bits.
-  at::Tensor value = at::empty(sizes, at::TensorOptions().dtype(type));
-  switch (parameter.initial.kind) {
-    case InitialValue::Kind::constant:
-      value.fill_(parameter.initial.value);
-      break;
-    case InitialValue::Kind::normal:
-      ops::fill_normal(value, stream_key(seed, parameter.name), parameter.initial.value, slice);
-      break;
-  }
-  return value.to(parameter.value.device());
-}
-
-}  // namespace
-
 at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type) {
-  return initial_values(parameter, seed, type, parameter.value.sizes(), slice_of(parameter));
+  return initial_value(parameter, seed, type, 0, parameter.value.numel()).view(parameter.value.sizes());
 }
 
 at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type, int64_t begin, int64_t end) {
-  TERRACE_CHECK(parameter.mark.global_shape == parameter.value.sizes(), "{} is only a slice", parameter.name);
-  return initial_values(parameter, seed, type, {end - begin},
-                        {.dim = 0, .offset = begin, .global_size = parameter.value.numel()});
+  at::NoGradGuard no_grad;
+  // Computed on the CPU for every device, so that all devices start from the same bits.
+  at::Tensor values = at::empty({end - begin}, at::TensorOptions().dtype(type));
+  switch (parameter.initial.kind) {
+    case InitialValue::Kind::constant:
+      values.fill_(parameter.initial.value);
+      break;
+    case InitialValue::Kind::normal:
+      // A parameter that stands alone, outside a model, needs no mark.
+      const ParamMark mark = parameter.mark.kind == ParamMark::Kind::unmarked
+                                 ? ParamMark::replicated(parameter.value.sizes().vec())
+                                 : parameter.mark;
+      for (const ElementRun& run : runs_of(mark, begin, end)) {
+        ops::fill_normal(values.narrow(0, run.local - begin, run.size), stream_key(seed, parameter.name),
+                         parameter.initial.value, run.global);
+      }
+      break;
+  }
+  return values.to(parameter.value.device());
 }
 
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed) {

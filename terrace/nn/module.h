@@ -39,6 +39,8 @@ struct Parameter {
   ParamMark mark;
   bool decay = true;  // weight decay applies (not to norms and biases)
   ops::Products products = ops::Products::own;
+  // Where the parameter's place in the model is cut over ranks; owned by whoever cut it. Null on one rank.
+  const ops::Cut* cut = nullptr;
 };
 
 // What a module is built for. Device "meta" builds shapes without memory, for counting.

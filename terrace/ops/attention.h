@@ -21,6 +21,10 @@ struct HeadLayout {
   // Columns of the joint projection: for each group its queries, its key and its value, so that whole groups are one
   // contiguous piece.
   int64_t columns() const { return groups * (queries_per_group + 2) * head_dim; }
+  // The heads of a rank that has `columns` of them: whole groups, or a part of the queries of one.
+  HeadLayout part(int64_t part_columns) const;
+  // Which head's queries column `column` is in.
+  int64_t head_of(int64_t column) const;
 };
 
 // Angles of rotary positions (Su et al., arXiv 2104.09864) in the half-split order of Llama: element i is paired with

@@ -55,7 +55,9 @@ DropoutDraw draw_of(const DropoutSite& site, std::string_view name) {
   const PhiloxBlock block = philox_at(stream_key(site.seed, name), static_cast<uint64_t>(site.step), 0);
   return {.key = {block[0], block[1]},
           .samples = site.samples,
-          .threshold = static_cast<uint32_t>(std::lround(site.rate * 65536.0))};
+          .threshold = static_cast<uint32_t>(std::lround(site.rate * 65536.0)),
+          .first_plane = site.first_head,
+          .first_position = site.first_position};
 }
 
 at::Tensor dropout_add(const at::Tensor& residual, const at::Tensor& x, const DropoutSite& site,

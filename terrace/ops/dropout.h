@@ -17,6 +17,8 @@ struct DropoutSite {
   uint64_t seed = 0;
   int64_t step = 0;
   at::Tensor samples{};  // [B] int64: the number of each sample in the run
+  // Where x begins among all positions and heads, on a rank that has only a part of them.
+  int64_t first_position = 0, first_head = 0;
 };
 
 // residual + dropout(x), for x and residual [B, T, D]; residual may be undefined. `name` tells the sites of a model

@@ -4,6 +4,7 @@
 #include <ATen/ops/embedding.h>
 
 #include "terrace/base/error.h"
+#include "terrace/ops/cut.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
 
@@ -17,18 +18,32 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& weight, const at::Tensor& indices,
                             const Weight& table) {
-    context->save_for_backward({indices});
-    save_object(context, "gradient", table.gradient);
-    return at::embedding(weight, indices);
+    save_object(context, "table", table);
+    const Cut* by_rows = cut_in(table.cut, 0);
+    if (by_rows == nullptr) {
+      const at::Tensor own = own_positions(table.cut, indices);
+      context->save_for_backward({own});
+      return at::embedding(weight, own);
+    }
+    // Rows of other ranks are zeros here: index 0 and a mask stand for them.
+    const at::Tensor local = indices.sub(by_rows->ranks->member() * weight.size(0));
+    const at::Tensor elsewhere = local.lt(0).logical_or(local.ge(weight.size(0)));
+    const at::Tensor safe = local.masked_fill(elsewhere, 0);
+    context->save_for_backward({safe, elsewhere});
+    const at::Tensor share = at::embedding(weight, safe).masked_fill_(elsewhere.unsqueeze(-1), 0);
+    return SharesSum(by_rows, share, "embedding").finish();
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const at::Tensor indices = context->get_saved_variables()[0].contiguous().view(-1);  // [N]
-    const auto& gradient = saved_object<at::Tensor>(context, "gradient");
-    if (gradient.defined()) {
-      const at::Tensor dy = gradients[0].contiguous().view({indices.size(0), -1});  // [N, D]
-      kernels(dy.device()).add_rows(gradient, indices, dy);
+    const auto saved = context->get_saved_variables();
+    const auto& table = saved_object<Weight>(context, "table");
+    if (!table.gradient.defined()) return {{}, {}, {}};
+    at::Tensor dy = gradients[0];
+    if (const Cut* by_rows = cut_in(table.cut, 0)) {
+      dy = whole_sequence(by_rows, dy, "embedding gradient").masked_fill(saved[1].unsqueeze(-1), 0);
     }
+    const at::Tensor indices = saved[0].contiguous().view(-1);  // [N]
+    kernels(dy.device()).add_rows(table.gradient, indices, dy.contiguous().view({indices.size(0), -1}));
     return {{}, {}, {}};
   }
 };

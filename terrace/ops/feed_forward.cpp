@@ -1,7 +1,10 @@
 // Forward and backward of the two layers.
 #include "terrace/ops/feed_forward.h"
 
-#include "terrace/ops/kernels.h"
+#include <optional>
+
+#include "terrace/ops/cut.h"
+#include "terrace/ops/linear.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
 
@@ -16,46 +19,50 @@ struct FeedForwardArguments {
   WeightGradientQueue* deferred;
 };
 
-// Adds the gradients of one layer now, or leaves them to the queue.
-void add_gradients(const Weight& weight, const Weight& bias, const at::Tensor& dy, const at::Tensor& x,
-                   WeightGradientQueue* deferred) {
-  const auto add = [=, gradient = weight.gradient, bias_gradient = bias.gradient, products = weight.products] {
-    add_outer_product(gradient, dy, x, products);
-    if (bias_gradient.defined()) kernels(dy.device()).add_column_sums(bias_gradient, dy);
-  };
-  if (deferred) {
-    deferred->push(add);
-  } else {
-    add();
-  }
-}
-
 class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForwardFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& first,
                             const at::Tensor& second, const FeedForwardArguments& arguments) {
     const FeedForwardWeights& weights = arguments.weights;
-    const at::Tensor rows = x.reshape({-1, x.size(-1)});  // [N, D]
+    const at::Tensor whole = whole_sequence(cut_in(weights.first.cut, 0), x, "ffn");
     const auto [inner, active] =
-        times_transposed_gelu(rows, first, weights.first_bias.value, weights.first.products);  // [N, F]
-    const at::Tensor y = times_transposed(active, second, weights.second_bias.value, weights.second.products);
-    context->save_for_backward({rows, first, second, inner, active});
+        times_transposed_gelu(rows_of(whole), first, weights.first_bias.value, weights.first.products);  // [N, F]
+    context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
-    return y.view(x.sizes());
+    const at::Tensor &bias = weights.second_bias.value, &rows = active;
+    const Cut* by_inputs = cut_in(weights.second.cut, 1);
+    if (by_inputs == nullptr) {
+      return times_transposed(rows, second, bias, weights.second.products).view(x.sizes());
+    }
+    const auto product = [&](const at::Tensor& y, int64_t begin) {
+      times_transposed_into(y, rows.narrow(0, begin, y.size(0)), second, weights.second.products);
+    };
+    const at::Tensor y = sum_while_computing(*by_inputs, whole.sizes().vec(), x.options(), product, "ffn");
+    return bias.defined() ? y.add_(bias) : y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &rows = saved[0], &first = saved[1], &second = saved[2], &inner = saved[3], &active = saved[4];
+    const at::Tensor &first = saved[1], &second = saved[2], &inner = saved[3], &active = saved[4];
     const auto& arguments = saved_object<FeedForwardArguments>(context, "arguments");
     const FeedForwardWeights& weights = arguments.weights;
-    const at::Tensor dy = gradients[0].reshape({rows.size(0), -1}).contiguous();              // [N, D]
+    const Cut *by_outputs = cut_in(weights.first.cut, 0), *by_inputs = cut_in(weights.second.cut, 1);
+    const at::Tensor own_dy = rows_of(gradients[0]).contiguous();
+    const at::Tensor whole = whole_sequence(by_inputs, gradients[0], "ffn gradient");
+    const at::Tensor dy = rows_of(whole).contiguous();                                        // [N, D]
+    const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "ffn gradient"));       // [N, D]
     const at::Tensor d_inner = times_gelu_slope(dy, second, inner, weights.second.products);  // [N, F]
-    add_gradients(weights.second, weights.second_bias, dy, active, arguments.deferred);
-    at::Tensor dx;
-    if (context->needs_input_grad(0)) dx = times(d_inner, first, weights.first.products).view(gradients[0].sizes());
-    add_gradients(weights.first, weights.first_bias, d_inner, rows, arguments.deferred);
-    return {dx, {}, {}, {}};
+    std::optional<SharesSum> dx;
+    const auto start_dx = [&] {
+      if (!context->needs_input_grad(0)) return;
+      dx.emplace(by_outputs, times(d_inner, first, weights.first.products).view(whole.sizes()), "ffn gradient");
+    };
+    // Early where others wait for it, late where its memory would only lie there.
+    if (by_outputs != nullptr) start_dx();
+    add_layer_gradients(weights.second, weights.second_bias, {dy, own_dy, active}, arguments.deferred);
+    if (by_outputs == nullptr) start_dx();
+    add_layer_gradients(weights.first, weights.first_bias, {d_inner, d_inner, x}, arguments.deferred);
+    return {dx ? dx->finish() : at::Tensor(), {}, {}, {}};
   }
 };
 

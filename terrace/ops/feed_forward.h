@@ -15,7 +15,7 @@ struct FeedForwardWeights {
 
 // gelu(x first^T + first_bias) second^T + second_bias for x [.., D]; gelu in its form with tanh. Backward adds the
 // gradients of the weights to their buffers, or pushes that work to `deferred` as linear() does: the second layer's
-// first.
+// first. Where the first layer is cut by outputs and the second by inputs, both are.
 at::Tensor gelu_feed_forward(const at::Tensor& x, const FeedForwardWeights& weights,
                              WeightGradientQueue* deferred = nullptr);
 

@@ -41,25 +41,12 @@ void fill_run(T* out, PhiloxKey key, uint64_t first, int64_t n, double deviation
 
 }  // namespace
 
-void fill_normal(const at::Tensor& out, PhiloxKey key, double deviation, const Slice& slice) {
+void fill_normal(const at::Tensor& out, PhiloxKey key, double deviation, int64_t first) {
   TERRACE_CHECK(out.is_cpu() && out.is_contiguous(), "initial values are computed in contiguous CPU tensors");
-  if (out.numel() == 0) return;
-  // A slice is `outer` runs, each contiguous both here and in the whole tensor.
-  const bool whole = slice.global_size == 0;
-  int64_t outer = 1;
-  for (int64_t dim = 0; !whole && dim < slice.dim; ++dim) outer *= out.size(dim);
-  const int64_t run = out.numel() / outer;
-  const int64_t inner = whole ? run : run / out.size(slice.dim);
-  const int64_t global_run = whole ? run : slice.global_size * inner;
   for_type(out.scalar_type(), [&]<typename T>(T) {
     T* data = out.mutable_data_ptr<T>();
     at::parallel_for(0, out.numel(), 65536, [&](int64_t begin, int64_t end) {
-      while (begin < end) {
-        const int64_t row = begin / run, column = begin % run, n = std::min(end - begin, run - column);
-        const int64_t first = row * global_run + slice.offset * inner + column;
-        fill_run(data + begin, key, static_cast<uint64_t>(first), n, deviation);
-        begin += n;
-      }
+      fill_run(data + begin, key, static_cast<uint64_t>(first + begin), end - begin, deviation);
     });
   });
 }

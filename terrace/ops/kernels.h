@@ -32,9 +32,10 @@ struct NormBackward {
 
 // Which elements to drop. A draw is a function of (key, sample, plane, position, feature): see docs/numerics.md.
 struct DropoutDraw {
-  PhiloxKey key;       // of seed, site and step
-  at::Tensor samples;  // [B] int64
-  uint32_t threshold;  // an element is dropped where its 16-bit draw is below; 65536 * rate
+  PhiloxKey key;                                // of seed, site and step
+  at::Tensor samples;                           // [B] int64
+  uint32_t threshold;                           // an element is dropped where its 16-bit draw is below; 65536 * rate
+  int64_t first_plane = 0, first_position = 0;  // of the tensor, where it is a part of the planes and positions
 };
 
 struct Kernels {

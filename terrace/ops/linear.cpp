@@ -1,6 +1,9 @@
 // Forward and backward of the linear layer.
 #include "terrace/ops/linear.h"
 
+#include <optional>
+
+#include "terrace/ops/cut.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
@@ -11,56 +14,70 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What backward needs beside the tensors that autograd keeps.
-struct LinearSinks {
-  at::Tensor weight_gradient;
-  at::Tensor bias_gradient;
+struct LinearArguments {
+  Weight weight, bias;
   WeightGradientQueue* deferred;
-  Products products;
-
-  void add(const at::Tensor& dy, const at::Tensor& x) const {
-    add_outer_product(weight_gradient, dy, x, products);
-    if (bias_gradient.defined()) kernels(dy.device()).add_column_sums(bias_gradient, dy);
-  }
 };
-
-at::Tensor as_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
-  // The bias is no autograd input: backward adds its gradient itself.
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, const Weight& bias,
-                            const LinearSinks& sinks) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const LinearArguments& arguments) {
     context->save_for_backward({x, weight});
-    save_object(context, "sinks", sinks);
-    const at::Tensor y = times_transposed(as_rows(x), weight, bias.value, sinks.products);  // [N, O]
-    auto shape = x.sizes().vec();
-    shape.back() = weight.size(0);
-    return y.view(shape);
+    save_object(context, "arguments", arguments);
+    const auto& [own, bias, deferred] = arguments;
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes.back() = weight.size(0);
+    if (const Cut* cut = cut_in(own.cut, 1)) {
+      const at::Tensor rows = rows_of(x);  // [N, I]
+      const auto product = [&](const at::Tensor& y, int64_t begin) {
+        times_transposed_into(y, rows.narrow(0, begin, y.size(0)), weight, own.products);
+      };
+      const at::Tensor y = sum_while_computing(*cut, sizes, x.options(), product, "linear");
+      return bias.value.defined() ? y.add_(bias.value) : y;
+    }
+    const at::Tensor whole = whole_sequence(cut_in(own.cut, 0), x, "linear");
+    sizes[sizes.size() - 2] = whole.size(-2);
+    return times_transposed(rows_of(whole), weight, bias.value, own.products).view(sizes);  // [.., O]
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
+    const auto& [own, bias, deferred] = saved_object<LinearArguments>(context, "arguments");
+    const Cut *by_outputs = cut_in(own.cut, 0), *by_inputs = cut_in(own.cut, 1);
     const at::Tensor& weight = saved[1];
-    const at::Tensor dy = as_rows(gradients[0]).contiguous();  // [N, O]
-    const auto& sinks = saved_object<LinearSinks>(context, "sinks");
-    at::Tensor dx;
-    if (context->needs_input_grad(0)) dx = times(dy, weight, sinks.products).view(x.sizes());
-    if (sinks.deferred) {
-      sinks.deferred->push([sinks, dy, rows = as_rows(x)] { sinks.add(dy, rows); });
-    } else {
-      sinks.add(dy, as_rows(x));
+    const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "linear gradient"));  // [N, I]
+    const at::Tensor own_dy = rows_of(gradients[0]).contiguous();                           // of own positions
+    const at::Tensor dy = rows_of(whole_sequence(by_inputs, gradients[0], "linear gradient")).contiguous();  // [N, O]
+    std::optional<SharesSum> dx;
+    if (context->needs_input_grad(0)) {
+      std::vector<int64_t> sizes = gradients[0].sizes().vec();
+      sizes.back() = weight.size(1);
+      sizes[sizes.size() - 2] = -1;
+      dx.emplace(by_outputs, times(dy, weight, own.products).view(sizes), "linear gradient");
     }
-    return {dx, {}, {}, {}};
+    add_layer_gradients(own, bias, {dy, own_dy, x}, deferred);
+    return {dx ? dx->finish() : at::Tensor(), {}, {}};
   }
 };
 
 }  // namespace
 
+void add_layer_gradients(const Weight& weight, const Weight& bias, const LayerInputs& inputs,
+                         WeightGradientQueue* deferred) {
+  const auto add = [weight = weight.gradient, bias = bias.gradient, products = weight.products, inputs] {
+    add_outer_product(weight, inputs.dy, inputs.x, products);
+    if (bias.defined()) kernels(inputs.dy.device()).add_column_sums(bias, inputs.own_dy);
+  };
+  if (deferred != nullptr) {
+    deferred->push(add);
+  } else {
+    add();
+  }
+}
+
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias, WeightGradientQueue* deferred) {
-  return LinearFunction::apply(x, weight.value, bias,
-                               LinearSinks{weight.gradient, bias.gradient, deferred, weight.products});
+  return LinearFunction::apply(x, weight.value, LinearArguments{weight, bias, deferred});
 }
 
 }  // namespace terrace::ops

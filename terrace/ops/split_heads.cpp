@@ -4,6 +4,8 @@
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
 
+#include <algorithm>
+
 #include "terrace/base/error.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/embedding.h"
@@ -86,6 +88,21 @@ class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> 
 };
 
 }  // namespace
+
+HeadLayout HeadLayout::part(int64_t part_columns) const {
+  const int64_t group = (queries_per_group + 2) * head_dim;
+  HeadLayout own = *this;
+  own.groups = std::max<int64_t>(1, part_columns / group);
+  if (part_columns < group) own.queries_per_group = part_columns / head_dim - 2;
+  TERRACE_CHECK(own.columns() == part_columns && own.queries_per_group > 0, "{} columns of groups of {}", part_columns,
+                group);
+  return own;
+}
+
+int64_t HeadLayout::head_of(int64_t column) const {
+  const int64_t group = (queries_per_group + 2) * head_dim;
+  return column / group * queries_per_group + column % group / head_dim;
+}
 
 RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device) {
   TERRACE_CHECK(head_dim % 2 == 0, "rotary positions with head_dim {}", head_dim);

@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/ops/cut.h"
+#include "terrace/ops/cut_cross_entropy.h"
 #include "terrace/ops/embedding.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/products.h"
@@ -27,24 +29,43 @@ int64_t rows_per_chunk(const at::Tensor& weight, int64_t chunk_bytes) {
   return std::max(least_rows, chunk_bytes / row_bytes);
 }
 
-// Losses [N] of the rows; writes d hidden and adds d weight where `gradient` is defined.
-at::Tensor losses_of(const at::Tensor& rows, const Weight& weight, const at::Tensor& targets,
-                     const VocabularyLossOptions& options, const at::Tensor& gradient) {
-  const int64_t total = rows.size(0);
-  const int64_t chunk = std::min(total, rows_per_chunk(weight.value, options.chunk_bytes));
-  at::Tensor losses = at::empty({total}, rows.options().dtype(at::kDouble));
-  const at::Tensor buffer = at::empty({chunk, weight.value.size(0)}, rows.options());
+struct LossInput {
+  at::Tensor rows;     // hidden [N, D]
+  at::Tensor targets;  // [N]
+  const Weight& weight;
+  const VocabularyLossOptions& options;
+};
+
+// Losses of the chunk of rows from `begin` on; writes their d hidden and adds their d weight where `gradient` is
+// defined.
+void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, const at::Tensor& gradient,
+                  const at::Tensor& losses) {
+  const int64_t size = logits.size(0);
+  const Weight& weight = in.weight;
+  const at::Tensor hidden = in.rows.narrow(0, begin, size), targets = in.targets.narrow(0, begin, size);
+  times_transposed_into(logits, hidden, weight.value, weight.products);
+  const double scale = gradient.defined() ? in.options.gradient_scale : 0.0;
+  if (const Cut* cut = cut_in(weight.cut, 0)) {
+    cut_cross_entropy(*cut, logits, targets, in.options.vocabulary, scale, losses);
+  } else {
+    kernels(logits.device()).cross_entropy(logits, targets, in.options.vocabulary, scale, losses);
+  }
+  if (!gradient.defined()) return;
+  times_into(gradient, logits, weight.value, weight.products);
+  add_outer_product(weight.gradient, logits, hidden, weight.products);
+}
+
+// Losses [N] of the rows; writes d hidden, this rank's share where the weight is cut, and adds d weight where
+// `gradient` is defined.
+at::Tensor losses_of(const LossInput& in, const at::Tensor& gradient) {
+  const int64_t total = in.rows.size(0);
+  const int64_t chunk = std::min(total, rows_per_chunk(in.weight.value, in.options.chunk_bytes));
+  at::Tensor losses = at::empty({total}, in.rows.options().dtype(at::kDouble));
+  const at::Tensor buffer = at::empty({chunk, in.weight.value.size(0)}, in.rows.options());
   for (int64_t begin = 0; begin < total; begin += chunk) {
     const int64_t size = std::min(chunk, total - begin);
-    const at::Tensor hidden = rows.narrow(0, begin, size);  // [n, D]
-    const at::Tensor logits = buffer.narrow(0, 0, size);    // [n, V]
-    times_transposed_into(logits, hidden, weight.value, weight.products);
-    kernels(rows.device())
-        .cross_entropy(logits, targets.narrow(0, begin, size), options.vocabulary,
-                       gradient.defined() ? options.gradient_scale : 0.0, losses.narrow(0, begin, size));
-    if (!gradient.defined()) continue;
-    times_into(gradient.narrow(0, begin, size), logits, weight.value, weight.products);
-    add_outer_product(weight.gradient, logits, hidden, weight.products);
+    chunk_losses(in, begin, buffer.narrow(0, 0, size), gradient.defined() ? gradient.narrow(0, begin, size) : gradient,
+                 losses.narrow(0, begin, size));
   }
   return losses;
 }
@@ -60,12 +81,17 @@ class VocabularyLossFunction : public torch::autograd::Function<VocabularyLossFu
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& weight,
                             const LossArguments& arguments) {
-    const at::Tensor rows = hidden.contiguous().view({-1, hidden.size(-1)});  // [N, D]
+    Weight own = arguments.weight;
+    own.value = weight;
+    const at::Tensor whole = whole_sequence(cut_in(own.cut, 0), hidden, "loss");
+    const at::Tensor rows = whole.contiguous().view({-1, whole.size(-1)});  // [N, D]
     const at::Tensor gradient = arguments.differentiate ? at::empty_like(rows) : at::Tensor();
-    const at::Tensor targets = arguments.targets.contiguous().view(-1);
-    const at::Tensor losses = losses_of(rows, {weight, arguments.weight.gradient, arguments.weight.products}, targets,
-                                        arguments.options, gradient);
-    if (gradient.defined()) context->save_for_backward({gradient.view(hidden.sizes())});
+    const at::Tensor losses =
+        losses_of({rows, arguments.targets.contiguous().view(-1), own, arguments.options}, gradient);
+    if (gradient.defined()) {
+      SharesSum sum(cut_in(own.cut, 0), gradient.view(whole.sizes()), "loss gradient");
+      context->save_for_backward({sum.finish()});
+    }
     return losses.sum().to(hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   }
 

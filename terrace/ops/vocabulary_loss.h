@@ -20,6 +20,9 @@ struct VocabularyLossOptions {
 // type of `hidden`, and become their own gradient in place. So the gradients are computed in the forward pass, where
 // autograd is on: that of the weight is added to its buffer at once, that of `hidden` is kept. Both are multiplied by
 // gradient_scale; backward takes an upstream gradient of 1 and no other, as anything else would come too late.
+//
+// Where the weight is cut by outputs, each rank has the logits of its part of the vocabulary, V is that part, and every
+// rank has the same loss. A hidden that is cut along the sequence is gathered; targets are those of all positions.
 at::Tensor vocabulary_loss(const at::Tensor& hidden, const Weight& weight, const at::Tensor& targets,
                            const VocabularyLossOptions& options);
 

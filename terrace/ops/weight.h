@@ -9,6 +9,8 @@
 
 namespace terrace::ops {
 
+struct Cut;
+
 // Who computes products of matrices on a CPU. Both are exact to rounding; the choice decides the last bits.
 enum class Products {
   torch,
@@ -17,11 +19,13 @@ enum class Products {
 
 // `value` takes part in autograd only so that backward reaches the operation, which itself adds d loss / d value to
 // `gradient` (its type may be wider) and leaves value.grad() alone. Where `gradient` is undefined (evaluation, a frozen
-// weight) nothing is computed for it. Both are undefined for a bias that is not there.
+// weight) nothing is computed for it. Both are undefined for a bias that is not there. With a `cut`, value and gradient
+// are this rank's part.
 struct Weight {
   at::Tensor value;
   at::Tensor gradient;
   Products products = Products::own;
+  const Cut* cut = nullptr;  // owned by whoever cut the model
 };
 
 // Weight gradients put off by backward: a zero-bubble pipeline runs them where it would wait. The sums are the same to

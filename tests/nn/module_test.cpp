@@ -80,7 +80,8 @@ TEST(Initialize, AShardStartsFromItsPartOfTheWhole) {
   initialize(whole.parameters(), 4);
   Parameter& shard = part.second.weight;
   shard.value = at::zeros({7, 2}).set_requires_grad(true);
-  shard.mark = {.kind = ParamMark::Kind::sharded, .global_shape = {7, 5}, .dim = 1, .offset = 2, .axis = "tensor"};
+  shard.mark = ParamMark::sharded({7, 5}, 1, "tensor");
+  shard.mark.slabs = {{.begin = 2, .size = 2}};
   initialize({&shard}, 4);
   EXPECT_TRUE(shard.value.equal(whole.second.weight.value.narrow(1, 2, 2)));
 }

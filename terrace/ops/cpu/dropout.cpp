@@ -53,18 +53,19 @@ void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& res
     const T* from = x.const_data_ptr<T>();
     const T* base = residual.defined() ? residual.const_data_ptr<T>() : nullptr;
     T* to = out.mutable_data_ptr<T>();
-    at::parallel_for(
-        0, x.size(0) * planes * length, std::max<int64_t>(1, 8192 / columns), [&](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row) {
-            const auto sample = static_cast<uint64_t>(sample_of[row / (planes * length)]);
-            const auto plane = static_cast<uint32_t>(row / length % planes);
-            // A run has fewer than 2^48 samples and a model fewer than 2^16 heads.
-            const PhiloxBlock counter = {0, static_cast<uint32_t>(row % length), static_cast<uint32_t>(sample),
-                                         static_cast<uint32_t>(sample >> 32) | plane << 16};
-            dropout_row(draw, counter, from + row * columns, base ? base + row * columns : nullptr, to + row * columns,
-                        columns);
-          }
-        });
+    at::parallel_for(0, x.size(0) * planes * length, std::max<int64_t>(1, 8192 / columns),
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t row = begin; row < end; ++row) {
+                         const auto sample = static_cast<uint64_t>(sample_of[row / (planes * length)]);
+                         const auto plane = static_cast<uint32_t>(draw.first_plane + row / length % planes);
+                         // A run has fewer than 2^48 samples and a model fewer than 2^16 heads.
+                         const PhiloxBlock counter = {0, static_cast<uint32_t>(draw.first_position + row % length),
+                                                      static_cast<uint32_t>(sample),
+                                                      static_cast<uint32_t>(sample >> 32) | plane << 16};
+                         dropout_row(draw, counter, from + row * columns, base ? base + row * columns : nullptr,
+                                     to + row * columns, columns);
+                       }
+                     });
   });
 }
 

@@ -78,6 +78,7 @@ struct DropoutRows {
   uint32_t threshold;
   const int64_t* samples;
   int64_t planes, length, columns;
+  int64_t first_plane, first_position;
 };
 
 // A block a row, a thread for each Philox block of it, which is eight features that lie sixteen apart: the order is
@@ -88,12 +89,12 @@ __global__ void dropout_row(DropoutRows rows, const T* x, const T* residual, T* 
   constexpr int64_t lanes = 16, group_size = 8 * lanes;
   const int64_t row = blockIdx.x, begin = row * rows.columns;
   const auto sample = static_cast<uint64_t>(rows.samples[row / (rows.planes * rows.length)]);
-  const auto plane = static_cast<uint32_t>(row / rows.length % rows.planes);
+  const auto plane = static_cast<uint32_t>(rows.first_plane + row / rows.length % rows.planes);
   const A scale = A{65536} / static_cast<A>(65536 - rows.threshold);
   const int64_t blocks = (rows.columns + group_size - 1) / group_size * lanes;
   for (int64_t block = threadIdx.x; block < blocks; block += blockDim.x) {
     const PhiloxBlock words =
-        philox(rows.key, {static_cast<uint32_t>(block), static_cast<uint32_t>(row % rows.length),
+        philox(rows.key, {static_cast<uint32_t>(block), static_cast<uint32_t>(rows.first_position + row % rows.length),
                           static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32) | plane << 16});
 #pragma unroll
     for (int64_t half = 0; half < 8; ++half) {
@@ -153,7 +154,9 @@ void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& res
                             .samples = samples.const_data_ptr<int64_t>(),
                             .planes = x.size(1),
                             .length = x.size(2),
-                            .columns = x.size(3)};
+                            .columns = x.size(3),
+                            .first_plane = draw.first_plane,
+                            .first_position = draw.first_position};
   const auto num_rows = static_cast<unsigned>(x.size(0) * x.size(1) * x.size(2));
   for_type(x.scalar_type(), [&]<typename T>(T) {
     launch(dropout_row<T>, num_rows, threads_for(pieces(rows.columns, 8)), x.device(), rows, x.const_data_ptr<T>(),
