@@ -10,33 +10,33 @@ namespace terrace::checkpoint {
 
 namespace {
 
-// The record of the slice that the mark means, which has `shape`.
-TensorRecord record_of(const NamedTensor& named, const std::vector<int64_t>& shape) {
+// The record of a box of the part that the mark means, where that is one piece of the whole.
+TensorRecord record_of(const NamedTensor& named, const Box& box) {
   const ParamMark& mark = named.mark;
-  const int64_t dims = static_cast<int64_t>(mark.global_shape.size());
+  return {.name = named.name,
+          .entry = named.name,
+          .type = std::string(safetensors_type(named.tensor.scalar_type())),
+          .global_shape = mark.global_shape,
+          .offset = box.offset,
+          .shape = box.shape,
+          .kind = mark.kind,
+          .dim = mark.dim,
+          .axis = mark.axis};
+}
+
+void check_fits(const NamedTensor& named, const std::vector<int64_t>& shape) {
+  const ParamMark& mark = named.mark;
   TERRACE_CHECK(mark.kind != ParamMark::Kind::unmarked, "tensor '{}' is not marked", named.name);
-  TensorRecord record{.name = named.name,
-                      .entry = named.name,
-                      .type = std::string(safetensors_type(named.tensor.scalar_type())),
-                      .global_shape = mark.global_shape,
-                      .offset = std::vector<int64_t>(mark.global_shape.size(), 0),
-                      .shape = shape,
-                      .kind = mark.kind,
-                      .dim = mark.dim,
-                      .axis = mark.axis};
-  std::vector<int64_t> expected = mark.global_shape;
-  bool fits = static_cast<int64_t>(shape.size()) == dims;
-  if (mark.kind == ParamMark::Kind::sharded) {
-    fits = fits && mark.dim >= 0 && mark.dim < dims;
-    if (fits) {
-      record.offset[mark.dim] = mark.offset;
-      expected[mark.dim] = record.shape[mark.dim];
-      fits = mark.offset >= 0 && mark.offset + expected[mark.dim] <= mark.global_shape[mark.dim];
-    }
+  const bool has_dim = mark.kind != ParamMark::Kind::sharded ||
+                       (mark.dim >= 0 && mark.dim < static_cast<int64_t>(mark.global_shape.size()));
+  TERRACE_CHECK(has_dim, "tensor '{}' of shape [{}] is cut in dimension {}", named.name,
+                fmt::join(mark.global_shape, ", "), mark.dim);
+  bool fits = shape == local_shape(mark);
+  for (const Slab& slab : mark.slabs) {
+    fits = fits && slab.begin >= 0 && slab.begin + slab.size <= mark.global_shape.at(mark.dim);
   }
-  TERRACE_CHECK(fits && record.shape == expected, "tensor '{}' of shape [{}] does not fit its mark: [{}], dim {} at {}",
-                named.name, fmt::join(record.shape, ", "), fmt::join(mark.global_shape, ", "), mark.dim, mark.offset);
-  return record;
+  TERRACE_CHECK(fits, "tensor '{}' of shape [{}] does not fit its mark: [{}] of [{}]", named.name,
+                fmt::join(shape, ", "), fmt::join(local_shape(mark), ", "), fmt::join(mark.global_shape, ", "));
 }
 
 std::string entry_of(const TensorRecord& record) {
@@ -46,21 +46,48 @@ std::string entry_of(const TensorRecord& record) {
 
 }  // namespace
 
+namespace {
+
+// A box of the part that the mark means, and its values, as one slice for each slab that it reaches into.
+void add_slices(const NamedTensor& named, const Box& box, const at::Tensor& values, std::vector<Slice>& slices) {
+  const auto add = [&](const Box& place, const at::Tensor& own) {
+    Slice slice{record_of(named, place), own};
+    slice.record.entry = entry_of(slice.record);
+    slices.push_back(std::move(slice));
+  };
+  if (named.mark.kind != ParamMark::Kind::sharded) return add(box, values);
+  const int64_t dim = named.mark.dim, begin = box.offset[dim], end = begin + box.shape[dim];
+  int64_t at = 0;
+  for (const Slab& slab : named.mark.slabs) {
+    const int64_t from = std::max(begin, at), to = std::min(end, at + slab.size);
+    if (from < to) {
+      Box place = box;
+      place.offset[dim] = slab.begin + from - at;
+      place.shape[dim] = to - from;
+      add(place, values.narrow(dim, from - begin, to - from));
+    }
+    at += slab.size;
+  }
+}
+
+}  // namespace
+
 std::vector<Slice> slices_of(const NamedTensor& named) {
-  if (!named.range) return {{record_of(named, named.tensor.sizes().vec()), named.tensor}};
+  std::vector<Slice> slices;
+  if (!named.range) {
+    const std::vector<int64_t> shape = named.tensor.sizes().vec();
+    check_fits(named, shape);
+    add_slices(named, {std::vector<int64_t>(shape.size(), 0), shape}, named.tensor, slices);
+    return slices;
+  }
   const ElementRange& range = *named.range;
   TERRACE_CHECK(named.tensor.dim() == 1 && named.tensor.numel() == range.end - range.begin,
                 "tensor '{}' of shape [{}] for elements {} to {}", named.name, fmt::join(named.tensor.sizes(), ", "),
                 range.begin, range.end);
-  const TensorRecord whole = record_of(named, range.shape);
-  std::vector<Slice> slices;
+  check_fits(named, range.shape);
   int64_t done = 0;
   for (const Box& box : boxes_of(range)) {
-    Slice slice{whole, named.tensor.detach().narrow(0, done, box.numel()).view(box.shape)};
-    for (size_t d = 0; d < box.offset.size(); ++d) slice.record.offset[d] += box.offset[d];
-    slice.record.shape = box.shape;
-    slice.record.entry = entry_of(slice.record);
-    slices.push_back(std::move(slice));
+    add_slices(named, box, named.tensor.detach().narrow(0, done, box.numel()).view(box.shape), slices);
     done += box.numel();
   }
   return slices;

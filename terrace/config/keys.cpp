@@ -187,6 +187,13 @@ void add_layout_keys(std::vector<Key>& list) {
   using L = LayoutConfig;
   const SectionKeys<L> layout{"layout", &Config::layout, list};
   layout.optional(
+      "tensor", &L::tensor, Whole{1, most_ranks}, may_change,
+      "Neighbouring ranks that cut the matrices of every layer among them; divides the heads, ffn_width and "
+      "the padded vocabulary.");
+  layout.optional(
+      "sequence_parallel", &L::sequence_parallel, Flag{}, may_change,
+      "With `tensor`: what lies between the cut matrices is cut along the sequence, which saves its memory.");
+  layout.optional(
       "sharding", &L::sharding, Choice<Sharding>{}, may_change,
       "What is cut over the data-parallel ranks, by its name in the field; docs/sharding.md has the table.");
   layout.optional("shard_group", &L::shard_group, Whole{0, most_ranks}, may_change,

@@ -21,9 +21,10 @@ constexpr std::array topics = {
 
 // Keys of [layout] that come with the cuts of the model itself.
 constexpr std::array cuts = {
-    Topic{"tensor", "tensor parallelism is"},     Topic{"pipeline", "pipeline parallelism is"},
-    Topic{"chunks", "pipeline parallelism is"},   Topic{"schedule", "pipeline parallelism is"},
-    Topic{"sequence", "sequence parallelism is"}, Topic{"order", "an order of several axes is"},
+    Topic{"pipeline", "pipeline parallelism is"},
+    Topic{"chunks", "pipeline parallelism is"},
+    Topic{"schedule", "pipeline parallelism is"},
+    Topic{"order", "an order of several axes is"},
 };
 
 }  // namespace

@@ -276,6 +276,42 @@ std::string hybrid_has_a_group(const Config& c) {
                      c.layout.shard_group, name_of(c.layout.sharding));
 }
 
+// What `number` of something the ranks would have to divide; "" where they do.
+std::string tensor_divides(const Config& c, const char* what, int64_t number) {
+  const int64_t tensor = c.layout.tensor;
+  if (number % tensor == 0) return "";
+  return fmt::format("layout.tensor = {} does not divide {} = {}; use {}", tensor, what, number,
+                     listed(divisors_near(number, tensor)));
+}
+
+std::string tensor_divides_heads(const Config& c) { return tensor_divides(c, "model.heads", c.model.heads); }
+
+std::string tensor_fits_groups(const Config& c) {
+  const int64_t tensor = c.layout.tensor, groups = c.model.kv_heads == 0 ? c.model.heads : c.model.kv_heads;
+  if (c.model.heads % tensor != 0 || groups % tensor == 0 || tensor % groups == 0) return "";
+  return fmt::format(
+      "layout.tensor = {} neither divides model.kv_heads = {} nor is a multiple of it, so that ranks could share keys "
+      "and values; use {}",
+      tensor, groups, listed(divisors_near(groups, tensor)));
+}
+
+std::string tensor_divides_ffn(const Config& c) {
+  return tensor_divides(c, "model.ffn_width", c.model.ffn_width > 0 ? c.model.ffn_width : 4 * c.model.width);
+}
+
+std::string tensor_divides_vocabulary(const Config& c) {
+  const std::string problem = tensor_divides(c, "the padded vocabulary", c.model.padded_vocabulary());
+  if (problem.empty()) return "";
+  return fmt::format("{}, or vocabulary_multiple = {}", problem,
+                     std::lcm(c.model.vocabulary_multiple, c.layout.tensor));
+}
+
+std::string sequence_is_cut(const Config& c) {
+  if (!c.layout.sequence_parallel) return "";
+  if (c.layout.tensor == 1) return "layout.sequence_parallel = true has no effect with tensor = 1; remove it";
+  return tensor_divides(c, "model.sequence", c.model.sequence);
+}
+
 std::string pairs_fit_nodes(const Config& c) {
   const auto& [pair, node] = std::pair(c.layout.ranks_per_pair, c.layout.ranks_per_node);
   if (node == 0 || node % pair == 0 || node < pair) return "";
@@ -356,6 +392,11 @@ const std::vector<Rule>& rules() {
       {{"optimizer.warmup_steps", "train.steps"}, warmup_fits},
       {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
+      {{"layout.tensor", "model.heads"}, tensor_divides_heads},
+      {{"layout.tensor", "model.kv_heads", "model.heads"}, tensor_fits_groups},
+      {{"layout.tensor", "model.ffn_width", "model.width"}, tensor_divides_ffn},
+      {{"layout.tensor", "model.vocabulary", "model.vocabulary_multiple"}, tensor_divides_vocabulary},
+      {{"layout.sequence_parallel", "layout.tensor", "model.sequence"}, sequence_is_cut},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},

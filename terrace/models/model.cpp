@@ -22,7 +22,7 @@ std::unique_ptr<Model> build_model(const config::ModelConfig& config, const nn::
     throw UserError::of("model.family = \"{}\" is not built yet; use \"gpt\"", config.family);
   }
   auto model = std::make_unique<gpt::Gpt>(config, build);
-  gpt::mark_parameters(model->parameters());
+  gpt::mark_parameters(config, model->parameters());
   check_marks(model->parameters());
   return model;
 }

@@ -31,6 +31,8 @@ struct Pass {
   int64_t step = 0;
   double gradient_scale = 1.0;  // d(scaled loss)/d(summed loss): loss scale / tokens counted in the whole step
   bool recompute_attention = false;
+  // Position of the first hidden state between layers, on a rank that has a part of the positions.
+  int64_t first_position = 0;
   KeyValueCache* cache = nullptr;  // generation: keys and values of earlier positions; owned by the caller
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients of linear layers here
 };

@@ -4,11 +4,57 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
 
 #include "terrace/optim/kernels.h"
 
 namespace terrace::optim {
 namespace {
+
+double sum_of_squares(const at::Tensor& values) {
+  const at::Tensor sums = squares_by_piece(values);
+  const double* begin = sums.const_data_ptr<double>();
+  return std::accumulate(begin, begin + sums.numel(), 0.0);
+}
+
+// Calls body(piece, begin, end) for each part of the range, counted from own_begin, that lies in one piece.
+void for_pieces(int64_t begin, int64_t end, const std::function<void(int64_t, int64_t, int64_t)>& body) {
+  while (begin < end) {
+    const int64_t piece = begin / norm_piece, to = std::min(end, (piece + 1) * norm_piece);
+    body(piece, begin, to);
+    begin = to;
+  }
+}
+
+// Takes what other ranks count out of the sums of the shard's own pieces: where a piece has such elements, its sum is
+// made again of the others alone.
+void leave_out_others(const Shard& shard, double* sums) {
+  std::map<int64_t, double> again;  // by piece
+  const std::vector<ShardPiece> own = shard.own_pieces();
+  const auto counted_of = [](const ShardPiece& part) {
+    return counted_ranges(part.parameter->mark, part.begin, part.end);
+  };
+  for (const ShardPiece& part : own) {
+    const std::vector<LocalRange> counted = counted_of(part);
+    if (counted.size() == 1 && counted.front() == LocalRange{part.begin, part.end}) continue;
+    const int64_t at = part.at - shard.own_begin;
+    for_pieces(at, at + part.size(), [&](int64_t piece, int64_t, int64_t) { again.emplace(piece, 0.0); });
+  }
+  if (again.empty()) return;
+  for (const ShardPiece& part : own) {
+    for (const LocalRange& range : counted_of(part)) {
+      const int64_t at = part.at - shard.own_begin + range.begin - part.begin;
+      for_pieces(at, at + range.end - range.begin, [&](int64_t piece, int64_t begin, int64_t end) {
+        const auto found = again.find(piece);
+        if (found == again.end()) return;
+        found->second += sum_of_squares(shard.gradient.narrow(0, shard.own_begin + begin, end - begin));
+      });
+    }
+  }
+  for (const auto& [piece, sum] : again) sums[piece] = sum;
+}
 
 // The pieces that this rank answers for, all shards one after another.
 std::vector<double> own_sums(const std::vector<Shard>& shards) {
@@ -18,6 +64,7 @@ std::vector<double> own_sums(const std::vector<Shard>& shards) {
         squares_by_piece(shard.gradient.narrow(0, shard.own_begin, shard.own_end - shard.own_begin));
     const double* values = pieces.const_data_ptr<double>();
     sums.insert(sums.end(), values, values + pieces.numel());
+    leave_out_others(shard, sums.data() + sums.size() - static_cast<size_t>(pieces.numel()));
   }
   return sums;
 }
@@ -40,19 +87,28 @@ std::string bad_parameter(const Shard& shard, int64_t piece) {
   return "";
 }
 
-// The member that answers for the piece tells the others.
-std::string told_name(const Shard& shard, int64_t piece, int64_t member, comm::Comm& everyone) {
+// The member tells the others.
+std::string told_name(const std::string& name, int64_t member, comm::Comm& group) {
   std::array<char, 256> text = {};
-  if (everyone.member() == member) bad_parameter(shard, piece).copy(text.data(), text.size() - 1);
-  everyone
-      .broadcast(text.data(), static_cast<int64_t>(text.size()), comm::Type::uint8, member, {.what = "bad parameter"})
+  name.copy(text.data(), text.size() - 1);
+  group.broadcast(text.data(), static_cast<int64_t>(text.size()), comm::Type::uint8, member, {.what = "bad parameter"})
       .wait();
   return text.data();
 }
 
+// The totals of all parts of the model, in order.
+void add_parts(GradientNorm& result, double& total, comm::Comm& parts) {
+  if (parts.size() == 1) return;
+  std::vector<double> totals(static_cast<size_t>(parts.size()));
+  parts.all_gather(&total, totals.data(), 1, comm::Type::fp64, {.what = "gradient norm of parts"}).wait();
+  total = std::accumulate(totals.begin(), totals.end(), 0.0);
+  const auto bad = std::ranges::find_if_not(totals, [](double sum) { return std::isfinite(sum); });
+  if (bad != totals.end()) result.first_bad = told_name(result.first_bad, bad - totals.begin(), parts);
+}
+
 }  // namespace
 
-GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone) {
+GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& parts) {
   const std::vector<double> own = own_sums(shards);
   std::vector<double> all(own.size() * static_cast<size_t>(everyone.size()));
   everyone
@@ -68,11 +124,13 @@ GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyon
       for (int64_t piece = 0; piece < pieces; ++piece) {
         total += sums[piece];
         if (std::isfinite(sums[piece]) || !result.first_bad.empty()) continue;
-        result.first_bad = told_name(shard, piece, member, everyone);
+        const std::string own_name = everyone.member() == member ? bad_parameter(shard, piece) : "";
+        result.first_bad = told_name(own_name, member, everyone);
       }
     }
     first += static_cast<size_t>(pieces);
   }
+  add_parts(result, total, parts);
   result.norm = std::sqrt(total);
   return result;
 }

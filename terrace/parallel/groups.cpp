@@ -21,13 +21,21 @@ constexpr Movement movements[] = {
     {"data", &mesh::ShardPlace::everyone, &DataGroups::everyone},
 };
 
-mesh::Group everyone(const char* name, int64_t ranks) {
-  mesh::Group group{.name = name, .ranks = std::vector<int64_t>(static_cast<size_t>(ranks))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+mesh::Group with_same_data(const mesh::Mesh& mesh, int64_t rank) {
+  mesh::Group group{.name = "parts", .ranks = {}};
+  for (int64_t other = 0; other < mesh.size(); ++other) {
+    if (mesh.coordinate(other, "data") == mesh.coordinate(rank, "data")) group.ranks.push_back(other);
+  }
   return group;
 }
 
 }  // namespace
+
+mesh::Group all_ranks(const char* name, int64_t ranks) {
+  mesh::Group group{.name = name, .ranks = std::vector<int64_t>(static_cast<size_t>(ranks))};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
 
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
   DataGroups groups{.place = mesh::ShardPlace(sizes, mesh.coordinate(world.rank(), "data"))};
@@ -35,8 +43,9 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
     const std::vector<int64_t>& members = groups.place.*movement.members;
     groups.*movement.comm = world.connect(mesh::ranks_of(members, movement.name, mesh, world.rank()));
   }
-  groups.control = world.connect(everyone("control", world.size()));
-  groups.saving = world.connect(everyone("saving", world.size()));
+  groups.parts = world.connect(with_same_data(mesh, world.rank()));
+  groups.control = world.connect(all_ranks("control", world.size()));
+  groups.saving = world.connect(all_ranks("saving", world.size()));
   return groups;
 }
 

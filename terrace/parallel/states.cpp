@@ -33,14 +33,15 @@ void place_own_elements(const std::vector<nn::Parameter*>& parameters, optim::Ad
                         std::map<std::string, at::Tensor>& whole) {
   const at::NoGradGuard no_grad;
   for (const nn::Parameter* parameter : parameters) {
-    if (!whole.contains(parameter->name)) whole[parameter->name] = at::zeros(parameter->value.sizes());
+    if (!whole.contains(parameter->name)) whole[parameter->name] = at::zeros(parameter->mark.global_shape);
   }
   for (const optim::AdamW::State& state : optimizer.states()) {
     for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-      whole.at(piece.parameter->name)
-          .view({-1})
-          .narrow(0, piece.begin, piece.size())
-          .copy_(tensor_of(state).narrow(0, piece.at, piece.size()));
+      const at::Tensor into = whole.at(piece.parameter->name).view({-1}), from = tensor_of(state);
+      for (const ElementRun& run : runs_of(piece.parameter->mark, piece.begin, piece.end)) {
+        if (!run.counted) continue;
+        into.narrow(0, run.global, run.size).copy_(from.narrow(0, piece.at + run.local - piece.begin, run.size));
+      }
     }
   }
 }

@@ -91,8 +91,9 @@ void check_files(const config::Config& config) {
 }
 
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
-  micro_batch_of(config.train, ranks);
-  mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
+  const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
+  micro_batch_of(config.train, mesh.size("data"));
+  mesh::shard_sizes(config.layout, mesh);
 }
 
 void check_memory(const config::Config& config, int64_t ranks, int64_t here) {
@@ -109,7 +110,7 @@ void check_memory(const config::Config& config, int64_t ranks, int64_t here) {
   const int64_t each = here * bytes_of(config.train.precision) / sizes.weights +
                        here * bytes_of(config.train.gradient_type) / sizes.gradients +
                        here * (masters + 8) / sizes.optimizer + copied * here / ranks;
-  const int64_t needed = parameters * each, available = observe::available_bytes();
+  const int64_t needed = parameters / config.layout.tensor * each, available = observe::available_bytes();
   if (available == 0 || needed <= available) return;
   throw UserError(
       fmt::format(

@@ -1,6 +1,7 @@
 // Shares of ranks, and what cannot be dealt out.
 #include "terrace/train/rank_share.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -23,7 +24,14 @@ std::string not_dealt_out(const char* key, int64_t sequences, int64_t ranks) {
 
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node) {
   const int64_t node = layout.ranks_per_node > 0 ? layout.ranks_per_node : ranks_per_node;
-  return {ranks, {{"data", ranks}}, {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
+  if (ranks % layout.tensor != 0) {
+    throw UserError::of("layout.tensor = {} does not divide the {} rank{}; start {} or {} ranks", layout.tensor, ranks,
+                        ranks == 1 ? "" : "s", std::max<int64_t>(1, ranks / layout.tensor) * layout.tensor,
+                        (ranks / layout.tensor + 1) * layout.tensor);
+  }
+  return {ranks,
+          {{"data", ranks / layout.tensor}, {"tensor", layout.tensor}},
+          {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
 }
 
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {

@@ -15,8 +15,7 @@
 
 namespace terrace::train {
 
-// The elements that this rank answers for, and of every other parameter none.
-std::vector<checkpoint::Group> Trainer::groups() {
+std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
   struct Held {
     const optim::AdamW::State* state;
     optim::ShardPiece piece;
@@ -28,16 +27,23 @@ std::vector<checkpoint::Group> Trainer::groups() {
   checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
   for (const nn::Parameter* parameter : model_->parameters()) {
     const auto found = held.find(parameter);
+    std::vector<LocalRange> ranges;
+    if (found != held.end()) {
+      const optim::ShardPiece& piece = found->second.piece;
+      ranges = purpose == Purpose::save ? counted_ranges(parameter->mark, piece.begin, piece.end)
+                                        : std::vector<LocalRange>{{piece.begin, piece.end}};
+    }
     const auto add = [&](checkpoint::Group& group, at::Tensor optim::AdamW::State::*states) {
       checkpoint::NamedTensor named{.name = parameter->name, .tensor = at::empty({0}), .mark = parameter->mark};
       named.range = {.begin = 0, .end = 0, .shape = parameter->value.sizes().vec()};
-      if (found != held.end()) {
+      if (ranges.empty()) group.tensors.push_back(named);  // each parameter of this rank's part is named
+      for (const LocalRange& range : ranges) {
         const auto& [state, piece] = found->second;
-        named.tensor = (state->*states).narrow(0, piece.at, piece.size());
-        named.range->begin = piece.begin;
-        named.range->end = piece.end;
+        named.tensor = (state->*states).narrow(0, piece.at + range.begin - piece.begin, range.end - range.begin);
+        named.range->begin = range.begin;
+        named.range->end = range.end;
+        group.tensors.push_back(named);
       }
-      group.tensors.push_back(std::move(named));
     };
     add(weights, &optim::AdamW::State::master);
     add(m, &optim::AdamW::State::m);
@@ -47,7 +53,7 @@ std::vector<checkpoint::Group> Trainer::groups() {
 }
 
 checkpoint::State Trainer::state() {
-  checkpoint::State state{.step = steps_done_, .groups = groups(), .trainer = {}, .config = config_};
+  checkpoint::State state{.step = steps_done_, .groups = groups(Purpose::save), .trainer = {}, .config = config_};
   const int64_t samples = ramp_.samples_before(steps_done_ + 1);
   state.trainer = {{"samples", samples},
                    {"tokens", tokens_done_},
@@ -89,7 +95,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   }
   {
     const at::NoGradGuard no_grad;
-    for (const checkpoint::Group& group : groups()) checkpoint.read(group);
+    for (const checkpoint::Group& group : groups(Purpose::read)) checkpoint.read(group);
     parallel::spread_states(sharded_, optimizer_, true);
     sharded_.finish_update();
   }
@@ -105,7 +111,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
   const at::NoGradGuard no_grad;
-  checkpoint.read(groups().front());
+  checkpoint.read(groups(Purpose::read).front());
   parallel::spread_states(sharded_, optimizer_, false);
   sharded_.finish_update();
 }

@@ -234,7 +234,7 @@ std::string told_by_first(comm::Comm& all, const std::function<std::string()>& a
 }
 
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
-  const auto all = world.connect(mesh_of(config.layout, world.size(), world.ranks_per_node()).group(0, "data"));
+  const auto all = world.connect(parallel::all_ranks("control", world.size()));
   const bool first = world.rank() == 0;
   std::optional<Prelude> prelude;
   const std::string checkpoint = told_by_first(*all, [&]() -> std::string {

@@ -63,6 +63,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       data_record_(data_record()),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
+      tensor_(*model_, *world_, mesh_, config.layout.sequence_parallel),
       groups_(parallel::connect(*world_, mesh_, mesh::shard_sizes(config.layout, mesh_))),
       sharded_(*model_, groups_, parallel::sharding_options(config)),
       shards_(sharded_.shards()),
@@ -132,11 +133,14 @@ StepReport Trainer::step() {
   if (!report.passed_over) {
     int64_t targets = 0;
     const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
-    const auto counted = static_cast<double>(std::max<int64_t>(1, sum_of(targets, "count targets")));
+    const auto counted = static_cast<double>(std::max<int64_t>(1, data_sum(targets, "count targets")));
     sharded_.begin_step();
-    const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
+    const models::Pass pass{.seed = config_.train.seed,
+                            .step = step,
+                            .gradient_scale = loss_scale_.scale / counted,
+                            .first_position = tensor_.first_position(config_.model.sequence)};
     executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass,
-                  [&](double summed_loss) { apply_update(sum_of(summed_loss, "loss") / counted, report); });
+                  [&](double summed_loss) { apply_update(data_sum(summed_loss, "loss") / counted, report); });
   }
   steps_done_ = step;
   const int64_t tokens = sequences * config_.model.sequence;
@@ -154,7 +158,8 @@ StepReport Trainer::step() {
 }
 
 void Trainer::apply_update(double loss, StepReport& report) {
-  const optim::GradientNorm gradients = optim::gradient_norm(shards_, *groups_.everyone);
+  tensor_.sum_shares(shards_);
+  const optim::GradientNorm gradients = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts);
   report.metrics.loss = loss;
   report.metrics.gradient_norm = gradients.norm / loss_scale_.scale;
   const double scale = loss_scale_.scale;
@@ -215,7 +220,7 @@ double Trainer::evaluate(int64_t batches) {
     const double loss = executor_.evaluate(batch);
     if (counts) sum += loss;
   }
-  return sum_of(sum, "validation loss") / static_cast<double>(sum_of(counted, "count targets"));
+  return data_sum(sum, "validation loss") / static_cast<double>(data_sum(counted, "count targets"));
 }
 
 void Trainer::run() {

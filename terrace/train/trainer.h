@@ -17,6 +17,7 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
 #include "terrace/parallel/sharded.h"
+#include "terrace/parallel/tensor.h"
 #include "terrace/schedule/batch_ramp.h"
 #include "terrace/train/executor.h"
 
@@ -111,6 +112,9 @@ class Trainer {
   // This rank's micro-batches of a step. Adds the number of targets that count to `counted`.
   std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const;
   models::Batch micro_batch(data::Split split, uint64_t first_sample, int64_t sequences, int64_t& counted) const;
+  // Over all ranks, in rank order; of ranks that compute the same from the same data, the first one's.
+  double data_sum(double value, const char* what) { return sum_of(tensor_.member() == 0 ? value : 0.0, what); }
+  int64_t data_sum(int64_t value, const char* what) { return sum_of(tensor_.member() == 0 ? value : 0, what); }
   // Over all ranks, in rank order.
   double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
@@ -118,7 +122,9 @@ class Trainer {
   void apply_update(double loss, StepReport& report);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
   [[noreturn]] void stop_skipping();
-  std::vector<checkpoint::Group> groups();
+  // What this rank alone answers for; for reading also what other tensor ranks have too.
+  enum class Purpose { save, read };
+  std::vector<checkpoint::Group> groups(Purpose purpose);
   Json data_record() const;
 
   std::unique_ptr<comm::World> solo_;  // where no world was given
@@ -132,6 +138,7 @@ class Trainer {
   data::Loader loader_;
   Json data_record_;  // made once: it reads the indexes and the tokenizer
   std::unique_ptr<models::Model> model_;
+  parallel::TensorParallel tensor_;
   parallel::DataGroups groups_;
   parallel::Sharded sharded_;
   std::vector<optim::Shard> shards_;

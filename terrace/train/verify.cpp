@@ -60,6 +60,8 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   config::LayoutConfig plain;
   plain.deterministic = true;
   plain.reduce_type = layout.reduce_type;
+  plain.tensor = layout.tensor;
+  plain.sequence_parallel = layout.sequence_parallel;
   plain.timeout = layout.timeout;
   return plain;
 }
@@ -167,6 +169,9 @@ std::vector<std::string> notes_on(const config::Config& config, const config::Co
   if (rounds_weights(config.layout)) {
     notes.emplace_back(
         "weights travel in bf16 (layout.gather_type, update_type): to the last bit is compared with both \"same\"");
+  }
+  if (config.layout.tensor > 1) {
+    notes.emplace_back("to the last bit is compared with plain data parallelism of the same cut of the model");
   }
   if (one.train.precision != config.train.precision) {
     notes.emplace_back("something travels in bf16: the error is compared with that of one rank in bf16");

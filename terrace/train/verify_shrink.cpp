@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "terrace/config/key.h"
 #include "terrace/train/rank_share.h"
@@ -20,24 +21,27 @@ int64_t in_proportion(int64_t size, int64_t now, int64_t before) {
       1, std::llround(static_cast<double>(size) * static_cast<double>(now) / static_cast<double>(before)));
 }
 
-// Query heads per key head stay as they are, with two key heads where there were more.
-void shrink_width(config::ModelConfig& model) {
+int64_t rounded_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+
+// Query heads per key head stay as they are, with two key heads, or one for each tensor rank, where there were more.
+void shrink_width(config::ModelConfig& model, int64_t tensor) {
   if (model.width <= most_width) return;
   const config::ModelConfig before = model;
-  model.kv_heads = std::min<int64_t>(before.kv_heads, 2);
+  model.kv_heads = std::min(before.kv_heads, std::max<int64_t>(2, tensor));
   model.heads = before.heads / before.kv_heads * model.kv_heads;
   // A multiple of 8 suits rotary positions and the kernels.
   const int64_t head_dim = std::max<int64_t>(8, most_width / 2 / model.heads / 8 * 8);
   model.head_dim = std::min(before.head_dim, head_dim);
   model.width = in_proportion(before.width, model.heads * model.head_dim, before.heads * before.head_dim);
-  model.ffn_width = in_proportion(before.ffn_width, model.width, before.width);
+  model.ffn_width = rounded_up(in_proportion(before.ffn_width, model.width, before.width), tensor);
 }
 
-void shrink_vocabulary(config::ModelConfig& model) {
+void shrink_vocabulary(config::ModelConfig& model, int64_t tensor) {
   if (model.padded_vocabulary() <= most_vocabulary) return;
   const bool padded = model.padded_vocabulary() != model.vocabulary;
-  model.vocabulary_multiple = std::min<int64_t>(model.vocabulary_multiple, 64);
-  const int64_t rows = most_vocabulary / model.vocabulary_multiple * model.vocabulary_multiple;
+  model.vocabulary_multiple = std::lcm(std::min<int64_t>(model.vocabulary_multiple, 64), tensor);
+  const int64_t rows =
+      std::max(model.vocabulary_multiple, most_vocabulary / model.vocabulary_multiple * model.vocabulary_multiple);
   model.vocabulary = padded ? rows - model.vocabulary_multiple / 3 : rows;
 }
 
@@ -69,9 +73,11 @@ config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps
   config::Config small = config;
   small.model.layers = std::min(config.model.layers, most_layers);
   small.model.sequence = std::min(config.model.sequence, most_sequence);
-  shrink_width(small.model);
-  shrink_vocabulary(small.model);
-  shrink_batch(small.train, ranks);
+  const int64_t tensor = config.layout.tensor;
+  if (config.layout.sequence_parallel) small.model.sequence = rounded_up(small.model.sequence, tensor);
+  shrink_width(small.model, tensor);
+  shrink_vocabulary(small.model, tensor);
+  shrink_batch(small.train, ranks / tensor);
   small.train.steps = steps;
   if (small.train.device == "cuda") small.train.device = "cpu";
   if (config.train.precision == config::Precision::fp16) {

@@ -18,6 +18,7 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/sharded.h"
 #include "terrace/parallel/states.h"
+#include "terrace/parallel/tensor.h"
 #include "terrace/schedule/instruction.h"
 #include "terrace/train/executor.h"
 #include "terrace/train/rank_share.h"
@@ -80,6 +81,7 @@ class RankTrial {
         mutex_(mutex),
         mesh_(mesh_of(config.layout, world.size(), world.ranks_per_node())),
         model_(models::build_model(config.model, {.type = nn::scalar_type(config.train.precision)})),
+        tensor_(model_.inner(), world, mesh_, config.layout.sequence_parallel),
         groups_(parallel::connect(world, mesh_, mesh::shard_sizes(config.layout, mesh_))),
         sharded_(model_, groups_, poisoned_options(config)),
         shards_(sharded_.shards()),
@@ -100,22 +102,26 @@ class RankTrial {
  private:
   void take_step(int64_t step) {
     const config::TrainConfig& train = config_.train;
-    const int64_t share = train.global_batch / world_.size();
-    const int64_t first = (step - 1) * train.global_batch + world_.rank() * share;
+    const int64_t share = train.global_batch / mesh_.size("data");
+    const int64_t first = (step - 1) * train.global_batch + mesh_.coordinate(world_.rank(), "data") * share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += train.micro_batch) {
       batches.push_back(random_batch(config_, first + done, train.micro_batch));
     }
+    models::Pass pass = pass_of(config_, step, trial_.loss_scale);
+    pass.first_position = tensor_.first_position(config_.model.sequence);
     model_.begin_step(step);
     sharded_.begin_step();
-    executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches,
-                  pass_of(config_, step, trial_.loss_scale), [&](double summed_loss) { update(step, summed_loss); });
+    executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass,
+                  [&](double summed_loss) { update(step, summed_loss); });
   }
 
   void update(int64_t step, double loss) {
+    if (tensor_.member() > 0) loss = 0;  // the first one's
     groups_.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
     const double scale = trial_.loss_scale;
-    const double norm = optim::gradient_norm(shards_, *groups_.everyone).norm / scale;
+    tensor_.sum_shares(shards_);
+    const double norm = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts).norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
       whole.loss = loss / counted_tokens(config_);
@@ -133,9 +139,10 @@ class RankTrial {
 
   void note_losses(std::vector<double>& whole) {
     const std::vector<double>& own = model_.losses();
+    const int64_t place = mesh_.coordinate(world_.rank(), "data");
     const std::lock_guard lock(mutex_);
-    whole.resize(own.size() * static_cast<size_t>(world_.size()));
-    std::ranges::copy(own, whole.begin() + world_.rank() * static_cast<int64_t>(own.size()));
+    whole.resize(own.size() * static_cast<size_t>(mesh_.size("data")));
+    std::ranges::copy(own, whole.begin() + place * static_cast<int64_t>(own.size()));
   }
 
   // Puts the elements that this rank answers for into whole tensors.
@@ -151,6 +158,7 @@ class RankTrial {
   std::mutex& mutex_;  // of the trial
   mesh::Mesh mesh_;
   TracedModel model_;
+  parallel::TensorParallel tensor_;
   parallel::DataGroups groups_;
   parallel::Sharded sharded_;
   std::vector<optim::Shard> shards_;

@@ -68,11 +68,13 @@ struct SliceOfParameter {
 // The slice of a parameter that a tensor-parallel rank has. Those that are not cut are on the first one alone.
 inline SliceOfParameter slice_of(const at::Tensor& whole, int64_t tensor_rank, int64_t tensor_ranks) {
   if (whole.dim() != 2 || tensor_ranks == 1) {
-    return {{ParamMark::Kind::replicated, whole.sizes().vec(), 0, 0, ""}, whole};
+    return {ParamMark::replicated(whole.sizes().vec()), whole};
   }
   const int64_t begin = whole.size(1) * tensor_rank / tensor_ranks;
   const int64_t end = whole.size(1) * (tensor_rank + 1) / tensor_ranks;
-  return {{ParamMark::Kind::sharded, whole.sizes().vec(), 1, begin, "tensor"}, whole.narrow(1, begin, end - begin)};
+  ParamMark mark = ParamMark::sharded(whole.sizes().vec(), 1, "tensor");
+  mark.slabs = {{.begin = begin, .size = end - begin}};
+  return {std::move(mark), whole.narrow(1, begin, end - begin)};
 }
 
 // What a rank has at the layout: its ranges, with the values, or with -9 everywhere to read into.

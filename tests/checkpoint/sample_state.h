@@ -35,14 +35,16 @@ folder = "runs/sample"
 }
 
 inline NamedTensor replicated(const std::string& name, const at::Tensor& tensor) {
-  return {name, tensor, {ParamMark::Kind::replicated, tensor.sizes().vec(), 0, 0, ""}};
+  return {name, tensor, ParamMark::replicated(tensor.sizes().vec())};
 }
 
 // Rows `offset` and following of a parameter of `rows` rows, cut over the axis "tp".
 inline NamedTensor row_slice(const std::string& name, const at::Tensor& tensor, int64_t offset, int64_t rows) {
   std::vector<int64_t> global = tensor.sizes().vec();
   global[0] = rows;
-  return {name, tensor, {ParamMark::Kind::sharded, global, 0, offset, "tp"}};
+  ParamMark mark = ParamMark::sharded(std::move(global), 0, "tp");
+  mark.slabs = {{.begin = offset, .size = tensor.size(0)}};
+  return {name, tensor, std::move(mark)};
 }
 
 // Rows `row` and following of a whole parameter, as a range of its elements.

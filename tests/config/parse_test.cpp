@@ -208,13 +208,10 @@ TEST(Overrides, MustBeWellFormed) {
 }
 
 TEST(NotBuiltYet, IsRefusedByName) {
-  EXPECT_EQ(
-      complaint(valid_toml + "[layout]\ntensor = 1\npipeline = 1\nschedule = \"1f1b\"\nsequence_parallel = true\n"),
-      "4 problems in run.toml:\n"
-      "  run.toml:21:1: layout.tensor: tensor parallelism is not built yet; remove it\n"
-      "  run.toml:22:1: layout.pipeline: pipeline parallelism is not built yet; remove it\n"
-      "  run.toml:23:1: layout.schedule: pipeline parallelism is not built yet; remove it\n"
-      "  run.toml:24:1: layout.sequence_parallel: sequence parallelism is not built yet; remove it");
+  EXPECT_EQ(complaint(valid_toml + "[layout]\npipeline = 1\nschedule = \"1f1b\"\n"),
+            "2 problems in run.toml:\n"
+            "  run.toml:21:1: layout.pipeline: pipeline parallelism is not built yet; remove it\n"
+            "  run.toml:22:1: layout.schedule: pipeline parallelism is not built yet; remove it");
   for (const std::string family : {"vit", "gnn"}) {
     EXPECT_EQ(complaint(with_line("model", "family = \"" + family + "\"")),
               "run.toml:2:10: model.family = \"" + family + "\" is not built yet; use \"gpt\"");

@@ -224,6 +224,30 @@ TEST(Rules, NameOnlyKnownKeys) {
   }
 }
 
+TEST(Rules, OfTheTensorAxis) {
+  expect({
+      {{"model.heads=12", "model.width=768", "layout.tensor=8"},
+       "layout.tensor = 8 does not divide model.heads = 12; use 1, 2, 3, 4, 6 or 12",
+       {"model.heads=12", "model.width=768", "layout.tensor=4"}},
+      {{"model.heads=12", "model.kv_heads=3", "model.width=768", "layout.tensor=4"},
+       "layout.tensor = 4 neither divides model.kv_heads = 3 nor is a multiple of it, so that ranks could share keys "
+       "and "
+       "values; use 1 or 3",
+       {"model.heads=12", "model.kv_heads=2", "model.width=768", "layout.tensor=4"}},
+      {{"model.heads=4", "model.width=64", "model.ffn_width=90", "layout.tensor=4"},
+       "layout.tensor = 4 does not divide model.ffn_width = 90; use 2, 3, 5 or 6",
+       {"model.heads=4", "model.width=64", "model.ffn_width=92", "layout.tensor=4"}},
+      {{"model.heads=5", "model.width=80", "model.vocabulary=50257", "layout.tensor=5"},
+       "layout.tensor = 5 does not divide the padded vocabulary = 50304; use 3, 4, 6 or 8, or vocabulary_multiple = "
+       "640",
+       {"model.heads=5", "model.width=80", "model.vocabulary=50257", "model.vocabulary_multiple=640",
+        "layout.tensor=5"}},
+      {{"layout.sequence_parallel=true"},
+       "layout.sequence_parallel = true has no effect with tensor = 1; remove it",
+       {"layout.sequence_parallel=false"}},
+  });
+}
+
 TEST(Rules, OfTheLayout) {
   expect({
       {{"layout.sharding=hybrid"},

@@ -53,7 +53,7 @@ TEST(AdamWAgainstPyTorch, TwentyStepsWithClippingAndAScheduleAreAsAccurate) {
     for (nn::Parameter* parameter : {&decayed, &plain}) {
       parameter->gradient.copy_(inputs[fmt::format("{}.step{}", parameter->name, step - 1)]);
     }
-    const double multiplier = clip_multiplier(gradient_norm(shards, *group).norm, config.clip);
+    const double multiplier = clip_multiplier(gradient_norm(shards, *group, *group).norm, config.clip);
     clipped += multiplier < 1;
     optimizer.step(learning_rate(config, steps, step), multiplier);
   }

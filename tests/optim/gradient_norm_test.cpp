@@ -28,7 +28,7 @@ GradientNorm norm_of(const std::vector<nn::Parameter*>& parameters) {
   const auto world = comm::make_solo_world();
   const auto group = world->connect({.name = "data", .ranks = {0}});
   for (nn::Parameter* parameter : parameters) parameter->value = parameter->gradient;
-  return gradient_norm(whole_parameters(parameters), *group);
+  return gradient_norm(whole_parameters(parameters), *group, *group);
 }
 
 TEST(GradientNorm, IsExactOnWholeNumbers) {

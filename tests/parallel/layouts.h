@@ -65,6 +65,30 @@ inline std::vector<Layout> all_layouts() {
   };
 }
 
+// With the model cut too. cut_llama_sharing fits two and four tensor ranks, the other models two, three and four; three
+// do not divide the sequence.
+inline std::vector<Layout> tensor_layouts(int64_t tensor) {
+  const std::string cut = "tensor=" + std::to_string(tensor), sequence = "sequence_parallel=true";
+  switch (tensor) {
+    case 2:
+      return {{2, {cut}},
+              {2, {cut, sequence}},
+              {4, {cut, "sharding=zero3"}},
+              {4, {cut, sequence, "sharding=zero1"}},
+              {6, {cut, sequence, "sharding=zero2"}},
+              {8, {cut, sequence, "sharding=three_level", "ranks_per_node=4"}},
+              {8, {cut, "sharding=hybrid", "shard_group=2"}}};
+    case 3:
+      return {{3, {cut}}, {6, {cut, "sharding=zero1"}}, {6, {cut, "sharding=zero3"}}};
+    default:
+      return {{4, {cut}},
+              {4, {cut, sequence}},
+              {8, {cut, "sharding=zero1"}},
+              {8, {cut, sequence, "sharding=zero3"}},
+              {8, {cut, sequence, "sharding=node", "ranks_per_node=8"}}};
+  }
+}
+
 // A few that between them use every movement.
 inline std::vector<Layout> some_layouts() {
   return {

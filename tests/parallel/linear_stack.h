@@ -31,17 +31,23 @@ class Scaled : public torch::autograd::Function<Scaled> {
 class LinearStack : public models::Model {
  public:
   // Sequences of `inputs` tokens; `layers` layers of `width` outputs, of which the last one's are summed into the loss.
-  // With tied weights the last layer is the one before it again.
-  LinearStack(int64_t inputs, int64_t width, int64_t layers, bool whole_numbers, bool tied, const nn::Build& build)
+  // With tied weights the last layer is the one before it again. With an `inner` width every other layer, the first
+  // one, has so many outputs and may be cut by them, and the one after it by its inputs.
+  LinearStack(int64_t inputs, int64_t width, int64_t layers, bool whole_numbers, bool tied, const nn::Build& build,
+              int64_t inner = 0)
       : type_(build.type), tied_(tied) {
     const auto initial = whole_numbers ? nn::InitialValue::constant(1.0) : nn::InitialValue::normal(0.3);
     for (int64_t layer = 0; layer < layers; ++layer) {
-      layers_.push_back(&add_module<nn::Linear>(fmt::format("layers.{}", layer), layer == 0 ? inputs : width, width,
+      const int64_t wide = inner > 0 ? inner : width, from = layer == 0 ? inputs : layer % 2 == 0 ? width : wide;
+      layers_.push_back(&add_module<nn::Linear>(fmt::format("layers.{}", layer), from, layer % 2 == 0 ? wide : width,
                                                 /*bias=*/true, initial, build));
     }
-    for (nn::Parameter* parameter : parameters()) {
-      parameter->mark = {
-          .kind = ParamMark::Kind::replicated, .global_shape = parameter->value.sizes().vec(), .axis = {}};
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      for (nn::Parameter* parameter : layers_[layer]->parameters()) {
+        const std::vector<int64_t> shape = parameter->value.sizes().vec();
+        const bool cut = inner > 0 && (layer % 2 == 0 || shape.size() == 2);
+        parameter->mark = cut ? ParamMark::sharded(shape, layer % 2, "tensor") : ParamMark::replicated(shape);
+      }
     }
   }
 

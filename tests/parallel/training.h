@@ -22,6 +22,7 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/sharded.h"
 #include "terrace/parallel/states.h"
+#include "terrace/parallel/tensor.h"
 #include "terrace/schedule/instruction.h"
 #include "terrace/train/executor.h"
 #include "tests/parallel/layouts.h"
@@ -30,9 +31,10 @@
 namespace terrace::parallel {
 
 struct Training {
-  std::string model = "gpt2";  // gpt2, llama, stack, tied_stack, whole_stack
+  std::string model = "gpt2";  // gpt2, llama, stack, tied_stack, whole_stack; or of small_config()
   config::Precision precision = config::Precision::fp32;
   config::Recompute recompute = config::Recompute::none;
+  int64_t first_step = 1;  // decides the data
   int64_t steps = 2;
   int64_t sequences = 24;   // a step, all ranks together
   int64_t micro_batch = 0;  // 0: a rank's share
@@ -51,6 +53,28 @@ struct Outcome {
 };
 
 constexpr int64_t small_sequence = 16, small_vocabulary = 61;
+constexpr double learning_rate = 1e-2;
+
+// Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
+inline config::OptimizerConfig optimizer_config() { return {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}; }
+
+// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama and, with fewer keys and values than four
+// ranks, cut_llama_sharing.
+inline void cut_sizes(const std::string& name, config::ModelConfig& config) {
+  config.heads = config.kv_heads = 12;
+  config.ffn_width = 84;
+  config.vocabulary_multiple = 24;
+  if (name == "cut_gpt2") {
+    config.dropout = 0.1;
+    return;
+  }
+  config.positions = config::Positions::rotary;
+  config.norm = config::Norm::rmsnorm;
+  config.activation = config::Activation::swiglu;
+  config.tied_head = config.bias = false;
+  config.kv_heads = name == "cut_llama_sharing" ? 2 : 6;
+  if (name == "cut_llama_sharing") config.heads = 4;
+}
 
 inline config::ModelConfig small_config(const std::string& name) {
   config::ModelConfig config;
@@ -71,14 +95,16 @@ inline config::ModelConfig small_config(const std::string& name) {
     config.heads = 4;
     config.kv_heads = 2;
   }
+  if (name.starts_with("cut_")) cut_sizes(name, config);
   return config;
 }
 
 inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type) {
   const nn::Build build{.type = type};
   if (training.model.ends_with("stack")) {
-    return std::make_unique<LinearStack>(small_sequence, 67, training.model == "whole_stack" ? 2 : 4,
-                                         training.model == "whole_stack", training.model == "tied_stack", build);
+    const bool whole = training.model.ends_with("whole_stack");
+    return std::make_unique<LinearStack>(small_sequence, 67, whole ? 2 : 4, whole, training.model == "tied_stack",
+                                         build, training.model.starts_with("cut_") ? 72 : 0);
   }
   return models::build_model(small_config(training.model), build);
 }
@@ -107,7 +133,8 @@ inline config::LayoutConfig layout_config(const Layout& layout, bool determinist
   for (const std::string& key : layout.keys) overrides.push_back("layout." + key);
   if (deterministic) overrides.push_back("layout.deterministic=true");
   return config::parse(
-             "[model]\nlayers = 1\nwidth = 8\nheads = 1\nsequence = 8\nvocabulary = 8\n[data]\ntrain = "
+             "[model]\nlayers = 1\nwidth = 24\nheads = 24\nsequence = 24\nvocabulary = 24\nvocabulary_multiple = "
+             "24\n[data]\ntrain = "
              "[\"x\"]\n[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 1.0\n[checkpoint]\n"
              "folder = \"x\"\n",
              "layout.toml", overrides)
@@ -120,42 +147,45 @@ class RankTraining {
   RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
       : training_(training),
         world_(world),
-        mesh_(world.size(), {{"data", world.size()}},
+        mesh_(world.size(), {{"data", world.size() / layout.tensor}, {"tensor", layout.tensor}},
               {.ranks_per_pair = layout.ranks_per_pair,
                .ranks_per_node = layout.ranks_per_node > 0 ? layout.ranks_per_node : world.size()}),
         model_(small_model(training, nn::scalar_type(training.precision))),
+        tensor_(*model_, world, mesh_, layout.sequence_parallel),
         groups_(connect(world, mesh_, mesh::shard_sizes(layout, mesh_))),
         sharded_(*model_, groups_, options_of(layout)),
         shards_(sharded_.shards()),
-        // Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
-        optimizer_(shards_, {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}),
+        optimizer_(shards_, optimizer_config()),
         executor_(*model_, sharded_, training.recompute) {
     set_initial_values(sharded_, optimizer_, 5);
   }
 
   void step(int64_t step, Outcome& outcome) {
-    const int64_t share = training_.sequences / world_.size();
+    const int64_t share = training_.sequences / mesh_.size("data"), place = mesh_.coordinate(world_.rank(), "data");
     const int64_t size = training_.micro_batch > 0 ? training_.micro_batch : share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += size) {
-      batches.push_back(batch_of(step, world_.rank() * share + done, size));
+      batches.push_back(batch_of(step, place * share + done, size));
     }
     const auto counted = static_cast<double>(training_.sequences * small_sequence);
     // A power of two keeps whole numbers exact.
-    const double scale = training_.model == "whole_stack" ? 1.0 : 1.0 / counted;
-    const models::Pass pass{.seed = 5, .step = step, .gradient_scale = scale};
+    const double scale = training_.model.ends_with("whole_stack") ? 1.0 : 1.0 / counted;
+    const models::Pass pass{
+        .seed = 5, .step = step, .gradient_scale = scale, .first_position = tensor_.first_position(small_sequence)};
     sharded_.finish_update();
-    for (const auto comm : group_list) (groups_.*comm)->reset_traffic();
+    for (comm::Comm* group : counted_groups()) group->reset_traffic();
     sharded_.begin_step();
     executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass, [&](double loss) {
+      if (tensor_.member() > 0) loss = 0;  // the first one's
       groups_.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
-      const double norm = optim::gradient_norm(shards_, *groups_.everyone).norm;
+      tensor_.sum_shares(shards_);
+      const double norm = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts).norm;
       if (world_.rank() == 0) {
         outcome.losses.push_back(loss);
         outcome.norms.push_back(norm);
       }
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });
-      optimizer_.step(1e-2, optim::clip_multiplier(norm, training_.clip));
+      optimizer_.step(learning_rate, optim::clip_multiplier(norm, training_.clip));
       sharded_.publish();
     });
   }
@@ -178,11 +208,10 @@ class RankTraining {
       outcome.optimizer_bytes[rank] +=
           static_cast<int64_t>(state.m.nbytes() + state.v.nbytes() + (has_master ? state.master.nbytes() : 0));
     }
-    for (const auto comm : group_list) {
-      const comm::Comm& group = *(groups_.*comm);
+    for (const comm::Comm* group : counted_groups()) {
       for (int kind = 0; kind < comm::num_kinds; ++kind) {
-        const comm::Traffic& traffic = group.traffic(static_cast<comm::Kind>(kind));
-        if (traffic.calls > 0) outcome.traffic[rank][group.group().name][static_cast<comm::Kind>(kind)] = traffic;
+        const comm::Traffic& traffic = group->traffic(static_cast<comm::Kind>(kind));
+        if (traffic.calls > 0) outcome.traffic[rank][group->group().name][static_cast<comm::Kind>(kind)] = traffic;
       }
     }
   }
@@ -190,8 +219,11 @@ class RankTraining {
   DataGroups& groups() { return groups_; }
 
  private:
-  static constexpr std::array group_list = {&DataGroups::gather,   &DataGroups::reduce, &DataGroups::reduce_across,
-                                            &DataGroups::replicas, &DataGroups::update, &DataGroups::everyone};
+  std::vector<comm::Comm*> counted_groups() {
+    return {groups_.gather.get(),   groups_.reduce.get(), groups_.reduce_across.get(),
+            groups_.replicas.get(), groups_.update.get(), groups_.everyone.get(),
+            groups_.parts.get(),    &tensor_.group(),     &tensor_.sharing()};
+  }
 
   ShardingOptions options_of(const config::LayoutConfig& layout) const {
     return {.gradient_type = at::kFloat,
@@ -219,6 +251,7 @@ class RankTraining {
   comm::World& world_;
   mesh::Mesh mesh_;
   std::unique_ptr<models::Model> model_;
+  TensorParallel tensor_;
   DataGroups groups_;
   Sharded sharded_;
   std::vector<optim::Shard> shards_;
@@ -232,7 +265,7 @@ inline Outcome train(const Training& training, const Layout& layout) {
   const config::LayoutConfig config = layout_config(layout, training.deterministic);
   comm::run_threads(layout.ranks, {.timeout_seconds = 60, .check_calls = true}, [&](comm::World& world) {
     RankTraining rank(training, config, world);
-    for (int64_t step = 1; step <= training.steps; ++step) rank.step(step, outcome);
+    for (int64_t done = 0; done < training.steps; ++done) rank.step(training.first_step + done, outcome);
     rank.finish(outcome);
   });
   return outcome;

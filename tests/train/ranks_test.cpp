@@ -32,6 +32,8 @@ const std::vector<Layout> layouts = {
     {3, {"layout.sharding=zero2"}},
     {4, {"layout.sharding=hybrid", "layout.shard_group=2"}},
     {4, {"layout.sharding=three_level", "layout.ranks_per_node=4"}},
+    {2, {"layout.tensor=2"}},
+    {4, {"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero1"}},
 };
 
 class Ranks : public TinyRun {

@@ -50,7 +50,7 @@ class TinyRun : public testing::Test {
 family = "gpt"
 layers = 2
 width = 24
-heads = 3
+heads = 6
 sequence = 16
 vocabulary = 61
 vocabulary_multiple = 8

@@ -74,6 +74,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{4, llama + Keys{"layout.sharding=three_level", "layout.ranks_per_node=4", "train.precision=bf16"}},
         Case{4, llama + Keys{"layout.sharding=hybrid", "layout.shard_group=2", "data.reset_at_documents=true"}},
         Case{4, {"layout.shard_gradients=2", "layout.shard_optimizer=4", "model.attention_dropout=0.1"}},
+        Case{2, {"layout.tensor=2", "model.heads=4", "model.dropout=0.1", "model.attention_dropout=0.1"}},
+        Case{4, llama + Keys{"layout.tensor=4", "layout.sequence_parallel=true", "data.reset_at_documents=true"}},
+        Case{4, llama + Keys{"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero3"}},
         Case{2, {"layout.sharding=zero3", "layout.gather_type=bf16", "layout.reduce_type=bf16"}},
         Case{2, {"layout.sharding=zero1", "layout.update_type=bf16"}}));
 
@@ -208,6 +211,18 @@ TEST(Shrunk, KeepsWhatMattersToALayout) {
   EXPECT_EQ(small.model.tied_head, large.model.tied_head);
   // And it is a configuration that the program takes.
   EXPECT_EQ(config::parse(config::dump(small), "small.toml"), small);
+}
+
+TEST(Shrunk, FitsTheTensorRanks) {
+  for (const std::string tensor : {"2", "4", "8", "16"}) {
+    const config::Config large = config_of(
+        {"model.width=8192", "model.heads=64", "model.kv_heads=8", "model.sequence=4096", "model.vocabulary=50257",
+         "model.vocabulary_multiple=128", "model.ffn_width=28672", "train.global_batch=1536", "train.micro_batch=4",
+         "layout.tensor=" + tensor, "layout.sequence_parallel=true"});
+    const config::Config small = shrunk(large, 16, 3);
+    EXPECT_EQ(config::parse(config::dump(small), "small.toml"), small);
+    EXPECT_LE(small.model.width, 512);
+  }
 }
 
 TEST(Verify, TakesTheFewestRanksThatFit) {

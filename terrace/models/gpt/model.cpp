@@ -30,7 +30,7 @@ nn::Norm::Kind norm_kind(const config::ModelConfig& config) {
 }
 
 ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
-  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples};
+  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples, pass.first_position};
 }
 
 // [B, T], undefined where they are simply 0 .. T-1.
@@ -73,11 +73,15 @@ Attention::Attention(const config::ModelConfig& config, int64_t layer, const nn:
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
   const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
-    const auto dropout = site(dropout_, batch, pass);
+    const ops::HeadLayout layout = layout_.part(joint.size(-1));
+    auto dropout = site(dropout_, batch, pass);
     if (!pass.cache && dropout.rate == 0.0) {
-      return ops::joint_attention(joint, layout_, table, positions, batch.documents, kernels_);
+      return ops::joint_attention(joint, layout, table, positions, batch.documents, kernels_);
     }
-    ops::Heads heads = ops::split_heads(joint, layout_, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
+    // Every position attends, with the heads that are here.
+    dropout.first_position = 0;
+    if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.slabs.front().begin);
+    ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
     at::Tensor mask = batch.documents.defined() ? ops::document_mask(batch.documents) : at::Tensor();
     if (pass.cache) {
       TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");

@@ -3,24 +3,28 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace terrace::models::gpt {
 namespace {
 
+enum class Rows { alone, head_groups, pairs };
+
 struct Rule {
   std::string_view suffix;     // of the parameter's name
   std::optional<int64_t> dim;  // cut over "tensor"; none: replicated
+  Rows rows = Rows::alone;     // which of them a cut keeps together
 };
 
 constexpr Rule rules[] = {
     {"embedding.tokens.weight", 0},  // by vocabulary
     {"embedding.positions.weight", std::nullopt},
-    {"attention.qkv.weight", 0},  // by columns of the layer: heads
-    {"attention.qkv.bias", 0},
+    {"attention.qkv.weight", 0, Rows::head_groups},  // by columns of the layer
+    {"attention.qkv.bias", 0, Rows::head_groups},
     {"attention.output.weight", 1},  // by rows of the layer; its bias is added once, after the sum
     {"attention.output.bias", std::nullopt},
-    {"ffn.first.weight", 0},
-    {"ffn.first.bias", 0},
+    {"ffn.first.weight", 0, Rows::pairs},
+    {"ffn.first.bias", 0, Rows::pairs},
     {"ffn.second.weight", 1},
     {"ffn.second.bias", std::nullopt},
     {"norm.weight", std::nullopt},
@@ -28,16 +32,24 @@ constexpr Rule rules[] = {
     {"head.output.weight", 0},  // by vocabulary
 };
 
+ParamMark mark_of(const Rule& rule, const config::ModelConfig& config, std::vector<int64_t> shape) {
+  if (!rule.dim) return ParamMark::replicated(std::move(shape));
+  ParamMark mark = ParamMark::sharded(std::move(shape), *rule.dim, "tensor");
+  if (rule.rows == Rows::head_groups) {
+    mark.groups = config.kv_heads;
+    mark.shared = 2 * config.head_dim;
+  }
+  if (rule.rows == Rows::pairs && config.activation == config::Activation::swiglu) mark.groups = config.ffn_width;
+  return mark;
+}
+
 }  // namespace
 
-void mark_parameters(const std::vector<nn::Parameter*>& parameters) {
+void mark_parameters(const config::ModelConfig& config, const std::vector<nn::Parameter*>& parameters) {
   for (nn::Parameter* parameter : parameters) {
     for (const Rule& rule : rules) {
       if (!parameter->name.ends_with(rule.suffix)) continue;
-      parameter->mark.global_shape = parameter->value.sizes().vec();
-      parameter->mark.kind = rule.dim ? ParamMark::Kind::sharded : ParamMark::Kind::replicated;
-      parameter->mark.dim = rule.dim.value_or(0);
-      parameter->mark.axis = rule.dim ? "tensor" : "";
+      parameter->mark = mark_of(rule, config, parameter->value.sizes().vec());
       break;
     }
   }

@@ -1,0 +1,136 @@
+// Cuts parameters, and carries what operations exchange over a communicator.
+#include "terrace/parallel/tensor.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/parallel/transfer.h"
+
+namespace terrace::parallel {
+namespace {
+
+class PendingTransfer : public ops::Ranks::Pending {
+ public:
+  explicit PendingTransfer(Transfer transfer) : transfer_(std::move(transfer)) {}
+  void wait() override { transfer_.finish(); }
+
+ private:
+  Transfer transfer_;
+};
+
+std::unique_ptr<ops::Ranks::Pending> pending(Transfer transfer) {
+  return std::make_unique<PendingTransfer>(std::move(transfer));
+}
+
+// How many ranks have the same shared rows.
+int64_t ranks_that_share(const std::vector<nn::Parameter*>& parameters, int64_t ranks) {
+  int64_t sharing = 1;
+  for (const nn::Parameter* parameter : parameters) {
+    const ParamMark& mark = parameter->mark;
+    if (mark.shared > 0 && mark.groups < ranks) sharing = std::max(sharing, ranks / mark.groups);
+  }
+  return sharing;
+}
+
+// This rank's neighbours along the tensor axis, in runs of `size`.
+mesh::Group sharing_group(const mesh::Mesh& mesh, int64_t rank, int64_t size) {
+  const std::vector<int64_t> all = mesh.group(rank, "tensor").ranks;
+  const int64_t first = mesh.coordinate(rank, "tensor") / size * size;
+  return {.name = "tensor_sharing", .ranks = {all.begin() + first, all.begin() + first + size}};
+}
+
+}  // namespace
+
+class TensorParallel::CommRanks : public ops::Ranks {
+ public:
+  explicit CommRanks(comm::Comm& group) : group_(group) {}
+
+  int64_t size() const override { return group_.size(); }
+  int64_t member() const override { return group_.member(); }
+
+  std::unique_ptr<Pending> sum(const at::Tensor& data, const char* what) override {
+    return pending(Transfer::all_reduce(group_, data, data.scalar_type(), {.what = what}));
+  }
+  std::unique_ptr<Pending> sum_scatter(const at::Tensor& from, const at::Tensor& to, const char* what) override {
+    return pending(Transfer::reduce_scatter(group_, from, to, to.scalar_type(), {.what = what}));
+  }
+  std::unique_ptr<Pending> gather(const at::Tensor& own, const at::Tensor& whole, const char* what) override {
+    return pending(Transfer::all_gather(group_, own, whole, whole.scalar_type(), {.what = what}));
+  }
+
+ private:
+  comm::Comm& group_;
+};
+
+TensorParallel::TensorParallel(models::Model& model, comm::World& world, const mesh::Mesh& mesh, bool sequence_parallel)
+    : sequence_parallel_(sequence_parallel), group_(world.connect(mesh.group(world.rank(), "tensor"))) {
+  const std::vector<nn::Parameter*> parameters = model.parameters();
+  shared_by_ = ranks_that_share(parameters, group_->size());
+  sharing_ = world.connect(sharing_group(mesh, world.rank(), shared_by_));
+  ranks_ = std::make_unique<CommRanks>(*group_);
+  if (group_->size() == 1) return;
+  for (nn::Parameter* parameter : parameters) cut(*parameter);
+}
+
+TensorParallel::~TensorParallel() = default;
+
+int64_t TensorParallel::size() const { return group_->size(); }
+int64_t TensorParallel::member() const { return group_->member(); }
+
+int64_t TensorParallel::first_position(int64_t length) const {
+  return sequence_parallel_ ? member() * (length / size()) : 0;
+}
+
+void TensorParallel::cut(nn::Parameter& parameter) {
+  ParamMark& mark = parameter.mark;
+  const bool sharded = mark.kind == ParamMark::Kind::sharded && mark.axis == "tensor";
+  cuts_.push_back({.ranks = ranks_.get(), .dim = sharded ? mark.dim : -1, .sequence = sequence_parallel_});
+  parameter.cut = &cuts_.back();
+  if (!sharded) {
+    mark.counted = member() == 0;
+    return;
+  }
+  mark.slabs = slabs_of(mark, member(), size());
+  parameter.value = at::empty(local_shape(mark), parameter.value.options()).set_requires_grad(true);
+}
+
+void TensorParallel::sum_shares(const std::vector<optim::Shard>& shards) {
+  if (group_->size() == 1) return;
+  std::vector<at::Tensor> replicated, shared;
+  for (const optim::Shard& shard : shards) {
+    for (const optim::ShardPiece& piece : shard.pieces) {
+      const ParamMark& mark = piece.parameter->mark;
+      if (mark.kind == ParamMark::Kind::replicated) {
+        if (sequence_parallel_) replicated.push_back(shard.gradient.narrow(0, piece.at, piece.size()));
+        continue;
+      }
+      if (shared_by_ == 1 || mark.shared == 0) continue;
+      // The last slab; the ranks that share it have it at the same place.
+      const int64_t inner = piece.parameter->value.numel() / piece.parameter->value.size(0);
+      const int64_t from = std::max(piece.begin, mark.slabs.front().size * inner);
+      if (from < piece.end) shared.push_back(shard.gradient.narrow(0, piece.at + from - piece.begin, piece.end - from));
+    }
+  }
+  sum_elements(replicated, *group_);
+  sum_elements(shared, *sharing_);
+}
+
+// In one call, as they are small and many.
+void TensorParallel::sum_elements(const std::vector<at::Tensor>& elements, comm::Comm& group) {
+  if (elements.empty()) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor together = at::cat(elements);
+  Transfer::all_reduce(group, together, together.scalar_type(), {.what = "sum shares of gradients", .phase = "step"})
+      .finish();
+  int64_t at = 0;
+  for (const at::Tensor& part : elements) {
+    part.copy_(together.narrow(0, at, part.numel()));
+    at += part.numel();
+  }
+}
+
+}  // namespace terrace::parallel

@@ -1,0 +1,47 @@
+// One step in double precision on one rank, by the definition of AdamW.
+#pragma once
+
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include <cmath>
+
+#include "tests/parallel/training.h"
+
+namespace terrace::parallel {
+
+// Loss, norm, gradients and weights after the first step of the training.
+inline Outcome exact_step(const Training& training) {
+  const auto model = small_model(training, at::kDouble);
+  nn::initialize(model->parameters(), 5);
+  nn::allocate_gradients(model->parameters(), at::kDouble);
+  const models::Batch batch = batch_of(training.first_step, 0, training.sequences);
+  const models::Pass pass{.training = true,
+                          .seed = 5,
+                          .step = training.first_step,
+                          .gradient_scale = 1.0 / static_cast<double>(training.sequences * small_sequence)};
+  at::Tensor hidden;
+  for (int64_t unit = 0; unit + 1 < model->num_units(); ++unit) hidden = model->forward_unit(unit, hidden, batch, pass);
+  const at::Tensor loss = model->loss(hidden, batch, pass);
+  loss.backward();
+  nn::collect_autograd_gradients(model->parameters());
+  Outcome exact;
+  exact.losses = {loss.item<double>()};
+  double squares = 0;
+  for (const nn::Parameter* parameter : model->parameters()) {
+    exact.gradients[parameter->name] = parameter->gradient;
+    squares += std::pow(at::linalg_vector_norm(parameter->gradient).item<double>(), 2);
+  }
+  exact.norms = {std::sqrt(squares)};
+  const double multiplier = optim::clip_multiplier(exact.norms[0], training.clip);
+  const config::OptimizerConfig adam = optimizer_config();
+  for (const nn::Parameter* parameter : model->parameters()) {
+    // Of the first step: both moments without their bias are the gradient and its square.
+    const at::Tensor gradient = parameter->gradient.mul(multiplier);
+    const at::Tensor start = nn::initial_value(*parameter, 5, at::kFloat).to(at::kDouble);
+    const at::Tensor decayed = start.mul(1.0 - (parameter->decay ? learning_rate * adam.weight_decay : 0.0));
+    exact.weights[parameter->name] = decayed.sub(gradient.div(gradient.abs().add(adam.epsilon)), learning_rate);
+  }
+  return exact;
+}
+
+}  // namespace terrace::parallel

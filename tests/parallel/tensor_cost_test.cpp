@@ -1,0 +1,91 @@
+// Counted calls and bytes of tensor parallelism against the formulas of docs/tensor.md, to the byte.
+#include <gtest/gtest.h>
+
+#include "tests/parallel/training.h"
+
+namespace terrace::parallel {
+namespace {
+
+struct Count {
+  int64_t calls = 0, bytes = 0;
+  bool operator==(const Count&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Count& count) {
+  return out << count.calls << " calls, " << count.bytes << " bytes";
+}
+
+Count counted(const std::map<comm::Kind, comm::Traffic>& kinds) {
+  Count count;
+  for (const auto& [kind, one] : kinds) count = {count.calls + one.calls, count.bytes + one.bytes};
+  return count;
+}
+
+struct Case {
+  Training training;
+  Layout layout;
+  int64_t tensor = 2;
+  bool sequence = false;
+};
+
+// Of a rank in a step, on the group "tensor". One micro-batch of `rows` tokens on each rank.
+Count expected_traffic(const Case& c, int64_t rows, int64_t shares) {
+  const config::ModelConfig model = small_config(c.training.model);
+  const int64_t layers = model.layers, t = c.tensor;
+  const int64_t bytes = c.training.precision == config::Precision::fp32 ? 4 : 2;
+  const bool again = c.training.recompute == config::Recompute::full;
+  const int64_t hidden = rows * model.width * bytes;
+  // Sums of products go in parts of at least 256 tokens, whole sequences where these are cut; 4 parts at most.
+  const int64_t parts = (rows + std::max<int64_t>(256, rows / 4) - 1) / std::max<int64_t>(256, rows / 4);
+  const int64_t products = layers * 2 * (again ? 2 : 1);  // forward, and once more where they are recomputed
+  Count count;
+  if (c.sequence) {
+    const int64_t gathers = products + layers * 4 + 2, scatters = products + layers * 2 + 2;
+    count.calls = gathers + layers * 2 + 2 + products * parts;
+    count.bytes = (gathers + scatters) * hidden * (t - 1) / t;
+  } else {
+    count.calls = products * parts + 2 * layers + 2;
+    count.bytes = (products + 2 * layers + 2) * 2 * hidden * (t - 1) / t;
+  }
+  ++count.calls;  // of the loss
+  count.bytes += 24 * rows * (t - 1);
+  if (c.sequence) {
+    ++count.calls;  // shares of gradients
+    count.bytes += 2 * shares * 4 * (t - 1) / t;
+  }
+  return count;
+}
+
+// Elements of gradients that a cut along the sequence leaves as shares.
+int64_t replicated_elements(const std::string& name) {
+  const auto model = models::build_model(small_config(name), {.device = at::kMeta});
+  int64_t elements = 0;
+  for (const nn::Parameter* parameter : model->parameters()) {
+    if (parameter->mark.kind == ParamMark::Kind::replicated) elements += parameter->value.numel();
+  }
+  return elements;
+}
+
+TEST(TensorTraffic, IsWhatThePageSaysToTheByte) {
+  using config::Recompute;
+  const std::vector<Case> cases = {
+      {{.model = "cut_gpt2"}, {2, {"tensor=2"}}},
+      {{.model = "cut_gpt2"}, {4, {"tensor=4"}}, 4},
+      {{.model = "cut_gpt2"}, {2, {"tensor=2", "sequence_parallel=true"}}, 2, true},
+      {{.model = "cut_gpt2", .recompute = Recompute::full}, {2, {"tensor=2"}}},
+      {{.model = "cut_gpt2", .recompute = Recompute::full}, {4, {"tensor=4", "sequence_parallel=true"}}, 4, true},
+      {{.model = "cut_llama", .precision = config::Precision::bf16}, {3, {"tensor=3"}}, 3},
+      {{.model = "cut_llama", .precision = config::Precision::bf16}, {4, {"tensor=2"}}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.training.model + " on " + c.layout.name());
+    const Outcome outcome = train(c.training, c.layout);
+    const int64_t rows = c.training.sequences / (c.layout.ranks / c.tensor) * small_sequence;
+    for (const auto& traffic : outcome.traffic) {
+      EXPECT_EQ(counted(traffic.at("tensor")), expected_traffic(c, rows, replicated_elements(c.training.model)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terrace::parallel
