@@ -67,7 +67,9 @@ class Drawing {
 
   std::string svg() const {
     const double bottom = top + row_pitch * static_cast<double>(pipeline_.stages);
-    const double width = std::max(x_of(times_.seconds) + 46, 700.0);
+    // As wide as 1F1B's step, so that pictures of the same shape have the same scale.
+    const auto widest = static_cast<double>(3 * (pipeline_.stages + pipeline_.micro_batches - 1));
+    const double width = std::max(x_of(std::max(times_.seconds, widest)) + 46, 700.0);
     std::string text = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
         "{1:.0f}\">\n",

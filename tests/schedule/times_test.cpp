@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/schedule/lists.h"
 
 namespace terrace::schedule {
@@ -19,10 +21,10 @@ Span span_of(const StepTimes& times, const std::vector<Instructions>& lists, siz
   return {};
 }
 
-// Forward 2, backward 3 + 1, transfer 0.5, by hand:
-//   stage 0   F0 0-2  F1 2-4                         B0 9-13    B1 15.5-19.5
-//   stage 1   F0 2.5-4.5  B0 4.5-8.5  F1 8.5-10.5  B1 10.5-14.5
-// Stage 0 takes the gradient of B0 at 8.5 + 0.5 and that of B1 at 14.5 + 0.5, when B0 is long done: B1 15-19.
+// Forward 2, backward 3 + 1, transfer 0.5:
+//   stage 0   F0 0-2  F1 2-4                               B0 9-13   B1 15-19
+//   stage 1           F0 2.5-4.5  B0 4.5-8.5  F1 8.5-10.5  B1 10.5-14.5
+// Stage 0 has the gradient for B0 at 8.5 + 0.5 and that for B1 at 14.5 + 0.5.
 TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
   const Pipeline pipeline{PipelineSchedule::one_f_one_b, 2, 2, 1};
   const auto lists = instructions(pipeline);
@@ -44,19 +46,22 @@ TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
   EXPECT_EQ(times.bubble_share(), 1 - 24.0 / 38.0);
 }
 
-// Two stages in a V, one micro-batch, all of one unit: down, up, down, up, and the weight gradients at once behind.
-//   stage 0   F 0-1                     F.1 3-4  I.1 4-5  W.1 5-6           I 7-8  W 8-9
-//   stage 1          F 1-2  F.1 2-3                       I.1 5-6  I 6-7    W..
+// Two stages in a V, one micro-batch, all of one unit: down and up, and the same way back.
+//   stage 0   F0 0-1                     F0.1 3-4  I0.1 4-5  W0.1 5-6                      I0 8-9  W0 9-10
+//   stage 1           F0 1-2   F0.1 2-3                      I0.1 5-6  W0.1 6-7  I0 7-8    W0 8-9
 TEST(Times, OfAVAreThoseWorkedOutByHand) {
   const Pipeline pipeline{PipelineSchedule::zb_v, 2, 1, 2};
   const auto lists = instructions(pipeline);
   const StepTimes times = simulate_times(lists, placement(pipeline), balanced({}));
-  EXPECT_EQ(span_of(times, lists, 0, "F0"), (Span{0, 1}));
-  EXPECT_EQ(span_of(times, lists, 1, "F0"), (Span{1, 2}));
-  EXPECT_EQ(span_of(times, lists, 1, "F0.1"), (Span{2, 3}));
-  EXPECT_EQ(span_of(times, lists, 0, "F0.1"), (Span{3, 4}));
-  EXPECT_EQ(span_of(times, lists, 0, "I0.1"), (Span{4, 5}));
-  EXPECT_EQ(span_of(times, lists, 1, "I0.1"), (Span{5, 6}));
+  const std::vector<std::pair<const char*, std::array<double, 2>>> starts = {
+      {"F0", {0, 1}}, {"F0.1", {3, 2}}, {"I0.1", {4, 5}}, {"W0.1", {5, 6}}, {"I0", {8, 7}}, {"W0", {9, 8}}};
+  for (const auto& [name, start] : starts) {
+    for (const size_t stage : {0, 1}) {
+      EXPECT_EQ(span_of(times, lists, stage, name), (Span{start[stage], start[stage] + 1})) << stage << ", " << name;
+    }
+  }
+  EXPECT_EQ(times.seconds, 10);
+  EXPECT_EQ(times.busy_seconds, 12);
 }
 
 // The sender is busy for its send, the receiver for its post; the tensor goes when both are through.
@@ -107,10 +112,10 @@ TEST(Bubble, IsTheFormulaWithEqualCosts) {
 
 // Whole numbers, so that sums are exact.
 TEST(Bubble, IsTheFormulaWithOtherCosts) {
+  const std::vector<ChunkCosts> all_costs = {{5, 6, 5}, {4, 6, 3}, {6, 4, 4}, {1, 5, 1}, {9, 2, 1}};
   for (const Pipeline& pipeline : all_pipelines()) {
     if (pipeline.schedule == PipelineSchedule::zb_v || !formula_holds(pipeline)) continue;
-    expect_formula(pipeline, {5, 6, 5});
-    expect_formula(pipeline, {4, 6, 3});
+    for (const ChunkCosts& costs : all_costs) expect_formula(pipeline, costs);
   }
 }
 
