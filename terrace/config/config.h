@@ -20,6 +20,7 @@ enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, de
 enum class OnNan { stop, skip };
 enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
 enum class WireType { same, fp32, bf16 };
+enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
 
 struct ModelConfig {
   std::string family = "gpt";

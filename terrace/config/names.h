@@ -56,6 +56,11 @@ struct Names<ShardGroup::Word> {
   static constexpr std::array<std::string_view, 5> words = {"as sharding", "none", "pair", "node", "all"};
 };
 
+template <>
+struct Names<PipelineSchedule> {
+  static constexpr std::array<std::string_view, 5> words = {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"};
+};
+
 template <typename Enum>
 constexpr std::string_view name_of(Enum value) {
   return Names<Enum>::words[static_cast<size_t>(value)];

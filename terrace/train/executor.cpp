@@ -85,6 +85,8 @@ void Executor::run(const schedule::Instructions& instructions, const std::vector
         optimizer_step(sum);
         break;
       }
+      default:
+        TERRACE_CHECK(false, "{} belongs to a model that is cut into stages", schedule::to_string(instruction));
     }
   }
 }

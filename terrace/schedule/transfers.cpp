@@ -1,0 +1,112 @@
+// Where sends and receives stand.
+#include "terrace/schedule/transfers.h"
+
+#include <algorithm>
+#include <map>
+
+#include "terrace/schedule/message.h"
+#include "terrace/schedule/times.h"
+
+namespace terrace::schedule {
+namespace {
+
+using Kind = Instruction::Kind;
+
+Instruction receive_for(const Instruction& computation, const Message& message, const Placement& placement) {
+  return {message.gradient ? Kind::receive_gradient : Kind::receive_activation, computation.micro_batch,
+          computation.chunk, message.from(placement)};
+}
+
+Instruction send_of(const Instruction& computation, const Message& message, const Placement& placement) {
+  return {message.gradient ? Kind::send_gradient : Kind::send_activation, computation.micro_batch, computation.chunk,
+          message.to(placement)};
+}
+
+// A receive of one stage and before which of its computations it is posted.
+struct Post {
+  Instruction receive;
+  size_t before;
+  double made;  // when the tensor is
+};
+
+// The list of a stage with each post before its computation.
+Instructions assemble(const Instructions& computations, const std::vector<Post>& posts, const Placement& placement,
+                      int64_t stage) {
+  Instructions list;
+  auto post = posts.begin();
+  for (size_t i = 0; i < computations.size(); ++i) {
+    for (; post != posts.end() && post->before == i; ++post) list.push_back(post->receive);
+    list.push_back(computations[i]);
+    if (const auto message = between_stages(made(computations[i], placement, stage), placement)) {
+      list.push_back(send_of(computations[i], *message, placement));
+    }
+  }
+  list.push_back({Kind::optimizer_step});
+  return list;
+}
+
+// What the stage receives, by the computations that take it.
+std::vector<Post> posts_at_last_moment(const Instructions& computations, const Placement& placement, int64_t stage) {
+  std::vector<Post> posts;
+  for (size_t i = 0; i < computations.size(); ++i) {
+    if (const auto message = between_stages(taken(computations[i], placement, stage), placement)) {
+      posts.push_back({receive_for(computations[i], *message, placement), i, 0.0});
+    }
+  }
+  return posts;
+}
+
+// When each computation of the stage ends.
+std::vector<double> computation_ends(const Instructions& list, const std::vector<Span>& spans) {
+  std::vector<double> ends;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (is_computation(list[i].kind)) ends.push_back(spans[i].end);
+  }
+  return ends;
+}
+
+// Moves the posts ahead and puts them in order: by place, and from each stage in the order of its sends.
+void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
+  for (Post& post : posts) {
+    const auto running = std::lower_bound(ends.begin(), ends.end(), post.made);
+    const size_t one_ahead = post.before - std::min<size_t>(post.before, 1);
+    post.before = std::min(one_ahead, static_cast<size_t>(running - ends.begin()));
+  }
+  std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.made < b.made; });
+  std::map<int64_t, size_t> next;  // by sender: where the receive of its next send stands
+  for (auto post = posts.rbegin(); post != posts.rend(); ++post) {
+    const auto [later, is_last] = next.emplace(post->receive.peer, post->before);
+    post->before = later->second = is_last ? post->before : std::min(post->before, later->second);
+  }
+  std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.before < b.before; });
+}
+
+}  // namespace
+
+std::vector<Instructions> with_transfers(const std::vector<Instructions>& computations, const Placement& placement) {
+  const size_t stages = computations.size();
+  std::vector<std::vector<Post>> posts;
+  std::vector<Instructions> lists;
+  for (size_t i = 0; i < stages; ++i) {
+    const auto stage = static_cast<int64_t>(i);
+    posts.push_back(posts_at_last_moment(computations[i], placement, stage));
+    lists.push_back(assemble(computations[i], posts[i], placement, stage));
+  }
+  const StepTimes times = simulate_times(lists, placement, balanced({}));
+  std::map<Message, double> made_at;
+  for (size_t i = 0; i < stages; ++i) {
+    for (size_t k = 0; k < lists[i].size(); ++k) {
+      if (is_send(lists[i][k].kind)) {
+        made_at[*carried(lists[i][k], placement, static_cast<int64_t>(i))] = times.spans[i][k].end;
+      }
+    }
+  }
+  for (size_t i = 0; i < stages; ++i) {
+    for (Post& post : posts[i]) post.made = made_at.at(*carried(post.receive, placement, static_cast<int64_t>(i)));
+    post_early(posts[i], computation_ends(lists[i], times.spans[i]));
+    lists[i] = assemble(computations[i], posts[i], placement, static_cast<int64_t>(i));
+  }
+  return lists;
+}
+
+}  // namespace terrace::schedule

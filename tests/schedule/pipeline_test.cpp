@@ -1,0 +1,189 @@
+// Every schedule in every shape through the validator, and the lists of a few worked out by hand.
+#include "terrace/schedule/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "terrace/schedule/message.h"
+#include "terrace/schedule/validate.h"
+#include "tests/schedule/lists.h"
+
+namespace terrace::schedule {
+namespace {
+
+using config::PipelineSchedule;
+
+TEST(Schedules, AreValidForAllStagesMicroBatchesAndChunks) {
+  int64_t count = 0;
+  for (const Pipeline& pipeline : all_pipelines()) {
+    EXPECT_EQ(validate(instructions(pipeline), placement(pipeline), pipeline.micro_batches, live_bounds(pipeline)), "")
+        << text(pipeline);
+    ++count;
+  }
+  // Eight numbers of stages, sixteen of micro-batches; four schedules with one number of chunks and one with four.
+  EXPECT_EQ(count, 8 * 16 * (4 + 4));
+}
+
+// In a larger shape too, since the trainer is not held to eight stages.
+TEST(Schedules, AreValidInLargeShapes) {
+  for (const Pipeline& pipeline : {Pipeline{PipelineSchedule::gpipe, 24, 70, 1},
+                                   {PipelineSchedule::one_f_one_b, 24, 70, 1},
+                                   {PipelineSchedule::interleaved, 16, 61, 6},
+                                   {PipelineSchedule::zb_h1, 24, 70, 1},
+                                   {PipelineSchedule::zb_v, 24, 70, 2}}) {
+    EXPECT_EQ(validate(instructions(pipeline), placement(pipeline), pipeline.micro_batches, live_bounds(pipeline)), "")
+        << text(pipeline);
+  }
+}
+
+// Where interleaved has a short last group of micro-batches, and ZB-V too few to fill the pipeline, a stage may stay
+// below its bound.
+bool meets_bound(const Pipeline& pipeline) {
+  if (pipeline.schedule == PipelineSchedule::interleaved) return pipeline.micro_batches % pipeline.stages == 0;
+  if (pipeline.schedule == PipelineSchedule::zb_v) return pipeline.micro_batches >= 2 * pipeline.stages - 2;
+  return true;
+}
+
+// A bound that nothing reaches would prove little.
+TEST(Schedules, MeetTheirBounds) {
+  for (const Pipeline& pipeline : all_pipelines()) {
+    if (!meets_bound(pipeline)) continue;
+    const auto lists = instructions(pipeline);
+    for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
+      EXPECT_EQ(live_peak(lists[static_cast<size_t>(stage)]), live_bound(pipeline, stage))
+          << text(pipeline) << ", stage " << stage;
+    }
+  }
+}
+
+// Enough buffers for the tensors that are received ahead: as docs/schedules.md says.
+TEST(Schedules, PostAtMostFourReceivesAhead) {
+  for (const Pipeline& pipeline : all_pipelines()) {
+    const int64_t most = pipeline.schedule == PipelineSchedule::gpipe         ? 2
+                         : pipeline.schedule == PipelineSchedule::interleaved ? 4
+                                                                              : 3;
+    for (const Instructions& list : instructions(pipeline)) EXPECT_LE(receive_peak(list), most) << text(pipeline);
+  }
+}
+
+// What a computation takes is posted before the computation ahead of it, so that it can come meanwhile.
+TEST(Schedules, PostEachReceiveOneComputationAhead) {
+  for (const Pipeline& pipeline : all_pipelines()) {
+    const Placement parts = placement(pipeline);
+    const auto lists = instructions(pipeline);
+    for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
+      int64_t computed = 0;
+      std::set<Message> fresh;  // posted since the last computation
+      for (const Instruction& one : lists[static_cast<size_t>(stage)]) {
+        if (is_receive(one.kind)) fresh.insert(*carried(one, parts, stage));
+        if (!is_computation(one.kind)) continue;
+        const auto message = taken(one, parts, stage);
+        if (message && computed > 0) {
+          EXPECT_FALSE(fresh.contains(*message)) << text(pipeline) << ", stage " << stage << ", " << to_string(one);
+        }
+        ++computed;
+        fresh.clear();
+      }
+    }
+  }
+}
+
+// At unit times, stage 0 makes activation 1 while stage 1 is at F0, so that is where stage 1 begins to receive it.
+TEST(Schedules, OfTwoStagesHaveTheirSendsAndReceives) {
+  const auto lists = instructions({PipelineSchedule::one_f_one_b, 2, 2, 1});
+  EXPECT_EQ(
+      text(lists[0]),
+      "F0 send activation 0 to 1 receive gradient 0 from 1 F1 send activation 1 to 1 receive gradient 1 from 1 B0 "
+      "B1 step");
+  EXPECT_EQ(text(lists[1]),
+            "receive activation 0 from 0 receive activation 1 from 0 F0 B0 send gradient 0 to 0 F1 B1 send gradient 1 "
+            "to 0 step");
+}
+
+// Narayanan et al. 2021, figure 4, below: four devices, eight micro-batches, two chunks; device 1 begins with 1 2 3 4
+// in both chunks and 5 6 in the first again, and ends in the backwards of the first chunk.
+TEST(Interleaved, IsTheOrderOfThePaper) {
+  const auto lists = instructions({PipelineSchedule::interleaved, 4, 8, 2});
+  EXPECT_EQ(computations(lists[3]).substr(0, 39), "F0 F1 F2 F3 F0.1 B0.1 F1.1 B1.1 F2.1 B2");
+  const std::string first = computations(lists[0]);
+  EXPECT_EQ(first.substr(0, 48), "F0 F1 F2 F3 F0.1 F1.1 F2.1 F3.1 F4 F5 F6 B0.1 F7");
+  EXPECT_EQ(first.substr(first.size() - 16), "B4 B5 B6 B7 step");
+}
+
+// Qi et al. 2024 (ZB-H1): the last of three stages keeps two weight gradients back, the first none.
+TEST(ZeroBubbleH1, DefersAsManyWeightGradientsAsThereAreStagesBefore) {
+  const auto lists = instructions({PipelineSchedule::zb_h1, 3, 4, 1});
+  EXPECT_EQ(computations(lists[0]), "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3 step");
+  EXPECT_EQ(computations(lists[1]), "F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3 step");
+  EXPECT_EQ(computations(lists[2]), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3 step");
+}
+
+// Its memory is 1F1B's: no stage has more alive than the first stage of 1F1B.
+TEST(ZeroBubbleH1, KeepsNoMoreAliveThanOneForwardOneBackward) {
+  for (int64_t stages = 1; stages <= 8; ++stages) {
+    const int64_t first = live_bound({PipelineSchedule::one_f_one_b, stages, 16, 1}, 0).together;
+    for (int64_t stage = 0; stage < stages; ++stage) {
+      const Live bound = live_bound({PipelineSchedule::zb_h1, stages, 16, 1}, stage);
+      EXPECT_EQ(bound.together, first);
+      EXPECT_EQ(bound.activations, live_bound({PipelineSchedule::one_f_one_b, stages, 16, 1}, stage).activations);
+    }
+  }
+}
+
+// Two chunks of half a stage each: as much as the first stage of 1F1B has alive.
+TEST(ZeroBubbleV, KeepsAsManyWholeMicroBatchesAliveAsThereAreStages) {
+  for (int64_t stages = 1; stages <= 8; ++stages) {
+    for (int64_t stage = 0; stage < stages; ++stage) {
+      EXPECT_EQ(live_bound({PipelineSchedule::zb_v, stages, 16, 2}, stage).together, 2 * stages);
+    }
+  }
+}
+
+TEST(Placement, GoesInLoopsOrDownAndUp) {
+  const Placement loops{3, 2}, vee{3, 2, Placement::Shape::vee};
+  const std::vector<int64_t> loop_stages = {0, 1, 2, 0, 1, 2}, vee_stages = {0, 1, 2, 2, 1, 0};
+  for (int64_t part = 0; part < 6; ++part) {
+    const auto index = static_cast<size_t>(part);
+    EXPECT_EQ(loops.stage_of(part), loop_stages[index]);
+    EXPECT_EQ(vee.stage_of(part), vee_stages[index]);
+    for (const Placement& placement : {loops, vee}) {
+      EXPECT_EQ(placement.part(placement.stage_of(part), placement.chunk_of(part)), part);
+    }
+  }
+}
+
+// The middle of the V is one stage's own business.
+TEST(Placement, OfAVSendsNothingAtItsTurn) {
+  const auto lists = instructions({PipelineSchedule::zb_v, 3, 2, 2});
+  for (const Instruction& one : lists[2]) {
+    if (is_send(one.kind) || is_receive(one.kind)) {
+      EXPECT_EQ(one.peer, 1) << to_string(one);
+    }
+  }
+}
+
+TEST(Refusal, NamesWhatGoes) {
+  EXPECT_EQ(refusal({PipelineSchedule::one_f_one_b, 4, 8, 2}),
+            "1f1b has one chunk a stage, not 2; use 1, or interleaved or zb-v");
+  EXPECT_EQ(refusal({PipelineSchedule::gpipe, 4, 8, 3}), "gpipe has one chunk a stage, not 3; use 1, or interleaved");
+  EXPECT_EQ(refusal({PipelineSchedule::zb_v, 4, 8, 1}), "zb-v has two chunks a stage, not 1; use 2, or zb-h1");
+  EXPECT_EQ(refusal({PipelineSchedule::zb_v, 4, 8, 3}), "zb-v has two chunks a stage, not 3; use 2, or interleaved");
+  EXPECT_EQ(refusal({PipelineSchedule::gpipe, 0, 8, 1}), "0 stages; use 1 or more");
+  EXPECT_EQ(refusal({PipelineSchedule::gpipe, 1, 0, 1}), "0 micro-batches; use 1 or more");
+  EXPECT_EQ(refusal({PipelineSchedule::interleaved, 1, 1, 0}), "0 chunks a stage; use 1 or more");
+  EXPECT_EQ(refusal({PipelineSchedule::interleaved, 3, 7, 5}), "");
+}
+
+// At most 3 activations and 4 inputs of weights, 5 together, of 10 and 4 bytes: 3 * 10 + 2 * 4; of 1 and 4, as with
+// recompute: 4 * 4 + 1.
+TEST(Live, TakesTheMostBytesThatItAllows) {
+  const Live live{3, 4, 5};
+  EXPECT_EQ(live.bytes(10, 4), 38);
+  EXPECT_EQ(live.bytes(1, 4), 17);
+  EXPECT_EQ((Live{3, 0, 3}).bytes(10, 4), 30);
+  EXPECT_EQ((Live{3, 0, 3}).bytes(1, 4), 3);
+}
+
+}  // namespace
+}  // namespace terrace::schedule
