@@ -110,6 +110,7 @@ struct ShardGroup {
 
 // How the model and its training are cut over ranks.
 struct LayoutConfig {
+  std::vector<std::string> order = {"pipeline", "data", "tensor"};  // axes of the mesh, outermost first
   Sharding sharding = Sharding::ddp;
   int64_t shard_group = 0;  // hybrid: ranks
   ShardGroup shard_weights = {}, shard_gradients = {}, shard_optimizer = {};

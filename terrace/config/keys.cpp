@@ -186,6 +186,8 @@ void add_optimizer_keys(std::vector<Key>& list) {
 void add_layout_keys(std::vector<Key>& list) {
   using L = LayoutConfig;
   const SectionKeys<L> layout{"layout", &Config::layout, list};
+  layout.optional("order", &L::order, OrderOf{{"pipeline", "data", "tensor"}}, may_change,
+                  "Axes of the mesh, outermost first: ranks that differ in the last one alone are neighbours.");
   layout.optional(
       "sharding", &L::sharding, Choice<Sharding>{}, may_change,
       "What is cut over the data-parallel ranks, by its name in the field; docs/sharding.md has the table.");

@@ -23,7 +23,7 @@ constexpr std::array topics = {
 constexpr std::array cuts = {
     Topic{"tensor", "tensor parallelism is"},     Topic{"pipeline", "pipeline parallelism is"},
     Topic{"chunks", "pipeline parallelism is"},   Topic{"schedule", "pipeline parallelism is"},
-    Topic{"sequence", "sequence parallelism is"}, Topic{"order", "an order of several axes is"},
+    Topic{"sequence", "sequence parallelism is"},
 };
 
 }  // namespace

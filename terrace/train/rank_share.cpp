@@ -3,6 +3,8 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 
@@ -23,7 +25,9 @@ std::string not_dealt_out(const char* key, int64_t sequences, int64_t ranks) {
 
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node) {
   const int64_t node = layout.ranks_per_node > 0 ? layout.ranks_per_node : ranks_per_node;
-  return {ranks, {{"data", ranks}}, {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
+  std::vector<mesh::Axis> axes;
+  for (const std::string& name : layout.order) axes.push_back({.name = name, .size = name == "data" ? ranks : 1});
+  return {ranks, std::move(axes), {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
 }
 
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
