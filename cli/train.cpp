@@ -18,6 +18,7 @@
 #include "terrace/comm/mpi.h"
 #include "terrace/config/config.h"
 #include "terrace/measure/matmul_rate.h"
+#include "terrace/train/report_request.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
 
@@ -68,11 +69,12 @@ std::unique_ptr<comm::World> launched_world(const config::Config& config, int64_
 
 void run_training(const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
+  train::stop_on_signals();
+  train::report_on_signal();
   const config::Config config = config::load(arguments.config, arguments.overrides);
   std::unique_ptr<comm::World> world = launched_world(config, arguments.ranks);
   const bool speaks = world == nullptr || world->rank() == 0;
   log_info("resolved configuration:\n{}", config::dump(config));
-  train::stop_on_signals();
   Json json;
   const auto report = [&](const train::Profile& profile) {
     if (arguments.json) {
@@ -137,7 +139,9 @@ void add_train_command(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print one JSON object at the end");
   command->footer(
       "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step with a checkpoint and exit\n"
-      "code 4; a second SIGINT ends it at once.");
+      "code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last calls into "
+      "flight_rank_NNN.json\n"
+      "in the run's folder, and the run goes on.");
   command->callback([arguments] { run_training(*arguments); });
 }
 

@@ -15,3 +15,12 @@ if(TERRACE_MPI)
                     "(on Debian libopenmpi-dev and openmpi-bin), or say so with -DTERRACE_MPI=OFF")
   endif()
 endif()
+
+# Lets ranks of a test run as root, more of them than cores, and not bound to the same one; further NAME=VALUE may follow
+# the test's name. Open MPI keeps memory until the process ends, so leaks are not looked for.
+function(terrace_mpi_environment test)
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1 ${ARGN})
+endfunction()

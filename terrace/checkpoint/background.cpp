@@ -56,10 +56,6 @@ void BackgroundSaver::finish() {
   settle(copying_);
 }
 
-void BackgroundSaver::rethrow() {
-  if (members_.alone() && !going_on(writing_)) settle_writing();
-}
-
 void BackgroundSaver::settle_writing() {
   if (writing_.valid()) writing_.wait();
   broken_ = false;

@@ -47,10 +47,6 @@ class BackgroundSaver {
   // Whether save() or finish() would throw at once. Ranks come to know it at different times.
   bool broken() const { return broken_; }
 
-  // Throws what finish() would, where broken(), without waiting for anything. Nothing with ranks, which would not all
-  // throw at the same step: they agree on broken() and call finish().
-  void rethrow();
-
   int64_t saved_step() const { return saved_step_; }  // of the last one that became complete; -1: none
   int64_t failures() const { return failures_; }      // checkpoints that could not be saved
 

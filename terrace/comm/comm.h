@@ -132,8 +132,8 @@ struct WorldOptions {
   bool check_calls = false;        // kind, type, size and label of each collective are compared before it runs
   // Where the last calls of each rank are written when the run fails; empty: nowhere.
   std::filesystem::path flight_folder = {};
-  // When this number changes, ranks that wait log who is where within half a second, and write their last calls. Made
-  // to be changed by a handler of a signal; outlives the world.
+  // When this number changes on one of the ranks, every rank soon logs its last call and writes its last calls, and all
+  // go on. Made to be changed by a handler of a signal; outlives the world.
   const std::atomic<int>* report_requests = nullptr;
 };
 

@@ -198,10 +198,18 @@ void MpiEngine::set_failure(const std::string& reason, bool tell, std::optional<
 }
 
 void MpiEngine::report_if_asked() {
-  if (options_.report_requests == nullptr) return;
-  const int asked = options_.report_requests->load();
-  if (std::exchange(reports_, asked) == asked) return;
-  log_info("rank {}: {}", rank_, flight_.describe_last_call());
+  if (ending_ || has_failed()) return;
+  const int asked = options_.report_requests != nullptr ? options_.report_requests->load() : 0;
+  bool wanted = std::exchange(reports_, asked) != asked;
+  {
+    const Lock here = lock();
+    if (wanted) watch_.ask_for_reports();
+    const int asked_by_others = watch_.reports_asked();
+    wanted |= std::exchange(reports_of_others_, asked_by_others) != asked_by_others;
+  }
+  if (!wanted) return;
+  // Said by every rank, also where only the first one logs what is no warning.
+  log_warning("rank {}: {}", rank_, flight_.describe_last_call());
   write_flight();
 }
 

@@ -75,7 +75,8 @@ class MpiEngine {
   FlightRecorder& flight_;
   const int64_t rank_;
   PeerProcesses peers_;
-  int reports_;  // requests that were met
+  int reports_;                // requests of this process that were met
+  int reports_of_others_ = 0;  // likewise
 
   std::mutex mutex_;
   MpiWatch watch_;

@@ -72,6 +72,9 @@ void MpiWatch::take(int64_t from, int tag, const std::string& text) {
     case end:
       ended_.insert(from);
       break;
+    case report:
+      ++reports_asked_;
+      break;
   }
 }
 

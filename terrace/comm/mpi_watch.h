@@ -1,6 +1,6 @@
 // What ranks tell each other beside their calls, on a communicator of its own: what they last did, that they have
-// ended, and why the run failed. Each rank's progress thread listens, so that one whose main thread computes or hangs
-// answers, and one that is dead does not. Used under the engine's lock.
+// ended, why the run failed, and that all shall write their last calls. Each rank's progress thread listens, so that
+// one whose main thread computes or hangs answers, and one that is dead does not. Used under the engine's lock.
 #pragma once
 
 #include <mpi.h>
@@ -45,6 +45,10 @@ class MpiWatch {
   void tell_failure(const std::string& reason, std::optional<int64_t> without);
   const std::optional<std::string>& told_failure() const { return told_failure_; }
 
+  // Asks all other ranks for a report of their last calls.
+  void ask_for_reports() { send_all(report, "", std::nullopt); }
+  int reports_asked() const { return reports_asked_; }  // by others, so far
+
   // Complete when all ranks have started it.
   void start_barrier(MPI_Request& request);
 
@@ -56,7 +60,7 @@ class MpiWatch {
   void abandon() { communicator_ = MPI_COMM_NULL; }
 
  private:
-  enum Tag { question = 1, answer = 2, failure = 3, end = 4 };
+  enum Tag { question = 1, answer = 2, failure = 3, end = 4, report = 5 };
   static constexpr size_t longest = 4096;
 
   void listen();
@@ -80,6 +84,7 @@ class MpiWatch {
   std::map<int64_t, Standing> answers_;
   std::optional<std::string> told_failure_;
   std::set<int64_t> ended_;
+  int reports_asked_ = 0;
 };
 
 }  // namespace terrace::comm

@@ -16,9 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto spin_time = std::chrono::microseconds(50);      // about what waking a sleeping thread costs
-constexpr auto look_up_time = std::chrono::milliseconds(300);  // how often a sleeper sees whether a report is asked for
-constexpr int64_t most_told = 8;                               // of the ranks that are missing
+constexpr auto spin_time = std::chrono::microseconds(50);  // about what waking a sleeping thread costs
+constexpr int64_t most_told = 8;                           // of the ranks that are missing
 constexpr int64_t all_chunks = std::numeric_limits<int64_t>::max();
 
 void pause_briefly() {
@@ -156,12 +155,7 @@ bool PendingCall::sleep(SharedCall::State seen, Clock::time_point deadline) cons
     return seen == SharedCall::gathering && (line_.all.aborted() || missing_and_ended() >= 0 || mixed());
   };
   Bell& bell = line_.all.bell(line_.own_rank());
-  if (line_.all.options().report_requests == nullptr) return bell.sleep_until(come, deadline);
-  while (!bell.sleep_until(come, std::min(deadline, Clock::now() + look_up_time))) {
-    line_.all.report_if_asked();
-    if (Clock::now() >= deadline) return false;
-  }
-  return true;
+  return bell.sleep_until(come, deadline);
 }
 
 // A rank that has ended and never made the call, or -1.

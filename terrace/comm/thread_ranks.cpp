@@ -15,6 +15,8 @@
 namespace terrace::comm {
 namespace {
 
+constexpr auto look_time = std::chrono::milliseconds(100);  // for requests of reports
+
 // Cores that this process may use, which can be fewer than the machine has.
 int64_t usable_cores() {
   cpu_set_t cores;
@@ -101,7 +103,7 @@ std::string ThreadRanks::reason() const {
 void ThreadRanks::report_if_asked() {
   if (options_.report_requests == nullptr) return;
   const int asked = options_.report_requests->load();
-  if (reports_.exchange(asked) == asked) return;
+  if (std::exchange(reports_, asked) == asked) return;
   for (const FlightRecorder& flight : flights_) {
     log_info("rank {}{}: {}", flight.rank(), has_ended(flight.rank()) ? " has ended" : "", flight.describe_last_call());
   }
@@ -142,7 +144,12 @@ bool ThreadRanks::wait_for_end() {
   const auto all_ended = [&] {
     return std::all_of(ended_.begin(), ended_.end(), [](const auto& e) { return e.load(); });
   };
-  changed_.wait(lock, [&] { return aborted_.load() || all_ended(); });
+  const auto over = [&] { return aborted_.load() || all_ended(); };
+  while (!changed_.wait_for(lock, look_time, over)) {
+    lock.unlock();
+    report_if_asked();
+    lock.lock();
+  }
   return changed_.wait_for(lock, std::chrono::duration<double>(patience_seconds()), all_ended);
 }
 

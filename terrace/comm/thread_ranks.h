@@ -71,13 +71,10 @@ class ThreadRanks {
   bool aborted() const { return aborted_.load(); }
   std::string reason() const;
 
-  // Logs who is where and writes the last calls, where that was asked for since it was last done; for one of the ranks.
-  void report_if_asked();
-
   // The rank makes no more calls; `failure` is what it ended by. The first failure aborts the others.
   void end(int64_t rank, const std::exception_ptr& failure);
   // Returns when all ranks have ended; false where some have not patience_seconds() after the first failure: the
-  // time-out, and at least what unwinding takes on a busy machine.
+  // time-out, and at least what unwinding takes on a busy machine. Meanwhile writes the last calls where asked for.
   bool wait_for_end();
   double patience_seconds() const;
   bool has_ended(int64_t rank) const { return ended_[static_cast<size_t>(rank)].load(); }
@@ -86,6 +83,7 @@ class ThreadRanks {
 
  private:
   void ring_all();
+  void report_if_asked();
   void write_flights() const;
 
   const WorldOptions options_;
@@ -93,7 +91,7 @@ class ThreadRanks {
   std::vector<Bell> bells_;
   std::vector<std::atomic<bool>> ended_;
   std::deque<FlightRecorder> flights_;
-  std::atomic<int> reports_ = 0;  // requests that were met
+  int reports_;  // requests that were met
   std::atomic<bool> aborted_ = false;
   mutable std::mutex writing_;
   mutable std::mutex mutex_;

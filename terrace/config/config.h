@@ -111,7 +111,8 @@ struct ShardGroup {
 
 // How the model and its training are cut over ranks.
 struct LayoutConfig {
-  int64_t tensor = 1;              // ranks that cut the matrices of a layer
+  std::vector<std::string> order = {"pipeline", "data", "tensor"};  // axes of the mesh, outermost first
+  int64_t tensor = 1;                                               // ranks that cut the matrices of a layer
   bool sequence_parallel = false;  // what lies between those matrices is cut along the sequence
   Sharding sharding = Sharding::ddp;
   int64_t shard_group = 0;  // hybrid: ranks

@@ -210,6 +210,26 @@ std::string Word::read(const toml::node& node, std::string& value) const {
   return problem;
 }
 
+std::string OrderOf::description() const { return fmt::format("{} in any order", toml_text(words)); }
+
+std::string OrderOf::read(const toml::node& node, std::vector<std::string>& values) const {
+  std::vector<std::string> given;
+  std::string problem = read_list(node, description(), given, [this](const toml::node& one, std::string& value) {
+    return Word{words}.read(one, value);
+  });
+  if (!problem.empty()) return problem;
+  std::vector<std::string> whole = given;
+  for (const std::string& word : words) {
+    if (std::ranges::count(given, word) > 1) return fmt::format("names \"{}\" twice; use {}", word, description());
+    if (std::ranges::find(given, word) == given.end()) whole.push_back(word);
+  }
+  if (whole.size() > given.size()) {
+    return fmt::format("leaves {} of {} axes out; use {}", whole.size() - given.size(), whole.size(), toml_text(whole));
+  }
+  values = std::move(given);
+  return "";
+}
+
 std::string Prefixes::read(const toml::node& node, std::vector<std::string>& values) const {
   const auto element = [](const toml::node& one, std::string& value) -> std::string {
     std::string problem = Text{}.read(one, value);

@@ -98,6 +98,14 @@ struct Choice {
   }
 };
 
+// All of the words, each once, in any order.
+struct OrderOf {
+  std::vector<std::string> words;
+
+  std::string description() const;
+  std::string read(const toml::node& node, std::vector<std::string>& values) const;
+};
+
 // Prefixes of .bin/.idx pairs.
 struct Prefixes {
   bool may_be_empty = false;

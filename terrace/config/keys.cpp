@@ -186,6 +186,8 @@ void add_optimizer_keys(std::vector<Key>& list) {
 void add_layout_keys(std::vector<Key>& list) {
   using L = LayoutConfig;
   const SectionKeys<L> layout{"layout", &Config::layout, list};
+  layout.optional("order", &L::order, OrderOf{{"pipeline", "data", "tensor"}}, may_change,
+                  "Axes of the mesh, outermost first: ranks that differ in the last one alone are neighbours.");
   layout.optional(
       "tensor", &L::tensor, Whole{1, most_ranks}, may_change,
       "Neighbouring ranks that cut the matrices of every layer among them; divides the heads, ffn_width and "

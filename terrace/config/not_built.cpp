@@ -24,7 +24,6 @@ constexpr std::array cuts = {
     Topic{"pipeline", "pipeline parallelism is"},
     Topic{"chunks", "pipeline parallelism is"},
     Topic{"schedule", "pipeline parallelism is"},
-    Topic{"order", "an order of several axes is"},
 };
 
 }  // namespace

@@ -115,7 +115,9 @@ Group Mesh::group(int64_t rank, std::string_view axis) const {
 
 std::string overview(const Mesh& mesh, const std::vector<Group>& further) {
   std::string text;
-  for (const Axis& axis : mesh.axes()) text += line_of(mesh.group(0, axis.name), mesh.placement());
+  for (const Axis& axis : mesh.axes()) {
+    if (axis.size > 1) text += line_of(mesh.group(0, axis.name), mesh.placement());
+  }
   for (const Group& group : further) text += line_of(group, mesh.placement());
   return text;
 }

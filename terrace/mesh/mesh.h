@@ -57,7 +57,7 @@ class Mesh {
   Placement placement_;
 };
 
-// One line for each axis and for each further group: name, members of the first rank's group, tier.
+// One line for each axis longer than 1 and for each further group: name, members of the first rank's group, tier.
 //   data    4 ranks  node     0 1 2 3
 std::string overview(const Mesh& mesh, const std::vector<Group>& further);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 
@@ -29,9 +31,12 @@ mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ra
                         ranks == 1 ? "" : "s", std::max<int64_t>(1, ranks / layout.tensor) * layout.tensor,
                         (ranks / layout.tensor + 1) * layout.tensor);
   }
-  return {ranks,
-          {{"data", ranks / layout.tensor}, {"tensor", layout.tensor}},
-          {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
+  const auto size_of = [&](const std::string& axis) {
+    return axis == "data" ? ranks / layout.tensor : axis == "tensor" ? layout.tensor : 1;
+  };
+  std::vector<mesh::Axis> axes;
+  for (const std::string& name : layout.order) axes.push_back({.name = name, .size = size_of(name)});
+  return {ranks, std::move(axes), {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
 }
 
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {

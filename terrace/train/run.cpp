@@ -25,6 +25,7 @@
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/rank_share.h"
+#include "terrace/train/report_request.h"
 
 namespace terrace::train {
 namespace {
@@ -272,7 +273,8 @@ comm::WorldOptions world_options(const config::Config& config) {
       .timeout_seconds = config.layout.timeout > 0 ? config.layout.timeout : std::numeric_limits<double>::infinity(),
       .rank_order = config.layout.deterministic,
       .check_calls = config.layout.check_calls,
-      .flight_folder = config.checkpoint.folder};
+      .flight_folder = config.checkpoint.folder,
+      .report_requests = &report_requests()};
 }
 
 RunResult run(const config::Config& config, const RunOptions& options) {

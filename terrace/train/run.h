@@ -44,7 +44,7 @@ class Refusal : public UserError {
 // looks, all throw a Refusal, and those of the others have no text. A CommError says which checkpoint to continue from.
 RunResult run(const config::Config& config, const RunOptions& options);
 
-// How ranks communicate as the configuration asks for. `report_requests`: see comm::WorldOptions.
+// How ranks communicate as the configuration asks for; train/report_request.h counts its report requests.
 comm::WorldOptions world_options(const config::Config& config);
 
 }  // namespace terrace::train

@@ -179,18 +179,40 @@ TEST(TimeOut, NamesTheLastCallOfARankThatComputes) {
                   "entered it; its last call is all_gather(data), gather weights, unit 8, forward, call 1, done"))));
 }
 
+void wait_for_file(const std::filesystem::path& path) {
+  const auto began = Clock::now();
+  while (!std::filesystem::exists(path)) {
+    ASSERT_LT(Clock::now() - began, std::chrono::seconds(60));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST(Report, OfRanksThatComputeIsWrittenToo) {
+  for (const int64_t ranks : {1, 3}) {
+    const ScratchFolder folder;
+    std::atomic<int> requests = 7;
+    run_threads(ranks, {.flight_folder = folder.path(), .report_requests = &requests}, [&](World& world) {
+      const auto comm = world.connect({"own", {world.rank()}});
+      comm->barrier({"start"}).wait();
+      if (world.rank() == 0) ++requests;
+      wait_for_file(folder / ("flight_rank_00" + std::to_string(ranks - 1) + ".json"));
+    });
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_TRUE(std::filesystem::exists(folder / ("flight_rank_00" + std::to_string(rank) + ".json")));
+    }
+  }
+}
+
 TEST(Report, IsWrittenWhenItIsAskedForAndTheRunGoesOn) {
   const ScratchFolder folder;
   std::atomic<int> requests = 0;
   run_threads(2, {.flight_folder = folder.path(), .report_requests = &requests}, [&](World& world) {
     const auto comm = world.connect({"data", {0, 1}});
     if (world.rank() == 0) {
+      // The other one waits by now, and has recorded its call.
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
       ++requests;
-      const auto began = Clock::now();
-      while (!std::filesystem::exists(folder / "flight_rank_001.json")) {
-        ASSERT_LT(Clock::now() - began, std::chrono::seconds(60));
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      }
+      wait_for_file(folder / "flight_rank_001.json");
     }
     comm->barrier({"meet"}).wait();
   });

@@ -259,6 +259,13 @@ TEST(Rules, OfTheLayout) {
       {{"layout.ranks_per_node=6", "layout.ranks_per_pair=4"},
        "layout.ranks_per_node = 6 is not a multiple of ranks_per_pair = 4; use ranks_per_pair 1, 2, 3 or 6",
        {"layout.ranks_per_node=6", "layout.ranks_per_pair=3"}},
+      {{"layout.order=[\"data\", \"tensor\"]"},
+       "layout.order = [ \"data\", \"tensor\" ] leaves 1 of 3 axes out; use [\"data\", \"tensor\", \"pipeline\"]",
+       {"layout.order=[\"data\", \"tensor\", \"pipeline\"]"}},
+      {{"layout.order=[\"data\", \"tensor\", \"data\"]"},
+       "layout.order = [ \"data\", \"tensor\", \"data\" ] names \"data\" twice; use [\"pipeline\", \"data\", "
+       "\"tensor\"] in any order",
+       {"layout.order=[\"tensor\", \"data\", \"pipeline\"]"}},
       {{"layout.shard_weights=0"},
        "layout.shard_weights = 0 must be \"as sharding\", \"none\", \"pair\", \"node\" or \"all\", or a number of "
        "ranks",

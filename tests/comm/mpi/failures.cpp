@@ -3,8 +3,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -21,6 +23,9 @@ using namespace std::chrono_literals;
 
 const Label label = {.what = "reduce gradients", .unit = 7, .phase = "backward"};
 const mesh::Group everyone{"data", {0, 1, 2}};
+
+std::atomic<int> report_requests = 0;
+std::filesystem::path flights;
 
 void compute() { std::this_thread::sleep_for(30s); }
 
@@ -67,6 +72,16 @@ const std::map<std::string, std::function<void(World&)>> ways = {
          comm.receive(&data, 1, Type::fp32, 2, {"activations"}).wait();
        });
      }},
+    {"asks for reports",
+     [](World& world) {
+       const auto comm = world.connect(everyone);
+       comm->barrier({"start"}).wait();
+       if (world.rank() == 1) ++report_requests;
+       // The others compute until all have written, and then it goes on.
+       const std::string last = world.rank() == 2 ? "0" : "2";
+       while (!std::filesystem::exists(flights / ("flight_rank_00" + last + ".json"))) std::this_thread::sleep_for(1ms);
+       comm->barrier({"end"}).wait();
+     }},
     {"never connects",
      [](World& world) {
        if (world.rank() == 1) return compute();
@@ -77,9 +92,12 @@ const std::map<std::string, std::function<void(World&)>> ways = {
 int run(const std::string& way, const std::string& flight_folder) {
   // terrace train ends by itself on SIGTERM, which mpirun sends to the ranks that are left.
   signal(SIGTERM, SIG_IGN);
+  flights = flight_folder;
   try {
-    const auto world = make_mpi_world(
-        {.timeout_seconds = way == "ends" ? 20.0 : 1.0, .check_calls = true, .flight_folder = flight_folder});
+    const auto world = make_mpi_world({.timeout_seconds = way == "ends" ? 20.0 : 1.0,
+                                       .check_calls = true,
+                                       .flight_folder = flight_folder,
+                                       .report_requests = &report_requests});
     ways.at(way)(*world);
     return 0;
   } catch (const CommError& error) {

@@ -28,7 +28,7 @@ class Run:
 
 WAYS = [("computes", False), ("is stopped", False), ("dies", False), ("dies", True), ("dies while others compute", False),
         ("aborts", False), ("throws", False), ("ends", False), ("disagrees", False), ("receives", False),
-        ("never connects", False)]
+        ("never connects", False), ("asks for reports", False)]
 # They mostly wait.
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
     RUNS = dict(zip(WAYS, pool.map(lambda way: Run(*way), WAYS)))
@@ -57,6 +57,12 @@ class Failures(unittest.TestCase):
 
     def test_a_rank_waits_for_a_message_that_nobody_sends(self):
         self.check("receives", "waited 1 s", "receive(data) from rank 2, activations, call 1")
+
+    def test_one_rank_is_asked_for_a_report_and_all_write_theirs_and_go_on(self):
+        run = self.check("asks for reports", "rank 0: its last call is barrier(data), start, call 1",
+                         "rank 1: its last call", "rank 2: its last call", code=0)
+        for rank in range(3):
+            self.assertEqual([call["what"] for call in run.flights[f"flight_rank_00{rank}.json"]], ["start"])
 
     def test_a_rank_that_never_connects(self):
         run = self.check("never connects", "waits in barrier(data), connect, call 1; rank 1 never entered it; it has made no call")

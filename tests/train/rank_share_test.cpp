@@ -1,0 +1,27 @@
+// The mesh that a configuration's layout gives.
+#include "terrace/train/rank_share.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace terrace::train {
+namespace {
+
+TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
+  config::LayoutConfig layout;
+  const auto names = [&] {
+    std::vector<std::string> names;
+    for (const mesh::Axis& axis : mesh_of(layout, 6, 3).axes()) names.push_back(axis.name);
+    return names;
+  };
+  EXPECT_EQ(names(), (std::vector<std::string>{"pipeline", "data", "tensor"}));
+  layout.order = {"tensor", "data", "pipeline"};
+  EXPECT_EQ(names(), layout.order);
+  EXPECT_EQ(mesh_of(layout, 6, 3).size("data"), 6);
+  EXPECT_EQ(mesh_of(layout, 6, 3).group(1, "data").ranks, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace terrace::train
