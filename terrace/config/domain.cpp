@@ -93,6 +93,7 @@ std::string toml_text(const std::pair<int64_t, int64_t>& range) {
 }
 std::string toml_text(const std::vector<std::string>& values) { return bracketed(values); }
 std::string toml_text(const std::vector<double>& values) { return bracketed(values); }
+std::string toml_text(const std::vector<int64_t>& values) { return bracketed(values); }
 std::string toml_text(const StepRanges& values) { return bracketed(values); }
 
 std::string toml_text(const ShardGroup& group) {
@@ -247,6 +248,11 @@ std::string PositiveReals::read(const toml::node& node, std::vector<double>& val
   return read_list(node, description(), values, [](const toml::node& one, double& value) {
     return Real{.least = 0, .least_excluded = true}.read(one, value);
   });
+}
+
+std::string WholeNumbers::read(const toml::node& node, std::vector<int64_t>& values) const {
+  return read_list(node, description(), values,
+                   [](const toml::node& one, int64_t& value) { return Whole{}.read(one, value); });
 }
 
 std::string Ranges::read(const toml::node& node, StepRanges& values) const {

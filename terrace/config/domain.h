@@ -26,6 +26,7 @@ std::string toml_text(std::string_view value);
 std::string toml_text(const std::pair<int64_t, int64_t>& range);
 std::string toml_text(const std::vector<std::string>& values);
 std::string toml_text(const std::vector<double>& values);
+std::string toml_text(const std::vector<int64_t>& values);
 std::string toml_text(const StepRanges& values);
 std::string toml_text(const ShardGroup& group);
 template <typename Enum>
@@ -117,6 +118,11 @@ struct Prefixes {
 struct PositiveReals {
   std::string description() const { return "a list of numbers above 0"; }
   std::string read(const toml::node& node, std::vector<double>& values) const;
+};
+
+struct WholeNumbers {
+  std::string description() const { return "a list of whole numbers"; }
+  std::string read(const toml::node& node, std::vector<int64_t>& values) const;
 };
 
 struct Ranges {

@@ -188,6 +188,14 @@ void add_layout_keys(std::vector<Key>& list) {
   const SectionKeys<L> layout{"layout", &Config::layout, list};
   layout.optional("order", &L::order, OrderOf{{"pipeline", "data", "tensor"}}, may_change,
                   "Axes of the mesh, outermost first: ranks that differ in the last one alone are neighbours.");
+  layout.optional("pipeline", &L::pipeline, Whole{1, most_ranks}, may_change,
+                  "Stages that share the layers out, each a part of the ranks; micro-batches pass through them.");
+  layout.optional("schedule", &L::schedule, Choice<PipelineSchedule>{}, may_change,
+                  "In which order the stages compute; docs/schedules.md draws them.");
+  layout.optional("chunks", &L::chunks, Whole{1, 1'000}, may_change,
+                  "Parts of the model that each stage has: more than one for interleaved, two for zb-v.");
+  layout.optional("stage_layers", &L::stage_layers, WholeNumbers{}, may_change,
+                  "Layers of each part of the model, in order: pipeline * chunks numbers. Empty: shared out by cost.");
   layout.optional(
       "tensor", &L::tensor, Whole{1, most_ranks}, may_change,
       "Neighbouring ranks that cut the matrices of every layer among them; divides the heads, ffn_width and "

@@ -19,23 +19,12 @@ constexpr std::array topics = {
     Topic{"cpu_offload", "offloading to CPU memory is"}, Topic{"context_parallel", "context parallelism is"},
 };
 
-// Keys of [layout] that come with the cuts of the model itself.
-constexpr std::array cuts = {
-    Topic{"pipeline", "pipeline parallelism is"},
-    Topic{"chunks", "pipeline parallelism is"},
-    Topic{"schedule", "pipeline parallelism is"},
-};
-
 }  // namespace
 
 std::string not_built(std::string_view section, std::string_view name) {
   for (const Topic& topic : topics) {
     const std::string_view word = section.starts_with(topic.stem) ? section : name;
     if (word.starts_with(topic.stem)) return fmt::format("{} not built yet; remove it", topic.what);
-  }
-  if (section != "layout") return "";
-  for (const Topic& cut : cuts) {
-    if (name.starts_with(cut.stem)) return fmt::format("{} not built yet; remove it", cut.what);
   }
   return "";
 }

@@ -312,6 +312,58 @@ std::string sequence_is_cut(const Config& c) {
   return tensor_divides(c, "model.sequence", c.model.sequence);
 }
 
+std::string pipeline_is_used(const Config& c) {
+  const LayoutConfig plain, &layout = c.layout;
+  if (layout.pipeline > 1) return "";
+  std::string keys;
+  const auto add = [&](bool given, const char* key) {
+    if (given) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", key);
+  };
+  add(layout.schedule != plain.schedule, "schedule");
+  add(layout.chunks != plain.chunks, "chunks");
+  add(!layout.stage_layers.empty(), "stage_layers");
+  if (keys.empty()) return "";
+  return fmt::format("layout.{} without effect where pipeline = 1; remove it, or give pipeline the number of stages",
+                     keys);
+}
+
+std::string schedule_has_its_chunks(const Config& c) {
+  const auto& [schedule, chunks] = std::pair(c.layout.schedule, c.layout.chunks);
+  const std::string_view name = name_of(schedule);
+  if (schedule == PipelineSchedule::interleaved || c.layout.pipeline == 1) return "";
+  if (schedule == PipelineSchedule::zb_v) {
+    return chunks == 2 ? "" : fmt::format("layout.schedule = \"zb-v\" needs chunks = 2, not {}", chunks);
+  }
+  if (chunks == 1) return "";
+  return fmt::format(
+      "layout.schedule = \"{}\" has one part of the model a stage, not chunks = {}; use 1, or "
+      "schedule = \"interleaved\"{}",
+      name, chunks, chunks == 2 ? " or \"zb-v\"" : "");
+}
+
+// The embedding and the head are units too, which a part may have alone.
+std::string parts_have_layers(const Config& c) {
+  const int64_t parts = c.layout.pipeline * c.layout.chunks, units = c.model.layers + 2;
+  if (parts > units) {
+    return fmt::format(
+        "layout.pipeline = {} with chunks = {} cuts the {} layers, embedding and head of the model into {} "
+        "parts; use at most {} parts",
+        c.layout.pipeline, c.layout.chunks, c.model.layers, parts, units);
+  }
+  const std::vector<int64_t>& given = c.layout.stage_layers;
+  if (given.empty() || c.layout.pipeline == 1) return "";
+  const int64_t sum = std::accumulate(given.begin(), given.end(), int64_t{0});
+  const auto numbers = static_cast<int64_t>(given.size());
+  bool empty_inside = false;
+  for (size_t i = 1; i + 1 < given.size(); ++i) empty_inside = empty_inside || given[i] == 0;
+  if (numbers == parts && sum == c.model.layers && !empty_inside) return "";
+  return fmt::format(
+      "layout.stage_layers has {} numbers with the sum {}{}; give {} (pipeline * chunks), each above 0 but for the "
+      "first and "
+      "the last, with the sum of the {} layers",
+      numbers, sum, empty_inside ? " and a part without layers" : "", parts, c.model.layers);
+}
+
 std::string pairs_fit_nodes(const Config& c) {
   const auto& [pair, node] = std::pair(c.layout.ranks_per_pair, c.layout.ranks_per_node);
   if (node == 0 || node % pair == 0 || node < pair) return "";
@@ -392,6 +444,9 @@ const std::vector<Rule>& rules() {
       {{"optimizer.warmup_steps", "train.steps"}, warmup_fits},
       {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
+      {{"layout.schedule", "layout.chunks", "layout.stage_layers", "layout.pipeline"}, pipeline_is_used},
+      {{"layout.schedule", "layout.chunks", "layout.pipeline"}, schedule_has_its_chunks},
+      {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, parts_have_layers},
       {{"layout.tensor", "model.heads"}, tensor_divides_heads},
       {{"layout.tensor", "model.kv_heads", "model.heads"}, tensor_fits_groups},
       {{"layout.tensor", "model.ffn_width", "model.width"}, tensor_divides_ffn},

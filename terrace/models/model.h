@@ -34,7 +34,7 @@ struct Pass {
   // Position of the first hidden state between layers, on a rank that has a part of the positions.
   int64_t first_position = 0;
   KeyValueCache* cache = nullptr;  // generation: keys and values of earlier positions; owned by the caller
-  ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients of linear layers here
+  ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
 };
 
 // A model is embedding, blocks and head as units 0 .. num_units() - 1; a pipeline stage is a range of them, and gathers
@@ -54,6 +54,11 @@ class Model : public nn::Module {
   virtual at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
   // The last unit in generation: logits [B, T, vocabulary] in fp32, without the padding of the vocabulary.
   virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
+  // Of what unit `unit`, which is not the last one, hands to the next.
+  virtual std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const = 0;
+  virtual at::TensorOptions hidden_options() const = 0;
+  // What each unit costs, in any measure that is proportional to time; for sharing units out over pipeline stages.
+  virtual std::vector<double> unit_costs() const = 0;
   // Floating-point operations of a training step without what recompute repeats, as MFU counts them.
   virtual double step_flops(int64_t sequences) const = 0;
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;

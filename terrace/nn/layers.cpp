@@ -22,8 +22,8 @@ at::Tensor Linear::forward(const at::Tensor& x, ops::WeightGradientQueue* deferr
 Embedding::Embedding(int64_t rows, int64_t width, int64_t limit, InitialValue initial, const Build& build)
     : weight(add_parameter("weight", {rows, width}, initial, /*decay=*/true, build)), limit_(limit) {}
 
-at::Tensor Embedding::forward(const at::Tensor& indices, const char* what) const {
-  return ops::embedding(weight_of(&weight), indices, limit_, what);
+at::Tensor Embedding::forward(const at::Tensor& indices, const char* what, ops::WeightGradientQueue* deferred) const {
+  return ops::embedding(weight_of(&weight), indices, limit_, what, deferred);
 }
 
 Norm::Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build)
@@ -36,9 +36,9 @@ Norm::Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& bui
 
 at::Tensor Norm::forward(const at::Tensor& x) const { return forward_sum(x, {}).y; }
 
-ops::Normed Norm::forward_sum(const at::Tensor& x, const at::Tensor& added) const {
-  return kind_ == Kind::layer ? ops::add_layer_norm(x, added, weight_of(&weight), weight_of(bias), epsilon_)
-                              : ops::add_rms_norm(x, added, weight_of(&weight), epsilon_);
+ops::Normed Norm::forward_sum(const at::Tensor& x, const at::Tensor& added, ops::WeightGradientQueue* deferred) const {
+  return kind_ == Kind::layer ? ops::add_layer_norm(x, added, weight_of(&weight), weight_of(bias), epsilon_, deferred)
+                              : ops::add_rms_norm(x, added, weight_of(&weight), epsilon_, deferred);
 }
 
 }  // namespace terrace::nn

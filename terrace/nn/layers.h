@@ -29,7 +29,7 @@ class Embedding : public Module {
   Embedding(int64_t rows, int64_t width, int64_t limit, InitialValue initial, const Build& build);
 
   // `what` an index is, for the message where one is outside.
-  at::Tensor forward(const at::Tensor& indices, const char* what) const;
+  at::Tensor forward(const at::Tensor& indices, const char* what, ops::WeightGradientQueue* deferred = nullptr) const;
 
   Parameter& weight;
 
@@ -45,7 +45,8 @@ class Norm : public Module {
 
   at::Tensor forward(const at::Tensor& x) const;
   // Of x + added, and the sum itself; `added` may be undefined.
-  ops::Normed forward_sum(const at::Tensor& x, const at::Tensor& added) const;
+  ops::Normed forward_sum(const at::Tensor& x, const at::Tensor& added,
+                          ops::WeightGradientQueue* deferred = nullptr) const;
 
   Parameter& weight;
   Parameter* const bias;  // null: none

@@ -14,11 +14,17 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+struct EmbeddingArguments {
+  Weight table;
+  WeightGradientQueue* deferred;
+};
+
 class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& weight, const at::Tensor& indices,
-                            const Weight& table) {
-    save_object(context, "table", table);
+                            const EmbeddingArguments& arguments) {
+    save_object(context, "arguments", arguments);
+    const Weight& table = arguments.table;
     const Cut* by_rows = cut_in(table.cut, 0);
     if (by_rows == nullptr) {
       const at::Tensor own = own_positions(table.cut, indices);
@@ -36,23 +42,31 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto& table = saved_object<Weight>(context, "table");
+    const auto& [table, deferred] = saved_object<EmbeddingArguments>(context, "arguments");
     if (!table.gradient.defined()) return {{}, {}, {}};
     at::Tensor dy = gradients[0];
     if (const Cut* by_rows = cut_in(table.cut, 0)) {
       dy = whole_sequence(by_rows, dy, "embedding gradient").masked_fill(saved[1].unsqueeze(-1), 0);
     }
     const at::Tensor indices = saved[0].contiguous().view(-1);  // [N]
-    kernels(dy.device()).add_rows(table.gradient, indices, dy.contiguous().view({indices.size(0), -1}));
+    const auto add = [gradient = table.gradient, indices, rows = dy.contiguous().view({indices.size(0), -1})] {
+      kernels(rows.device()).add_rows(gradient, indices, rows);
+    };
+    if (deferred != nullptr) {
+      deferred->push(add);
+    } else {
+      add();
+    }
     return {{}, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor embedding(const Weight& weight, const at::Tensor& indices, int64_t limit, const char* what) {
+at::Tensor embedding(const Weight& weight, const at::Tensor& indices, int64_t limit, const char* what,
+                     WeightGradientQueue* deferred) {
   check_indices(indices, 0, limit, what);
-  return EmbeddingFunction::apply(weight.value, indices, weight);
+  return EmbeddingFunction::apply(weight.value, indices, EmbeddingArguments{weight, deferred});
 }
 
 void check_indices(const at::Tensor& indices, int64_t lowest, int64_t limit, const char* what) {

@@ -20,6 +20,7 @@ struct NormArguments {
   NormShape shape;
   Weight bias;
   at::Tensor weight_gradient;
+  WeightGradientQueue* deferred = nullptr;
 };
 
 // The kernels sum in the type of the statistics; the buffer may have another.
@@ -71,16 +72,25 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     t.weight_sums = sums_for(arguments.weight_gradient);
     t.bias_sums = sums_for(arguments.bias.gradient);
     kernels(x.device()).norm_backward(arguments.shape, t);
-    add_sums(arguments.weight_gradient, t.weight_sums);
-    add_sums(arguments.bias.gradient, t.bias_sums);
+    const auto add = [weight = arguments.weight_gradient, bias = arguments.bias.gradient, weight_sums = t.weight_sums,
+                      bias_sums = t.bias_sums] {
+      add_sums(weight, weight_sums);
+      add_sums(bias, bias_sums);
+    };
+    if (arguments.deferred != nullptr) {
+      arguments.deferred->push(add);
+    } else {
+      add();
+    }
     return for_both(t.dx.view(gradients[1].sizes()));
   }
 };
 
 Normed add_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
-                const NormShape& shape) {
+                const NormShape& shape, WeightGradientQueue* deferred) {
   const std::optional<at::Tensor> addition = added.defined() ? std::optional(added) : std::nullopt;
-  const auto results = NormFunction::apply(x, addition, weight.value, NormArguments{shape, bias, weight.gradient});
+  const auto results =
+      NormFunction::apply(x, addition, weight.value, NormArguments{shape, bias, weight.gradient, deferred});
   return {results[0], results[1]};
 }
 
@@ -95,12 +105,13 @@ at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon) {
 }
 
 Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
-                      double epsilon) {
-  return add_norm(x, added, weight, bias, {.centered = true, .epsilon = epsilon});
+                      double epsilon, WeightGradientQueue* deferred) {
+  return add_norm(x, added, weight, bias, {.centered = true, .epsilon = epsilon}, deferred);
 }
 
-Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon) {
-  return add_norm(x, added, weight, {}, {.centered = false, .epsilon = epsilon});
+Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon,
+                    WeightGradientQueue* deferred) {
+  return add_norm(x, added, weight, {}, {.centered = false, .epsilon = epsilon}, deferred);
 }
 
 }  // namespace terrace::ops

@@ -22,9 +22,11 @@ struct Normed {
 };
 
 // layer_norm and rms_norm of x + added, where `added` may be undefined. One pass over memory each way: backward adds
-// the gradient of the sum to that of its norm.
+// the gradient of the sum to that of its norm. The gradients of the weights, which that pass sums up, are added to
+// their buffers then, or by `deferred`, so that they come with those of the layers around.
 Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
-                      double epsilon);
-Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon);
+                      double epsilon, WeightGradientQueue* deferred = nullptr);
+Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon,
+                    WeightGradientQueue* deferred = nullptr);
 
 }  // namespace terrace::ops

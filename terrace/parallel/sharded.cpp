@@ -55,13 +55,15 @@ ShardingOptions sharding_options(const config::Config& config) {
           .deterministic = config.layout.deterministic};
 }
 
-Sharded::Sharded(models::Model& model, DataGroups& groups, const ShardingOptions& options)
+Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
     : model_(model), groups_(groups), options_(options), units_(static_cast<size_t>(model.num_units())) {
   const bool one_rank = groups.place.sizes.ranks == 1;
   // Gradients of a micro-batch that leave before the next one comes need the whole buffer only on their way.
   const bool keeps_whole = one_rank || (groups.place.gradients.parts == 1 && !options.deterministic);
   for (int64_t unit = 0; unit < model.num_units(); ++unit) {
-    units_[unit].uses = model.used_units(unit);
+    if (stage.computes(unit)) units_[unit].uses = model.used_units(unit);
+  }
+  for (const int64_t unit : stage.held()) {
     std::vector<nn::Parameter*> parameters = model.unit_parameters(unit);
     if (parameters.empty()) continue;
     units_[unit].flat.emplace(std::move(parameters), groups.place, options.gradient_type, keeps_whole);
@@ -134,6 +136,7 @@ void Sharded::before_forward(int64_t unit) { use(unit, +1, "forward"); }
 void Sharded::after_forward(int64_t unit) { leave(unit); }
 
 void Sharded::take_gradient(int64_t index) {
+  if (!units_[index].flat) return;
   const ShardedUnit& flat = *units_[index].flat;
   if (flat.keeps_whole_gradient()) return;
   // That of the micro-batch before may still be on its way.
@@ -150,9 +153,13 @@ void Sharded::before_backward(int64_t unit) {
   for (const int64_t used : sharded_units_of(unit)) take_gradient(used);
 }
 
-void Sharded::after_backward(int64_t index) {
+void Sharded::after_backward(int64_t index, bool weights_later) {
   leave(index);
   advance_reductions();
+  if (!weights_later) complete_gradient(index);
+}
+
+void Sharded::complete_gradient(int64_t index) {
   Unit& unit = units_[index];
   if (!unit.flat) return;
   nn::collect_autograd_gradients(unit.flat->parameters());

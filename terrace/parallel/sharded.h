@@ -15,6 +15,7 @@
 #include "terrace/optim/shard.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/sharded_unit.h"
+#include "terrace/parallel/stage.h"
 
 namespace terrace::parallel {
 
@@ -42,8 +43,8 @@ struct StateBytes {
 
 class Sharded {
  public:
-  // Takes the model's parameters over; both groups and model outlive it. `groups` serve no one else meanwhile.
-  Sharded(models::Model& model, DataGroups& groups, const ShardingOptions& options);
+  // Takes over the parameters of the units that the stage has; all outlive it. `groups` serve no one else meanwhile.
+  Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options);
   ~Sharded();
 
   // The optimizer's part of each unit with parameters, in the order of the units.
@@ -54,11 +55,15 @@ class Sharded {
   void before_forward(int64_t unit);
   void after_forward(int64_t unit);
   void before_backward(int64_t unit);
-  void after_backward(int64_t unit);
+  // `weights_later`: the gradients of its weights are not all there yet, and complete_gradient() will be called.
+  void after_backward(int64_t unit, bool weights_later);
+  // Around gradients of weights that are computed later: the gradients have memory, and are complete.
+  void take_gradient(int64_t unit);
+  void complete_gradient(int64_t unit);
 
   // At the beginning of a step: gradients are zero.
   void begin_step();
-  // Before the backward of a micro-batch: whether others have been reduced in this step, and whether more will come.
+  // Before gradients of a micro-batch are complete: whether it is the first of this step, and whether the last.
   void begin_backward(bool first, bool last);
   // After the last backward: every rank's optimizer part of the gradients is the sum over all ranks and micro-batches.
   void finish_gradients();
@@ -84,7 +89,6 @@ class Sharded {
   void use(int64_t unit, int64_t direction, const char* phase);
   void leave(int64_t unit);
   void start_gather(int64_t unit, const char* phase);
-  void take_gradient(int64_t unit);
   Reduction reduction_of(int64_t unit);
   // Memory of a whole unit, counted.
   void take(const at::Tensor& whole, int64_t StateBytes::*category);

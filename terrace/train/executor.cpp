@@ -1,18 +1,65 @@
-// Walks the instruction list; activations of a micro-batch live from its forward to its backward.
+// Walks the instruction list; what a chunk saves for a micro-batch lives from its forward to its backward.
 #include "terrace/train/executor.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/ones_like.h>
+
+#include <map>
+#include <set>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/record.h"
+#include "terrace/ops/weight.h"
 
 namespace terrace::train {
 
 using schedule::Instruction;
+using Kind = Instruction::Kind;
 
-at::Tensor Executor::forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
+// One micro-batch in one chunk.
+struct Executor::Flight {
+  at::Tensor input;   // of the chunk, a leaf; undefined in the model's first part
+  at::Tensor output;  // with its graph, until the backward
+  at::Tensor
+      output_gradient;  // of the model's last part, whose head is differentiated in the forward; or from the next part
+  at::Tensor input_gradient;  // until it has been handed on
+  parallel::Incoming activation, gradient;
+  ops::WeightGradientQueue deferred;
+};
+
+struct Executor::Step {
+  const std::vector<models::Batch>& micro_batches;
+  models::Pass pass;
+  const std::function<void(double)>& optimizer_step;
+  std::set<std::pair<int64_t, int64_t>> split = {};            // micro-batch and chunk with a weight_gradient
+  std::map<std::pair<int64_t, int64_t>, Flight> flights = {};  // by micro-batch and chunk
+  std::vector<at::Tensor> losses = {};
+
+  Flight& flight(const Instruction& i) { return flights[{i.micro_batch, i.chunk}]; }
+  bool is_split(const Instruction& i) const { return split.contains({i.micro_batch, i.chunk}); }
+  bool is_last(int64_t micro_batch) const { return micro_batch + 1 == static_cast<int64_t>(micro_batches.size()); }
+};
+
+Executor::Executor(models::Model& model, parallel::Sharded& sharded, parallel::Stage& stage,
+                   config::Recompute recompute, int64_t sequence_ranks)
+    : model_(model),
+      sharded_(sharded),
+      stage_(stage),
+      recompute_(recompute),
+      sequence_ranks_(sequence_ranks),
+      transfers_(stage.group()) {}
+
+Executor::~Executor() = default;
+
+std::vector<int64_t> Executor::hidden_sizes(int64_t unit, const models::Batch& batch) const {
+  std::vector<int64_t> sizes = model_.hidden_sizes(unit, batch);
+  if (sequence_ranks_ > 1) sizes.at(1) /= sequence_ranks_;
+  return sizes;
+}
+
+// Unit `unit` of a chunk that ends before unit `end`.
+at::Tensor Executor::forward_unit(int64_t unit, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
                                   const models::Pass& pass) {
   sharded_.before_forward(unit);
   at::Tensor output;
@@ -25,75 +72,173 @@ at::Tensor Executor::forward_unit(int64_t unit, const at::Tensor& hidden, const 
     output = model_.forward_unit(unit, hidden, batch, pass);
   }
   sharded_.after_forward(unit);
-  if (pass.training) {
+  if (pass.training && unit + 1 < end) {
     // Called with the gradient of what lies between two units: the upper one's backward is complete.
-    output.register_hook([this, unit](const at::Tensor&) {
-      sharded_.after_backward(unit + 1);
+    const bool later = pass.deferred != nullptr;
+    output.register_hook([this, unit, later](const at::Tensor&) {
+      sharded_.after_backward(unit + 1, later);
       sharded_.before_backward(unit);
     });
   }
   return output;
 }
 
-// The last unit adds to gradients in its forward already, and its backward comes at once.
-at::Tensor Executor::forward(const models::Batch& batch, const models::Pass& pass) {
-  const ops::PhaseRecord record("forward");
+// The model's last unit adds to gradients in its forward already, so its backward comes at once.
+void Executor::compute_head(Step& step, Flight& flight, int64_t micro_batch) {
   const int64_t head = model_.num_units() - 1;
-  at::Tensor hidden;
-  for (int64_t unit = 0; unit < head; ++unit) hidden = forward_unit(unit, hidden, batch, pass);
-  if (pass.training) {
-    sharded_.before_backward(head);
-    return model_.loss(hidden, batch, pass);
-  }
-  sharded_.before_forward(head);
+  const models::Batch& batch = step.micro_batches[static_cast<size_t>(micro_batch)];
+  const at::Tensor hidden = flight.output.defined() ? flight.output.detach().requires_grad_(true) : at::Tensor();
+  models::Pass pass = step.pass;
+  sharded_.begin_backward(micro_batch == 0, step.is_last(micro_batch));
+  sharded_.before_backward(head);
   const at::Tensor loss = model_.loss(hidden, batch, pass);
-  sharded_.after_forward(head);
-  return loss;
-}
-
-// The loss without its graph, whose number is read when the step is done: on a GPU that waits for the device.
-at::Tensor Executor::backward(const at::Tensor& loss, bool first, bool last) {
-  const ops::PhaseRecord record("backward");
-  sharded_.begin_backward(first, last);
   loss.backward();
-  sharded_.after_backward(0);
-  return loss.detach();
+  sharded_.after_backward(head, /*weights_later=*/false);
+  for (const int64_t copy : stage_.copies()) sharded_.complete_gradient(copy);
+  // Without its graph; its number is read when the step is done: on a GPU that waits for the device.
+  step.losses.push_back(loss.detach());
+  flight.output_gradient = hidden.grad();
 }
 
-void Executor::run(const schedule::Instructions& instructions, const std::vector<models::Batch>& micro_batches,
-                   const models::Pass& pass, const std::function<void(double)>& optimizer_step) {
-  models::Pass training = pass;
-  training.training = true;
-  training.recompute_attention = recompute_ == config::Recompute::selective;
-  std::vector<at::Tensor> live(micro_batches.size());
-  std::vector<at::Tensor> losses(micro_batches.size());
-  for (const Instruction& instruction : instructions) {
-    const auto index = static_cast<size_t>(instruction.micro_batch);
-    switch (instruction.kind) {
-      case Instruction::Kind::forward:
-        live[index] = forward(micro_batches[index], training);
-        break;
-      case Instruction::Kind::backward:
-        losses[index] = backward(live[index], index == 0, index + 1 == micro_batches.size());
-        live[index].reset();
-        break;
-      case Instruction::Kind::optimizer_step: {
-        const ops::PhaseRecord record("optimizer");
-        sharded_.finish_gradients();
-        double sum = 0;
-        for (const at::Tensor& loss : losses) sum += loss.item<double>();
-        optimizer_step(sum);
-        break;
-      }
-      default:
-        TERRACE_CHECK(false, "{} belongs to a model that is cut into stages", schedule::to_string(instruction));
+void Executor::forward(Step& step, const Instruction& instruction) {
+  const ops::PhaseRecord record("forward");
+  Flight& flight = step.flight(instruction);
+  const models::Batch& batch = step.micro_batches[static_cast<size_t>(instruction.micro_batch)];
+  models::Pass pass = step.pass;
+  if (step.is_split(instruction)) pass.deferred = &flight.deferred;
+  if (!stage_.is_first(instruction.chunk)) {
+    if (flight.activation.expected()) flight.input = flight.activation.take();
+    flight.input.requires_grad_(true);
+  }
+  const parallel::UnitRange& units = stage_.units(instruction.chunk);
+  const bool last = stage_.is_last(instruction.chunk);
+  const int64_t end = last ? units.end - 1 : units.end;
+  at::Tensor hidden = flight.input;
+  for (int64_t unit = units.begin; unit < end; ++unit) hidden = forward_unit(unit, end, hidden, batch, pass);
+  flight.output = hidden;
+  if (last) {
+    compute_head(step, flight, instruction.micro_batch);
+  } else if (const int64_t next = stage_.chunk_here_after(instruction.chunk); next >= 0) {
+    step.flights[{instruction.micro_batch, next}].input = hidden.detach();
+  }
+}
+
+// Gradients with respect to the input of the chunk and, where they are not put off, of the weights.
+void Executor::backward(Step& step, const Instruction& instruction) {
+  const ops::PhaseRecord record("backward");
+  Flight& flight = step.flight(instruction);
+  if (flight.gradient.expected()) flight.output_gradient = flight.gradient.take();
+  const parallel::UnitRange& units = stage_.units(instruction.chunk);
+  const int64_t end = stage_.is_last(instruction.chunk) ? units.end - 1 : units.end;
+  if (end > units.begin) {
+    const bool split = step.is_split(instruction);
+    sharded_.begin_backward(instruction.micro_batch == 0, step.is_last(instruction.micro_batch));
+    sharded_.before_backward(end - 1);
+    flight.output.backward(flight.output_gradient);
+    sharded_.after_backward(units.begin, split);
+    flight.input_gradient = flight.input.defined() ? flight.input.grad() : at::Tensor();
+  } else {
+    flight.input_gradient = flight.output_gradient;  // the part is the head alone
+  }
+  flight.output.reset();
+  flight.output_gradient.reset();
+  flight.input.reset();
+  if (const int64_t below = stage_.chunk_here_before(instruction.chunk); below >= 0) {
+    step.flights[{instruction.micro_batch, below}].output_gradient = flight.input_gradient;
+  }
+}
+
+void Executor::weight_gradient(Step& step, const Instruction& instruction) {
+  const ops::PhaseRecord record("weight gradient");
+  const parallel::UnitRange& units = stage_.units(instruction.chunk);
+  const int64_t end = stage_.is_last(instruction.chunk) ? units.end - 1 : units.end;
+  sharded_.begin_backward(instruction.micro_batch == 0, step.is_last(instruction.micro_batch));
+  for (int64_t unit = end - 1; unit >= units.begin; --unit) sharded_.take_gradient(unit);
+  step.flight(instruction).deferred.run();
+  for (int64_t unit = end - 1; unit >= units.begin; --unit) sharded_.complete_gradient(unit);
+}
+
+void Executor::execute(Step& step, const Instruction& instruction) {
+  Flight& flight = step.flight(instruction);
+  const auto label = [&](const char* what) {
+    return comm::Label{.what = what, .unit = -1, .phase = "", .micro_batch = instruction.micro_batch};
+  };
+  const auto receive = [&](int64_t unit, const char* what) {
+    const models::Batch& batch = step.micro_batches[static_cast<size_t>(instruction.micro_batch)];
+    return transfers_.receive(hidden_sizes(unit, batch), model_.hidden_options(), instruction.peer, label(what));
+  };
+  transfers_.advance();
+  switch (instruction.kind) {
+    case Kind::forward:
+      return forward(step, instruction);
+    case Kind::backward:
+    case Kind::input_gradient:
+      return backward(step, instruction);
+    case Kind::weight_gradient:
+      return weight_gradient(step, instruction);
+    case Kind::send_activation:
+      return transfers_.send(flight.output, instruction.peer, label("activation"));
+    case Kind::send_gradient:
+      return transfers_.send(std::exchange(flight.input_gradient, {}), instruction.peer, label("gradient"));
+    case Kind::receive_activation:
+      flight.activation = receive(stage_.units(instruction.chunk).begin - 1, "activation");
+      return;
+    case Kind::receive_gradient:
+      flight.gradient = receive(stage_.units(instruction.chunk).end - 1, "gradient");
+      return;
+    case Kind::optimizer_step: {
+      const ops::PhaseRecord record("optimizer");
+      transfers_.finish();
+      sharded_.finish_gradients();
+      double sum = 0;
+      for (const at::Tensor& loss : step.losses) sum += loss.item<double>();
+      return step.optimizer_step(sum);
     }
   }
 }
 
+void Executor::run(const schedule::Instructions& instructions, const std::vector<models::Batch>& micro_batches,
+                   const models::Pass& pass, const std::function<void(double)>& optimizer_step) {
+  Step step{.micro_batches = micro_batches, .pass = pass, .optimizer_step = optimizer_step};
+  step.pass.training = true;
+  step.pass.recompute_attention = recompute_ == config::Recompute::selective;
+  for (const Instruction& instruction : instructions) {
+    if (instruction.kind == Kind::weight_gradient) step.split.insert({instruction.micro_batch, instruction.chunk});
+  }
+  for (const Instruction& instruction : instructions) execute(step, instruction);
+}
+
+// The parts one after another, wherever they are. A stage that has handed its hidden states on is done with the batch.
 double Executor::evaluate(const models::Batch& batch) {
   const at::NoGradGuard no_grad;
-  return forward(batch, models::Pass{}).item<double>();
+  const schedule::Placement& placement = stage_.placement();
+  const int64_t own = stage_.number(), head = model_.num_units() - 1;
+  const models::Pass pass;
+  double loss = 0;
+  at::Tensor hidden;
+  for (int64_t part = 0; part < placement.parts(); ++part) {
+    if (placement.stage_of(part) != own) continue;
+    const parallel::UnitRange& units = stage_.units(placement.chunk_of(part));
+    const int64_t before = part == 0 ? own : placement.stage_of(part - 1);
+    if (before != own) {
+      hidden = transfers_
+                   .receive(hidden_sizes(units.begin - 1, batch), model_.hidden_options(), before,
+                            {.what = "activation", .phase = "evaluation"})
+                   .take();
+    }
+    for (int64_t unit = units.begin; unit < std::min(units.end, head); ++unit) {
+      hidden = forward_unit(unit, head, hidden, batch, pass);
+    }
+    if (part + 1 == placement.parts()) {
+      sharded_.before_forward(head);
+      loss = model_.loss(hidden, batch, pass).item<double>();
+      sharded_.after_forward(head);
+    } else if (const int64_t next = placement.stage_of(part + 1); next != own) {
+      transfers_.send(hidden, next, {.what = "activation", .phase = "evaluation"});
+      transfers_.advance();
+    }
+  }
+  return loss;
 }
 
 }  // namespace terrace::train

@@ -1,39 +1,58 @@
-// Executes the instruction list of a step on a model: forwards, backwards, then the optimizer step.
+// Executes the instruction list of a step on a stage of a model: forwards, backwards and what passes between stages,
+// then the optimizer step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "terrace/config/config.h"
 #include "terrace/models/model.h"
 #include "terrace/parallel/sharded.h"
+#include "terrace/parallel/stage.h"
+#include "terrace/parallel/stage_transfers.h"
 #include "terrace/schedule/instruction.h"
 
 namespace terrace::train {
 
 class Executor {
  public:
-  Executor(models::Model& model, parallel::Sharded& sharded, config::Recompute recompute)
-      : model_(model), sharded_(sharded), recompute_(recompute) {}
+  // All outlive it. `sequence_ranks`: among so many ranks hidden states are cut along the sequence.
+  Executor(models::Model& model, parallel::Sharded& sharded, parallel::Stage& stage, config::Recompute recompute,
+           int64_t sequence_ranks);
+  ~Executor();
 
-  // Runs every instruction in order. `optimizer_step` is called where the list says so, when the gradients of all
-  // micro-batches and ranks are summed, with the loss summed over all counted tokens of this rank's micro-batches.
+  // Runs this stage's instructions in order. `optimizer_step` is called where the list says so, when the gradients of
+  // all micro-batches and data-parallel ranks are summed, with the loss summed over all counted tokens of this rank's
+  // micro-batches: 0 where the model's last part is on another stage.
   void run(const schedule::Instructions& instructions, const std::vector<models::Batch>& micro_batches,
            const models::Pass& pass, const std::function<void(double summed_loss)>& optimizer_step);
 
-  // The loss of one micro-batch summed over its counted tokens, without gradients.
+  // The loss of one micro-batch summed over its counted tokens, without gradients; 0 as above. All stages do it at
+  // once.
   double evaluate(const models::Batch& batch);
 
  private:
-  at::Tensor forward(const models::Batch& batch, const models::Pass& pass);
-  at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass);
-  at::Tensor backward(const at::Tensor& loss, bool first, bool last);
+  struct Flight;
+  struct Step;
+
+  void execute(Step& step, const schedule::Instruction& instruction);
+  void forward(Step& step, const schedule::Instruction& instruction);
+  void compute_head(Step& step, Flight& flight, int64_t micro_batch);
+  void backward(Step& step, const schedule::Instruction& instruction);
+  void weight_gradient(Step& step, const schedule::Instruction& instruction);
+  at::Tensor forward_unit(int64_t unit, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
+                          const models::Pass& pass);
+  std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const;
 
   models::Model& model_;
   parallel::Sharded& sharded_;
+  parallel::Stage& stage_;
   config::Recompute recompute_;
+  int64_t sequence_ranks_;
+  parallel::StageTransfers transfers_;
 };
 
 }  // namespace terrace::train

@@ -26,17 +26,24 @@ std::string not_dealt_out(const char* key, int64_t sequences, int64_t ranks) {
 
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node) {
   const int64_t node = layout.ranks_per_node > 0 ? layout.ranks_per_node : ranks_per_node;
-  if (ranks % layout.tensor != 0) {
-    throw UserError::of("layout.tensor = {} does not divide the {} rank{}; start {} or {} ranks", layout.tensor, ranks,
-                        ranks == 1 ? "" : "s", std::max<int64_t>(1, ranks / layout.tensor) * layout.tensor,
-                        (ranks / layout.tensor + 1) * layout.tensor);
+  const int64_t model = layout.tensor * layout.pipeline;  // ranks of one copy of the model
+  if (ranks % model != 0) {
+    const int64_t above = (ranks / model + 1) * model;
+    throw UserError::of(
+        "layout.tensor = {} and pipeline = {} cut the model over {} ranks, which do not divide {}; start {}{} ranks",
+        layout.tensor, layout.pipeline, model, ranks, ranks > model ? fmt::format("{} or ", above - model) : "", above);
   }
   const auto size_of = [&](const std::string& axis) {
-    return axis == "data" ? ranks / layout.tensor : axis == "tensor" ? layout.tensor : 1;
+    return axis == "data" ? ranks / model : axis == "tensor" ? layout.tensor : layout.pipeline;
   };
   std::vector<mesh::Axis> axes;
   for (const std::string& name : layout.order) axes.push_back({.name = name, .size = size_of(name)});
   return {ranks, std::move(axes), {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
+}
+
+schedule::Pipeline pipeline_of(const config::LayoutConfig& layout, int64_t micro_batches) {
+  return {
+      .schedule = layout.schedule, .stages = layout.pipeline, .micro_batches = micro_batches, .chunks = layout.chunks};
 }
 
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {

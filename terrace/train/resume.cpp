@@ -25,7 +25,8 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
     for (const optim::ShardPiece& piece : state.shard.own_pieces()) held[piece.parameter] = {&state, piece};
   }
   checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
-  for (const nn::Parameter* parameter : model_->parameters()) {
+  // A reader is told of the whole model, so that it finds what does not belong to it.
+  for (const nn::Parameter* parameter : purpose == Purpose::save ? stage_.parameters() : model_->parameters()) {
     const auto found = held.find(parameter);
     std::vector<LocalRange> ranges;
     if (found != held.end()) {

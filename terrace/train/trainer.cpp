@@ -64,13 +64,16 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       data_record_(data_record()),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
       tensor_(*model_, *world_, mesh_, config.layout.sequence_parallel),
+      stage_(*model_, *world_, mesh_, schedule::placement(pipeline_of(config.layout, 1)),
+             parallel::split_units(*model_, config.layout.pipeline * config.layout.chunks, config.layout.stage_layers)),
       groups_(parallel::connect(*world_, mesh_, mesh::shard_sizes(config.layout, mesh_))),
-      sharded_(*model_, groups_, parallel::sharding_options(config)),
+      sharded_(*model_, stage_, groups_, parallel::sharding_options(config)),
       shards_(sharded_.shards()),
       optimizer_(shards_, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),
-      executor_(*model_, sharded_, config.train.recompute) {
+      executor_(*model_, sharded_, stage_, config.train.recompute,
+                config.layout.sequence_parallel ? config.layout.tensor : 1) {
   parallel::set_initial_values(sharded_, optimizer_, config_.train.seed);
   sharded_.finish_update();
 }
@@ -139,7 +142,8 @@ StepReport Trainer::step() {
                             .step = step,
                             .gradient_scale = loss_scale_.scale / counted,
                             .first_position = tensor_.first_position(config_.model.sequence)};
-    executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass,
+    const auto lists = schedule::instructions(pipeline_of(config_.layout, static_cast<int64_t>(batches.size())));
+    executor_.run(lists.at(static_cast<size_t>(stage_.number())), batches, pass,
                   [&](double summed_loss) { apply_update(data_sum(summed_loss, "loss") / counted, report); });
   }
   steps_done_ = step;
@@ -158,6 +162,7 @@ StepReport Trainer::step() {
 }
 
 void Trainer::apply_update(double loss, StepReport& report) {
+  stage_.sum_copies(shards_);
   tensor_.sum_shares(shards_);
   const optim::GradientNorm gradients = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts);
   report.metrics.loss = loss;

@@ -17,6 +17,7 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
 #include "terrace/parallel/sharded.h"
+#include "terrace/parallel/stage.h"
 #include "terrace/parallel/tensor.h"
 #include "terrace/schedule/batch_ramp.h"
 #include "terrace/train/executor.h"
@@ -101,6 +102,7 @@ class Trainer {
   models::Model& model() { return *model_; }
   optim::AdamW& optimizer() { return optimizer_; }
   parallel::Sharded& sharded() { return sharded_; }
+  const parallel::Stage& stage() const { return stage_; }
   const mesh::Mesh& mesh() const { return mesh_; }
   int64_t rank() const { return world_->rank(); }
   comm::Comm& saving_group() { return *groups_.saving; }
@@ -112,9 +114,10 @@ class Trainer {
   // This rank's micro-batches of a step. Adds the number of targets that count to `counted`.
   std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const;
   models::Batch micro_batch(data::Split split, uint64_t first_sample, int64_t sequences, int64_t& counted) const;
-  // Over all ranks, in rank order; of ranks that compute the same from the same data, the first one's.
-  double data_sum(double value, const char* what) { return sum_of(tensor_.member() == 0 ? value : 0.0, what); }
-  int64_t data_sum(int64_t value, const char* what) { return sum_of(tensor_.member() == 0 ? value : 0, what); }
+  // Over the ranks that have the loss of data, one for each.
+  bool has_loss() const { return tensor_.member() == 0 && stage_.has_last(); }
+  double data_sum(double value, const char* what) { return sum_of(has_loss() ? value : 0.0, what); }
+  int64_t data_sum(int64_t value, const char* what) { return sum_of(has_loss() ? value : 0, what); }
   // Over all ranks, in rank order.
   double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
@@ -139,6 +142,7 @@ class Trainer {
   Json data_record_;  // made once: it reads the indexes and the tokenizer
   std::unique_ptr<models::Model> model_;
   parallel::TensorParallel tensor_;
+  parallel::Stage stage_;
   parallel::DataGroups groups_;
   parallel::Sharded sharded_;
   std::vector<optim::Shard> shards_;

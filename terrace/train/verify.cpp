@@ -60,6 +60,9 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   config::LayoutConfig plain;
   plain.deterministic = true;
   plain.reduce_type = layout.reduce_type;
+  plain.pipeline = layout.pipeline;
+  plain.schedule = layout.schedule;
+  plain.chunks = layout.chunks;
   plain.tensor = layout.tensor;
   plain.sequence_parallel = layout.sequence_parallel;
   plain.timeout = layout.timeout;
@@ -170,7 +173,7 @@ std::vector<std::string> notes_on(const config::Config& config, const config::Co
     notes.emplace_back(
         "weights travel in bf16 (layout.gather_type, update_type): to the last bit is compared with both \"same\"");
   }
-  if (config.layout.tensor > 1) {
+  if (config.layout.tensor > 1 || config.layout.pipeline > 1) {
     notes.emplace_back("to the last bit is compared with plain data parallelism of the same cut of the model");
   }
   if (one.train.precision != config.train.precision) {

@@ -71,13 +71,16 @@ bool travels_in_bf16(const config::LayoutConfig& layout) {
 
 config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps) {
   config::Config small = config;
-  small.model.layers = std::min(config.model.layers, most_layers);
+  // A unit for each part; the split by cost is another for other layers.
+  const int64_t parts = config.layout.pipeline * config.layout.chunks;
+  small.model.layers = std::min(config.model.layers, std::max(most_layers, parts - 1));
+  if (small.model.layers != config.model.layers) small.layout.stage_layers.clear();
   small.model.sequence = std::min(config.model.sequence, most_sequence);
   const int64_t tensor = config.layout.tensor;
   if (config.layout.sequence_parallel) small.model.sequence = rounded_up(small.model.sequence, tensor);
   shrink_width(small.model, tensor);
   shrink_vocabulary(small.model, tensor);
-  shrink_batch(small.train, ranks / tensor);
+  shrink_batch(small.train, ranks / tensor / config.layout.pipeline);
   small.train.steps = steps;
   if (small.train.device == "cuda") small.train.device = "cpu";
   if (config.train.precision == config::Precision::fp16) {

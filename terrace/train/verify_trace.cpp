@@ -38,52 +38,61 @@ std::string unit_name(models::Model& model, int64_t unit) {
   return dot == std::string::npos ? common : common.substr(0, dot);
 }
 
+TracedModel::TracedModel(std::unique_ptr<models::Model> model)
+    : model_(std::move(model)), passes_(static_cast<size_t>(model_->num_units())) {}
+
 void TracedModel::begin_step(int64_t step) {
   step_ = step;
-  micro_batch_ = -1;
+  std::ranges::fill(passes_, Passes{});
   losses_.clear();
 }
 
-void TracedModel::note(TraceEvent::What what, int64_t unit, const at::Tensor& tensor, std::string name) {
+void TracedModel::note(TraceEvent::What what, int64_t micro_batch, int64_t unit, const at::Tensor& tensor,
+                       std::string name) {
   trace_.push_back({.step = step_,
-                    .micro_batch = micro_batch_,
+                    .micro_batch = micro_batch,
                     .unit = unit,
                     .what = what,
                     .tensor = std::move(name),
                     .digest = digest_of(tensor)});
 }
 
-void TracedModel::note_weights(TraceEvent::What what, int64_t unit) {
+void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64_t unit) {
   for (const int64_t used : model_->used_units(unit)) {
     for (const nn::Parameter* parameter : model_->unit_parameters(used)) {
-      note(what, unit, parameter->value, parameter->name);
+      note(what, micro_batch, unit, parameter->value, parameter->name);
     }
   }
 }
 
-// The executor has its own hook on what lies between two units, added before this one: when this one runs, the weights
-// that the lower unit's backward needs are there. Inside a segment that is run again the input is a tensor of its own,
-// and the weights were noted when it ran.
-void TracedModel::note_backward(const at::Tensor& input, int64_t unit, bool again) {
+// The executor has its own hook on what lies between two units of a part, added before this one: when this one runs,
+// the weights that the lower unit's backward needs are there. Those of a part's last unit are there before its backward
+// begins. Inside a segment that is run again the input is a tensor of its own, and the weights were noted when it ran.
+void TracedModel::note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit, bool again) {
   if (!at::GradMode::is_enabled() || !input.defined() || !input.requires_grad()) return;
-  input.register_hook([this, unit, again](const at::Tensor& gradient) {
-    note(TraceEvent::What::input_gradient, unit, gradient);
-    if (!again) note_weights(TraceEvent::What::weight_backward, unit - 1);
+  input.register_hook([this, micro_batch, unit, again](const at::Tensor& gradient) {
+    note(TraceEvent::What::input_gradient, micro_batch, unit, gradient);
+    if (!again && !ends_part(unit - 1)) note_weights(TraceEvent::What::weight_backward, micro_batch, unit - 1);
   });
 }
 
 at::Tensor TracedModel::forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
                                      const models::Pass& pass) {
-  if (unit == 0) {
-    ++micro_batch_;
-    next_unit_ = 0;
-  }
-  const bool again = unit < next_unit_;
-  next_unit_ = std::max(next_unit_, unit + 1);
-  note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, unit);
-  note_backward(hidden, unit, again);
+  Passes& passes = passes_[static_cast<size_t>(unit)];
+  // What is recomputed runs without autograd first, and with it when it is run again.
+  const bool with_graph = at::GradMode::is_enabled();
+  const bool again = with_graph && passes.repeats < passes.without_graph;
+  const int64_t micro_batch = again ? passes.repeats++ : passes.forwards++;
+  if (!with_graph) ++passes.without_graph;
+  note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, micro_batch, unit);
+  note_backward(hidden, micro_batch, unit, again);
   at::Tensor output = model_->forward_unit(unit, hidden, batch, pass);
-  note(again ? TraceEvent::What::output_again : TraceEvent::What::output, unit, output);
+  note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, unit, output);
+  if (!again && with_graph && ends_part(unit) && output.requires_grad()) {
+    output.register_hook([this, micro_batch, unit](const at::Tensor&) {
+      note_weights(TraceEvent::What::weight_backward, micro_batch, unit);
+    });
+  }
   return output;
 }
 
@@ -93,10 +102,11 @@ std::unique_ptr<models::KeyValueCache> TracedModel::make_cache(int64_t batch, in
 
 at::Tensor TracedModel::loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) {
   const int64_t head = num_units() - 1;
-  note_weights(TraceEvent::What::weight_forward, head);
-  note_backward(hidden, head, false);
+  const auto micro_batch = static_cast<int64_t>(losses_.size());
+  note_weights(TraceEvent::What::weight_forward, micro_batch, head);
+  note_backward(hidden, micro_batch, head, false);
   at::Tensor loss = model_->loss(hidden, batch, pass);
-  note(TraceEvent::What::loss, head, loss);
+  note(TraceEvent::What::loss, micro_batch, head, loss);
   losses_.push_back(loss.item<double>());
   return loss;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,10 @@ std::string unit_name(models::Model& model, int64_t unit);
 
 class TracedModel : public models::Model {
  public:
-  explicit TracedModel(std::unique_ptr<models::Model> model) : model_(std::move(model)) {}
+  explicit TracedModel(std::unique_ptr<models::Model> model);
+
+  // The first units of the parts that the model is cut into; 0 alone where none are named.
+  void set_parts(std::set<int64_t> first_units) { first_units_ = std::move(first_units); }
 
   void begin_step(int64_t step);
   const Trace& trace() const { return trace_; }
@@ -53,19 +57,31 @@ class TracedModel : public models::Model {
   at::Tensor logits(const at::Tensor& hidden, const models::Pass& pass) override {
     return model_->logits(hidden, pass);
   }
+  std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const override {
+    return model_->hidden_sizes(unit, batch);
+  }
+  at::TensorOptions hidden_options() const override { return model_->hidden_options(); }
+  std::vector<double> unit_costs() const override { return model_->unit_costs(); }
   double step_flops(int64_t sequences) const override { return model_->step_flops(sequences); }
   std::unique_ptr<models::KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 
  private:
-  void note(TraceEvent::What what, int64_t unit, const at::Tensor& tensor, std::string name = "");
-  void note_weights(TraceEvent::What what, int64_t unit);
-  void note_backward(const at::Tensor& input, int64_t unit, bool again);
+  // Of a unit in this step.
+  struct Passes {
+    int64_t forwards = 0, without_graph = 0, repeats = 0;
+  };
+
+  bool ends_part(int64_t unit) const { return unit + 2 >= num_units() || first_units_.contains(unit + 1); }
+  void note(TraceEvent::What what, int64_t micro_batch, int64_t unit, const at::Tensor& tensor, std::string name = "");
+  void note_weights(TraceEvent::What what, int64_t micro_batch, int64_t unit);
+  void note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit, bool again);
 
   std::unique_ptr<models::Model> model_;
   Trace trace_;
   std::vector<double> losses_;
-  int64_t step_ = 0, micro_batch_ = -1;
-  int64_t next_unit_ = 0;  // of this micro-batch's forward; those before it run again for backward
+  int64_t step_ = 0;
+  std::vector<Passes> passes_;
+  std::set<int64_t> first_units_;
 };
 
 }  // namespace terrace::train

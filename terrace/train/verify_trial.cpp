@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <set>
 
 #include "terrace/base/random.h"
 #include "terrace/comm/threads.h"
@@ -17,6 +18,7 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/sharded.h"
+#include "terrace/parallel/stage.h"
 #include "terrace/parallel/states.h"
 #include "terrace/parallel/tensor.h"
 #include "terrace/schedule/instruction.h"
@@ -82,11 +84,19 @@ class RankTrial {
         mesh_(mesh_of(config.layout, world.size(), world.ranks_per_node())),
         model_(models::build_model(config.model, {.type = nn::scalar_type(config.train.precision)})),
         tensor_(model_.inner(), world, mesh_, config.layout.sequence_parallel),
+        stage_(
+            model_, world, mesh_, schedule::placement(pipeline_of(config.layout, 1)),
+            parallel::split_units(model_, config.layout.pipeline * config.layout.chunks, config.layout.stage_layers)),
         groups_(parallel::connect(world, mesh_, mesh::shard_sizes(config.layout, mesh_))),
-        sharded_(model_, groups_, poisoned_options(config)),
+        sharded_(model_, stage_, groups_, poisoned_options(config)),
         shards_(sharded_.shards()),
         optimizer_(shards_, config.optimizer),
-        executor_(model_, sharded_, config.train.recompute) {
+        executor_(model_, sharded_, stage_, config.train.recompute,
+                  config.layout.sequence_parallel ? config.layout.tensor : 1) {
+    std::set<int64_t> first_units;
+    for (int64_t chunk = 0; chunk < config.layout.chunks; ++chunk) first_units.insert(stage_.units(chunk).begin);
+    for (int64_t chunk = 0; chunk < config.layout.chunks; ++chunk) first_units.insert(stage_.units(chunk).end);
+    model_.set_parts(std::move(first_units));
     parallel::set_initial_values(sharded_, optimizer_, config.train.seed);
   }
 
@@ -112,14 +122,16 @@ class RankTrial {
     pass.first_position = tensor_.first_position(config_.model.sequence);
     model_.begin_step(step);
     sharded_.begin_step();
-    executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass,
+    const auto lists = schedule::instructions(pipeline_of(config_.layout, static_cast<int64_t>(batches.size())));
+    executor_.run(lists.at(static_cast<size_t>(stage_.number())), batches, pass,
                   [&](double summed_loss) { update(step, summed_loss); });
   }
 
   void update(int64_t step, double loss) {
-    if (tensor_.member() > 0) loss = 0;  // the first one's
+    if (tensor_.member() > 0) loss = 0;  // the first one's; other stages have none
     groups_.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
     const double scale = trial_.loss_scale;
+    stage_.sum_copies(shards_);
     tensor_.sum_shares(shards_);
     const double norm = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts).norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
@@ -138,6 +150,7 @@ class RankTrial {
   }
 
   void note_losses(std::vector<double>& whole) {
+    if (!stage_.has_last()) return;
     const std::vector<double>& own = model_.losses();
     const int64_t place = mesh_.coordinate(world_.rank(), "data");
     const std::lock_guard lock(mutex_);
@@ -159,6 +172,7 @@ class RankTrial {
   mesh::Mesh mesh_;
   TracedModel model_;
   parallel::TensorParallel tensor_;
+  parallel::Stage stage_;
   parallel::DataGroups groups_;
   parallel::Sharded sharded_;
   std::vector<optim::Shard> shards_;

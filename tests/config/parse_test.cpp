@@ -208,10 +208,6 @@ TEST(Overrides, MustBeWellFormed) {
 }
 
 TEST(NotBuiltYet, IsRefusedByName) {
-  EXPECT_EQ(complaint(valid_toml + "[layout]\npipeline = 1\nschedule = \"1f1b\"\n"),
-            "2 problems in run.toml:\n"
-            "  run.toml:21:1: layout.pipeline: pipeline parallelism is not built yet; remove it\n"
-            "  run.toml:22:1: layout.schedule: pipeline parallelism is not built yet; remove it");
   for (const std::string family : {"vit", "gnn"}) {
     EXPECT_EQ(complaint(with_line("model", "family = \"" + family + "\"")),
               "run.toml:2:10: model.family = \"" + family + "\" is not built yet; use \"gpt\"");

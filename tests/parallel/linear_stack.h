@@ -78,6 +78,15 @@ class LinearStack : public models::Model {
   }
 
   at::Tensor logits(const at::Tensor&, const models::Pass&) override { TERRACE_CHECK(false, "no logits"); }
+  std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const override {
+    return {batch.tokens.size(0), layers_.at(unit)->weight.mark.global_shape[0]};
+  }
+  at::TensorOptions hidden_options() const override { return at::TensorOptions().dtype(type_); }
+  std::vector<double> unit_costs() const override {
+    std::vector<double> costs(layers_.size() + 1, 1.0);
+    costs.back() = 0;
+    return costs;
+  }
   double step_flops(int64_t) const override { return 0; }
   std::unique_ptr<models::KeyValueCache> make_cache(int64_t, int64_t) override { TERRACE_CHECK(false, "no cache"); }
 

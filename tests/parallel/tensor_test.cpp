@@ -1,64 +1,40 @@
 // Models cut over tensor ranks train as one rank does: exactly where numbers are whole, else as accurately.
-#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "tests/parallel/exact.h"
-#include "tests/parallel/training.h"
-#include "tests/pytorch/judge.h"
+#include "tests/parallel/accuracy.h"
 
 namespace terrace::parallel {
 namespace {
 
-// Layouts of a model, judged against a run in double precision and one rank in the same type, over several draws of
-// data.
-void expect_as_accurate(Training training, const std::vector<int64_t>& tensors, int64_t draws = 4) {
-  training.steps = 1;
-  training.deterministic = false;
-  const at::ScalarType type = nn::scalar_type(training.precision);
-  testing::ErrorTally gradients(type), weights(at::kFloat), numbers(type);
-  const auto number = [](double value) { return at::full({1}, value, at::kDouble); };
-  for (training.first_step = 1; training.first_step <= draws; ++training.first_step) {
-    const Outcome one = train(training, {1, {}});
-    const Outcome exact = exact_step(training);
-    for (const int64_t tensor : tensors) {
-      for (const Layout& layout : tensor_layouts(tensor)) {
-        SCOPED_TRACE(training.model + " on " + layout.name());
-        const Outcome ours = train(training, layout);
-        for (const auto& [name, truth] : exact.gradients) {
-          gradients.add(name, ours.gradients.at(name), one.gradients.at(name), truth);
-          weights.add(name, ours.weights.at(name), one.weights.at(name), exact.weights.at(name));
-        }
-        numbers.add("loss", number(ours.losses[0]), number(one.losses[0]), number(exact.losses[0]));
-        numbers.add("norm", number(ours.norms[0]), number(one.norms[0]), number(exact.norms[0]));
-      }
-    }
+void expect_tensors(const Training& training, const std::vector<int64_t>& tensors, int64_t draws = 4) {
+  std::vector<Layout> layouts;
+  for (const int64_t tensor : tensors) {
+    for (const Layout& layout : tensor_layouts(tensor)) layouts.push_back(layout);
   }
-  gradients.expect_as_accurate();
-  weights.expect_as_accurate();
-  numbers.expect_as_accurate();
+  expect_as_accurate(training, layouts, draws);
 }
 
 // cut_gpt2 has dropout: the same elements are dropped at every layout, or nothing would agree.
-TEST(TensorParallel, GptWithDropout) { expect_as_accurate({.model = "cut_gpt2"}, {2, 3, 4}); }
+TEST(TensorParallel, GptWithDropout) { expect_tensors({.model = "cut_gpt2"}, {2, 3, 4}); }
 
 // More draws: an update of AdamW is steep where a gradient is near epsilon, so few elements decide a weight's error.
 TEST(TensorParallel, GptInBf16WithAccumulationAndRecompute) {
-  expect_as_accurate({.model = "cut_gpt2",
-                      .precision = config::Precision::bf16,
-                      .recompute = config::Recompute::full,
-                      .micro_batch = 2},
-                     {2, 4}, 10);
+  expect_tensors({.model = "cut_gpt2",
+                  .precision = config::Precision::bf16,
+                  .recompute = config::Recompute::full,
+                  .micro_batch = 2},
+                 {2, 4}, 10);
 }
 
-TEST(TensorParallel, Llama) { expect_as_accurate({.model = "cut_llama"}, {2, 3}); }
+TEST(TensorParallel, Llama) { expect_tensors({.model = "cut_llama"}, {2, 3}); }
 
 TEST(TensorParallel, LlamaWithRecomputedAttention) {
-  expect_as_accurate({.model = "cut_llama", .recompute = config::Recompute::selective}, {2});
+  expect_tensors({.model = "cut_llama", .recompute = config::Recompute::selective}, {2});
 }
 
-TEST(TensorParallel, FewerKeysAndValuesThanRanks) { expect_as_accurate({.model = "cut_llama_sharing"}, {2, 4}); }
+TEST(TensorParallel, FewerKeysAndValuesThanRanks) { expect_tensors({.model = "cut_llama_sharing"}, {2, 4}); }
 
 TEST(TensorParallel, WholeNumbersAreExact) {
   const Training training{.model = "cut_whole_stack", .steps = 1, .clip = 0, .deterministic = false};

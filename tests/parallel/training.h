@@ -21,9 +21,10 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/sharded.h"
+#include "terrace/parallel/stage.h"
 #include "terrace/parallel/states.h"
 #include "terrace/parallel/tensor.h"
-#include "terrace/schedule/instruction.h"
+#include "terrace/schedule/pipeline.h"
 #include "terrace/train/executor.h"
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
@@ -64,7 +65,7 @@ inline void cut_sizes(const std::string& name, config::ModelConfig& config) {
   config.heads = config.kv_heads = 12;
   config.ffn_width = 84;
   config.vocabulary_multiple = 24;
-  if (name == "cut_gpt2") {
+  if (name.starts_with("cut_gpt2")) {
     config.dropout = 0.1;
     return;
   }
@@ -87,7 +88,7 @@ inline config::ModelConfig small_config(const std::string& name) {
   config.vocabulary = small_vocabulary;
   config.vocabulary_multiple = 8;
   config.init_std = 0.1;
-  if (name == "llama") {
+  if (name.starts_with("llama")) {
     config.positions = config::Positions::rotary;
     config.norm = config::Norm::rmsnorm;
     config.activation = config::Activation::swiglu;
@@ -96,6 +97,7 @@ inline config::ModelConfig small_config(const std::string& name) {
     config.kv_heads = 2;
   }
   if (name.starts_with("cut_")) cut_sizes(name, config);
+  if (name.ends_with("_deep")) config.layers = 6;
   return config;
 }
 
@@ -133,7 +135,7 @@ inline config::LayoutConfig layout_config(const Layout& layout, bool determinist
   for (const std::string& key : layout.keys) overrides.push_back("layout." + key);
   if (deterministic) overrides.push_back("layout.deterministic=true");
   return config::parse(
-             "[model]\nlayers = 1\nwidth = 24\nheads = 24\nsequence = 24\nvocabulary = 24\nvocabulary_multiple = "
+             "[model]\nlayers = 30\nwidth = 24\nheads = 24\nsequence = 24\nvocabulary = 24\nvocabulary_multiple = "
              "24\n[data]\ntrain = "
              "[\"x\"]\n[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 1.0\n[checkpoint]\n"
              "folder = \"x\"\n",
@@ -147,16 +149,22 @@ class RankTraining {
   RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
       : training_(training),
         world_(world),
-        mesh_(world.size(), {{"data", world.size() / layout.tensor}, {"tensor", layout.tensor}},
+        layout_(layout),
+        mesh_(world.size(),
+              {{"pipeline", layout.pipeline},
+               {"data", world.size() / layout.tensor / layout.pipeline},
+               {"tensor", layout.tensor}},
               {.ranks_per_pair = layout.ranks_per_pair,
                .ranks_per_node = layout.ranks_per_node > 0 ? layout.ranks_per_node : world.size()}),
         model_(small_model(training, nn::scalar_type(training.precision))),
         tensor_(*model_, world, mesh_, layout.sequence_parallel),
+        stage_(*model_, world, mesh_, schedule::placement(pipeline(1)),
+               split_units(*model_, layout.pipeline * layout.chunks, layout.stage_layers)),
         groups_(connect(world, mesh_, mesh::shard_sizes(layout, mesh_))),
-        sharded_(*model_, groups_, options_of(layout)),
+        sharded_(*model_, stage_, groups_, options_of(layout)),
         shards_(sharded_.shards()),
         optimizer_(shards_, optimizer_config()),
-        executor_(*model_, sharded_, training.recompute) {
+        executor_(*model_, sharded_, stage_, training.recompute, layout.sequence_parallel ? layout.tensor : 1) {
     set_initial_values(sharded_, optimizer_, 5);
   }
 
@@ -175,9 +183,11 @@ class RankTraining {
     sharded_.finish_update();
     for (comm::Comm* group : counted_groups()) group->reset_traffic();
     sharded_.begin_step();
-    executor_.run(schedule::one_stage(static_cast<int64_t>(batches.size())), batches, pass, [&](double loss) {
+    const auto lists = schedule::instructions(pipeline(static_cast<int64_t>(batches.size())));
+    executor_.run(lists.at(static_cast<size_t>(stage_.number())), batches, pass, [&](double loss) {
       if (tensor_.member() > 0) loss = 0;  // the first one's
       groups_.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
+      stage_.sum_copies(shards_);
       tensor_.sum_shares(shards_);
       const double norm = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts).norm;
       if (world_.rank() == 0) {
@@ -222,7 +232,12 @@ class RankTraining {
   std::vector<comm::Comm*> counted_groups() {
     return {groups_.gather.get(),   groups_.reduce.get(), groups_.reduce_across.get(),
             groups_.replicas.get(), groups_.update.get(), groups_.everyone.get(),
-            groups_.parts.get(),    &tensor_.group(),     &tensor_.sharing()};
+            groups_.parts.get(),    &tensor_.group(),     &tensor_.sharing(),
+            &stage_.group(),        &stage_.sharing()};
+  }
+
+  schedule::Pipeline pipeline(int64_t micro_batches) const {
+    return {layout_.schedule, layout_.pipeline, micro_batches, layout_.chunks};
   }
 
   ShardingOptions options_of(const config::LayoutConfig& layout) const {
@@ -249,9 +264,11 @@ class RankTraining {
 
   Training training_;
   comm::World& world_;
+  config::LayoutConfig layout_;
   mesh::Mesh mesh_;
   std::unique_ptr<models::Model> model_;
   TensorParallel tensor_;
+  Stage stage_;
   DataGroups groups_;
   Sharded sharded_;
   std::vector<optim::Shard> shards_;

@@ -33,6 +33,8 @@ const std::vector<Layout> layouts = {
     {4, {"layout.sharding=hybrid", "layout.shard_group=2"}},
     {4, {"layout.sharding=three_level", "layout.ranks_per_node=4"}},
     {2, {"layout.tensor=2"}},
+    {2, {"layout.pipeline=2", "layout.schedule=zb-h1"}},
+    {8, {"layout.pipeline=2", "layout.tensor=2", "layout.sharding=zero3", "layout.schedule=zb-v", "layout.chunks=2"}},
     {4, {"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero1"}},
 };
 

@@ -77,6 +77,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, {"layout.tensor=2", "model.heads=4", "model.dropout=0.1", "model.attention_dropout=0.1"}},
         Case{4, llama + Keys{"layout.tensor=4", "layout.sequence_parallel=true", "data.reset_at_documents=true"}},
         Case{4, llama + Keys{"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero3"}},
+        Case{2, {"layout.pipeline=2", "train.micro_batch=2"}},
+        Case{4, {"layout.pipeline=2", "layout.schedule=zb-h1", "layout.sharding=zero3", "train.micro_batch=2"}},
+        Case{8, llama + Keys{"layout.pipeline=2", "layout.tensor=2", "layout.sharding=zero1", "layout.schedule=zb-v",
+                             "layout.chunks=2", "layout.sequence_parallel=true", "train.micro_batch=1",
+                             "train.recompute=full"}},
         Case{2, {"layout.sharding=zero3", "layout.gather_type=bf16", "layout.reduce_type=bf16"}},
         Case{2, {"layout.sharding=zero1", "layout.update_type=bf16"}}));
 

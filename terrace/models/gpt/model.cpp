@@ -52,11 +52,11 @@ EmbeddingUnit::EmbeddingUnit(const config::ModelConfig& config, const nn::Build&
       dropout_(config.dropout) {}
 
 at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, const Pass& pass) const {
-  at::Tensor x = tokens.forward(batch.tokens, "token");  // [B, T, D]
+  at::Tensor x = tokens.forward(batch.tokens, "token", pass.deferred);  // [B, T, D]
   if (positions) {
     const auto count = [&] { return at::arange(batch.tokens.size(1), batch.tokens.options()); };
     const at::Tensor index = given.defined() ? given : count().expand(batch.tokens.sizes());
-    x = x.add(positions->forward(index, "position"));  // [B, T, D]
+    x = x.add(positions->forward(index, "position", pass.deferred));  // [B, T, D]
   }
   return ops::dropout_add({}, x, site(dropout_, batch, pass), "embedding");
 }
@@ -128,10 +128,10 @@ Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& 
 at::Tensor Block::forward(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
                           const Batch& batch, const Pass& pass) const {
   const auto dropout = site(dropout_, batch, pass);
-  const auto [x, normed] = attention_norm_.forward_sum(input, {});  // [B, T, D] both
+  const auto [x, normed] = attention_norm_.forward_sum(input, {}, pass.deferred);  // [B, T, D] both
   at::Tensor branch = attention_.forward(normed, table, positions, batch, pass);
   branch = ops::dropout(branch, dropout, fmt::format("blocks.{}.attention.output", layer_));
-  const auto [sum, normed_sum] = ffn_norm_.forward_sum(x, branch);
+  const auto [sum, normed_sum] = ffn_norm_.forward_sum(x, branch, pass.deferred);
   return ops::dropout_add(sum, ffn_.forward(normed_sum, pass), dropout, fmt::format("blocks.{}.ffn", layer_));
 }
 
@@ -189,6 +189,21 @@ at::Tensor Gpt::loss(const at::Tensor& hidden, const Batch& batch, const Pass& p
 at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
   const at::Tensor all = ops::linear(head_.norm.forward(hidden), nn::weight_of(&output_weight()), {});
   return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
+}
+
+std::vector<int64_t> Gpt::hidden_sizes(int64_t, const Batch& batch) const {
+  return {batch.tokens.size(0), batch.tokens.size(1), config_.width};
+}
+
+at::TensorOptions Gpt::hidden_options() const { return at::TensorOptions().device(build_.device).dtype(build_.type); }
+
+std::vector<double> Gpt::unit_costs() const {
+  std::vector<double> costs(
+      static_cast<size_t>(num_units()),
+      block_forward_flops(config_, AttentionCount::causal_half) / static_cast<double>(config_.layers));
+  costs.front() = 0;  // a look-up
+  costs.back() = head_forward_flops(config_);
+  return costs;
 }
 
 double Gpt::step_flops(int64_t sequences) const { return model_flops(config_, sequences, AttentionCount::full); }

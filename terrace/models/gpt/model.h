@@ -85,6 +85,9 @@ class Gpt : public Model {
   at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
   at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
   at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
+  std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const override;
+  at::TensorOptions hidden_options() const override;
+  std::vector<double> unit_costs() const override;
   double step_flops(int64_t sequences) const override;
   std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 

@@ -1,0 +1,40 @@
+// Sends and receives of tensors.
+#include "terrace/parallel/stage_transfers.h"
+
+#include <ATen/ops/empty.h>
+
+#include "terrace/parallel/transfer.h"
+
+namespace terrace::parallel {
+
+at::Tensor Incoming::take() {
+  work_.wait();
+  return std::exchange(tensor_, {});
+}
+
+void StageTransfers::send(const at::Tensor& tensor, int64_t stage, const comm::Label& label) {
+  const at::Tensor dense = tensor.detach().contiguous();
+  outgoing_.push_back(
+      {dense, group_.send(dense.const_data_ptr(), dense.numel(), comm_type(dense.scalar_type()), stage, label)});
+}
+
+Incoming StageTransfers::receive(const std::vector<int64_t>& sizes, const at::TensorOptions& options, int64_t stage,
+                                 const comm::Label& label) {
+  const at::Tensor tensor = at::empty(sizes, options.requires_grad(false));
+  return {tensor,
+          group_.receive(tensor.mutable_data_ptr(), tensor.numel(), comm_type(tensor.scalar_type()), stage, label)};
+}
+
+void StageTransfers::advance() {
+  while (!outgoing_.empty() && outgoing_.front().work.done()) {
+    outgoing_.front().work.wait();
+    outgoing_.pop_front();
+  }
+}
+
+void StageTransfers::finish() {
+  for (Outgoing& one : outgoing_) one.work.wait();
+  outgoing_.clear();
+}
+
+}  // namespace terrace::parallel
