@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "terrace/comm/threads.h"
 #include "terrace/config/names.h"
 #include "terrace/nn/precision.h"
+#include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
@@ -211,27 +211,6 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
     if (own.rank() == 0) result = std::move(of_rank);
   });
   return result;
-}
-
-// Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is a
-// Refusal on every rank, without text on the others.
-std::string told_by_first(comm::Comm& all, const std::function<std::string()>& act) {
-  std::optional<UserError> problem;
-  std::string text;
-  if (all.member() == 0) {
-    try {
-      text = act();
-    } catch (const UserError& error) {
-      problem = error;
-    }
-  }
-  std::array<int64_t, 2> facts = {problem ? static_cast<int64_t>(problem->code) : 0, static_cast<int64_t>(text.size())};
-  all.broadcast(facts.data(), 2, comm::Type::int64, 0, {.what = "start"}).wait();
-  if (problem) throw Refusal(problem->what(), problem->code);
-  if (facts[0] != 0) throw Refusal("", static_cast<ExitCode>(facts[0]));
-  text.resize(static_cast<size_t>(facts[1]));
-  all.broadcast(text.data(), facts[1], comm::Type::uint8, 0, {.what = "start"}).wait();
-  return text;
 }
 
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
