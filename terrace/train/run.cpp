@@ -134,6 +134,7 @@ struct Start {
   const checkpoint::Reader* resumed;
   Peak peak;
   ops::KernelChoice kernels;
+  RankThreads* threads = nullptr;  // where ranks are threads
 };
 
 void say_what_runs(Trainer& trainer, const Peak& peak) {
@@ -154,8 +155,9 @@ RunResult run_rank(const Start& start, comm::World& world) {
   set_out(trainer, start.resumed);
   if (speaks) write_run_facts(trainer);
   add_standard_hooks(trainer, start.options.began);
-  if (start.options.profile_steps > 0 && speaks) {
-    trainer.add_hook(make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile));
+  if (start.options.profile_steps > 0) {
+    trainer.add_hook(
+        make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
   }
   trainer.run();
   return {.checkpoint = checkpoint::newest(start.config.checkpoint.folder).value(),
@@ -206,7 +208,10 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks);
   start.kernels = kernels_of(start.resumed, start.peak);
   RunResult result;
+  RankThreads threads;
+  start.threads = &threads;
   comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
+    threads.add(own.rank());
     RunResult of_rank = run_rank(start, own);
     if (own.rank() == 0) result = std::move(of_rank);
   });

@@ -13,7 +13,8 @@ TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
   config::LayoutConfig layout;
   const auto names = [&] {
     std::vector<std::string> names;
-    for (const mesh::Axis& axis : mesh_of(layout, 6, 3).axes()) names.push_back(axis.name);
+    const mesh::Mesh mesh = mesh_of(layout, 6, 3);
+    for (const mesh::Axis& axis : mesh.axes()) names.push_back(axis.name);
     return names;
   };
   EXPECT_EQ(names(), (std::vector<std::string>{"pipeline", "data", "tensor"}));
