@@ -189,10 +189,9 @@ struct Prelude {
 };
 
 // Measures with all threads that the ranks of this process will have together.
-Peak measured_peak(const Start& start, int64_t threads, int64_t ranks) {
+Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
   prepare_machine(std::min(std::max(choose_threads(0), threads), threads * ranks));
-  const config::TrainConfig& config = start.config.train;
-  const Peak peak = start.options.measure_peak(choose_device(config.device), nn::scalar_type(config.precision));
+  const Peak peak = start.options.measure_peak(device, nn::scalar_type(start.config.train.precision));
   prepare_machine(threads);
   return peak;
 }
@@ -205,7 +204,8 @@ ops::KernelChoice kernels_of(const checkpoint::Reader* resumed, const Peak& peak
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
   const Prelude prelude(config, options, options.ranks, options.ranks);
   Start start{.config = config, .options = options, .resumed = prelude.resumed.get(), .peak = {}, .kernels = {}};
-  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks);
+  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks,
+                             choose_device(config.train.device));
   start.kernels = kernels_of(start.resumed, start.peak);
   RunResult result;
   RankThreads threads;
@@ -233,7 +233,9 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
               .resumed = first ? prelude->resumed.get() : own.get(),
               .peak = {},
               .kernels = {}};
-  start.peak = measured_peak(start, threads_of(config, start.resumed, world.size(), world.ranks_per_node()), 1);
+  const int64_t here = world.ranks_per_node();
+  start.peak = measured_peak(start, threads_of(config, start.resumed, world.size(), here), 1,
+                             choose_device(config.train.device, world.rank() % here, here));
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
   // All ranks compute with what is faster on the first.
   const std::string products =
