@@ -37,7 +37,10 @@ TEST(Launcher, IsFoundInTheEnvironment) {
 }
 
 TEST(Launcher, SaysWhichRankAProcessIs) {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) unsetenv(name);
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID"}) {
+    unsetenv(name);
+  }
   EXPECT_EQ(launched_rank(), 0);
   setenv("SLURM_PROCID", "0", 1);
   EXPECT_EQ(launched_rank(), 0);
