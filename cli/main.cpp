@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <thread>
 
 #include "cli/check_words.h"
 #include "cli/command_tree.h"
 #include "cli/commands.h"
 #include "cli/examples.h"
 #include "cli/exit_codes.h"
+#include "cli/launched_ranks.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/comm/comm.h"
@@ -40,10 +43,18 @@ int run(int argc, char** argv) {
   terrace::cli::add_completion_command(app);
   terrace::cli::add_man_command(app);
   terrace::cli::show_examples(app);
-  terrace::cli::check_words(terrace::cli::commands_of(app), {argv + 1, argv + argc});
+  // Processes of a launch have the same command line, and one of them says what is wrong with it.
+  const bool speaks = terrace::cli::speaks_for_the_launch();
+  try {
+    terrace::cli::check_words(terrace::cli::commands_of(app), {argv + 1, argv + argc});
+  } catch (const terrace::UserError& error) {
+    throw terrace::UserError(speaks ? error.what() : "", error.code);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (!speaks)
+      throw terrace::UserError("", error.get_exit_code() == 0 ? terrace::ExitCode::done : terrace::ExitCode::bad_input);
     const int code = app.exit(error);
     return code == 0 ? 0 : static_cast<int>(terrace::ExitCode::bad_input);
   }
@@ -61,8 +72,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: the result could not be written to standard output\n");
     return static_cast<int>(terrace::ExitCode::failure);
   } catch (const terrace::UserError& error) {
-    // Without text where another process of the run says it.
-    if (*error.what() != '\0') std::fprintf(stderr, "error: %s\n", error.what());
+    if (*error.what() != '\0') {
+      std::fprintf(stderr, "error: %s\n", error.what());
+    } else if (error.code != terrace::ExitCode::done) {
+      // Another process of the launch says it, and mpirun ends that one as soon as it sees this one fail.
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
     return static_cast<int>(error.code);
   } catch (const terrace::comm::CommError& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/launched_ranks.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
-#include "terrace/comm/mpi.h"
 #include "terrace/config/config.h"
 #include "terrace/measure/matmul_rate.h"
+#include "terrace/train/agreement.h"
 #include "terrace/train/report_request.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
@@ -53,27 +54,13 @@ void print_profile(const train::Profile& profile) {
   std::fflush(stdout);  // the run may go on for long
 }
 
-// The world of the processes that mpirun or srun started this one with; none where it stands alone.
-std::unique_ptr<comm::World> launched_world(const config::Config& config, int64_t ranks) {
-  if (!comm::started_by_mpi()) return nullptr;
-  if (ranks > 1) {
-    throw UserError::of(
-        "--ranks {} are threads of one process, and a launcher has started {} processes; leave --ranks out, or start "
-        "terrace without the launcher",
-        ranks, comm::launched_processes());
-  }
-  auto world = comm::make_mpi_world(train::world_options(config));
-  if (world->rank() != 0) log_only_warnings();
-  return world;
-}
-
 void run_training(const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   train::stop_on_signals();
   train::report_on_signal();
-  const config::Config config = config::load(arguments.config, arguments.overrides);
-  std::unique_ptr<comm::World> world = launched_world(config, arguments.ranks);
-  const bool speaks = world == nullptr || world->rank() == 0;
+  LaunchedRanks ranks = load_and_meet(arguments.config, arguments.overrides, arguments.ranks);
+  const config::Config& config = ranks.config;
+  const bool speaks = ranks.speaks();
   log_info("resolved configuration:\n{}", config::dump(config));
   Json json;
   const auto report = [&](const train::Profile& profile) {
@@ -87,7 +74,7 @@ void run_training(const Arguments& arguments) {
   std::optional<train::Refusal> refusal;
   try {
     result = train::run(config, {.ranks = arguments.ranks,
-                                 .world = world.get(),
+                                 .world = ranks.world.get(),
                                  .resume = arguments.resume,
                                  .measure_peak = measure_peak,
                                  .profile_steps = arguments.profile_steps,
@@ -97,7 +84,7 @@ void run_training(const Arguments& arguments) {
     refusal = all_know;
   }
   // Errors from here on concern all ranks alike: none leaves the others waiting.
-  world.reset();
+  ranks.world.reset();
   if (refusal) throw UserError(*refusal);
   if (!speaks) {
     if (!result.finished) throw UserError("", ExitCode::stopped);

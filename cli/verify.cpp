@@ -9,11 +9,24 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/launched_ranks.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
 
 namespace terrace::cli {
+namespace {
+
+// What is refused, all processes of a launch refuse alike.
+train::Verdict verify_alike(const config::Config& config, const train::VerifyOptions& options, bool speaks) {
+  try {
+    return train::verify(config, options);
+  } catch (const UserError& error) {
+    throw UserError(speaks ? error.what() : "", error.code);
+  }
+}
+
+}  // namespace
 
 void add_verify_command(CLI::App& app) {
   struct Arguments {
@@ -30,17 +43,24 @@ void add_verify_command(CLI::App& app) {
       ->allow_extra_args(false);
   command
       ->add_option("--ranks", arguments->ranks,
-                   "Ranks, as threads of this process; the fewest, from two, that fit where not given")
+                   "Ranks, as threads of this process; the fewest, from two, that fit where not given; under mpirun or "
+                   "srun each process is one")
       ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer("Exit code 0 where everything holds, 1 where something does not.");
   command->callback([arguments] {
-    const config::Config config = config::load(arguments->config, arguments->overrides);
-    const train::Verdict verdict = train::verify(config, {.ranks = arguments->ranks});
-    fmt::print("{}", arguments->json ? train::json(verdict).dump() + "\n" : train::text(verdict));
-    if (!verdict.holds()) {
-      throw UserError("the layout does not train as it should; standard output says where", ExitCode::failure);
+    LaunchedRanks ranks = load_and_meet(arguments->config, arguments->overrides, arguments->ranks);
+    const bool speaks = ranks.speaks();
+    train::VerifyOptions options{.ranks = arguments->ranks};
+    if (ranks.launched()) {
+      options = {.ranks = ranks.world->size(), .processes = ranks.library, .ranks_here = ranks.world->ranks_per_node()};
+      ranks.world.reset();  // each run makes one of its own
     }
+    const train::Verdict verdict = verify_alike(ranks.config, options, speaks);
+    if (speaks) fmt::print("{}", arguments->json ? train::json(verdict).dump() + "\n" : train::text(verdict));
+    if (verdict.holds()) return;
+    throw UserError(speaks ? "the layout does not train as it should; standard output says where" : "",
+                    ExitCode::failure);
   });
 }
 

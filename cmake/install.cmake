@@ -19,7 +19,7 @@ function(terrace_install)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/terrace-config-version.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/terrace-config.cmake ${CMAKE_BINARY_DIR}/terrace-config-version.cmake
                 ${CMAKE_SOURCE_DIR}/cmake/torch.cmake ${CMAKE_SOURCE_DIR}/cmake/libraries.cmake
-                ${CMAKE_SOURCE_DIR}/cmake/mpi.cmake
+                ${CMAKE_SOURCE_DIR}/cmake/mpi.cmake ${CMAKE_SOURCE_DIR}/cmake/nccl.cmake
           DESTINATION ${package})
   if(TARGET terrace_program)
     # The run path into the wheel is a link option of terrace_torch and stays in the binary.

@@ -6,6 +6,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/comm/flight_recorder.h"
+#include "terrace/comm/nccl.h"
 
 namespace terrace::comm {
 namespace {
@@ -16,6 +17,7 @@ bool is_collective(Kind kind) { return kind != Kind::send && kind != Kind::recei
 
 void copy_alone(const Call& call) {
   if (call.from == call.to || call.count == 0) return;
+  if (is_on_gpu(call.to)) return copy_on_gpu(call.from, call.to, call.count * size_of(call.type));
   std::memcpy(call.to, call.from, static_cast<size_t>(call.count * size_of(call.type)));
 }
 

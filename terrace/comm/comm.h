@@ -120,6 +120,10 @@ class World {
   virtual int64_t size() const = 0;
   // Ranks on this rank's machine, itself included, neighbours in rank order.
   virtual int64_t ranks_per_node() const = 0;
+  // Groups that are connected from now on take buffers in this GPU's memory too, but for barriers; all ranks call it.
+  // Their calls begin behind what the GPU's default stream holds, and Work::wait() lets that stream wait and not the
+  // rank, so it is the stream that uses the buffers. Throws UserError where the backend cannot.
+  virtual void use_gpu(int gpu) = 0;
   // Made by every rank of the group at the same place in its program, and by no other. Lives no longer than the world.
   virtual std::unique_ptr<Comm> connect(const mesh::Group& group) = 0;
   // Lets every call of every rank that is or comes to wait fail with the reason.

@@ -75,6 +75,7 @@ class FaultyWorld : public World {
   int64_t rank() const override { return inner_.rank(); }
   int64_t size() const override { return inner_.size(); }
   int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
+  void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
   std::unique_ptr<Comm> connect(const mesh::Group& group) override {
     return std::make_unique<FaultyComm>(inner_.connect(group), rank(), faults_);
   }

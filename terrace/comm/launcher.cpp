@@ -9,13 +9,13 @@
 namespace terrace::comm {
 namespace {
 
-std::optional<int64_t> number_in(const char* name) {
+std::optional<int64_t> number_in(const char* name, int64_t least) {
   const char* text = std::getenv(name);
   if (text == nullptr) return std::nullopt;
   int64_t number = 0;
   const char* end = text + std::strlen(text);
   const auto [stopped, error] = std::from_chars(text, end, number);
-  if (error != std::errc() || stopped != end || number < 1) return std::nullopt;
+  if (error != std::errc() || stopped != end || number < least) return std::nullopt;
   return number;
 }
 
@@ -24,12 +24,20 @@ std::optional<int64_t> number_in(const char* name) {
 int64_t launched_processes() {
   // mpirun inside of a Slurm job sees both its own variables and those of the step that it runs in: its own come first.
   for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    if (const auto number = number_in(size)) return *number;
+    if (const auto number = number_in(size, 1)) return *number;
   }
   for (const char* rank : {"PMIX_RANK", "PMI_RANK", "PALS_RANKID"}) {
     if (std::getenv(rank) != nullptr) return 0;
   }
   return 1;
+}
+
+int64_t launched_rank() {
+  for (const char* rank :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID"}) {
+    if (const auto number = number_in(rank, 0)) return *number;
+  }
+  return 0;
 }
 
 bool started_by_mpi() { return launched_processes() != 1; }

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/comm/mpi_engine.h"
+#include "terrace/comm/mpi_nccl.h"
 
 namespace terrace::comm {
 namespace {
@@ -20,7 +22,7 @@ namespace {
 class MpiWork final : public Work::State {
  public:
   MpiWork(MpiEngine& engine, MpiOperationPointer operation) : engine_(engine), operation_(std::move(operation)) {}
-  void wait() override { engine_.wait(*operation_); }
+  void wait() override;
   bool done() override { return engine_.is_done(*operation_); }
 
  private:
@@ -28,23 +30,40 @@ class MpiWork final : public Work::State {
   MpiOperationPointer operation_;
 };
 
+void MpiWork::wait() {
+  if (!operation_->on_gpu()) return engine_.wait(*operation_);
+  engine_.throw_if_failed();
+  operation_->let_gpu_wait();
+}
+
 class MpiComm final : public Comm {
  public:
   // Without a channel where the group has one member.
-  MpiComm(MpiEngine& engine, FlightRecorder& flight, std::shared_ptr<MpiChannel> channel, const mesh::Group& group,
-          int64_t member)
-      : Comm(group, member, &flight), engine_(engine), channel_(std::move(channel)) {}
+  MpiComm(MpiEngine& engine, FlightRecorder& flight, std::shared_ptr<MpiChannel> channel,
+          std::shared_ptr<NcclChannel> gpus, const mesh::Group& group, int64_t member)
+      : Comm(group, member, &flight), engine_(engine), channel_(std::move(channel)), gpus_(std::move(gpus)) {}
   ~MpiComm() override;
 
  private:
   Work start(const Call& call) override;
+  MpiOperationPointer start_with_gpus(const Call& call);
 
   MpiEngine& engine_;
   std::shared_ptr<MpiChannel> channel_;
+  MpiOperationPointer last_on_gpu_;
+  std::shared_ptr<NcclChannel> gpus_;  // none where buffers are in the machine's memory alone
 };
 
 MpiComm::~MpiComm() {
   if (!channel_) return;
+  if (gpus_ && std::uncaught_exceptions() > 0) gpus_->abort();
+  if (last_on_gpu_) {
+    try {
+      engine_.wait(*last_on_gpu_);
+    } catch (const CommError&) {
+      gpus_->abort();
+    }
+  }
   const MpiEngine::Lock lock = engine_.lock();
   engine_.remove_group(channel_);
   if (engine_.has_failed() || std::uncaught_exceptions() > 0) channel_->abandon();
@@ -53,11 +72,32 @@ MpiComm::~MpiComm() {
 
 Work MpiComm::start(const Call& call) {
   engine_.throw_if_failed();
-  const MpiEngine::Lock lock = engine_.lock();
+  if (gpus_ && is_on_gpu(call.to != nullptr ? call.to : call.from)) {
+    return Work(std::make_unique<MpiWork>(engine_, start_with_gpus(call)));
+  }
   const bool checked = is_collective(call) && channel_->choices().check_calls;
+  const MpiEngine::Lock lock = engine_.lock();
   MpiOperationPointer operation = checked ? start_checked(channel_, call) : start_unchecked(channel_, call);
   engine_.add(operation);
   return Work(std::make_unique<MpiWork>(engine_, std::move(operation)));
+}
+
+// Outside of the engine's lock, as a GPU that has much to do may keep the rank waiting here.
+MpiOperationPointer MpiComm::start_with_gpus(const Call& call) {
+  if (is_collective(call) && channel_->choices().check_calls) {
+    MpiOperationPointer comparison;
+    {
+      const MpiEngine::Lock lock = engine_.lock();
+      comparison = start_comparison(channel_, call);
+      engine_.add(comparison);
+    }
+    engine_.wait(*comparison);
+  }
+  MpiOperationPointer operation = start_on_gpu(channel_, gpus_, call);
+  const MpiEngine::Lock lock = engine_.lock();
+  engine_.add(operation);
+  last_on_gpu_ = operation;
+  return operation;
 }
 
 class MpiWorld final : public World {
@@ -68,6 +108,7 @@ class MpiWorld final : public World {
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return size_; }
   int64_t ranks_per_node() const override { return ranks_per_node_; }
+  void use_gpu(int gpu) override { gpu_ = gpu; }
   std::unique_ptr<Comm> connect(const mesh::Group& group) override;
   void abort(const std::string& reason) override { engine_->fail(reason); }
 
@@ -79,7 +120,9 @@ class MpiWorld final : public World {
   std::shared_ptr<MpiLibrary> library_;
   const MpiChoices choices_;
   const int exceptions_ = std::uncaught_exceptions();
+  const double timeout_seconds_;
   int rank_ = 0, size_ = 0, ranks_per_node_ = 0;
+  std::optional<int> gpu_;
   MPI_Comm meeting_ = MPI_COMM_NULL;
   std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
   std::unique_ptr<FlightRecorder> flight_;
@@ -88,7 +131,8 @@ class MpiWorld final : public World {
 
 MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& options, const MpiLimits& limits)
     : library_(std::move(library)),
-      choices_{.rank_order = options.rank_order, .check_calls = options.check_calls, .limits = limits} {
+      choices_{.rank_order = options.rank_order, .check_calls = options.check_calls, .limits = limits},
+      timeout_seconds_(options.timeout_seconds) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   count_ranks();
@@ -146,15 +190,19 @@ std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
   TERRACE_CHECK(own != group.ranks.end(), "rank {} is not in group {}", rank_, group.name);
   const int64_t member = own - group.ranks.begin(), occurrence = connections_[{group.name, group.ranks}]++;
   std::shared_ptr<MpiChannel> channel;
+  std::shared_ptr<NcclChannel> gpus;
   if (group.ranks.size() > 1) {
     const uint64_t key = key_of(group, occurrence);
     meet(std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key));
     channel = std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key);
-    const MpiEngine::Lock lock = engine_->lock();
-    channel->separate();
-    engine_->add_group(channel);
+    {
+      const MpiEngine::Lock lock = engine_->lock();
+      channel->separate();
+      engine_->add_group(channel);
+    }
+    if (gpu_) gpus = connect_gpus(*engine_, channel, *gpu_, timeout_seconds_);
   }
-  return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), group, member);
+  return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), std::move(gpus), group, member);
 }
 
 // MPI would wait in MPI_Comm_create_group for ever for a member that never comes.

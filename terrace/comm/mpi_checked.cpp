@@ -25,8 +25,11 @@ Card card_of(const mesh::Group& group, const Call& call) {
 
 class CheckedOperation final : public MpiOperation {
  public:
-  CheckedOperation(std::shared_ptr<MpiChannel> channel, const Call& call)
-      : MpiOperation(channel, call), own_channel_(std::move(channel)), cards_(exchange()) {}
+  CheckedOperation(std::shared_ptr<MpiChannel> channel, const Call& call, bool compares_only)
+      : MpiOperation(channel, call),
+        own_channel_(std::move(channel)),
+        compares_only_(compares_only),
+        cards_(exchange()) {}
 
   bool advance() override;
 
@@ -35,6 +38,7 @@ class CheckedOperation final : public MpiOperation {
   void compare() const;
 
   std::shared_ptr<MpiChannel> own_channel_;
+  const bool compares_only_;
   std::vector<MPI_Request> requests_;
   std::vector<Card> cards_;  // by member
   bool alike_ = false;
@@ -76,8 +80,9 @@ bool CheckedOperation::advance() {
   }
   if (!started_) {
     if (own_channel_->started_collectives + 1 != call().sequence) return false;
-    started_ = start_unchecked(own_channel_, call());
     ++own_channel_->started_collectives;
+    if (compares_only_) return true;
+    started_ = start_unchecked(own_channel_, call());
   }
   return started_->advance();
 }
@@ -85,7 +90,11 @@ bool CheckedOperation::advance() {
 }  // namespace
 
 MpiOperationPointer start_checked(std::shared_ptr<MpiChannel> channel, const Call& call) {
-  return std::make_shared<CheckedOperation>(std::move(channel), call);
+  return std::make_shared<CheckedOperation>(std::move(channel), call, false);
+}
+
+MpiOperationPointer start_comparison(std::shared_ptr<MpiChannel> channel, const Call& call) {
+  return std::make_shared<CheckedOperation>(std::move(channel), call, true);
 }
 
 }  // namespace terrace::comm

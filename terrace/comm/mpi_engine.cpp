@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "terrace/base/log.h"
@@ -70,6 +71,7 @@ void MpiEngine::run() {
     if (looks) {
       look_after_peers();
       report_if_asked();
+      look_after_gpu_calls();
       next_look = now + look_time;
     }
     // Who waits advances the calls of all.
@@ -104,6 +106,19 @@ void MpiEngine::look_after_peers() {
                           "checkpoint with --resume auto",
                           ended->rank, ended->process_id),
               true, ended->rank);
+}
+
+// No rank waits for them itself, so nobody else finds out that one is late, and they would go on after a failure.
+void MpiEngine::look_after_gpu_calls() {
+  std::vector<MpiOperationPointer> calls;
+  {
+    const Lock here = lock();
+    std::ranges::copy_if(outstanding_, std::back_inserter(calls), [](const auto& call) { return call->on_gpu(); });
+  }
+  for (const MpiOperationPointer& call : calls) {
+    if (!has_failed()) give_up_if_late(*call, call->began());
+    if (has_failed()) call->abandon();
+  }
 }
 
 void MpiEngine::add(const MpiOperationPointer& operation) {

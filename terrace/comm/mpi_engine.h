@@ -56,6 +56,7 @@ class MpiEngine {
   void stop();
   void look_after_peers();
   void report_if_asked();
+  void look_after_gpu_calls();
   void write_flight() const;
   void advance_all();
   bool advance_until_complete(MpiOperation& operation);

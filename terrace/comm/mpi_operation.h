@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -21,7 +22,13 @@ class MpiOperation {
   // Goes on as far as it can without waiting; true when nothing is left to do. Throws CommError.
   virtual bool advance() = 0;
 
+  // Of a call on memory of GPUs: nobody waits for it here, but the GPU does where let_gpu_wait() says so.
+  virtual bool on_gpu() const { return false; }
+  virtual void let_gpu_wait() {}
+  virtual void abandon() {}  // the run has failed: ends what would go on by itself
+
   const Call& call() const { return call_; }
+  std::chrono::steady_clock::time_point began() const { return began_; }
   MpiChannel& channel() const { return *channel_; }
   bool is_complete() const { return complete_.load(std::memory_order_acquire); }
   void set_complete() { complete_.store(true, std::memory_order_release); }
@@ -29,6 +36,7 @@ class MpiOperation {
  private:
   std::shared_ptr<MpiChannel> channel_;
   Call call_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::atomic<bool> complete_ = false;
 };
 
@@ -51,6 +59,9 @@ MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const C
 
 // Compares what all members ask for before it starts the collective.
 MpiOperationPointer start_checked(std::shared_ptr<MpiChannel> channel, const Call& call);
+
+// Only compares.
+MpiOperationPointer start_comparison(std::shared_ptr<MpiChannel> channel, const Call& call);
 
 // Complete when every member of the channel's group has started it. Its call only says what it is for.
 MpiOperationPointer start_arrival(std::shared_ptr<MpiChannel> channel, const Call& call);

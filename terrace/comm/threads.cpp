@@ -29,6 +29,7 @@ class ThreadWorld : public World {
   int64_t size() const override { return all_.size(); }
   int64_t ranks_per_node() const override { return all_.size(); }
   std::unique_ptr<Comm> connect(const mesh::Group& group) override;
+  void use_gpu(int gpu) override;
   void abort(const std::string& reason) override { all_.abort(reason); }
 
  private:
@@ -49,11 +50,20 @@ std::unique_ptr<Comm> ThreadWorld::connect(const mesh::Group& group) {
   return std::make_unique<ThreadComm>(all_, all_.channel(group, occurrence), own - group.ranks.begin());
 }
 
+void ThreadWorld::use_gpu(int) {
+  if (size() == 1) return;
+  throw UserError::of(
+      "{} ranks that are threads of one process cannot use GPUs: start them as processes, with mpirun -n {} or srun -n "
+      "{} and without --ranks, or use train.device = \"cpu\"",
+      size(), size(), size());
+}
+
 class SoloWorld : public World {
  public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
   int64_t ranks_per_node() const override { return 1; }
+  void use_gpu(int) override {}
   std::unique_ptr<Comm> connect(const mesh::Group& group) override { return thread_world_.connect(group); }
   void abort(const std::string& reason) override { thread_world_.abort(reason); }
 

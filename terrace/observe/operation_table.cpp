@@ -39,6 +39,7 @@ class Counter {
  public:
   explicit Counter(const Trace& trace) {
     for (const Lane& lane : trace) {
+      if (lane.rank != 0) continue;
       for (const Span& span : lane.spans) {
         if (is_step(span)) steps_.push_back(&span);
       }
@@ -136,7 +137,9 @@ std::string heading(const char* what) {
 
 OperationTable count_operations(const Trace& trace) {
   Counter counter(trace);
-  for (const Lane& lane : trace) counter.count(lane);
+  for (const Lane& lane : trace) {
+    if (lane.rank == 0) counter.count(lane);
+  }
   return counter.table();
 }
 

@@ -34,8 +34,8 @@ struct OperationTable {
   std::string text(size_t most = 15) const;
 };
 
-// Counts the operations inside of spans named step_phase, and, on lanes without phases (a GPU's backward pass has a
-// thread of its own), those that run while a step does.
+// Counts, of the first rank's lanes, the operations inside of spans named step_phase, and, on lanes without phases (a
+// GPU's backward pass has a thread of its own), those that run while a step does.
 OperationTable count_operations(const Trace& trace);
 
 }  // namespace terrace::observe

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
@@ -10,7 +12,13 @@
 namespace terrace::observe {
 namespace {
 
-Json event_of(const Span& span, size_t lane, int64_t origin_ns) {
+// Where viewers show a lane.
+struct Place {
+  int64_t group;
+  size_t track;
+};
+
+Json event_of(const Span& span, const Place& place, int64_t origin_ns) {
   const double seconds = 1e-9 * static_cast<double>(span.end_ns - span.begin_ns);
   Json arguments = Json::object();
   if (!span.detail.empty()) arguments["detail"] = span.detail;
@@ -23,13 +31,26 @@ Json event_of(const Span& span, size_t lane, int64_t origin_ns) {
           {"ph", "X"},
           {"ts", 1e-3 * static_cast<double>(span.begin_ns - origin_ns)},
           {"dur", 1e-3 * static_cast<double>(span.end_ns - span.begin_ns)},
-          {"pid", 0},
-          {"tid", lane},
+          {"pid", place.group},
+          {"tid", place.track},
           {"args", arguments}};
 }
 
-Json name_event(const char* what, size_t lane, const std::string& name) {
-  return {{"name", what}, {"ph", "M"}, {"pid", 0}, {"tid", lane}, {"args", {{"name", name}}}};
+Json name_event(const char* what, const Place& place, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", place.group}, {"tid", place.track}, {"args", {{"name", name}}}};
+}
+
+// Ranks in their order, and what belongs to none behind them.
+std::map<int64_t, std::string> groups_of(const Trace& trace) {
+  std::map<int64_t, std::string> names;
+  int64_t last = 0;
+  for (const Lane& lane : trace) last = std::max(last, lane.rank);
+  for (const Lane& lane : trace) {
+    names[lane.rank < 0 ? last + 1 : lane.rank] = last == 0       ? "terrace"
+                                                  : lane.rank < 0 ? "beside the ranks"
+                                                                  : "rank " + std::to_string(lane.rank);
+  }
+  return names;
 }
 
 }  // namespace
@@ -45,12 +66,18 @@ void write_chrome_trace(const Trace& trace, const std::filesystem::path& path) {
   }
   AtomicFile file(path);
   file.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-  file.write(name_event("process_name", 0, "terrace").dump());
+  const std::map<int64_t, std::string> groups = groups_of(trace);
+  const char* separator = "";
+  for (const auto& [group, name] : groups) {
+    file.write(separator + name_event("process_name", {group, 0}, name).dump());
+    separator = ",\n";
+  }
   for (size_t lane = 0; lane < trace.size(); ++lane) {
-    file.write(",\n" + name_event("thread_name", lane, trace[lane].name).dump());
+    const Place place{trace[lane].rank < 0 ? groups.rbegin()->first : trace[lane].rank, lane};
+    file.write(separator + name_event("thread_name", place, trace[lane].name).dump());
     std::vector<Span> spans = trace[lane].spans;
     std::ranges::stable_sort(spans, encloses_or_precedes);
-    for (const Span& span : spans) file.write(",\n" + event_of(span, lane, origin_ns).dump());
+    for (const Span& span : spans) file.write(",\n" + event_of(span, place, origin_ns).dump());
   }
   file.write("\n]}\n");
   file.commit();

@@ -26,6 +26,7 @@ struct Span {
 // The spans of one thread, in any order.
 struct Lane {
   std::string name;
+  int64_t rank = 0;  // that the thread computes for; -1: for none alone
   std::vector<Span> spans = {};
 };
 
@@ -35,7 +36,8 @@ using Trace = std::vector<Lane>;
 inline constexpr const char* step_phase = "step";
 
 // Writes JSON trace events (the "Trace Event Format" of Chrome), which Perfetto and chrome://tracing open: a complete
-// event a span, a thread a lane, times in microseconds from the first span. FLOPs, bytes and detail are arguments.
+// event a span, a track a thread, a group of tracks a rank, times in microseconds from the first span. FLOPs, bytes and
+// detail are arguments.
 void write_chrome_trace(const Trace& trace, const std::filesystem::path& path);
 
 // The order in which a span comes after the one that encloses it.

@@ -7,10 +7,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <map>
-#include <mutex>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -19,11 +16,14 @@
 namespace terrace::train {
 
 struct OperationRecorder::State {
-  explicit State(const at::Device& device) : device(device) { lane(); }
+  State(const at::Device& device, const RankThreads* ranks) : device(device), ranks(ranks) { lane(); }
 
   observe::Lane& lane() {
     const auto [found, is_new] = lane_of.try_emplace(std::this_thread::get_id(), lanes.size());
-    if (is_new) lanes.push_back({.name = lanes.empty() ? "training" : fmt::format("thread {}", lanes.size())});
+    if (is_new) {
+      lanes.push_back({.name = lanes.empty() ? "training" : fmt::format("thread {}", lanes.size()),
+                       .rank = ranks != nullptr ? ranks->own() : 0});
+    }
     return lanes[found->second];
   }
 
@@ -37,6 +37,7 @@ struct OperationRecorder::State {
   }
 
   const at::Device device;
+  const RankThreads* const ranks;
   std::mutex mutex;
   std::map<std::thread::id, size_t> lane_of;
   observe::Trace lanes;
@@ -118,7 +119,20 @@ void end(const at::RecordFunction& operation, at::ObserverContext* context) {
 
 }  // namespace
 
-OperationRecorder::OperationRecorder(const at::Device& device) : state_(std::make_shared<State>(device)) {
+void RankThreads::add(int64_t rank) {
+  const std::lock_guard lock(mutex_);
+  ranks_[std::this_thread::get_id()] = rank;
+}
+
+int64_t RankThreads::own() const {
+  const std::lock_guard lock(mutex_);
+  if (ranks_.size() == 1) return ranks_.begin()->second;
+  const auto found = ranks_.find(std::this_thread::get_id());
+  return found == ranks_.end() ? -1 : found->second;
+}
+
+OperationRecorder::OperationRecorder(const at::Device& device, const RankThreads* ranks)
+    : state_(std::make_shared<State>(device, ranks)) {
   TERRACE_CHECK(exchange_active(state_) == nullptr, "a second recorder of operations");
   state_->registration = at::addGlobalCallback(at::RecordFunctionCallback(&begin, &end)
                                                    .needsInputs(true)

@@ -3,11 +3,27 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 #include "terrace/observe/trace.h"
 
 namespace terrace::train {
+
+// Which thread computes for which rank, where ranks are threads. Filled and read by any thread.
+class RankThreads {
+ public:
+  void add(int64_t rank);  // the calling thread's
+  // Of the calling thread; the one rank's where there is but one, -1 where a thread is none of several ranks'.
+  int64_t own() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::thread::id, int64_t> ranks_;
+};
 
 // Listens to torch's recorder, which also sees the operations of the backward pass, and turns on the records of our own
 // (terrace/ops/record.h). On a GPU each operation is waited for, so that its time is the device's and not only that of
@@ -16,7 +32,8 @@ class OperationRecorder {
  public:
   struct State;
 
-  explicit OperationRecorder(const at::Device& device);
+  // `ranks` outlives it; none: all threads are the first rank's.
+  explicit OperationRecorder(const at::Device& device, const RankThreads* ranks = nullptr);
   OperationRecorder(const OperationRecorder&) = delete;
   ~OperationRecorder();
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "terrace/comm/threads.h"
 #include "terrace/config/names.h"
 #include "terrace/nn/precision.h"
+#include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
@@ -134,6 +134,7 @@ struct Start {
   const checkpoint::Reader* resumed;
   Peak peak;
   ops::KernelChoice kernels;
+  RankThreads* threads = nullptr;  // where ranks are threads
 };
 
 void say_what_runs(Trainer& trainer, const Peak& peak) {
@@ -154,8 +155,9 @@ RunResult run_rank(const Start& start, comm::World& world) {
   set_out(trainer, start.resumed);
   if (speaks) write_run_facts(trainer);
   add_standard_hooks(trainer, start.options.began);
-  if (start.options.profile_steps > 0 && speaks) {
-    trainer.add_hook(make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile));
+  if (start.options.profile_steps > 0) {
+    trainer.add_hook(
+        make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
   }
   trainer.run();
   return {.checkpoint = checkpoint::newest(start.config.checkpoint.folder).value(),
@@ -187,10 +189,9 @@ struct Prelude {
 };
 
 // Measures with all threads that the ranks of this process will have together.
-Peak measured_peak(const Start& start, int64_t threads, int64_t ranks) {
+Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
   prepare_machine(std::min(std::max(choose_threads(0), threads), threads * ranks));
-  const config::TrainConfig& config = start.config.train;
-  const Peak peak = start.options.measure_peak(choose_device(config.device), nn::scalar_type(config.precision));
+  const Peak peak = start.options.measure_peak(device, nn::scalar_type(start.config.train.precision));
   prepare_machine(threads);
   return peak;
 }
@@ -203,35 +204,18 @@ ops::KernelChoice kernels_of(const checkpoint::Reader* resumed, const Peak& peak
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
   const Prelude prelude(config, options, options.ranks, options.ranks);
   Start start{.config = config, .options = options, .resumed = prelude.resumed.get(), .peak = {}, .kernels = {}};
-  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks);
+  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks,
+                             choose_device(config.train.device));
   start.kernels = kernels_of(start.resumed, start.peak);
   RunResult result;
+  RankThreads threads;
+  start.threads = &threads;
   comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
+    threads.add(own.rank());
     RunResult of_rank = run_rank(start, own);
     if (own.rank() == 0) result = std::move(of_rank);
   });
   return result;
-}
-
-// Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is a
-// Refusal on every rank, without text on the others.
-std::string told_by_first(comm::Comm& all, const std::function<std::string()>& act) {
-  std::optional<UserError> problem;
-  std::string text;
-  if (all.member() == 0) {
-    try {
-      text = act();
-    } catch (const UserError& error) {
-      problem = error;
-    }
-  }
-  std::array<int64_t, 2> facts = {problem ? static_cast<int64_t>(problem->code) : 0, static_cast<int64_t>(text.size())};
-  all.broadcast(facts.data(), 2, comm::Type::int64, 0, {.what = "start"}).wait();
-  if (problem) throw Refusal(problem->what(), problem->code);
-  if (facts[0] != 0) throw Refusal("", static_cast<ExitCode>(facts[0]));
-  text.resize(static_cast<size_t>(facts[1]));
-  all.broadcast(text.data(), facts[1], comm::Type::uint8, 0, {.what = "start"}).wait();
-  return text;
 }
 
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
@@ -249,7 +233,9 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
               .resumed = first ? prelude->resumed.get() : own.get(),
               .peak = {},
               .kernels = {}};
-  start.peak = measured_peak(start, threads_of(config, start.resumed, world.size(), world.ranks_per_node()), 1);
+  const int64_t here = world.ranks_per_node();
+  start.peak = measured_peak(start, threads_of(config, start.resumed, world.size(), here), 1,
+                             choose_device(config.train.device, world.rank() % here, here));
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
   // All ranks compute with what is faster on the first.
   const std::string products =

@@ -32,12 +32,6 @@ struct RunResult {
   std::string stop_reason;  // where it was stopped: "on request", or which limit was reached
 };
 
-// What the first rank found before anything was built, and all ranks of the launch know: they end in good order.
-class Refusal : public UserError {
- public:
-  using UserError::UserError;
-};
-
 // Trains until the configuration's steps are done, a stop is requested or train.time_limit is reached, and saves.
 // Throws UserError before anything is built where files are missing, the folder belongs to another run or a process
 // that is still alive, memory is short, or fewer steps are left than a profile needs. With a launcher the first rank

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,15 +37,34 @@ optim::LossScale first_loss_scale(const config::TrainConfig& config) {
   return {.scale = config.initial_loss_scale, .window = config.loss_scale_window};
 }
 
+// The rank's device, which its kernels and its communication use from now on.
+at::Device take_device(const std::string& name, comm::World& world) {
+  const int64_t here = world.ranks_per_node();
+  const at::Device device = choose_device(name, world.rank() % here, here);
+  if (device.is_cuda()) {
+    c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
+    world.use_gpu(device.index());
+  }
+  return device;
+}
+
 }  // namespace
 
-at::Device choose_device(const std::string& name) {
+at::Device choose_device(const std::string& name, int64_t local_rank, int64_t ranks_here) {
   if (name == "cpu") return at::kCPU;
   const bool available = at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
   if (name == "cuda" && !available) {
     throw UserError("train.device = \"cuda\": this build or machine has no CUDA device; use \"cpu\" or \"auto\"");
   }
-  return available ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  if (!available) return at::kCPU;
+  const int64_t gpus = at::detail::getCUDAHooks().deviceCount();
+  // A launcher may show each rank one GPU of its own.
+  if (gpus > 1 && gpus < ranks_here) {
+    throw UserError::of(
+        "{} ranks are on this machine and {} GPUs; start {} ranks a machine, or use train.device = \"cpu\"", ranks_here,
+        gpus, gpus);
+  }
+  return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank % gpus)};
 }
 
 int64_t choose_threads(int64_t configured) {
@@ -59,7 +79,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       micro_batch_(micro_batch_of(config.train, mesh_.size("data"))),
       peak_(std::move(peak)),
       kernels_(kernels),
-      device_(choose_device(config.train.device)),
+      device_(take_device(config.train.device, *world_)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       data_record_(data_record()),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),

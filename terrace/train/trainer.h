@@ -55,8 +55,8 @@ class Hook {
 };
 
 // The device and number of threads that a configuration asks for; "auto" takes a GPU where the build and machine have
-// one.
-at::Device choose_device(const std::string& name);
+// one. Of several GPUs each of the ranks on this machine has its own; throws UserError where there are too few.
+at::Device choose_device(const std::string& name, int64_t local_rank = 0, int64_t ranks_here = 1);
 int64_t choose_threads(int64_t configured);
 
 class Trainer {

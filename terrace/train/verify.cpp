@@ -205,16 +205,17 @@ bool Verdict::accurate() const {
 
 Verdict verify(const config::Config& config, const VerifyOptions& options) {
   const int64_t ranks = options.ranks > 0 ? options.ranks : fitting_ranks(config);
-  check_ranks(config, ranks, ranks);
+  check_ranks(config, ranks, options.processes ? options.ranks_here : ranks);
   prepare_machine(1);
   const config::Config small = shrunk(config, ranks, options.steps);
   const config::Config one = one_rank_config(small);
   const config::LayoutConfig comparable = comparable_layout(small.layout);
 
-  const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), ranks);
-  const Trial ours = run_trial(with_layout(small, comparable), ranks, options.decorate);
-  const Trial as_configured = comparable == small.layout ? ours : run_trial(small, ranks, options.decorate);
-  const Trial alone = run_trial(one, 1);
+  const TrialRanks all{.number = ranks, .processes = options.processes};
+  const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
+  const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
+  const Trial as_configured = comparable == small.layout ? ours : run_trial(small, all, options.decorate);
+  const Trial alone = run_trial(one, {});
   const Trial exact = run_exact_trial(small);
 
   const at::NoGradGuard no_grad;

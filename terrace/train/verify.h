@@ -1,5 +1,5 @@
-// Whether a configuration's layout trains as it should on this machine: a small model like the configuration's is
-// trained on thread ranks, and compared to the last bit with plain data parallelism, and by error with one rank.
+// Whether a configuration's layout trains as it should here: a small model like the configuration's is trained on
+// several ranks, and compared to the last bit with plain data parallelism, and by error with one rank.
 // docs/verify.md says what is compared and why.
 #pragma once
 
@@ -13,12 +13,16 @@
 
 #include "terrace/base/json.h"
 #include "terrace/comm/comm.h"
+#include "terrace/comm/mpi.h"
 #include "terrace/config/config.h"
 
 namespace terrace::train {
 
 struct VerifyOptions {
-  int64_t ranks = 0;  // 0: the fewest, from two, that the layout and the batch fit
+  int64_t ranks = 0;  // as threads; 0: the fewest, from two, that the layout and the batch fit
+  // Or the processes of a launch, `ranks` of them and so many on this machine: all call verify() and get the verdict.
+  std::shared_ptr<comm::MpiLibrary> processes = {};
+  int64_t ranks_here = 0;
   int64_t steps = 3;
   // What the runs at the configured layout, and they alone, communicate through; the world itself where none is given.
   // For tests, which let a call go wrong.

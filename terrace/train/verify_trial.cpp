@@ -25,6 +25,7 @@
 #include "terrace/train/executor.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/run.h"
+#include "terrace/train/verify_gather.h"
 
 namespace terrace::train {
 namespace {
@@ -222,18 +223,26 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
 
 }  // namespace
 
-Trial run_trial(const config::Config& config, int64_t ranks, const WorldDecorator& decorate) {
+Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate) {
   Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
-              .traces = std::vector<Trace>(static_cast<size_t>(ranks)),
+              .traces = std::vector<Trace>(static_cast<size_t>(ranks.number)),
               .loss_scale = loss_scale(config.train)};
   std::mutex mutex;
   comm::WorldOptions options = world_options(config);
   options.check_calls = true;
   options.flight_folder.clear();  // nothing is written
-  comm::run_threads(ranks, options, [&](comm::World& plain) {
+  const auto run_rank = [&](comm::World& plain) {
     const std::unique_ptr<comm::World> decorated = decorate ? decorate(plain) : nullptr;
     RankTrial(config, decorated ? *decorated : plain, trial, mutex).run();
-  });
+  };
+  if (!ranks.processes) {
+    comm::run_threads(ranks.number, options, run_rank);
+    return trial;
+  }
+  const auto world = comm::make_mpi_world(ranks.processes, options);
+  run_rank(*world);
+  const auto all = world->connect(mesh_of({}, world->size(), world->ranks_per_node()).group(0, "data"));
+  gather_trial(trial, *all);
   return trial;
 }
 

@@ -1,4 +1,4 @@
-// A few steps of training a configuration's model on random tokens, on ranks that are threads or in double precision,
+// A few steps of training a configuration's model on random tokens, on several ranks or in double precision,
 // with everything that came of them.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "terrace/comm/comm.h"
+#include "terrace/comm/mpi.h"
 #include "terrace/config/config.h"
 #include "terrace/train/verify_trace.h"
 
@@ -33,8 +34,15 @@ struct Trial {
   double loss_scale = 1;      // that gradients are multiplied by
 };
 
-// With config.layout on so many ranks. One thread computes for each.
-Trial run_trial(const config::Config& config, int64_t ranks, const WorldDecorator& decorate = {});
+// What ranks of trials are.
+struct TrialRanks {
+  int64_t number = 1;
+  // The processes of a launch, all of which run the trials alike and learn everything; none: threads of this one.
+  std::shared_ptr<comm::MpiLibrary> processes = {};
+};
+
+// With config.layout. One thread computes for each rank.
+Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate = {});
 
 // The same training by torch's operations in double precision, without rounding weights; no traces.
 Trial run_exact_trial(const config::Config& config);

@@ -76,14 +76,82 @@ class Ranks(CommandTest):
         self.assertEqual(result.returncode, 2)
         self.assertEqual(result.stderr.count("cannot be dealt out to 3 data-parallel ranks"), 1, result.stderr)
 
-    def test_threads_under_a_launcher_are_refused(self):
-        result = self.launch(MPIRUN, "both", "--ranks", 2)
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("leave --ranks out", result.stderr)
+    def check_refused_once(self, result, *words):
+        self.assertEqual(result.returncode, 2, result.stderr)
+        for text in words:
+            self.assertEqual(result.stderr.count(text), 1, result.stderr)
+        self.assertNotIn("MPI_ABORT", result.stderr)
 
-    def start_long_run(self, folder, launcher, environment=ENVIRONMENT):
+    def test_a_mistake_in_the_configuration_is_said_once(self):
+        began = time.monotonic()
+        result = self.launch(MPIRUN, "mistake", "--set", "train.steps=none", "--set", "model.heads=7")
+        self.check_refused_once(result, "train.steps = ", "model.heads = 7 does not divide")
+        self.assertLess(time.monotonic() - began, 30)
+
+    def test_a_mistake_that_one_rank_alone_sees_is_said_by_it(self):
+        # Only there the file is another one.
+        (self.folder / "elsewhere").mkdir()
+        (self.folder / "elsewhere/run.toml").write_text("[model]\nlayers = 0\n")
+        script = 'test "$OMPI_COMM_WORLD_RANK" != 1 || cd elsewhere; exec "$0" "$@"'
+        result = self.launch([*MPIRUN, "sh", "-c", script], "mistake")
+        self.check_refused_once(result, "error: rank 1, and not those before it: ", "model.layers")
+
+    def test_a_mistyped_command_line_is_said_once(self):
+        for words, said in ((["--rnks", "2"], "--rnks"), (["--profile", "x"], "--profile")):
+            self.check_refused_once(self.launch(MPIRUN, "mistake", *words), said)
+
+    def test_threads_under_a_launcher_are_refused(self):
+        self.check_refused_once(self.launch(MPIRUN, "both", "--ranks", 2), "leave --ranks out")
+
+    def verify(self, *launcher, more=()):
+        words = ["verify", "run.toml", "--json", "--set", "layout.sharding=zero3", *more]
+        return subprocess.run([*launcher, TERRACE, *words], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True,
+                              timeout=120)  # fmt: skip
+
+    def test_verify_on_processes_finds_what_it_finds_on_threads(self):
+        processes = self.verify(*MPIRUN)
+        self.expect(0, processes)
+        threads = self.verify(more=("--ranks", str(RANKS)))
+        self.expect(0, threads)
+        self.assertEqual(json.loads(processes.stdout), json.loads(threads.stdout))
+
+    def test_verify_that_fails_on_processes_fails_once(self):
+        result = self.verify(*MPIRUN, more=("--set", "optimizer.learning_rate=1e30"))
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.count("does not train as it should"), 1, result.stderr)
+        self.check_refused_once(self.verify(*MPIRUN, more=("--set", "train.global_batch=4")), "cannot be dealt out to 3")
+
+    def last_calls(self, folder, child, pid):
+        files = [self.folder / folder / f"flight_rank_{rank:03}.json" for rank in range(RANKS)]
+        self.assertFalse(any(path.exists() for path in files))
+        os.kill(pid, signal.SIGUSR2)
+        end = time.monotonic() + 30
+        while not all(path.exists() for path in files) and time.monotonic() < end:
+            time.sleep(0.02)
+        calls = [[json.loads(line) for line in path.read_text().splitlines()] for path in files]
+        self.assertTrue(all(calls))
+        newest = lambda: max(path.parent.name for path in (self.folder / folder).glob("step_*/COMPLETE"))
+        before = newest()
+        while newest() == before and child.poll() is None:
+            time.sleep(0.02)
+        self.assertIsNone(child.poll())  # the run goes on
+        os.kill(pid, signal.SIGUSR1)
+        _, said = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 4, said)
+        for rank in range(RANKS):
+            self.assertIn(f"rank {rank}: its last call is ", said)
+
+    def test_a_signal_to_one_rank_makes_all_write_their_last_calls(self):
+        child = self.start_long_run("asked", MPIRUN)
+        self.last_calls("asked", child, self.ranks_of("asked")[1])
+
+    def test_a_signal_makes_ranks_that_are_threads_write_their_last_calls(self):
+        child = self.start_long_run("asked_threads", [], more=("--ranks", str(RANKS)))
+        self.last_calls("asked_threads", child, child.pid)
+
+    def start_long_run(self, folder, launcher, environment=ENVIRONMENT, more=()):
         settings = ("train.steps=100000", "checkpoint.every=20", "train.evaluate_every=0", "train.evaluate_batches=0")
-        more = [word for setting in settings for word in ("--set", setting)]
+        more = [*more, *(word for setting in settings for word in ("--set", setting))]
         command = [*launcher, TERRACE, *self.arguments(folder, *more)]
         child = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(child.kill)
@@ -152,8 +220,11 @@ class Ranks(CommandTest):
     def test_srun_trains_the_same_bits_as_threads(self):
         self.begin("srun")
         with slurm.Slurm(cpus=RANKS) as cluster:
-            result = self.launch(["srun", "-n", str(RANKS), "--mpi=pmix"], "srun", environment=ENVIRONMENT | cluster.environment)
+            srun, environment = ["srun", "-n", str(RANKS), "--mpi=pmix"], ENVIRONMENT | cluster.environment
+            result = self.launch(srun, "srun", environment=environment)
             self.expect(0, result, "3 ranks with 1 thread each")
+            mistaken = self.launch(srun, "mistake", "--set", "train.steps=none", environment=environment)
+            self.check_refused_once(mistaken, "train.steps = ")
         self.check_same_run("srun")
 
 

@@ -36,6 +36,22 @@ TEST(Launcher, IsFoundInTheEnvironment) {
   EXPECT_TRUE(started_by_mpi());
 }
 
+TEST(Launcher, SaysWhichRankAProcessIs) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID"}) {
+    unsetenv(name);
+  }
+  EXPECT_EQ(launched_rank(), 0);
+  setenv("SLURM_PROCID", "0", 1);
+  EXPECT_EQ(launched_rank(), 0);
+  setenv("SLURM_PROCID", "5", 1);
+  EXPECT_EQ(launched_rank(), 5);
+  // mpirun inside of a job's first task.
+  setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+  EXPECT_EQ(launched_rank(), 2);
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) unsetenv(name);
+}
+
 TEST(Launcher, OfOneProcessIsNone) {
   EXPECT_EQ(processes_in({{"SLURM_STEP_NUM_TASKS", "1"}, {"PMIX_RANK", "0"}}), 1);
   EXPECT_FALSE(started_by_mpi());

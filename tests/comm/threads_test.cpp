@@ -8,9 +8,11 @@
 #include <chrono>
 #include <deque>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "terrace/base/error.h"
 #include "tests/comm/operations.h"
 
 namespace terrace::comm {
@@ -207,6 +209,16 @@ TEST(ThreadCalls, AreWaitedForByTheDestructorOfTheirWork) {
     }
     EXPECT_EQ(other.back(), 2.0F);
   });
+}
+
+TEST(ThreadRanks, CannotUseGpusTogether) {
+  run_threads(1, {}, [](World& world) { world.use_gpu(0); });
+  try {
+    run_threads(2, {}, [](World& world) { world.use_gpu(0); });
+    ADD_FAILURE() << "not refused";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("mpirun -n 2"), std::string::npos);
+  }
 }
 
 }  // namespace

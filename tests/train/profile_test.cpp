@@ -111,11 +111,12 @@ TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
 
 class ProfiledRun : public TinyRun {
  protected:
-  Profile profiled(int64_t steps, const std::vector<std::string>& more = {}) const {
+  Profile profiled(int64_t steps, const std::vector<std::string>& more = {}, int64_t ranks = 1) const {
     std::vector<std::string> overrides = {"train.threads=1"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     Profile found;
-    run(tiny_config(overrides), {.resume = "",
+    run(tiny_config(overrides), {.ranks = ranks,
+                                 .resume = "",
                                  .measure_peak =
                                      [](const at::Device&, at::ScalarType) {
                                        return Peak{1e9, "test"};
@@ -191,6 +192,22 @@ TEST_F(ProfiledRun, TheTraceIsNestedAndHasThePhases) {
     open.emplace_back(begin, end);
   }
   expect_all_in(names, {"step", "data", "forward", "backward", "optimizer", "evaluate", "save", "terrace::norm"});
+}
+
+TEST_F(ProfiledRun, OfRanksThatAreThreadsCountsTheFirstAndShowsAll) {
+  const Profile profile = profiled(2, {}, 2);
+  EXPECT_EQ(profile.operations.steps, 2);
+  EXPECT_EQ(sum_of(profile.operations).flops, 2 * step_flops / 2);  // half of the sequences
+  std::map<int, std::string> names;
+  std::map<int, int> steps;
+  const Json trace = Json::parse(read_text(profile.trace));
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") names[event["pid"]] = event["args"]["name"];
+    if (event["name"] == observe::step_phase) ++steps[event["pid"]];
+  }
+  EXPECT_EQ(names.at(0), "rank 0");
+  EXPECT_EQ(names.at(1), "rank 1");
+  EXPECT_EQ(steps, (std::map<int, int>{{0, 2}, {1, 2}}));
 }
 
 TEST_F(ProfiledRun, ChangesNoBit) {

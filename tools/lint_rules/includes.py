@@ -18,6 +18,8 @@ CUDA_HEADER = re.compile(r"^(ATen/cuda|ATen/native/cuda|c10/cuda|torch/csrc/cuda
 MESSAGE_HEADER = re.compile(r"^(mpi|nccl|rccl)(/|\.h)")
 # A backend is a file of its own, so its headers appear in that file only: cuda_memory.cpp, kernels.cu.
 CUDA_FILE = re.compile(r"(\.cuh?$)|(^|/)cuda[^/]*\.(cpp|h)$")
+# What the communication backend of GPUs includes in place of their makers' headers.
+GPU_NAMES = re.compile(r"^terrace/comm/gpu/\w+/gpu_runtime\.h$")
 COMMUNICATOR = re.compile(r"\b(ProcessGroup\w*|MPI_Comm|ncclComm_t|comm::\w+|Comm\b)")
 
 
@@ -50,7 +52,7 @@ def _outside_header(tree, file, room, header):
     free = room in TORCH_FREE or TORCH_FREE_FILE.match(file.path) or not linked_torch
     if TORCH_HEADER.match(header) and free:
         yield "torch-free", f"{header}: {_place(file, room)} does without torch; move this code to a room that uses tensors"
-    if CUDA_HEADER.match(header) and (free or not CUDA_FILE.search(file.path)):
+    if CUDA_HEADER.match(header) and (free or not CUDA_FILE.search(file.path)) and not GPU_NAMES.match(file.path):
         yield "backend-file", f"{header}: CUDA headers belong in a .cu file or cuda*.cpp of a room with torch"
     if MESSAGE_HEADER.match(header) and room != "comm":
         yield "backend-file", f"{header}: MPI and NCCL headers belong in comm/"

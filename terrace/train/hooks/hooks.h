@@ -8,6 +8,7 @@
 
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/operation_table.h"
+#include "terrace/train/operation_recorder.h"
 #include "terrace/train/trainer.h"
 
 namespace terrace::train {
@@ -39,9 +40,11 @@ struct Profile {
 };
 
 // Records the operations of `steps` steps after profile_warm_up others, writes the trace and calls `report`; of a run
-// that ends before, with those that there were. To be the last hook, so that what the others do is in the trace.
+// that ends before, with those that there were. To be the last hook, so that what the others do is in the trace. Every
+// rank has one and the first one's records: all ranks into the trace where they are threads, itself into the table.
 std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
-                                        std::function<void(const Profile&)> report);
+                                        std::function<void(const Profile&)> report,
+                                        const RankThreads* threads = nullptr);
 
 // Stops the run after the step that reaches train.time_limit, counted from `began`.
 std::unique_ptr<Hook> make_time_limit_hook(std::chrono::steady_clock::time_point began);

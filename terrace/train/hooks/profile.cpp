@@ -13,26 +13,40 @@ namespace {
 
 class ProfileHook : public Hook {
  public:
-  ProfileHook(const Trainer& trainer, int64_t steps, std::function<void(const Profile&)> report)
+  ProfileHook(const Trainer& trainer, int64_t steps, std::function<void(const Profile&)> report,
+              const RankThreads* threads)
       : first_step_(trainer.steps_done() + profile_warm_up + 1),
         last_step_(first_step_ + steps - 1),
-        report_(std::move(report)) {}
+        report_(std::move(report)),
+        threads_(threads) {}
 
   void after_step(Trainer& trainer, const StepReport& report) override {
     if (report.metrics.step == first_step_ - 1) {
-      log_info("profiling steps {} to {}", first_step_, last_step_);
-      recorder_.emplace(trainer.device());
+      begin(trainer);
     } else if (report.metrics.step == last_step_) {
       finish(trainer);
     }
   }
 
   void at_end(Trainer& trainer) override {
-    if (recorder_ && trainer.steps_done() >= first_step_) finish(trainer);
+    if (trainer.steps_done() >= first_step_ && trainer.steps_done() < last_step_) finish(trainer);
   }
 
  private:
-  void finish(const Trainer& trainer) {
+  // All ranks meet at both ends, so that each one's steps are recorded whole.
+  static void meet(Trainer& trainer) { trainer.any_rank(false, "profile"); }
+
+  void begin(Trainer& trainer) {
+    if (trainer.rank() == 0) {
+      log_info("profiling steps {} to {}", first_step_, last_step_);
+      recorder_.emplace(trainer.device(), threads_);
+    }
+    meet(trainer);
+  }
+
+  void finish(Trainer& trainer) {
+    meet(trainer);
+    if (!recorder_) return;
     const observe::Trace trace = recorder_->finish();
     recorder_.reset();
     Profile profile{.first_step = first_step_, .last_step = trainer.steps_done()};
@@ -46,14 +60,15 @@ class ProfileHook : public Hook {
 
   int64_t first_step_, last_step_;
   std::function<void(const Profile&)> report_;
+  const RankThreads* threads_;
   std::optional<OperationRecorder> recorder_;
 };
 
 }  // namespace
 
 std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
-                                        std::function<void(const Profile&)> report) {
-  return std::make_unique<ProfileHook>(trainer, steps, std::move(report));
+                                        std::function<void(const Profile&)> report, const RankThreads* threads) {
+  return std::make_unique<ProfileHook>(trainer, steps, std::move(report), threads);
 }
 
 }  // namespace terrace::train

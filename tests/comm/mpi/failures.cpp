@@ -1,5 +1,6 @@
 // Ranks under mpirun of which rank 1 does what the first argument says, and the others then tell. The way out is that
 // of the terrace program: the reason on standard error, and exit code 5.
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -78,8 +79,10 @@ const std::map<std::string, std::function<void(World&)>> ways = {
        comm->barrier({"start"}).wait();
        if (world.rank() == 1) ++report_requests;
        // The others compute until all have written, and then it goes on.
-       const std::string last = world.rank() == 2 ? "0" : "2";
-       while (!std::filesystem::exists(flights / ("flight_rank_00" + last + ".json"))) std::this_thread::sleep_for(1ms);
+       for (const char* rank : {"0", "1", "2"}) {
+         const auto flight = flights / fmt::format("flight_rank_00{}.json", rank);
+         while (!std::filesystem::exists(flight)) std::this_thread::sleep_for(1ms);
+       }
        comm->barrier({"end"}).wait();
      }},
     {"never connects",

@@ -1,0 +1,60 @@
+// Reading the configuration on every process of a launch, and saying once what is wrong with it.
+#include "cli/launched_ranks.h"
+
+#include <string>
+
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/train/agreement.h"
+#include "terrace/train/run.h"
+
+namespace terrace::cli {
+namespace {
+
+void check_threads(int64_t threads) {
+  if (threads <= 1) return;
+  throw UserError::of(
+      "--ranks {} are threads of one process, and a launcher has started {} processes; leave --ranks out, or start "
+      "terrace without the launcher",
+      threads, comm::launched_processes());
+}
+
+// How MPI was started is seen alike by all.
+std::shared_ptr<comm::MpiLibrary> start_mpi() {
+  try {
+    return comm::start_mpi();
+  } catch (const UserError& error) {
+    throw UserError(speaks_for_the_launch() ? error.what() : "", error.code);
+  }
+}
+
+}  // namespace
+
+LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
+  if (!comm::started_by_mpi()) return {.config = config::load(config, overrides)};
+  LaunchedRanks ranks;
+  std::optional<UserError> problem;
+  try {
+    check_threads(threads);
+    ranks.config = config::load(config, overrides);
+  } catch (const UserError& error) {
+    problem = error;
+  }
+  ranks.library = start_mpi();
+  std::optional<UserError> refusal;
+  try {
+    ranks.world = comm::make_mpi_world(ranks.library, train::world_options(ranks.config));
+    if (!ranks.speaks()) log_only_warnings();
+    train::agree(*ranks.world, problem);
+  } catch (const train::Refusal& all_know) {
+    refusal = all_know;
+  }
+  if (!refusal) return ranks;
+  // With the exception on its way already, the world would tell the others of a failure.
+  ranks.world.reset();
+  throw UserError(*refusal);
+}
+
+bool speaks_for_the_launch() { return comm::launched_rank() == 0; }
+
+}  // namespace terrace::cli

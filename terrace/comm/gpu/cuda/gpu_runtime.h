@@ -1,0 +1,7 @@
+// What the NCCL backend takes from the GPU's maker, on NVIDIA's. The folder gpu/rocm has the same for AMD's; the build
+// includes one of the two.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>

@@ -1,0 +1,32 @@
+// In place of nccl.cpp where terrace is built without the CUDA kernels or without MPI. Nothing is on a GPU then.
+#include "terrace/base/error.h"
+#include "terrace/comm/nccl.h"
+
+namespace terrace::comm {
+namespace {
+
+constexpr const char* none = "a build without NCCL";
+
+}  // namespace
+
+struct NcclChannel::State {};
+
+bool made_with_nccl() { return false; }
+
+bool is_on_gpu(const void*) { return false; }
+
+void copy_on_gpu(const void*, void*, int64_t) { TERRACE_CHECK(false, "{}", none); }
+
+NcclId make_nccl_id() { TERRACE_CHECK(false, "{}", none); }
+
+NcclChannel::NcclChannel(const NcclId&, const mesh::Group&, int64_t, int, bool, std::function<void()>) {
+  TERRACE_CHECK(false, "{}", none);
+}
+
+NcclChannel::~NcclChannel() = default;
+
+std::shared_ptr<NcclCall> NcclChannel::start(const Call&) { TERRACE_CHECK(false, "{}", none); }
+
+void NcclChannel::abort() {}
+
+}  // namespace terrace::comm

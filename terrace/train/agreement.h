@@ -1,0 +1,27 @@
+// How the processes of a launch agree before anything is built: what one of them finds wrong all know, and one says.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "terrace/base/error.h"
+#include "terrace/comm/comm.h"
+
+namespace terrace::train {
+
+// A mistake of the user's that all ranks of the launch know: they end in good order. On all but the rank that says it
+// there is no text.
+class Refusal : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+// Called by all ranks of the world. Throws a Refusal on each where one has a problem; the first that has says it.
+void agree(comm::World& world, const std::optional<UserError>& problem);
+
+// Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is a
+// Refusal on every rank.
+std::string told_by_first(comm::Comm& all, const std::function<std::string()>& act);
+
+}  // namespace terrace::train
