@@ -2,6 +2,7 @@
 #include "terrace/train/run.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,9 +92,12 @@ void check_profile(const config::Config& config, const RunOptions& options, int6
       options.profile_steps, profile_warm_up, left, config.train.steps, std::max<int64_t>(0, left - profile_warm_up));
 }
 
+// Of the whole model, whatever part of it this rank has.
 int64_t parameter_count(Trainer& trainer) {
   int64_t count = 0;
-  for (const nn::Parameter* parameter : trainer.model().parameters()) count += parameter->value.numel();
+  for (const nn::Parameter* parameter : trainer.model().parameters()) {
+    count += c10::multiply_integers(parameter->mark.global_shape);
+  }
   return count;
 }
 
