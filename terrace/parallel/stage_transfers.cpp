@@ -3,11 +3,14 @@
 
 #include <ATen/ops/empty.h>
 
+#include "terrace/ops/record.h"
 #include "terrace/parallel/transfer.h"
 
 namespace terrace::parallel {
 
 at::Tensor Incoming::take() {
+  // Of the phase that takes it this is no work, but where the stage idles.
+  const ops::PhaseRecord record("receive");
   work_.wait();
   return std::exchange(tensor_, {});
 }

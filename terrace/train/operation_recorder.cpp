@@ -131,13 +131,16 @@ int64_t RankThreads::own() const {
   return found == ranks_.end() ? -1 : found->second;
 }
 
-OperationRecorder::OperationRecorder(const at::Device& device, const RankThreads* ranks)
+OperationRecorder::OperationRecorder(const at::Device& device, const RankThreads* ranks, Records records)
     : state_(std::make_shared<State>(device, ranks)) {
   TERRACE_CHECK(exchange_active(state_) == nullptr, "a second recorder of operations");
-  state_->registration = at::addGlobalCallback(at::RecordFunctionCallback(&begin, &end)
-                                                   .needsInputs(true)
-                                                   .needsOutputs(true)
-                                                   .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+  auto callback = at::RecordFunctionCallback(&begin, &end).needsInputs(true).needsOutputs(true);
+  if (records == Records::everything) {
+    callback.scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
+  } else {
+    callback.scopes({at::RecordScope::USER_SCOPE});
+  }
+  state_->registration = at::addGlobalCallback(callback);
   ops::record_own_operations(true);
 }
 

@@ -31,9 +31,11 @@ class RankThreads {
 class OperationRecorder {
  public:
   struct State;
+  enum class Records { everything, phases };
 
-  // `ranks` outlives it; none: all threads are the first rank's.
-  explicit OperationRecorder(const at::Device& device, const RankThreads* ranks = nullptr);
+  // `ranks` outlives it; none: all threads are the first rank's. Phases alone cost next to nothing.
+  explicit OperationRecorder(const at::Device& device, const RankThreads* ranks = nullptr,
+                             Records records = Records::everything);
   OperationRecorder(const OperationRecorder&) = delete;
   ~OperationRecorder();
 
