@@ -1,116 +1,106 @@
-"""Our trainer on two ranks beside PyTorch's DDP and FSDP2 on two processes, and beside itself on one rank with two threads.
+"""Our trainer's layouts on two ranks beside those of PyTorch and DeepSpeed on two processes, and beside itself on one rank with
+two threads.
 
     cmake --build build/release --target bench_layouts_trainer
-    .deps/python/bin/python bench/layouts/compare.py [--workloads A,B] [--precisions fp32,bf16] [--layouts ddp,zero1,zero3]
+    .deps/python/bin/python bench/layouts/compare.py [--workloads A,B] [--precisions fp32,bf16] [--kinds data,tensor,pipeline]
                                                      [--peers NAME,...] [--rounds 8] [--steps 2] [--output FILE.md]
 
-All stay resident and take turns, as in bench/step/compare.py: in each round everyone runs a few steps and the fastest counts;
-ratios are taken within the round, and the table has their median and quartiles over the rounds.
+All of a kind stay resident and take turns, as in bench/step/compare.py: in each round everyone runs a few steps and the fastest
+counts; ratios are taken within the round, and the table has their median and quartiles over the rounds. Ours are
+compared with the peers of their kind, the best one first. How to install DeepSpeed says deepspeed_peer.py.
 """
-import argparse
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "bench/step"))
-from compare import machine, quartiles, tuned_environment, write_corpus  # noqa: E402
-from participant import Failed, Participant  # noqa: E402
-from workloads import WORKLOADS  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "step"))
+from comparison import ROOT, argument_parser, compare, names, ratios, spread, started, table, take_turns, tuned_environment  # noqa: E402
+from participant import Participant  # noqa: E402
+from workloads import MICRO_BATCHES, WORKLOADS  # noqa: E402
 
 TRAINER = ROOT / "build/release/bench/bench_layouts_trainer"
-PEERS = ("ddp", "fsdp2", "ddp tuned", "fsdp2 tuned")
+DEEPSPEED = ROOT / ".deps/deepspeed"
+
+# Ours, with the settings of each.
+LAYOUTS = {
+    "data": {name: [f"layout.sharding={name}"] for name in ("ddp", "zero1", "zero3")},
+    "tensor": {"tensor": ["layout.tensor=2"], "tensor sp": ["layout.tensor=2", "layout.sequence_parallel=true"]},
+    "pipeline": {
+        f"pipeline {name}": ["layout.pipeline=2", f"layout.schedule={name}", "train.micro_batch={micro_batch}"]
+        for name in ("1f1b", "zb-h1")
+    },
+}
+PEERS = {
+    "data": {"ddp": "DDP", "fsdp2": "FSDP2", "zero1": "DeepSpeed ZeRO-1", "zero3": "DeepSpeed ZeRO-3"},
+    "tensor": {"tensor": "DTensor"},
+    "pipeline": {"pipeline": "torch pipelining 1F1B"},
+}
+ALL_PEERS = [peer + setting for kind in PEERS.values() for peer in kind for setting in ("", " tuned")]
+HEADINGS = ["", "type", "trainer", "tokens/s", "to one rank", "to its peers, best first", "losses"]
 
 
-def participants(workload, precision, options, folder):
-    prefix = folder / "random"
-    config = folder / f"{workload}_{precision}.toml"
-    config.write_text(WORKLOADS[workload].config(prefix, precision, folder / "run"))
+def our_participants(workload, config, kind):
+    shape = WORKLOADS[workload]
     ours = [Participant("one rank, two threads", [TRAINER, config, "1"])]
-    ours += [Participant(layout, [TRAINER, config, "2", f"layout.sharding={layout}"]) for layout in options.layouts]
+    for name, settings in LAYOUTS[kind].items():
+        settings = [setting.format(micro_batch=shape.batch // MICRO_BATCHES) for setting in settings]
+        ours.append(Participant(name, [TRAINER, config, "2", *settings]))
+    return ours
+
+
+def peer_participants(workload, precision, kind, options, folder):
     tuned = tuned_environment(folder)
     theirs = []
     for peer in options.peers:
         how, _, setting = peer.partition(" ")
-        command = [sys.executable, HERE / "peer.py", workload, precision, how, f"{prefix}.bin"]
-        theirs.append(Participant(f"PyTorch {peer}", command, {"OMP_NUM_THREADS": "1", **(tuned if setting else {})}))
-    return ours, theirs
+        if how not in PEERS[kind] or (how.startswith("zero") and not DEEPSPEED.is_dir()):
+            continue
+        name = " ".join([PEERS[kind][how], setting]).strip()
+        command = [sys.executable, HERE / "peer.py", workload, precision, how, folder / "random.bin"]
+        environment = {"OMP_NUM_THREADS": "1", "TORCH_EXTENSIONS_DIR": str(ROOT / ".deps/deepspeed/extensions")}
+        theirs.append(Participant(name, command, {**environment, **(tuned if setting else {})}))
+    return theirs
 
 
-def started(runners):
-    alive = []
-    for runner in runners:
-        try:
-            runner.start()
-            alive.append(runner)
-        except Failed as failure:
-            print(failure, file=sys.stderr)
-    return alive
-
-
-def ratio(of, to):
-    """How many times the tokens per second of `to` the ones of `of` are."""
-    low, middle, high = quartiles([min(theirs) / min(own) for theirs, own in zip(to.rounds, of.rounds)])
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+def row(workload, precision, runner, ours, theirs):
+    fastest = statistics.median(min(times) for times in runner.rounds)
+    to_peers = sorted((ratios(runner, peer), peer.name) for peer in theirs) if runner in ours else []
+    return [
+        workload, precision, runner.name, f"{1e3 * WORKLOADS[workload].tokens / fastest:.0f}",
+        spread(*ratios(runner, ours[0])) if runner is not ours[0] else "",
+        ", ".join(f"{name} {spread(*ratio)}" for ratio, name in to_peers),
+        f"{runner.first_losses[0]:.3f} {runner.last_loss:.3f}",
+    ]  # fmt: skip
 
 
 def measure(workload, precision, options, folder):
-    ours, theirs = (started(runners) for runners in participants(workload, precision, options, folder))
-    for number in range(options.rounds):
-        for runner in ours + theirs:
-            runner.go(options.steps)
-        print(f"{workload} {precision}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-    for runner in ours + theirs:
-        runner.stop()
+    """The rows of one table: each kind by itself."""
+    config = folder / f"{workload}_{precision}.toml"
+    config.write_text(WORKLOADS[workload].config(folder / "random", precision, folder / "run"))
     rows = []
-    for runner in ours + theirs:
-        fastest = statistics.median(min(times) for times in runner.rounds)
-        rows.append([
-            workload, precision, runner.name, f"{1e3 * WORKLOADS[workload].tokens / fastest:.0f}",
-            ratio(runner, ours[0]) if runner is not ours[0] else "",
-            *(ratio(runner, peer) if runner in ours else "" for peer in theirs),
-            f"{runner.first_losses[0]:.3f} {runner.last_loss:.3f}",
-        ])  # fmt: skip
-    return [peer.name for peer in theirs], rows
+    for kind in options.kinds:
+        ours = started(our_participants(workload, config, kind))
+        theirs = started(peer_participants(workload, precision, kind, options, folder))
+        take_turns(f"{workload} {precision} {kind}", ours + theirs, options)
+        rows += [row(workload, precision, runner, ours, theirs) for runner in ours + theirs]
+    return rows
 
 
-def table(peers, rows):
-    headings = ["", "type", "trainer", "tokens/s", "to one rank", *(f"to {peer}" for peer in peers), "losses"]
-    lines = ["| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings)]
-    return "\n".join(lines + ["| " + " | ".join(cells) + " |" for cells in rows]) + "\n"
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", default="A,B", type=lambda text: text.split(","))
-    parser.add_argument("--precisions", default="fp32,bf16", type=lambda text: text.split(","))
-    parser.add_argument("--layouts", default="ddp,zero1,zero3", type=lambda text: text.split(","))
-    parser.add_argument("--peers", default=PEERS, type=lambda text: [name for name in text.split(",") if name])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=2, help="of each in a round")
-    parser.add_argument("--output", help="also write the table to this file")
-    return parser.parse_args()
+def text_of(results):
+    text = "\n".join(table(HEADINGS, rows) for rows in results)
+    return text if DEEPSPEED.is_dir() else text + "\nWithout DeepSpeed, which is not installed: see deepspeed_peer.py.\n"
 
 
 def main():
-    options = arguments()
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    text = f"{machine()}; commit {commit.stdout.strip()}; {' '.join(sys.argv[1:])}\n"
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        write_corpus(folder / "random", 8192)
-        for workload in options.workloads:
-            for precision in options.precisions:
-                text += "\n" + table(*measure(workload, precision, options, folder))
-                if options.output:
-                    pathlib.Path(options.output).write_text(text)
-    print(text)
+    parser = argument_parser(__doc__, ["A", "B"], ALL_PEERS, rounds=8, steps=2)
+    parser.add_argument("--kinds", default=list(LAYOUTS), type=names)
+    options = parser.parse_args()
+    unknown = [peer for peer in options.peers if peer not in ALL_PEERS]
+    if unknown:
+        parser.error(f"no peer {', '.join(unknown)}; there are {', '.join(ALL_PEERS)}")
+    compare(options, measure, text_of)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
     main()

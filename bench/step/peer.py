@@ -7,13 +7,13 @@ bf16 is autocast over fp32 weights, as PyTorch's users train; AdamW is the fused
 import contextlib
 import os
 import sys
-import time
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from serve import serve
 from workloads import CLIP, LEARNING_RATE, WEIGHT_DECAY, WORKLOADS
 
 
@@ -26,11 +26,11 @@ class Block(nn.Module):
         self.first, self.second = nn.Linear(shape.width, 4 * shape.width), nn.Linear(4 * shape.width, shape.width)
 
     def attend(self, x):
-        batch, length, width = x.shape
-        parts = self.joint(x).split(width, dim=2)
+        batch, length, _ = x.shape
+        parts = self.joint(x).chunk(3, dim=2)
         q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
         context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.output(context.transpose(1, 2).reshape(batch, length, width))
+        return self.output(context.transpose(1, 2).reshape(batch, length, -1))
 
     def forward(self, x):
         x = x + self.attend(self.attention_norm(x))
@@ -59,14 +59,23 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
-def batches(shape, corpus):
-    """Endless batches of the corpus, in its order."""
+def batches(shape, corpus, part=0, parts=1):
+    """Endless batches of the corpus, in its order; of each, one of so many parts."""
     tokens = torch.from_numpy(np.fromfile(corpus, dtype=np.uint16).astype(np.int64))
     size = shape.batch * shape.sequence
+    own = slice(part * shape.batch // parts, (part + 1) * shape.batch // parts)
     while True:
         for begin in range(0, len(tokens) - size, size):
-            part = tokens[begin : begin + size + 1]
-            yield part[:-1].view(shape.batch, -1), part[1:].view(shape.batch, -1)
+            batch = tokens[begin : begin + size + 1]
+            yield batch[:-1].view(shape.batch, -1)[own], batch[1:].view(shape.batch, -1)[own]
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=WEIGHT_DECAY, fused=True)
+
+
+def autocast(precision):
+    return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
 
 
 def main():
@@ -75,34 +84,21 @@ def main():
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(1)
     model = Gpt(shape)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=WEIGHT_DECAY, fused=True
-    )
+    optimizer = adamw(model.parameters())
     loss_of = torch.compile(model) if how == "compile" else model
     data = batches(shape, corpus)
 
     def step():
         tokens, targets = next(data)
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext():
+        with autocast(precision):
             loss = loss_of(tokens, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         return loss.item()
 
-    loss = step()
-    print(f"@ ready {time.time()} loss {loss:.5f}", flush=True)
-    for line in sys.stdin:
-        words = line.split()
-        if words == ["quit"]:
-            break
-        milliseconds = []
-        for _ in range(int(words[1])):
-            began = time.perf_counter()
-            loss = step()
-            milliseconds.append(1e3 * (time.perf_counter() - began))
-        print("@ ms", *(f"{t:.3f}" for t in milliseconds), "loss", f"{loss:.5f}", flush=True)
+    serve(step)
 
 
 if __name__ == "__main__":

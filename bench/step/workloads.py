@@ -1,7 +1,8 @@
-"""The workloads of bench/step/compare.py, and what all that take part have in common."""
+"""The workloads of bench/step/compare.py and bench/layouts/compare.py, and what all that take part have in common."""
 import dataclasses
 
 LEARNING_RATE, WEIGHT_DECAY, CLIP = 3e-4, 0.1, 1.0
+MICRO_BATCHES = 8  # of pipelines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,12 @@ class Workload:
         """Of a step: 6 a weight of the products and token, and the half of the square that causal attention needs."""
         weights = 12 * self.layers * self.width**2 + self.vocabulary * self.width
         return (6 * weights + 6 * self.layers * self.sequence * self.width) * self.tokens
+
+    @property
+    def first_stage_layers(self):
+        """Of a pipeline of two stages that are as alike as can be: the head costs as much as a few layers."""
+        head = self.vocabulary / (12 * self.width)
+        return min(range(self.layers + 1), key=lambda first: max(first, self.layers - first + head))
 
     def config(self, corpus, precision, folder):
         """The same as a configuration of terrace."""
