@@ -62,7 +62,8 @@ class Namespaces:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         subprocess.run(["ip", "link", "del", self.links[0]], capture_output=True)
 
-    def mpirun(self, command):
+    def mpirun(self, command, output=None):
+        """Standard output goes to the file, if one is given."""
         with tempfile.TemporaryDirectory() as folder:
             agent = pathlib.Path(folder) / "agent"
             agent.write_text(AGENT.format(names=self.names, addresses=self.addresses))
@@ -73,7 +74,7 @@ class Namespaces:
             options = [word for name, value in settings.items() for word in ("--mca", name, value)]
             # Paths are the same in both, so nothing has to be copied.
             return subprocess.run(["ip", "netns", "exec", self.names[0], "mpirun", *options, "-H", hosts, "-n", "2", *command],
-                                  timeout=300).returncode
+                                  timeout=300, stdout=output).returncode
 
 
 def main():

@@ -1,0 +1,149 @@
+// One of two processes that train data parallel: seconds of a step without the other and with it, and for each group
+// what its calls take by themselves, one after another, and how long the step waited for them.
+// Usage: mpirun -n 2 bench_layouts_overlap SHARDING STEPS [section.key=value...]
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "bench_run.h"
+#include "terrace/comm/mpi.h"
+#include "terrace/train/prepare_machine.h"
+#include "terrace/train/run.h"
+
+namespace {
+
+using namespace terrace;
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t vocabulary = 2048;
+
+double seconds_since(Clock::time_point when) { return std::chrono::duration<double>(Clock::now() - when).count(); }
+
+// What went over one group.
+struct GroupCalls {
+  std::string name;
+  std::vector<comm::Call> calls = {};
+  comm::Comm* outer = nullptr;  // counts; lives as long as the trainer
+  comm::Comm* inner = nullptr;
+};
+
+// Passes every call on, and keeps it.
+class RecordingComm : public comm::Comm {
+ public:
+  RecordingComm(std::unique_ptr<comm::Comm> inner, GroupCalls& calls)
+      : Comm(inner->group(), inner->member()), inner_(std::move(inner)), calls_(calls) {
+    calls_.outer = this;
+    calls_.inner = inner_.get();
+  }
+
+ private:
+  comm::Work start(const comm::Call& call) override {
+    calls_.calls.push_back(call);
+    return inner_->begin(call);
+  }
+
+  const std::unique_ptr<comm::Comm> inner_;
+  GroupCalls& calls_;
+};
+
+class RecordingWorld : public comm::World {
+ public:
+  explicit RecordingWorld(comm::World& inner) : inner_(inner) {}
+
+  int64_t rank() const override { return inner_.rank(); }
+  int64_t size() const override { return inner_.size(); }
+  int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
+  void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
+  std::unique_ptr<comm::Comm> connect(const mesh::Group& group) override {
+    groups_.push_back(std::make_unique<GroupCalls>(group.name));
+    return std::make_unique<RecordingComm>(inner_.connect(group), *groups_.back());
+  }
+  void abort(const std::string& reason) override { inner_.abort(reason); }
+
+  void forget_calls() {
+    for (const auto& group : groups_) {
+      group->calls.clear();
+      group->outer->reset_traffic();
+    }
+  }
+  std::vector<std::unique_ptr<GroupCalls>>& groups() { return groups_; }
+
+ private:
+  comm::World& inner_;
+  std::vector<std::unique_ptr<GroupCalls>> groups_;
+};
+
+double steps_seconds(train::Trainer& trainer, int64_t steps) {
+  const auto began = Clock::now();
+  for (int64_t i = 0; i < steps; ++i) trainer.step();
+  return seconds_since(began) / static_cast<double>(steps);
+}
+
+// The same calls, each waited for, with other data.
+double alone_seconds(const GroupCalls& group, int64_t steps) {
+  std::vector<char> from, to;
+  for (const comm::Call& call : group.calls) {
+    const size_t bytes = static_cast<size_t>(call.count * comm::size_of(call.type) * group.inner->size());
+    from.resize(std::max(from.size(), bytes));
+    to.resize(std::max(to.size(), bytes));
+  }
+  group.inner->barrier({.what = "begin"}).wait();
+  const auto began = Clock::now();
+  for (comm::Call call : group.calls) {
+    call.from = call.kind == comm::Kind::all_reduce ? to.data() : from.data();
+    call.to = to.data();
+    group.inner->begin(call).wait();
+  }
+  return seconds_since(began) / static_cast<double>(steps);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 3) {
+    fmt::print(stderr, "usage: mpirun -n 2 {} SHARDING STEPS [section.key=value...]\n", arguments[0]);
+    return 2;
+  }
+  spdlog::set_level(spdlog::level::warn);
+  train::prepare_machine(1);
+  const bench::Folder folder;
+  const int64_t steps = std::stoll(arguments[2]);
+  std::vector<std::string> overrides = {"model.layers=8",      "model.width=512",
+                                        "model.heads=8",       "model.sequence=256",
+                                        "train.micro_batch=4", std::string("layout.sharding=") + arguments[1]};
+  overrides.insert(overrides.end(), arguments + 3, arguments + count);
+  const auto config_of = [&](int64_t sequences) {
+    overrides.push_back(fmt::format("train.global_batch={}", sequences));
+    return bench::config_of(folder, vocabulary, overrides);
+  };
+  const auto world = comm::make_mpi_world(train::world_options(config_of(8)));
+  const auto all = world->connect({.name = "all", .ranks = {0, 1}});
+  const bool speaks = world->rank() == 0;
+  {
+    train::Trainer trainer(config_of(4), train::Peak{});
+    trainer.step();
+    all->barrier({.what = "begin"}).wait();  // both compute at the same time, as in the step with communication
+    const double seconds = steps_seconds(trainer, steps);
+    if (speaks) fmt::print("@ without {:.6f}\n", seconds);
+  }
+  RecordingWorld recording(*world);
+  train::Trainer trainer(config_of(8), train::Peak{}, {}, &recording);
+  trainer.step();
+  all->barrier({.what = "begin"}).wait();
+  recording.forget_calls();
+  const double seconds = steps_seconds(trainer, steps);
+  if (speaks) fmt::print("@ with {:.6f}\n", seconds);
+  for (const auto& group : recording.groups()) {
+    int64_t bytes = 0;
+    double exposed = 0;
+    for (int kind = 0; kind < comm::num_kinds; ++kind) {
+      const comm::Traffic& traffic = group->outer->traffic(static_cast<comm::Kind>(kind));
+      bytes += traffic.bytes / steps;
+      exposed += traffic.exposed_seconds / static_cast<double>(steps);
+    }
+    if (group->calls.empty()) continue;
+    const double alone = alone_seconds(*group, steps);
+    if (speaks) fmt::print("@ group {} {} {:.6f} {:.6f}\n", group->name, bytes, alone, exposed);
+  }
+  return 0;
+}
