@@ -3,11 +3,12 @@ two threads.
 
     cmake --build build/release --target bench_layouts_trainer
     .deps/python/bin/python bench/layouts/compare.py [--workloads A,B] [--precisions fp32,bf16] [--kinds data,tensor,pipeline]
-                                                     [--peers NAME,...] [--rounds 8] [--steps 2] [--output FILE.md]
+                                                     [--peers NAME,...] [--together 3] [--rounds 8] [--steps 2] [--output FILE.md]
 
-All of a kind stay resident and take turns, as in bench/step/compare.py: in each round everyone runs a few steps and the fastest
-counts; ratios are taken within the round, and the table has their median and quartiles over the rounds. Ours are
-compared with the peers of their kind, the best one first. How to install DeepSpeed says deepspeed_peer.py.
+Ours and a few peers of their kind, so many as memory holds together, stay resident and take turns, as in bench/step/compare.py:
+in each round everyone runs a few steps and the fastest counts; ratios are taken within the round, and the table has
+their median and quartiles over the rounds, for the peers of the kind from the best to the worst. How to install
+DeepSpeed says deepspeed_peer.py.
 """
 import pathlib
 import statistics
@@ -64,12 +65,14 @@ def peer_participants(workload, precision, kind, options, folder):
 
 
 def row(workload, precision, runner, ours, theirs):
+    """`theirs` has the number of rounds before each peer's first."""
     fastest = statistics.median(min(times) for times in runner.rounds)
-    to_peers = sorted((ratios(runner, peer), peer.name) for peer in theirs) if runner in ours else []
+    to_peers = [(ratios(runner, peer, first), peer.name) for peer, first in theirs.items()] if runner in ours else []
+    low, middle, high = ratios(ours[0], runner, theirs.get(runner, 0))
     return [
         workload, precision, runner.name, f"{1e3 * WORKLOADS[workload].tokens / fastest:.0f}",
-        spread(*ratios(runner, ours[0])) if runner is not ours[0] else "",
-        ", ".join(f"{name} {spread(*ratio)}" for ratio, name in to_peers),
+        spread(1 / high, 1 / middle, 1 / low) if runner is not ours[0] else "",
+        ", ".join(f"{name} {spread(*ratio)}" for ratio, name in sorted(to_peers, key=lambda entry: entry[0][1])),
         f"{runner.first_losses[0]:.3f} {runner.last_loss:.3f}",
     ]  # fmt: skip
 
@@ -80,10 +83,18 @@ def measure(workload, precision, options, folder):
     config.write_text(WORKLOADS[workload].config(folder / "random", precision, folder / "run"))
     rows = []
     for kind in options.kinds:
-        ours = started(our_participants(workload, config, kind))
-        theirs = started(peer_participants(workload, precision, kind, options, folder))
-        take_turns(f"{workload} {precision} {kind}", ours + theirs, options)
-        rows += [row(workload, precision, runner, ours, theirs) for runner in ours + theirs]
+        ours, theirs = started(our_participants(workload, config, kind)), {}
+        peers = peer_participants(workload, precision, kind, options, folder)
+        for begin in range(0, max(1, len(peers)), options.together):
+            first = len(ours[0].rounds)
+            present = started(peers[begin : begin + options.together])
+            theirs.update((peer, first) for peer in present)
+            take_turns(f"{workload} {precision} {kind}", ours + present, options)
+            for peer in present:
+                peer.stop()
+        for runner in ours:
+            runner.stop()
+        rows += [row(workload, precision, runner, ours, theirs) for runner in [*ours, *theirs]]
     return rows
 
 
@@ -95,6 +106,7 @@ def text_of(results):
 def main():
     parser = argument_parser(__doc__, ["A", "B"], ALL_PEERS, rounds=8, steps=2)
     parser.add_argument("--kinds", default=list(LAYOUTS), type=names)
+    parser.add_argument("--together", type=int, default=3, help="peers that are resident at a time")
     options = parser.parse_args()
     unknown = [peer for peer in options.peers if peer not in ALL_PEERS]
     if unknown:

@@ -42,7 +42,8 @@ def measure(workload, precision, options, folder):
     yardstick.start()
     runners = started(participants(workload, precision, options.peers, folder), options.starts)
     take_turns(f"{workload} {precision}", runners, options, before_round=lambda: yardstick.go(1))
-    yardstick.stop()
+    for runner in [yardstick, *runners]:
+        runner.stop()
     best_rate = 1e9 * max(rates[precision == "bf16"] for rates in yardstick.rounds)
     rate = f"{workload} {precision} {best_rate / 1e9:.0f}"
     return [row(workload, precision, runner, runners[0], best_rate) for runner in runners], rate

@@ -62,8 +62,6 @@ def take_turns(name, runners, options, before_round=lambda: None):
         for runner in runners:
             runner.go(options.steps)
         print(f"{name}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-    for runner in runners:
-        runner.stop()
 
 
 def quartiles(values):
@@ -73,9 +71,10 @@ def quartiles(values):
     return low, middle, high
 
 
-def ratios(of, to):
-    """How many times the tokens per second of `to` the ones of `of` are: quartiles over the rounds."""
-    return quartiles([min(theirs) / min(own) for theirs, own in zip(to.rounds, of.rounds)])
+def ratios(of, to, first=0):
+    """How many times the tokens per second of `to` the ones of `of` are: quartiles over the rounds of `to`, which began when
+    `of` had had so many."""
+    return quartiles([min(theirs) / min(own) for theirs, own in zip(to.rounds, of.rounds[first:])])
 
 
 def spread(low, middle, high):
