@@ -113,8 +113,8 @@ struct ShardGroup {
 struct LayoutConfig {
   int64_t pipeline = 1;  // stages that share the layers out
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  int64_t chunks = 1;                 // parts of the model a stage
-  std::vector<int64_t> stage_layers;  // of each part of the model in order; empty: shared out by their costs
+  int64_t chunks = 1;                      // parts of the model a stage
+  std::vector<int64_t> stage_layers = {};  // of each part of the model in order; empty: shared out by their costs
   std::vector<std::string> order = {"pipeline", "data", "tensor"};  // axes of the mesh, outermost first
   int64_t tensor = 1;                                               // ranks that cut the matrices of a layer
   bool sequence_parallel = false;  // what lies between those matrices is cut along the sequence

@@ -29,7 +29,8 @@ struct OperationRecorder::State {
 
   void add(observe::Span span) {
     const std::lock_guard lock(mutex);
-    lane().spans.push_back(std::move(span));
+    // A thread that saves in the background may end an operation after the last step that is recorded.
+    if (!finished) lane().spans.push_back(std::move(span));
   }
 
   void wait_for_device() const {
@@ -41,6 +42,7 @@ struct OperationRecorder::State {
   std::mutex mutex;
   std::map<std::thread::id, size_t> lane_of;
   observe::Trace lanes;
+  bool finished = false;
   at::CallbackHandle registration = at::INVALID_CALLBACK_HANDLE;
 };
 
@@ -152,6 +154,7 @@ observe::Trace OperationRecorder::finish() {
   at::removeCallback(std::exchange(state_->registration, at::INVALID_CALLBACK_HANDLE));
   exchange_active(nullptr);
   const std::lock_guard lock(state_->mutex);
+  state_->finished = true;
   return std::exchange(state_->lanes, {});
 }
 

@@ -94,6 +94,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       ramp_(config.train),
       executor_(*model_, sharded_, stage_, config.train.recompute,
                 config.layout.sequence_parallel ? config.layout.tensor : 1) {
+  parallel::check_whole_model(*model_, optimizer_, *groups_.control);
   parallel::set_initial_values(sharded_, optimizer_, config_.train.seed);
   sharded_.finish_update();
 }

@@ -165,6 +165,7 @@ class RankTraining {
         shards_(sharded_.shards()),
         optimizer_(shards_, optimizer_config()),
         executor_(*model_, sharded_, stage_, training.recompute, layout.sequence_parallel ? layout.tensor : 1) {
+    check_whole_model(*model_, optimizer_, *groups_.control);
     set_initial_values(sharded_, optimizer_, 5);
   }
 

@@ -109,6 +109,18 @@ TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
   EXPECT_EQ(record([] {}).rows.size(), 0u);
 }
 
+// As of a thread that saves in the background.
+TEST(OperationRecorder, LeavesOutWhatEndsAfterIt) {
+  auto recorder = std::make_unique<OperationRecorder>(at::kCPU);
+  { const ops::PhaseRecord inside("inside"); }
+  auto open = std::make_unique<ops::PhaseRecord>("save");
+  const observe::Trace trace = recorder->finish();
+  open.reset();
+  ASSERT_EQ(trace.size(), 1u);
+  ASSERT_EQ(trace[0].spans.size(), 1u);
+  EXPECT_EQ(trace[0].spans[0].name, "inside");
+}
+
 class ProfiledRun : public TinyRun {
  protected:
   Profile profiled(int64_t steps, const std::vector<std::string>& more = {}, int64_t ranks = 1) const {

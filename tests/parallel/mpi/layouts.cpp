@@ -27,6 +27,26 @@ std::vector<Layout> layouts_of(int64_t ranks) {
   return layouts;
 }
 
+// Of the model itself too.
+std::vector<Layout> cuts_of(int64_t ranks) {
+  const std::string sequence = "sequence_parallel=true";
+  switch (ranks) {
+    case 2:
+      return {{2, {"tensor=2"}},
+              {2, {"tensor=2", sequence}},
+              {2, {"pipeline=2"}},
+              {2, {"pipeline=2", "schedule=zb-v", "chunks=2"}}};
+    case 3:
+      return {{3, {"tensor=3"}}, {3, {"pipeline=3", "schedule=interleaved", "chunks=2"}}};
+    case 4:
+      return {{4, {"tensor=2", "pipeline=2", "schedule=zb-h1"}},
+              {4, {"pipeline=2", "schedule=gpipe", "sharding=zero1"}},
+              {4, {"tensor=2", sequence, "sharding=zero3"}}};
+    default:
+      return {};
+  }
+}
+
 // Each rank holds its own elements and zeros elsewhere.
 void put_together(Tensors& tensors, comm::Comm& all) {
   for (auto& [name, tensor] : tensors) {
@@ -83,6 +103,9 @@ int main() {
        {Training{.model = "gpt2"}, Training{.model = "llama", .precision = config::Precision::bf16, .micro_batch = 1},
         Training{.model = "tied_stack", .recompute = config::Recompute::full}}) {
     for (const Layout& layout : layouts_of(ranks)) failures += compare(training, layout, library);
+  }
+  for (const Layout& layout : cuts_of(ranks)) {
+    failures += compare({.model = "cut_gpt2_deep", .micro_batch = 2}, layout, library);
   }
   return failures == 0 ? 0 : 1;
 }

@@ -1,0 +1,99 @@
+// Counted sends, bytes and memory of pipeline stages against docs/schedules.md and docs/sharding.md, to the byte.
+#include <gtest/gtest.h>
+
+#include "tests/parallel/training.h"
+
+namespace terrace::parallel {
+namespace {
+
+struct Case {
+  Layout layout;
+  int64_t stages, chunks, tensor, data;
+  bool vee = false, sequence = false;
+  int64_t weight_ranks = 1, gradient_ranks = 1, optimizer_ranks = 1;  // W, G, O
+};
+
+const Training training = {.model = "cut_llama_deep", .micro_batch = 3, .deterministic = false};
+
+std::vector<Case> cases() {
+  const std::string sequence = "sequence_parallel=true";
+  return {
+      {{2, {"pipeline=2"}}, 2, 1, 1, 1},
+      {{4, {"pipeline=4", "schedule=zb-h1"}}, 4, 1, 1, 1},
+      {{4, {"pipeline=2", "schedule=interleaved", "chunks=2", "sharding=zero1"}}, 2, 2, 1, 2, false, false, 1, 1, 2},
+      {{4, {"pipeline=2", "schedule=zb-v", "chunks=2", "sharding=zero3"}}, 2, 2, 1, 2, true, false, 2, 2, 2},
+      {{8, {"pipeline=2", "schedule=gpipe", "tensor=2", sequence, "sharding=zero2"}}, 2, 1, 2, 2, false, true, 1, 2, 2},
+  };
+}
+
+schedule::Placement placement_of(const Case& c) {
+  return {c.stages, c.chunks, c.vee ? schedule::Placement::Shape::vee : schedule::Placement::Shape::loops};
+}
+
+// A stage's rank in the default order of axes.
+int64_t stage_of(const Case& c, int64_t rank) { return rank / (c.data * c.tensor); }
+
+TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.layout.name());
+    const Outcome outcome = train(training, c.layout);
+    const schedule::Placement parts = placement_of(c);
+    const int64_t micro_batches = training.sequences / c.data / training.micro_batch;
+    const int64_t hidden =
+        training.micro_batch * small_sequence * small_config(training.model).width * 4 / (c.sequence ? c.tensor : 1);
+    for (int64_t rank = 0; rank < c.layout.ranks; ++rank) {
+      const int64_t stage = stage_of(c, rank);
+      int64_t sent = 0;  // tensors of a micro-batch: activations up and gradients down
+      for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+        const int64_t part = parts.part(stage, chunk);
+        sent += static_cast<int64_t>(part + 1 < parts.parts() && parts.stage_of(part + 1) != stage);
+        sent += static_cast<int64_t>(part > 0 && parts.stage_of(part - 1) != stage);
+      }
+      const comm::Traffic& traffic = outcome.traffic[rank].at("pipeline").at(comm::Kind::send);
+      EXPECT_EQ(traffic.calls, sent * micro_batches) << "rank " << rank;
+      EXPECT_EQ(traffic.bytes, sent * micro_batches * hidden) << "rank " << rank;
+    }
+  }
+}
+
+// Weights and gradients that stay, and optimizer states, of the stage's units alone.
+TEST(PipelineMemory, IsThatOfTheStagesUnits) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.layout.name());
+    const Outcome outcome = train(training, c.layout);
+    const auto model = models::build_model(small_config(training.model), {.device = at::kMeta});
+    const std::vector<UnitRange> split = split_units(*model, c.stages * c.chunks, {});
+    const schedule::Placement parts = placement_of(c);
+    for (int64_t rank = 0; rank < c.layout.ranks; ++rank) {
+      int64_t elements = 0;
+      for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+        const UnitRange& units = split[static_cast<size_t>(parts.part(stage_of(c, rank), chunk))];
+        for (int64_t unit = units.begin; unit < units.end; ++unit) {
+          int64_t flat = 0;
+          for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
+            const bool cut = parameter->mark.kind == ParamMark::Kind::sharded;
+            flat += (parameter->value.numel() / (cut ? c.tensor : 1) + 31) / 32 * 32;
+          }
+          const int64_t piece = c.data * 1024;
+          elements += (flat + piece - 1) / piece * piece;
+        }
+      }
+      EXPECT_EQ(outcome.peak_bytes[rank].weights, elements / c.weight_ranks * 4) << "rank " << rank;
+      EXPECT_EQ(outcome.peak_bytes[rank].gradients, elements / c.gradient_ranks * 4) << "rank " << rank;
+      EXPECT_EQ(outcome.optimizer_bytes[rank], elements / c.optimizer_ranks * 8) << "rank " << rank;
+    }
+  }
+}
+
+TEST(SplitUnits, GivesEachPartItsLayers) {
+  const auto model = models::build_model(small_config("llama_deep"), {.device = at::kMeta});
+  EXPECT_EQ(split_units(*model, 2, {1, 5}), (std::vector<UnitRange>{{0, 2}, {2, 8}}));
+  EXPECT_EQ(split_units(*model, 3, {0, 6, 0}), (std::vector<UnitRange>{{0, 1}, {1, 7}, {7, 8}}));
+  const std::vector<UnitRange> by_cost = split_units(*model, 4, {});
+  EXPECT_EQ(by_cost.front().begin, 0);
+  EXPECT_EQ(by_cost.back().end, model->num_units());
+  EXPECT_THROW(split_units(*model, 2, {1, 4}), UserError);
+}
+
+}  // namespace
+}  // namespace terrace::parallel
