@@ -57,6 +57,18 @@ void expect_all_in(const std::set<std::string>& names, std::initializer_list<con
   for (const char* name : expected) EXPECT_TRUE(names.contains(name)) << name;
 }
 
+TEST(OperationRecorder, OfPhasesAloneLeavesOperationsOut) {
+  OperationRecorder recorder(at::kCPU, nullptr, OperationRecorder::Records::phases);
+  {
+    const ops::PhaseRecord phase("forward");
+    at::add(at::ones({2}), at::ones({2}));
+  }
+  const observe::Trace trace = recorder.finish();
+  ASSERT_EQ(trace.size(), 1U);
+  ASSERT_EQ(trace[0].spans.size(), 1U);
+  EXPECT_EQ(trace[0].spans[0].name, "forward");
+}
+
 TEST(OperationCost, OfProductsIsTwoAMultiplyAdd) {
   const at::Tensor a = at::ones({3, 4}), b = at::ones({4, 5}), c = at::ones({3, 5});
   const at::Tensor batch_a = at::ones({2, 3, 4}), batch_b = at::ones({2, 4, 5}), batch_c = at::ones({2, 3, 5});
