@@ -108,7 +108,8 @@ void MpiWatch::send_all(Tag tag, const std::string& text, std::optional<int64_t>
 }
 
 void MpiWatch::send(int64_t to, Tag tag, const std::shared_ptr<const std::string>& text) {
-  Sent& sent = sent_.emplace_back(MPI_REQUEST_NULL, text);
+  sent_.push_back({MPI_REQUEST_NULL, text});
+  Sent& sent = sent_.back();
   const auto length = static_cast<int>(std::min(text->size(), longest));
   check_mpi(MPI_Isend(text->data(), length, MPI_CHAR, static_cast<int>(to), tag, communicator_, &sent.request),
             "MPI_Isend");

@@ -25,7 +25,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                             const LinearArguments& arguments) {
     context->save_for_backward({x, weight});
     save_object(context, "arguments", arguments);
-    const auto& [own, bias, deferred] = arguments;
+    const Weight &own = arguments.weight, &bias = arguments.bias;
     std::vector<int64_t> sizes = x.sizes().vec();
     sizes.back() = weight.size(0);
     if (const Cut* cut = cut_in(own.cut, 1)) {

@@ -195,7 +195,7 @@ struct Prelude {
 // Measures with all threads that the ranks of this process will have together.
 Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
   prepare_machine(std::min(std::max(choose_threads(0), threads), threads * ranks));
-  const Peak peak = start.options.measure_peak(device, nn::scalar_type(start.config.train.precision));
+  Peak peak = start.options.measure_peak(device, nn::scalar_type(start.config.train.precision));
   prepare_machine(threads);
   return peak;
 }

@@ -91,7 +91,8 @@ TEST(OperationCost, OfAttentionIsThatOfThePairsThatAreSeen) {
     });
   };
   constexpr double all = batch * heads * width * length * length;
-  constexpr double seen = batch * heads * width * (length * (length + 1) / 2);
+  constexpr int64_t pairs = length * (length + 1) / 2;
+  constexpr double seen = batch * heads * width * pairs;
   EXPECT_EQ(sum_of(attend(false, false)).flops, 4 * all);
   EXPECT_EQ(sum_of(attend(true, false)).flops, 4 * seen);
   EXPECT_EQ(sum_of(attend(true, true)).flops, 14 * seen);

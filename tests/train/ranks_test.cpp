@@ -124,7 +124,7 @@ TEST_F(Ranks, ContinueAtAnotherLayoutOnTheSameData) {
 }
 
 TEST_F(Ranks, EvaluateWhatOneRankDoes) {
-  const Layout zero3 = layouts[2];
+  const Layout& zero3 = layouts[2];
   const auto saved = start("run", {1, {}}, {"train.steps=2"}).checkpoint;
   Trainer one(config_of("one", {1, {}}), {});
   one.resume(checkpoint::Reader(saved));
