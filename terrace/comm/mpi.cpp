@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <optional>
@@ -144,9 +145,13 @@ MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& opti
 
 MpiWorld::~MpiWorld() {
   if (std::uncaught_exceptions() > exceptions_) engine_->fail(fmt::format("rank {} ended with an error", rank_));
+  const bool left_alone = !engine_->has_failed() && std::uncaught_exceptions() == exceptions_;
   const bool all_ended = engine_->end();
   if (!all_ended) library_->leave_unfinalized();
   engine_.reset();
+  // This rank has done all it had to, and the run has failed: its exit code must not say otherwise, whichever rank's
+  // the launcher takes.
+  if (left_alone && !all_ended) std::_Exit(static_cast<int>(ExitCode::peer_failed));
   if (all_ended) library_->retire(meeting_);
 }
 
