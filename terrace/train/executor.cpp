@@ -3,8 +3,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <map>
-#include <set>
+#include <algorithm>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -21,10 +20,11 @@ using Kind = Instruction::Kind;
 struct Executor::Flight {
   at::Tensor input;   // of the chunk, a leaf; undefined in the model's first part
   at::Tensor output;  // with its graph, until the backward
-  at::Tensor
-      output_gradient;  // of the model's last part, whose head is differentiated in the forward; or from the next part
+  // From the next part; of the model's last part, whose head is differentiated in the forward, from there.
+  at::Tensor output_gradient;
   at::Tensor input_gradient;  // until it has been handed on
   parallel::Incoming activation, gradient;
+  bool split = false;  // there is a weight_gradient
   ops::WeightGradientQueue deferred;
 };
 
@@ -32,12 +32,14 @@ struct Executor::Step {
   const std::vector<models::Batch>& micro_batches;
   models::Pass pass;
   const std::function<void(double)>& optimizer_step;
-  std::set<std::pair<int64_t, int64_t>> split = {};            // micro-batch and chunk with a weight_gradient
-  std::map<std::pair<int64_t, int64_t>, Flight> flights = {};  // by micro-batch and chunk
+  int64_t chunks;
+  std::vector<Flight> flights;  // micro-batch by micro-batch
   std::vector<at::Tensor> losses = {};
 
-  Flight& flight(const Instruction& i) { return flights[{i.micro_batch, i.chunk}]; }
-  bool is_split(const Instruction& i) const { return split.contains({i.micro_batch, i.chunk}); }
+  Flight& flight(int64_t micro_batch, int64_t chunk) {
+    return flights[static_cast<size_t>(micro_batch * chunks + chunk)];
+  }
+  Flight& flight(const Instruction& i) { return flight(i.micro_batch, i.chunk); }
   bool is_last(int64_t micro_batch) const { return micro_batch + 1 == static_cast<int64_t>(micro_batches.size()); }
 };
 
@@ -105,7 +107,7 @@ void Executor::forward(Step& step, const Instruction& instruction) {
   Flight& flight = step.flight(instruction);
   const models::Batch& batch = step.micro_batches[static_cast<size_t>(instruction.micro_batch)];
   models::Pass pass = step.pass;
-  if (step.is_split(instruction)) pass.deferred = &flight.deferred;
+  if (flight.split) pass.deferred = &flight.deferred;
   if (!stage_.is_first(instruction.chunk)) {
     if (flight.activation.expected()) flight.input = flight.activation.take();
     flight.input.requires_grad_(true);
@@ -119,7 +121,7 @@ void Executor::forward(Step& step, const Instruction& instruction) {
   if (last) {
     compute_head(step, flight, instruction.micro_batch);
   } else if (const int64_t next = stage_.chunk_here_after(instruction.chunk); next >= 0) {
-    step.flights[{instruction.micro_batch, next}].input = hidden.detach();
+    step.flight(instruction.micro_batch, next).input = hidden.detach();
   }
 }
 
@@ -131,11 +133,10 @@ void Executor::backward(Step& step, const Instruction& instruction) {
   const parallel::UnitRange& units = stage_.units(instruction.chunk);
   const int64_t end = stage_.is_last(instruction.chunk) ? units.end - 1 : units.end;
   if (end > units.begin) {
-    const bool split = step.is_split(instruction);
     sharded_.begin_backward(instruction.micro_batch == 0, step.is_last(instruction.micro_batch));
     sharded_.before_backward(end - 1);
     flight.output.backward(flight.output_gradient);
-    sharded_.after_backward(units.begin, split);
+    sharded_.after_backward(units.begin, flight.split);
     flight.input_gradient = flight.input.defined() ? flight.input.grad() : at::Tensor();
   } else {
     flight.input_gradient = flight.output_gradient;  // the part is the head alone
@@ -144,7 +145,7 @@ void Executor::backward(Step& step, const Instruction& instruction) {
   flight.output_gradient.reset();
   flight.input.reset();
   if (const int64_t below = stage_.chunk_here_before(instruction.chunk); below >= 0) {
-    step.flights[{instruction.micro_batch, below}].output_gradient = flight.input_gradient;
+    step.flight(instruction.micro_batch, below).output_gradient = flight.input_gradient;
   }
 }
 
@@ -199,11 +200,16 @@ void Executor::execute(Step& step, const Instruction& instruction) {
 
 void Executor::run(const schedule::Instructions& instructions, const std::vector<models::Batch>& micro_batches,
                    const models::Pass& pass, const std::function<void(double)>& optimizer_step) {
-  Step step{.micro_batches = micro_batches, .pass = pass, .optimizer_step = optimizer_step};
+  const int64_t chunks = stage_.placement().chunks;
+  Step step{.micro_batches = micro_batches,
+            .pass = pass,
+            .optimizer_step = optimizer_step,
+            .chunks = chunks,
+            .flights = std::vector<Flight>(micro_batches.size() * static_cast<size_t>(chunks))};
   step.pass.training = true;
   step.pass.recompute_attention = recompute_ == config::Recompute::selective;
   for (const Instruction& instruction : instructions) {
-    if (instruction.kind == Kind::weight_gradient) step.split.insert({instruction.micro_batch, instruction.chunk});
+    if (instruction.kind == Kind::weight_gradient) step.flight(instruction).split = true;
   }
   for (const Instruction& instruction : instructions) execute(step, instruction);
 }
