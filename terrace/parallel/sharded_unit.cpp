@@ -51,9 +51,13 @@ ShardedUnit::ShardedUnit(std::vector<nn::Parameter*> parameters, const mesh::Sha
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = options_of(parameters_);
   for (nn::Parameter* parameter : parameters_) release_storage(parameter->value);
-  whole_weights_ = at::zeros({padded_}, options);
+  // What is released at once is never touched, so that it takes no memory of the machine.
+  const auto buffer = [&](bool stays, const at::TensorOptions& of) {
+    return stays ? at::zeros({padded_}, of) : at::empty({padded_}, of);
+  };
+  whole_weights_ = buffer(!cuts_weights(), options);
   weights_ = cuts_weights() ? at::zeros({place_.weights.size(padded_)}, options) : whole_weights_;
-  whole_gradient_ = at::zeros({padded_}, options.dtype(gradient_type));
+  whole_gradient_ = buffer(keeps_whole_gradient_, options.dtype(gradient_type));
   gradient_ = keeps_whole_gradient_ ? part_of(whole_gradient_, {}, place_.gradients, padded_)
                                     : at::zeros({place_.gradients.size(padded_)}, options.dtype(gradient_type));
   for (size_t i = 0; i < parameters_.size(); ++i) {

@@ -5,9 +5,18 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
+
 #include "terrace/base/error.h"
 
 namespace terrace::parallel {
+namespace {
+
+// Elements of initial values that are made at once: memory that is only needed at the start would stay with the
+// program.
+constexpr int64_t most_at_once = int64_t{1} << 20;
+
+}  // namespace
 
 void spread_states(Sharded& sharded, optim::AdamW& optimizer, bool moments) {
   for (optim::AdamW::State& state : optimizer.states()) {
@@ -24,8 +33,11 @@ void set_initial_values(Sharded& sharded, optim::AdamW& optimizer, uint64_t seed
   const at::NoGradGuard no_grad;
   for (optim::AdamW::State& state : optimizer.states()) {
     for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-      state.master.narrow(0, piece.at, piece.size())
-          .copy_(nn::initial_value(*piece.parameter, seed, at::kFloat, piece.begin, piece.end));
+      for (int64_t begin = piece.begin; begin < piece.end; begin += most_at_once) {
+        const int64_t end = std::min(piece.end, begin + most_at_once);
+        state.master.narrow(0, piece.at + begin - piece.begin, end - begin)
+            .copy_(nn::initial_value(*piece.parameter, seed, at::kFloat, begin, end));
+      }
     }
   }
   spread_states(sharded, optimizer, false);

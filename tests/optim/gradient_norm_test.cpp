@@ -62,6 +62,40 @@ TEST(GradientNorm, NamesTheFirstBadParameter) {
   EXPECT_EQ(result.first_bad, "bad");
 }
 
+// Each of two ranks has a part of the model; the second one has a copy of the first one's last parameter too.
+std::vector<GradientNorm> norms_of_parts(double last_gradient) {
+  std::vector<GradientNorm> norms(2);
+  comm::run_threads(2, {.timeout_seconds = 60}, [&](comm::World& world) {
+    const int64_t rank = world.rank();
+    const auto data = world.connect({.name = "data", .ranks = {rank}});
+    const auto parts = world.connect({.name = "parts", .ranks = {0, 1}});
+    nn::Parameter own = parameter_with(rank == 0 ? "a" : "b", at::full({1500}, rank + 1.0, at::kFloat));
+    nn::Parameter shared = parameter_with("shared", at::full({4}, 3.0, at::kFloat));
+    if (rank == 1) own.gradient[1499] = last_gradient;
+    for (nn::Parameter* parameter : {&own, &shared}) {
+      parameter->value = parameter->gradient;
+      parameter->mark = ParamMark::replicated(parameter->gradient.sizes().vec());
+    }
+    shared.mark.counted = rank == 0;
+    norms[static_cast<size_t>(rank)] = gradient_norm(whole_parameters({&own, &shared}), *data, *parts);
+  });
+  return norms;
+}
+
+TEST(GradientNorm, OfPartsCountsEachElementOnce) {
+  for (const GradientNorm& result : norms_of_parts(2.0)) {
+    EXPECT_EQ(result.norm, std::sqrt(1500.0 + 4 * 1500.0 + 4 * 9.0));
+    EXPECT_EQ(result.first_bad, "");
+  }
+}
+
+TEST(GradientNorm, OfPartsNamesABadParameterOfAnyPart) {
+  for (const GradientNorm& result : norms_of_parts(std::nan(""))) {
+    EXPECT_FALSE(std::isfinite(result.norm));
+    EXPECT_EQ(result.first_bad, "b");
+  }
+}
+
 TEST(ClipMultiplier, BringsTheNormDownToTheLimit) {
   EXPECT_EQ(clip_multiplier(4.0, 1.0), 0.25);
   EXPECT_EQ(clip_multiplier(0.5, 1.0), 1.0);
