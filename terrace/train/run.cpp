@@ -151,11 +151,29 @@ void say_what_runs(Trainer& trainer, const Peak& peak) {
            mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
 }
 
+// Micro-batches of a full step on each stage, and how long the stages idle where all cost the same.
+void say_how_the_pipeline_runs(const Trainer& trainer) {
+  const config::Config& config = trainer.config();
+  if (config.layout.pipeline == 1) return;
+  const int64_t data_ranks = trainer.mesh().size("data");
+  const int64_t micro_batches = config.train.global_batch / data_ranks / micro_batch_of(config.train, data_ranks);
+  const schedule::Pipeline pipeline = pipeline_of(config.layout, micro_batches);
+  const double share = schedule::bubble_share(pipeline, {});
+  log_info("{} stages with {}, {} micro-batch{} each: they idle about {:.0f}% of a step", pipeline.stages,
+           config::name_of(pipeline.schedule), micro_batches, micro_batches == 1 ? "" : "es", 100 * share);
+  if (micro_batches >= pipeline.stages) return;
+  log_warning("fewer micro-batches than stages leave most stages idle; use train.micro_batch = {} or less",
+              std::max<int64_t>(1, config.train.global_batch / data_ranks / pipeline.stages));
+}
+
 // One rank of a run, from its first step to its last.
 RunResult run_rank(const Start& start, comm::World& world) {
   Trainer trainer(start.config, start.peak, start.kernels, &world);
   const bool speaks = world.rank() == 0;
-  if (speaks) say_what_runs(trainer, start.peak);
+  if (speaks) {
+    say_what_runs(trainer, start.peak);
+    say_how_the_pipeline_runs(trainer);
+  }
   set_out(trainer, start.resumed);
   if (speaks) write_run_facts(trainer);
   add_standard_hooks(trainer, start.options.began);
