@@ -158,12 +158,15 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
   const int64_t data_ranks = trainer.mesh().size("data");
   const int64_t micro_batches = config.train.global_batch / data_ranks / micro_batch_of(config.train, data_ranks);
   const schedule::Pipeline pipeline = pipeline_of(config.layout, micro_batches);
+  if (micro_batches < pipeline.stages) {
+    log_warning("{} stages with {} micro-batch{} each: most stages idle; use train.micro_batch = {} or less",
+                pipeline.stages, micro_batches, micro_batches == 1 ? "" : "es",
+                std::max<int64_t>(1, config.train.global_batch / data_ranks / pipeline.stages));
+    return;
+  }
   const double share = schedule::bubble_share(pipeline, {});
-  log_info("{} stages with {}, {} micro-batch{} each: they idle about {:.0f}% of a step", pipeline.stages,
-           config::name_of(pipeline.schedule), micro_batches, micro_batches == 1 ? "" : "es", 100 * share);
-  if (micro_batches >= pipeline.stages) return;
-  log_warning("fewer micro-batches than stages leave most stages idle; use train.micro_batch = {} or less",
-              std::max<int64_t>(1, config.train.global_batch / data_ranks / pipeline.stages));
+  log_info("{} stages with {}, {} micro-batches each: they idle about {:.0f}% of a step", pipeline.stages,
+           config::name_of(pipeline.schedule), micro_batches, 100 * share);
 }
 
 // One rank of a run, from its first step to its last.
