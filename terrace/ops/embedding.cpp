@@ -48,15 +48,11 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     if (const Cut* by_rows = cut_in(table.cut, 0)) {
       dy = whole_sequence(by_rows, dy, "embedding gradient").masked_fill(saved[1].unsqueeze(-1), 0);
     }
-    const at::Tensor indices = saved[0].contiguous().view(-1);  // [N]
-    const auto add = [gradient = table.gradient, indices, rows = dy.contiguous().view({indices.size(0), -1})] {
+    const at::Tensor indices = saved[0].contiguous().view(-1);            // [N]
+    const at::Tensor rows = dy.contiguous().view({indices.size(0), -1});  // [N, D]
+    now_or_later(deferred, [gradient = table.gradient, indices, rows] {
       kernels(rows.device()).add_rows(gradient, indices, rows);
-    };
-    if (deferred != nullptr) {
-      deferred->push(add);
-    } else {
-      add();
-    }
+    });
     return {{}, {}, {}};
   }
 };

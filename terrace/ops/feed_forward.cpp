@@ -29,16 +29,10 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
         times_transposed_gelu(rows_of(whole), first, weights.first_bias.value, weights.first.products);  // [N, F]
     context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
-    const at::Tensor &bias = weights.second_bias.value, &rows = active;
-    const Cut* by_inputs = cut_in(weights.second.cut, 1);
-    if (by_inputs == nullptr) {
-      return times_transposed(rows, second, bias, weights.second.products).view(x.sizes());
+    if (cut_in(weights.second.cut, 1) != nullptr) {
+      return sum_of_products(active, second, weights.second, weights.second_bias, whole.sizes().vec(), "ffn");
     }
-    const auto product = [&](const at::Tensor& y, int64_t begin) {
-      times_transposed_into(y, rows.narrow(0, begin, y.size(0)), second, weights.second.products);
-    };
-    const at::Tensor y = sum_while_computing(*by_inputs, whole.sizes().vec(), x.options(), product, "ffn");
-    return bias.defined() ? y.add_(bias) : y;
+    return times_transposed(active, second, weights.second_bias.value, weights.second.products).view(x.sizes());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {

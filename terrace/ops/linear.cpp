@@ -28,14 +28,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const Weight &own = arguments.weight, &bias = arguments.bias;
     std::vector<int64_t> sizes = x.sizes().vec();
     sizes.back() = weight.size(0);
-    if (const Cut* cut = cut_in(own.cut, 1)) {
-      const at::Tensor rows = rows_of(x);  // [N, I]
-      const auto product = [&](const at::Tensor& y, int64_t begin) {
-        times_transposed_into(y, rows.narrow(0, begin, y.size(0)), weight, own.products);
-      };
-      const at::Tensor y = sum_while_computing(*cut, sizes, x.options(), product, "linear");
-      return bias.value.defined() ? y.add_(bias.value) : y;
-    }
+    if (cut_in(own.cut, 1) != nullptr) return sum_of_products(rows_of(x), weight, own, bias, sizes, "linear");
     const at::Tensor whole = whole_sequence(cut_in(own.cut, 0), x, "linear");
     sizes[sizes.size() - 2] = whole.size(-2);
     return times_transposed(rows_of(whole), weight, bias.value, own.products).view(sizes);  // [.., O]
@@ -63,17 +56,21 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 
 }  // namespace
 
+at::Tensor sum_of_products(const at::Tensor& rows, const at::Tensor& value, const Weight& weight, const Weight& bias,
+                           const std::vector<int64_t>& sizes, const char* what) {
+  const auto product = [&](const at::Tensor& y, int64_t begin) {
+    times_transposed_into(y, rows.narrow(0, begin, y.size(0)), value, weight.products);
+  };
+  const at::Tensor y = sum_while_computing(*weight.cut, sizes, rows.options(), product, what);
+  return bias.value.defined() ? y.add_(bias.value) : y;
+}
+
 void add_layer_gradients(const Weight& weight, const Weight& bias, const LayerInputs& inputs,
                          WeightGradientQueue* deferred) {
-  const auto add = [weight = weight.gradient, bias = bias.gradient, products = weight.products, inputs] {
+  now_or_later(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products, inputs] {
     add_outer_product(weight, inputs.dy, inputs.x, products);
     if (bias.defined()) kernels(inputs.dy.device()).add_column_sums(bias, inputs.own_dy);
-  };
-  if (deferred != nullptr) {
-    deferred->push(add);
-  } else {
-    add();
-  }
+  });
 }
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias, WeightGradientQueue* deferred) {

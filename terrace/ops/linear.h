@@ -3,6 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "terrace/ops/weight.h"
 
 namespace terrace::ops {
@@ -17,6 +20,11 @@ namespace terrace::ops {
 // bias is the share of this rank's positions.
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias,
                   WeightGradientQueue* deferred = nullptr);
+
+// The forward of a layer whose weight is cut by inputs: rows [N, I] times this rank's part of the weight, of which
+// `value` is the value that autograd sees, summed over the ranks to y of `sizes` [.., O], and the whole bias.
+at::Tensor sum_of_products(const at::Tensor& rows, const at::Tensor& value, const Weight& weight, const Weight& bias,
+                           const std::vector<int64_t>& sizes, const char* what);
 
 // What the gradients of a layer's weight and bias are made of: d loss / d y [N, O], the rows of it that are this rank's
 // own (all of them but where y is cut along the sequence), and x [N, I].

@@ -44,4 +44,14 @@ class WeightGradientQueue {
   std::vector<std::function<void()>> work_;
 };
 
+// Does the work of a weight gradient now, or leaves it to the queue where there is one.
+template <typename Function>
+void now_or_later(WeightGradientQueue* deferred, Function work) {
+  if (deferred != nullptr) {
+    deferred->push(std::move(work));
+  } else {
+    work();
+  }
+}
+
 }  // namespace terrace::ops
