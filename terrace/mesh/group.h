@@ -16,4 +16,7 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
+// All of `ranks` ranks in order.
+Group all_ranks(std::string name, int64_t ranks);
+
 }  // namespace terrace::mesh

@@ -113,6 +113,12 @@ Group Mesh::group(int64_t rank, std::string_view axis) const {
   return group;
 }
 
+Group all_ranks(std::string name, int64_t ranks) {
+  Group group{.name = std::move(name), .ranks = std::vector<int64_t>(static_cast<size_t>(ranks))};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
 std::string overview(const Mesh& mesh, const std::vector<Group>& further) {
   std::string text;
   for (const Axis& axis : mesh.axes()) {

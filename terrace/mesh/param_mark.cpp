@@ -74,6 +74,13 @@ std::vector<ElementRun> runs_of(const ParamMark& mark, int64_t begin, int64_t en
 }
 
 std::vector<LocalRange> counted_ranges(const ParamMark& mark, int64_t begin, int64_t end) {
+  // A slab is as often one run for each row, so that the common cases are told apart first.
+  const auto is_counted = [&](const Slab& slab) { return slab.counted; };
+  const bool sharded = mark.kind == ParamMark::Kind::sharded;
+  const bool any = sharded ? std::ranges::any_of(mark.slabs, is_counted) : mark.counted;
+  const bool all = sharded ? std::ranges::all_of(mark.slabs, is_counted) : mark.counted;
+  if (begin >= end || !any) return {};
+  if (all) return {{begin, end}};
   std::vector<LocalRange> ranges;
   for (const ElementRun& run : runs_of(mark, begin, end)) {
     if (!run.counted) continue;
