@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/initial.h"
@@ -66,6 +67,12 @@ void initialize(const std::vector<Parameter*>& parameters, uint64_t seed) {
   for (Parameter* parameter : parameters) {
     parameter->value.copy_(initial_value(*parameter, seed, parameter->value.scalar_type()));
   }
+}
+
+int64_t whole_elements(const std::vector<Parameter*>& parameters) {
+  int64_t elements = 0;
+  for (const Parameter* parameter : parameters) elements += c10::multiply_integers(parameter->mark.global_shape);
+  return elements;
 }
 
 void allocate_gradients(const std::vector<Parameter*>& parameters, at::ScalarType type) {

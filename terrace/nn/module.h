@@ -58,7 +58,7 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   // Parameters of this module and its children, in the order of registration, with their full dotted names.
-  std::vector<Parameter*> parameters();
+  virtual std::vector<Parameter*> parameters();
 
  protected:
   // The parameter lives as long as the module; its value is allocated and not yet initialized.
@@ -88,6 +88,9 @@ at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarTy
 
 // Fills every value with its initial value under the seed, on its own device, whatever the threads or the layout.
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);
+
+// Elements of the parameters in the whole model, whatever part of them this rank has.
+int64_t whole_elements(const std::vector<Parameter*>& parameters);
 
 // Gives every parameter a zeroed gradient buffer of the type, and later sets them to zero again.
 void allocate_gradients(const std::vector<Parameter*>& parameters, at::ScalarType type);
