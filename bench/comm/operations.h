@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <functional>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -50,9 +49,7 @@ inline Times time_operation(Comm& comm, const Operation& operation, int64_t byte
 
 // One of all ranks.
 inline void time_operations(comm::World& world) {
-  mesh::Group everyone{"bench", std::vector<int64_t>(static_cast<size_t>(world.size()))};
-  std::iota(everyone.ranks.begin(), everyone.ranks.end(), 0);
-  const auto comm = world.connect(everyone);
+  const auto comm = world.connect(mesh::all_ranks("bench", world.size()));
   for (const Operation& operation : operations) {
     for (const int64_t bytes : message_bytes) {
       const Times times = time_operation(*comm, operation, bytes);

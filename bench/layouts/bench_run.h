@@ -11,9 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/random.h"
+#include "bench/random_corpus.h"
 #include "terrace/config/config.h"
-#include "terrace/data/corpus_writer.h"
 
 namespace terrace::bench {
 
@@ -33,15 +32,6 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
-
-inline void write_corpus(const std::string& prefix, int64_t vocabulary) {
-  data::CorpusWriter writer(prefix, vocabulary, {.overwrite = true});
-  std::vector<int32_t> tokens(200'000);
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(philox_at({1, 2}, i, 0)[0] % vocabulary);
-  writer.append(tokens);
-  writer.end_document();
-  writer.commit();
-}
 
 // A GPT on random tokens on the CPU. Each key has the value that was said last.
 inline config::Config config_of(const Folder& folder, int64_t vocabulary, const std::vector<std::string>& overrides) {

@@ -53,7 +53,7 @@ Cost added_cost(const bench::Folder& folder, int64_t stages, int64_t steps) {
         {"model.layers=8", "model.width=16", "model.heads=2", "model.sequence=8", "train.micro_batch=1",
          fmt::format("layout.pipeline={}", stages), fmt::format("train.global_batch={}", micro_batches)});
     int64_t instructions = 0;
-    for (const auto& list : schedule::instructions(train::pipeline_of(config.layout, micro_batches))) {
+    for (const auto& list : schedule::instructions(schedule::pipeline_of(config.layout, micro_batches))) {
       instructions += std::ssize(list);
     }
     return {step_seconds(config, stages, steps), instructions};

@@ -124,7 +124,7 @@ std::vector<Measured> measure(const config::Config& config, int64_t steps) {
   });
   std::vector<Measured> measured;
   for (const auto& step : steps_of(recorder.finish())) {
-    measured.push_back(compare(step, train::pipeline_of(config.layout, micro_batches)));
+    measured.push_back(compare(step, schedule::pipeline_of(config.layout, micro_batches)));
   }
   return measured;
 }

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/random.h"
+#include "bench/random_corpus.h"
 #include "terrace/checkpoint/snapshot.h"
-#include "terrace/data/corpus_writer.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace {
@@ -23,15 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t vocabulary = 8192, every = 10, steps = 40;
 
 double seconds_since(Clock::time_point when) { return std::chrono::duration<double>(Clock::now() - when).count(); }
-
-void write_corpus(const std::string& prefix) {
-  data::CorpusWriter writer(prefix, vocabulary, {.overwrite = true});
-  std::vector<int32_t> tokens(200'000);
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(philox_at({1, 2}, i, 0)[0] % vocabulary);
-  writer.append(tokens);
-  writer.end_document();
-  writer.commit();
-}
 
 config::Config config_of(const std::string& folder, const std::string& name, const std::vector<std::string>& more) {
   std::vector<std::string> overrides = {"model.layers=4",
@@ -108,7 +98,7 @@ int main(int count, char** arguments) {
   const std::string folder = arguments[1];
   const int64_t rounds = count > 2 ? std::stoll(arguments[2]) : 3;
   std::filesystem::create_directories(folder);
-  write_corpus(folder + "/corpus");
+  bench::write_corpus(folder + "/corpus", vocabulary);
   at::set_num_threads(static_cast<int>(train::choose_threads(count > 3 ? std::stoll(arguments[3]) : 0)));
   const std::vector<std::pair<std::string, std::vector<std::string>>> ways = {
       {"beside training", {}},

@@ -1,8 +1,6 @@
 // Members of each movement, turned into communicators.
 #include "terrace/parallel/groups.h"
 
-#include <numeric>
-
 namespace terrace::parallel {
 namespace {
 
@@ -31,12 +29,6 @@ mesh::Group with_same_data(const mesh::Mesh& mesh, int64_t rank) {
 
 }  // namespace
 
-mesh::Group all_ranks(const char* name, int64_t ranks) {
-  mesh::Group group{.name = name, .ranks = std::vector<int64_t>(static_cast<size_t>(ranks))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
-}
-
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
   DataGroups groups{.place = mesh::ShardPlace(sizes, mesh.coordinate(world.rank(), "data"))};
   for (const Movement& movement : movements) {
@@ -44,8 +36,8 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
     groups.*movement.comm = world.connect(mesh::ranks_of(members, movement.name, mesh, world.rank()));
   }
   groups.parts = world.connect(with_same_data(mesh, world.rank()));
-  groups.control = world.connect(all_ranks("control", world.size()));
-  groups.saving = world.connect(all_ranks("saving", world.size()));
+  groups.control = world.connect(mesh::all_ranks("control", world.size()));
+  groups.saving = world.connect(mesh::all_ranks("saving", world.size()));
   return groups;
 }
 

@@ -22,9 +22,6 @@ struct DataGroups {
 // Every rank of the world calls it at the same time.
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);
 
-// All ranks in order.
-mesh::Group all_ranks(const char* name, int64_t ranks);
-
 // The groups of the first rank, for mesh::overview().
 std::vector<mesh::Group> shown_groups(const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/nn/precision.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/parallel/storage.h"
 #include "terrace/parallel/transfer.h"
@@ -46,17 +45,17 @@ struct Sharded::Reduction {
   }
 };
 
-ShardingOptions sharding_options(const config::Config& config) {
-  return {.gradient_type = nn::scalar_type(config.train.gradient_type),
-          .prefetch = config.layout.prefetch,
-          .gather_type = config.layout.gather_type,
-          .reduce_type = config.layout.reduce_type,
-          .update_type = config.layout.update_type,
-          .deterministic = config.layout.deterministic};
+ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type) {
+  return {.gradient_type = gradient_type,
+          .prefetch = layout.prefetch,
+          .gather_type = layout.gather_type,
+          .reduce_type = layout.reduce_type,
+          .update_type = layout.update_type,
+          .deterministic = layout.deterministic};
 }
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
-    : model_(model), groups_(groups), options_(options), units_(static_cast<size_t>(model.num_units())) {
+    : groups_(groups), options_(options), units_(static_cast<size_t>(model.num_units())) {
   const bool one_rank = groups.place.sizes.ranks == 1;
   // Gradients of a micro-batch that leave before the next one comes need the whole buffer only on their way.
   const bool keeps_whole = one_rank || (groups.place.gradients.parts == 1 && !options.deterministic);

@@ -29,7 +29,7 @@ struct ShardingOptions {
   bool poison = false;
 };
 
-ShardingOptions sharding_options(const config::Config& config);
+ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type);
 
 // Bytes of tensors that this rank holds, by what they are for; docs/sharding.md has the formula.
 struct StateBytes {
@@ -96,7 +96,6 @@ class Sharded {
   // Waits for what each reduction under way does and starts what it does next.
   void advance_reductions();
 
-  models::Model& model_;
   DataGroups& groups_;
   ShardingOptions options_;
   std::vector<Unit> units_;

@@ -3,11 +3,8 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/accumulate.h>
 
 #include <algorithm>
-
-#include "terrace/base/error.h"
 
 namespace terrace::parallel {
 namespace {
@@ -41,22 +38,6 @@ void set_initial_values(Sharded& sharded, optim::AdamW& optimizer, uint64_t seed
     }
   }
   spread_states(sharded, optimizer, false);
-}
-
-void check_whole_model(models::Model& model, optim::AdamW& optimizer, comm::Comm& all) {
-  int64_t expected = 0, counted = 0;
-  for (const nn::Parameter* parameter : model.parameters()) {
-    expected += c10::multiply_integers(parameter->mark.global_shape);
-  }
-  for (const optim::AdamW::State& state : optimizer.states()) {
-    for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
-      for (const LocalRange& range : counted_ranges(piece.parameter->mark, piece.begin, piece.end)) {
-        counted += range.end - range.begin;
-      }
-    }
-  }
-  all.all_reduce(&counted, 1, comm::Type::int64, {.what = "count elements"}).wait();
-  TERRACE_CHECK(counted == expected, "the ranks have {} elements of a model of {}", counted, expected);
 }
 
 void place_own_elements(const std::vector<nn::Parameter*>& parameters, optim::AdamW& optimizer,

@@ -22,10 +22,6 @@ void spread_states(Sharded& sharded, optim::AdamW& optimizer, bool moments);
 // Gives every rank its part of the initial values under the seed, each computed by one rank, and spreads them.
 void set_initial_values(Sharded& sharded, optim::AdamW& optimizer, uint64_t seed);
 
-// Aborts unless the elements that all ranks together count are those of the whole model: no layer is missing on a stage
-// or there twice. Every rank of `all` calls it.
-void check_whole_model(models::Model& model, optim::AdamW& optimizer, comm::Comm& all);
-
 // Copies the elements that this rank answers for out of `tensor_of` each state into the whole tensors of the parameters
 // in fp32, by name; those that are not there yet begin as zeros.
 void place_own_elements(const std::vector<nn::Parameter*>& parameters, optim::AdamW& optimizer,

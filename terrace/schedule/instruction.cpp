@@ -42,16 +42,4 @@ std::string to_string(const Instruction& instruction) {
   return fmt::format("unknown kind {}", static_cast<int>(kind));
 }
 
-Instructions one_stage(int64_t micro_batches) {
-  TERRACE_CHECK(micro_batches >= 1, "{} micro-batches", micro_batches);
-  Instructions list;
-  list.reserve(static_cast<size_t>(2 * micro_batches + 1));
-  for (int64_t i = 0; i < micro_batches; ++i) {
-    list.push_back({Kind::forward, i});
-    list.push_back({Kind::backward, i});
-  }
-  list.push_back({Kind::optimizer_step});
-  return list;
-}
-
 }  // namespace terrace::schedule

@@ -54,8 +54,4 @@ bool is_receive(Instruction::Kind kind);
 // "receive gradient 3.1 from 2", "step".
 std::string to_string(const Instruction& instruction);
 
-// The step of a model that is not cut into stages: forward and backward of each micro-batch in turn, then the optimizer
-// step. At most one micro-batch's activations are alive. It is 1F1B with one stage.
-Instructions one_stage(int64_t micro_batches);
-
 }  // namespace terrace::schedule

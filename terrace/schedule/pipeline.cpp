@@ -23,6 +23,11 @@ Live undeferred(int64_t activations) { return {activations, 0, activations}; }
 
 }  // namespace
 
+Pipeline pipeline_of(const config::LayoutConfig& layout, int64_t micro_batches) {
+  return {
+      .schedule = layout.schedule, .stages = layout.pipeline, .micro_batches = micro_batches, .chunks = layout.chunks};
+}
+
 std::string refusal(const Pipeline& pipeline) {
   const auto& [schedule, stages, micro_batches, chunks] = pipeline;
   const std::string_view name = config::name_of(schedule);

@@ -24,6 +24,9 @@ struct Pipeline {
   int64_t chunks = 1;  // a stage
 };
 
+// As the layout says.
+Pipeline pipeline_of(const config::LayoutConfig& layout, int64_t micro_batches);
+
 // Why there is no such pipeline, with a valid alternative; "" where there is one. Any number of stages and
 // micro-batches goes, fewer micro-batches than stages too, and for interleaved ones that are no multiple of the stages.
 std::string refusal(const Pipeline& pipeline);

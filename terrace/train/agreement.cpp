@@ -6,17 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 namespace terrace::train {
 
 void agree(comm::World& world, const std::optional<UserError>& problem) {
-  mesh::Group group{.name = "start", .ranks = std::vector<int64_t>(static_cast<size_t>(world.size()))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  const auto all = world.connect(group);
+  const auto all = world.connect(mesh::all_ranks("start", world.size()));
   const int64_t own = problem ? static_cast<int64_t>(problem->code) : 0;
-  std::vector<int64_t> codes(group.ranks.size());
+  std::vector<int64_t> codes(static_cast<size_t>(world.size()));
   all->all_gather(&own, codes.data(), 1, comm::Type::int64, {.what = "agree"}).wait();
   const auto found = std::ranges::find_if(codes, [](int64_t code) { return code != 0; });
   if (found == codes.end()) return;

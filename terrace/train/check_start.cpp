@@ -98,8 +98,7 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
 
 void check_memory(const config::Config& config, int64_t ranks, int64_t here) {
   const auto model = models::build_model(config.model, {at::kMeta, nn::scalar_type(config.train.precision)});
-  int64_t parameters = 0;
-  for (const nn::Parameter* parameter : model->parameters()) parameters += parameter->value.numel();
+  const int64_t parameters = nn::whole_elements(model->parameters());
   const auto bytes_of = [](config::Precision precision) {
     return static_cast<int64_t>(c10::elementSize(nn::scalar_type(precision)));
   };

@@ -40,23 +40,29 @@ struct Executor::Step {
     return flights[static_cast<size_t>(micro_batch * chunks + chunk)];
   }
   Flight& flight(const Instruction& i) { return flight(i.micro_batch, i.chunk); }
+  const models::Batch& batch(int64_t micro_batch) const { return micro_batches[static_cast<size_t>(micro_batch)]; }
   bool is_last(int64_t micro_batch) const { return micro_batch + 1 == static_cast<int64_t>(micro_batches.size()); }
 };
 
-Executor::Executor(models::Model& model, parallel::Sharded& sharded, parallel::Stage& stage,
-                   config::Recompute recompute, int64_t sequence_ranks)
+Executor::Executor(models::Model& model, parallel::CutModel& cut, config::Recompute recompute)
     : model_(model),
-      sharded_(sharded),
-      stage_(stage),
+      cut_(cut),
+      sharded_(cut.sharded),
+      stage_(cut.stage),
       recompute_(recompute),
-      sequence_ranks_(sequence_ranks),
-      transfers_(stage.group()) {}
+      transfers_(cut.stage.group()) {}
 
 Executor::~Executor() = default;
 
+parallel::UnitRange Executor::body(int64_t chunk) const {
+  parallel::UnitRange units = stage_.units(chunk);
+  if (stage_.is_last(chunk)) --units.end;
+  return units;
+}
+
 std::vector<int64_t> Executor::hidden_sizes(int64_t unit, const models::Batch& batch) const {
   std::vector<int64_t> sizes = model_.hidden_sizes(unit, batch);
-  if (sequence_ranks_ > 1) sizes.at(1) /= sequence_ranks_;
+  if (cut_.sequence_ranks() > 1) sizes.at(1) /= cut_.sequence_ranks();
   return sizes;
 }
 
@@ -88,12 +94,10 @@ at::Tensor Executor::forward_unit(int64_t unit, int64_t end, const at::Tensor& h
 // The model's last unit adds to gradients in its forward already, so its backward comes at once.
 void Executor::compute_head(Step& step, Flight& flight, int64_t micro_batch) {
   const int64_t head = model_.num_units() - 1;
-  const models::Batch& batch = step.micro_batches[static_cast<size_t>(micro_batch)];
   const at::Tensor hidden = flight.output.defined() ? flight.output.detach().requires_grad_(true) : at::Tensor();
-  models::Pass pass = step.pass;
   sharded_.begin_backward(micro_batch == 0, step.is_last(micro_batch));
   sharded_.before_backward(head);
-  const at::Tensor loss = model_.loss(hidden, batch, pass);
+  const at::Tensor loss = model_.loss(hidden, step.batch(micro_batch), step.pass);
   loss.backward();
   sharded_.after_backward(head, /*weights_later=*/false);
   for (const int64_t copy : stage_.copies()) sharded_.complete_gradient(copy);
@@ -105,20 +109,18 @@ void Executor::compute_head(Step& step, Flight& flight, int64_t micro_batch) {
 void Executor::forward(Step& step, const Instruction& instruction) {
   const ops::PhaseRecord record("forward");
   Flight& flight = step.flight(instruction);
-  const models::Batch& batch = step.micro_batches[static_cast<size_t>(instruction.micro_batch)];
+  const models::Batch& batch = step.batch(instruction.micro_batch);
   models::Pass pass = step.pass;
   if (flight.split) pass.deferred = &flight.deferred;
   if (!stage_.is_first(instruction.chunk)) {
     if (flight.activation.expected()) flight.input = flight.activation.take();
     flight.input.requires_grad_(true);
   }
-  const parallel::UnitRange& units = stage_.units(instruction.chunk);
-  const bool last = stage_.is_last(instruction.chunk);
-  const int64_t end = last ? units.end - 1 : units.end;
+  const auto [begin, end] = body(instruction.chunk);
   at::Tensor hidden = flight.input;
-  for (int64_t unit = units.begin; unit < end; ++unit) hidden = forward_unit(unit, end, hidden, batch, pass);
+  for (int64_t unit = begin; unit < end; ++unit) hidden = forward_unit(unit, end, hidden, batch, pass);
   flight.output = hidden;
-  if (last) {
+  if (stage_.is_last(instruction.chunk)) {
     compute_head(step, flight, instruction.micro_batch);
   } else if (const int64_t next = stage_.chunk_here_after(instruction.chunk); next >= 0) {
     step.flight(instruction.micro_batch, next).input = hidden.detach();
@@ -130,13 +132,12 @@ void Executor::backward(Step& step, const Instruction& instruction) {
   const ops::PhaseRecord record("backward");
   Flight& flight = step.flight(instruction);
   if (flight.gradient.expected()) flight.output_gradient = flight.gradient.take();
-  const parallel::UnitRange& units = stage_.units(instruction.chunk);
-  const int64_t end = stage_.is_last(instruction.chunk) ? units.end - 1 : units.end;
-  if (end > units.begin) {
+  const auto [begin, end] = body(instruction.chunk);
+  if (end > begin) {
     sharded_.begin_backward(instruction.micro_batch == 0, step.is_last(instruction.micro_batch));
     sharded_.before_backward(end - 1);
     flight.output.backward(flight.output_gradient);
-    sharded_.after_backward(units.begin, flight.split);
+    sharded_.after_backward(begin, flight.split);
     flight.input_gradient = flight.input.defined() ? flight.input.grad() : at::Tensor();
   } else {
     flight.input_gradient = flight.output_gradient;  // the part is the head alone
@@ -145,18 +146,17 @@ void Executor::backward(Step& step, const Instruction& instruction) {
   flight.output_gradient.reset();
   flight.input.reset();
   if (const int64_t below = stage_.chunk_here_before(instruction.chunk); below >= 0) {
-    step.flight(instruction.micro_batch, below).output_gradient = flight.input_gradient;
+    step.flight(instruction.micro_batch, below).output_gradient = std::exchange(flight.input_gradient, {});
   }
 }
 
 void Executor::weight_gradient(Step& step, const Instruction& instruction) {
   const ops::PhaseRecord record("weight gradient");
-  const parallel::UnitRange& units = stage_.units(instruction.chunk);
-  const int64_t end = stage_.is_last(instruction.chunk) ? units.end - 1 : units.end;
+  const auto [begin, end] = body(instruction.chunk);
   sharded_.begin_backward(instruction.micro_batch == 0, step.is_last(instruction.micro_batch));
-  for (int64_t unit = end - 1; unit >= units.begin; --unit) sharded_.take_gradient(unit);
+  for (int64_t unit = end - 1; unit >= begin; --unit) sharded_.take_gradient(unit);
   step.flight(instruction).deferred.run();
-  for (int64_t unit = end - 1; unit >= units.begin; --unit) sharded_.complete_gradient(unit);
+  for (int64_t unit = end - 1; unit >= begin; --unit) sharded_.complete_gradient(unit);
 }
 
 void Executor::execute(Step& step, const Instruction& instruction) {
@@ -165,8 +165,8 @@ void Executor::execute(Step& step, const Instruction& instruction) {
     return comm::Label{.what = what, .unit = -1, .phase = "", .micro_batch = instruction.micro_batch};
   };
   const auto receive = [&](int64_t unit, const char* what) {
-    const models::Batch& batch = step.micro_batches[static_cast<size_t>(instruction.micro_batch)];
-    return transfers_.receive(hidden_sizes(unit, batch), model_.hidden_options(), instruction.peer, label(what));
+    return transfers_.receive(hidden_sizes(unit, step.batch(instruction.micro_batch)), model_.hidden_options(),
+                              instruction.peer, label(what));
   };
   transfers_.advance();
   switch (instruction.kind) {
@@ -190,7 +190,7 @@ void Executor::execute(Step& step, const Instruction& instruction) {
     case Kind::optimizer_step: {
       const ops::PhaseRecord record("optimizer");
       transfers_.finish();
-      sharded_.finish_gradients();
+      cut_.finish_gradients();
       double sum = 0;
       for (const at::Tensor& loss : step.losses) sum += loss.item<double>();
       return step.optimizer_step(sum);
@@ -198,8 +198,9 @@ void Executor::execute(Step& step, const Instruction& instruction) {
   }
 }
 
-void Executor::run(const schedule::Instructions& instructions, const std::vector<models::Batch>& micro_batches,
-                   const models::Pass& pass, const std::function<void(double)>& optimizer_step) {
+void Executor::run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass,
+                   const std::function<void(double)>& optimizer_step) {
+  const schedule::Instructions& instructions = cut_.instructions(static_cast<int64_t>(micro_batches.size()));
   const int64_t chunks = stage_.placement().chunks;
   Step step{.micro_batches = micro_batches,
             .pass = pass,
@@ -207,6 +208,7 @@ void Executor::run(const schedule::Instructions& instructions, const std::vector
             .chunks = chunks,
             .flights = std::vector<Flight>(micro_batches.size() * static_cast<size_t>(chunks))};
   step.pass.training = true;
+  step.pass.first_position = cut_.tensor.first_position(micro_batches.front().tokens.size(1));
   step.pass.recompute_attention = recompute_ == config::Recompute::selective;
   for (const Instruction& instruction : instructions) {
     if (instruction.kind == Kind::weight_gradient) step.flight(instruction).split = true;

@@ -10,8 +10,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/models/model.h"
-#include "terrace/parallel/sharded.h"
-#include "terrace/parallel/stage.h"
+#include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/stage_transfers.h"
 #include "terrace/schedule/instruction.h"
 
@@ -19,16 +18,15 @@ namespace terrace::train {
 
 class Executor {
  public:
-  // All outlive it. `sequence_ranks`: among so many ranks hidden states are cut along the sequence.
-  Executor(models::Model& model, parallel::Sharded& sharded, parallel::Stage& stage, config::Recompute recompute,
-           int64_t sequence_ranks);
+  // Both outlive it.
+  Executor(models::Model& model, parallel::CutModel& cut, config::Recompute recompute);
   ~Executor();
 
-  // Runs this stage's instructions in order. `optimizer_step` is called where the list says so, when the gradients of
-  // all micro-batches and data-parallel ranks are summed, with the loss summed over all counted tokens of this rank's
+  // Runs this stage's instructions for the micro-batches in order. `optimizer_step` is called where the list says so,
+  // when the gradients of this rank's shards are complete, with the loss summed over all counted tokens of its
   // micro-batches: 0 where the model's last part is on another stage.
-  void run(const schedule::Instructions& instructions, const std::vector<models::Batch>& micro_batches,
-           const models::Pass& pass, const std::function<void(double summed_loss)>& optimizer_step);
+  void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass,
+           const std::function<void(double summed_loss)>& optimizer_step);
 
   // The loss of one micro-batch summed over its counted tokens, without gradients; 0 as above. All stages do it at
   // once.
@@ -45,13 +43,15 @@ class Executor {
   void weight_gradient(Step& step, const schedule::Instruction& instruction);
   at::Tensor forward_unit(int64_t unit, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
                           const models::Pass& pass);
+  // The chunk's units but the model's last one, whose loss is no hidden state.
+  parallel::UnitRange body(int64_t chunk) const;
   std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const;
 
   models::Model& model_;
+  parallel::CutModel& cut_;
   parallel::Sharded& sharded_;
-  parallel::Stage& stage_;
+  const parallel::Stage& stage_;
   config::Recompute recompute_;
-  int64_t sequence_ranks_;
   parallel::StageTransfers transfers_;
 };
 

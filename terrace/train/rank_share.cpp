@@ -41,11 +41,6 @@ mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ra
   return {ranks, std::move(axes), {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
 }
 
-schedule::Pipeline pipeline_of(const config::LayoutConfig& layout, int64_t micro_batches) {
-  return {
-      .schedule = layout.schedule, .stages = layout.pipeline, .micro_batches = micro_batches, .chunks = layout.chunks};
-}
-
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
   std::string problems = not_dealt_out("global_batch", config.global_batch, data_ranks) +
                          not_dealt_out("ramp_start", config.ramp_start, data_ranks) +

@@ -5,15 +5,11 @@
 
 #include "terrace/config/config.h"
 #include "terrace/mesh/mesh.h"
-#include "terrace/schedule/pipeline.h"
 
 namespace terrace::train {
 
 // The mesh of a configuration on so many ranks, so many of them on each machine unless the configuration says it.
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node);
-
-// The schedule of a step with so many micro-batches.
-schedule::Pipeline pipeline_of(const config::LayoutConfig& layout, int64_t micro_batches);
 
 // Sequences that pass through the model at once on each of so many data-parallel ranks: train.micro_batch, or the whole
 // share of a rank where that is the global batch. Throws UserError with every size that cannot be dealt out.

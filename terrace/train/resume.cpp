@@ -26,7 +26,7 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
   }
   checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
   // A reader is told of the whole model, so that it finds what does not belong to it.
-  for (const nn::Parameter* parameter : purpose == Purpose::save ? stage_.parameters() : model_->parameters()) {
+  for (const nn::Parameter* parameter : purpose == Purpose::save ? cut_.stage.parameters() : model_->parameters()) {
     const auto found = held.find(parameter);
     std::vector<LocalRange> ranges;
     if (found != held.end()) {
@@ -97,8 +97,8 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   {
     const at::NoGradGuard no_grad;
     for (const checkpoint::Group& group : groups(Purpose::read)) checkpoint.read(group);
-    parallel::spread_states(sharded_, optimizer_, true);
-    sharded_.finish_update();
+    parallel::spread_states(cut_.sharded, optimizer_, true);
+    cut_.sharded.finish_update();
   }
   const Json& saved = checkpoint.trainer();
   steps_done_ = checkpoint.step();
@@ -113,8 +113,8 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
   const at::NoGradGuard no_grad;
   checkpoint.read(groups(Purpose::read).front());
-  parallel::spread_states(sharded_, optimizer_, false);
-  sharded_.finish_update();
+  parallel::spread_states(cut_.sharded, optimizer_, false);
+  cut_.sharded.finish_update();
 }
 
 }  // namespace terrace::train

@@ -2,7 +2,6 @@
 #include "terrace/train/run.h"
 
 #include <ATen/Parallel.h>
-#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,19 +91,10 @@ void check_profile(const config::Config& config, const RunOptions& options, int6
       options.profile_steps, profile_warm_up, left, config.train.steps, std::max<int64_t>(0, left - profile_warm_up));
 }
 
-// Of the whole model, whatever part of it this rank has.
-int64_t parameter_count(Trainer& trainer) {
-  int64_t count = 0;
-  for (const nn::Parameter* parameter : trainer.model().parameters()) {
-    count += c10::multiply_integers(parameter->mark.global_shape);
-  }
-  return count;
-}
-
 void write_run_facts(Trainer& trainer) {
   const config::Config& config = trainer.config();
   const bool held_out = trainer.loader().samples(data::Split::validation) > 0;
-  const Json facts = {{"parameters", parameter_count(trainer)},
+  const Json facts = {{"parameters", nn::whole_elements(trainer.model().parameters())},
                       {"precision", std::string(config::name_of(config.train.precision))},
                       {"global_batch", config.train.global_batch},
                       {"steps", config.train.steps},
@@ -142,8 +132,8 @@ struct Start {
 };
 
 void say_what_runs(Trainer& trainer, const Peak& peak) {
-  log_info("{} parameters, {} threads, {}: {}", format_count(parameter_count(trainer)), at::get_num_threads(),
-           peak.name, format_flops(peak.flops_per_second));
+  log_info("{} parameters, {} threads, {}: {}", format_count(nn::whole_elements(trainer.model().parameters())),
+           at::get_num_threads(), peak.name, format_flops(peak.flops_per_second));
   if (trainer.mesh().size() == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
   const int threads = at::get_num_threads();
@@ -157,7 +147,7 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
   if (config.layout.pipeline == 1) return;
   const int64_t data_ranks = trainer.mesh().size("data");
   const int64_t micro_batches = config.train.global_batch / data_ranks / micro_batch_of(config.train, data_ranks);
-  const schedule::Pipeline pipeline = pipeline_of(config.layout, micro_batches);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(config.layout, micro_batches);
   if (micro_batches < pipeline.stages) {
     log_warning("{} stages with {} micro-batch{} each: most stages idle; use train.micro_batch = {} or less",
                 pipeline.stages, micro_batches, micro_batches == 1 ? "" : "es",
@@ -244,7 +234,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
 }
 
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
-  const auto all = world.connect(parallel::all_ranks("control", world.size()));
+  const auto all = world.connect(mesh::all_ranks("control", world.size()));
   const bool first = world.rank() == 0;
   std::optional<Prelude> prelude;
   const std::string checkpoint = told_by_first(*all, [&]() -> std::string {

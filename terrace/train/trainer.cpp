@@ -24,7 +24,6 @@
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
 #include "terrace/schedule/batch_ramp.h"
-#include "terrace/schedule/instruction.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/stop_request.h"
 
@@ -83,29 +82,23 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       data_record_(data_record()),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
-      tensor_(*model_, *world_, mesh_, config.layout.sequence_parallel),
-      stage_(*model_, *world_, mesh_, schedule::placement(pipeline_of(config.layout, 1)),
-             parallel::split_units(*model_, config.layout.pipeline * config.layout.chunks, config.layout.stage_layers)),
-      groups_(parallel::connect(*world_, mesh_, mesh::shard_sizes(config.layout, mesh_))),
-      sharded_(*model_, stage_, groups_, parallel::sharding_options(config)),
-      shards_(sharded_.shards()),
-      optimizer_(shards_, config.optimizer),
+      cut_(*model_, *world_, mesh_, config.layout,
+           parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
+      optimizer_(cut_.shards, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),
-      executor_(*model_, sharded_, stage_, config.train.recompute,
-                config.layout.sequence_parallel ? config.layout.tensor : 1) {
-  parallel::check_whole_model(*model_, optimizer_, *groups_.control);
-  parallel::set_initial_values(sharded_, optimizer_, config_.train.seed);
-  sharded_.finish_update();
+      executor_(*model_, cut_, config.train.recompute) {
+  parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
+  cut_.sharded.finish_update();
 }
 
 double Trainer::sum_of(double value, const char* what) {
-  groups_.control->all_reduce(&value, 1, comm::Type::fp64, {.what = what}).wait();
+  cut_.groups.control->all_reduce(&value, 1, comm::Type::fp64, {.what = what}).wait();
   return value;
 }
 
 int64_t Trainer::sum_of(int64_t value, const char* what) {
-  groups_.control->all_reduce(&value, 1, comm::Type::int64, {.what = what}).wait();
+  cut_.groups.control->all_reduce(&value, 1, comm::Type::int64, {.what = what}).wait();
   return value;
 }
 
@@ -158,13 +151,9 @@ StepReport Trainer::step() {
     int64_t targets = 0;
     const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
     const auto counted = static_cast<double>(std::max<int64_t>(1, data_sum(targets, "count targets")));
-    sharded_.begin_step();
-    const models::Pass pass{.seed = config_.train.seed,
-                            .step = step,
-                            .gradient_scale = loss_scale_.scale / counted,
-                            .first_position = tensor_.first_position(config_.model.sequence)};
-    const auto lists = schedule::instructions(pipeline_of(config_.layout, static_cast<int64_t>(batches.size())));
-    executor_.run(lists.at(static_cast<size_t>(stage_.number())), batches, pass,
+    cut_.sharded.begin_step();
+    const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
+    executor_.run(batches, pass,
                   [&](double summed_loss) { apply_update(data_sum(summed_loss, "loss") / counted, report); });
   }
   steps_done_ = step;
@@ -183,9 +172,7 @@ StepReport Trainer::step() {
 }
 
 void Trainer::apply_update(double loss, StepReport& report) {
-  stage_.sum_copies(shards_);
-  tensor_.sum_shares(shards_);
-  const optim::GradientNorm gradients = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts);
+  const optim::GradientNorm gradients = cut_.gradient_norm();
   report.metrics.loss = loss;
   report.metrics.gradient_norm = gradients.norm / loss_scale_.scale;
   const double scale = loss_scale_.scale;
@@ -207,7 +194,7 @@ void Trainer::apply_update(double loss, StepReport& report) {
   skipped_in_a_row_ = 0;
   optimizer_.step(report.metrics.learning_rate,
                   optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale);
-  sharded_.publish();
+  cut_.sharded.publish();
 }
 
 void Trainer::stop_not_finite(const StepReport& report, const std::string& first_bad) {

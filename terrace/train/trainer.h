@@ -16,9 +16,7 @@
 #include "terrace/ops/kernel_choice.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
-#include "terrace/parallel/sharded.h"
-#include "terrace/parallel/stage.h"
-#include "terrace/parallel/tensor.h"
+#include "terrace/parallel/cut_model.h"
 #include "terrace/schedule/batch_ramp.h"
 #include "terrace/train/executor.h"
 
@@ -101,11 +99,9 @@ class Trainer {
   const data::Loader& loader() const { return loader_; }
   models::Model& model() { return *model_; }
   optim::AdamW& optimizer() { return optimizer_; }
-  parallel::Sharded& sharded() { return sharded_; }
-  const parallel::Stage& stage() const { return stage_; }
   const mesh::Mesh& mesh() const { return mesh_; }
   int64_t rank() const { return world_->rank(); }
-  comm::Comm& saving_group() { return *groups_.saving; }
+  comm::Comm& saving_group() { return *cut_.groups.saving; }
   int64_t steps_done() const { return steps_done_; }
   int64_t tokens_done() const { return tokens_done_; }
   at::Device device() const { return device_; }
@@ -115,9 +111,8 @@ class Trainer {
   std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const;
   models::Batch micro_batch(data::Split split, uint64_t first_sample, int64_t sequences, int64_t& counted) const;
   // Over the ranks that have the loss of data, one for each.
-  bool has_loss() const { return tensor_.member() == 0 && stage_.has_last(); }
-  double data_sum(double value, const char* what) { return sum_of(has_loss() ? value : 0.0, what); }
-  int64_t data_sum(int64_t value, const char* what) { return sum_of(has_loss() ? value : 0, what); }
+  double data_sum(double value, const char* what) { return sum_of(cut_.has_loss() ? value : 0.0, what); }
+  int64_t data_sum(int64_t value, const char* what) { return sum_of(cut_.has_loss() ? value : 0, what); }
   // Over all ranks, in rank order.
   double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
@@ -141,11 +136,7 @@ class Trainer {
   data::Loader loader_;
   Json data_record_;  // made once: it reads the indexes and the tokenizer
   std::unique_ptr<models::Model> model_;
-  parallel::TensorParallel tensor_;
-  parallel::Stage stage_;
-  parallel::DataGroups groups_;
-  parallel::Sharded sharded_;
-  std::vector<optim::Shard> shards_;
+  parallel::CutModel cut_;
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
   schedule::BatchRamp ramp_;

@@ -46,8 +46,8 @@ class TracedModel : public models::Model {
   const Trace& trace() const { return trace_; }
   // Of this step's micro-batches so far.
   const std::vector<double>& losses() const { return losses_; }
-  models::Model& inner() { return *model_; }
 
+  std::vector<nn::Parameter*> parameters() override { return model_->parameters(); }
   int64_t num_units() const override { return model_->num_units(); }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override { return model_->unit_parameters(unit); }
   std::vector<int64_t> used_units(int64_t unit) override { return model_->used_units(unit); }

@@ -17,11 +17,8 @@
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
-#include "terrace/parallel/sharded.h"
-#include "terrace/parallel/stage.h"
+#include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
-#include "terrace/parallel/tensor.h"
-#include "terrace/schedule/instruction.h"
 #include "terrace/train/executor.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/run.h"
@@ -70,7 +67,7 @@ models::Pass pass_of(const config::Config& config, int64_t step, double scale) {
 }
 
 parallel::ShardingOptions poisoned_options(const config::Config& config) {
-  parallel::ShardingOptions options = parallel::sharding_options(config);
+  auto options = parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type));
   options.poison = true;
   return options;
 }
@@ -84,21 +81,16 @@ class RankTrial {
         mutex_(mutex),
         mesh_(mesh_of(config.layout, world.size(), world.ranks_per_node())),
         model_(models::build_model(config.model, {.type = nn::scalar_type(config.train.precision)})),
-        tensor_(model_.inner(), world, mesh_, config.layout.sequence_parallel),
-        stage_(
-            model_, world, mesh_, schedule::placement(pipeline_of(config.layout, 1)),
-            parallel::split_units(model_, config.layout.pipeline * config.layout.chunks, config.layout.stage_layers)),
-        groups_(parallel::connect(world, mesh_, mesh::shard_sizes(config.layout, mesh_))),
-        sharded_(model_, stage_, groups_, poisoned_options(config)),
-        shards_(sharded_.shards()),
-        optimizer_(shards_, config.optimizer),
-        executor_(model_, sharded_, stage_, config.train.recompute,
-                  config.layout.sequence_parallel ? config.layout.tensor : 1) {
+        cut_(model_, world, mesh_, config.layout, poisoned_options(config)),
+        optimizer_(cut_.shards, config.optimizer),
+        executor_(model_, cut_, config.train.recompute) {
     std::set<int64_t> first_units;
-    for (int64_t chunk = 0; chunk < config.layout.chunks; ++chunk) first_units.insert(stage_.units(chunk).begin);
-    for (int64_t chunk = 0; chunk < config.layout.chunks; ++chunk) first_units.insert(stage_.units(chunk).end);
+    for (int64_t chunk = 0; chunk < config.layout.chunks; ++chunk) {
+      const parallel::UnitRange& units = cut_.stage.units(chunk);
+      first_units.insert({units.begin, units.end});
+    }
     model_.set_parts(std::move(first_units));
-    parallel::set_initial_values(sharded_, optimizer_, config.train.seed);
+    parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
   }
 
   void run() {
@@ -119,22 +111,17 @@ class RankTrial {
     for (int64_t done = 0; done < share; done += train.micro_batch) {
       batches.push_back(random_batch(config_, first + done, train.micro_batch));
     }
-    models::Pass pass = pass_of(config_, step, trial_.loss_scale);
-    pass.first_position = tensor_.first_position(config_.model.sequence);
     model_.begin_step(step);
-    sharded_.begin_step();
-    const auto lists = schedule::instructions(pipeline_of(config_.layout, static_cast<int64_t>(batches.size())));
-    executor_.run(lists.at(static_cast<size_t>(stage_.number())), batches, pass,
+    cut_.sharded.begin_step();
+    executor_.run(batches, pass_of(config_, step, trial_.loss_scale),
                   [&](double summed_loss) { update(step, summed_loss); });
   }
 
   void update(int64_t step, double loss) {
-    if (tensor_.member() > 0) loss = 0;  // the first one's; other stages have none
-    groups_.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
+    if (!cut_.has_loss()) loss = 0;
+    cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
     const double scale = trial_.loss_scale;
-    stage_.sum_copies(shards_);
-    tensor_.sum_shares(shards_);
-    const double norm = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts).norm / scale;
+    const double norm = cut_.gradient_norm().norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
       whole.loss = loss / counted_tokens(config_);
@@ -147,11 +134,11 @@ class RankTrial {
     collect(whole.tensors[1], [](const State& state) { return state.master; });
     collect(whole.tensors[2], [](const State& state) { return state.m; });
     collect(whole.tensors[3], [](const State& state) { return state.v; });
-    sharded_.publish();
+    cut_.sharded.publish();
   }
 
   void note_losses(std::vector<double>& whole) {
-    if (!stage_.has_last()) return;
+    if (!cut_.stage.has_last()) return;
     const std::vector<double>& own = model_.losses();
     const int64_t place = mesh_.coordinate(world_.rank(), "data");
     const std::lock_guard lock(mutex_);
@@ -163,7 +150,7 @@ class RankTrial {
   void collect(std::map<std::string, at::Tensor>& whole,
                const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
     const std::lock_guard lock(mutex_);
-    parallel::place_own_elements(model_.inner().parameters(), optimizer_, tensor_of, whole);
+    parallel::place_own_elements(model_.parameters(), optimizer_, tensor_of, whole);
   }
 
   const config::Config& config_;
@@ -172,11 +159,7 @@ class RankTrial {
   std::mutex& mutex_;  // of the trial
   mesh::Mesh mesh_;
   TracedModel model_;
-  parallel::TensorParallel tensor_;
-  parallel::Stage stage_;
-  parallel::DataGroups groups_;
-  parallel::Sharded sharded_;
-  std::vector<optim::Shard> shards_;
+  parallel::CutModel cut_;
   optim::AdamW optimizer_;
   Executor executor_;
 };

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -107,11 +106,7 @@ inline State state_of(const Layout& layout, int64_t rank, int64_t step, double s
   return state;
 }
 
-inline mesh::Group everyone(int64_t ranks) {
-  mesh::Group group{"save", std::vector<int64_t>(static_cast<size_t>(ranks))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
-}
+inline mesh::Group everyone(int64_t ranks) { return mesh::all_ranks("save", ranks); }
 
 // Runs the function on each of so many ranks, with a Comm of all of them.
 inline void on_ranks(int64_t ranks, const std::function<void(comm::Comm&)>& action) {

@@ -21,9 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 mesh::Group everyone(const World& world, const std::string& name = "data") {
-  mesh::Group group{name, std::vector<int64_t>(static_cast<size_t>(world.size()))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
+  return mesh::all_ranks(name, world.size());
 }
 
 class Threads : public testing::TestWithParam<int64_t> {};

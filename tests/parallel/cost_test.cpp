@@ -6,28 +6,19 @@
 #include <numeric>
 #include <set>
 
+#include "tests/parallel/count.h"
 #include "tests/parallel/training.h"
 
 namespace terrace::parallel {
 namespace {
 
-struct Count {
-  int64_t calls = 0, bytes = 0;
-  bool operator==(const Count&) const = default;
-};
 using Counts = std::map<std::string, Count>;
-
-std::ostream& operator<<(std::ostream& out, const Count& count) {
-  return out << count.calls << " calls, " << count.bytes << " bytes";
-}
 
 // The numbers that the formulas are written in.
 struct Formula {
   Formula(const Training& training, const Layout& layout) : training(training) {
     const config::LayoutConfig config = layout_config(layout, false);
-    const int64_t node = config.ranks_per_node > 0 ? config.ranks_per_node : layout.ranks;
-    const mesh::Mesh mesh(layout.ranks, {{"data", layout.ranks}},
-                          {.ranks_per_pair = config.ranks_per_pair, .ranks_per_node = node});
+    const mesh::Mesh mesh = train::mesh_of(config, layout.ranks, layout.ranks);
     const mesh::ShardSizes sizes = mesh::shard_sizes(config, mesh);
     w = sizes.weights, g = sizes.gradients, o = sizes.optimizer, d = sizes.ranks;
     prefetch = config.prefetch;
@@ -126,14 +117,11 @@ struct Formula {
   }
 };
 
-Counts counted(const std::map<std::string, std::map<comm::Kind, comm::Traffic>>& traffic) {
+Counts counted_groups(const std::map<std::string, std::map<comm::Kind, comm::Traffic>>& traffic) {
   Counts counts;
   for (const auto& [group, kinds] : traffic) {
-    for (const auto& [kind, one] : kinds) {
-      if (one.bytes == 0) continue;  // groups of one
-      counts[group].calls += one.calls;
-      counts[group].bytes += one.bytes;
-    }
+    const Count count = counted(kinds);
+    if (count.bytes > 0) counts[group] = count;  // none in groups of one
   }
   return counts;
 }
@@ -150,7 +138,7 @@ TEST(Traffic, IsWhatTheCostModelSaysToTheByte) {
       SCOPED_TRACE(training.model + " on " + layout.name());
       const Outcome outcome = train(training, layout);
       const Counts expected = Formula(training, layout).traffic();
-      for (const auto& of_rank : outcome.traffic) EXPECT_EQ(counted(of_rank), expected);
+      for (const auto& of_rank : outcome.traffic) EXPECT_EQ(counted_groups(of_rank), expected);
     }
   }
 }

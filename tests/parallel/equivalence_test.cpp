@@ -1,26 +1,12 @@
 // The same training at every layout: to the last bit where sums have one order, by error where they have not.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
-#include "tests/parallel/training.h"
+#include "tests/parallel/bits.h"
+#include "tests/parallel/exact.h"
 #include "tests/pytorch/judge.h"
 
 namespace terrace::parallel {
 namespace {
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-void expect_same_bits(const Outcome& ours, const Outcome& plain) {
-  EXPECT_EQ(ours.losses, plain.losses);
-  EXPECT_EQ(ours.norms, plain.norms);
-  for (const auto tensors : {&Outcome::gradients, &Outcome::weights, &Outcome::m, &Outcome::v}) {
-    ASSERT_EQ((ours.*tensors).size(), (plain.*tensors).size());
-    for (const auto& [name, tensor] : plain.*tensors) EXPECT_TRUE(same_bits((ours.*tensors).at(name), tensor)) << name;
-  }
-}
 
 // Plain data parallel with as many ranks, once for each training and number of ranks.
 class AgainstPlain : public ::testing::Test {
@@ -86,41 +72,16 @@ TEST(WholeNumbers, AreExactAtEveryLayout) {
 }
 
 // Sums in another order: no further from a run in double precision than twice the error of one rank.
-class ByError : public ::testing::Test {
- protected:
-  using Tensors = std::map<std::string, at::Tensor>;
-
-  // Gradients of the first step, by torch's own operations in double precision.
-  static Tensors exact_gradients(const Training& training) {
-    const auto model = small_model(training, at::kDouble);
-    nn::initialize(model->parameters(), 5);
-    nn::allocate_gradients(model->parameters(), at::kDouble);
-    const models::Batch batch = batch_of(1, 0, training.sequences);
-    const models::Pass pass{.training = true,
-                            .seed = 5,
-                            .step = 1,
-                            .gradient_scale = 1.0 / static_cast<double>(training.sequences * small_sequence)};
-    at::Tensor hidden;
-    for (int64_t unit = 0; unit + 1 < model->num_units(); ++unit)
-      hidden = model->forward_unit(unit, hidden, batch, pass);
-    model->loss(hidden, batch, pass).backward();
-    nn::collect_autograd_gradients(model->parameters());
-    Tensors exact;
-    for (const nn::Parameter* parameter : model->parameters()) exact[parameter->name] = parameter->gradient;
-    return exact;
-  }
-};
-
-TEST_F(ByError, EveryLayoutIsAsAccurateAsOneRank) {
+TEST(ByError, EveryLayoutIsAsAccurateAsOneRank) {
   for (const char* model : {"gpt2", "llama", "stack"}) {
     Training training{.model = model, .steps = 1, .deterministic = false};
     const Outcome one = train(training, {1, {}});
-    const Tensors exact = exact_gradients(training);
+    const Outcome exact = exact_step(training);
     training.micro_batch = 1;
     testing::ErrorTally tally(at::kFloat);
     for (const Layout& layout : all_layouts()) {
       const Outcome ours = train(training, layout);
-      for (const auto& [name, tensor] : exact) {
+      for (const auto& [name, tensor] : exact.gradients) {
         tally.add(std::string(model) + " " + name, ours.gradients.at(name), one.gradients.at(name), tensor);
       }
     }

@@ -2,10 +2,8 @@
 // accurate as one rank; alone and with tensor parallelism and sharding.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "tests/parallel/accuracy.h"
-#include "tests/parallel/training.h"
+#include "tests/parallel/bits.h"
 
 namespace terrace::parallel {
 namespace {
@@ -25,19 +23,6 @@ Layout pipeline_layout(int64_t stages, int64_t data, const Schedule& schedule, s
   return {stages * data, std::move(keys)};
 }
 
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-void expect_same_bits(const Outcome& ours, const Outcome& one_stage) {
-  EXPECT_EQ(ours.losses, one_stage.losses);
-  for (const auto tensors : {&Outcome::gradients, &Outcome::weights, &Outcome::m, &Outcome::v}) {
-    for (const auto& [name, tensor] : one_stage.*tensors) {
-      EXPECT_TRUE(same_bits((ours.*tensors).at(name), tensor)) << name;
-    }
-  }
-}
-
 // Untied, and without clipping, whose norm is added up stage by stage.
 void expect_one_stage(const Training& training, const std::string& sharding, int64_t data,
                       const std::vector<int64_t>& stages) {
@@ -47,7 +32,7 @@ void expect_one_stage(const Training& training, const std::string& sharding, int
       const Layout layout = pipeline_layout(count, data, schedule, {sharding});
       SCOPED_TRACE(layout.name());
       const Outcome ours = train(training, layout);
-      expect_same_bits(ours, one);
+      expect_same_tensors(ours, one);
       for (size_t step = 0; step < one.norms.size(); ++step) {
         EXPECT_NEAR(ours.norms[step], one.norms[step], 1e-12 * one.norms[step]);
       }
@@ -87,7 +72,7 @@ TEST(Pipeline, OfWholeNumbersIsExact) {
   const Outcome one = train(training, {1, {}});
   for (const Schedule& schedule : {schedules[0], schedules[1], schedules[3]}) {
     SCOPED_TRACE(schedule.name);
-    expect_same_bits(train(training, pipeline_layout(2, 2, schedule, {"sharding=zero1"})), one);
+    expect_same_tensors(train(training, pipeline_layout(2, 2, schedule, {"sharding=zero1"})), one);
   }
 }
 

@@ -1,25 +1,11 @@
 // Counted calls and bytes of tensor parallelism against the formulas of docs/tensor.md, to the byte.
 #include <gtest/gtest.h>
 
+#include "tests/parallel/count.h"
 #include "tests/parallel/training.h"
 
 namespace terrace::parallel {
 namespace {
-
-struct Count {
-  int64_t calls = 0, bytes = 0;
-  bool operator==(const Count&) const = default;
-};
-
-std::ostream& operator<<(std::ostream& out, const Count& count) {
-  return out << count.calls << " calls, " << count.bytes << " bytes";
-}
-
-Count counted(const std::map<comm::Kind, comm::Traffic>& kinds) {
-  Count count;
-  for (const auto& [kind, one] : kinds) count = {count.calls + one.calls, count.bytes + one.bytes};
-  return count;
-}
 
 struct Case {
   Training training;

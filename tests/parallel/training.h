@@ -20,12 +20,10 @@
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
-#include "terrace/parallel/sharded.h"
-#include "terrace/parallel/stage.h"
+#include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
-#include "terrace/parallel/tensor.h"
-#include "terrace/schedule/pipeline.h"
 #include "terrace/train/executor.h"
+#include "terrace/train/rank_share.h"
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
 
@@ -149,24 +147,12 @@ class RankTraining {
   RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
       : training_(training),
         world_(world),
-        layout_(layout),
-        mesh_(world.size(),
-              {{"pipeline", layout.pipeline},
-               {"data", world.size() / layout.tensor / layout.pipeline},
-               {"tensor", layout.tensor}},
-              {.ranks_per_pair = layout.ranks_per_pair,
-               .ranks_per_node = layout.ranks_per_node > 0 ? layout.ranks_per_node : world.size()}),
+        mesh_(train::mesh_of(layout, world.size(), world.size())),
         model_(small_model(training, nn::scalar_type(training.precision))),
-        tensor_(*model_, world, mesh_, layout.sequence_parallel),
-        stage_(*model_, world, mesh_, schedule::placement(pipeline(1)),
-               split_units(*model_, layout.pipeline * layout.chunks, layout.stage_layers)),
-        groups_(connect(world, mesh_, mesh::shard_sizes(layout, mesh_))),
-        sharded_(*model_, stage_, groups_, options_of(layout)),
-        shards_(sharded_.shards()),
-        optimizer_(shards_, optimizer_config()),
-        executor_(*model_, sharded_, stage_, training.recompute, layout.sequence_parallel ? layout.tensor : 1) {
-    check_whole_model(*model_, optimizer_, *groups_.control);
-    set_initial_values(sharded_, optimizer_, 5);
+        cut_(*model_, world, mesh_, layout, poisoned(sharding_options(layout, at::kFloat))),
+        optimizer_(cut_.shards, optimizer_config()),
+        executor_(*model_, cut_, training.recompute) {
+    set_initial_values(cut_.sharded, optimizer_, 5);
   }
 
   void step(int64_t step, Outcome& outcome) {
@@ -179,30 +165,26 @@ class RankTraining {
     const auto counted = static_cast<double>(training_.sequences * small_sequence);
     // A power of two keeps whole numbers exact.
     const double scale = training_.model.ends_with("whole_stack") ? 1.0 : 1.0 / counted;
-    const models::Pass pass{
-        .seed = 5, .step = step, .gradient_scale = scale, .first_position = tensor_.first_position(small_sequence)};
-    sharded_.finish_update();
+    const models::Pass pass{.seed = 5, .step = step, .gradient_scale = scale};
+    cut_.sharded.finish_update();
     for (comm::Comm* group : counted_groups()) group->reset_traffic();
-    sharded_.begin_step();
-    const auto lists = schedule::instructions(pipeline(static_cast<int64_t>(batches.size())));
-    executor_.run(lists.at(static_cast<size_t>(stage_.number())), batches, pass, [&](double loss) {
-      if (tensor_.member() > 0) loss = 0;  // the first one's
-      groups_.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
-      stage_.sum_copies(shards_);
-      tensor_.sum_shares(shards_);
-      const double norm = optim::gradient_norm(shards_, *groups_.everyone, *groups_.parts).norm;
+    cut_.sharded.begin_step();
+    executor_.run(batches, pass, [&](double loss) {
+      if (!cut_.has_loss()) loss = 0;
+      cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
+      const double norm = cut_.gradient_norm().norm;
       if (world_.rank() == 0) {
         outcome.losses.push_back(loss);
         outcome.norms.push_back(norm);
       }
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });
       optimizer_.step(learning_rate, optim::clip_multiplier(norm, training_.clip));
-      sharded_.publish();
+      cut_.sharded.publish();
     });
   }
 
   void finish(Outcome& outcome) {
-    sharded_.finish_update();
+    cut_.sharded.finish_update();
     collect(outcome.weights, [](const optim::AdamW::State& state) { return state.master; });
     collect(outcome.m, [](const optim::AdamW::State& state) { return state.m; });
     collect(outcome.v, [](const optim::AdamW::State& state) { return state.v; });
@@ -212,8 +194,8 @@ class RankTraining {
     outcome.peak_bytes.resize(ranks);
     outcome.optimizer_bytes.resize(ranks);
     outcome.traffic.resize(ranks);
-    outcome.bytes[rank] = sharded_.bytes();
-    outcome.peak_bytes[rank] = sharded_.peak_bytes();
+    outcome.bytes[rank] = cut_.sharded.bytes();
+    outcome.peak_bytes[rank] = cut_.sharded.peak_bytes();
     for (const optim::AdamW::State& state : optimizer_.states()) {
       const bool has_master = !state.master.is_same(state.shard.value);
       outcome.optimizer_bytes[rank] +=
@@ -227,28 +209,19 @@ class RankTraining {
     }
   }
 
-  DataGroups& groups() { return groups_; }
+  DataGroups& groups() { return cut_.groups; }
 
  private:
   std::vector<comm::Comm*> counted_groups() {
-    return {groups_.gather.get(),   groups_.reduce.get(), groups_.reduce_across.get(),
-            groups_.replicas.get(), groups_.update.get(), groups_.everyone.get(),
-            groups_.parts.get(),    &tensor_.group(),     &tensor_.sharing(),
-            &stage_.group(),        &stage_.sharing()};
+    DataGroups& groups = cut_.groups;
+    return {groups.gather.get(),    groups.reduce.get(),   groups.reduce_across.get(), groups.replicas.get(),
+            groups.update.get(),    groups.everyone.get(), groups.parts.get(),         &cut_.tensor.group(),
+            &cut_.tensor.sharing(), &cut_.stage.group(),   &cut_.stage.sharing()};
   }
 
-  schedule::Pipeline pipeline(int64_t micro_batches) const {
-    return {layout_.schedule, layout_.pipeline, micro_batches, layout_.chunks};
-  }
-
-  ShardingOptions options_of(const config::LayoutConfig& layout) const {
-    return {.gradient_type = at::kFloat,
-            .prefetch = layout.prefetch,
-            .gather_type = layout.gather_type,
-            .reduce_type = layout.reduce_type,
-            .update_type = layout.update_type,
-            .deterministic = layout.deterministic,
-            .poison = true};
+  static ShardingOptions poisoned(ShardingOptions options) {
+    options.poison = true;
+    return options;
   }
 
   static std::mutex& mutex() {
@@ -265,14 +238,9 @@ class RankTraining {
 
   Training training_;
   comm::World& world_;
-  config::LayoutConfig layout_;
   mesh::Mesh mesh_;
   std::unique_ptr<models::Model> model_;
-  TensorParallel tensor_;
-  Stage stage_;
-  DataGroups groups_;
-  Sharded sharded_;
-  std::vector<optim::Shard> shards_;
+  CutModel cut_;
   optim::AdamW optimizer_;
   train::Executor executor_;
 };

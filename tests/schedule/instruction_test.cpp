@@ -12,6 +12,16 @@ namespace {
 using Kind = Instruction::Kind;
 
 // F and B of each micro-batch side by side, so the bound of one live micro-batch is met exactly.
+Instructions one_stage(int64_t micro_batches) {
+  Instructions list;
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    list.push_back({Kind::forward, i});
+    list.push_back({Kind::backward, i});
+  }
+  list.push_back({Kind::optimizer_step});
+  return list;
+}
+
 TEST(OneStage, IsForwardAndBackwardOfEachMicroBatchThenTheStep) {
   EXPECT_EQ(text(one_stage(1)), "F0 B0 step");
   EXPECT_EQ(text(one_stage(3)), "F0 B0 F1 B1 F2 B2 step");

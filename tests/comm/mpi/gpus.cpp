@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,11 +19,7 @@ using namespace std::chrono_literals;
 
 std::shared_ptr<MpiLibrary> library;
 
-mesh::Group everyone(const World& world) {
-  mesh::Group group{"data", std::vector<int64_t>(static_cast<size_t>(world.size()))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
-}
+mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.size()); }
 
 std::unique_ptr<World> world_of_gpus(const WorldOptions& options) {
   auto world = make_mpi_world(library, options);

@@ -34,11 +34,7 @@ constexpr int64_t never = int64_t{1} << 60;
 const MpiLimits native = {.direct_members = 0, .direct_part_bytes = never};
 const MpiLimits native_in_pieces = {.elements_per_call = 4000, .direct_members = 0, .direct_part_bytes = never};
 
-mesh::Group everyone(const World& world) {
-  mesh::Group group{"data", std::vector<int64_t>(static_cast<size_t>(world.size()))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
-}
+mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.size()); }
 
 mesh::Group in_another_order(const World& world) {
   mesh::Group group = everyone(world);

@@ -2,12 +2,11 @@
 // run of threads for itself and compares.
 #include <fmt/format.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 
 #include "terrace/comm/mpi.h"
-#include "tests/parallel/training.h"
+#include "tests/parallel/bits.h"
 
 namespace {
 
@@ -57,7 +56,7 @@ void put_together(Tensors& tensors, comm::Comm& all) {
 // "" where they are equal to the last bit.
 std::string difference(const Tensors& ours, const Tensors& threads) {
   for (const auto& [name, tensor] : threads) {
-    if (std::memcmp(ours.at(name).const_data_ptr(), tensor.const_data_ptr(), tensor.nbytes()) != 0) return name;
+    if (!same_bits(ours.at(name), tensor)) return name;
   }
   return "";
 }

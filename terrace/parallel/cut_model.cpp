@@ -1,0 +1,53 @@
+// First the matrices of every layer, then whole layers, then what data-parallel ranks share of the rest.
+#include "terrace/parallel/cut_model.h"
+
+#include "terrace/base/error.h"
+#include "terrace/mesh/shards.h"
+
+namespace terrace::parallel {
+
+CutModel::CutModel(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const config::LayoutConfig& layout,
+                   const ShardingOptions& options)
+    : tensor(model, world, mesh, layout.sequence_parallel),
+      stage(model, world, mesh, schedule::placement(schedule::pipeline_of(layout, 1)),
+            split_units(model, layout.pipeline * layout.chunks, layout.stage_layers)),
+      groups(connect(world, mesh, mesh::shard_sizes(layout, mesh))),
+      sharded(model, stage, groups, options),
+      shards(sharded.shards()),
+      layout_(layout) {
+  check_whole(model);
+}
+
+void CutModel::check_whole(models::Model& model) {
+  const int64_t expected = nn::whole_elements(model.parameters());
+  int64_t counted = 0;
+  for (const optim::Shard& shard : shards) {
+    for (const optim::ShardPiece& piece : shard.own_pieces()) {
+      for (const LocalRange& range : counted_ranges(piece.parameter->mark, piece.begin, piece.end)) {
+        counted += range.end - range.begin;
+      }
+    }
+  }
+  groups.control->all_reduce(&counted, 1, comm::Type::int64, {.what = "count elements"}).wait();
+  TERRACE_CHECK(counted == expected, "the ranks have {} elements of a model of {}", counted, expected);
+}
+
+// Long pipelines have long lists, and most steps have as many micro-batches as the one before.
+const schedule::Instructions& CutModel::instructions(int64_t micro_batches) {
+  if (micro_batches != micro_batches_) {
+    const auto lists = schedule::instructions(schedule::pipeline_of(layout_, micro_batches));
+    instructions_ = lists.at(static_cast<size_t>(stage.number()));
+    micro_batches_ = micro_batches;
+  }
+  return instructions_;
+}
+
+void CutModel::finish_gradients() {
+  sharded.finish_gradients();
+  stage.sum_copies(shards);
+  tensor.sum_shares(shards);
+}
+
+optim::GradientNorm CutModel::gradient_norm() { return optim::gradient_norm(shards, *groups.everyone, *groups.parts); }
+
+}  // namespace terrace::parallel

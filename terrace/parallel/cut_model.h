@@ -1,0 +1,53 @@
+// A model as one rank of a mesh has it: everything that cuts it up, applied in the one order in which it works.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "terrace/comm/comm.h"
+#include "terrace/config/config.h"
+#include "terrace/mesh/mesh.h"
+#include "terrace/models/model.h"
+#include "terrace/optim/gradient_norm.h"
+#include "terrace/optim/shard.h"
+#include "terrace/parallel/groups.h"
+#include "terrace/parallel/sharded.h"
+#include "terrace/parallel/stage.h"
+#include "terrace/parallel/tensor.h"
+#include "terrace/schedule/pipeline.h"
+
+namespace terrace::parallel {
+
+class CutModel {
+ public:
+  // Every rank of the world calls it at the same time; model and world outlive it. Aborts unless the elements that all
+  // ranks together count are those of the whole model: no layer is missing on a stage or there twice.
+  CutModel(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const config::LayoutConfig& layout,
+           const ShardingOptions& options);
+
+  // Of this rank's stage in a step with so many micro-batches; valid until the next call.
+  const schedule::Instructions& instructions(int64_t micro_batches);
+  // Ranks among which hidden states are cut along the sequence.
+  int64_t sequence_ranks() const { return layout_.sequence_parallel ? layout_.tensor : 1; }
+  // Whether this rank, among those that compute the same micro-batches, is the one that has their loss.
+  bool has_loss() const { return tensor.member() == 0 && stage.has_last(); }
+
+  // After the last backward: the gradients of this rank's shards are complete.
+  void finish_gradients();
+  optim::GradientNorm gradient_norm();
+
+  TensorParallel tensor;
+  Stage stage;
+  DataGroups groups;
+  Sharded sharded;
+  std::vector<optim::Shard> shards;  // of `sharded`
+
+ private:
+  void check_whole(models::Model& model);
+
+  config::LayoutConfig layout_;
+  int64_t micro_batches_ = 0;  // of instructions_
+  schedule::Instructions instructions_;
+};
+
+}  // namespace terrace::parallel
