@@ -8,6 +8,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/progress.h"
 #include "terrace/base/random.h"
+#include "terrace/data/merge_log.h"
 #include "terrace/data/utf8.h"
 
 namespace terrace::data {
@@ -142,6 +143,9 @@ std::string train_tokenizer(const std::vector<InputFile>& files, const BlockRule
   if (sample.pieces().empty()) throw UserError("the input holds no text to train a tokenizer on");
   PieceIterator pieces(sample.pieces());
   std::string model;
+  Progress progress("training the tokenizer", static_cast<uint64_t>(merge_work(training.vocabulary, sample.bytes())));
+  const MergeLog log(
+      [&](int64_t merges) { progress.update(static_cast<uint64_t>(merge_work(merges, sample.bytes()))); });
   const auto status = sentencepiece::SentencePieceTrainer::Train(
       {{"model_type", "bpe"},
        {"vocab_size", std::to_string(training.vocabulary)},
@@ -156,8 +160,8 @@ std::string train_tokenizer(const std::vector<InputFile>& files, const BlockRule
        {"eos_id", "1"},
        {"bos_id", "-1"},
        {"pad_id", "-1"},
-       {"num_threads", "1"},  // kept in the model; more would speed up nothing but the reading
-       {"minloglevel", "2"}},
+       {"num_threads", "1"},   // kept in the model; more would speed up nothing but the reading
+       {"minloglevel", "0"}},  // MergeLog reads it
       &pieces, &model);
   if (!status.ok()) {
     // The library puts its source line and the failed condition in brackets before the reason.

@@ -25,6 +25,7 @@ class TextSample {
   // Cuts text at newlines, which stand in pieces of their own, and about every 2 KiB at a space.
   void add(std::string_view text);
   const std::vector<std::string>& pieces() const { return pieces_; }
+  uint64_t bytes() const { return bytes_; }  // of the pieces
 
  private:
   void add_piece(std::string_view piece);
