@@ -79,7 +79,7 @@ class LinearStack : public models::Model {
 
   at::Tensor logits(const at::Tensor&, const models::Pass&) override { TERRACE_CHECK(false, "no logits"); }
   std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const override {
-    return {batch.tokens.size(0), layers_.at(unit)->weight.mark.global_shape[0]};
+    return {batch.tokens.size(0), local_shape(layers_.at(unit)->weight.mark)[0]};
   }
   at::TensorOptions hidden_options() const override { return at::TensorOptions().dtype(type_); }
   std::vector<double> unit_costs() const override {

@@ -1,9 +1,8 @@
-// Models cut into pipeline stages: the same bits as one stage where nothing is summed in another order, else as
-// accurate as one rank; alone and with tensor parallelism and sharding.
+// Models cut into pipeline stages give the bits of one stage, but where a sum has another order.
 #include <gtest/gtest.h>
 
-#include "tests/parallel/accuracy.h"
 #include "tests/parallel/bits.h"
+#include "tests/parallel/training.h"
 
 namespace terrace::parallel {
 namespace {
@@ -74,45 +73,6 @@ TEST(Pipeline, OfWholeNumbersIsExact) {
     SCOPED_TRACE(schedule.name);
     expect_same_tensors(train(training, pipeline_layout(2, 2, schedule, {"sharding=zero1"})), one);
   }
-}
-
-// Every pair of settings of tensor, pipeline, data, sharding and schedule that fits eight ranks occurs between this and
-// the other tables; the tied matrix of GPT-2 is on the first and the last stage.
-TEST(Pipeline, WithTensorParallelismAndTiedWeights) {
-  const std::string tensor = "tensor=2", sequence = "sequence_parallel=true";
-  expect_as_accurate({.model = "cut_gpt2_deep", .micro_batch = 2},
-                     {
-                         pipeline_layout(2, 1, schedules[0], {tensor}).with_ranks(4),
-                         pipeline_layout(2, 1, schedules[1], {tensor, sequence}).with_ranks(4),
-                         pipeline_layout(2, 2, schedules[1], {tensor, "sharding=zero3"}).with_ranks(8),
-                         pipeline_layout(2, 2, schedules[2], {tensor, sequence, "sharding=zero1"}).with_ranks(8),
-                         pipeline_layout(2, 2, schedules[3], {tensor, "sharding=zero2"}).with_ranks(8),
-                         pipeline_layout(2, 2, schedules[4], {tensor, sequence, "sharding=zero2"}).with_ranks(8),
-                         pipeline_layout(4, 1, schedules[4], {tensor, sequence}).with_ranks(8),
-                         pipeline_layout(4, 1, schedules[3], {tensor}).with_ranks(8),
-                         pipeline_layout(2, 1, schedules[4], {"tensor=4", sequence}).with_ranks(8),
-                         pipeline_layout(2, 1, schedules[2], {"tensor=3"}).with_ranks(6),
-                         pipeline_layout(2, 3, schedules[1], {"sharding=zero1"}),
-                         pipeline_layout(2, 4, schedules[3], {"sharding=three_level", "ranks_per_node=4"}),
-                         pipeline_layout(2, 4, schedules[4], {"sharding=node", "ranks_per_node=4"}),
-                         pipeline_layout(2, 4, schedules[0], {"sharding=hybrid", "shard_group=2"}),
-                         pipeline_layout(4, 2, schedules[2], {"sharding=zero3"}),
-                         pipeline_layout(4, 2, schedules[1], {"sharding=zero2"}),
-                     },
-                     6);
-}
-
-TEST(Pipeline, OfLlamaWithEverythingInBf16) {
-  expect_as_accurate(
-      {.model = "cut_llama_deep",
-       .precision = config::Precision::bf16,
-       .recompute = config::Recompute::selective,
-       .micro_batch = 3},
-      {
-          pipeline_layout(2, 2, schedules[3], {"tensor=2", "sharding=zero1"}).with_ranks(8),
-          pipeline_layout(2, 2, schedules[4], {"tensor=2", "sequence_parallel=true", "sharding=zero3"}).with_ranks(8),
-      },
-      6);
 }
 
 }  // namespace

@@ -71,8 +71,9 @@ inline void cut_sizes(const std::string& name, config::ModelConfig& config) {
   config.norm = config::Norm::rmsnorm;
   config.activation = config::Activation::swiglu;
   config.tied_head = config.bias = false;
-  config.kv_heads = name == "cut_llama_sharing" ? 2 : 6;
-  if (name == "cut_llama_sharing") config.heads = 4;
+  const bool sharing = name.starts_with("cut_llama_sharing");
+  config.kv_heads = sharing ? 2 : 6;
+  if (sharing) config.heads = 4;
 }
 
 inline config::ModelConfig small_config(const std::string& name) {
@@ -103,8 +104,9 @@ inline std::unique_ptr<models::Model> small_model(const Training& training, at::
   const nn::Build build{.type = type};
   if (training.model.ends_with("stack")) {
     const bool whole = training.model.ends_with("whole_stack");
-    return std::make_unique<LinearStack>(small_sequence, 67, whole ? 2 : 4, whole, training.model == "tied_stack",
-                                         build, training.model.starts_with("cut_") ? 72 : 0);
+    const int64_t layers = whole ? 2 : training.model == "cut_deep_stack" ? 8 : 4;
+    return std::make_unique<LinearStack>(small_sequence, 67, layers, whole, training.model == "tied_stack", build,
+                                         training.model.starts_with("cut_") ? 72 : 0);
   }
   return models::build_model(small_config(training.model), build);
 }
