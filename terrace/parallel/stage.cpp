@@ -50,6 +50,19 @@ std::vector<UnitRange> split_units(models::Model& model, int64_t parts, const st
   return ranges;
 }
 
+std::vector<int64_t> held_units(models::Model& model, const schedule::Placement& placement,
+                                const std::vector<UnitRange>& parts, int64_t stage) {
+  std::set<int64_t> units;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    if (placement.stage_of(static_cast<int64_t>(part)) != stage) continue;
+    for (int64_t unit = parts[part].begin; unit < parts[part].end; ++unit) {
+      units.insert(unit);
+      for (const int64_t used : model.used_units(unit)) units.insert(used);
+    }
+  }
+  return {units.begin(), units.end()};
+}
+
 Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const schedule::Placement& placement,
              const std::vector<UnitRange>& parts)
     : model_(model),
@@ -101,14 +114,6 @@ bool Stage::computes(int64_t unit) const {
     if (unit >= units(chunk).begin && unit < units(chunk).end) return true;
   }
   return false;
-}
-
-std::vector<int64_t> Stage::held() const {
-  std::vector<int64_t> list;
-  for (int64_t unit = 0; unit < model_.num_units(); ++unit) {
-    if (computes(unit) || std::ranges::find(copies_, unit) != copies_.end()) list.push_back(unit);
-  }
-  return list;
 }
 
 std::vector<nn::Parameter*> Stage::parameters() const {

@@ -24,6 +24,10 @@ struct UnitRange {
 // of the model for each part; empty: shared out by the units' costs.
 std::vector<UnitRange> split_units(models::Model& model, int64_t parts, const std::vector<int64_t>& layers_of_part);
 
+// The units whose parameters a stage has, in order: those of its parts, and copies of others that they read.
+std::vector<int64_t> held_units(models::Model& model, const schedule::Placement& placement,
+                                const std::vector<UnitRange>& parts, int64_t stage);
+
 class Stage {
  public:
   // Frees the memory of parameters that are not this stage's; those of copies are marked as counted elsewhere. Every
@@ -45,8 +49,7 @@ class Stage {
   bool computes(int64_t unit) const;
   // Units that are here as a copy, for the head.
   const std::vector<int64_t>& copies() const { return copies_; }
-  // The units whose parameters are here.
-  std::vector<int64_t> held() const;
+  std::vector<int64_t> held() const { return held_units(model_, placement_, parts_, stage_); }
   std::vector<nn::Parameter*> parameters() const;
 
   int64_t number() const { return stage_; }

@@ -3,12 +3,12 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
+
+#include "tests/ops/memory_meter.h"
 
 namespace terrace::ops {
 namespace {
@@ -43,14 +43,8 @@ TEST_F(KeptMemory, CountsWhatIsInTensors) {
   EXPECT_EQ(host_memory().used_bytes, before);
 }
 
-struct Meter : c10::MemoryReportingInfoBase {
-  int64_t now = 0;
-  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override { now += size; }
-  bool memoryProfilingEnabled() const override { return true; }
-};
-
 TEST_F(KeptMemory, IsMeteredLikeTorchsOwn) {
-  const auto meter = std::make_shared<Meter>();
+  const auto meter = std::make_shared<testing::MemoryMeter>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
   {
     const at::Tensor large = bytes(3 * mebibyte), small = bytes(1000);

@@ -8,14 +8,13 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 
 #include "terrace/base/error.h"
+#include "tests/ops/memory_meter.h"
 
 namespace terrace::ops {
 namespace {
@@ -95,20 +94,10 @@ TEST(VocabularyLoss, RefusesATargetOutsideTheVocabulary) {
   }
 }
 
-// Counts what this thread's tensors take.
-struct Meter : c10::MemoryReportingInfoBase {
-  int64_t now = 0, peak = 0;
-  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
-    now += size;
-    peak = std::max(peak, now);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-};
-
 TEST(VocabularyLoss, NeverHoldsTheLogitsOfAllTokens) {
   const int64_t tokens = 2000, width = 8, vocabulary = 3000;
   Problem problem(tokens, width, vocabulary, vocabulary);
-  const auto meter = std::make_shared<Meter>();
+  const auto meter = std::make_shared<testing::MemoryMeter>();
   const int64_t chunk_bytes = int64_t{2} << 20;  // more than the least chunk of 128 rows
   {
     c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);

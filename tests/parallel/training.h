@@ -26,6 +26,7 @@
 #include "terrace/train/rank_share.h"
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
+#include "tests/parallel/metered_model.h"
 
 namespace terrace::parallel {
 
@@ -47,6 +48,8 @@ struct Outcome {
   std::map<std::string, at::Tensor> weights, m, v;
   std::vector<StateBytes> bytes, peak_bytes;  // by rank, after the last step and until then
   std::vector<int64_t> optimizer_bytes;       // by rank
+  // By rank, bytes of the last step's tensors before each forward of the stage's first chunk.
+  std::vector<std::vector<int64_t>> alive;
   // By rank, of the last step: kinds of calls by group.
   std::vector<std::map<std::string, std::map<comm::Kind, comm::Traffic>>> traffic;
 };
@@ -151,9 +154,10 @@ class RankTraining {
         world_(world),
         mesh_(train::mesh_of(layout, world.size(), world.size())),
         model_(small_model(training, nn::scalar_type(training.precision))),
-        cut_(*model_, world, mesh_, layout, poisoned(sharding_options(layout, at::kFloat))),
+        cut_(model_, world, mesh_, layout, poisoned(sharding_options(layout, at::kFloat))),
         optimizer_(cut_.shards, optimizer_config()),
-        executor_(*model_, cut_, training.recompute) {
+        executor_(model_, cut_, training.recompute) {
+    model_.set_first_unit(cut_.stage.units(0).begin);
     set_initial_values(cut_.sharded, optimizer_, 5);
   }
 
@@ -171,6 +175,7 @@ class RankTraining {
     cut_.sharded.finish_update();
     for (comm::Comm* group : counted_groups()) group->reset_traffic();
     cut_.sharded.begin_step();
+    const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, model_.new_meter());
     executor_.run(batches, pass, [&](double loss) {
       if (!cut_.has_loss()) loss = 0;
       cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
@@ -196,6 +201,8 @@ class RankTraining {
     outcome.peak_bytes.resize(ranks);
     outcome.optimizer_bytes.resize(ranks);
     outcome.traffic.resize(ranks);
+    outcome.alive.resize(ranks);
+    outcome.alive[rank] = model_.alive();
     outcome.bytes[rank] = cut_.sharded.bytes();
     outcome.peak_bytes[rank] = cut_.sharded.peak_bytes();
     for (const optim::AdamW::State& state : optimizer_.states()) {
@@ -235,13 +242,13 @@ class RankTraining {
   void collect(std::map<std::string, at::Tensor>& whole,
                const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
     const std::lock_guard lock(mutex());
-    place_own_elements(model_->parameters(), optimizer_, tensor_of, whole);
+    place_own_elements(model_.parameters(), optimizer_, tensor_of, whole);
   }
 
   Training training_;
   comm::World& world_;
   mesh::Mesh mesh_;
-  std::unique_ptr<models::Model> model_;
+  MeteredModel model_;
   CutModel cut_;
   optim::AdamW optimizer_;
   train::Executor executor_;

@@ -8,6 +8,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/file_lock.h"
 #include "terrace/base/json.h"
+#include "terrace/observe/memory.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
@@ -117,6 +118,26 @@ TEST_F(Run, AModelLargerThanTheMachineIsInfeasible) {
     EXPECT_EQ(error.code, ExitCode::infeasible);
     EXPECT_THAT(error.what(), HasSubstr("TiB"));
   }
+}
+
+// Sixteen bytes a parameter; one rank takes a sixth of the memory that is left.
+TEST_F(Run, EachRankNeedsMemoryForItsOwnCut) {
+  const int64_t width = 1024, layer = 12 * width * width;
+  const int64_t layers = observe::available_bytes() / 6 / 16 / layer;
+  const auto config = [&](std::vector<std::string> keys) {
+    keys.insert(keys.end(), {fmt::format("model.layers={}", layers), fmt::format("model.width={}", width),
+                             "model.heads=16", "checkpoint.background=false"});
+    return one_thread(keys);
+  };
+  EXPECT_NO_THROW(check_memory(config({}), 1, 1));
+  EXPECT_THAT(error_of([&] { check_memory(config({}), 8, 8); }), HasSubstr("8 ranks here"));
+  EXPECT_NO_THROW(check_memory(config({}), 8, 2));
+  EXPECT_NO_THROW(check_memory(config({"layout.pipeline=8"}), 8, 8));
+  EXPECT_NO_THROW(check_memory(config({"layout.tensor=4", "layout.pipeline=2"}), 8, 8));
+  EXPECT_NO_THROW(check_memory(config({"layout.sharding=zero3"}), 8, 8));
+  // Two stages and four data-parallel ranks keep all of it four times.
+  EXPECT_NO_THROW(check_memory(config({"layout.pipeline=2"}), 8, 8));
+  EXPECT_THAT(error_of([&] { check_memory(config({"layout.pipeline=2"}), 16, 16); }), HasSubstr("16 ranks here"));
 }
 
 TEST_F(Run, TrainsWithoutHeldOutData) {

@@ -1,6 +1,8 @@
 // Parameters and floating-point operations of the GPT.
 #include "terrace/models/gpt/cost.h"
 
+#include <algorithm>
+
 namespace terrace::models::gpt {
 namespace {
 
@@ -20,6 +22,11 @@ int64_t block_biases(const config::ModelConfig& config) {
 
 int64_t norm_weights(const config::ModelConfig& config) {
   return config.norm == config::Norm::layernorm && config.bias ? 2 * config.width : config.width;
+}
+
+// Between the cut layers, where sequence parallelism leaves each rank a part of the tokens.
+int64_t own_tokens(const config::ModelConfig& config, const ActivationOptions& options) {
+  return options.sequences * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
 }
 
 }  // namespace
@@ -57,6 +64,32 @@ double hardware_flops(const config::ModelConfig& config, int64_t sequences, Atte
   if (recompute == config::Recompute::full) repeated = block_forward_flops(config, attention);
   if (recompute == config::Recompute::selective) repeated = attention_forward_flops(config, attention);
   return model_flops(config, sequences, attention) + static_cast<double>(sequences) * repeated;
+}
+
+int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  return own_tokens(config, options) * config.width * options.element_bytes;
+}
+
+int64_t block_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t hidden = hidden_bytes(config, options);
+  if (options.recompute == config::Recompute::full) return hidden;
+  const int64_t tokens = options.sequences * config.sequence, ranks = options.tensor_ranks;
+  const int64_t heads = config.heads / ranks, groups = std::max<int64_t>(1, config.kv_heads / ranks);
+  // Queries, keys and values, and the context.
+  int64_t columns = (heads + 2 * groups) * config.head_dim + heads * config.head_dim;
+  // Both inputs of the products: GELU's input and output, or SwiGLU's pairs and output.
+  columns += (config.activation == config::Activation::swiglu ? 3 : 2) * (config.ffn_width / ranks);
+  const int64_t log_sums = options.recompute == config::Recompute::none ? tokens * heads * 4 : 0;
+  const int64_t statistics = (config.norm == config::Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
+  // The inputs of both norms, and their outputs.
+  return 4 * hidden + 2 * statistics + tokens * columns * options.element_bytes + log_sums;
+}
+
+int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t positions = config.positions == config::Positions::learned ? config.sequence * 8 : 0;
+  // Where the table is cut by rows: indices within the part, and which tokens are elsewhere.
+  const int64_t tokens = options.tensor_ranks > 1 ? options.sequences * config.sequence * (8 + 1) : 0;
+  return positions + tokens;
 }
 
 }  // namespace terrace::models::gpt

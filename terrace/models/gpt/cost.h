@@ -29,4 +29,21 @@ double model_flops(const config::ModelConfig& config, int64_t sequences, Attenti
 double hardware_flops(const config::ModelConfig& config, int64_t sequences, AttentionCount attention,
                       config::Recompute recompute);
 
+// How a rank computes a micro-batch: what decides the activations that it keeps.
+struct ActivationOptions {
+  int64_t sequences = 1;      // of the micro-batch
+  int64_t element_bytes = 4;  // of the model's type
+  config::Recompute recompute = config::Recompute::none;
+  int64_t tensor_ranks = 1;
+  bool sequence_parallel = false;
+};
+
+// Bytes of a hidden state [B, T, D]: what passes between units and between pipeline stages.
+int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+// Bytes that a block keeps from its forward to its backward, its input included and its output not, with our attention
+// kernels. See "Activations" in docs/sharding.md.
+int64_t block_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+// The embedding's: indices, not its output.
+int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+
 }  // namespace terrace::models::gpt

@@ -1,0 +1,122 @@
+// Counted bytes of activations against docs/sharding.md, to the byte: what one micro-batch more keeps alive.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "terrace/models/gpt/cost.h"
+#include "terrace/ops/attention_kernels.h"
+#include "tests/parallel/training.h"
+
+namespace terrace::parallel {
+namespace {
+
+using models::gpt::ActivationOptions;
+
+constexpr int64_t stages = 2, micro_batch = 2;
+
+struct Case {
+  std::string model;
+  config::Precision precision = config::Precision::fp32;
+  config::Recompute recompute = config::Recompute::none;
+  int64_t tensor = 1;
+  bool sequence = false;
+};
+
+std::vector<Case> cases() {
+  using config::Precision;
+  using config::Recompute;
+  return {
+      {"cut_gpt2_deep"},
+      {"cut_llama_deep"},
+      {"cut_gpt2_deep", Precision::bf16},
+      {"cut_llama_deep", Precision::bf16, Recompute::selective},
+      {"cut_gpt2_deep", Precision::fp32, Recompute::selective},
+      {"cut_llama_deep", Precision::fp32, Recompute::full},
+      {"cut_gpt2_deep", Precision::bf16, Recompute::full, 2, true},
+      {"cut_gpt2_deep", Precision::fp32, Recompute::none, 2},
+      {"cut_gpt2_deep", Precision::fp32, Recompute::none, 2, true},
+      {"cut_llama_deep", Precision::fp32, Recompute::none, 3},
+      {"cut_llama_sharing_deep", Precision::fp32, Recompute::none, 4, true},
+      {"cut_llama_deep", Precision::bf16, Recompute::selective, 2, true},
+  };
+}
+
+// By rank, what is alive before each micro-batch.
+std::vector<std::vector<int64_t>> alive(const Case& c, const char* schedule, int64_t micro_batches) {
+  const Training training{.model = c.model,
+                          .precision = c.precision,
+                          .recompute = c.recompute,
+                          .steps = 1,
+                          .sequences = micro_batches * micro_batch,
+                          .micro_batch = micro_batch,
+                          .deterministic = false};
+  const Layout layout{stages * c.tensor,
+                      {"pipeline=2", std::string("schedule=") + schedule, fmt::format("tensor={}", c.tensor),
+                       fmt::format("sequence_parallel={}", c.sequence)}};
+  return train(training, layout).alive;
+}
+
+// Of one micro-batch on a stage, from its forward to its backward. The last stage's head has run at once, and left the
+// gradient of its input, and a loss.
+int64_t expected_bytes(const Case& c, int64_t stage) {
+  const config::ModelConfig config = small_config(c.model);
+  const ActivationOptions options{.sequences = micro_batch,
+                                  .element_bytes = c.precision == config::Precision::fp32 ? 4 : 2,
+                                  .recompute = c.recompute,
+                                  .tensor_ranks = c.tensor,
+                                  .sequence_parallel = c.sequence};
+  const auto model = models::build_model(config, {.device = at::kMeta});
+  const UnitRange units = split_units(*model, stages, {}).at(static_cast<size_t>(stage));
+  const bool first = stage == 0, last = stage + 1 == stages;
+  const int64_t blocks = units.end - units.begin - static_cast<int64_t>(first) - static_cast<int64_t>(last);
+  int64_t bytes = blocks * block_activation_bytes(config, options) + hidden_bytes(config, options);
+  if (first) bytes += embedding_activation_bytes(config, options);
+  if (last) bytes += hidden_bytes(config, options) + 4;
+  return bytes;
+}
+
+class Activations : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (ops::attention_kernels(at::kCPU, at::kBFloat16, {.groups = 1, .head_dim = 16}) == nullptr) {
+      GTEST_SKIP() << "without AVX-512 attention is torch's, which keeps other tensors";
+    }
+  }
+};
+
+// GPipe keeps all micro-batches until the last one's forward.
+TEST_F(Activations, AreThoseOfTheFormula) {
+  for (const Case& c : cases()) {
+    const auto bytes = alive(c, "gpipe", 5);
+    for (int64_t rank = 0; rank < stages * c.tensor; ++rank) {
+      SCOPED_TRACE(fmt::format("{} {} recompute {} tensor {} sequence {}, rank {}", c.model,
+                               static_cast<int>(c.precision), static_cast<int>(c.recompute), c.tensor, c.sequence,
+                               rank));
+      const std::vector<int64_t>& own = bytes.at(static_cast<size_t>(rank));
+      ASSERT_GE(own.size(), 5u);
+      EXPECT_EQ(own[2] - own[1], expected_bytes(c, rank / c.tensor));
+      EXPECT_EQ(own[3] - own[2], expected_bytes(c, rank / c.tensor));
+    }
+  }
+}
+
+// 1F1B keeps as many micro-batches as there are stages from a stage to the last, but for hidden states on their way and
+// losses.
+TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
+  for (const Case& c : {Case{"cut_gpt2_deep"}, Case{"cut_llama_deep"}}) {
+    const auto bytes = alive(c, "1f1b", 6);
+    const int64_t on_the_way = 3 * models::gpt::hidden_bytes(small_config(c.model), {.sequences = micro_batch}) + 24;
+    for (int64_t stage = 0; stage < stages; ++stage) {
+      const std::vector<int64_t>& own = bytes.at(static_cast<size_t>(stage));
+      ASSERT_EQ(own.size(), 6u);
+      for (int64_t i = 0; i < 6; ++i) {
+        // Before the forward: those that came before it and have not gone backward yet.
+        const int64_t kept = std::min(i, stages - stage - 1) * expected_bytes(c, stage);
+        EXPECT_GE(own[static_cast<size_t>(i)], kept) << "stage " << stage;
+        EXPECT_LE(own[static_cast<size_t>(i)], kept + on_the_way) << "stage " << stage;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terrace::parallel
