@@ -1,0 +1,91 @@
+// A rank that stops in the middle of a training: the others say where they wait for it, in every group.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
+#include "tests/parallel/training.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::parallel {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// The last rank makes one step, the others begin the second one. What the run says; the flight records are in `folder`.
+std::string error_where_the_last_rank_stops(const Layout& layout, const std::filesystem::path& folder) {
+  const Training training{.model = "cut_gpt2", .micro_batch = 3, .deterministic = false};
+  const config::LayoutConfig config = layout_config(layout, false);
+  std::atomic<int64_t> failed = 0;
+  at::set_num_threads(1);
+  try {
+    comm::run_threads(layout.ranks, {.timeout_seconds = 1, .flight_folder = folder}, [&](comm::World& world) {
+      Outcome outcome;
+      RankTraining rank(training, config, world);
+      rank.step(1, outcome);
+      if (world.rank() + 1 == layout.ranks) {
+        while (failed == 0) std::this_thread::yield();
+        return;
+      }
+      try {
+        rank.step(2, outcome);
+      } catch (...) {
+        ++failed;
+        throw;
+      }
+    });
+  } catch (const comm::CommError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+std::vector<Json> flights(const std::filesystem::path& folder, int64_t rank) {
+  std::vector<Json> lines;
+  std::istringstream text(read_text(folder / fmt::format("flight_rank_{:03}.json", rank)));
+  for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+TEST(Hang, OfAPipelineStageNamesTheMicroBatch) {
+  const ScratchFolder folder;
+  const std::string error = error_where_the_last_rank_stops({2, {"pipeline=2"}}, folder.path());
+  EXPECT_THAT(error, AllOf(HasSubstr("rank 0 waits in receive(pipeline) from rank 1"), HasSubstr("micro-batch 0"),
+                           HasSubstr("rank 1 never entered it")));
+  int64_t sends = 0;
+  for (const Json& line : flights(folder.path(), 0)) {
+    if (line.at("group") != "pipeline" || line.at("call") != "send") continue;
+    EXPECT_EQ(line.at("what"), "activation");
+    EXPECT_EQ(line.at("peer"), 1);
+    EXPECT_GE(line.at("micro_batch"), 0);
+    ++sends;
+  }
+  EXPECT_GE(sends, 8);
+}
+
+TEST(Hang, OfATensorRankNamesTheUnit) {
+  const ScratchFolder folder;
+  EXPECT_THAT(error_where_the_last_rank_stops({2, {"tensor=2"}}, folder.path()),
+              AllOf(HasSubstr("rank 0 waits in all_reduce(tensor)"), HasSubstr("rank 1 never entered it")));
+}
+
+TEST(Hang, InAMixedLayoutNamesTheRankThatIsNotThere) {
+  const ScratchFolder folder;
+  const Layout layout{8, {"tensor=2", "pipeline=2", "sharding=zero3", "sequence_parallel=true", "schedule=zb-h1"}};
+  EXPECT_THAT(error_where_the_last_rank_stops(layout, folder.path()), HasSubstr("rank 7 never entered it"));
+  for (int64_t rank = 0; rank < 8; ++rank) {
+    std::set<std::string> groups;
+    for (const Json& line : flights(folder.path(), rank)) groups.insert(line.at("group").get<std::string>());
+    for (const char* group : {"tensor", "pipeline"}) EXPECT_TRUE(groups.contains(group)) << "rank " << rank;
+  }
+}
+
+}  // namespace
+}  // namespace terrace::parallel
