@@ -345,7 +345,7 @@ bool is_on_gpu(const void* data) {
     static_cast<void>(cudaGetLastError());  // there is no GPU, or HIP does not know memory of the machine
     return false;
   }
-  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  return is_of_gpu(attributes);
 }
 
 void copy_on_gpu(const void* from, void* to, int64_t bytes) {

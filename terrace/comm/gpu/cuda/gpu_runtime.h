@@ -5,3 +5,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+
+inline bool is_of_gpu(const cudaPointerAttributes& memory) {
+  return memory.type == cudaMemoryTypeDevice || memory.type == cudaMemoryTypeManaged;
+}

@@ -21,8 +21,6 @@
 #define cudaMalloc hipMalloc
 #define cudaMemcpyAsync hipMemcpyAsync
 #define cudaMemcpyDeviceToDevice hipMemcpyDeviceToDevice
-#define cudaMemoryTypeDevice hipMemoryTypeDevice
-#define cudaMemoryTypeManaged hipMemoryTypeManaged
 #define cudaPointerAttributes hipPointerAttribute_t
 #define cudaPointerGetAttributes hipPointerGetAttributes
 #define cudaSetDevice hipSetDevice
@@ -32,3 +30,11 @@
 #define cudaStreamNonBlocking hipStreamNonBlocking
 #define cudaStreamWaitEvent hipStreamWaitEvent
 #define cudaSuccess hipSuccess
+
+inline bool is_of_gpu(const hipPointerAttribute_t& memory) {
+#if HIP_VERSION_MAJOR < 6  // which renamed the member
+  return memory.memoryType == hipMemoryTypeDevice || memory.isManaged != 0;
+#else
+  return memory.type == hipMemoryTypeDevice || memory.type == hipMemoryTypeManaged;
+#endif
+}
