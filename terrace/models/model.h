@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/models/activation_options.h"
 #include "terrace/nn/module.h"
 #include "terrace/ops/weight.h"
 
@@ -61,6 +62,9 @@ class Model : public nn::Module {
   virtual std::vector<double> unit_costs() const = 0;
   // Floating-point operations of a training step without what recompute repeats, as MFU counts them.
   virtual double step_flops(int64_t sequences) const = 0;
+  // Bytes of tensors that a unit keeps from the forward of a micro-batch of whole sequences to its backward, its input
+  // included and its output not. 0 for the last one, whose backward follows at once.
+  virtual int64_t activation_bytes(int64_t unit, const ActivationOptions& options) const = 0;
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
 };
 

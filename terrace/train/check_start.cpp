@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,11 +15,8 @@
 #include "terrace/data/token_corpus.h"
 #include "terrace/data/tokenizer.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/models/model.h"
-#include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
-#include "terrace/parallel/stage.h"
-#include "terrace/schedule/pipeline.h"
+#include "terrace/train/memory_need.h"
 #include "terrace/train/rank_share.h"
 
 namespace terrace::train {
@@ -78,37 +74,6 @@ void check_folder(const char* key, const std::string& folder, Problems& problems
       fmt::format("{} = \"{}\": {} is no folder that can be written to; name another", key, folder, existing.string()));
 }
 
-// Of a rank on each pipeline stage, before anything is cut over data-parallel ranks.
-std::vector<int64_t> elements_by_stage(models::Model& model, const config::LayoutConfig& layout) {
-  const schedule::Placement placement = schedule::placement(schedule::pipeline_of(layout, 1));
-  const auto parts = parallel::split_units(model, layout.pipeline * layout.chunks, layout.stage_layers);
-  std::vector<int64_t> elements(static_cast<size_t>(layout.pipeline));
-  for (int64_t stage = 0; stage < layout.pipeline; ++stage) {
-    for (const int64_t unit : parallel::held_units(model, placement, parts, stage)) {
-      for (const nn::Parameter* parameter : model.unit_parameters(unit)) {
-        const int64_t ranks = parameter->mark.kind == ParamMark::Kind::sharded ? layout.tensor : 1;
-        elements[static_cast<size_t>(stage)] += parameter->value.numel() / ranks;
-      }
-    }
-  }
-  return elements;
-}
-
-// Of all ranks on the machine with the most; `here` neighbouring ranks are on one.
-int64_t most_elements_on_a_machine(models::Model& model, const config::LayoutConfig& layout, const mesh::Mesh& mesh,
-                                   int64_t here) {
-  const std::vector<int64_t> by_stage = elements_by_stage(model, layout);
-  int64_t most = 0;
-  for (int64_t first = 0; first < mesh.size(); first += here) {
-    int64_t elements = 0;
-    for (int64_t rank = first; rank < std::min(first + here, mesh.size()); ++rank) {
-      elements += by_stage[static_cast<size_t>(mesh.coordinate(rank, "pipeline"))];
-    }
-    most = std::max(most, elements);
-  }
-  return most;
-}
-
 }  // namespace
 
 void check_files(const config::Config& config) {
@@ -131,32 +96,22 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
 }
 
 void check_memory(const config::Config& config, int64_t ranks, int64_t here) {
-  const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
-  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh);
-  const auto bytes_of = [](config::Precision precision) {
-    return static_cast<int64_t>(c10::elementSize(nn::scalar_type(precision)));
-  };
-  const int64_t masters = config.train.precision != config::Precision::fp32 ? 4 : 0;
-  // Masters and two moments, copied while training goes on, each by one of the ranks that have it.
+  const MemoryNeed need = least_memory(config, ranks, here);
+  const auto available = static_cast<double>(observe::available_bytes());
+  if (available == 0 || need.states + need.activations <= available) return;
   const bool copied = config.checkpoint.background && config.checkpoint.every > 0;
-  const double each = static_cast<double>(bytes_of(config.train.precision)) / static_cast<double>(sizes.weights) +
-                      static_cast<double>(bytes_of(config.train.gradient_type)) / static_cast<double>(sizes.gradients) +
-                      static_cast<double>(masters + 8) / static_cast<double>(sizes.optimizer) +
-                      (copied ? 12.0 / static_cast<double>(sizes.ranks) : 0.0);
-  const auto model = models::build_model(config.model, {at::kMeta, nn::scalar_type(config.train.precision)});
-  const auto elements = static_cast<double>(most_elements_on_a_machine(*model, config.layout, mesh, here));
-  const double needed = elements * each, available = static_cast<double>(observe::available_bytes());
-  if (available == 0 || needed <= available) return;
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
   throw UserError(
-      fmt::format(
-          "a model of {} parameters needs {} for weights, gradients and optimizer states{} ({:.4g} "
-          "bytes each{}), and {} of memory are left; use a smaller model.width or model.layers, {}{}or a machine "
-          "with more memory",
-          format_count(nn::whole_elements(model->parameters())), format_bytes(needed),
-          copied ? " and the copy that is written beside training" : "", each,
-          here > 1 ? fmt::format(" on {} ranks here", here) : "", format_bytes(available),
-          copied ? "checkpoint.background = false, which takes 12 bytes each less, " : "",
-          sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : ""),
+      fmt::format("a model of {} parameters needs {} for weights, gradients and optimizer states{} and {} for "
+                  "activations{}, and {} of memory are left; use a smaller model.width or model.layers, {}{}{}{}or a "
+                  "machine with more memory",
+                  format_count(need.parameters), format_bytes(need.states),
+                  copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
+                  here > 1 ? fmt::format(" of {} ranks here", here) : "", format_bytes(available),
+                  config.train.micro_batch > 1 ? "a smaller train.micro_batch, " : "",
+                  config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
+                  copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
+                  sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : ""),
       ExitCode::infeasible);
 }
 

@@ -63,6 +63,9 @@ class TracedModel : public models::Model {
   at::TensorOptions hidden_options() const override { return model_->hidden_options(); }
   std::vector<double> unit_costs() const override { return model_->unit_costs(); }
   double step_flops(int64_t sequences) const override { return model_->step_flops(sequences); }
+  int64_t activation_bytes(int64_t unit, const models::ActivationOptions& options) const override {
+    return model_->activation_bytes(unit, options);
+  }
   std::unique_ptr<models::KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 
  private:

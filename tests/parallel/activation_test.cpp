@@ -9,7 +9,7 @@
 namespace terrace::parallel {
 namespace {
 
-using models::gpt::ActivationOptions;
+using models::ActivationOptions;
 
 constexpr int64_t stages = 2, micro_batch = 2;
 
@@ -66,11 +66,9 @@ int64_t expected_bytes(const Case& c, int64_t stage) {
                                   .sequence_parallel = c.sequence};
   const auto model = models::build_model(config, {.device = at::kMeta});
   const UnitRange units = split_units(*model, stages, {}).at(static_cast<size_t>(stage));
-  const bool first = stage == 0, last = stage + 1 == stages;
-  const int64_t blocks = units.end - units.begin - static_cast<int64_t>(first) - static_cast<int64_t>(last);
-  int64_t bytes = blocks * block_activation_bytes(config, options) + hidden_bytes(config, options);
-  if (first) bytes += embedding_activation_bytes(config, options);
-  if (last) bytes += hidden_bytes(config, options) + 4;
+  int64_t bytes = models::gpt::hidden_bytes(config, options);
+  for (int64_t unit = units.begin; unit < units.end; ++unit) bytes += model->activation_bytes(unit, options);
+  if (stage + 1 == stages) bytes += models::gpt::hidden_bytes(config, options) + 4;
   return bytes;
 }
 

@@ -88,6 +88,10 @@ class LinearStack : public models::Model {
     return costs;
   }
   double step_flops(int64_t) const override { return 0; }
+  int64_t activation_bytes(int64_t unit, const models::ActivationOptions& options) const override {
+    if (unit + 1 == num_units()) return 0;
+    return options.sequences * local_shape(layers_.at(unit)->weight.mark)[1] * options.element_bytes;
+  }
   std::unique_ptr<models::KeyValueCache> make_cache(int64_t, int64_t) override { TERRACE_CHECK(false, "no cache"); }
 
  private:

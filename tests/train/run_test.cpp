@@ -18,6 +18,7 @@
 namespace terrace::train {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Run : public TinyRun {
@@ -126,7 +127,7 @@ TEST_F(Run, EachRankNeedsMemoryForItsOwnCut) {
   const int64_t layers = observe::available_bytes() / 6 / 16 / layer;
   const auto config = [&](std::vector<std::string> keys) {
     keys.insert(keys.end(), {fmt::format("model.layers={}", layers), fmt::format("model.width={}", width),
-                             "model.heads=16", "checkpoint.background=false"});
+                             "model.heads=16", "train.global_batch=16", "train.micro_batch=1"});
     return one_thread(keys);
   };
   EXPECT_NO_THROW(check_memory(config({}), 1, 1));
@@ -138,6 +139,25 @@ TEST_F(Run, EachRankNeedsMemoryForItsOwnCut) {
   // Two stages and four data-parallel ranks keep all of it four times.
   EXPECT_NO_THROW(check_memory(config({"layout.pipeline=2"}), 8, 8));
   EXPECT_THAT(error_of([&] { check_memory(config({"layout.pipeline=2"}), 16, 16); }), HasSubstr("16 ranks here"));
+}
+
+// A twelfth of the memory that is left holds a block's activations of one micro-batch.
+TEST_F(Run, ActivationsNeedMemoryToo) {
+  const int64_t sequence = observe::available_bytes() / 12 / (4 * 64 * 20);
+  const auto config = [&](std::vector<std::string> keys) {
+    keys.insert(keys.end(), {"model.width=64", "model.heads=4", "model.layers=24", "train.micro_batch=1",
+                             "train.global_batch=8", fmt::format("model.sequence={}", sequence)});
+    return one_thread(keys);
+  };
+  const auto complaint = [&](const std::vector<std::string>& keys, int64_t ranks, int64_t here) {
+    return error_of([&] { check_memory(config(keys), ranks, here); });
+  };
+  EXPECT_THAT(complaint({}, 1, 1), AllOf(HasSubstr("for activations"), HasSubstr("train.recompute = \"full\"")));
+  EXPECT_EQ(complaint({"train.recompute=full"}, 1, 1), "no error");
+  // Eight micro-batches of an eighth of the model are as much.
+  EXPECT_THAT(complaint({"layout.pipeline=8"}, 8, 1), HasSubstr("for activations"));
+  EXPECT_EQ(complaint({"layout.tensor=4"}, 4, 1), "no error");
+  EXPECT_THAT(complaint({"layout.tensor=4"}, 4, 4), HasSubstr("4 ranks here"));
 }
 
 TEST_F(Run, TrainsWithoutHeldOutData) {

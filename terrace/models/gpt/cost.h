@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "terrace/config/config.h"
+#include "terrace/models/activation_options.h"
 
 namespace terrace::models::gpt {
 
@@ -28,15 +29,6 @@ double model_flops(const config::ModelConfig& config, int64_t sequences, Attenti
 // (selective). The fused kernel's own recompute in backward is not counted.
 double hardware_flops(const config::ModelConfig& config, int64_t sequences, AttentionCount attention,
                       config::Recompute recompute);
-
-// How a rank computes a micro-batch: what decides the activations that it keeps.
-struct ActivationOptions {
-  int64_t sequences = 1;      // of the micro-batch
-  int64_t element_bytes = 4;  // of the model's type
-  config::Recompute recompute = config::Recompute::none;
-  int64_t tensor_ranks = 1;
-  bool sequence_parallel = false;
-};
 
 // Bytes of a hidden state [B, T, D]: what passes between units and between pipeline stages.
 int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions& options);

@@ -208,6 +208,11 @@ std::vector<double> Gpt::unit_costs() const {
 
 double Gpt::step_flops(int64_t sequences) const { return model_flops(config_, sequences, AttentionCount::full); }
 
+int64_t Gpt::activation_bytes(int64_t unit, const ActivationOptions& options) const {
+  if (unit == 0) return embedding_activation_bytes(config_, options);
+  return unit <= config_.layers ? block_activation_bytes(config_, options) : 0;
+}
+
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
   return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,
                                          at::TensorOptions().device(build_.device).dtype(build_.type));
