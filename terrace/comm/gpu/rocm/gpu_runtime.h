@@ -31,10 +31,13 @@
 #define cudaStreamWaitEvent hipStreamWaitEvent
 #define cudaSuccess hipSuccess
 
-inline bool is_of_gpu(const hipPointerAttribute_t& memory) {
-#if HIP_VERSION_MAJOR < 6  // which renamed the member
-  return memory.memoryType == hipMemoryTypeDevice || memory.isManaged != 0;
-#else
-  return memory.type == hipMemoryTypeDevice || memory.type == hipMemoryTypeManaged;
-#endif
+// HIP 6 renamed the member.
+template <typename Attributes>
+bool is_of_gpu(const Attributes& memory) {
+  if (memory.isManaged != 0) return true;
+  if constexpr (requires { memory.type; }) {
+    return memory.type == hipMemoryTypeDevice;
+  } else {
+    return memory.memoryType == hipMemoryTypeDevice;
+  }
 }
