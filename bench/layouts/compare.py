@@ -28,8 +28,10 @@ LAYOUTS = {
     "data": {name: [f"layout.sharding={name}"] for name in ("ddp", "zero1", "zero3")},
     "tensor": {"tensor": ["layout.tensor=2"], "tensor sp": ["layout.tensor=2", "layout.sequence_parallel=true"]},
     "pipeline": {
-        f"pipeline {name}": ["layout.pipeline=2", f"layout.schedule={name}", "train.micro_batch={micro_batch}"]
-        for name in ("1f1b", "zb-h1")
+        f"pipeline {name}": [
+            "layout.pipeline=2", f"layout.schedule={name}", f"layout.chunks={chunks}", "train.micro_batch={micro_batch}",
+        ]
+        for name, chunks in (("1f1b", 1), ("zb-h1", 1), ("zb-v", 2))
     },
 }
 PEERS = {

@@ -23,6 +23,7 @@
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
+#include "terrace/train/memory_need.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/report_request.h"
@@ -134,7 +135,12 @@ struct Start {
 void say_what_runs(Trainer& trainer, const Peak& peak) {
   log_info("{} parameters, {} threads, {}: {}", format_count(nn::whole_elements(trainer.model().parameters())),
            at::get_num_threads(), peak.name, format_flops(peak.flops_per_second));
-  if (trainer.mesh().size() == 1) return;
+  const int64_t ranks = trainer.mesh().size(), here = std::min(ranks, trainer.mesh().placement().ranks_per_node);
+  const MemoryNeed need = least_memory(trainer.config(), ranks, here);
+  log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations",
+           here > 1 ? fmt::format(" of {} ranks", here) : "", format_bytes(need.states),
+           format_bytes(need.activations));
+  if (ranks == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
   const int threads = at::get_num_threads();
   log_info("{} ranks with {} thread{} each:\n{}", trainer.mesh().size(), threads, threads == 1 ? "" : "s",
