@@ -55,7 +55,7 @@ class RecordingWorld : public comm::World {
   int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
   void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
   std::unique_ptr<comm::Comm> connect(const mesh::Group& group) override {
-    groups_.push_back(std::make_unique<GroupCalls>(group.name));
+    groups_.push_back(std::make_unique<GroupCalls>(GroupCalls{.name = group.name}));
     return std::make_unique<RecordingComm>(inner_.connect(group), *groups_.back());
   }
   void abort(const std::string& reason) override { inner_.abort(reason); }

@@ -73,8 +73,7 @@ std::string held_message(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path hide_checkpoint(const std::filesystem::path& checkpoint) {
-  const std::filesystem::path hidden =
-      checkpoint.parent_path() / fmt::format(".{}.removed", checkpoint.filename().string());
+  std::filesystem::path hidden = checkpoint.parent_path() / fmt::format(".{}.removed", checkpoint.filename().string());
   std::filesystem::remove_all(hidden);
   std::filesystem::rename(checkpoint, hidden);
   sync_folder(checkpoint.parent_path());
@@ -132,7 +131,7 @@ std::optional<std::filesystem::path> newest(const std::filesystem::path& folder)
 }
 
 std::filesystem::path resolve(const std::filesystem::path& path) {
-  const std::filesystem::path plain = (path / "").parent_path();  // without a slash at the end
+  std::filesystem::path plain = (path / "").parent_path();  // without a slash at the end
   if (!std::filesystem::is_directory(plain)) throw UserError::of("there is no folder {}", plain.string());
   if (step_of(plain) || std::filesystem::exists(plain / manifest_name)) return plain;
   if (const auto found = newest(plain)) return *found;

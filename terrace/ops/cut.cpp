@@ -64,7 +64,7 @@ at::Tensor sum_while_computing(const Cut& cut, const std::vector<int64_t>& sizes
   int64_t rows = 1;
   for (size_t dim = 0; dim + 1 < sizes.size(); ++dim) rows *= sizes[dim];
   const int64_t part = (std::max(least_rows, (rows + most_parts - 1) / most_parts) + unit - 1) / unit * unit;
-  const at::Tensor share = at::empty(sizes, options.requires_grad(false));
+  at::Tensor share = at::empty(sizes, options.requires_grad(false));
   std::vector<SharesSum> sums;
   std::vector<at::Tensor> results;
   for (int64_t begin = 0; begin < rows; begin += part) {

@@ -33,8 +33,8 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
   static at::Tensor forward(AutogradContext* context, const at::Tensor& joint, JointArguments arguments) {
     const HeadLayout& layout = arguments.input.layout;
     arguments.input.joint = joint.contiguous();
-    const at::Tensor result = at::empty({joint.size(0), joint.size(1), layout.heads() * layout.head_dim},
-                                        joint.options().requires_grad(false));
+    at::Tensor result = at::empty({joint.size(0), joint.size(1), layout.heads() * layout.head_dim},
+                                  joint.options().requires_grad(false));
     const at::Tensor log_sums =
         at::empty({joint.size(0), layout.heads(), joint.size(1)}, result.options().dtype(at::kFloat));
     {
@@ -67,7 +67,7 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
 // See AttentionInput::document_begins. Documents are runs of tokens, but nothing here needs that.
 at::Tensor document_begins(const at::Tensor& documents) {
   const int64_t batch = documents.size(0), length = documents.size(1), padded = (length + 15) / 16 * 16;
-  const at::Tensor begins = at::full({batch, padded}, -1, at::TensorOptions().dtype(at::kInt));
+  at::Tensor begins = at::full({batch, padded}, -1, at::TensorOptions().dtype(at::kInt));
   const at::Tensor dense = documents.contiguous();
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t* document = dense.const_data_ptr<int64_t>() + b * length;

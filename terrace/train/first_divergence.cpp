@@ -118,7 +118,7 @@ class Search {
   // Backward goes from the last unit to the first.
   std::optional<Divergence> in_gradients(size_t step) const {
     for (int64_t unit = model_->num_units() - 1; unit >= 0; --unit) {
-      const auto found = in_tensors(step, unit, Compared::gradient, "reduce gradients", "the summed gradient");
+      auto found = in_tensors(step, unit, Compared::gradient, "reduce gradients", "the summed gradient");
       if (found) return found;
     }
     return std::nullopt;

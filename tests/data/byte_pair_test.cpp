@@ -184,7 +184,8 @@ TEST(BytePair, WhatIsNotSupportedIsRefusedByName) {
       {"{", "no valid tokenizer file"},
       {"{}", "it has no model"}};
   for (const auto& [text, said] : cases) {
-    EXPECT_THAT(user_error([&] { Tokenizer::from_bytes(text, "tokenizer.json"); }), HasSubstr(said));
+    const std::string& json = text;
+    EXPECT_THAT(user_error([&] { Tokenizer::from_bytes(json, "tokenizer.json"); }), HasSubstr(said));
   }
   BytePairModel model = small_model();
   model.vocabulary.erase(spelled(" "));

@@ -27,7 +27,7 @@ with open(path, 'wb') as file:
 )";
 
 std::string write_file(const TemporaryFolder& folder, const std::string& tokens, int version) {
-  const std::string path = folder / "shard.bin";
+  std::string path = folder / "shard.bin";
   run_python(folder, python_writer, {tokens, std::to_string(version), path});
   return path;
 }

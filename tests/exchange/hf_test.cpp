@@ -118,16 +118,14 @@ TEST(Import, OfAnExportHasTheSameModelToTheLastBit) {
   for (const auto& [name, config] : expressible_models()) {
     const auto model = perturbed(config, 1);
     save(folder / name, *model, config);
-    const Exported exported =
-        export_hf({.checkpoint = folder / name, .output = folder / (name + "hf"), .tokenizer = {}});
-    const Imported imported = import_hf({.folder = folder / (name + "hf"),
-                                         .output = folder / (name + "back"),
-                                         .tokenizer = {},
-                                         .without_tokenizer = true});
+    const auto exported_folder = folder / (name + "hf");
+    const Exported exported = export_hf({.checkpoint = folder / name, .output = exported_folder, .tokenizer = {}});
+    const Imported imported = import_hf(
+        {.folder = exported_folder, .output = folder / (name + "back"), .tokenizer = {}, .without_tokenizer = true});
     EXPECT_EQ(exported.parameters, [&] {
       int64_t unpadded = 0;
-      for (const auto& n : checkpoint::HfFolder(folder / (name + "hf")).names()) {
-        unpadded += checkpoint::HfFolder(folder / (name + "hf")).tensor(n).numel();
+      for (const auto& n : checkpoint::HfFolder(exported_folder).names()) {
+        unpadded += checkpoint::HfFolder(exported_folder).tensor(n).numel();
       }
       return unpadded;
     }());

@@ -61,7 +61,7 @@ at::Tensor our_ids(const data::Tokenizer& tokenizer) {
     packed.push_back(static_cast<int64_t>(ids.size()));
     packed.insert(packed.end(), ids.begin(), ids.end());
   }
-  const at::Tensor flat = at::empty({static_cast<int64_t>(packed.size())}, at::kLong);
+  at::Tensor flat = at::empty({static_cast<int64_t>(packed.size())}, at::kLong);
   std::copy(packed.begin(), packed.end(), flat.mutable_data_ptr<int64_t>());
   return flat;
 }

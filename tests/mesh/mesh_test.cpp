@@ -45,7 +45,7 @@ TEST(Tiers, AreTheSlowestLinkOfAGroup) {
 
 TEST(Mesh, RefusesSizesThatDoNotMultiplyToTheRanks) {
   try {
-    Mesh(12, {{"pipeline", 2}, {"data", 3}, {"tensor", 1}}, {});
+    const Mesh refused(12, {{"pipeline", 2}, {"data", 3}, {"tensor", 1}}, {});
     FAIL();
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),

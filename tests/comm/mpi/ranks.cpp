@@ -79,7 +79,8 @@ TEST_P(MpiWays, WaitForOutstandingCallsInAnyOrder) {
   }
   for (size_t i = 0; i < works.size(); ++i) works[(i * 7 + static_cast<size_t>(world->rank())) % works.size()].wait();
   for (int64_t i = 0; i < calls; ++i) {
-    const auto expected = static_cast<float>(world->size() * i + world->size() * (world->size() - 1) / 2);
+    const int64_t sum_of_ranks = world->size() * (world->size() - 1) / 2;
+    const auto expected = static_cast<float>(world->size() * i + sum_of_ranks);
     for (const float sum : sums[static_cast<size_t>(i)]) ASSERT_EQ(sum, expected);
     for (int64_t r = 0; r < world->size(); ++r) {
       ASSERT_EQ(gathered[static_cast<size_t>(i)][static_cast<size_t>(r)], static_cast<float>(100 * r + i));
