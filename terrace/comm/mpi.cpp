@@ -80,6 +80,7 @@ Work MpiComm::start(const Call& call) {
   const MpiEngine::Lock lock = engine_.lock();
   MpiOperationPointer operation = checked ? start_checked(channel_, call) : start_unchecked(channel_, call);
   engine_.add(operation);
+  if (operation->is_complete()) return {};
   return Work(std::make_unique<MpiWork>(engine_, std::move(operation)));
 }
 
@@ -116,6 +117,7 @@ class MpiWorld final : public World {
  private:
   void count_ranks();
   std::vector<ProcessMark> exchange_marks() const;
+  bool on_one_machine(const mesh::Group& group) const;
   void meet(const std::shared_ptr<MpiChannel>& channel);
 
   std::shared_ptr<MpiLibrary> library_;
@@ -123,6 +125,8 @@ class MpiWorld final : public World {
   const int exceptions_ = std::uncaught_exceptions();
   const double timeout_seconds_;
   int rank_ = 0, size_ = 0, ranks_per_node_ = 0;
+  std::vector<int> machines_;  // by rank: the first rank of its machine
+  std::vector<ProcessMark> marks_;
   std::optional<int> gpu_;
   MPI_Comm meeting_ = MPI_COMM_NULL;
   std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
@@ -139,8 +143,9 @@ MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& opti
   count_ranks();
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &meeting_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(meeting_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  marks_ = exchange_marks();
   flight_ = std::make_unique<FlightRecorder>(rank_);
-  engine_ = std::make_unique<MpiEngine>(*library_, options, *flight_, exchange_marks());
+  engine_ = std::make_unique<MpiEngine>(*library_, options, *flight_, marks_);
 }
 
 MpiWorld::~MpiWorld() {
@@ -163,6 +168,8 @@ void MpiWorld::count_ranks() {
   MPI_Allreduce(&rank_, &lowest, 1, MPI_INT, MPI_MIN, node);
   MPI_Allreduce(&rank_, &highest, 1, MPI_INT, MPI_MAX, node);
   MPI_Comm_free(&node);
+  machines_.resize(static_cast<size_t>(size_));
+  MPI_Allgather(&lowest, 1, MPI_INT, machines_.data(), 1, MPI_INT, MPI_COMM_WORLD);
   int scattered = highest - lowest + 1 == ranks_per_node_ ? -1 : rank_, worst = -1;
   MPI_Allreduce(&scattered, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (worst < 0) return;
@@ -178,6 +185,15 @@ std::vector<ProcessMark> MpiWorld::exchange_marks() const {
   check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, marks.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
             "MPI_Allgather");
   return marks;
+}
+
+// As MPI sees it, which the user may have told to take processes for those of several machines, and as the kernel does.
+bool MpiWorld::on_one_machine(const mesh::Group& group) const {
+  const auto first = static_cast<size_t>(group.ranks.front());
+  return std::ranges::all_of(group.ranks, [&](int64_t rank) {
+    const auto at = static_cast<size_t>(rank);
+    return machines_[at] == machines_[first] && marks_[at].kernel == marks_[first].kernel;
+  });
 }
 
 uint64_t key_of(const mesh::Group& group, int64_t occurrence) {
@@ -203,6 +219,9 @@ std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
     {
       const MpiEngine::Lock lock = engine_->lock();
       channel->separate();
+      if (std::ssize(group.ranks) <= choices_.limits.box_members && on_one_machine(group)) {
+        channel->share(marks_[static_cast<size_t>(group.ranks.front())]);
+      }
       engine_->add_group(channel);
     }
     if (gpu_) gpus = connect_gpus(*engine_, channel, *gpu_, timeout_seconds_);

@@ -6,6 +6,7 @@
 
 #include "terrace/comm/comm.h"
 #include "terrace/comm/launcher.h"
+#include "terrace/comm/shared_boxes.h"
 
 namespace terrace::comm {
 
@@ -24,6 +25,10 @@ struct MpiLimits {
   // Sums of our own are used in groups of up to so many members, and where a member's part is as large as this.
   int64_t direct_members = 8;
   int64_t direct_part_bytes = int64_t{32} << 10;
+  // Groups of up to so many processes, all on one machine, make their calls through boxes in memory that they share. A
+  // box holds about what a rank that computes moves each time its progress thread looks.
+  int64_t box_members = 16;
+  BoxSize boxes = {.slots = 32, .slot_bytes = int64_t{32} << 10};
 };
 
 // The world of all processes of the launch, a collective call. Calls go on while the rank computes: a thread polls what

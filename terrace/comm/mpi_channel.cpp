@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "terrace/base/error.h"
+
 namespace terrace::comm {
 
 MpiChannel::MpiChannel(std::shared_ptr<MpiLibrary> library, const mesh::Group& group, int64_t member,
@@ -35,6 +37,26 @@ void MpiChannel::separate() {
   check_mpi(made, "MPI_Comm_create_group");
   separated_ = true;
   check_mpi(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+void MpiChannel::share(const ProcessMark& first) {
+  const BoxSize size = choices_.limits.boxes;
+  TERRACE_CHECK(size.slot_bytes >= 64 * (this->size() - 1), "slots of {} bytes for {} members", size.slot_bytes,
+                this->size());
+  const size_t bytes = SharedBoxes::bytes_needed(this->size(), size);
+  std::unique_ptr<SharedMemory> memory;
+  int descriptor = -1;
+  if (member_ == 0) {
+    memory = std::make_unique<SharedMemory>(bytes);
+    if (memory->is_mapped()) descriptor = memory->descriptor();
+  }
+  check_mpi(MPI_Bcast(&descriptor, 1, MPI_INT, 0, communicator_), "MPI_Bcast");
+  if (descriptor < 0) return;
+  if (member_ != 0) memory = std::make_unique<SharedMemory>(first.process_id, descriptor, bytes);
+  int mapped = memory->is_mapped() ? 1 : 0, all_mapped = 0;
+  check_mpi(MPI_Allreduce(&mapped, &all_mapped, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce");
+  memory->close_descriptor();
+  if (all_mapped != 0) boxes_ = std::make_unique<SharedBoxes>(std::move(memory), this->size(), member_, size);
 }
 
 int tag_of(const Call& call, TagUse use) {

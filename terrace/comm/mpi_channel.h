@@ -11,6 +11,8 @@
 #include "terrace/comm/comm.h"
 #include "terrace/comm/mpi.h"
 #include "terrace/comm/mpi_library.h"
+#include "terrace/comm/peer_processes.h"
+#include "terrace/comm/shared_boxes.h"
 
 namespace terrace::comm {
 
@@ -33,6 +35,9 @@ class MpiChannel {
   // Makes a communicator of the group's own out of that one, members in their order. A collective of the group, whose
   // members are known to have come.
   void separate();
+  // After that, also a collective: makes boxes for members that are processes of one machine, `first` the mark of the
+  // first of them. There are none where one of them may not map that process's memory.
+  void share(const ProcessMark& first);
   // The group was left in an error: its members may never come to free the communicator.
   void abandon() { separated_ = false; }
 
@@ -43,6 +48,7 @@ class MpiChannel {
   const mesh::Group& group() const { return group_; }
   int64_t size() const { return static_cast<int64_t>(group_.ranks.size()); }
   int64_t member() const { return member_; }
+  SharedBoxes* boxes() const { return boxes_.get(); }                           // none without share()
   const std::vector<int64_t>& in_rank_order() const { return in_rank_order_; }  // member numbers
 
   // Collectives whose operations have been given to MPI: it pairs them up by their order alone.
@@ -59,6 +65,7 @@ class MpiChannel {
   MPI_Comm communicator_;
   uint64_t key_;
   bool separated_ = false;
+  std::unique_ptr<SharedBoxes> boxes_;
 };
 
 // A tag for each purpose of a call, so that no message is taken for one of another call on the same communicator.

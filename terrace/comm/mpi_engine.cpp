@@ -122,11 +122,16 @@ void MpiEngine::look_after_gpu_calls() {
 }
 
 void MpiEngine::add(const MpiOperationPointer& operation) {
+  const Call& call = operation->call();
+  if (is_collective(call)) operation->channel().entered_collectives = call.sequence;
+  try {
+    if (!operation->on_gpu() && operation->advance()) return operation->set_complete();
+  } catch (const CommError& error) {
+    return set_failure(error.what(), true, std::nullopt);
+  }
   outstanding_.push_back(operation);
   num_outstanding_ = outstanding_.size();
   last_start_ = Clock::now();
-  const Call& call = operation->call();
-  if (is_collective(call)) operation->channel().entered_collectives = call.sequence;
   if (!sleeps_deeply_) return;
   const std::lock_guard lock(sleep_mutex_);
   wake_.notify_one();

@@ -54,6 +54,10 @@ MpiOperationPointer start_native(std::shared_ptr<MpiChannel> channel, const Call
 // ranks, 16-bit types in fp32. Sends as many bytes as a ring would.
 MpiOperationPointer start_direct_sum(std::shared_ptr<MpiChannel> channel, const Call& call);
 
+// Starts the call through memory that all members share, where the channel has boxes there. Its sums are as those
+// above.
+MpiOperationPointer start_in_boxes(std::shared_ptr<MpiChannel> channel, const Call& call);
+
 // Starts the call in the one of these ways that serves it best.
 MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const Call& call);
 

@@ -75,6 +75,7 @@ void Arrival::receive(int64_t rank) {
 }  // namespace
 
 MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const Call& call) {
+  if (channel->boxes() != nullptr) return start_in_boxes(std::move(channel), call);
   const bool sum = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
   if (sum && !sums_natively(*channel, call)) return start_direct_sum(std::move(channel), call);
   return start_native(std::move(channel), call);

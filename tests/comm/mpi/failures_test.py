@@ -28,7 +28,8 @@ class Run:
 
 WAYS = [("computes", False), ("is stopped", False), ("dies", False), ("dies", True), ("dies while others compute", False),
         ("aborts", False), ("throws", False), ("ends", False), ("disagrees", False), ("receives", False),
-        ("never connects", False), ("asks for reports", False)]
+        ("never connects", False), ("asks for reports", False), ("computes unchecked", False), ("is stopped unchecked", False),
+        ("dies unchecked", True), ("ends unchecked", False), ("disagrees unchecked", False)]
 # They mostly wait.
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
     RUNS = dict(zip(WAYS, pool.map(lambda way: Run(*way), WAYS)))
@@ -94,6 +95,19 @@ class Failures(unittest.TestCase):
 
     def test_calls_that_differ(self):
         self.check("disagrees", f"ranks disagree on a call: rank 0 makes {CALL} of 8 fp32, rank 1 makes {CALL} of 9 fp32")
+
+    # In shared memory.
+    def test_calls_that_are_not_compared_first(self):
+        self.check("computes unchecked", f"waits in {CALL}; rank 1 never entered it", "error: waited 1 s: rank ")
+        self.check("is stopped unchecked", "waited 1 s: rank ", f"waits in {CALL}; rank 1 does not answer")
+        self.check("ends unchecked", "rank 1 has ended: rank ", "rank 1 never entered it; it has ended")
+        run = self.check("dies unchecked", "has died", alone=True, code=None)
+        self.assertEqual(run.output.count("ended with code 5"), 2, run.output)
+
+    def test_calls_that_differ_and_are_not_compared_first(self):
+        run = self.check("disagrees unchecked", "ranks disagree on a call: rank ")
+        self.assertRegex(run.output, r"of 8 fp32, rank 1 makes all_reduce\(data\), call 2 of 9 fp32|"
+                                     r"rank 1 makes .* of 9 fp32, rank [02] makes all_reduce\(data\), call 2 of 8 fp32")
 
 
 if __name__ == "__main__":

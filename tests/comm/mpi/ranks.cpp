@@ -28,11 +28,15 @@ using namespace std::chrono_literals;
 std::shared_ptr<MpiLibrary> library;
 
 // Short buffers reach what only long ones do: several pieces of a call, several chunks of a sum.
-const MpiLimits small_limits = {.elements_per_call = 1000, .chunk_bytes = 1024, .gathered_bytes = 64};
-// All sums are MPI's own.
+const MpiLimits small_limits = {.elements_per_call = 1000, .chunk_bytes = 1024, .gathered_bytes = 64, .box_members = 0};
+// In shared memory: one slot after the other, and slots of several pieces that are used again and again.
+const MpiLimits one_slot = {.boxes = {.slots = 1, .slot_bytes = 512}};
+const MpiLimits small_boxes = {.boxes = {.slots = 5, .slot_bytes = 640}};
+// All is MPI's own.
 constexpr int64_t never = int64_t{1} << 60;
-const MpiLimits native = {.direct_members = 0, .direct_part_bytes = never};
-const MpiLimits native_in_pieces = {.elements_per_call = 4000, .direct_members = 0, .direct_part_bytes = never};
+const MpiLimits native = {.direct_members = 0, .direct_part_bytes = never, .box_members = 0};
+const MpiLimits native_in_pieces = {
+    .elements_per_call = 4000, .direct_members = 0, .direct_part_bytes = never, .box_members = 0};
 
 mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.size()); }
 
@@ -88,11 +92,49 @@ TEST_P(MpiWays, WaitForOutstandingCallsInAnyOrder) {
   }
 }
 
+// Messages of several sizes to each other, all sent before any is received: more than boxes hold.
+TEST_P(MpiWays, KeepMessagesInTheirOrder) {
+  constexpr int64_t messages = 40;
+  const auto world = make_world();
+  const auto comm = world->connect(in_another_order(*world));
+  const auto count_of = [](int64_t i) { return i % 4 == 3 ? 3000 : i; };
+  const auto value_of = [&](int64_t from, int64_t to, int64_t i) {
+    return static_cast<float>(100 * (10 * from + to) + i);
+  };
+  std::deque<std::vector<float>> sent, received;
+  std::vector<Work> works;
+  for (int64_t i = 0; i < messages; ++i) {
+    for (int64_t other = 0; other < comm->size(); ++other) {
+      if (other == comm->member()) continue;
+      const auto& data = sent.emplace_back(static_cast<size_t>(count_of(i)), value_of(comm->member(), other, i));
+      works.push_back(comm->send(data.data(), count_of(i), Type::fp32, other, {}));
+    }
+  }
+  for (int64_t i = 0; i < messages; ++i) {
+    for (int64_t other = 0; other < comm->size(); ++other) {
+      if (other == comm->member()) continue;
+      auto& data = received.emplace_back(static_cast<size_t>(count_of(i)));
+      works.push_back(comm->receive(data.data(), count_of(i), Type::fp32, other, {}));
+    }
+  }
+  for (Work& work : works) work.wait();
+  auto found = received.begin();
+  for (int64_t i = 0; i < messages; ++i) {
+    for (int64_t other = 0; other < comm->size(); ++other) {
+      if (other == comm->member()) continue;
+      for (const float value : *found++) ASSERT_EQ(value, value_of(other, comm->member(), i));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, MpiWays,
-                         testing::Values(Way{"Default", {}, {}}, Way{"InChunks", {}, small_limits},
+                         testing::Values(Way{"Default", {}, {}}, Way{"Direct", {}, {.box_members = 0}},
+                                         Way{"InChunks", {}, small_limits}, Way{"InOneSlot", {}, one_slot},
+                                         Way{"InSmallBoxes", {.rank_order = true}, small_boxes},
                                          Way{"Native", {}, native}, Way{"NativeInPieces", {}, native_in_pieces},
                                          Way{"RankOrder", {.rank_order = true}, native},
                                          Way{"Checked", {.check_calls = true}, {}},
+                                         Way{"CheckedDirect", {.check_calls = true}, {.box_members = 0}},
                                          Way{"CheckedNative", {.check_calls = true}, native}),
                          [](const auto& way) { return way.param.name; });
 
@@ -127,7 +169,7 @@ std::vector<char> sums_of(World& world, const mesh::Group& group, Type type, int
 }
 
 TEST(MpiSums, InRankOrderAreBitwiseThoseOfThreads) {
-  for (const MpiLimits& limits : {MpiLimits{}, small_limits}) {
+  for (const MpiLimits& limits : {MpiLimits{}, small_limits, one_slot, small_boxes}) {
     const auto world = make_mpi_world(library, {.rank_order = true}, limits);
     for (const mesh::Group& group : {everyone(*world), in_another_order(*world)}) {
       for (const Type type : {Type::fp64, Type::fp32, Type::bf16, Type::fp16}) {
@@ -166,7 +208,7 @@ TEST(MpiGroups, OfPartOfTheWorldAndConnectedTwiceKeepTheirCallsApart) {
 
 // Rank 0 computes, as far as MPI can see, until the others are through.
 TEST(MpiCalls, CompleteWhileAPeerComputes) {
-  for (const MpiLimits& limits : {MpiLimits{}, native}) {
+  for (const MpiLimits& limits : {MpiLimits{}, MpiLimits{.box_members = 0}, native}) {
     const auto world = make_mpi_world(library, {}, limits);
     const auto comm = world->connect(everyone(*world));
     std::vector<float> data(1 << 20, 1.0F);
