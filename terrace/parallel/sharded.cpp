@@ -108,10 +108,28 @@ void Sharded::start_gather(int64_t index, const char* phase) {
   unit.gathered = true;
 }
 
-void Sharded::use(int64_t index, int64_t direction, const char* phase) {
-  for (int64_t ahead = 0; ahead <= options_.prefetch; ++ahead) {
-    for (const int64_t used : sharded_units_of(index + direction * ahead)) start_gather(used, phase);
+void Sharded::start_gathers(const UnitUse& use) {
+  for (const int64_t used : sharded_units_of(use.unit)) start_gather(used, use.phase);
+}
+
+void Sharded::gather_ahead() {
+  const size_t end = std::min(expected_.size(), next_use_ + static_cast<size_t>(options_.prefetch));
+  for (size_t i = next_use_; i < end; ++i) start_gathers(expected_[i]);
+}
+
+void Sharded::expect(std::vector<UnitUse> uses) {
+  expected_ = std::move(uses);
+  next_use_ = 0;
+}
+
+void Sharded::use(int64_t index, const char* phase) {
+  if (next_use_ < expected_.size()) {
+    TERRACE_CHECK(expected_[next_use_].unit == index, "unit {} is used where unit {} was expected", index,
+                  expected_[next_use_].unit);
+    ++next_use_;
   }
+  start_gathers({.unit = index, .phase = phase});
+  gather_ahead();
   for (const int64_t used : sharded_units_of(index)) {
     Unit& unit = units_[used];
     unit.update.finish();
@@ -128,9 +146,11 @@ void Sharded::leave(int64_t index) {
     give_back(unit.flat->whole_weights(), &StateBytes::gathered_weights);
     unit.gathered = false;
   }
+  // It may itself be the next one.
+  gather_ahead();
 }
 
-void Sharded::before_forward(int64_t unit) { use(unit, +1, "forward"); }
+void Sharded::before_forward(int64_t unit) { use(unit, "forward"); }
 
 void Sharded::after_forward(int64_t unit) { leave(unit); }
 
@@ -148,7 +168,7 @@ void Sharded::take_gradient(int64_t index) {
 }
 
 void Sharded::before_backward(int64_t unit) {
-  use(unit, -1, "backward");
+  use(unit, "backward");
   for (const int64_t used : sharded_units_of(unit)) take_gradient(used);
 }
 

@@ -41,6 +41,12 @@ struct StateBytes {
   bool operator==(const StateBytes&) const = default;
 };
 
+// That a unit's weights are used once, in "forward" or "backward".
+struct UnitUse {
+  int64_t unit = 0;
+  const char* phase = "";
+};
+
 class Sharded {
  public:
   // Takes over the parameters of the units that the stage has; all outlive it. `groups` serve no one else meanwhile.
@@ -49,6 +55,10 @@ class Sharded {
 
   // The optimizer's part of each unit with parameters, in the order of the units.
   std::vector<optim::Shard> shards() const;
+
+  // The uses that come now, in their order: what is gathered ahead. Weights of uses that were not told are gathered
+  // when they begin.
+  void expect(std::vector<UnitUse> uses);
 
   // Before and after a unit's forward, and its backward. Between the two the weights that it uses have their values,
   // and in backward the gradients of its parameters memory.
@@ -86,9 +96,11 @@ class Sharded {
   struct Reduction;
 
   std::vector<int64_t> sharded_units_of(int64_t unit) const;
-  void use(int64_t unit, int64_t direction, const char* phase);
+  void use(int64_t unit, const char* phase);
   void leave(int64_t unit);
+  void start_gathers(const UnitUse& use);
   void start_gather(int64_t unit, const char* phase);
+  void gather_ahead();
   Reduction reduction_of(int64_t unit);
   // Memory of a whole unit, counted.
   void take(const at::Tensor& whole, int64_t StateBytes::*category);
@@ -100,6 +112,8 @@ class Sharded {
   ShardingOptions options_;
   std::vector<Unit> units_;
   std::vector<Reduction> reductions_;  // under way, in the order of their begin
+  std::vector<UnitUse> expected_;
+  size_t next_use_ = 0;
   bool first_ = true, last_ = true;
   StateBytes held_, peak_;
 };

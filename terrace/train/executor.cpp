@@ -159,6 +159,21 @@ void Executor::weight_gradient(Step& step, const Instruction& instruction) {
   for (int64_t unit = end - 1; unit >= begin; --unit) sharded_.complete_gradient(unit);
 }
 
+// The order in which weights are used. A unit whose weight gradients are computed by themselves needs no weights there.
+std::vector<parallel::UnitUse> Executor::unit_uses(const schedule::Instructions& instructions) const {
+  std::vector<parallel::UnitUse> uses;
+  for (const Instruction& instruction : instructions) {
+    const auto [begin, end] = body(instruction.chunk);
+    if (instruction.kind == Kind::forward) {
+      for (int64_t unit = begin; unit < end; ++unit) uses.push_back({unit, "forward"});
+      if (stage_.is_last(instruction.chunk)) uses.push_back({end, "backward"});
+    } else if (instruction.kind == Kind::backward || instruction.kind == Kind::input_gradient) {
+      for (int64_t unit = end - 1; unit >= begin; --unit) uses.push_back({unit, "backward"});
+    }
+  }
+  return uses;
+}
+
 void Executor::execute(Step& step, const Instruction& instruction) {
   Flight& flight = step.flight(instruction);
   const auto label = [&](const char* what) {
@@ -213,6 +228,7 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   for (const Instruction& instruction : instructions) {
     if (instruction.kind == Kind::weight_gradient) step.flight(instruction).split = true;
   }
+  sharded_.expect(unit_uses(instructions));
   for (const Instruction& instruction : instructions) execute(step, instruction);
 }
 
@@ -222,6 +238,13 @@ double Executor::evaluate(const models::Batch& batch) {
   const schedule::Placement& placement = stage_.placement();
   const int64_t own = stage_.number(), head = model_.num_units() - 1;
   const models::Pass pass;
+  std::vector<parallel::UnitUse> uses;
+  for (int64_t part = 0; part < placement.parts(); ++part) {
+    if (placement.stage_of(part) != own) continue;
+    const parallel::UnitRange& units = stage_.units(placement.chunk_of(part));
+    for (int64_t unit = units.begin; unit < units.end; ++unit) uses.push_back({unit, "forward"});
+  }
+  sharded_.expect(std::move(uses));
   double loss = 0;
   at::Tensor hidden;
   for (int64_t part = 0; part < placement.parts(); ++part) {

@@ -36,6 +36,7 @@ class Executor {
   struct Flight;
   struct Step;
 
+  std::vector<parallel::UnitUse> unit_uses(const schedule::Instructions& instructions) const;
   void execute(Step& step, const schedule::Instruction& instruction);
   void forward(Step& step, const schedule::Instruction& instruction);
   void compute_head(Step& step, Flight& flight, int64_t micro_batch);
