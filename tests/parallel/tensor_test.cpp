@@ -1,8 +1,6 @@
 // Models cut over tensor ranks train as one rank does: exactly where numbers are whole, else as accurately.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "tests/parallel/accuracy.h"
 
 namespace terrace::parallel {
