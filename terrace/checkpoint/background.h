@@ -12,8 +12,14 @@
 #include "terrace/checkpoint/members.h"
 #include "terrace/checkpoint/snapshot.h"
 #include "terrace/checkpoint/staging.h"
+#include "terrace/config/config.h"
 
 namespace terrace::checkpoint {
+
+// Whether a run has a saver of this kind, and with it a second copy of its state.
+inline bool saves_beside_training(const config::CheckpointConfig& config) {
+  return config.background && config.every > 0;
+}
 
 class BackgroundSaver {
  public:

@@ -16,7 +16,8 @@ MergeLog::~MergeLog() { std::cerr.rdbuf(before_); }
 
 MergeLog::int_type MergeLog::overflow(int_type character) {
   if (character == '\n') {
-    read_line();
+    show_error();
+    read_merges();
     line_.clear();
   } else {
     line_.push_back(static_cast<char>(character));
@@ -24,7 +25,17 @@ MergeLog::int_type MergeLog::overflow(int_type character) {
   return traits_type::not_eof(character);
 }
 
-void MergeLog::read_line() {
+// Lines of the trainer begin with "FILE.cc(LINE)"; a failed check follows it with the condition instead of a severity.
+void MergeLog::show_error() {
+  const bool is_logged = line_.find(".cc(") != std::string::npos;
+  if (!is_logged || line_.find("LOG(INFO)") != std::string::npos || line_.find("LOG(WARNING)") != std::string::npos) {
+    return;
+  }
+  std::ostream shown(before_);
+  shown << line_ << '\n' << std::flush;
+}
+
+void MergeLog::read_merges() {
   constexpr std::string_view before = " size=";
   const std::string_view line = line_;
   const size_t at = line.find(before);

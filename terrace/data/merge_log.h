@@ -9,7 +9,8 @@
 namespace terrace::data {
 
 // Stands in for std::cerr's buffer from construction to destruction and reads the lines that a BPE training with
-// minloglevel = 0 writes there, about one in 20 merges. No other line is shown. No other thread may use std::cerr.
+// minloglevel = 0 writes there, about one in 20 merges. SentencePiece's errors are shown as with minloglevel = 2, and
+// no other line is. No other thread may use std::cerr.
 class MergeLog : public std::streambuf {
  public:
   explicit MergeLog(std::function<void(int64_t merges)> on_merges);
@@ -21,7 +22,8 @@ class MergeLog : public std::streambuf {
   int_type overflow(int_type character) override;
 
  private:
-  void read_line();
+  void show_error();
+  void read_merges();
 
   std::function<void(int64_t)> on_merges_;
   std::string line_;

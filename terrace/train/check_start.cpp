@@ -11,12 +11,12 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/units.h"
+#include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/token_corpus.h"
 #include "terrace/data/tokenizer.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/observe/memory.h"
-#include "terrace/train/memory_need.h"
 #include "terrace/train/rank_share.h"
 
 namespace terrace::train {
@@ -95,11 +95,11 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
   mesh::shard_sizes(config.layout, mesh);
 }
 
-void check_memory(const config::Config& config, int64_t ranks, int64_t here) {
+MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here) {
   const MemoryNeed need = least_memory(config, ranks, here);
   const auto available = static_cast<double>(observe::available_bytes());
-  if (available == 0 || need.states + need.activations <= available) return;
-  const bool copied = config.checkpoint.background && config.checkpoint.every > 0;
+  if (available == 0 || need.states + need.activations <= available) return need;
+  const bool copied = checkpoint::saves_beside_training(config.checkpoint);
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
   throw UserError(
       fmt::format("a model of {} parameters needs {} for weights, gradients and optimizer states{} and {} for "
@@ -107,7 +107,7 @@ void check_memory(const config::Config& config, int64_t ranks, int64_t here) {
                   "machine with more memory",
                   format_count(need.parameters), format_bytes(need.states),
                   copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
-                  here > 1 ? fmt::format(" of {} ranks here", here) : "", format_bytes(available),
+                  need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks) : "", format_bytes(available),
                   config.train.micro_batch > 1 ? "a smaller train.micro_batch, " : "",
                   config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
                   copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "terrace/config/config.h"
+#include "terrace/train/memory_need.h"
 
 namespace terrace::train {
 
@@ -13,8 +14,8 @@ void check_files(const config::Config& config);
 // `here` of them on this machine.
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
 
-// Throws UserError with ExitCode::infeasible where weights, gradients, optimizer states and activations of so many
-// ranks alone need more memory than the machine has left.
-void check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1);
+// What weights, gradients, optimizer states and activations of so many ranks need alone. Throws UserError with
+// ExitCode::infeasible where that is more memory than the machine has left.
+MemoryNeed check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1);
 
 }  // namespace terrace::train

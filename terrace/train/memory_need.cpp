@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "terrace/checkpoint/background.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/precision.h"
@@ -23,7 +24,7 @@ int64_t bytes_of(config::Precision precision) {
 double state_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
   const int64_t masters = config.train.precision != config::Precision::fp32 ? 4 : 0;
   // Masters and two moments are copied, each by one of the ranks that have it.
-  const int64_t copied = config.checkpoint.background && config.checkpoint.every > 0 ? 12 : 0;
+  const int64_t copied = checkpoint::saves_beside_training(config.checkpoint) ? 12 : 0;
   const auto share = [](int64_t bytes, int64_t ranks) {
     return static_cast<double>(bytes) / static_cast<double>(ranks);
   };
@@ -56,11 +57,6 @@ class StageNeeds {
   StageNeed of(int64_t stage) const { return {elements(stage), activations(stage)}; }
 
  private:
-  static schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
-    const int64_t sequences = config.train.global_batch / data_ranks;
-    return schedule::pipeline_of(config.layout, sequences / micro_batch_of(config.train, data_ranks));
-  }
-
   int64_t elements(int64_t stage) const {
     int64_t sum = 0;
     for (const int64_t unit : parallel::held_units(*model_, placement_, parts_, stage)) {
@@ -100,13 +96,15 @@ MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t her
   for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) by_stage.push_back(needs.of(stage));
   MemoryNeed most{.parameters = needs.parameters()};
   for (int64_t first = 0; first < mesh.size(); first += here) {
+    const int64_t end = std::min(first + here, mesh.size());
     double states = 0, activations = 0;
-    for (int64_t rank = first; rank < std::min(first + here, mesh.size()); ++rank) {
+    for (int64_t rank = first; rank < end; ++rank) {
       const StageNeed& own = by_stage[static_cast<size_t>(mesh.coordinate(rank, "pipeline"))];
       states += static_cast<double>(own.elements) * each;
       activations += static_cast<double>(own.activations);
     }
     if (states + activations <= most.states + most.activations) continue;
+    most.ranks = end - first;
     most.states = states;
     most.activations = activations;
   }

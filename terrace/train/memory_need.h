@@ -9,7 +9,8 @@ namespace terrace::train {
 
 struct MemoryNeed {
   int64_t parameters = 0;  // of the whole model
-  // Bytes of all ranks on the machine that needs most.
+  // Of the machine that needs most: its ranks, and bytes of all of them.
+  int64_t ranks = 0;
   double states = 0;       // weights, gradients, optimizer states, and their copy where one is written beside training
   double activations = 0;  // as many as the schedule keeps alive
 };

@@ -58,4 +58,9 @@ int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
   throw UserError("a step does not fit the ranks:" + problems);
 }
 
+schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
+  const int64_t sequences = config.train.global_batch / data_ranks;
+  return schedule::pipeline_of(config.layout, sequences / micro_batch_of(config.train, data_ranks));
+}
+
 }  // namespace terrace::train

@@ -5,6 +5,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/mesh/mesh.h"
+#include "terrace/schedule/pipeline.h"
 
 namespace terrace::train {
 
@@ -14,5 +15,8 @@ mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ra
 // Sequences that pass through the model at once on each of so many data-parallel ranks: train.micro_batch, or the whole
 // share of a rank where that is the global batch. Throws UserError with every size that cannot be dealt out.
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks);
+
+// The pipeline that a full step takes on each of so many data-parallel ranks. Throws as micro_batch_of() does.
+schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks);
 
 }  // namespace terrace::train

@@ -127,20 +127,21 @@ struct Start {
   const config::Config& config;
   const RunOptions& options;
   const checkpoint::Reader* resumed;
+  MemoryNeed need;  // known to the first rank
   Peak peak;
   ops::KernelChoice kernels;
   RankThreads* threads = nullptr;  // where ranks are threads
 };
 
-void say_what_runs(Trainer& trainer, const Peak& peak) {
+void say_what_runs(Trainer& trainer, const Start& start) {
+  const Peak& peak = start.peak;
+  const MemoryNeed& need = start.need;
   log_info("{} parameters, {} threads, {}: {}", format_count(nn::whole_elements(trainer.model().parameters())),
            at::get_num_threads(), peak.name, format_flops(peak.flops_per_second));
-  const int64_t ranks = trainer.mesh().size(), here = std::min(ranks, trainer.mesh().placement().ranks_per_node);
-  const MemoryNeed need = least_memory(trainer.config(), ranks, here);
   log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations",
-           here > 1 ? fmt::format(" of {} ranks", here) : "", format_bytes(need.states),
+           need.ranks > 1 ? fmt::format(" of {} ranks", need.ranks) : "", format_bytes(need.states),
            format_bytes(need.activations));
-  if (ranks == 1) return;
+  if (trainer.mesh().size() == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
   const int threads = at::get_num_threads();
   log_info("{} ranks with {} thread{} each:\n{}", trainer.mesh().size(), threads, threads == 1 ? "" : "s",
@@ -152,8 +153,8 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
   const config::Config& config = trainer.config();
   if (config.layout.pipeline == 1) return;
   const int64_t data_ranks = trainer.mesh().size("data");
-  const int64_t micro_batches = config.train.global_batch / data_ranks / micro_batch_of(config.train, data_ranks);
-  const schedule::Pipeline pipeline = schedule::pipeline_of(config.layout, micro_batches);
+  const schedule::Pipeline pipeline = pipeline_of(config, data_ranks);
+  const int64_t micro_batches = pipeline.micro_batches;
   if (micro_batches < pipeline.stages) {
     log_warning("{} stages with {} micro-batch{} each: most stages idle; use train.micro_batch = {} or less",
                 pipeline.stages, micro_batches, micro_batches == 1 ? "" : "es",
@@ -170,7 +171,7 @@ RunResult run_rank(const Start& start, comm::World& world) {
   Trainer trainer(start.config, start.peak, start.kernels, &world);
   const bool speaks = world.rank() == 0;
   if (speaks) {
-    say_what_runs(trainer, start.peak);
+    say_what_runs(trainer, start);
     say_how_the_pipeline_runs(trainer);
   }
   set_out(trainer, start.resumed);
@@ -195,7 +196,7 @@ struct Prelude {
     const std::string& folder = config.checkpoint.folder;
     check_ranks(config, ranks, ranks_here);
     check_files(config);
-    check_memory(config, ranks, ranks_here);
+    need = check_memory(config, ranks, ranks_here);
     fs::create_directories(folder);
     lock.emplace(
         fs::path(folder) / ".run.lock",
@@ -205,6 +206,7 @@ struct Prelude {
     check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
   }
 
+  MemoryNeed need;
   std::optional<FileLock> lock;
   std::unique_ptr<checkpoint::Reader> resumed;
 };
@@ -224,7 +226,12 @@ ops::KernelChoice kernels_of(const checkpoint::Reader* resumed, const Peak& peak
 
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
   const Prelude prelude(config, options, options.ranks, options.ranks);
-  Start start{.config = config, .options = options, .resumed = prelude.resumed.get(), .peak = {}, .kernels = {}};
+  Start start{.config = config,
+              .options = options,
+              .resumed = prelude.resumed.get(),
+              .need = prelude.need,
+              .peak = {},
+              .kernels = {}};
   start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks,
                              choose_device(config.train.device));
   start.kernels = kernels_of(start.resumed, start.peak);
@@ -252,6 +259,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   Start start{.config = config,
               .options = options,
               .resumed = first ? prelude->resumed.get() : own.get(),
+              .need = first ? prelude->need : MemoryNeed{},
               .peak = {},
               .kernels = {}};
   const int64_t here = world.ranks_per_node();

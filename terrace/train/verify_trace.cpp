@@ -8,8 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "terrace/models/key_value_cache.h"
-
 namespace terrace::train {
 
 uint64_t digest_of(const at::Tensor& tensor) {
@@ -39,7 +37,7 @@ std::string unit_name(models::Model& model, int64_t unit) {
 }
 
 TracedModel::TracedModel(std::unique_ptr<models::Model> model)
-    : model_(std::move(model)), passes_(static_cast<size_t>(model_->num_units())) {}
+    : ForwardingModel(std::move(model)), passes_(static_cast<size_t>(ForwardingModel::num_units())) {}
 
 void TracedModel::begin_step(int64_t step) {
   step_ = step;
@@ -58,8 +56,8 @@ void TracedModel::note(TraceEvent::What what, int64_t micro_batch, int64_t unit,
 }
 
 void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64_t unit) {
-  for (const int64_t used : model_->used_units(unit)) {
-    for (const nn::Parameter* parameter : model_->unit_parameters(used)) {
+  for (const int64_t used : used_units(unit)) {
+    for (const nn::Parameter* parameter : unit_parameters(used)) {
       note(what, micro_batch, unit, parameter->value, parameter->name);
     }
   }
@@ -86,7 +84,7 @@ at::Tensor TracedModel::forward_unit(int64_t unit, const at::Tensor& hidden, con
   if (!with_graph) ++passes.without_graph;
   note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, micro_batch, unit);
   note_backward(hidden, micro_batch, unit, again);
-  at::Tensor output = model_->forward_unit(unit, hidden, batch, pass);
+  at::Tensor output = ForwardingModel::forward_unit(unit, hidden, batch, pass);
   note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, unit, output);
   if (!again && with_graph && ends_part(unit) && output.requires_grad()) {
     output.register_hook([this, micro_batch, unit](const at::Tensor&) {
@@ -96,16 +94,12 @@ at::Tensor TracedModel::forward_unit(int64_t unit, const at::Tensor& hidden, con
   return output;
 }
 
-std::unique_ptr<models::KeyValueCache> TracedModel::make_cache(int64_t batch, int64_t length) {
-  return model_->make_cache(batch, length);
-}
-
 at::Tensor TracedModel::loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) {
   const int64_t head = num_units() - 1;
   const auto micro_batch = static_cast<int64_t>(losses_.size());
   note_weights(TraceEvent::What::weight_forward, micro_batch, head);
   note_backward(hidden, micro_batch, head, false);
-  at::Tensor loss = model_->loss(hidden, batch, pass);
+  at::Tensor loss = ForwardingModel::loss(hidden, batch, pass);
   note(TraceEvent::What::loss, micro_batch, head, loss);
   losses_.push_back(loss.item<double>());
   return loss;

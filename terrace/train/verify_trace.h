@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/models/model.h"
+#include "terrace/models/forwarding_model.h"
 
 namespace terrace::train {
 
@@ -35,7 +35,7 @@ uint64_t digest_of(const at::Tensor& tensor);
 // "blocks.1": the words that the names of a unit's parameters begin with; "" for none.
 std::string unit_name(models::Model& model, int64_t unit);
 
-class TracedModel : public models::Model {
+class TracedModel : public models::ForwardingModel {
  public:
   explicit TracedModel(std::unique_ptr<models::Model> model);
 
@@ -47,26 +47,9 @@ class TracedModel : public models::Model {
   // Of this step's micro-batches so far.
   const std::vector<double>& losses() const { return losses_; }
 
-  std::vector<nn::Parameter*> parameters() override { return model_->parameters(); }
-  int64_t num_units() const override { return model_->num_units(); }
-  std::vector<nn::Parameter*> unit_parameters(int64_t unit) override { return model_->unit_parameters(unit); }
-  std::vector<int64_t> used_units(int64_t unit) override { return model_->used_units(unit); }
   at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
                           const models::Pass& pass) override;
   at::Tensor loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) override;
-  at::Tensor logits(const at::Tensor& hidden, const models::Pass& pass) override {
-    return model_->logits(hidden, pass);
-  }
-  std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const override {
-    return model_->hidden_sizes(unit, batch);
-  }
-  at::TensorOptions hidden_options() const override { return model_->hidden_options(); }
-  std::vector<double> unit_costs() const override { return model_->unit_costs(); }
-  double step_flops(int64_t sequences) const override { return model_->step_flops(sequences); }
-  int64_t activation_bytes(int64_t unit, const models::ActivationOptions& options) const override {
-    return model_->activation_bytes(unit, options);
-  }
-  std::unique_ptr<models::KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 
  private:
   // Of a unit in this step.
@@ -79,7 +62,6 @@ class TracedModel : public models::Model {
   void note_weights(TraceEvent::What what, int64_t micro_batch, int64_t unit);
   void note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit, bool again);
 
-  std::unique_ptr<models::Model> model_;
   Trace trace_;
   std::vector<double> losses_;
   int64_t step_ = 0;

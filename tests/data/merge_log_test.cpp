@@ -63,6 +63,21 @@ TEST(MergeLog, OtherLinesAreNoMerges) {
   EXPECT_EQ(seen, std::vector<int64_t>{40});
 }
 
+TEST(MergeLog, ErrorsAreShown) {
+  const std::string error = "trainer_interface.cc(7) LOG(ERROR) cannot open model\n";
+  const std::string failed_check = "bpe_model_trainer.cc(9) [(left) != (nullptr)] \n";
+  std::ostringstream shown;
+  std::streambuf* const before = std::cerr.rdbuf(shown.rdbuf());
+  {
+    const MergeLog log([](int64_t) {});
+    std::cerr << error << "trainer_interface.cc(8) LOG(WARNING) too many sentences\n"
+              << "trainer_interface.cc(8) LOG(INFO) done\n"
+              << failed_check << "model_type: BPE\n";
+  }
+  std::cerr.rdbuf(before);
+  EXPECT_EQ(shown.str(), error + failed_check);
+}
+
 TEST(MergeLog, EarlyMergesAreMoreWork) {
   constexpr uint64_t sample = 16 << 20;
   EXPECT_EQ(merge_work(0, sample), 0);

@@ -12,8 +12,6 @@ struct Layout {
   int64_t ranks;
   std::vector<std::string> keys;  // of [layout]
 
-  Layout with_ranks(int64_t number) const { return {number, keys}; }
-
   std::string name() const {
     std::string text = std::to_string(ranks);
     for (const std::string& key : keys) text += " " + key;

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <array>
+#include <compare>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,6 +41,8 @@ struct Training {
   int64_t micro_batch = 0;  // 0: a rank's share
   double clip = 1.0;
   bool deterministic = true;
+
+  auto operator<=>(const Training&) const = default;
 };
 
 struct Outcome {

@@ -1,4 +1,4 @@
-// Parameters and floating-point operations of the GPT.
+// Parameters, floating-point operations and activations of the GPT.
 #include "terrace/models/gpt/cost.h"
 
 #include <algorithm>

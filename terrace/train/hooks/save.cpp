@@ -48,7 +48,7 @@ class SaveHook : public Hook {
       : metrics_(std::move(metrics)), config_(trainer.config().checkpoint), ranks_(trainer.saving_group()) {
     const auto newest = checkpoint::newest(config_.folder);
     if (newest) saved_step_ = checkpoint::step_of(*newest).value();
-    if (config_.background && config_.every > 0) {
+    if (checkpoint::saves_beside_training(config_)) {
       background_ = std::make_unique<checkpoint::BackgroundSaver>(checkpoint::BackgroundSaver::Options{
           .folder = config_.folder,
           .retention = retention(),
