@@ -35,6 +35,10 @@ at::TensorOptions ForwardingModel::hidden_options() const { return model_->hidde
 
 std::vector<double> ForwardingModel::unit_costs() const { return model_->unit_costs(); }
 
+std::vector<double> ForwardingModel::half_costs(int64_t unit) const { return model_->half_costs(unit); }
+
+void ForwardingModel::halve(int64_t unit) { model_->halve(unit); }
+
 double ForwardingModel::step_flops(int64_t sequences) const { return model_->step_flops(sequences); }
 
 int64_t ForwardingModel::activation_bytes(int64_t unit, const ActivationOptions& options) const {

@@ -22,6 +22,8 @@ class ForwardingModel : public Model {
   std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const override;
   at::TensorOptions hidden_options() const override;
   std::vector<double> unit_costs() const override;
+  std::vector<double> half_costs(int64_t unit) const override;
+  void halve(int64_t unit) override;
   double step_flops(int64_t sequences) const override;
   int64_t activation_bytes(int64_t unit, const ActivationOptions& options) const override;
   std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;

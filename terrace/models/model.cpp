@@ -7,6 +7,8 @@
 
 namespace terrace::models {
 
+void Model::halve(int64_t unit) { TERRACE_CHECK(false, "unit {} stays whole", unit); }
+
 void check_marks(const std::vector<nn::Parameter*>& parameters) {
   for (const nn::Parameter* parameter : parameters) {
     const ParamMark& mark = parameter->mark;

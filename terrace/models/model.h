@@ -39,7 +39,7 @@ struct Pass {
 };
 
 // A model is embedding, blocks and head as units 0 .. num_units() - 1; a pipeline stage is a range of them, and gathers
-// of weights and recompute work on whole units.
+// of weights and recompute work on whole units. A block between two stages may be cut into two units.
 class Model : public nn::Module {
  public:
   virtual int64_t num_units() const = 0;
@@ -60,6 +60,12 @@ class Model : public nn::Module {
   virtual at::TensorOptions hidden_options() const = 0;
   // What each unit costs, in any measure that is proportional to time; for sharing units out over pipeline stages.
   virtual std::vector<double> unit_costs() const = 0;
+  // The costs of the two parts that halve() makes of a unit, in their order; together the unit's. Empty: it stays
+  // whole.
+  virtual std::vector<double> half_costs(int64_t /*unit*/) const { return {}; }
+  // Cuts the unit into two, one after the other, so that those behind it move by one. Computes the same as before.
+  // Called before anything else is made of the units.
+  virtual void halve(int64_t unit);
   // Floating-point operations of a training step without what recompute repeats, as MFU counts them.
   virtual double step_flops(int64_t sequences) const = 0;
   // Bytes of tensors that a unit keeps from the forward of a micro-batch of whole sequences to its backward, its input

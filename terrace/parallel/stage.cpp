@@ -29,12 +29,40 @@ void drop(nn::Parameter& parameter) {
   parameter.value = at::empty(parameter.value.sizes(), nowhere).set_requires_grad(true);
 }
 
+// How many units each part has, once those that lie in two are halved.
+std::vector<int64_t> split_by_cost(models::Model& model, int64_t parts) {
+  const std::vector<double> units = model.unit_costs();
+  std::vector<double> costs;    // of units that cannot be halved, and of halves
+  std::vector<int64_t> halved;  // by half: the unit that ends in its middle behind it, or -1
+  for (int64_t unit = 0; unit < model.num_units(); ++unit) {
+    const std::vector<double> halves = model.half_costs(unit);
+    if (halves.empty()) {
+      costs.push_back(units[static_cast<size_t>(unit)]);
+      halved.push_back(-1);
+    } else {
+      costs.insert(costs.end(), halves.begin(), halves.end());
+      halved.insert(halved.end(), {unit, -1});
+    }
+  }
+  std::vector<int64_t> counts = schedule::split_by_cost(costs, parts), cut;
+  int64_t begin = 0;
+  for (int64_t& count : counts) {
+    const int64_t end = begin + count;
+    // Halves that stay together are one unit.
+    for (int64_t half = begin; half < end - 1; ++half) count -= static_cast<int64_t>(halved[half] >= 0);
+    if (halved[end - 1] >= 0) cut.push_back(halved[end - 1]);
+    begin = end;
+  }
+  for (auto unit = cut.rbegin(); unit != cut.rend(); ++unit) model.halve(*unit);
+  return counts;
+}
+
 }  // namespace
 
 std::vector<UnitRange> split_units(models::Model& model, int64_t parts, const std::vector<int64_t>& layers_of_part) {
   std::vector<int64_t> counts = layers_of_part;
   if (counts.empty()) {
-    counts = schedule::split_by_cost(model.unit_costs(), parts);
+    counts = split_by_cost(model, parts);
   } else {
     schedule::check_given_split(counts, model.num_units() - 2, parts);
     ++counts.front();

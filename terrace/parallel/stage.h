@@ -21,7 +21,8 @@ struct UnitRange {
 };
 
 // The units of every part of the model in order. `layers_of_part` counts the units between the first and the last one
-// of the model for each part; empty: shared out by the units' costs.
+// of the model for each part; empty: shared out by the costs of the units and of their halves, and a unit that then
+// lies in two parts is halved in the model. Called before anything else is made of the units.
 std::vector<UnitRange> split_units(models::Model& model, int64_t parts, const std::vector<int64_t>& layers_of_part);
 
 // The units whose parameters a stage has, in order: those of its parts, and copies of others that they read.

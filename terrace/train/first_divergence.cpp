@@ -44,8 +44,8 @@ Words words_of(TraceEvent::What what) {
 
 class Search {
  public:
-  Search(const config::ModelConfig& config, const Trial& ours, const Trial& plain)
-      : ours_(ours), plain_(plain), model_(models::build_model(config, {.device = at::kMeta})) {}
+  Search(const config::Config& config, const Trial& ours, const Trial& plain)
+      : ours_(ours), plain_(plain), model_(model_with_units_of(config.layout, config.model, {.device = at::kMeta})) {}
 
   std::optional<Divergence> first() {
     for (size_t step = 0; step < ours_.steps.size(); ++step) {
@@ -170,8 +170,8 @@ Difference difference_of(double ours, double other) {
   return {.elements = 1, .largest = std::abs(ours - other)};
 }
 
-std::optional<Divergence> first_divergence(const config::ModelConfig& model, const Trial& ours, const Trial& plain) {
-  return Search(model, ours, plain).first();
+std::optional<Divergence> first_divergence(const config::Config& config, const Trial& ours, const Trial& plain) {
+  return Search(config, ours, plain).first();
 }
 
 }  // namespace terrace::train

@@ -13,6 +13,6 @@ Difference difference_of(const at::Tensor& ours, const at::Tensor& other);
 Difference difference_of(double ours, double other);
 
 // None where nothing differs in a bit.
-std::optional<Divergence> first_divergence(const config::ModelConfig& model, const Trial& ours, const Trial& plain);
+std::optional<Divergence> first_divergence(const config::Config& config, const Trial& ours, const Trial& plain);
 
 }  // namespace terrace::train

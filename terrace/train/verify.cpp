@@ -140,7 +140,7 @@ struct Accuracy {
 std::vector<TensorVerdict> judge_tensors(const config::Config& small, const Trial& ours, const Trial& plain,
                                          const Accuracy& accuracy) {
   std::vector<TensorVerdict> verdicts;
-  const auto model = models::build_model(small.model, {.device = at::kMeta});
+  const auto model = model_with_units_of(small.layout, small.model, {.device = at::kMeta});
   for (int64_t unit = 0; unit < model->num_units(); ++unit) {
     for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
       TensorVerdict verdict{.name = parameter->name, .unit = unit, .differences = {}, .errors = {}};
@@ -211,7 +211,7 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
   const config::Config one = one_rank_config(small);
   const config::LayoutConfig comparable = comparable_layout(small.layout);
 
-  const TrialRanks all{.number = ranks, .processes = options.processes};
+  const TrialRanks all{.number = ranks, .processes = options.processes, .units_of = small.layout};
   const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
   const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
   const Trial as_configured = comparable == small.layout ? ours : run_trial(small, all, options.decorate);
@@ -230,7 +230,7 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
                   .losses = {},
                   .norms = {},
                   .loss_error = accuracy.of_losses(),
-                  .divergence = first_divergence(small.model, ours, plain)};
+                  .divergence = first_divergence(small, ours, plain)};
   for (size_t step = 0; step < ours.steps.size(); ++step) {
     verdict.losses.add(difference_of(ours.steps[step].loss, plain.steps[step].loss));
     verdict.norms.add(difference_of(ours.steps[step].norm, plain.steps[step].norm));

@@ -36,12 +36,11 @@ std::string unit_name(models::Model& model, int64_t unit) {
   return dot == std::string::npos ? common : common.substr(0, dot);
 }
 
-TracedModel::TracedModel(std::unique_ptr<models::Model> model)
-    : ForwardingModel(std::move(model)), passes_(static_cast<size_t>(ForwardingModel::num_units())) {}
+TracedModel::TracedModel(std::unique_ptr<models::Model> model) : ForwardingModel(std::move(model)) {}
 
 void TracedModel::begin_step(int64_t step) {
   step_ = step;
-  std::ranges::fill(passes_, Passes{});
+  passes_.assign(static_cast<size_t>(num_units()), Passes{});
   losses_.clear();
 }
 

@@ -74,13 +74,14 @@ parallel::ShardingOptions poisoned_options(const config::Config& config) {
 
 class RankTrial {
  public:
-  RankTrial(const config::Config& config, comm::World& world, Trial& trial, std::mutex& mutex)
+  RankTrial(const config::Config& config, const config::LayoutConfig& units_of, comm::World& world, Trial& trial,
+            std::mutex& mutex)
       : config_(config),
         world_(world),
         trial_(trial),
         mutex_(mutex),
         mesh_(mesh_of(config.layout, world.size(), world.ranks_per_node())),
-        model_(models::build_model(config.model, {.type = nn::scalar_type(config.train.precision)})),
+        model_(model_with_units_of(units_of, config.model, {.type = nn::scalar_type(config.train.precision)})),
         cut_(model_, world, mesh_, config.layout, poisoned_options(config)),
         optimizer_(cut_.shards, config.optimizer),
         executor_(model_, cut_, config.train.recompute) {
@@ -206,6 +207,13 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
 
 }  // namespace
 
+std::unique_ptr<models::Model> model_with_units_of(const config::LayoutConfig& layout,
+                                                   const config::ModelConfig& config, const nn::Build& build) {
+  auto model = models::build_model(config, build);
+  parallel::split_units(*model, layout.pipeline * layout.chunks, layout.stage_layers);
+  return model;
+}
+
 Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate) {
   Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
               .traces = std::vector<Trace>(static_cast<size_t>(ranks.number)),
@@ -216,7 +224,7 @@ Trial run_trial(const config::Config& config, const TrialRanks& ranks, const Wor
   options.flight_folder.clear();  // nothing is written
   const auto run_rank = [&](comm::World& plain) {
     const std::unique_ptr<comm::World> decorated = decorate ? decorate(plain) : nullptr;
-    RankTrial(config, decorated ? *decorated : plain, trial, mutex).run();
+    RankTrial(config, ranks.units_of.value_or(config.layout), decorated ? *decorated : plain, trial, mutex).run();
   };
   if (!ranks.processes) {
     comm::run_threads(ranks.number, options, run_rank);

@@ -7,11 +7,14 @@ namespace terrace::models::gpt {
 namespace {
 
 // Elements of the matrices of a block: each is one multiply-add a token.
+int64_t ffn_matrix_weights(const config::ModelConfig& config) {
+  return (config.activation == config::Activation::swiglu ? 3 : 2) * config.width * config.ffn_width;
+}
+
 int64_t block_matrix_weights(const config::ModelConfig& config) {
   const int64_t joint = (config.heads + 2 * config.kv_heads) * config.head_dim * config.width;
   const int64_t output = config.heads * config.head_dim * config.width;
-  const int64_t matrices = config.activation == config::Activation::swiglu ? 3 : 2;
-  return joint + output + matrices * config.width * config.ffn_width;
+  return joint + output + ffn_matrix_weights(config);
 }
 
 int64_t block_biases(const config::ModelConfig& config) {
@@ -27,6 +30,12 @@ int64_t norm_weights(const config::ModelConfig& config) {
 // Between the cut layers, where sequence parallelism leaves each rank a part of the tokens.
 int64_t own_tokens(const config::ModelConfig& config, const ActivationOptions& options) {
   return options.sequences * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
+}
+
+// What a norm keeps: its input and output, and their statistics.
+int64_t norm_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t statistics = (config.norm == config::Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
+  return 2 * hidden_bytes(config, options) + statistics;
 }
 
 }  // namespace
@@ -47,6 +56,10 @@ double attention_forward_flops(const config::ModelConfig& config, AttentionCount
 double block_forward_flops(const config::ModelConfig& config, AttentionCount attention) {
   const double weights = static_cast<double>(config.layers) * static_cast<double>(block_matrix_weights(config));
   return 2.0 * static_cast<double>(config.sequence) * weights + attention_forward_flops(config, attention);
+}
+
+double ffn_forward_flops(const config::ModelConfig& config) {
+  return 2.0 * static_cast<double>(config.sequence * config.layers) * static_cast<double>(ffn_matrix_weights(config));
 }
 
 double head_forward_flops(const config::ModelConfig& config) {
@@ -71,18 +84,27 @@ int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions&
 }
 
 int64_t block_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  const int64_t hidden = hidden_bytes(config, options);
-  if (options.recompute == config::Recompute::full) return hidden;
+  if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
+  return attention_activation_bytes(config, options) + ffn_activation_bytes(config, options);
+}
+
+int64_t attention_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t tokens = options.sequences * config.sequence, ranks = options.tensor_ranks;
   const int64_t heads = config.heads / ranks, groups = std::max<int64_t>(1, config.kv_heads / ranks);
   // Queries, keys and values, and the context.
-  int64_t columns = (heads + 2 * groups) * config.head_dim + heads * config.head_dim;
-  // Both inputs of the products: GELU's input and output, or SwiGLU's pairs and output.
-  columns += (config.activation == config::Activation::swiglu ? 3 : 2) * (config.ffn_width / ranks);
+  const int64_t columns = (heads + 2 * groups) * config.head_dim + heads * config.head_dim;
   const int64_t log_sums = options.recompute == config::Recompute::none ? tokens * heads * 4 : 0;
-  const int64_t statistics = (config.norm == config::Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
-  // The inputs of both norms, and their outputs.
-  return 4 * hidden + 2 * statistics + tokens * columns * options.element_bytes + log_sums;
+  return norm_bytes(config, options) + tokens * columns * options.element_bytes + log_sums;
+}
+
+int64_t ffn_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
+  const int64_t tokens = options.sequences * config.sequence;
+  // Both inputs of the products: GELU's input and output, or SwiGLU's pairs and output.
+  const int64_t inner = config.activation == config::Activation::swiglu ? 3 : 2;
+  return norm_bytes(config, options) +
+         tokens * inner * (config.ffn_width / options.tensor_ranks) * options.element_bytes;
 }
 
 int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {

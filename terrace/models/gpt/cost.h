@@ -19,6 +19,7 @@ enum class AttentionCount { full, causal_half };
 // the output layer. Two for each multiply-add.
 double block_forward_flops(const config::ModelConfig& config, AttentionCount attention);
 double attention_forward_flops(const config::ModelConfig& config, AttentionCount attention);  // a part of the former
+double ffn_forward_flops(const config::ModelConfig& config);                                  // likewise
 double head_forward_flops(const config::ModelConfig& config);
 
 // Of a training step: backward costs twice the forward. For multi-head attention and an ffn_width of 4 h this is
@@ -35,6 +36,9 @@ int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions&
 // Bytes that a block keeps from its forward to its backward, its input included and its output not, with our attention
 // kernels. See "Activations" in docs/sharding.md.
 int64_t block_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+// Of a block that is cut in two: its attention with the norm before it, its feed-forward likewise.
+int64_t attention_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+int64_t ffn_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
 // The embedding's: indices, not its output.
 int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
 

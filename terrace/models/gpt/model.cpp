@@ -124,14 +124,34 @@ Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& 
           add_module<nn::Norm>("ffn_norm", norm_kind(config), config.width, config.bias, config.norm_epsilon, build)),
       ffn_(add_module<FeedForward>("ffn", config, build)) {}
 
+std::pair<at::Tensor, at::Tensor> Block::attention_branch(const at::Tensor& input, const ops::RotaryTable* table,
+                                                          const at::Tensor& positions, const Batch& batch,
+                                                          const Pass& pass) const {
+  const auto [x, normed] = attention_norm_.forward_sum(input, {}, pass.deferred);  // [B, T, D] both
+  const at::Tensor branch = attention_.forward(normed, table, positions, batch, pass);
+  const auto dropout = site(dropout_, batch, pass);
+  return {x, ops::dropout(branch, dropout, fmt::format("blocks.{}.attention.output", layer_))};
+}
+
+at::Tensor Block::add_ffn(const ops::Normed& input, const Batch& batch, const Pass& pass) const {
+  const auto dropout = site(dropout_, batch, pass);
+  return ops::dropout_add(input.sum, ffn_.forward(input.y, pass), dropout, fmt::format("blocks.{}.ffn", layer_));
+}
+
 at::Tensor Block::forward(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
                           const Batch& batch, const Pass& pass) const {
-  const auto dropout = site(dropout_, batch, pass);
-  const auto [x, normed] = attention_norm_.forward_sum(input, {}, pass.deferred);  // [B, T, D] both
-  at::Tensor branch = attention_.forward(normed, table, positions, batch, pass);
-  branch = ops::dropout(branch, dropout, fmt::format("blocks.{}.attention.output", layer_));
-  const auto [sum, normed_sum] = ffn_norm_.forward_sum(x, branch, pass.deferred);
-  return ops::dropout_add(sum, ffn_.forward(normed_sum, pass), dropout, fmt::format("blocks.{}.ffn", layer_));
+  const auto [x, branch] = attention_branch(input, table, positions, batch, pass);
+  return add_ffn(ffn_norm_.forward_sum(x, branch, pass.deferred), batch, pass);
+}
+
+at::Tensor Block::attend(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
+                         const Batch& batch, const Pass& pass) const {
+  const auto [x, branch] = attention_branch(input, table, positions, batch, pass);
+  return x.add(branch);
+}
+
+at::Tensor Block::feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
+  return add_ffn(ffn_norm_.forward_sum(x, {}, pass.deferred), batch, pass);
 }
 
 HeadUnit::HeadUnit(const config::ModelConfig& config, const nn::Build& build)
@@ -148,7 +168,8 @@ Gpt::Gpt(const config::ModelConfig& config, const nn::Build& build)
                  : ops::RotaryTable{}),
       embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
       blocks_(add_blocks()),
-      head_(add_module<HeadUnit>("head", config, build)) {}
+      head_(add_module<HeadUnit>("head", config, build)),
+      units_(whole_units()) {}
 
 std::vector<Block*> Gpt::add_blocks() {
   std::vector<Block*> blocks;
@@ -159,11 +180,15 @@ std::vector<Block*> Gpt::add_blocks() {
 }
 
 at::Tensor Gpt::forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
-  TERRACE_CHECK(unit >= 0 && unit <= config_.layers, "unit {} of {} has no forward", unit, num_units());
-  if (unit == 0) return embedding_.forward(batch, positions_of(batch, pass, 0), pass);
-  const int64_t layer = unit - 1;
+  const auto [part, layer] = unit_at(unit);
+  TERRACE_CHECK(part != Part::head, "unit {} of {} has no forward", unit, num_units());
+  const at::Tensor positions = positions_of(batch, pass, layer);
+  if (part == Part::embedding) return embedding_.forward(batch, positions, pass);
+  const Block& block = *blocks_[layer];
   const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
-  return blocks_[layer]->forward(hidden, table, positions_of(batch, pass, layer), batch, pass);
+  if (part == Part::ffn) return block.feed_forward(hidden, batch, pass);
+  if (part == Part::attention) return block.attend(hidden, table, positions, batch, pass);
+  return block.forward(hidden, table, positions, batch, pass);
 }
 
 const nn::Parameter& Gpt::output_weight() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "terrace/models/model.h"
@@ -56,8 +57,20 @@ class Block : public nn::Module {
   Block(const config::ModelConfig& config, int64_t layer, const nn::Build& build);
   at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                      const Batch& batch, const Pass& pass) const;
+  // The same in two steps, with their parameters.
+  at::Tensor attend(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions, const Batch& batch,
+                    const Pass& pass) const;
+  at::Tensor feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const;
+  std::vector<nn::Parameter*> attention_parameters();
+  std::vector<nn::Parameter*> ffn_parameters();
 
  private:
+  // Adds nothing yet: the input, and what attention makes of it.
+  std::pair<at::Tensor, at::Tensor> attention_branch(const at::Tensor& x, const ops::RotaryTable* table,
+                                                     const at::Tensor& positions, const Batch& batch,
+                                                     const Pass& pass) const;
+  at::Tensor add_ffn(const ops::Normed& input, const Batch& batch, const Pass& pass) const;
+
   double dropout_;
   int64_t layer_;
   nn::Norm& attention_norm_;
@@ -79,7 +92,7 @@ class Gpt : public Model {
  public:
   Gpt(const config::ModelConfig& config, const nn::Build& build);
 
-  int64_t num_units() const override { return config_.layers + 2; }
+  int64_t num_units() const override { return static_cast<int64_t>(units_.size()); }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
   std::vector<int64_t> used_units(int64_t unit) override;
   at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
@@ -88,11 +101,21 @@ class Gpt : public Model {
   std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const override;
   at::TensorOptions hidden_options() const override;
   std::vector<double> unit_costs() const override;
+  std::vector<double> half_costs(int64_t unit) const override;
+  void halve(int64_t unit) override;
   double step_flops(int64_t sequences) const override;
   int64_t activation_bytes(int64_t unit, const ActivationOptions& options) const override;
   std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 
  private:
+  enum class Part { embedding, block, attention, ffn, head };
+  struct Unit {
+    Part part;
+    int64_t layer = 0;
+  };
+
+  const Unit& unit_at(int64_t unit) const { return units_.at(static_cast<size_t>(unit)); }
+  std::vector<Unit> whole_units() const;
   std::vector<Block*> add_blocks();
   const nn::Parameter& output_weight() const;
 
@@ -102,6 +125,7 @@ class Gpt : public Model {
   EmbeddingUnit& embedding_;
   std::vector<Block*> blocks_;
   HeadUnit& head_;
+  std::vector<Unit> units_;
 };
 
 }  // namespace terrace::models::gpt

@@ -1,13 +1,47 @@
 // What of a GPT can be said by unit without computing: parameters, sizes, costs, memory.
+#include "terrace/base/error.h"
 #include "terrace/models/gpt/cost.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/models/key_value_cache.h"
 
 namespace terrace::models::gpt {
 
+std::vector<nn::Parameter*> Block::attention_parameters() {
+  std::vector<nn::Parameter*> list = attention_norm_.parameters();
+  const std::vector<nn::Parameter*> more = attention_.parameters();
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+std::vector<nn::Parameter*> Block::ffn_parameters() {
+  std::vector<nn::Parameter*> list = ffn_norm_.parameters();
+  const std::vector<nn::Parameter*> more = ffn_.parameters();
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+std::vector<Gpt::Unit> Gpt::whole_units() const {
+  std::vector<Unit> units = {{Part::embedding}};
+  for (int64_t layer = 0; layer < config_.layers; ++layer) units.push_back({Part::block, layer});
+  units.push_back({Part::head});
+  return units;
+}
+
 std::vector<nn::Parameter*> Gpt::unit_parameters(int64_t unit) {
-  if (unit == 0) return embedding_.parameters();
-  return unit <= config_.layers ? blocks_.at(unit - 1)->parameters() : head_.parameters();
+  const auto [part, layer] = unit_at(unit);
+  switch (part) {
+    case Part::embedding:
+      return embedding_.parameters();
+    case Part::block:
+      return blocks_[layer]->parameters();
+    case Part::attention:
+      return blocks_[layer]->attention_parameters();
+    case Part::ffn:
+      return blocks_[layer]->ffn_parameters();
+    case Part::head:
+      break;
+  }
+  return head_.parameters();
 }
 
 std::vector<int64_t> Gpt::used_units(int64_t unit) {
@@ -22,19 +56,62 @@ std::vector<int64_t> Gpt::hidden_sizes(int64_t, const Batch& batch) const {
 at::TensorOptions Gpt::hidden_options() const { return at::TensorOptions().device(build_.device).dtype(build_.type); }
 
 std::vector<double> Gpt::unit_costs() const {
-  std::vector<double> costs(
-      static_cast<size_t>(num_units()),
-      block_forward_flops(config_, AttentionCount::causal_half) / static_cast<double>(config_.layers));
-  costs.front() = 0;  // a look-up
-  costs.back() = head_forward_flops(config_);
+  const auto layers = static_cast<double>(config_.layers);
+  const double block = block_forward_flops(config_, AttentionCount::causal_half) / layers;
+  const double ffn = ffn_forward_flops(config_) / layers;
+  std::vector<double> costs;
+  for (const Unit& unit : units_) {
+    switch (unit.part) {
+      case Part::embedding:
+        costs.push_back(0);  // a look-up
+        break;
+      case Part::block:
+        costs.push_back(block);
+        break;
+      case Part::attention:
+        costs.push_back(block - ffn);
+        break;
+      case Part::ffn:
+        costs.push_back(ffn);
+        break;
+      case Part::head:
+        costs.push_back(head_forward_flops(config_));
+        break;
+    }
+  }
   return costs;
+}
+
+std::vector<double> Gpt::half_costs(int64_t unit) const {
+  if (unit_at(unit).part != Part::block) return {};
+  const auto layers = static_cast<double>(config_.layers);
+  const double ffn = ffn_forward_flops(config_) / layers;
+  return {block_forward_flops(config_, AttentionCount::causal_half) / layers - ffn, ffn};
+}
+
+void Gpt::halve(int64_t unit) {
+  const auto [part, layer] = unit_at(unit);
+  TERRACE_CHECK(part == Part::block, "unit {} is no block", unit);
+  units_[static_cast<size_t>(unit)] = {Part::attention, layer};
+  units_.insert(units_.begin() + unit + 1, {Part::ffn, layer});
 }
 
 double Gpt::step_flops(int64_t sequences) const { return model_flops(config_, sequences, AttentionCount::full); }
 
 int64_t Gpt::activation_bytes(int64_t unit, const ActivationOptions& options) const {
-  if (unit == 0) return embedding_activation_bytes(config_, options);
-  return unit <= config_.layers ? block_activation_bytes(config_, options) : 0;
+  switch (unit_at(unit).part) {
+    case Part::embedding:
+      return embedding_activation_bytes(config_, options);
+    case Part::block:
+      return block_activation_bytes(config_, options);
+    case Part::attention:
+      return attention_activation_bytes(config_, options);
+    case Part::ffn:
+      return ffn_activation_bytes(config_, options);
+    case Part::head:
+      break;
+  }
+  return 0;
 }
 
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
