@@ -29,6 +29,15 @@ int64_t own_tokens(const config::ModelConfig& config, const ActivationOptions& o
   return options.sequences * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
 }
 
+// Of a token on a rank, between the norms: queries, keys and values, the context, and both sides of the inner layer's
+// activation function, GELU or SwiGLU, which takes pairs.
+int64_t inner_columns(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t ranks = options.tensor_ranks;
+  const int64_t heads = config.heads / ranks, groups = std::max<int64_t>(1, config.kv_heads / ranks);
+  const int64_t inner = (config.activation == config::Activation::swiglu ? 3 : 2) * (config.ffn_width / ranks);
+  return (heads + 2 * groups) * config.head_dim + heads * config.head_dim + inner;
+}
+
 }  // namespace
 
 int64_t parameter_count(const config::ModelConfig& config) {
@@ -73,16 +82,11 @@ int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions&
 int64_t block_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
   const int64_t hidden = hidden_bytes(config, options);
   if (options.recompute == config::Recompute::full) return hidden;
-  const int64_t tokens = options.sequences * config.sequence, ranks = options.tensor_ranks;
-  const int64_t heads = config.heads / ranks, groups = std::max<int64_t>(1, config.kv_heads / ranks);
-  // Queries, keys and values, and the context.
-  int64_t columns = (heads + 2 * groups) * config.head_dim + heads * config.head_dim;
-  // Both inputs of the products: GELU's input and output, or SwiGLU's pairs and output.
-  columns += (config.activation == config::Activation::swiglu ? 3 : 2) * (config.ffn_width / ranks);
+  const int64_t tokens = options.sequences * config.sequence, heads = config.heads / options.tensor_ranks;
   const int64_t log_sums = options.recompute == config::Recompute::none ? tokens * heads * 4 : 0;
   const int64_t statistics = (config.norm == config::Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
   // The inputs of both norms, and their outputs.
-  return 4 * hidden + 2 * statistics + tokens * columns * options.element_bytes + log_sums;
+  return 4 * hidden + 2 * statistics + tokens * inner_columns(config, options) * options.element_bytes + log_sums;
 }
 
 int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
@@ -90,6 +94,26 @@ int64_t embedding_activation_bytes(const config::ModelConfig& config, const Acti
   // Where the table is cut by rows: indices within the part, and which tokens are elsewhere.
   const int64_t tokens = options.tensor_ranks > 1 ? options.sequences * config.sequence * (8 + 1) : 0;
   return positions + tokens;
+}
+
+int64_t block_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t tokens = options.sequences * config.sequence;
+  // Inputs of two products with a width of D, and gradients of the outputs of two.
+  const int64_t whole = 4 * tokens * config.width * options.element_bytes;
+  // The latter once more, of own positions, for the biases.
+  const int64_t own = options.sequence_parallel && options.tensor_ranks > 1 ? 2 * hidden_bytes(config, options) : 0;
+  const int64_t norms = 2 * norm_weights(config) * 4;
+  return whole + own + tokens * inner_columns(config, options) * options.element_bytes + norms;
+}
+
+int64_t embedding_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t tokens = options.sequences * config.sequence;
+  const bool learned = config.positions == config::Positions::learned, cut = options.tensor_ranks > 1;
+  const int64_t positions = learned ? own_tokens(config, options) * 8 : 0;
+  // Tokens and positions share the gradient of their sum, unless rows of other ranks are masked out of it.
+  if (!cut) return hidden_bytes(config, options) + positions;
+  const int64_t masked = tokens * (config.width * options.element_bytes + 8);
+  return masked + positions + (learned ? hidden_bytes(config, options) : 0);
 }
 
 }  // namespace terrace::models::gpt

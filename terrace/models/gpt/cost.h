@@ -38,4 +38,9 @@ int64_t block_activation_bytes(const config::ModelConfig& config, const Activati
 // The embedding's: indices, not its output.
 int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
 
+// Bytes that a block keeps from a backward that puts its weight gradients off to these, whatever is recomputed, and the
+// embedding's. See "Weight inputs" in docs/sharding.md.
+int64_t block_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+int64_t embedding_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+
 }  // namespace terrace::models::gpt

@@ -37,6 +37,11 @@ int64_t Gpt::activation_bytes(int64_t unit, const ActivationOptions& options) co
   return unit <= config_.layers ? block_activation_bytes(config_, options) : 0;
 }
 
+int64_t Gpt::weight_input_bytes(int64_t unit, const ActivationOptions& options) const {
+  if (unit == 0) return embedding_weight_input_bytes(config_, options);
+  return unit <= config_.layers ? block_weight_input_bytes(config_, options) : 0;
+}
+
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
   return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,
                                          hidden_options());
