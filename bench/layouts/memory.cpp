@@ -48,7 +48,7 @@ Bytes formula(train::Trainer& trainer) {
   for (int64_t unit = 0; unit < trainer.model().num_units(); ++unit) {
     int64_t elements = 0;
     for (const nn::Parameter* parameter : trainer.model().unit_parameters(unit)) {
-      elements += (parameter->value.numel() + 1023) / 1024 * 1024;
+      elements += (parameter->value.numel() + 31) / 32 * 32;
     }
     n += (elements + padding - 1) / padding * padding;
   }

@@ -45,6 +45,10 @@ int64_t ForwardingModel::activation_bytes(int64_t unit, const ActivationOptions&
   return model_->activation_bytes(unit, options);
 }
 
+int64_t ForwardingModel::weight_input_bytes(int64_t unit, const ActivationOptions& options) const {
+  return model_->weight_input_bytes(unit, options);
+}
+
 std::unique_ptr<KeyValueCache> ForwardingModel::make_cache(int64_t batch, int64_t length) {
   return model_->make_cache(batch, length);
 }

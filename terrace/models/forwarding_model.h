@@ -26,6 +26,7 @@ class ForwardingModel : public Model {
   void halve(int64_t unit) override;
   double step_flops(int64_t sequences) const override;
   int64_t activation_bytes(int64_t unit, const ActivationOptions& options) const override;
+  int64_t weight_input_bytes(int64_t unit, const ActivationOptions& options) const override;
   std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 
  private:

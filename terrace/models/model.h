@@ -71,6 +71,9 @@ class Model : public nn::Module {
   // Bytes of tensors that a unit keeps from the forward of a micro-batch of whole sequences to its backward, its input
   // included and its output not. 0 for the last one, whose backward follows at once.
   virtual int64_t activation_bytes(int64_t unit, const ActivationOptions& options) const = 0;
+  // Bytes of tensors that a unit keeps from a backward that puts its weight gradients off to these: the inputs of its
+  // weights and the gradients of their outputs. 0 where it puts none off, as the last one.
+  virtual int64_t weight_input_bytes(int64_t unit, const ActivationOptions& options) const = 0;
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
 };
 

@@ -1,8 +1,7 @@
 // The parameters of one unit of a model in flat buffers, of which each data-parallel rank keeps its parts.
 //
 // A flat buffer has the parameters one after another, each beginning at a multiple of `alignment` elements, and is
-// padded at its end so that every rank's part is a whole number of norm pieces. Gaps and padding are zeros, and a norm
-// piece is of one parameter: the norm is the same however parameters are shared out over units.
+// padded at its end so that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,14 +11,14 @@
 
 #include "terrace/mesh/shards.h"
 #include "terrace/nn/module.h"
-#include "terrace/optim/kernels.h"
 #include "terrace/optim/shard.h"
 
 namespace terrace::parallel {
 
 class ShardedUnit {
  public:
-  static constexpr int64_t alignment = optim::norm_piece;  // elements
+  // In elements: a cache line in 16 bits.
+  static constexpr int64_t alignment = 32;
 
   // Takes the parameters' values and gradients over: they become views of the flat buffers, and what they held is
   // dropped. `keeps_whole_gradient`: the buffer that backward adds to stays, else it comes and goes.

@@ -70,12 +70,15 @@ class StageNeeds {
 
   // Chunks of a stage are counted as one of their mean size.
   int64_t activations(int64_t stage) const {
-    int64_t all = 0;
+    int64_t saved = 0, weight_inputs = 0;
     for (int64_t chunk = 0; chunk < layout_.chunks; ++chunk) {
       const parallel::UnitRange& units = parts_[static_cast<size_t>(placement_.part(stage, chunk))];
-      for (int64_t unit = units.begin; unit < units.end; ++unit) all += model_->activation_bytes(unit, options_);
+      for (int64_t unit = units.begin; unit < units.end; ++unit) {
+        saved += model_->activation_bytes(unit, options_);
+        weight_inputs += model_->weight_input_bytes(unit, options_);
+      }
     }
-    return all * schedule::live_bound(pipeline_, stage).activations / layout_.chunks;
+    return schedule::live_bound(pipeline_, stage).bytes(saved, weight_inputs) / layout_.chunks;
   }
 
   const config::LayoutConfig& layout_;

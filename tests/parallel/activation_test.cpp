@@ -1,9 +1,11 @@
 // Counted bytes of activations against docs/sharding.md, to the byte: what one micro-batch more keeps alive.
+#include <ATen/ops/ones_like.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "terrace/models/gpt/cost.h"
 #include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/recompute.h"
 #include "tests/parallel/training.h"
 
 namespace terrace::parallel {
@@ -55,20 +57,68 @@ std::vector<std::vector<int64_t>> alive(const Case& c, const char* schedule, int
   return train(training, layout).alive;
 }
 
+ActivationOptions options_of(const Case& c) {
+  return {.sequences = micro_batch,
+          .element_bytes = c.precision == config::Precision::fp32 ? 4 : 2,
+          .recompute = c.recompute,
+          .tensor_ranks = c.tensor,
+          .sequence_parallel = c.sequence};
+}
+
 // Of one micro-batch on a stage, from its forward to its backward. The last stage's head has run at once, and left the
 // gradient of its input, and a loss.
 int64_t expected_bytes(const Case& c, int64_t stage) {
   const config::ModelConfig config = small_config(c.model);
-  const ActivationOptions options{.sequences = micro_batch,
-                                  .element_bytes = c.precision == config::Precision::fp32 ? 4 : 2,
-                                  .recompute = c.recompute,
-                                  .tensor_ranks = c.tensor,
-                                  .sequence_parallel = c.sequence};
+  const ActivationOptions options = options_of(c);
   const auto model = models::build_model(config, {.device = at::kMeta});
   const UnitRange units = split_units(*model, stages, {}).at(static_cast<size_t>(stage));
   int64_t bytes = models::gpt::hidden_bytes(config, options);
   for (int64_t unit = units.begin; unit < units.end; ++unit) bytes += model->activation_bytes(unit, options);
   if (stage + 1 == stages) bytes += models::gpt::hidden_bytes(config, options) + 4;
+  return bytes;
+}
+
+// Of one micro-batch on a stage, from its input gradient to its weight gradients.
+int64_t weight_input_bytes(const Case& c, int64_t stage) {
+  const auto model = models::build_model(small_config(c.model), {.device = at::kMeta});
+  const UnitRange units = split_units(*model, stages, {}).at(static_cast<size_t>(stage));
+  int64_t bytes = 0;
+  for (int64_t unit = units.begin; unit < units.end; ++unit) bytes += model->weight_input_bytes(unit, options_of(c));
+  return bytes;
+}
+
+// Bytes by rank that the units of a model before its head keep of one micro-batch from a backward that puts the weight
+// gradients off.
+std::vector<int64_t> put_off(const Case& c) {
+  const Training training{.model = c.model, .precision = c.precision, .recompute = c.recompute};
+  const config::LayoutConfig layout = layout_config(
+      {c.tensor, {fmt::format("tensor={}", c.tensor), fmt::format("sequence_parallel={}", c.sequence)}}, false);
+  std::vector<int64_t> bytes(static_cast<size_t>(c.tensor));
+  comm::run_threads(c.tensor, {.timeout_seconds = 60}, [&](comm::World& world) {
+    const auto model = small_model(training, nn::scalar_type(training.precision));
+    CutModel cut(*model, world, train::mesh_of(layout, world.size(), world.size()), layout,
+                 sharding_options(layout, at::kFloat));
+    const models::Batch batch = batch_of(1, 0, micro_batch);
+    std::vector<ops::WeightGradientQueue> queues(2);
+    std::vector<int64_t> alive;
+    const auto meter = std::make_shared<testing::MemoryMeter>();
+    const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
+    for (ops::WeightGradientQueue& deferred : queues) {
+      const models::Pass pass{.training = true,
+                              .recompute_attention = c.recompute == config::Recompute::selective,
+                              .first_position = cut.tensor.first_position(small_sequence),
+                              .deferred = &deferred};
+      at::Tensor hidden = model->forward_unit(0, {}, batch, pass);
+      for (int64_t unit = 1; unit + 1 < model->num_units(); ++unit) {
+        const auto segment = [&, unit](const at::Tensor& x) { return model->forward_unit(unit, x, batch, pass); };
+        hidden = c.recompute == config::Recompute::full ? ops::recompute(segment, hidden) : segment(hidden);
+      }
+      hidden.backward(at::ones_like(hidden));
+      hidden.reset();
+      alive.push_back(meter->now);
+    }
+    bytes[static_cast<size_t>(world.rank())] = alive[1] - alive[0];
+  });
   return bytes;
 }
 
@@ -97,6 +147,21 @@ TEST_F(Activations, AreThoseOfTheFormula) {
   }
 }
 
+// With and without dropout, whose backward makes a gradient of its own.
+TEST_F(Activations, OfWeightGradientsPutOffAreThoseOfTheFormula) {
+  std::vector<Case> all = cases();
+  for (const char* name : {"gpt2", "llama"}) all.push_back({name});
+  for (const Case& c : all) {
+    SCOPED_TRACE(fmt::format("{} {} recompute {} tensor {} sequence {}", c.model, static_cast<int>(c.precision),
+                             static_cast<int>(c.recompute), c.tensor, c.sequence));
+    const auto model = models::build_model(small_config(c.model), {.device = at::kMeta});
+    int64_t expected = 0;
+    for (int64_t unit = 0; unit < model->num_units(); ++unit)
+      expected += model->weight_input_bytes(unit, options_of(c));
+    EXPECT_EQ(put_off(c), std::vector<int64_t>(static_cast<size_t>(c.tensor), expected));
+  }
+}
+
 // 1F1B keeps as many micro-batches as there are stages from a stage to the last, but for hidden states on their way and
 // losses.
 TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
@@ -112,6 +177,41 @@ TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
         EXPECT_GE(own[static_cast<size_t>(i)], kept) << "stage " << stage;
         EXPECT_LE(own[static_cast<size_t>(i)], kept + on_the_way) << "stage " << stage;
       }
+    }
+  }
+}
+
+// Before each forward of ZB-H1: the micro-batches between their forward and their input gradient, those between that
+// and their weight gradients, and hidden states on their way.
+TEST_F(Activations, AndWeightInputsAreAliveAsLongAsTheScheduleSays) {
+  using Kind = schedule::Instruction::Kind;
+  const auto lists = schedule::instructions(
+      {.schedule = config::PipelineSchedule::zb_h1, .stages = stages, .micro_batches = 6, .chunks = 1});
+  for (const Case& c : {Case{"cut_gpt2_deep"}, Case{"cut_llama_deep", config::Precision::bf16},
+                        Case{"cut_llama_deep", config::Precision::fp32, config::Recompute::full}}) {
+    const auto bytes = alive(c, "zb-h1", 6);
+    const int64_t on_the_way = 3 * models::gpt::hidden_bytes(small_config(c.model), options_of(c)) + 24;
+    for (int64_t stage = 0; stage < stages; ++stage) {
+      SCOPED_TRACE(fmt::format("{} stage {}", c.model, stage));
+      const std::vector<int64_t>& own = bytes[static_cast<size_t>(stage)];
+      // Where the first unit is recomputed, its second run is noted too.
+      const size_t again = own.size() / 6 - 1;
+      size_t noted = 0;
+      int64_t kept = 0;
+      for (const schedule::Instruction& instruction : lists[static_cast<size_t>(stage)]) {
+        if (instruction.kind == Kind::forward) {
+          EXPECT_GE(own.at(noted), kept);
+          EXPECT_LE(own.at(noted), kept + on_the_way);
+          ++noted;
+          kept += expected_bytes(c, stage);
+        }
+        if (instruction.kind == Kind::input_gradient) {
+          noted += again;
+          kept += weight_input_bytes(c, stage) - expected_bytes(c, stage);
+        }
+        if (instruction.kind == Kind::weight_gradient) kept -= weight_input_bytes(c, stage);
+      }
+      EXPECT_EQ(noted, own.size());
     }
   }
 }

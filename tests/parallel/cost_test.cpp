@@ -28,7 +28,7 @@ struct Formula {
     for (int64_t unit = 0; unit < model->num_units(); ++unit) {
       int64_t elements = 0;
       for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
-        elements += (parameter->value.numel() + 1023) / 1024 * 1024;
+        elements += (parameter->value.numel() + 31) / 32 * 32;
       }
       units.push_back((elements + d * 1024 - 1) / (d * 1024) * d * 1024);
       uses.push_back(model->used_units(unit));

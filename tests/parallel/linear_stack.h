@@ -92,6 +92,7 @@ class LinearStack : public models::Model {
     if (unit + 1 == num_units()) return 0;
     return options.sequences * local_shape(layers_.at(unit)->weight.mark)[1] * options.element_bytes;
   }
+  int64_t weight_input_bytes(int64_t, const models::ActivationOptions&) const override { return 0; }
   std::unique_ptr<models::KeyValueCache> make_cache(int64_t, int64_t) override { TERRACE_CHECK(false, "no cache"); }
 
  private:

@@ -72,7 +72,7 @@ TEST(PipelineMemory, IsThatOfTheStagesUnits) {
           int64_t flat = 0;
           for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
             const bool cut = parameter->mark.kind == ParamMark::Kind::sharded;
-            flat += (parameter->value.numel() / (cut ? c.tensor : 1) + 1023) / 1024 * 1024;
+            flat += (parameter->value.numel() / (cut ? c.tensor : 1) + 31) / 32 * 32;
           }
           const int64_t piece = c.data * 1024;
           elements += (flat + piece - 1) / piece * piece;

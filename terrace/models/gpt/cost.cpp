@@ -38,6 +38,31 @@ int64_t norm_bytes(const config::ModelConfig& config, const ActivationOptions& o
   return 2 * hidden_bytes(config, options) + statistics;
 }
 
+int64_t heads_of(const config::ModelConfig& config, const ActivationOptions& options) {
+  return config.heads / options.tensor_ranks;
+}
+
+// Of a token on a rank: queries, keys and values, and the context.
+int64_t attention_columns(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t groups = std::max<int64_t>(1, config.kv_heads / options.tensor_ranks);
+  return (2 * heads_of(config, options) + 2 * groups) * config.head_dim;
+}
+
+// Both sides of the inner layer's activation function, GELU or SwiGLU, which takes pairs.
+int64_t ffn_columns(const config::ModelConfig& config, const ActivationOptions& options) {
+  return (config.activation == config::Activation::swiglu ? 3 : 2) * (config.ffn_width / options.tensor_ranks);
+}
+
+// What either half of a block keeps for its weights, with the columns in its middle.
+int64_t half_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options, int64_t columns) {
+  const int64_t tokens = options.sequences * config.sequence;
+  // The input of the first product, and the gradient of the output of the second; that once more, of own positions, for
+  // the bias.
+  const int64_t outer = 2 * tokens * config.width * options.element_bytes;
+  const int64_t own = options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
+  return outer + own + tokens * columns * options.element_bytes + norm_weights(config) * 4;
+}
+
 }  // namespace
 
 int64_t parameter_count(const config::ModelConfig& config) {
@@ -90,21 +115,15 @@ int64_t block_activation_bytes(const config::ModelConfig& config, const Activati
 
 int64_t attention_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
   if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
-  const int64_t tokens = options.sequences * config.sequence, ranks = options.tensor_ranks;
-  const int64_t heads = config.heads / ranks, groups = std::max<int64_t>(1, config.kv_heads / ranks);
-  // Queries, keys and values, and the context.
-  const int64_t columns = (heads + 2 * groups) * config.head_dim + heads * config.head_dim;
-  const int64_t log_sums = options.recompute == config::Recompute::none ? tokens * heads * 4 : 0;
-  return norm_bytes(config, options) + tokens * columns * options.element_bytes + log_sums;
+  const int64_t tokens = options.sequences * config.sequence;
+  const int64_t log_sums = options.recompute == config::Recompute::none ? tokens * heads_of(config, options) * 4 : 0;
+  return norm_bytes(config, options) + tokens * attention_columns(config, options) * options.element_bytes + log_sums;
 }
 
 int64_t ffn_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
   if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t tokens = options.sequences * config.sequence;
-  // Both inputs of the products: GELU's input and output, or SwiGLU's pairs and output.
-  const int64_t inner = config.activation == config::Activation::swiglu ? 3 : 2;
-  return norm_bytes(config, options) +
-         tokens * inner * (config.ffn_width / options.tensor_ranks) * options.element_bytes;
+  return norm_bytes(config, options) + tokens * ffn_columns(config, options) * options.element_bytes;
 }
 
 int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
@@ -112,6 +131,28 @@ int64_t embedding_activation_bytes(const config::ModelConfig& config, const Acti
   // Where the table is cut by rows: indices within the part, and which tokens are elsewhere.
   const int64_t tokens = options.tensor_ranks > 1 ? options.sequences * config.sequence * (8 + 1) : 0;
   return positions + tokens;
+}
+
+int64_t block_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  return attention_weight_input_bytes(config, options) + ffn_weight_input_bytes(config, options);
+}
+
+int64_t attention_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  return half_weight_input_bytes(config, options, attention_columns(config, options));
+}
+
+int64_t ffn_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  return half_weight_input_bytes(config, options, ffn_columns(config, options));
+}
+
+int64_t embedding_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+  const int64_t tokens = options.sequences * config.sequence;
+  const bool learned = config.positions == config::Positions::learned, cut = options.tensor_ranks > 1;
+  const int64_t positions = learned ? own_tokens(config, options) * 8 : 0;
+  // Tokens and positions share the gradient of their sum, unless rows of other ranks are masked out of it.
+  if (!cut) return hidden_bytes(config, options) + positions;
+  const int64_t masked = tokens * (config.width * options.element_bytes + 8);
+  return masked + positions + (learned ? hidden_bytes(config, options) : 0);
 }
 
 }  // namespace terrace::models::gpt

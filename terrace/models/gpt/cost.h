@@ -42,4 +42,11 @@ int64_t ffn_activation_bytes(const config::ModelConfig& config, const Activation
 // The embedding's: indices, not its output.
 int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
 
+// Bytes that a block keeps from a backward that puts its weight gradients off to these, whatever is recomputed, and the
+// embedding's. See "Weight inputs" in docs/sharding.md.
+int64_t block_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+int64_t attention_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+int64_t ffn_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+int64_t embedding_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+
 }  // namespace terrace::models::gpt

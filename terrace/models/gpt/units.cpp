@@ -114,6 +114,22 @@ int64_t Gpt::activation_bytes(int64_t unit, const ActivationOptions& options) co
   return 0;
 }
 
+int64_t Gpt::weight_input_bytes(int64_t unit, const ActivationOptions& options) const {
+  switch (unit_at(unit).part) {
+    case Part::embedding:
+      return embedding_weight_input_bytes(config_, options);
+    case Part::block:
+      return block_weight_input_bytes(config_, options);
+    case Part::attention:
+      return attention_weight_input_bytes(config_, options);
+    case Part::ffn:
+      return ffn_weight_input_bytes(config_, options);
+    case Part::head:
+      break;
+  }
+  return 0;
+}
+
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
   return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,
                                          hidden_options());
