@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "terrace/base/error.h"
@@ -32,8 +33,9 @@ struct Outcome {
 };
 
 Outcome outcome_of(const config::ModelConfig& config, at::ScalarType type, const Pass& pass, bool full = false,
-                   const std::vector<Batch>& batches = {}) {
+                   const std::vector<Batch>& batches = {}, const std::vector<int64_t>& halved = {}) {
   const auto model = initialized(config, type);
+  for (const int64_t unit : halved) model->halve(unit);
   Outcome outcome;
   for (const Batch& batch : batches.empty() ? std::vector{some_batch(config, 3)} : batches) {
     const at::Tensor loss = loss_and_gradients(*model, batch, pass, full);
@@ -48,6 +50,51 @@ config::ModelConfig with_dropout(config::ModelConfig config) {
   config.dropout = 0.2;
   config.attention_dropout = 0.1;
   return config;
+}
+
+TEST(Gpt, HalvesOfABlockComputeWhatTheBlockDoes) {
+  for (const SmallModel& small : small_models()) {
+    for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      for (const auto& config : {small.config, with_dropout(small.config)}) {
+        ops::WeightGradientQueue later;
+        Pass pass{.training = true, .seed = 5, .step = 2, .gradient_scale = 0.1};
+        const Outcome whole = outcome_of(config, type, pass);
+        // From the last one on, so that none is moved before its turn.
+        std::vector<int64_t> blocks(static_cast<size_t>(config.layers));
+        std::iota(blocks.rbegin(), blocks.rend(), 1);
+        EXPECT_EQ(outcome_of(config, type, pass, false, {}, blocks), whole) << small.name << " " << type;
+        EXPECT_EQ(outcome_of(config, type, pass, true, {}, {1}), whole) << small.name << " " << type;
+        pass.deferred = &later;
+        EXPECT_EQ(outcome_of(config, type, pass, false, {}, {1}), whole) << small.name << " " << type;
+      }
+    }
+  }
+}
+
+TEST(Gpt, HalvesShareParametersAndCostsOfTheirBlock) {
+  for (const SmallModel& small : small_models()) {
+    const auto whole = build_model(small.config, {.device = at::kMeta}),
+               model = build_model(small.config, {.device = at::kMeta});
+    const std::vector<double> costs = model->half_costs(1);
+    ASSERT_EQ(costs.size(), 2);
+    EXPECT_DOUBLE_EQ(costs[0] + costs[1], whole->unit_costs()[1]);
+    model->halve(1);
+    EXPECT_EQ(model->num_units(), whole->num_units() + 1);
+    EXPECT_EQ(model->unit_costs()[1], costs[0]);
+    EXPECT_EQ(model->unit_costs()[2], costs[1]);
+    EXPECT_TRUE(model->half_costs(1).empty() && model->half_costs(2).empty() && model->half_costs(0).empty());
+    std::vector<std::string> found, expected;
+    for (const int64_t unit : {1, 2}) {
+      for (const nn::Parameter* parameter : model->unit_parameters(unit)) found.push_back(parameter->name);
+    }
+    for (const nn::Parameter* parameter : whole->unit_parameters(1)) expected.push_back(parameter->name);
+    EXPECT_EQ(found, expected);
+    const ActivationOptions options{.sequences = 2};
+    EXPECT_EQ(model->activation_bytes(1, options) + model->activation_bytes(2, options),
+              whole->activation_bytes(1, options));
+    EXPECT_EQ(model->weight_input_bytes(1, options) + model->weight_input_bytes(2, options),
+              whole->weight_input_bytes(1, options));
+  }
 }
 
 TEST(Gpt, RecomputeChangesNoBit) {

@@ -95,5 +95,21 @@ TEST(SplitUnits, GivesEachPartItsLayers) {
   EXPECT_THROW(split_units(*model, 2, {1, 4}), UserError);
 }
 
+// Four layers and a head that costs as much as one: two and a half layers, or one and a half and the head.
+TEST(SplitUnits, HalvesALayerWhereThatBalancesTheParts) {
+  config::ModelConfig config = small_config("gpt2");
+  config.layers = 4;
+  config.vocabulary = 12 * config.width;
+  const auto model = models::build_model(config, {.device = at::kMeta});
+  const std::vector<UnitRange> parts = split_units(*model, 2, {});
+  EXPECT_EQ(model->num_units(), 7);
+  EXPECT_EQ(parts, (std::vector<UnitRange>{{0, 4}, {4, 7}}));
+  EXPECT_EQ(model->unit_parameters(3).front()->name, "blocks.2.attention_norm.weight");
+  EXPECT_EQ(model->unit_parameters(4).front()->name, "blocks.2.ffn_norm.weight");
+  // As given, layers stay whole.
+  const auto given = models::build_model(config, {.device = at::kMeta});
+  EXPECT_EQ(split_units(*given, 2, {2, 2}), (std::vector<UnitRange>{{0, 3}, {3, 6}}));
+}
+
 }  // namespace
 }  // namespace terrace::parallel
