@@ -27,7 +27,8 @@ struct MpiLimits {
   int64_t direct_part_bytes = int64_t{32} << 10;
   // Groups of up to so many processes, all on one machine, make their calls through boxes in memory that they share. A
   // box holds about what a rank that computes moves each time its progress thread looks.
-  int64_t box_members = 16;
+  static constexpr int64_t most_box_members = 16;
+  int64_t box_members = most_box_members;
   BoxSize boxes = {.slots = 32, .slot_bytes = int64_t{32} << 10};
 };
 

@@ -174,8 +174,18 @@ void MpiEngine::wait(MpiOperation& operation) {
     ~Counted() { --count; }
     std::atomic<int>& count;
   };
+  struct WaitedIn {
+    ~WaitedIn() {
+      if (!said) return;
+      const Lock here = engine.lock();
+      engine.waited_in_ = nullptr;
+    }
+    MpiEngine& engine;
+    bool said = false;
+  };
   if (operation.is_complete()) return;
   const Counted counted(num_waiting_);
+  WaitedIn waited_in{.engine = *this};
   const auto began = Clock::now();
   for (int64_t tries = 1; !advance_until_complete(operation); ++tries) {
     // Another rank may need this core to get on.
@@ -183,6 +193,11 @@ void MpiEngine::wait(MpiOperation& operation) {
       std::this_thread::sleep_for(nap);
     } else if (tries > eager_tries) {
       std::this_thread::yield();
+    }
+    if (tries == busy_tries) {
+      const Lock here = lock();
+      waited_in_ = &operation;
+      waited_in.said = true;
     }
     if (tries % tries_between_looks == 0) give_up_if_late(operation, began);
   }

@@ -67,7 +67,10 @@ class MpiEngine {
   void give_up_if_late(MpiOperation& operation, Clock::time_point began);
   std::optional<int64_t> find_ended_among(const std::vector<int64_t>& ranks) const;
   std::string ask_who_is_where(MpiOperation& operation);
-  std::string who_is_where(const MpiOperation& operation) const;
+  std::map<int64_t, Standing> ask(const Wait& wait, const MpiOperation& operation);
+  std::string follow(const std::vector<int64_t>& absent, std::map<int64_t, Standing> standings,
+                     const MpiOperation& operation);
+  std::string who_is_where(const MpiOperation& operation, const std::map<int64_t, Standing>& standings) const;
   std::string waits_in(const MpiOperation& operation) const;
   [[noreturn]] void throw_failure(const MpiOperation& operation) const;
   Standing describe_standing(uint64_t group_key) const;
@@ -82,6 +85,7 @@ class MpiEngine {
   std::mutex mutex_;
   MpiWatch watch_;
   std::vector<MpiOperationPointer> outstanding_;
+  const MpiOperation* waited_in_ = nullptr;  // by the rank, for a while already
   std::map<uint64_t, std::shared_ptr<MpiChannel>> groups_;
 
   std::atomic<size_t> num_outstanding_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -177,25 +178,23 @@ class SharedCollective final : public SharedOperation {
   bool adds(const Slot& slot) const;
   bool may_fill(int64_t slot) const override;
   void fill(int64_t slot, std::byte* room) override;
+  // Of this member's own, where it is not in place.
+  void copy_own(const char* source, const Span& target);
   bool read(int64_t slot) override;
   void add(const Slot& slot);
 
   // An all_reduce whose sums each member hands to the others, and does not leave to all.
   bool hands_out_ = false;
-  int64_t part_count_ = 0;               // elements of a member's part, the last one's may be shorter
-  int64_t piece_count_ = 0;              // likewise of a piece
-  int64_t pieces_ = 0;                   // of a part
-  std::vector<const std::byte*> found_;  // by member: the slot that is read
+  int64_t part_count_ = 0;   // elements of a member's part, the last one's may be shorter
+  int64_t piece_count_ = 0;  // likewise of a piece
+  int64_t pieces_ = 0;       // of a part
+  std::array<const std::byte*, MpiLimits::most_box_members> found_ = {};  // by member: the slot that is read
 };
 
 SharedCollective::SharedCollective(std::shared_ptr<MpiChannel> to_channel, const Call& c)
-    : SharedOperation(std::move(to_channel), c), found_(static_cast<size_t>(channel().size())) {
+    : SharedOperation(std::move(to_channel), c) {
   cut();
-  const bool has_blocks = c.kind == Kind::all_gather || c.kind == Kind::all_to_all;
-  if (has_blocks && c.count > 0) {
-    const char* const block = from() + (c.kind == Kind::all_to_all ? own() * c.count * bytes() : 0);
-    std::memmove(to() + own() * c.count * bytes(), block, static_cast<size_t>(c.count * bytes()));
-  }
+  if (c.kind == Kind::all_to_all) copy_own(from() + own() * c.count * bytes(), {own() * c.count, c.count});
   const int64_t slots = c.kind == Kind::barrier ? 1 : (hands_out_ ? 2 : 1) * pieces_;
   const bool broadcast = c.kind == Kind::broadcast, root = broadcast && c.peer == own();
   begin(slots, broadcast && !root ? nullptr : &boxes().to_all(), root ? nullptr : &boxes().collective_reads);
@@ -256,14 +255,23 @@ void SharedCollective::fill(int64_t slot, std::byte* room) {
   if (!it.for_each) {
     const Span span = piece_of(own(), it.piece);
     const bool own_block = call().kind == Kind::all_gather;
-    const char* const source = hands_out_ ? to() : from();
-    return copy(room, source + (own_block ? it.piece * piece_count_ : span.begin) * bytes(), span.count * bytes());
+    const char* const source =
+        (hands_out_ ? to() : from()) + (own_block ? it.piece * piece_count_ : span.begin) * bytes();
+    copy(room, source, span.count * bytes());
+    // While it is in the caches.
+    if (own_block) copy_own(source, span);
+    return;
   }
   for (int64_t member = 0; member < channel().size(); ++member) {
     if (member == own()) continue;
     const Span span = piece_of(member, it.piece);
     copy(room + place(it, own(), member), from() + span.begin * bytes(), span.count * bytes());
   }
+}
+
+void SharedCollective::copy_own(const char* source, const Span& target) {
+  char* const own_target = to() + target.begin * bytes();
+  if (source != own_target) copy(own_target, source, target.count * bytes());
 }
 
 bool SharedCollective::read(int64_t slot) {
@@ -291,7 +299,7 @@ void SharedCollective::add(const Slot& slot) {
   const Span span = piece_of(own(), slot.piece);
   if (span.count == 0) return;
   std::vector<const void*> terms;
-  terms.reserve(found_.size());
+  terms.reserve(static_cast<size_t>(channel().size()));
   for (const int64_t member : channel().in_rank_order()) {
     terms.push_back(member == own() ? static_cast<const void*>(from() + span.begin * bytes())
                                     : found_[static_cast<size_t>(member)] + place(slot, member, own()));

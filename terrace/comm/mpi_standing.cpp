@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "terrace/comm/mpi_engine.h"
 
@@ -22,6 +25,13 @@ std::vector<int64_t> ranks_needed(const MpiOperation& operation) {
   std::vector<int64_t> ranks = group.ranks;
   std::erase(ranks, own);
   return ranks;
+}
+
+Wait wait_of(const MpiOperation& operation) {
+  const Call& call = operation.call();
+  return {.group_key = operation.channel().key(),
+          .sequence = is_collective(call) ? call.sequence : 0,
+          .ranks = ranks_needed(operation)};
 }
 
 }  // namespace
@@ -48,38 +58,75 @@ std::optional<int64_t> MpiEngine::find_ended_among(const std::vector<int64_t>& r
 }
 
 std::string MpiEngine::ask_who_is_where(MpiOperation& operation) {
-  const std::vector<int64_t> ranks = ranks_needed(operation);
+  const std::map<int64_t, Standing> standings = ask(wait_of(operation), operation);
+  std::vector<int64_t> absent;
+  for (const auto& [rank, standing] : standings) {
+    if (!standing.has_entered(wait_of(operation))) absent.push_back(rank);
+  }
+  std::string words;
   {
     const Lock here = lock();
-    watch_.ask(ranks, operation.channel().key());
+    words = who_is_where(operation, standings);
   }
+  return words + follow(absent, standings, operation);
+}
+
+// What the ranks that the wait needs say of themselves, those that answer.
+std::map<int64_t, Standing> MpiEngine::ask(const Wait& wait, const MpiOperation& operation) {
+  {
+    const Lock here = lock();
+    watch_.ask(wait.ranks, wait.group_key);
+  }
+  const auto answered = [&](int64_t rank) { return rank == rank_ || watch_.answer_of(rank).has_value(); };
   for (const auto began = Clock::now(); Clock::now() - began < grace; std::this_thread::sleep_for(1ms)) {
     const Lock here = lock();
     listen();
     advance_all();
-    const bool all = std::ranges::all_of(ranks, [&](int64_t rank) { return watch_.answer_of(rank).has_value(); });
-    if (all || operation.is_complete() || has_failed()) break;
+    if (std::ranges::all_of(wait.ranks, answered) || operation.is_complete() || has_failed()) break;
   }
+  std::map<int64_t, Standing> standings;
   const Lock here = lock();
-  return who_is_where(operation);
+  for (const int64_t rank : wait.ranks) {
+    if (const auto standing = watch_.answer_of(rank)) standings.emplace(rank, *standing);
+  }
+  return standings;
 }
 
-std::string MpiEngine::who_is_where(const MpiOperation& operation) const {
+// From ranks that wait themselves to those that do not.
+std::string MpiEngine::follow(const std::vector<int64_t>& absent, std::map<int64_t, Standing> standings,
+                              const MpiOperation& operation) {
+  std::string words;
+  std::vector<int64_t> told = absent;
+  for (size_t i = 0; i < told.size() && told.size() < most_named; ++i) {
+    const int64_t waiting = told[i];
+    const Wait wait = standings.at(waiting).wait;
+    if (wait.ranks.empty() || operation.is_complete() || has_failed()) continue;
+    for (const auto& [rank, standing] : ask(wait, operation)) {
+      const bool known = rank == rank_ || std::ranges::find(told, rank) != told.end();
+      if (known || standing.has_entered(wait)) continue;
+      words += fmt::format("; rank {} waits for rank {}; {}", waiting, rank, standing.words);
+      standings.emplace(rank, standing);
+      told.push_back(rank);
+    }
+  }
+  return words;
+}
+
+std::string MpiEngine::who_is_where(const MpiOperation& operation, const std::map<int64_t, Standing>& standings) const {
   const Call& call = operation.call();
   std::string words = waits_in(operation);
   size_t named = 0, more = 0;
   for (const int64_t rank : ranks_needed(operation)) {
-    const std::optional<Standing> standing = watch_.answer_of(rank);
-    const bool entered = standing && is_collective(call) && standing->collectives >= call.sequence;
-    if (entered) continue;
+    const auto found = standings.find(rank);
+    if (found != standings.end() && found->second.has_entered(wait_of(operation))) continue;
     if (++named > most_named) {
       ++more;
-    } else if (!standing) {
+    } else if (found == standings.end()) {
       words += fmt::format("; rank {} does not answer", rank);
     } else if (is_collective(call)) {
-      words += fmt::format("; rank {} never entered it; {}", rank, standing->words);
+      words += fmt::format("; rank {} never entered it; {}", rank, found->second.words);
     } else {
-      words += fmt::format("; of rank {}: {}", rank, standing->words);
+      words += fmt::format("; of rank {}: {}", rank, found->second.words);
     }
   }
   return more == 0 ? words : words + fmt::format("; neither did {} more ranks", more);
@@ -87,7 +134,11 @@ std::string MpiEngine::who_is_where(const MpiOperation& operation) const {
 
 Standing MpiEngine::describe_standing(uint64_t group_key) const {
   const auto found = groups_.find(group_key);
+  Wait wait;
+  if (waited_in_ != nullptr) wait = wait_of(*waited_in_);
+  if (wait.ranks.size() > MpiWatch::most_waited_for) wait.ranks.clear();
   return {.collectives = found == groups_.end() ? 0 : found->second->entered_collectives,
+          .wait = std::move(wait),
           .words = ending_ ? "it has ended" : flight_.describe_last_call()};
 }
 

@@ -2,6 +2,7 @@
 #include "terrace/comm/mpi_watch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -55,15 +56,20 @@ void MpiWatch::take(int64_t from, int tag, const std::string& text) {
       words >> round >> number;
       const Standing own = describe_(number);
       send(from, answer,
-           std::make_shared<const std::string>(fmt::format("{} {} {}", round, own.collectives, own.words)));
+           std::make_shared<const std::string>(fmt::format("{} {} {} {} {} {} {}", round, own.collectives,
+                                                           own.wait.group_key, own.wait.sequence, own.wait.ranks.size(),
+                                                           fmt::join(own.wait.ranks, " "), own.words)));
       break;
     }
     case answer: {
-      words >> round >> number >> std::ws;
+      Standing standing;
+      size_t waited_for = 0;
+      words >> round >> standing.collectives >> standing.wait.group_key >> standing.wait.sequence >> waited_for;
       if (round != round_) break;
-      Standing& standing = answers_[from];
-      standing.collectives = number;
-      std::getline(words, standing.words);
+      standing.wait.ranks.resize(std::min(waited_for, most_waited_for));
+      for (int64_t& rank : standing.wait.ranks) words >> rank;
+      std::getline(words >> std::ws, standing.words);
+      answers_[from] = std::move(standing);
       break;
     }
     case failure:

@@ -20,14 +20,27 @@
 
 namespace terrace::comm {
 
+// A call that a rank waits in, for others to ask after.
+struct Wait {
+  uint64_t group_key = 0;
+  uint64_t sequence = 0;       // of a collective; 0: a send or receive
+  std::vector<int64_t> ranks;  // that it needs, without its own; empty: it does not wait, or needs too many to be named
+};
+
 // What a rank last did in a group.
 struct Standing {
   uint64_t collectives = 0;  // of the group that it entered
-  std::string words;         // "its last call is ..."
+  Wait wait;
+  std::string words;  // "its last call is ..."
+
+  // Whether it has come to the call that another waits in.
+  bool has_entered(const Wait& other) const { return other.sequence > 0 && collectives >= other.sequence; }
 };
 
 class MpiWatch {
  public:
+  static constexpr size_t most_waited_for = 64;  // ranks that a standing names
+
   using Describe = std::function<Standing(uint64_t group_key)>;
 
   MpiWatch(MpiLibrary& library, Describe describe);  // a collective of all ranks

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/comm/describe_call.h"
@@ -65,6 +66,19 @@ void complete_tiny(const ThreadLine& line, SharedCall& shared) {
   line.queue.leave(shared, line.own);
 }
 
+// Says whom a rank waits for as long as it lives.
+class Waiting {
+ public:
+  Waiting(WaitedFor& by, WaitedFor::Missing missing) : by_(by), missing_(std::move(missing)) { by_.set(&missing_); }
+  ~Waiting() { by_.set(nullptr); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  WaitedFor& by_;
+  const WaitedFor::Missing missing_;
+};
+
 class PendingCall : public Work::State {
  public:
   PendingCall(ThreadLine& line, SharedCall& shared)
@@ -77,6 +91,7 @@ class PendingCall : public Work::State {
   SharedCall::State state() const;
   bool spin(SharedCall::State seen) const;
   bool sleep(SharedCall::State seen, Clock::time_point deadline) const;
+  std::vector<int64_t> missing() const;
   int64_t missing_and_ended() const;
   bool mixed() const;
   std::string waits() const;
@@ -108,6 +123,8 @@ void PendingCall::wait() {
       continue;
     }
     if (spin(seen)) continue;
+    // Also while it says why it gives up: whoever gives up at the same time may ask.
+    const Waiting waiting(line_.all.waited_for(line_.own_rank()), [this] { return missing(); });
     const bool in_time = sleep(seen, seen == SharedCall::open ? Clock::time_point::max() : deadline);
     if (seen == SharedCall::open || state() != seen) continue;
     if (!in_time) {
@@ -158,6 +175,15 @@ bool PendingCall::sleep(SharedCall::State seen, Clock::time_point deadline) cons
   return bell.sleep_until(come, deadline);
 }
 
+// Ranks that have not made the call.
+std::vector<int64_t> PendingCall::missing() const {
+  std::vector<int64_t> ranks;
+  for (int64_t i = 0; i < shared_.members(); ++i) {
+    if (!shared_.has_posted(i)) ranks.push_back(line_.ranks[static_cast<size_t>(i)]);
+  }
+  return ranks;
+}
+
 // A rank that has ended and never made the call, or -1.
 int64_t PendingCall::missing_and_ended() const {
   for (int64_t i = 0; i < shared_.members(); ++i) {
@@ -182,13 +208,24 @@ std::string PendingCall::waits() const {
 
 std::string PendingCall::who_is_where() const {
   std::string words = waits();
-  int64_t missing = 0;
-  for (int64_t i = 0; i < shared_.members(); ++i) {
-    const int64_t rank = line_.ranks[static_cast<size_t>(i)];
-    if (shared_.has_posted(i) || ++missing > most_told) continue;
+  const std::vector<int64_t> absent = missing();
+  std::vector<int64_t> told(absent.begin(), absent.begin() + std::min(std::ssize(absent), most_told));
+  for (const int64_t rank : told) {
     words += fmt::format("; rank {} never entered it; {}", rank, line_.all.flight(rank).describe_last_call());
   }
-  if (missing > most_told) words += fmt::format("; neither did {} more ranks", missing - most_told);
+  if (std::ssize(absent) > most_told) {
+    words += fmt::format("; neither did {} more ranks", std::ssize(absent) - most_told);
+  }
+  // Ranks that wait themselves, to those that do not.
+  for (size_t i = 0; i < told.size(); ++i) {
+    for (const int64_t rank : line_.all.waited_for(told[i]).ranks()) {
+      const bool known = rank == line_.own_rank() || std::ranges::find(told, rank) != told.end();
+      if (known || std::ssize(told) == most_told) continue;
+      words +=
+          fmt::format("; rank {} waits for rank {}; {}", told[i], rank, line_.all.flight(rank).describe_last_call());
+      told.push_back(rank);
+    }
+  }
   return words;
 }
 

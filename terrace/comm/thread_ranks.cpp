@@ -61,6 +61,16 @@ bool Bell::sleep_until(const std::function<bool()>& come, Deadline deadline) {
   return has_come;
 }
 
+void WaitedFor::set(const Missing* missing) {
+  const std::lock_guard lock(mutex_);
+  missing_ = missing;
+}
+
+std::vector<int64_t> WaitedFor::ranks() const {
+  const std::lock_guard lock(mutex_);
+  return missing_ != nullptr ? (*missing_)() : std::vector<int64_t>();
+}
+
 ThreadChannel::ThreadChannel(const mesh::Group& of)
     : group(of), in_rank_order(members_in_rank_order(of.ranks)), collectives(static_cast<int64_t>(of.ranks.size())) {}
 
@@ -73,6 +83,7 @@ ThreadRanks::ThreadRanks(int64_t ranks, const WorldOptions& options)
     : options_(options),
       may_spin_(ranks <= usable_cores()),
       bells_(static_cast<size_t>(ranks)),
+      waited_for_(static_cast<size_t>(ranks)),
       ended_(static_cast<size_t>(ranks)),
       reports_(options.report_requests != nullptr ? options.report_requests->load() : 0) {
   for (int64_t rank = 0; rank < ranks; ++rank) flights_.emplace_back(rank);

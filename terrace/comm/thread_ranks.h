@@ -35,6 +35,19 @@ class Bell {
   std::condition_variable rung_;
 };
 
+// Whom a rank waits for, for others to look at.
+class WaitedFor {
+ public:
+  using Missing = std::function<std::vector<int64_t>()>;
+
+  void set(const Missing* missing);  // null: it does not wait
+  std::vector<int64_t> ranks() const;
+
+ private:
+  mutable std::mutex mutex_;
+  const Missing* missing_ = nullptr;
+};
+
 // The calls of one group.
 class ThreadChannel {
  public:
@@ -60,6 +73,8 @@ class ThreadRanks {
   const WorldOptions& options() const { return options_; }
   bool may_spin() const { return may_spin_; }
   Bell& bell(int64_t rank) { return bells_[static_cast<size_t>(rank)]; }
+
+  WaitedFor& waited_for(int64_t rank) { return waited_for_[static_cast<size_t>(rank)]; }
 
   // The channel that the `occurrence`-th connection of each member to this group finds.
   ThreadChannel& channel(const mesh::Group& group, int64_t occurrence);
@@ -89,6 +104,7 @@ class ThreadRanks {
   const WorldOptions options_;
   const bool may_spin_;
   std::vector<Bell> bells_;
+  std::vector<WaitedFor> waited_for_;
   std::vector<std::atomic<bool>> ended_;
   std::deque<FlightRecorder> flights_;
   int reports_;  // requests that were met

@@ -67,6 +67,31 @@ TEST(Failure, OfARankThatHasEndedIsNamed) {
                              HasSubstr("rank 1 never entered it"))));
 }
 
+// Rank 0 waits for rank 2, which waits for rank 1, which computes.
+TEST(Failure, OfARankThatWaitsNamesTheOneItWaitsFor) {
+  std::atomic<bool> over = false;
+  const auto run = [&] {
+    run_threads(3, {.timeout_seconds = 0.6}, [&](World& world) {
+      const auto left = world.rank() == 1 ? nullptr : world.connect({"left", {0, 2}});
+      const auto right = world.rank() == 0 ? nullptr : world.connect({"right", {1, 2}});
+      float data = 1;
+      if (world.rank() == 0) {
+        const auto tell = [&] { left->all_reduce(&data, 1, Type::fp32, label).wait(); };
+        EXPECT_THAT(error_of(tell), AllOf(StartsWith("waited 0.6 s: rank 0 waits in all_reduce(left)"),
+                                          HasSubstr("; rank 2 never entered it; its last call is all_reduce(right)"),
+                                          HasSubstr("; rank 2 waits for rank 1; it has made no call")));
+        over = true;
+      } else if (world.rank() == 1) {
+        while (!over) std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        error_of([&] { right->all_reduce(&data, 1, Type::fp32, label).wait(); });
+      }
+    });
+  };
+  run();
+}
+
 TEST(Failure, DoesNotHitACallThatTheEndedRankHasMade) {
   run_threads(2, {}, [](World& world) {
     const auto comm = world.connect({"data", {0, 1}});

@@ -73,6 +73,17 @@ const std::map<std::string, std::function<void(World&)>> ways = {
          comm.receive(&data, 1, Type::fp32, 2, {"activations"}).wait();
        });
      }},
+    {"is waited for by one that is waited for",
+     [](World& world) {
+       const auto left = world.rank() == 1 ? nullptr : world.connect({"left", {0, 2}});
+       const auto right = world.rank() == 0 ? nullptr : world.connect({"right", {1, 2}});
+       if (world.rank() == 1) return compute();
+       float data[8] = {};
+       if (world.rank() == 0) left->all_reduce(data, 8, Type::fp32, label).wait();
+       // So that the first rank is the first to give up.
+       std::this_thread::sleep_for(500ms);
+       right->all_reduce(data, 8, Type::fp32, label).wait();
+     }},
     {"asks for reports",
      [](World& world) {
        const auto comm = world.connect(everyone);

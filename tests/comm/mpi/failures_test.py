@@ -29,6 +29,7 @@ class Run:
 WAYS = [("computes", False), ("is stopped", False), ("dies", False), ("dies", True), ("dies while others compute", False),
         ("aborts", False), ("throws", False), ("ends", False), ("disagrees", False), ("receives", False),
         ("never connects", False), ("asks for reports", False), ("computes unchecked", False), ("is stopped unchecked", False),
+        ("is waited for by one that is waited for", False), ("is waited for by one that is waited for unchecked", False),
         ("dies unchecked", True), ("ends unchecked", False), ("disagrees unchecked", False)]
 # They mostly wait.
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -95,6 +96,11 @@ class Failures(unittest.TestCase):
 
     def test_calls_that_differ(self):
         self.check("disagrees", f"ranks disagree on a call: rank 0 makes {CALL} of 8 fp32, rank 1 makes {CALL} of 9 fp32")
+
+    def test_ranks_that_wait_are_followed_to_the_one_that_does_not(self):
+        for way in ("is waited for by one that is waited for", "is waited for by one that is waited for unchecked"):
+            self.check(way, "rank 0 waits in all_reduce(left)", "; rank 2 never entered it; its last call is all_reduce(right)",
+                       "; rank 2 waits for rank 1; it has made no call")
 
     # In shared memory.
     def test_calls_that_are_not_compared_first(self):
