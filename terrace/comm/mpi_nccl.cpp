@@ -18,9 +18,11 @@ class GpuOperation final : public MpiOperation {
   bool advance() override { return started_->done(); }
   bool on_gpu() const override { return true; }
   void let_gpu_wait() override { started_->let_default_stream_wait(); }
+  std::chrono::steady_clock::time_point began() const override { return began_; }
   void abandon() override { gpus_->abort(); }
 
  private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::shared_ptr<NcclChannel> gpus_;
   std::shared_ptr<NcclCall> started_;
 };

@@ -25,10 +25,10 @@ class MpiOperation {
   // Of a call on memory of GPUs: nobody waits for it here, but the GPU does where let_gpu_wait() says so.
   virtual bool on_gpu() const { return false; }
   virtual void let_gpu_wait() {}
+  virtual std::chrono::steady_clock::time_point began() const { return {}; }
   virtual void abandon() {}  // the run has failed: ends what would go on by itself
 
   const Call& call() const { return call_; }
-  std::chrono::steady_clock::time_point began() const { return began_; }
   MpiChannel& channel() const { return *channel_; }
   bool is_complete() const { return complete_.load(std::memory_order_acquire); }
   void set_complete() { complete_.store(true, std::memory_order_release); }
@@ -36,7 +36,6 @@ class MpiOperation {
  private:
   std::shared_ptr<MpiChannel> channel_;
   Call call_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::atomic<bool> complete_ = false;
 };
 
