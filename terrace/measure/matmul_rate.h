@@ -16,7 +16,7 @@ struct MatmulRate {
 };
 
 // Runs a linear layer's product of the type on the device for about `seconds` with the present number of threads, ours
-// and torch's in turns.
+// and torch's in turns. Which is faster is measured by itself, so that a busy machine does not change it.
 MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds);
 
 }  // namespace terrace::measure

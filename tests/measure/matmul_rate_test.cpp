@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
+#include <vector>
 
 namespace terrace::measure {
 namespace {
@@ -30,6 +33,25 @@ TEST(MatmulRate, IsThatOfTheProductItNames) {
   const double ratio = rate.flops_per_second * fastest / (2.0 * 2048 * 768 * 3072);
   EXPECT_GT(ratio, 1.0 / 30);
   EXPECT_LT(ratio, 30.0);
+}
+
+// The bits of a run hang on it.
+TEST(MatmulRate, ChoosesTheSameProductsOnABusyMachine) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const ops::Products alone = matmul_rate(at::kCPU, at::kFloat, 0.0).faster;
+  std::atomic<bool> over = false;
+  std::vector<std::thread> others;
+  for (int i = 0; i < 4; ++i) {
+    others.emplace_back([&] {
+      while (!over) {
+      }
+    });
+  }
+  for (int round = 0; round < 4; ++round) EXPECT_EQ(matmul_rate(at::kCPU, at::kFloat, 0.0).faster, alone);
+  over = true;
+  for (std::thread& other : others) other.join();
+  at::set_num_threads(threads);
 }
 
 TEST(MatmulRate, NamesTheType) {
