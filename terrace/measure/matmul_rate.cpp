@@ -37,7 +37,7 @@ ops::Products faster_products(const at::Tensor& x, const at::Tensor& w) {
     return processor_seconds() - start;
   };
   double least_torch = 1e30, least_own = 1e30;
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 3; ++round) {
     least_torch = std::min(least_torch, seconds(ops::Products::torch));
     least_own = std::min(least_own, seconds(ops::Products::own));
   }
@@ -71,7 +71,7 @@ MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds) {
   } while (std::chrono::duration<double>(Clock::now() - began).count() < seconds);
   // A part of the rows is enough for the choice.
   return {
-      best, faster_products(x.narrow(0, 0, rows / 8), w),
+      best, faster_products(x.narrow(0, 0, rows / 16), w),
       fmt::format("the {} product [{}, {}] x [{}, {}] measured here", type_name(type), rows, inner, inner, columns)};
 }
 
