@@ -6,7 +6,7 @@
 namespace terrace::models::gpt {
 namespace {
 
-// Elements of the matrices of a block: each is one multiply-add a token.
+// Elements of matrices: each is one multiply-add a token.
 int64_t ffn_matrix_weights(const config::ModelConfig& config) {
   return (config.activation == config::Activation::swiglu ? 3 : 2) * config.width * config.ffn_width;
 }

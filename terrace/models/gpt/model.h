@@ -115,6 +115,14 @@ class Gpt : public Model {
     int64_t layer = 0;
   };
 
+  // What a unit keeps; the head nothing.
+  struct BytesByPart {
+    using Bytes = int64_t (*)(const config::ModelConfig&, const ActivationOptions&);
+    Bytes embedding, block, attention, ffn;
+  };
+
+  double cost_of(Part part) const;
+  int64_t bytes_of(int64_t unit, const BytesByPart& bytes, const ActivationOptions& options) const;
   const Unit& unit_at(int64_t unit) const { return units_.at(static_cast<size_t>(unit)); }
   std::vector<Unit> whole_units() const;
   std::vector<Block*> add_blocks();

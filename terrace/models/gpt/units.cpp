@@ -6,19 +6,20 @@
 
 namespace terrace::models::gpt {
 
-std::vector<nn::Parameter*> Block::attention_parameters() {
-  std::vector<nn::Parameter*> list = attention_norm_.parameters();
-  const std::vector<nn::Parameter*> more = attention_.parameters();
+namespace {
+
+std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second) {
+  std::vector<nn::Parameter*> list = first.parameters();
+  const std::vector<nn::Parameter*> more = second.parameters();
   list.insert(list.end(), more.begin(), more.end());
   return list;
 }
 
-std::vector<nn::Parameter*> Block::ffn_parameters() {
-  std::vector<nn::Parameter*> list = ffn_norm_.parameters();
-  const std::vector<nn::Parameter*> more = ffn_.parameters();
-  list.insert(list.end(), more.begin(), more.end());
-  return list;
-}
+}  // namespace
+
+std::vector<nn::Parameter*> Block::attention_parameters() { return parameters_of(attention_norm_, attention_); }
+
+std::vector<nn::Parameter*> Block::ffn_parameters() { return parameters_of(ffn_norm_, ffn_); }
 
 std::vector<Gpt::Unit> Gpt::whole_units() const {
   std::vector<Unit> units = {{Part::embedding}};
@@ -55,38 +56,32 @@ std::vector<int64_t> Gpt::hidden_sizes(int64_t, const Batch& batch) const {
 
 at::TensorOptions Gpt::hidden_options() const { return at::TensorOptions().device(build_.device).dtype(build_.type); }
 
-std::vector<double> Gpt::unit_costs() const {
+double Gpt::cost_of(Part part) const {
   const auto layers = static_cast<double>(config_.layers);
-  const double block = block_forward_flops(config_, AttentionCount::causal_half) / layers;
-  const double ffn = ffn_forward_flops(config_) / layers;
-  std::vector<double> costs;
-  for (const Unit& unit : units_) {
-    switch (unit.part) {
-      case Part::embedding:
-        costs.push_back(0);  // a look-up
-        break;
-      case Part::block:
-        costs.push_back(block);
-        break;
-      case Part::attention:
-        costs.push_back(block - ffn);
-        break;
-      case Part::ffn:
-        costs.push_back(ffn);
-        break;
-      case Part::head:
-        costs.push_back(head_forward_flops(config_));
-        break;
-    }
+  switch (part) {
+    case Part::embedding:
+      return 0;  // a look-up
+    case Part::block:
+      return block_forward_flops(config_, AttentionCount::causal_half) / layers;
+    case Part::attention:
+      return cost_of(Part::block) - cost_of(Part::ffn);
+    case Part::ffn:
+      return ffn_forward_flops(config_) / layers;
+    case Part::head:
+      break;
   }
+  return head_forward_flops(config_);
+}
+
+std::vector<double> Gpt::unit_costs() const {
+  std::vector<double> costs;
+  for (const Unit& unit : units_) costs.push_back(cost_of(unit.part));
   return costs;
 }
 
 std::vector<double> Gpt::half_costs(int64_t unit) const {
   if (unit_at(unit).part != Part::block) return {};
-  const auto layers = static_cast<double>(config_.layers);
-  const double ffn = ffn_forward_flops(config_) / layers;
-  return {block_forward_flops(config_, AttentionCount::causal_half) / layers - ffn, ffn};
+  return {cost_of(Part::attention), cost_of(Part::ffn)};
 }
 
 void Gpt::halve(int64_t unit) {
@@ -98,36 +93,38 @@ void Gpt::halve(int64_t unit) {
 
 double Gpt::step_flops(int64_t sequences) const { return model_flops(config_, sequences, AttentionCount::full); }
 
-int64_t Gpt::activation_bytes(int64_t unit, const ActivationOptions& options) const {
+int64_t Gpt::bytes_of(int64_t unit, const BytesByPart& bytes, const ActivationOptions& options) const {
   switch (unit_at(unit).part) {
     case Part::embedding:
-      return embedding_activation_bytes(config_, options);
+      return bytes.embedding(config_, options);
     case Part::block:
-      return block_activation_bytes(config_, options);
+      return bytes.block(config_, options);
     case Part::attention:
-      return attention_activation_bytes(config_, options);
+      return bytes.attention(config_, options);
     case Part::ffn:
-      return ffn_activation_bytes(config_, options);
+      return bytes.ffn(config_, options);
     case Part::head:
       break;
   }
   return 0;
 }
 
+int64_t Gpt::activation_bytes(int64_t unit, const ActivationOptions& options) const {
+  return bytes_of(unit,
+                  {.embedding = embedding_activation_bytes,
+                   .block = block_activation_bytes,
+                   .attention = attention_activation_bytes,
+                   .ffn = ffn_activation_bytes},
+                  options);
+}
+
 int64_t Gpt::weight_input_bytes(int64_t unit, const ActivationOptions& options) const {
-  switch (unit_at(unit).part) {
-    case Part::embedding:
-      return embedding_weight_input_bytes(config_, options);
-    case Part::block:
-      return block_weight_input_bytes(config_, options);
-    case Part::attention:
-      return attention_weight_input_bytes(config_, options);
-    case Part::ffn:
-      return ffn_weight_input_bytes(config_, options);
-    case Part::head:
-      break;
-  }
-  return 0;
+  return bytes_of(unit,
+                  {.embedding = embedding_weight_input_bytes,
+                   .block = block_weight_input_bytes,
+                   .attention = attention_weight_input_bytes,
+                   .ffn = ffn_weight_input_bytes},
+                  options);
 }
 
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
