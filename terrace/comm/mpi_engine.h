@@ -70,7 +70,8 @@ class MpiEngine {
   std::map<int64_t, Standing> ask(const Wait& wait, const MpiOperation& operation);
   std::string follow(const std::vector<int64_t>& absent, std::map<int64_t, Standing> standings,
                      const MpiOperation& operation);
-  std::string who_is_where(const MpiOperation& operation, const std::map<int64_t, Standing>& standings) const;
+  std::string who_is_where(const MpiOperation& operation, const Wait& wait,
+                           const std::map<int64_t, Standing>& standings) const;
   std::string waits_in(const MpiOperation& operation) const;
   [[noreturn]] void throw_failure(const MpiOperation& operation) const;
   Standing describe_standing(uint64_t group_key) const;

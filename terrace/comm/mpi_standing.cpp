@@ -58,15 +58,16 @@ std::optional<int64_t> MpiEngine::find_ended_among(const std::vector<int64_t>& r
 }
 
 std::string MpiEngine::ask_who_is_where(MpiOperation& operation) {
-  const std::map<int64_t, Standing> standings = ask(wait_of(operation), operation);
+  const Wait wait = wait_of(operation);
+  const std::map<int64_t, Standing> standings = ask(wait, operation);
   std::vector<int64_t> absent;
   for (const auto& [rank, standing] : standings) {
-    if (!standing.has_entered(wait_of(operation))) absent.push_back(rank);
+    if (!standing.has_entered(wait)) absent.push_back(rank);
   }
   std::string words;
   {
     const Lock here = lock();
-    words = who_is_where(operation, standings);
+    words = who_is_where(operation, wait, standings);
   }
   return words + follow(absent, standings, operation);
 }
@@ -112,13 +113,14 @@ std::string MpiEngine::follow(const std::vector<int64_t>& absent, std::map<int64
   return words;
 }
 
-std::string MpiEngine::who_is_where(const MpiOperation& operation, const std::map<int64_t, Standing>& standings) const {
+std::string MpiEngine::who_is_where(const MpiOperation& operation, const Wait& wait,
+                                    const std::map<int64_t, Standing>& standings) const {
   const Call& call = operation.call();
   std::string words = waits_in(operation);
   size_t named = 0, more = 0;
-  for (const int64_t rank : ranks_needed(operation)) {
+  for (const int64_t rank : wait.ranks) {
     const auto found = standings.find(rank);
-    if (found != standings.end() && found->second.has_entered(wait_of(operation))) continue;
+    if (found != standings.end() && found->second.has_entered(wait)) continue;
     if (++named > most_named) {
       ++more;
     } else if (found == standings.end()) {
