@@ -41,8 +41,8 @@ void MpiChannel::separate() {
 
 void MpiChannel::share(const ProcessMark& first) {
   const BoxSize size = choices_.limits.boxes;
-  TERRACE_CHECK(size.slot_bytes >= 64 * (this->size() - 1), "slots of {} bytes for {} members", size.slot_bytes,
-                this->size());
+  TERRACE_CHECK(size.slot_bytes >= BoxSize::alignment * (this->size() - 1), "slots of {} bytes for {} members",
+                size.slot_bytes, this->size());
   const size_t bytes = SharedBoxes::bytes_needed(this->size(), size);
   TERRACE_CHECK(this->size() <= MpiLimits::most_box_members, "boxes for {} members", this->size());
   std::unique_ptr<SharedMemory> memory;

@@ -14,11 +14,6 @@ namespace {
 
 constexpr int64_t depth = 3;  // chunks under way
 
-struct Span {
-  int64_t begin = 0;  // of the elements of the whole buffer
-  int64_t count = 0;
-};
-
 class DirectSum final : public MpiOperation {
  public:
   DirectSum(std::shared_ptr<MpiChannel> channel, const Call& call);
@@ -64,16 +59,11 @@ DirectSum::DirectSum(std::shared_ptr<MpiChannel> channel, const Call& c) : MpiOp
 // What the member adds.
 Span DirectSum::part(int64_t member) const {
   if (everyone_adds_) return {0, call().count};
-  const int64_t begin = member * part_count_;
-  if (call().kind == Kind::reduce_scatter) return {begin, part_count_};
-  return {begin, std::clamp<int64_t>(call().count - begin, 0, part_count_)};
+  const int64_t blocks = call().kind == Kind::reduce_scatter ? channel().size() : 1;
+  return part_of(member, part_count_, blocks * call().count);
 }
 
-Span DirectSum::chunk_of(int64_t member, int64_t chunk) const {
-  const Span whole = part(member);
-  const int64_t skipped = chunk * chunk_count_;
-  return {whole.begin + skipped, std::clamp<int64_t>(whole.count - skipped, 0, chunk_count_)};
-}
+Span DirectSum::chunk_of(int64_t member, int64_t chunk) const { return piece_of(part(member), chunk, chunk_count_); }
 
 char* DirectSum::term(int64_t member, int64_t chunk) {
   const int64_t place = member < channel().member() ? member : member - 1;

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -38,6 +39,24 @@ class MpiOperation {
   Call call_;
   std::atomic<bool> complete_ = false;
 };
+
+// Elements of a buffer.
+struct Span {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+
+// A member's part where members have `longest` elements each of `total`, the last ones fewer or none.
+inline Span part_of(int64_t member, int64_t longest, int64_t total) {
+  const int64_t begin = member * longest;
+  return {begin, std::clamp<int64_t>(total - begin, 0, longest)};
+}
+
+// A part's piece of up to `longest` elements, none behind its end.
+inline Span piece_of(const Span& part, int64_t piece, int64_t longest) {
+  const int64_t skipped = piece * longest;
+  return {part.begin + skipped, std::clamp<int64_t>(part.count - skipped, 0, longest)};
+}
 
 inline bool is_collective(const Call& call) { return call.kind != Kind::send && call.kind != Kind::receive; }
 

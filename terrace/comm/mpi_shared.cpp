@@ -150,11 +150,6 @@ bool SharedMessage::read(int64_t slot) {
   return true;
 }
 
-struct Span {
-  int64_t begin = 0;  // of the elements of the whole buffer
-  int64_t count = 0;
-};
-
 // Each member fills its box for all and reads those of the others, in a broadcast that of the root. A slot holds one
 // piece that is for everyone, or one for each of the others.
 class SharedCollective final : public SharedOperation {
@@ -170,7 +165,7 @@ class SharedCollective final : public SharedOperation {
   void cut();
   Slot slot_of(int64_t slot) const;
   int64_t slot_with_terms(int64_t piece) const { return piece == 0 ? 0 : 2 * piece - 1; }
-  Span piece_of(int64_t member, int64_t piece) const;
+  Span span_of(int64_t member, int64_t piece) const;
   int64_t own() const { return channel().member(); }
   // Where in a slot the writer's piece for a member begins.
   int64_t place(const Slot& slot, int64_t writer, int64_t member) const;
@@ -201,13 +196,12 @@ SharedCollective::SharedCollective(std::shared_ptr<MpiChannel> to_channel, const
 }
 
 void SharedCollective::cut() {
-  constexpr int64_t alignment = 64;
   const Call& c = call();
   const int64_t members = channel().size();
   hands_out_ = c.kind == Kind::all_reduce && c.count * bytes() > slot_bytes() / members;
   part_count_ = hands_out_ ? (c.count + members - 1) / members : c.count;
   const int64_t in_a_slot = slot_of(0).for_each ? members - 1 : 1;
-  piece_count_ = slot_bytes() / in_a_slot / alignment * alignment / bytes();
+  piece_count_ = slot_bytes() / in_a_slot / BoxSize::alignment * BoxSize::alignment / bytes();
   pieces_ = (part_count_ + piece_count_ - 1) / piece_count_;
 }
 
@@ -221,14 +215,12 @@ SharedCollective::Slot SharedCollective::slot_of(int64_t slot) const {
   return {.for_each = terms, .piece = terms ? next : (slot - 1) / 2};
 }
 
-Span SharedCollective::piece_of(int64_t member, int64_t piece) const {
+Span SharedCollective::span_of(int64_t member, int64_t piece) const {
   const Call& c = call();
-  const bool in_parts =
-      hands_out_ || c.kind == Kind::all_gather || c.kind == Kind::all_to_all || c.kind == Kind::reduce_scatter;
-  const int64_t part = in_parts ? member * part_count_ : 0;
-  const int64_t end = hands_out_ ? std::min(part + part_count_, c.count) : part + part_count_;
-  const int64_t begin = part + piece * piece_count_;
-  return {begin, std::clamp<int64_t>(end - begin, 0, piece_count_)};
+  const bool in_blocks = c.kind == Kind::all_gather || c.kind == Kind::all_to_all || c.kind == Kind::reduce_scatter;
+  const int64_t total = c.count * (in_blocks ? channel().size() : 1);
+  const Span part = hands_out_ || in_blocks ? part_of(member, part_count_, total) : Span{0, total};
+  return piece_of(part, piece, piece_count_);
 }
 
 int64_t SharedCollective::place(const Slot& slot, int64_t writer, int64_t member) const {
@@ -253,7 +245,7 @@ bool SharedCollective::may_fill(int64_t slot) const {
 void SharedCollective::fill(int64_t slot, std::byte* room) {
   const Slot it = slot_of(slot);
   if (!it.for_each) {
-    const Span span = piece_of(own(), it.piece);
+    const Span span = span_of(own(), it.piece);
     const bool own_block = call().kind == Kind::all_gather;
     const char* const source =
         (hands_out_ ? to() : from()) + (own_block ? it.piece * piece_count_ : span.begin) * bytes();
@@ -264,7 +256,7 @@ void SharedCollective::fill(int64_t slot, std::byte* room) {
   }
   for (int64_t member = 0; member < channel().size(); ++member) {
     if (member == own()) continue;
-    const Span span = piece_of(member, it.piece);
+    const Span span = span_of(member, it.piece);
     copy(room + place(it, own(), member), from() + span.begin * bytes(), span.count * bytes());
   }
 }
@@ -285,7 +277,7 @@ bool SharedCollective::read(int64_t slot) {
   if (adds(it)) add(it);
   for (int64_t member = 0; member < channel().size(); ++member) {
     if (!is_read(member)) continue;
-    const Span span = piece_of(member, it.piece);
+    const Span span = span_of(member, it.piece);
     if (!adds(it)) {
       copy(to() + span.begin * bytes(), found_[static_cast<size_t>(member)] + place(it, member, own()),
            span.count * bytes());
@@ -296,7 +288,7 @@ bool SharedCollective::read(int64_t slot) {
 }
 
 void SharedCollective::add(const Slot& slot) {
-  const Span span = piece_of(own(), slot.piece);
+  const Span span = span_of(own(), slot.piece);
   if (span.count == 0) return;
   std::vector<const void*> terms;
   terms.reserve(static_cast<size_t>(channel().size()));

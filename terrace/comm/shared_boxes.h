@@ -36,8 +36,10 @@ struct alignas(64) SlotsLeft {
 };
 
 struct BoxSize {
+  static constexpr int64_t alignment = 64;  // a cache line
+
   int64_t slots = 0;
-  int64_t slot_bytes = 0;  // a multiple of 64
+  int64_t slot_bytes = 0;  // a multiple of it
 
   size_t stride() const { return sizeof(SlotHead) + static_cast<size_t>(slot_bytes); }
 };
@@ -100,7 +102,6 @@ class SharedMemory {
 
   bool is_mapped() const { return data_ != nullptr; }
   std::byte* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
   int descriptor() const { return descriptor_; }
   void close_descriptor();  // when all have mapped it
 
