@@ -13,6 +13,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "tests/paths.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::checkpoint {
@@ -101,8 +102,8 @@ save_file({name: tensor.clone() for name, tensor in tensors.items()}, sys.argv[2
 )";
   std::ofstream(folder / "check.py") << script;
   const std::string command =
-      fmt::format("{} {} {} {}", TERRACE_PYTHON, (folder / "check.py").string(), (folder / "ours.safetensors").string(),
-                  (folder / "theirs.safetensors").string());
+      fmt::format("{} {} {} {}", tests::python(), (folder / "check.py").string(),
+                  (folder / "ours.safetensors").string(), (folder / "theirs.safetensors").string());
   ASSERT_EQ(std::system(command.c_str()), 0);
   const SafetensorsFile theirs(folder / "theirs.safetensors");
   expect_holds(theirs, tensors);

@@ -8,11 +8,12 @@
 #include "terrace/base/file.h"
 #include "terrace/config/document.h"
 #include "tests/config/config_cases.h"
+#include "tests/paths.h"
 
 namespace terrace::config {
 namespace {
 
-const std::filesystem::path root = TERRACE_SOURCE_DIR;
+const std::filesystem::path root = tests::source_dir();
 
 TEST(ConfigurationFiles, AllLoadAndAreWrittenInTheirOwnFolder) {
   int count = 0;

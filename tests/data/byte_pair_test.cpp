@@ -12,6 +12,7 @@
 #include "terrace/data/prepare.h"
 #include "terrace/data/token_corpus.h"
 #include "tests/data/test_corpus.h"
+#include "tests/paths.h"
 
 namespace terrace::data {
 namespace {
@@ -40,9 +41,9 @@ class Cases {
 
  private:
   void run(const std::string& more) const {
-    const std::string command = std::string(TERRACE_PYTHON) + " " + TERRACE_SOURCE_DIR +
-                                "/tests/data/byte_pair_cases.py " + folder_.path().string() + " " + TERRACE_SOURCE_DIR +
-                                more;
+    const std::string command = tests::python() + " " + tests::source_dir().string() +
+                                "/tests/data/byte_pair_cases.py " + folder_.path().string() + " " +
+                                tests::source_dir().string() + more;
     ASSERT_EQ(std::system(command.c_str()), 0);
   }
 

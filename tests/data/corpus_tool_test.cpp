@@ -1,5 +1,6 @@
 // tools/corpus: what it makes of Markdown, and what it leaves alone.
 #include "tests/data/test_corpus.h"
+#include "tests/paths.h"
 
 namespace terrace::data {
 namespace {
@@ -13,7 +14,7 @@ loader.exec_module(corpus)
 )";
 
 std::string run_tool(const TemporaryFolder& folder, const std::string& program) {
-  return run_python(folder, std::string(load_tool) + program, {TERRACE_SOURCE_DIR, folder.path().string()});
+  return run_python(folder, std::string(load_tool) + program, {tests::source_dir().string(), folder.path().string()});
 }
 
 TEST(CorpusTool, MarkdownBecomesProse) {

@@ -15,6 +15,7 @@
 #include "terrace/base/file.h"
 #include "terrace/data/corpus_writer.h"
 #include "terrace/data/tokenizer_training.h"
+#include "tests/paths.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::data {
@@ -52,7 +53,7 @@ std::string user_error(Call call) {
 // Standard output of a Python program; a failure shows in the text and in the test's log.
 inline std::string run_python(const TemporaryFolder& folder, const std::string& program,
                               const std::vector<std::string>& arguments = {}) {
-  std::string command = std::string(TERRACE_PYTHON) + " " + folder.write("program.py", program);
+  std::string command = tests::python() + " " + folder.write("program.py", program);
   for (const std::string& argument : arguments) command += " '" + argument + "'";
   std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   std::string output;

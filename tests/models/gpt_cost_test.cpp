@@ -6,6 +6,7 @@
 #include "terrace/models/gpt/cost.h"
 #include "terrace/models/model.h"
 #include "tests/models/small_models.h"
+#include "tests/paths.h"
 
 namespace terrace::models {
 namespace {
@@ -98,7 +99,7 @@ TEST(GptCost, CountsAreRightForEveryOption) {
 
 TEST(GptCost, EveryConfigurationInTheTreeIsCountedRight) {
   int found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(TERRACE_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(tests::source_dir() / "configs")) {
     if (entry.path().extension() != ".toml") continue;
     const ModelConfig config = config::load(entry.path()).model;
     EXPECT_EQ(built_count(config), gpt::parameter_count(config)) << entry.path();

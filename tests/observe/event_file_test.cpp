@@ -11,6 +11,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/observe/metrics.h"
+#include "tests/paths.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::observe {
@@ -41,7 +42,7 @@ events.Reload()
 found = {tag: [[e.step, None if math.isnan(e.value) else e.value] for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 json.dump({"scalars": found, "version": events.file_version if hasattr(events, "file_version") else None}, open(sys.argv[2], "w"))
 )";
-  const std::string command = fmt::format("'{}' '{}' '{}' '{}' 2>'{}.log'", TERRACE_PYTHON, program.string(),
+  const std::string command = fmt::format("'{}' '{}' '{}' '{}' 2>'{}.log'", tests::python(), program.string(),
                                           folder.string(), result.string(), result.string());
   EXPECT_EQ(std::system(command.c_str()), 0) << read_text(result.string() + ".log");
   return Json::parse(read_text(result))["scalars"];

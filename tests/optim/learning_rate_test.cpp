@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "terrace/config/names.h"
+#include "tests/paths.h"
 
 namespace terrace::optim {
 namespace {
@@ -75,7 +76,7 @@ TEST(LearningRate, AWarmUpAsLongAsTheRunEndsAtThePeak) {
 
 // The output of a Python program, as numbers.
 std::vector<double> run_python(const std::string& program) {
-  const std::string command = std::string("'") + TERRACE_PYTHON + "' -c '" + program + "'";
+  const std::string command = std::string("'") + tests::python() + "' -c '" + program + "'";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::string text;
   std::array<char, 4096> buffer{};

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "terrace/base/json.h"
+#include "tests/paths.h"
 #include "tests/pytorch/judge.h"
 
 namespace terrace::testing {
@@ -65,7 +66,8 @@ inline PyTorch::PyTorch() {
     dup2(requests[0], STDIN_FILENO);
     dup2(answers[1], STDOUT_FILENO);
     for (int end : {requests[0], requests[1], answers[0], answers[1]}) close(end);
-    execl(TERRACE_PYTHON, TERRACE_PYTHON, TERRACE_SOURCE_DIR "/tests/pytorch/server.py", nullptr);
+    const std::string python = tests::python(), server = tests::source_dir() / "tests/pytorch/server.py";
+    execl(python.c_str(), python.c_str(), server.c_str(), nullptr);
     _exit(127);
   }
   close(requests[0]);
@@ -83,7 +85,8 @@ inline PyTorch::~PyTorch() {
 inline void PyTorch::send(const void* data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     const ssize_t n = write(to_, static_cast<const char*>(data) + done, bytes - done);
-    if (n <= 0) throw std::runtime_error("the Python process is gone (is PyTorch installed in " TERRACE_PYTHON "?)");
+    if (n <= 0)
+      throw std::runtime_error("the Python process is gone (is PyTorch installed in " + tests::python() + "?)");
     done += static_cast<size_t>(n);
   }
 }
@@ -91,7 +94,8 @@ inline void PyTorch::send(const void* data, size_t bytes) {
 inline void PyTorch::receive(void* data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     const ssize_t n = read(from_, static_cast<char*>(data) + done, bytes - done);
-    if (n <= 0) throw std::runtime_error("the Python process is gone (is PyTorch installed in " TERRACE_PYTHON "?)");
+    if (n <= 0)
+      throw std::runtime_error("the Python process is gone (is PyTorch installed in " + tests::python() + "?)");
     done += static_cast<size_t>(n);
   }
 }
@@ -113,7 +117,7 @@ inline std::string exchanged_name(at::ScalarType type) {
 
 inline Reference PyTorch::run(const std::string& script, const std::string& name, const Json& options,
                               at::ScalarType type, const Tensors& inputs) {
-  Json request = {{"script", std::string(TERRACE_SOURCE_DIR "/tests/") + script},
+  Json request = {{"script", (tests::source_dir() / "tests" / script).string()},
                   {"case", name},
                   {"options", options},
                   {"type", exchanged_name(type)},

@@ -8,13 +8,14 @@
 #include "terrace/base/file.h"
 #include "terrace/config/names.h"
 #include "terrace/schedule/picture.h"
+#include "tests/paths.h"
 
 namespace terrace::schedule {
 namespace {
 
 using config::PipelineSchedule;
 
-const std::filesystem::path docs = std::filesystem::path(TERRACE_SOURCE_DIR) / "docs";
+const std::filesystem::path docs = tests::source_dir() / "docs";
 
 Pipeline drawn(PipelineSchedule schedule) {
   const bool two = schedule == PipelineSchedule::interleaved || schedule == PipelineSchedule::zb_v;

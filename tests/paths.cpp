@@ -1,0 +1,10 @@
+// The paths that the build gives to the tests.
+#include "tests/paths.h"
+
+namespace terrace::tests {
+
+std::filesystem::path source_dir() { return TERRACE_SOURCE_DIR; }
+
+std::string python() { return TERRACE_PYTHON; }
+
+}  // namespace terrace::tests
