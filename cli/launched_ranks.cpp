@@ -1,12 +1,14 @@
 // Reading the configuration on every process of a launch, and saying once what is wrong with it.
 #include "cli/launched_ranks.h"
 
+#include <optional>
 #include <string>
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/run.h"
+#include "terrace/train/start_facts.h"
 
 namespace terrace::cli {
 namespace {
@@ -51,6 +53,19 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
   }
   if (!refusal) return ranks;
   // With the exception on its way already, the world would tell the others of a failure.
+  ranks.world.reset();
+  throw UserError(*refusal);
+}
+
+void check_same_configuration(LaunchedRanks& ranks) {
+  std::optional<UserError> refusal;
+  try {
+    const auto all = ranks.world->connect(mesh::all_ranks("start", ranks.world->size()));
+    train::check_same(*all, train::program_facts(ranks.config));
+  } catch (const train::Refusal& all_know) {
+    refusal = all_know;
+  }
+  if (!refusal) return;
   ranks.world.reset();
   throw UserError(*refusal);
 }

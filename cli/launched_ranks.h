@@ -28,6 +28,10 @@ struct LaunchedRanks {
 // out.
 LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::string>& overrides, int64_t threads);
 
+// Throws UserError on all processes of a launch where they read different configurations or are different programs,
+// with text on the first alone. (train::run compares these and more by itself.)
+void check_same_configuration(LaunchedRanks& ranks);
+
 // Whether this process is the one of its launch that says what is wrong with a command line that all of them have.
 bool speaks_for_the_launch();
 

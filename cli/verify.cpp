@@ -53,6 +53,7 @@ void add_verify_command(CLI::App& app) {
     const bool speaks = ranks.speaks();
     train::VerifyOptions options{.ranks = arguments->ranks};
     if (ranks.launched()) {
+      check_same_configuration(ranks);
       options = {.ranks = ranks.world->size(), .processes = ranks.library, .ranks_here = ranks.world->ranks_per_node()};
       ranks.world.reset();  // each run makes one of its own
     }

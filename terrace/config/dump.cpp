@@ -2,6 +2,7 @@
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
 #include "terrace/config/key.h"
+#include "terrace/config/key_values.h"
 
 namespace terrace::config {
 
@@ -15,6 +16,12 @@ std::string dump(const Config& config) {
     text += fmt::format("{} = {}\n", key.name, key.write(config));
   }
   return text;
+}
+
+std::vector<std::pair<std::string, std::string>> key_values(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Key& key : keys()) values.emplace_back(key.full_name(), key.write(config));
+  return values;
 }
 
 void check_resume(const Config& saved, const Config& now) {

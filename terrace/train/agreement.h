@@ -1,9 +1,12 @@
 // How the processes of a launch agree before anything is built: what one of them finds wrong all know, and one says.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/comm/comm.h"
@@ -19,6 +22,16 @@ class Refusal : public UserError {
 
 // Called by all ranks of the world. Throws a Refusal on each where one has a problem; the first that has says it.
 void agree(comm::World& world, const std::optional<UserError>& problem);
+
+// What a start depends on: names such as "optimizer.learning_rate" with their values as text.
+using StartFacts = std::vector<std::pair<std::string, std::string>>;
+
+// Called by all members. Throws a Refusal on each where not all gave the same facts; the first member reports every
+// fact that differs, and which ranks have which value. One gather of 16 bytes a member where nothing differs.
+void check_same(comm::Comm& all, const StartFacts& facts);
+
+// "rank 3", "ranks 0, 2 and 4 to 7" of ascending numbers.
+std::string rank_list(const std::vector<int64_t>& ranks);
 
 // Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is a
 // Refusal on every rank.

@@ -1,0 +1,119 @@
+// Compares what the ranks of a launch were given: digests first, and texts only where digests differ.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
+#include "terrace/train/agreement.h"
+
+namespace terrace::train {
+namespace {
+
+// A message about more would be read by nobody.
+constexpr size_t most_variants = 8;
+
+// Ranks that were given the same facts.
+struct Variant {
+  std::string digest;
+  std::vector<int64_t> ranks;
+  std::map<std::string, std::string> facts = {};
+};
+
+std::vector<Variant> variants_of(comm::Comm& all, const std::string& text) {
+  const std::string own = checksum(std::as_bytes(std::span(text)));
+  const size_t length = own.size();
+  std::string digests(length * static_cast<size_t>(all.size()), ' ');
+  all.all_gather(own.data(), digests.data(), static_cast<int64_t>(length), comm::Type::uint8, {.what = "same start"})
+      .wait();
+  std::vector<Variant> variants;
+  for (int64_t member = 0; member < all.size(); ++member) {
+    const std::string digest = digests.substr(static_cast<size_t>(member) * length, length);
+    auto found = std::ranges::find(variants, digest, &Variant::digest);
+    if (found == variants.end()) found = variants.insert(found, {.digest = digest, .ranks = {}});
+    found->ranks.push_back(all.group().ranks[static_cast<size_t>(member)]);
+  }
+  return variants;
+}
+
+// The text of one member on all of them.
+std::string broadcast_text(comm::Comm& all, std::string text, int64_t member) {
+  auto length = static_cast<int64_t>(text.size());
+  all.broadcast(&length, 1, comm::Type::int64, member, {.what = "same start"}).wait();
+  text.resize(static_cast<size_t>(length));
+  all.broadcast(text.data(), length, comm::Type::uint8, member, {.what = "same start"}).wait();
+  return text;
+}
+
+// "NAME is A on rank 0, B on ranks 1 and 2", or "" where all variants have the same value.
+std::string difference(const std::string& name, const std::vector<Variant>& variants) {
+  std::vector<std::pair<std::string, std::vector<int64_t>>> values;
+  for (const Variant& variant : variants) {
+    const auto fact = variant.facts.find(name);
+    const std::string value = fact == variant.facts.end() ? "not there" : fact->second;
+    auto found = std::ranges::find(values, value, &std::pair<std::string, std::vector<int64_t>>::first);
+    if (found == values.end()) found = values.insert(found, {value, {}});
+    found->second.insert(found->second.end(), variant.ranks.begin(), variant.ranks.end());
+  }
+  if (values.size() == 1) return "";
+  std::vector<std::string> parts;
+  for (auto& [value, ranks] : values) {
+    std::ranges::sort(ranks);
+    parts.push_back(fmt::format("{} on {}", value, rank_list(ranks)));
+  }
+  return fmt::format("\n  {} is {}", name, fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+std::string rank_list(const std::vector<int64_t>& ranks) {
+  std::vector<std::string> parts;
+  for (size_t first = 0; first < ranks.size();) {
+    size_t last = first;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    // Two neighbours read better as two numbers.
+    if (last == first + 1) last = first;
+    parts.push_back(last == first ? fmt::format("{}", ranks[first])
+                                  : fmt::format("{} to {}", ranks[first], ranks[last]));
+    first = last + 1;
+  }
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < parts.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ", parts[i]);
+  }
+  return text;
+}
+
+void check_same(comm::Comm& all, const StartFacts& facts) {
+  const std::string own = Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::vector<Variant> variants = variants_of(all, own);
+  if (variants.size() == 1) return;
+  const size_t num_variants = variants.size();
+  variants.resize(std::min(num_variants, most_variants));
+  std::vector<std::string> names;
+  for (Variant& variant : variants) {
+    const auto member = std::ranges::find(all.group().ranks, variant.ranks.front()) - all.group().ranks.begin();
+    for (const auto& [name, value] : Json::parse(broadcast_text(all, own, member)).get<StartFacts>()) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+      variant.facts[name] = value;
+    }
+  }
+  if (all.member() != 0) throw Refusal("");
+  std::string differences;
+  for (const std::string& name : names) differences += difference(name, variants);
+  if (num_variants > variants.size()) {
+    differences += fmt::format("\n  and {} more ways to differ on other ranks", num_variants - variants.size());
+  }
+  throw Refusal(
+      "the ranks of this run were not started with the same settings, files and program, so nothing is trained:" +
+      differences +
+      "\nStart all ranks with one configuration and one command line, and give every machine the same files");
+}
+
+}  // namespace terrace::train

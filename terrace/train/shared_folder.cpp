@@ -1,0 +1,59 @@
+// One file, looked for by every rank.
+#include "terrace/train/shared_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "terrace/base/file.h"
+#include "terrace/train/agreement.h"
+
+namespace terrace::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+bool appears(const fs::path& path, double patience_seconds) {
+  std::error_code ignored;
+  const auto end = Clock::now() + std::chrono::duration<double>(patience_seconds);
+  while (!fs::exists(path, ignored)) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+}  // namespace
+
+void check_shared_folder(comm::Comm& all, const fs::path& folder, double patience_seconds) {
+  if (all.size() == 1) return;
+  // The name is new in each start, so that nobody takes an old file for it.
+  const std::string name = told_by_first(all, [&] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+    std::string text = fmt::format(".start_{}_{}", ::getpid(), now);
+    write_text_atomically(folder / text, "");
+    return text;
+  });
+  const int64_t own = appears(folder / name, patience_seconds) ? 1 : 0;
+  std::vector<int64_t> seen(static_cast<size_t>(all.size()));
+  all.all_gather(&own, seen.data(), 1, comm::Type::int64, {.what = "shared folder"}).wait();
+  if (all.member() == 0) fs::remove(folder / name);
+  std::vector<int64_t> blind;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i] == 0) blind.push_back(all.group().ranks[i]);
+  }
+  if (blind.empty()) return;
+  if (all.member() != 0) throw Refusal("");
+  throw Refusal(fmt::format(
+      "checkpoint.folder = \"{}\" is another folder for {} than for rank 0: a file made there by rank 0 was not seen "
+      "within {:.0f} s. Name a folder on a file system that all machines share, and start all ranks in the same "
+      "working "
+      "folder",
+      folder.string(), rank_list(blind), patience_seconds));
+}
+
+}  // namespace terrace::train

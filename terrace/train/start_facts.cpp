@@ -1,0 +1,102 @@
+// Values as text, so that a message can show them.
+#include "terrace/train/start_facts.h"
+
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/config/key_values.h"
+#include "terrace/data/token_corpus.h"
+#include "terrace/nn/precision.h"
+#include "terrace/ops/attention.h"
+#include "terrace/ops/products.h"
+#include "terrace/train/trainer.h"
+
+namespace terrace::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The value, or what keeps it from being read.
+template <typename Read>
+std::string value_or_error(Read&& read) {
+  try {
+    return read();
+  } catch (const std::exception& error) {
+    return fmt::format("unreadable ({})", error.what());
+  }
+}
+
+// Of a corpus: sizes, and a checksum of pieces spread over each file, in milliseconds however large it is.
+std::string content_of_corpus(const std::string& prefix) {
+  constexpr size_t num_pieces = 64, piece_bytes = 4096;
+  std::string text;
+  for (const fs::path& path : data::corpus_files(prefix)) {
+    const MappedFile file(path);
+    const std::span<const std::byte> bytes = file.bytes();
+    file.expect_random_reads();
+    std::vector<std::byte> pieces;
+    for (size_t i = 0; i < num_pieces; ++i) {
+      const size_t last = bytes.size() > piece_bytes ? bytes.size() - piece_bytes : 0;
+      const auto piece = bytes.subspan(last / (num_pieces - 1) * i, std::min(piece_bytes, bytes.size()));
+      pieces.insert(pieces.end(), piece.begin(), piece.end());
+    }
+    text += fmt::format("{}{} bytes with checksum {}", text.empty() ? "" : " and ", bytes.size(), checksum(pieces));
+  }
+  return text;
+}
+
+std::string checksum_of(const fs::path& path) { return checksum(MappedFile(path).bytes()); }
+
+// Builds of one version may differ too.
+std::string program() { return fmt::format("terrace {}, build {}", TERRACE_VERSION, checksum_of("/proc/self/exe")); }
+
+std::string kernels(const config::Config& config) {
+  const at::Device device = choose_device(config.train.device);
+  const at::ScalarType type = nn::scalar_type(config.train.precision);
+  return fmt::format("torch {} on {} with {} instructions, products by {}, attention by {}", TORCH_VERSION,
+                     c10::DeviceTypeName(device.type(), true), at::get_cpu_capability(),
+                     ops::products_instructions(device, type, ops::Products::own), ops::attention_instructions(device));
+}
+
+}  // namespace
+
+StartFacts program_facts(const config::Config& config) {
+  StartFacts facts = config::key_values(config);
+  facts.emplace_back("the program", value_or_error(program));
+  facts.emplace_back("the choice of kernels", value_or_error([&] { return kernels(config); }));
+  return facts;
+}
+
+StartFacts file_facts(const config::Config& config) {
+  StartFacts facts;
+  for (const auto& [key, prefixes] :
+       {std::pair{"data.train", config.data.train}, {"data.validation", config.data.validation}}) {
+    for (const std::string& prefix : prefixes) {
+      facts.emplace_back(fmt::format("the content of {} \"{}\"", key, prefix),
+                         value_or_error([&] { return content_of_corpus(prefix); }));
+    }
+  }
+  if (const std::string& path = config.data.tokenizer; !path.empty()) {
+    facts.emplace_back(fmt::format("the content of data.tokenizer \"{}\"", path),
+                       value_or_error([&] { return checksum_of(path); }));
+  }
+  if (const std::string& path = config.train.initial_weights; !path.empty()) {
+    facts.emplace_back(fmt::format("the content of train.initial_weights \"{}\"", path), value_or_error([&] {
+                         return checksum_of(checkpoint::resolve(path) / checkpoint::manifest_name);
+                       }));
+  }
+  return facts;
+}
+
+}  // namespace terrace::train

@@ -1,0 +1,113 @@
+// What the ranks of a launch must have in common is compared, and every difference is named with the ranks it is on.
+#include "terrace/train/agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "terrace/base/file.h"
+#include "terrace/comm/threads.h"
+#include "terrace/config/key_values.h"
+#include "terrace/train/shared_folder.h"
+#include "terrace/train/start_facts.h"
+#include "tests/train/tiny_run.h"
+
+namespace terrace::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What each rank is refused with; "none" where it goes on.
+template <typename Action>
+std::vector<std::string> refusals(int64_t ranks, const Action& action) {
+  std::vector<std::string> texts(static_cast<size_t>(ranks), "none");
+  comm::run_threads(ranks, {}, [&](comm::World& world) {
+    const auto all = world.connect(mesh::all_ranks("control", world.size()));
+    try {
+      action(*all, world.rank());
+    } catch (const Refusal& refusal) {
+      texts[static_cast<size_t>(world.rank())] = refusal.what();
+    }
+  });
+  return texts;
+}
+
+TEST(CheckSame, GoesOnWhereAllRanksHaveTheSameFacts) {
+  for (const int64_t ranks : {1, 2, 5}) {
+    EXPECT_THAT(refusals(ranks,
+                         [](comm::Comm& all, int64_t) {
+                           check_same(all, {{"a", "1"}, {"b", "x"}});
+                         }),
+                Each("none"));
+  }
+}
+
+TEST(CheckSame, NamesEachDifferenceWithItsRanksOnceOnTheFirst) {
+  const auto texts = refusals(6, [](comm::Comm& all, int64_t rank) {
+    check_same(all, {{"same", "7"}, {"rate", rank == 2 ? "0.2" : "0.1"}, {"seed", rank < 4 ? "1" : "2"}});
+  });
+  EXPECT_THAT(texts[0],
+              AllOf(HasSubstr("\n  rate is 0.1 on ranks 0, 1 and 3 to 5, 0.2 on rank 2"),
+                    HasSubstr("\n  seed is 1 on ranks 0 to 3, 2 on ranks 4 and 5"), Not(HasSubstr("same is"))));
+  for (size_t rank = 1; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank], "") << rank;
+}
+
+TEST(CheckSame, AFactThatSomeRanksLackIsADifference) {
+  const auto texts = refusals(2, [](comm::Comm& all, int64_t rank) {
+    check_same(all, rank == 0 ? StartFacts{} : StartFacts{{"validation", "b"}});
+  });
+  EXPECT_THAT(texts[0], HasSubstr("validation is not there on rank 0, b on rank 1"));
+}
+
+TEST(CheckSame, ManyDifferentRanksAreCounted) {
+  const auto texts = refusals(11, [](comm::Comm& all, int64_t rank) {
+    check_same(all, {{"x", std::to_string(rank)}});
+  });
+  EXPECT_THAT(texts[0],
+              AllOf(HasSubstr("7 on rank 7"), HasSubstr("3 more ways to differ"), Not(HasSubstr("8 on rank 8"))));
+}
+
+TEST(RankList, JoinsNeighbours) {
+  EXPECT_EQ(rank_list({3}), "rank 3");
+  EXPECT_EQ(rank_list({0, 1}), "ranks 0 and 1");
+  EXPECT_EQ(rank_list({0, 2, 3, 4, 9}), "ranks 0, 2 to 4 and 9");
+}
+
+TEST(SharedFolder, EveryRankMustSeeTheFirstOnesFolder) {
+  const ScratchFolder one, other;
+  EXPECT_THAT(refusals(3, [&](comm::Comm& all, int64_t) { check_shared_folder(all, one.path()); }), Each("none"));
+  const auto texts = refusals(
+      3, [&](comm::Comm& all, int64_t rank) { check_shared_folder(all, rank == 2 ? other.path() : one.path(), 0.1); });
+  EXPECT_THAT(texts, ElementsAre(AllOf(HasSubstr(one.path().string()), HasSubstr("for rank 2 than")), "", ""));
+  EXPECT_TRUE(std::filesystem::is_empty(one.path()));  // the file that was looked for is gone
+}
+
+using StartFactsOf = TinyRun;
+
+TEST_F(StartFactsOf, EveryKeyOfTheConfigurationIsOne) {
+  const config::Config config = tiny_config();
+  const StartFacts facts = program_facts(config);
+  for (const auto& pair : config::key_values(config)) EXPECT_THAT(facts, ::testing::Contains(pair));
+}
+
+TEST_F(StartFactsOf, CorporaOfTheSameSizeDifferByTheirContent) {
+  const StartFacts before = file_facts(tiny_config());
+  EXPECT_EQ(before, file_facts(tiny_config()));
+  const std::filesystem::path bin = folder_ / "corpus.bin";
+  std::string bytes = read_text(bin);
+  bytes[bytes.size() / 2] ^= 1;
+  write_text_atomically(bin, bytes);
+  EXPECT_NE(before, file_facts(tiny_config()));
+  std::filesystem::remove(bin);
+  EXPECT_THAT(file_facts(tiny_config())[0].second, HasSubstr("unreadable"));
+}
+
+}  // namespace
+}  // namespace terrace::train
