@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
+#include "terrace/base/shell_word.h"
 #include "terrace/base/units.h"
 #include "terrace/config/config.h"
 #include "terrace/measure/matmul_rate.h"
@@ -54,6 +56,20 @@ void print_profile(const train::Profile& profile) {
   std::fflush(stdout);  // the run may go on for long
 }
 
+// The command that starts this run again; "" where a launcher has started it in a way that is not known here.
+std::string resume_command(const Arguments& arguments, bool launched) {
+  if (launched) return "";
+  std::string command = "terrace train " + shell_word(arguments.config);
+  for (const std::string& text : arguments.overrides) command += " --set " + shell_word(text);
+  if (arguments.ranks > 1) command += fmt::format(" --ranks {}", arguments.ranks);
+  if (arguments.json) command += " --json";
+  return command;
+}
+
+bool names_folder(const std::vector<std::string>& overrides) {
+  return std::ranges::any_of(overrides, [](const std::string& text) { return text.starts_with("checkpoint.folder"); });
+}
+
 void run_training(const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   train::stop_on_signals();
@@ -76,6 +92,8 @@ void run_training(const Arguments& arguments) {
     result = train::run(config, {.ranks = arguments.ranks,
                                  .world = ranks.world.get(),
                                  .resume = arguments.resume,
+                                 .config_file = names_folder(arguments.overrides) ? "" : arguments.config,
+                                 .resume_command = resume_command(arguments, ranks.launched()),
                                  .measure_peak = measure_peak,
                                  .profile_steps = arguments.profile_steps,
                                  .report_profile = report,

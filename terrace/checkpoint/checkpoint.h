@@ -87,8 +87,10 @@ struct GroupRecord;
 class Reader {
  public:
   // Where several ranks open the same checkpoint, each may look at the sizes of only every n-th file, those of `member`
-  // of `members`, and member 0 at the tokenizer.
-  explicit Reader(const std::filesystem::path& checkpoint, int64_t member = 0, int64_t members = 1);
+  // of `members`, and member 0 at the tokenizer. `resume_command` continues the run that reads, but for its --resume;
+  // errors about damage offer it.
+  explicit Reader(const std::filesystem::path& checkpoint, int64_t member = 0, int64_t members = 1,
+                  std::string resume_command = "");
 
   const std::filesystem::path& path() const { return path_; }
   int64_t step() const;
@@ -107,6 +109,7 @@ class Reader {
   void open(int64_t member, int64_t members);
 
   std::filesystem::path path_;
+  std::string resume_command_;
   std::shared_ptr<const Manifest> manifest_;
   config::Config config_;
 };

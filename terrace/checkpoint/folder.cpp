@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
+#include "terrace/base/shell_word.h"
 
 namespace terrace::checkpoint {
 namespace {
@@ -28,17 +28,6 @@ std::vector<std::filesystem::path> step_folders(const std::filesystem::path& fol
   }
   std::ranges::sort(found, {}, [](const auto& path) { return *step_of(path); });
   return found;
-}
-
-// As a shell takes it for one word.
-std::string shell_word(const std::string& text) {
-  const bool plain = std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("_-./+=:@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 // A name beside a damaged checkpoint that is free and that nothing takes for a checkpoint.
@@ -140,18 +129,30 @@ std::filesystem::path resolve(const std::filesystem::path& path) {
       plain.string(), manifest_name);
 }
 
-std::string way_out(const std::filesystem::path& checkpoint) {
+std::string way_out(const std::filesystem::path& checkpoint, const std::string& resume_command) {
   if (!step_of(checkpoint)) return "";
   std::vector<std::filesystem::path> others = list(checkpoint.parent_path());
   std::erase(others, checkpoint);
   if (others.empty()) {
-    return fmt::format("; there is no other complete checkpoint beside it: move {} away and train anew",
+    return fmt::format("; there is no other complete checkpoint beside it: move {} away and train from the start",
                        checkpoint.string());
   }
   const std::string other = others.back().string();
-  return fmt::format("; move it away and continue from {} with: mv {} {} && terrace train {} --resume auto", other,
-                     shell_word(checkpoint.string()), shell_word(away(checkpoint)),
-                     shell_word(other + "/" + config_name));
+  const std::string move = fmt::format("mv {} {}", shell_word(checkpoint.string()), shell_word(away(checkpoint)));
+  if (resume_command.empty()) {
+    return fmt::format(
+        "; move it away with: {}, and use {} in its place (for a run: the same command with --resume {})", move, other,
+        shell_word(other));
+  }
+  return fmt::format("; move it away and continue from {} with: {} && {} --resume {}", other, move, resume_command,
+                     shell_word(other));
+}
+
+std::optional<std::filesystem::path> run_of_kept_config(const std::filesystem::path& config_file) {
+  const std::filesystem::path file = std::filesystem::weakly_canonical(config_file), checkpoint = file.parent_path();
+  if (file.filename() != config_name || !step_of(checkpoint)) return std::nullopt;
+  if (!std::filesystem::exists(checkpoint / manifest_name)) return std::nullopt;
+  return checkpoint.parent_path();
 }
 
 }  // namespace terrace::checkpoint

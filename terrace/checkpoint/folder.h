@@ -44,7 +44,11 @@ void remove_leftovers(const std::filesystem::path& folder);
 void apply_retention(const std::filesystem::path& folder, int64_t step, const Retention& retention);
 
 // "; move it away and continue from OTHER with: COMMAND", for errors about a damaged checkpoint: while it is in the
-// run's folder, no older one can be resumed from. Says so where there is no other.
-std::string way_out(const std::filesystem::path& checkpoint);
+// run's folder, no older one can be resumed from. `resume_command` is what continues the run, without its --resume; ""
+// where that is not known. Says so where there is no other.
+std::string way_out(const std::filesystem::path& checkpoint, const std::string& resume_command);
+
+// The run's folder in which a configuration was kept, as RUN/step_00000200/config.toml is; nothing for other files.
+std::optional<std::filesystem::path> run_of_kept_config(const std::filesystem::path& config_file);
 
 }  // namespace terrace::checkpoint

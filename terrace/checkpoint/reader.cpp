@@ -20,11 +20,11 @@ namespace {
 
 // Runs `read`, and where it finds damage adds how to go on from another checkpoint.
 template <typename Read>
-auto with_way_out(const std::filesystem::path& checkpoint, Read&& read) {
+auto with_way_out(const std::filesystem::path& checkpoint, const std::string& resume_command, Read&& read) {
   try {
     return read();
   } catch (const UserError& error) {
-    throw UserError(error.what() + way_out(checkpoint), error.code);
+    throw UserError(error.what() + way_out(checkpoint, resume_command), error.code);
   }
 }
 
@@ -147,11 +147,11 @@ class ReadPlan {
 
 }  // namespace
 
-Reader::Reader(const std::filesystem::path& checkpoint, int64_t member, int64_t members)
-    : path_((checkpoint / "").parent_path()) {
+Reader::Reader(const std::filesystem::path& checkpoint, int64_t member, int64_t members, std::string resume_command)
+    : path_((checkpoint / "").parent_path()), resume_command_(std::move(resume_command)) {
   TERRACE_CHECK(0 <= member && member < members, "member {} of {}", member, members);
   if (!std::filesystem::is_directory(path_)) throw UserError::of("there is no checkpoint {}", path_.string());
-  with_way_out(path_, [&] { open(member, members); });
+  with_way_out(path_, resume_command_, [&] { open(member, members); });
 }
 
 void Reader::open(int64_t member, int64_t members) {
@@ -201,7 +201,8 @@ void Reader::read(const Group& group) const {
   std::map<const TensorFile*, SafetensorsFile> files;
   for (const Copy& copy : plan.copies()) {
     const TensorFile* file = copy.from.file;
-    if (!files.contains(file)) files.emplace(file, with_way_out(path_, [&] { return open_checked(path_, *file); }));
+    if (files.contains(file)) continue;
+    files.emplace(file, with_way_out(path_, resume_command_, [&] { return open_checked(path_, *file); }));
   }
   const at::NoGradGuard no_grad;
   for (const Copy& copy : plan.copies()) {

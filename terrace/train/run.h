@@ -18,6 +18,8 @@ struct RunOptions {
   int64_t ranks = 1;             // as threads of this process
   comm::World* world = nullptr;  // or the world that a launcher made, of which this process is one rank
   std::string resume;  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
+  std::filesystem::path config_file = {};  // that named checkpoint.folder, where a file did
+  std::string resume_command = {};  // that starts this run again, but for its --resume; errors about damage offer it
   std::function<Peak(const at::Device&, at::ScalarType)> measure_peak;
   int64_t profile_steps = 0;  // 0: none
   std::function<void(const Profile&)> report_profile = {};

@@ -44,11 +44,15 @@ struct TwoCheckpoints : testing::Test {
 TEST_F(TwoCheckpoints, ATruncatedFileIsNamedWithTheWholeWayOut) {
   const std::filesystem::path file = newer / "optimizer_v.safetensors";
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
-  EXPECT_THAT(
-      user_error([&] { Reader reader(newer); }),
-      AllOf(HasSubstr(file.string()), HasSubstr("bytes and should have"),
-            HasSubstr("; move it away and continue from " + older.string() + " with: mv " + newer.string() + " " +
-                      newer.string() + ".damaged && terrace train " + older.string() + "/config.toml --resume auto")));
+  EXPECT_THAT(user_error([&] { Reader reader(newer); }),
+              AllOf(HasSubstr(file.string()), HasSubstr("bytes and should have"),
+                    HasSubstr("; move it away with: mv " + newer.string() + " " + newer.string() +
+                              ".damaged, and use " + older.string() +
+                              " in its place (for a run: the same command with --resume " + older.string() + ")")));
+  EXPECT_THAT(user_error([&] { Reader reader(newer, 0, 1, "terrace train 'my run.toml' --set train.steps=9"); }),
+              HasSubstr("; move it away and continue from " + older.string() + " with: mv " + newer.string() + " " +
+                        newer.string() + ".damaged && terrace train 'my run.toml' --set train.steps=9 --resume " +
+                        older.string()));
 }
 
 TEST_F(TwoCheckpoints, TheWayOutOfADamagedOneLeadsToTheOther) {
@@ -59,10 +63,10 @@ TEST_F(TwoCheckpoints, TheWayOutOfADamagedOneLeadsToTheOther) {
   EXPECT_EQ(reading(older), "");
   std::filesystem::rename(folder / "away", newer);
   std::filesystem::resize_file(older / "weights.safetensors", 10);
-  EXPECT_THAT(reading(older), HasSubstr("continue from " + newer.string() + " with: mv " + older.string()));
+  EXPECT_THAT(reading(older), AllOf(HasSubstr("with: mv " + older.string()), HasSubstr("use " + newer.string())));
   // What the message names is free, also after it was followed once.
   std::filesystem::create_directory(older.string() + ".damaged");
-  EXPECT_THAT(reading(older), HasSubstr(older.string() + ".damaged2 && "));
+  EXPECT_THAT(reading(older), HasSubstr(older.string() + ".damaged2, and "));
   EXPECT_EQ(user_error([&] { Reader reader(folder / "step_00000300"); }),
             "there is no checkpoint " + (folder / "step_00000300").string());
 }

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/file_lock.h"
@@ -23,10 +25,14 @@ using ::testing::HasSubstr;
 
 class Run : public TinyRun {
  protected:
+  static RunOptions options_of(const std::string& resume) {
+    return {.resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
+              return Peak{1e9, "a peak for the test"};
+            }};
+  }
+
   static RunResult start(const config::Config& config, const std::string& resume = "") {
-    return run(config, {.resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
-                          return Peak{1e9, "a peak for the test"};
-                        }});
+    return run(config, options_of(resume));
   }
 
   template <typename Action>
@@ -165,10 +171,32 @@ TEST_F(Run, TrainsWithoutHeldOutData) {
   EXPECT_TRUE(Json::parse(read_text(folder_ / "run/run.json"))["unigram_loss"].is_null());
 }
 
-TEST_F(Run, AFinishedRunElsewhereIsSavedHereToo) {
-  const auto finished = start(one_thread()).checkpoint;
-  const RunResult result = start(one_thread({"checkpoint.folder=" + (folder_ / "other").string()}), finished.string());
-  EXPECT_EQ(result.checkpoint, folder_ / "other/step_00000010");
+TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndTheCopyThatGoesOn) {
+  const auto last = start(one_thread({"train.steps=3", "optimizer.decay_steps=5"})).checkpoint;
+  const config::Config elsewhere =
+      one_thread({"train.steps=5", "optimizer.decay_steps=5", "checkpoint.folder=" + (folder_ / "other").string()});
+  const std::string message = error_of([&] { start(elsewhere, last.string()); });
+  EXPECT_THAT(message, AllOf(HasSubstr((folder_ / "run").string()), HasSubstr((folder_ / "other").string())));
+  const size_t begin = message.find("mkdir"), end = message.find(" and --resume auto");
+  ASSERT_EQ(std::system(message.substr(begin, end - begin).c_str()), 0);
+  EXPECT_EQ(start(elsewhere, "auto").checkpoint, folder_ / "other/step_00000005");
+  // By another way to write the folder's name the run goes on in it.
+  const config::Config here = one_thread(
+      {"train.steps=5", "optimizer.decay_steps=5", "checkpoint.folder=" + (folder_ / "other/../run/").string()});
+  EXPECT_TRUE(start(here, last.string()).finished);
+}
+
+TEST_F(Run, AKeptConfigurationOfARenamedFolderIsRefused) {
+  const config::Config config = one_thread({"train.steps=3"});
+  start(config);
+  std::filesystem::rename(folder_ / "run", folder_ / "renamed");
+  RunOptions options = options_of("auto");
+  options.config_file = folder_ / "renamed/step_00000003/config.toml";
+  EXPECT_THAT(error_of([&] { run(config, options); }),
+              AllOf(HasSubstr((folder_ / "run").string()), HasSubstr((folder_ / "renamed").string())));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  options.config_file = folder_ / "config.toml";  // any other file may name any folder
+  EXPECT_EQ(error_of([&] { run(config, options); }), "no error");
 }
 
 TEST_F(Run, GivesUpWhenEveryUpdateIsLeftOut) {
