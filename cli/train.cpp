@@ -37,8 +37,21 @@ struct Arguments {
   bool json = false;
 };
 
-train::Peak measure_peak(const at::Device& device, at::ScalarType type) {
-  const measure::MatmulRate rate = measure::matmul_rate(device, type, 0.5);
+// Without kernels of our own for it, fp16 may be far slower on a CPU than what a user takes it for.
+void warn_where_fp16_is_slow(const measure::MatmulRate& fp16) {
+  if (fp16.faster == ops::Products::own) return;
+  const double ratio = measure::matmul_rate(at::kCPU, at::kFloat, 0.2).flops_per_second / fp16.flops_per_second;
+  if (ratio < 2) return;
+  log_warning(
+      "products of fp16 take {:.0f} times as long as those of fp32 on this processor; use train.precision = \"bf16\" "
+      "or "
+      "\"fp32\"",
+      ratio);
+}
+
+train::Peak measure_peak(const at::Device& device, at::ScalarType type, bool warns) {
+  const measure::MatmulRate rate = measure::matmul_rate(device, type, 1.0);
+  if (warns && type == at::kHalf && device.is_cpu()) warn_where_fp16_is_slow(rate);
   return {rate.flops_per_second, rate.name, rate.faster};
 }
 
@@ -86,6 +99,9 @@ void run_training(const Arguments& arguments) {
       print_profile(profile);
     }
   };
+  const auto measure = [speaks](const at::Device& device, at::ScalarType type) {
+    return measure_peak(device, type, speaks);
+  };
   train::RunResult result;
   std::optional<train::Refusal> refusal;
   try {
@@ -94,7 +110,7 @@ void run_training(const Arguments& arguments) {
                                  .resume = arguments.resume,
                                  .config_file = names_folder(arguments.overrides) ? "" : arguments.config,
                                  .resume_command = resume_command(arguments, ranks.launched()),
-                                 .measure_peak = measure_peak,
+                                 .measure_peak = measure,
                                  .profile_steps = arguments.profile_steps,
                                  .report_profile = report,
                                  .began = began});

@@ -172,7 +172,7 @@ void Reader::open(int64_t member, int64_t members) {
     const MappedFile tokenizer(path_ / manifest_->tokenizer->name);
     check_checksum(tokenizer.path(), tokenizer.bytes(), *manifest_->tokenizer);
   }
-  config_ = config::parse(config, config_path.string());
+  config_ = config::parse(config, config_path.string(), {}, config::IdleKeys::accept);
 }
 
 int64_t Reader::step() const { return manifest_->step; }

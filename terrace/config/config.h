@@ -62,7 +62,7 @@ struct DataConfig {
 
 struct TrainConfig {
   int64_t global_batch = 0;  // sequences a step
-  int64_t micro_batch = 0;   // sequences; 0 in the file means global_batch
+  int64_t micro_batch = 0;   // sequences; 0: the share of a rank
   int64_t steps = 0;
   Precision precision = Precision::fp32;
   Precision gradient_type = Precision::fp32;  // of accumulation
@@ -155,17 +155,42 @@ struct Config {
   LayoutConfig layout;
   CheckpointConfig checkpoint;
   ObserveConfig observe;
-  bool operator==(const Config&) const = default;
+
+  // Sentences about keys that a --set leaves without effect. They have their defaults above, so no run depends on them.
+  std::vector<std::string> idle;
+
+  bool operator==(const Config& other) const {
+    return model == other.model && data == other.data && train == other.train && optimizer == other.optimizer &&
+           layout == other.layout && checkpoint == other.checkpoint && observe == other.observe;
+  }
 };
+
+// Of keys of one file that leave each other without effect: refused as a user's mistake, or accepted, as in
+// the configuration of a checkpoint that an earlier version wrote.
+enum class IdleKeys { refuse, accept };
 
 // Reads and checks the whole file. `overrides` are "section.key=value" with a TOML value, where a bare word counts as a
 // string. Zeros that mean "derive it" come back derived. Throws one UserError with every problem: file, line, rule,
 // numbers, valid values nearby, and for an unknown key the nearest known one. Does not look at the files it names.
+// A key without effect comes back at its default.
 Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
-Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides = {});
+Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides = {},
+             IdleKeys idle = IdleKeys::refuse);
 
-// The resolved configuration as TOML that parse() reads back to an equal Config.
+// The resolved configuration as TOML that parse() reads back to an equal Config: every key but those that others leave
+// without effect.
 std::string dump(const Config& config);
+
+// Numbers of ranks that decide which keys have an effect.
+struct RankFacts {
+  int64_t all = 1, data = 1;           // in all, and of the data axis
+  int64_t weights = 1, optimizer = 1;  // over how many of the data axis they are cut
+
+  std::string data_text() const;  // "one data-parallel rank"
+};
+
+// A sentence for each key away from its default that has no effect in a run: because of a --set, or on so many ranks.
+std::vector<std::string> idle_keys(const Config& config, const RankFacts& ranks);
 
 // Keys that differ and must not on resume, as an error with both values; see docs/configuration.md for the list.
 void check_resume(const Config& saved, const Config& now);

@@ -1,6 +1,7 @@
 // What is made of a finished configuration: its TOML, and the comparison of two on resume.
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
+#include "terrace/config/idle.h"
 #include "terrace/config/key.h"
 #include "terrace/config/key_values.h"
 
@@ -13,7 +14,7 @@ std::string dump(const Config& config) {
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", key.section);
       section = key.section;
     }
-    text += fmt::format("{} = {}\n", key.name, key.write(config));
+    if (idle_beside(config, key.full_name()).empty()) text += fmt::format("{} = {}\n", key.name, key.write(config));
   }
   return text;
 }

@@ -126,8 +126,9 @@ void add_train_keys(std::vector<Key>& list) {
   using T = TrainConfig;
   const SectionKeys<T> train{"train", &Config::train, list};
   train.required("global_batch", &T::global_batch, Whole{1, most_sequences}, fixed, "8", "Sequences of a step.");
-  train.optional("micro_batch", &T::micro_batch, Whole{0, most_sequences}, may_change,
-                 "Sequences that pass through the model at once; divides `global_batch`. 0: `global_batch`.");
+  train.optional(
+      "micro_batch", &T::micro_batch, Whole{0, most_sequences}, may_change,
+      "Sequences that pass through the model at once; divides what each rank has of `global_batch`. 0: all of that.");
   train.required("steps", &T::steps, Whole{1, most_steps}, may_change, "1000", "Optimizer steps, counted from 1.");
   train.optional("precision", &T::precision, Choice<Precision>{}, fixed,
                  "Of weights and activations in the passes; bf16 and fp16 keep fp32 master weights.");

@@ -10,6 +10,7 @@
 #include "terrace/base/spelling.h"
 #include "terrace/config/config.h"
 #include "terrace/config/domain.h"
+#include "terrace/config/idle.h"
 #include "terrace/config/key.h"
 #include "terrace/config/not_built.h"
 #include "terrace/config/problems.h"
@@ -198,6 +199,41 @@ Place blamed(const Source& source, const Rule& rule) {
   return place;
 }
 
+bool is_override(const Source& source, const std::string& name) {
+  const auto found = source.given.find(name);
+  return found != source.given.end() && found->second.place.source == Place::Source::override_;
+}
+
+void set_to_default(const Key& key, Config& config) {
+  const toml::table table = toml::parse("value = " + key.write(Config{}));
+  TERRACE_CHECK(key.read(*table.get("value"), config).empty(), "{} refuses its default", key.full_name());
+}
+
+// Gives keys without effect their defaults. Those that other keys of the file leave so are problems; where a --set
+// does, which may stand for one run of many, the run shall only say it.
+void check_idle(Source& source, Config& config, const std::set<std::string>& invalid, IdleKeys idle) {
+  const Config given = config;
+  for (const IdleRule& rule : idle_rules()) {
+    const auto found = source.given.find(rule.key);
+    const auto unknown = [&](const std::string& name) { return invalid.contains(name); };
+    if (found == source.given.end() || unknown(rule.key) || std::ranges::any_of(rule.causes, unknown)) continue;
+    const std::string reason = idle_beside(given, rule.key);
+    if (reason.empty()) continue;
+    const Key& key = *find_key(rule.key);
+    const std::string value = key.write(given);
+    set_to_default(key, config);
+    if (value == rule.off) continue;
+    const Place& place = found->second.place;
+    const std::string text = fmt::format("{} = {} has no effect {}", rule.key, value, reason);
+    const auto overrides = [&](const std::string& name) { return is_override(source, name); };
+    if (overrides(rule.key) || std::ranges::any_of(rule.causes, overrides)) {
+      config.idle.push_back(fmt::format("{}: {}", place.text, text));
+    } else if (idle == IdleKeys::refuse) {
+      source.problems.push_back({place, text});
+    }
+  }
+}
+
 void check_rules(Source& source, const Config& config, const std::set<std::string>& invalid) {
   for (const Rule& rule : rules()) {
     const bool known = std::none_of(rule.keys.begin(), rule.keys.end(),
@@ -209,7 +245,8 @@ void check_rules(Source& source, const Config& config, const std::set<std::strin
 
 }  // namespace
 
-Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides) {
+Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides,
+             IdleKeys idle) {
   Source source{.file_name = file_name, .table = {}, .overrides = {}, .given = {}, .problems = {}};
   try {
     source.table = toml::parse(toml);
@@ -221,6 +258,7 @@ Config parse(const std::string& toml, const std::string& file_name, const std::v
   for (const std::string& text : overrides) add_override(source, text);
   Config config;
   const std::set<std::string> invalid = read_keys(source, config);
+  check_idle(source, config, invalid, idle);
   check_rules(source, config, invalid);
   report(std::move(source.problems), file_name);
   derive(config);

@@ -59,23 +59,11 @@ std::string rotary_needs_even_heads(const Config& c) {
       dim == 1 ? 2 : dim - 1);
 }
 
-std::string theta_needs_rotary(const Config& c) {
-  if (c.model.rope_theta == ModelConfig{}.rope_theta || c.model.positions == Positions::rotary) return "";
-  return fmt::format("model.rope_theta = {} has no effect with positions = \"{}\"; remove it, or use \"rotary\"",
-                     c.model.rope_theta, name_of(c.model.positions));
-}
-
 std::string weights_match_corpora(const Config& c) {
   const size_t weights = c.data.weights.size(), corpora = c.data.train.size();
   if (weights == 0 || weights == corpora) return "";
   return fmt::format("data.weights has {} numbers for {} corpora in data.train; give {}, or leave it out", weights,
                      corpora, corpora);
-}
-
-std::string weights_need_corpora(const Config& c) {
-  if (c.data.weights.size() != 1 || c.data.train.size() != 1) return "";
-  return fmt::format("data.weights = {} has no effect with one corpus in data.train; remove it",
-                     toml_text(c.data.weights));
 }
 
 std::string corpora_are_disjoint(const Config& c) {
@@ -88,26 +76,12 @@ std::string corpora_are_disjoint(const Config& c) {
   return "";
 }
 
-std::string share_or_corpora(const Config& c) {
-  const double share = c.data.validation_share;
-  if (c.data.validation.empty() || share == 0 || share == DataConfig{}.validation_share) return "";
-  return fmt::format("data.validation_share = {} has no effect beside data.validation; remove one of them", share);
-}
-
 std::string evaluation_needs_data(const Config& c) {
   if (c.train.evaluate_every == 0 || !c.data.validation.empty() || c.data.validation_share > 0) return "";
   return fmt::format(
       "train.evaluate_every = {} needs held-out data; give data.validation or a validation_share such as 0.01, or use "
       "evaluate_every = 0",
       c.train.evaluate_every);
-}
-
-std::string batches_need_evaluation(const Config& c) {
-  if (c.train.evaluate_batches == 0 || c.train.evaluate_every > 0) return "";
-  return fmt::format(
-      "train.evaluate_batches = {} has no effect with evaluate_every = 0; use evaluate_batches = 0, or give "
-      "evaluate_every, such as {}",
-      c.train.evaluate_batches, std::max<int64_t>(1, c.train.steps / 10));
 }
 
 std::string micro_batch_divides_batch(const Config& c) {
@@ -123,10 +97,6 @@ std::string micro_batch_divides_batch(const Config& c) {
 std::string ramp_is_complete(const Config& c) {
   const TrainConfig& train = c.train;
   const bool increments = train.ramp_increment > 0, samples = train.ramp_samples > 0;
-  if (train.ramp_start == 0 && (increments || samples)) {
-    return fmt::format("train.{} has no effect without ramp_start; give it, such as {}, or remove the ramp-up",
-                       increments ? "ramp_increment" : "ramp_samples", std::max<int64_t>(1, train.ramp_increment));
-  }
   if (train.ramp_start > 0 && !(increments && samples)) {
     return fmt::format("train.ramp_start = {} needs ramp_increment and ramp_samples, both at least 1",
                        train.ramp_start);
@@ -173,15 +143,6 @@ std::string gradient_type_fits(const Config& c) {
                      precision == Precision::fp32 ? "" : fmt::format(" or \"{}\"", name_of(precision)));
 }
 
-std::string loss_scale_needs_fp16(const Config& c) {
-  const TrainConfig defaults;
-  const bool scale = c.train.initial_loss_scale != defaults.initial_loss_scale;
-  const bool window = c.train.loss_scale_window != defaults.loss_scale_window;
-  if (c.train.precision == Precision::fp16 || (!scale && !window)) return "";
-  return fmt::format("train.{} has no effect with precision = \"{}\"; remove it, or use \"fp16\"",
-                     scale ? "initial_loss_scale" : "loss_scale_window", name_of(c.train.precision));
-}
-
 std::string skipped_ranges_are_disjoint(const Config& c) {
   StepRanges ranges = c.train.skip_steps;
   std::sort(ranges.begin(), ranges.end());
@@ -207,15 +168,6 @@ std::string skipped_steps_are_taken(const Config& c) {
   return "";
 }
 
-std::string initial_values_are_used(const Config& c) {
-  const double init_std = c.model.init_std;
-  if (c.train.initial_weights.empty() || init_std == ModelConfig{}.init_std) return "";
-  return fmt::format(
-      "model.init_std = {} has no effect beside train.initial_weights, which gives every weight its first value; "
-      "remove one of them",
-      init_std);
-}
-
 // Tokens drawn are counted in 63 bits.
 std::string tokens_can_be_counted(const Config& c) {
   const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
@@ -235,11 +187,7 @@ std::string warmup_fits(const Config& c) {
 std::string decay_fits(const Config& c) {
   const OptimizerConfig& o = c.optimizer;
   const std::string_view schedule = name_of(o.schedule);
-  if (o.schedule == Decay::constant) {
-    if (o.decay_steps == 0) return "";
-    return fmt::format("optimizer.decay_steps = {} has no effect with schedule = \"constant\"; remove it, or use {}",
-                       o.decay_steps, "\"cosine\", \"linear\" or \"wsd\"");
-  }
+  if (o.schedule == Decay::constant) return "";
   if (o.schedule != Decay::wsd) {
     if (o.decay_steps == 0 || o.decay_steps >= o.warmup_steps) return "";
     return fmt::format(
@@ -259,21 +207,14 @@ std::string decay_fits(const Config& c) {
 
 std::string min_rate_fits(const Config& c) {
   const OptimizerConfig& o = c.optimizer;
-  if (o.min_learning_rate > o.learning_rate) {
-    return fmt::format("optimizer.min_learning_rate = {} is above learning_rate = {}; use at most that",
-                       o.min_learning_rate, o.learning_rate);
-  }
-  if (o.schedule != Decay::constant || o.min_learning_rate == 0) return "";
-  return fmt::format("optimizer.min_learning_rate = {} has no effect with schedule = \"constant\"; remove it",
-                     o.min_learning_rate);
+  if (o.min_learning_rate <= o.learning_rate) return "";
+  return fmt::format("optimizer.min_learning_rate = {} is above learning_rate = {}; use at most that",
+                     o.min_learning_rate, o.learning_rate);
 }
 
 std::string hybrid_has_a_group(const Config& c) {
-  const bool hybrid = c.layout.sharding == Sharding::hybrid;
-  if (hybrid == (c.layout.shard_group > 0)) return "";
-  if (hybrid) return "layout.sharding = \"hybrid\" needs layout.shard_group, the ranks that share one copy, such as 8";
-  return fmt::format("layout.shard_group = {} has no effect with sharding = \"{}\"; remove it, or use \"hybrid\"",
-                     c.layout.shard_group, name_of(c.layout.sharding));
+  if (c.layout.sharding != Sharding::hybrid || c.layout.shard_group > 0) return "";
+  return "layout.sharding = \"hybrid\" needs layout.shard_group, the ranks that share one copy, such as 8";
 }
 
 // What `number` of something the ranks would have to divide; "" where they do.
@@ -308,23 +249,7 @@ std::string tensor_divides_vocabulary(const Config& c) {
 
 std::string sequence_is_cut(const Config& c) {
   if (!c.layout.sequence_parallel) return "";
-  if (c.layout.tensor == 1) return "layout.sequence_parallel = true has no effect with tensor = 1; remove it";
   return tensor_divides(c, "model.sequence", c.model.sequence);
-}
-
-std::string pipeline_is_used(const Config& c) {
-  const LayoutConfig plain, &layout = c.layout;
-  if (layout.pipeline > 1) return "";
-  std::string keys;
-  const auto add = [&](bool given, const char* key) {
-    if (given) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", key);
-  };
-  add(layout.schedule != plain.schedule, "schedule");
-  add(layout.chunks != plain.chunks, "chunks");
-  add(!layout.stage_layers.empty(), "stage_layers");
-  if (keys.empty()) return "";
-  return fmt::format("layout.{} without effect where pipeline = 1; remove it, or give pipeline the number of stages",
-                     keys);
 }
 
 std::string schedule_has_its_chunks(const Config& c) {
@@ -373,45 +298,14 @@ std::string pairs_fit_nodes(const Config& c) {
 
 std::string kept_steps_are_saved(const Config& c) {
   const auto& [every, keep_every] = std::pair(c.checkpoint.every, c.checkpoint.keep_every);
-  if (keep_every == 0) return "";
-  if (every == 0) {
-    return fmt::format("checkpoint.keep_every = {} has no effect without checkpoint.every; use every = {}", keep_every,
-                       keep_every);
-  }
-  if (keep_every % every == 0) return "";
+  if (keep_every == 0 || keep_every % every == 0) return "";
   return fmt::format("checkpoint.keep_every = {} is not a multiple of every = {}; use {}", keep_every, every,
                      (keep_every / every + 1) * every);
 }
 
-std::string kept_steps_need_retention(const Config& c) {
-  if (c.checkpoint.keep_every == 0 || c.checkpoint.keep != 0) return "";
-  return fmt::format(
-      "checkpoint.keep_every = {} has no effect with keep = 0, which keeps every checkpoint; remove it, or use keep = "
-      "{}",
-      c.checkpoint.keep_every, CheckpointConfig{}.keep);
-}
-
-std::string background_saves_happen(const Config& c) {
-  if (c.checkpoint.background || c.checkpoint.every > 0) return "";
-  return "checkpoint.background = false has no effect without checkpoint.every: the checkpoint at the end is never "
-         "written in the background; remove it";
-}
-
-std::string staging_is_used(const Config& c) {
+std::string staging_is_elsewhere(const Config& c) {
   const auto& [staging, folder] = std::pair(c.checkpoint.staging, c.checkpoint.folder);
-  if (staging.empty()) return "";
-  if (c.checkpoint.every == 0) {
-    return fmt::format(
-        "checkpoint.staging = \"{}\" has no effect without checkpoint.every: the checkpoint at the end is written into "
-        "its folder at once; remove it, or give every, such as 100",
-        staging);
-  }
-  if (!c.checkpoint.background) {
-    return fmt::format(
-        "checkpoint.staging = \"{}\" is copied out in the background, and background is false; remove one of them",
-        staging);
-  }
-  if (staging != folder) return "";
+  if (staging.empty() || staging != folder) return "";
   return fmt::format("checkpoint.staging = \"{}\" is the run's folder too; name another one, on a fast local disk",
                      staging);
 }
@@ -423,28 +317,21 @@ const std::vector<Rule>& rules() {
       {{"model.heads", "model.width", "model.head_dim"}, heads_divide_width},
       {{"model.kv_heads", "model.heads"}, kv_heads_divide_heads},
       {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
-      {{"model.rope_theta", "model.positions"}, theta_needs_rotary},
       {{"data.weights", "data.train"}, weights_match_corpora},
-      {{"data.weights", "data.train"}, weights_need_corpora},
       {{"data.validation", "data.train"}, corpora_are_disjoint},
-      {{"data.validation_share", "data.validation"}, share_or_corpora},
       {{"train.evaluate_every", "data.validation_share", "data.validation"}, evaluation_needs_data},
-      {{"train.evaluate_batches", "train.evaluate_every", "train.steps"}, batches_need_evaluation},
       {{"train.global_batch", "train.micro_batch"}, micro_batch_divides_batch},
       {{"train.ramp_start", "train.ramp_increment", "train.ramp_samples"}, ramp_is_complete},
       {{"train.ramp_start", "train.ramp_increment", "train.global_batch"}, ramp_reaches_batch},
       {{"train.micro_batch", "train.ramp_start", "train.ramp_increment", "train.global_batch"},
        micro_batch_divides_ramp},
       {{"train.gradient_type", "train.precision"}, gradient_type_fits},
-      {{"train.initial_loss_scale", "train.loss_scale_window", "train.precision"}, loss_scale_needs_fp16},
       {{"train.skip_steps"}, skipped_ranges_are_disjoint},
       {{"train.skip_steps", "train.steps"}, skipped_steps_are_taken},
-      {{"model.init_std", "train.initial_weights"}, initial_values_are_used},
       {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
       {{"optimizer.warmup_steps", "train.steps"}, warmup_fits},
       {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
-      {{"layout.schedule", "layout.chunks", "layout.stage_layers", "layout.pipeline"}, pipeline_is_used},
       {{"layout.schedule", "layout.chunks", "layout.pipeline"}, schedule_has_its_chunks},
       {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, parts_have_layers},
       {{"layout.tensor", "model.heads"}, tensor_divides_heads},
@@ -455,9 +342,7 @@ const std::vector<Rule>& rules() {
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},
-      {{"checkpoint.keep_every", "checkpoint.keep"}, kept_steps_need_retention},
-      {{"checkpoint.background", "checkpoint.every"}, background_saves_happen},
-      {{"checkpoint.staging", "checkpoint.every", "checkpoint.background", "checkpoint.folder"}, staging_is_used},
+      {{"checkpoint.staging", "checkpoint.folder"}, staging_is_elsewhere},
   };
   return list;
 }
@@ -467,7 +352,6 @@ void derive(Config& config) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.head_dim == 0) model.head_dim = model.width / model.heads;
   if (model.ffn_width == 0) model.ffn_width = 4 * model.width;
-  if (config.train.micro_batch == 0) config.train.micro_batch = config.train.global_batch;
 }
 
 }  // namespace terrace::config

@@ -1,4 +1,5 @@
-// Rules between keys, checked once every key has a valid value of its own.
+// Rules between keys, checked once every key has a valid value of its own. That a key has no effect is no rule of these
+// but a row of idle.h; rules see such keys at their defaults.
 #pragma once
 
 #include <string>

@@ -5,40 +5,13 @@
 #include <string>
 
 #include "terrace/base/error.h"
+#include "terrace/config/shard_groups.h"
 
 namespace terrace::mesh {
 namespace {
 
 using config::ShardGroup;
-using config::Sharding;
 using Word = ShardGroup::Word;
-
-struct Words {
-  ShardGroup weights, gradients, optimizer;
-};
-
-// The table of docs/sharding.md.
-Words words_of(const config::LayoutConfig& layout) {
-  const ShardGroup none{.word = Word::none}, pair{.word = Word::pair}, node{.word = Word::node}, all{.word = Word::all};
-  const ShardGroup own{.word = Word::number, .number = layout.shard_group};
-  switch (layout.sharding) {
-    case Sharding::ddp:
-      return {none, none, none};
-    case Sharding::zero1:
-      return {none, none, all};
-    case Sharding::zero2:
-      return {none, all, all};
-    case Sharding::zero3:
-      return {all, all, all};
-    case Sharding::hybrid:
-      return {own, own, own};
-    case Sharding::node:
-      return {node, all, all};
-    case Sharding::three_level:
-      return {pair, node, all};
-  }
-  return {none, none, none};
-}
 
 // Data-parallel ranks within `ranks` neighbouring ranks of the world.
 int64_t data_ranks_within(int64_t ranks, const Mesh& mesh) {
@@ -83,13 +56,10 @@ std::vector<int64_t> filled(int64_t size) { return std::vector<int64_t>(static_c
 }  // namespace
 
 ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh) {
-  const Words words = words_of(layout);
-  const auto size = [&](const ShardGroup& given, const ShardGroup& named) {
-    return size_of(given.word == Word::as_named ? named : given, mesh);
-  };
-  const ShardSizes sizes{.weights = size(layout.shard_weights, words.weights),
-                         .gradients = size(layout.shard_gradients, words.gradients),
-                         .optimizer = size(layout.shard_optimizer, words.optimizer),
+  const config::ShardGroups groups = config::shard_groups(layout);
+  const ShardSizes sizes{.weights = size_of(groups.weights, mesh),
+                         .gradients = size_of(groups.gradients, mesh),
+                         .optimizer = size_of(groups.optimizer, mesh),
                          .ranks = mesh.size("data")};
   const std::string problems =
       too_large("weights", sizes.weights, "gradients, which are cut over", sizes.gradients) +

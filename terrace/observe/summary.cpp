@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 // What the steps say of speed and size; numbers that are not known are left out.
 struct StepFigures {
-  std::vector<double> step_seconds, tokens_per_second, mfu;
+  std::vector<double> step_seconds, tokens_per_second, flops_per_second;
+  double peak_flops_per_second = 0;  // the highest that the steps name
   int64_t memory_bytes = 0;
 };
 
@@ -32,7 +33,8 @@ StepFigures figures_of(const RunMetrics& metrics) {
   for (const auto& [_, step] : metrics.steps) {
     add(step.step_seconds, figures.step_seconds);
     add(step.tokens_per_second, figures.tokens_per_second);
-    add(step.mfu, figures.mfu);
+    add(step.mfu * step.peak_flops_per_second, figures.flops_per_second);
+    figures.peak_flops_per_second = std::fmax(figures.peak_flops_per_second, step.peak_flops_per_second);
     figures.memory_bytes = std::max(figures.memory_bytes, step.memory_bytes);
   }
   return figures;
@@ -85,12 +87,16 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
                   {"validation_loss", last_value(losses.validation)},
                   {"tokens_per_second", median(figures.tokens_per_second)},
                   {"step_seconds", median(figures.step_seconds)},
-                  {"mfu", median(figures.mfu)},
                   {"memory_bytes", figures.memory_bytes}};
   for (const char* key : {"unigram_loss", "parameters", "precision", "peak_name", "peak_flops_per_second"}) {
     if (!facts.contains(key)) throw UserError::of("{}: the key {} is missing", (folder / "run.json").string(), key);
     summary[key] = facts[key];
   }
+  // A peak that a step has raised holds for the steps before it too, and so for those of a part that was resumed.
+  const double peak = std::max(figures.peak_flops_per_second, summary["peak_flops_per_second"].get<double>());
+  summary["peak_flops_per_second"] = peak;
+  const Json rate = median(figures.flops_per_second);
+  summary["mfu"] = rate.is_number() && peak > 0 ? Json(rate.get<double>() / peak) : Json();
   summary["files"] = list_files(folder);
   return summary;
 }
@@ -125,8 +131,11 @@ std::string draw_summary(const fs::path& folder) {
   line("unigram model", number(summary["unigram_loss"], "{:.3f} nats a token on all held-out tokens"));
   line("speed", fmt::format("{} tokens/s, {} s a step (medians)", number(summary["tokens_per_second"], "{:.0f}"),
                             number(summary["step_seconds"], "{:.3f}")));
-  line("mfu", fmt::format("{} of {}, {}", number(summary["mfu"], "{:.2f}"),
-                          format_flops(summary["peak_flops_per_second"]), summary["peak_name"].get<std::string>()));
+  line("mfu", number(summary["mfu"], "{:.2f}") +
+                  (summary["peak_flops_per_second"] > 0
+                       ? fmt::format(" of {}, {}", format_flops(summary["peak_flops_per_second"]),
+                                     summary["peak_name"].get<std::string>())
+                       : ""));
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
   line("files", "");
   for (const Json& file : summary["files"]) {

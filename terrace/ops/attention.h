@@ -54,9 +54,9 @@ at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSi
 enum class AttentionChoice { fastest, torch };
 
 // split_heads and attention in one operation, causal, and within each document where `documents` [B, T] int64 is
-// defined: joint [B, T, columns()] -> context [B, T, H * hd]. In fp32 and bf16 with a head_dim that 16 divides, up to
-// 256, on processors with AVX-512 (for bf16 with its bf16 products), it reads joint where it lies and writes its
-// gradient there; kept for backward are joint, context and one number a query. Elsewhere it is the two functions above.
+// defined: joint [B, T, columns()] -> context [B, T, H * hd]. With a head_dim that 16 divides, up to 256, on processors
+// with AVX-512 (for bf16 with its bf16 products), it reads joint where it lies and writes its gradient there, or fp16 a
+// copy in fp32; kept for backward are joint, context and one number a query. Elsewhere it is the two functions above.
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                            const at::Tensor& positions, const at::Tensor& documents,
                            AttentionChoice choice = AttentionChoice::fastest);

@@ -42,19 +42,32 @@ void product(const char* name, const at::Tensor& like, const Factor& a, const Fa
   cpu::matmul(like.scalar_type(), a, b, out.size(0), out.size(1), k, finish);
 }
 
+// Products of fp16 are those of fp32, rounded to fp16 once: no processor of ours multiplies it and adds in fp32, and
+// torch's products of it take a hundred times as long.
+at::ScalarType computed_in(at::ScalarType type) { return type == at::kHalf ? at::kFloat : type; }
+
+bool computes_wider(const at::Tensor& x, Products chosen) {
+  return x.scalar_type() == at::kHalf && own_products(x, chosen);
+}
+
+at::Tensor wide(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
+
 }  // namespace
 
 bool own_products(const at::Tensor& x, Products chosen) {
-  return chosen == Products::own && x.is_cpu() && cpu::has_matmul(x.scalar_type());
+  return chosen == Products::own && x.is_cpu() && cpu::has_matmul(computed_in(x.scalar_type()));
 }
 
 const char* products_instructions(const at::Device& device, at::ScalarType type, Products chosen) {
-  return chosen == Products::own && device.is_cpu() && cpu::has_matmul(type) ? "avx512" : "torch";
+  return chosen == Products::own && device.is_cpu() && cpu::has_matmul(computed_in(type)) ? "avx512" : "torch";
 }
 
 at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products) {
   if (!own_products(x, products)) {
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+  }
+  if (computes_wider(x, products)) {
+    return times_transposed(wide(x), wide(weight), wide(bias), products).to(x.scalar_type());
   }
   at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
   Finish finish = into(y, Finish::Kind::store);
@@ -64,7 +77,9 @@ at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products) {
-  if (own_products(x, products)) {
+  if (computes_wider(x, products)) {
+    y.copy_(times_transposed(wide(x), wide(weight), {}, products));
+  } else if (own_products(x, products)) {
     product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), into(y, Finish::Kind::store));
   } else {
     at::Tensor out = y;
@@ -77,6 +92,10 @@ std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, con
   if (!own_products(x, products)) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
     return {inner, at::gelu(inner, "tanh")};
+  }
+  if (computes_wider(x, products)) {
+    const at::Tensor inner = times_transposed(x, weight, bias, products);
+    return {inner, at::gelu(wide(inner), "tanh").to(x.scalar_type())};
   }
   const at::Tensor inner = at::empty({x.size(0), weight.size(0)}, x.options());
   const at::Tensor out = at::empty_like(inner);
@@ -95,7 +114,9 @@ at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products produc
 }
 
 void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products) {
-  if (own_products(dy, products)) {
+  if (computes_wider(dy, products)) {
+    dx.copy_(times(wide(dy), wide(weight), products));
+  } else if (own_products(dy, products)) {
     product("terrace::linear_inputs", dy, factor(dy, true), factor(weight, false), dx, dy.size(1),
             into(dx, Finish::Kind::store));
   } else {
@@ -107,6 +128,9 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
 at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
                             Products products) {
   if (!own_products(dy, products)) return at::gelu_backward(at::mm(dy, weight), inner, "tanh");
+  if (computes_wider(dy, products)) {
+    return times_gelu_slope(wide(dy), wide(weight), wide(inner), products).to(inner.scalar_type());
+  }
   at::Tensor out = at::empty_like(inner);
   Finish finish = into(out, Finish::Kind::gelu_backward);
   finish.inner = inner.mutable_data_ptr();
@@ -118,7 +142,11 @@ at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, cons
 void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products) {
   if (!gradient.defined()) return;
   const bool fits = gradient.scalar_type() == at::kFloat || gradient.scalar_type() == x.scalar_type();
-  if (own_products(x, products) && fits) {
+  if (computes_wider(x, products) && fits) {
+    const at::Tensor sum = gradient.to(at::kFloat);  // the gradient itself where it is fp32
+    add_outer_product(sum, wide(dy), wide(x), products);
+    if (!sum.is_same(gradient)) gradient.copy_(sum);
+  } else if (own_products(x, products) && fits) {
     product("terrace::linear_weights", x, factor(dy, false), factor(x, false), gradient, x.size(0),
             into(gradient, Finish::Kind::accumulate));
   } else if (gradient.scalar_type() == x.scalar_type()) {

@@ -11,6 +11,7 @@
 namespace terrace::ops {
 
 // Whether products of tensors like `x` with this weight are ours: chosen so, and the processor has the instructions.
+// Those of fp16 are computed in fp32 from copies of their factors, and rounded once.
 bool own_products(const at::Tensor& x, Products chosen);
 
 // What computes products of the type on the device under this choice: "avx512" or "torch".

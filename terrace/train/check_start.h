@@ -14,6 +14,9 @@ void check_files(const config::Config& config);
 // `here` of them on this machine.
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
 
+// Says in one line of the log which keys have no effect on so many ranks, or because of a --set.
+void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here);
+
 // What weights, gradients, optimizer states and activations of so many ranks need alone. Throws UserError with
 // ExitCode::infeasible where that is more memory than the machine has left.
 MemoryNeed check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1);

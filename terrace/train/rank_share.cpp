@@ -46,7 +46,7 @@ int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
                          not_dealt_out("ramp_start", config.ramp_start, data_ranks) +
                          not_dealt_out("ramp_increment", config.ramp_increment, data_ranks);
   const int64_t share = config.global_batch / data_ranks;
-  if (config.micro_batch == config.global_batch && problems.empty()) return share;
+  if (config.micro_batch == 0 && problems.empty()) return share;
   if (problems.empty() && share % config.micro_batch != 0) {
     problems = fmt::format(
         "\n  train.micro_batch = {} does not divide the {} sequences of each of {} data-parallel ranks; use {}, or "

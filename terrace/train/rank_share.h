@@ -13,7 +13,7 @@ namespace terrace::train {
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node);
 
 // Sequences that pass through the model at once on each of so many data-parallel ranks: train.micro_batch, or the whole
-// share of a rank where that is the global batch. Throws UserError with every size that cannot be dealt out.
+// share of a rank where the configuration names none. Throws UserError with every size that does not divide.
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks);
 
 // The pipeline that a full step takes on each of so many data-parallel ranks. Throws as micro_batch_of() does.

@@ -174,8 +174,10 @@ struct Start {
 void say_what_runs(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
   const MemoryNeed& need = start.need;
-  log_info("{} parameters, {} threads, {}: {}", format_count(nn::whole_elements(trainer.model().parameters())),
-           at::get_num_threads(), peak.name, format_flops(peak.flops_per_second));
+  log_info("{} parameters, {} threads, micro-batches of {} sequences{}",
+           format_count(nn::whole_elements(trainer.model().parameters())), at::get_num_threads(),
+           micro_batch_of(trainer.config().train, trainer.mesh().size("data")),
+           peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations",
            need.ranks > 1 ? fmt::format(" of {} ranks", need.ranks) : "", format_bytes(need.states),
            format_bytes(need.activations));
@@ -234,6 +236,7 @@ struct Prelude {
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
     check_ranks(config, ranks, ranks_here);
+    warn_of_idle_keys(config, ranks, ranks_here);
     check_files(config);
     need = check_memory(config, ranks, ranks_here);
     fs::create_directories(folder);
@@ -253,7 +256,9 @@ struct Prelude {
 // Measures with all threads that the ranks of this process will have together.
 Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
   prepare_machine(std::min(std::max(choose_threads(0), threads), threads * ranks));
-  Peak peak = start.options.measure_peak(device, nn::scalar_type(start.config.train.precision));
+  Peak peak;
+  const auto& measure = start.options.measure_peak;
+  if (measure) peak = measure(device, nn::scalar_type(start.config.train.precision));
   prepare_machine(threads);
   return peak;
 }

@@ -20,9 +20,10 @@ struct RunOptions {
   std::string resume;  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::filesystem::path config_file = {};  // that named checkpoint.folder, where a file did
   std::string resume_command = {};  // that starts this run again, but for its --resume; errors about damage offer it
-  std::function<Peak(const at::Device&, at::ScalarType)> measure_peak;
-  int64_t profile_steps = 0;  // 0: none
-  std::function<void(const Profile&)> report_profile = {};
+  // How fast the device computes. Without it metrics have no MFU, and a new run takes the products of its own kernels.
+  std::function<Peak(const at::Device&, at::ScalarType)> measure_peak = {};
+  int64_t profile_steps = 0;                                // 0: none
+  std::function<void(const Profile&)> report_profile = {};  // called where there is one
   // From when train.time_limit counts.
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };

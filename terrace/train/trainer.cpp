@@ -15,6 +15,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/units.h"
 #include "terrace/comm/threads.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
@@ -164,11 +165,23 @@ StepReport Trainer::step() {
   if (report.passed_over) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.tokens_per_second = static_cast<double>(tokens) / metrics.step_seconds;
-  if (peak_.flops_per_second > 0) {
-    metrics.peak_flops_per_second = peak_.flops_per_second;
-    metrics.mfu = model_->step_flops(sequences) / metrics.step_seconds / peak_.flops_per_second;
-  }
+  if (peak_.known()) add_mfu(model_->step_flops(sequences), metrics);
   return report;
+}
+
+void Trainer::add_mfu(double step_flops, observe::StepMetrics& metrics) {
+  const double rate = step_flops / metrics.step_seconds;
+  if (rate > peak_.flops_per_second) {
+    if (rank() == 0 && !peak_raised_) {
+      log_warning("step {} computes with {}, more than {} of {}: from here on the fastest step is the peak of mfu",
+                  metrics.step, format_flops(rate), format_flops(peak_.flops_per_second), peak_.name);
+    }
+    if (!peak_raised_) peak_.name = fmt::format("the fastest step here, faster than {}", peak_.name);
+    peak_raised_ = true;
+    peak_.flops_per_second = rate;
+  }
+  metrics.peak_flops_per_second = peak_.flops_per_second;
+  metrics.mfu = rate / peak_.flops_per_second;
 }
 
 void Trainer::apply_update(double loss, StepReport& report) {

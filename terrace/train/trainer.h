@@ -32,9 +32,11 @@ struct StepReport {
 
 // The rate that MFU is a share of.
 struct Peak {
-  double flops_per_second = 0;
+  double flops_per_second = 0;  // 0: not known
   std::string name;
   ops::Products products = ops::Products::own;  // whose are faster here
+
+  bool known() const { return flops_per_second > 0; }
 };
 
 class Trainer;
@@ -118,6 +120,8 @@ class Trainer {
   int64_t sum_of(int64_t value, const char* what);
   models::Batch to_device(const data::SampleBatch& samples) const;
   void apply_update(double loss, StepReport& report);
+  // MFU of a step. One that is faster than the peak shows that the peak was measured too low, and becomes the peak.
+  void add_mfu(double step_flops, observe::StepMetrics& metrics);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
   [[noreturn]] void stop_skipping();
   // What this rank alone answers for; for reading also what other tensor ranks have too.
@@ -130,7 +134,8 @@ class Trainer {
   config::Config config_;
   mesh::Mesh mesh_;
   int64_t micro_batch_;  // sequences
-  Peak peak_;
+  Peak peak_;            // on the first rank, which alone writes it; the others raise theirs by clocks of their own
+  bool peak_raised_ = false;
   ops::KernelChoice kernels_;
   at::Device device_;
   data::Loader loader_;

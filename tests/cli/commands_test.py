@@ -114,6 +114,12 @@ class Train(CommandTest):
                     "unknown key train.step; did you mean steps?", "train.steps is missing", "--set train.precision=fp64")
         self.assertEqual([path.name for path in folder.iterdir()], ["run.toml"])
 
+    def test_a_key_without_effect_is_refused_with_its_line(self):
+        folder = self.configured(TINY + "[layout]\nprefetch = 2\n")
+        line = (folder / "run.toml").read_text().splitlines().index("prefetch = 2") + 1
+        self.expect(2, terrace("train", "run.toml", folder=folder),
+                    f'run.toml:{line}:12: layout.prefetch = 2 has no effect with sharding = "ddp"')
+
     def test_what_a_configuration_names_must_be_there(self):
         self.expect(2, terrace("train", "absent.toml", folder=self.scratch()), "absent.toml")
         self.expect(2, terrace("train", "run.toml", folder=self.configured(TINY)), "tokenizer.model")
@@ -166,6 +172,15 @@ class Run(CommandTest):
                                                  folder=self.folder)).stdout)
         self.assertEqual((said["step"], said["finished"], said["profile"]["first_step"]), (4, True, 3))
         self.assertTrue(json.loads((self.folder / said["profile"]["trace"]).read_text())["traceEvents"])
+
+    def test_keys_without_effect_because_of_a_set_or_the_ranks_are_named_once(self):
+        result = terrace("train", "run.toml", "--set", "checkpoint.folder=idle", "--set", "layout.prefetch=2",
+                         "--set", "layout.reduce_type=bf16", folder=self.folder)
+        self.expect(0, result, '--set layout.prefetch=2: layout.prefetch = 2 has no effect with sharding = "ddp"',
+                    'layout.reduce_type = "bf16" has no effect on one data-parallel rank')
+        self.assertEqual(result.stderr.count("keys without effect in this run"), 1)
+        self.assertNotIn("without effect", self.trained.stderr)
+        self.assertIn("micro-batches of 2 sequences", self.trained.stderr)
 
     def test_a_profile_needs_steps_enough(self):
         self.expect(2, terrace("train", "run.toml", "--set", "checkpoint.folder=none", "--profile", 3, folder=self.folder),

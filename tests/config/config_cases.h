@@ -1,6 +1,9 @@
 // A small valid configuration that the tests change key by key.
 #pragma once
 
+#include <toml++/toml.h>
+
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -31,6 +34,27 @@ folder = "runs/small"
 )";
 
 inline Config valid(const std::vector<std::string>& overrides = {}) { return parse(valid_toml, "run.toml", overrides); }
+
+// The valid file with keys "section.key=value" written into it, in place of those of the same name; the value is TOML
+// or a bare word.
+inline std::string file_with(const std::vector<std::string>& given) {
+  toml::table file = toml::parse(valid_toml);
+  for (const std::string& text : given) {
+    const size_t dot = text.find('.'), equals = text.find('=');
+    const std::string section = text.substr(0, dot), value = text.substr(equals + 1);
+    toml::table parsed;
+    try {
+      parsed = toml::parse("value = " + value);
+    } catch (const toml::parse_error&) {
+      parsed.insert("value", value);
+    }
+    if (!file.contains(section)) file.insert(section, toml::table{});
+    file[section].as_table()->insert_or_assign(text.substr(dot + 1, equals - dot - 1), *parsed.get("value"));
+  }
+  std::stringstream stream;
+  stream << file << "\n";
+  return stream.str();
+}
 
 // What parse reports, "" where it accepts.
 inline std::string complaint(const std::string& toml, const std::vector<std::string>& overrides = {}) {

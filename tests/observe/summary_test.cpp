@@ -69,6 +69,18 @@ TEST_F(SummaryTest, LeavesOutLinesThatLackKeysAndNumbersThatAreNotKnown) {
   EXPECT_NE(draw_summary(folder_).find("6.000 nats"), std::string::npos);
 }
 
+// A step of the part that was resumed showed that the peak is 4e11: half of what the steps before it thought they
+// reached.
+TEST_F(SummaryTest, CountsEveryStepAgainstTheHighestPeak) {
+  write_run();
+  MetricsWriter(folder_, 3)
+      .write(StepMetrics{
+          .step = 4, .loss = 5, .tokens = 400, .step_seconds = 0.5, .mfu = 1.0, .peak_flops_per_second = 4e11});
+  const Json summary = summarize_run(folder_);
+  EXPECT_EQ(summary["peak_flops_per_second"], 4e11);
+  EXPECT_EQ(summary["mfu"], 0.125);
+}
+
 TEST_F(SummaryTest, ShowsBothLossesAndTheFiles) {
   write_run();
   const std::string text = draw_summary(folder_);

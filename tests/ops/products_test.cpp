@@ -31,7 +31,8 @@ class OwnProducts : public ::testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
-    if (!cpu::has_matmul(GetParam())) GTEST_SKIP() << "this processor has no instructions for them";
+    if (!own_products(at::zeros({1, 1}, GetParam()), Products::own))
+      GTEST_SKIP() << "this processor has no instructions for them";
   }
 };
 
@@ -129,8 +130,8 @@ TEST_P(OwnProducts, WithGeluKeepToItsLimitsAndShowANaN) {
   EXPECT_NEAR(slope[1][0].item<double>(), 0, 1e-25);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, OwnProducts, ::testing::Values(at::kFloat, at::kBFloat16),
-                         [](const auto& info) { return info.param == at::kFloat ? "fp32" : "bf16"; });
+INSTANTIATE_TEST_SUITE_P(Types, OwnProducts, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
+                         [](const auto& type) { return std::string(c10::toString(type.param)); });
 
 }  // namespace
 }  // namespace terrace::ops

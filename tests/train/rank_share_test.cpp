@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/error.h"
+
 namespace terrace::train {
 namespace {
 
@@ -22,6 +24,19 @@ TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
   EXPECT_EQ(names(), layout.order);
   EXPECT_EQ(mesh_of(layout, 6, 3).size("data"), 6);
   EXPECT_EQ(mesh_of(layout, 6, 3).group(1, "data").ranks, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
+  config::TrainConfig train;
+  train.global_batch = 24;
+  for (const int64_t ranks : {1, 2, 3, 4}) EXPECT_EQ(micro_batch_of(train, ranks), 24 / ranks);
+  train.micro_batch = 6;
+  for (const int64_t ranks : {1, 2, 4}) EXPECT_EQ(micro_batch_of(train, ranks), 6);
+  // Neither is cut down to what a rank has.
+  EXPECT_THROW(micro_batch_of(train, 8), UserError);
+  train.micro_batch = 24;
+  EXPECT_EQ(micro_batch_of(train, 1), 24);
+  EXPECT_THROW(micro_batch_of(train, 2), UserError);
 }
 
 }  // namespace

@@ -191,7 +191,10 @@ TEST_F(Ranks, AreRefusedWhereAStepCannotBeDealtOut) {
             "a step does not fit the ranks:\n  train.micro_batch = 2 does not divide the 1 sequences of each of 4 "
             "data-parallel ranks; use 1, or global_batch 8");
   EXPECT_EQ(complaint(2, {}), "");
-  EXPECT_EQ(complaint(4, {"train.micro_batch=4"}), "");  // a rank's whole share
+  EXPECT_EQ(complaint(4, {"train.micro_batch=4"}),
+            "a step does not fit the ranks:\n  train.micro_batch = 4 does not divide the 1 sequences of each of 4 "
+            "data-parallel ranks; use 1, or global_batch 16");
+  EXPECT_EQ(complaint(4, {"train.micro_batch=0"}), "");  // a rank's whole share
   EXPECT_THAT(complaint(2, {"layout.shard_optimizer=3"}), HasSubstr("optimizer states over 3 ranks do not fit"));
 }
 

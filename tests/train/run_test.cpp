@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "terrace/base/error.h"
@@ -12,6 +13,7 @@
 #include "terrace/base/json.h"
 #include "terrace/observe/memory.h"
 #include "terrace/observe/metrics.h"
+#include "terrace/observe/summary.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/stop_request.h"
@@ -22,6 +24,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Run : public TinyRun {
  protected:
@@ -197,6 +200,53 @@ TEST_F(Run, AKeptConfigurationOfARenamedFolderIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
   options.config_file = folder_ / "config.toml";  // any other file may name any folder
   EXPECT_EQ(error_of([&] { run(config, options); }), "no error");
+}
+
+// What a program of one's own gets that asks for nothing.
+TEST_F(Run, TrainsWithDefaultOptions) {
+  EXPECT_TRUE(run(one_thread(), {}).finished);
+  const Json facts = Json::parse(read_text(folder_ / "run/run.json"));
+  EXPECT_EQ(facts["peak_flops_per_second"], 0);
+  for (const auto& [step, metrics] : observe::read_metrics(folder_ / "run").steps) {
+    EXPECT_TRUE(std::isnan(metrics.mfu)) << step;
+    EXPECT_GT(metrics.tokens_per_second, 0) << step;
+  }
+  EXPECT_THAT(observe::draw_summary(folder_ / "run"), HasSubstr("not measured\n"));
+  EXPECT_TRUE(run(one_thread({"checkpoint.folder=" + (folder_ / "other").string()}), {.profile_steps = 2}).finished);
+}
+
+TEST_F(Run, AStepFasterThanThePeakRaisesIt) {
+  run(one_thread(), {.measure_peak = [](const at::Device&, at::ScalarType) { return Peak{1.0, "a slow moment"}; }});
+  const Json facts = Json::parse(read_text(folder_ / "run/run.json"));
+  EXPECT_THAT(facts["peak_name"].get<std::string>(), AllOf(HasSubstr("the fastest step"), HasSubstr("a slow moment")));
+  double peak = 1.0;
+  for (const auto& [step, metrics] : observe::read_metrics(folder_ / "run").steps) {
+    EXPECT_LE(metrics.mfu, 1.0) << step;
+    EXPECT_GE(metrics.peak_flops_per_second, peak) << step;
+    peak = metrics.peak_flops_per_second;
+  }
+  EXPECT_EQ(facts["peak_flops_per_second"], peak);
+  EXPECT_LE(observe::summarize_run(folder_ / "run")["mfu"].get<double>(), 1.0);
+}
+
+TEST_F(Run, APeakThatNoStepReachesStays) {
+  run(one_thread(), {.measure_peak = [](const at::Device&, at::ScalarType) { return Peak{1e30, "a fast one"}; }});
+  const Json facts = Json::parse(read_text(folder_ / "run/run.json"));
+  EXPECT_EQ(facts["peak_flops_per_second"], 1e30);
+  EXPECT_EQ(facts["peak_name"], "a fast one");
+}
+
+TEST_F(Run, SaysInOneLineWhichKeysHaveNoEffect) {
+  const auto log_of = [&](const std::vector<std::string>& keys, int64_t ranks) {
+    testing::internal::CaptureStderr();
+    warn_of_idle_keys(tiny_config(keys), ranks, ranks);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::vector<std::string> keys = {"layout.sharding=zero3", "layout.gather_type=bf16", "layout.chunks=2"};
+  EXPECT_THAT(log_of(keys, 1), AllOf(HasSubstr("keys without effect"), HasSubstr("layout.sharding = \"zero3\""),
+                                     HasSubstr("layout.gather_type"), HasSubstr("--set layout.chunks=2")));
+  EXPECT_THAT(log_of(keys, 2), AllOf(HasSubstr("--set layout.chunks=2"), Not(HasSubstr("layout.sharding"))));
+  EXPECT_EQ(log_of({"layout.sharding=zero3"}, 2), "");
 }
 
 TEST_F(Run, GivesUpWhenEveryUpdateIsLeftOut) {

@@ -21,6 +21,9 @@ std::unique_ptr<Hook> make_log_hook(const Trainer& trainer);
 // A line of metrics.jsonl a step; steps that were passed over have none.
 std::unique_ptr<Hook> make_metrics_hook(SharedMetrics metrics);
 
+// Writes the peak into run.json again where a step has raised it, so that it is the one of the metrics.
+std::unique_ptr<Hook> make_peak_hook(const Trainer& trainer);
+
 // The held-out loss every train.evaluate_every steps and at the end, into the log and metrics.jsonl; nothing where
 // evaluate_every is 0. On ranks that do not write, metrics are null here and below.
 std::unique_ptr<Hook> make_evaluate_hook(SharedMetrics metrics);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "terrace/base/progress.h"
 #include "terrace/train/hooks/hooks.h"
 
@@ -29,8 +31,8 @@ class LogHook : public Hook {
     if (terminal_) {
       progress_.update(static_cast<uint64_t>(metrics.step), fmt::format("step {}/{}  {}", metrics.step, steps, text));
     } else if (metrics.step % trainer.config().train.log_every == 0 || metrics.step == steps) {
-      log_info("step {}/{}: {}, learning rate {:.3g}, mfu {:.1f}%", metrics.step, steps, text, metrics.learning_rate,
-               100 * metrics.mfu);
+      log_info("step {}/{}: {}, learning rate {:.3g}{}", metrics.step, steps, text, metrics.learning_rate,
+               std::isfinite(metrics.mfu) ? fmt::format(", mfu {:.1f}%", 100 * metrics.mfu) : "");
     }
   }
 

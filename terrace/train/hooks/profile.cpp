@@ -55,7 +55,7 @@ class ProfileHook : public Hook {
                     fmt::format("trace_{}_to_{}.json", profile.first_step, profile.last_step);
     observe::write_chrome_trace(trace, profile.trace);
     if (profile.last_step < last_step_) log_warning("the run ended before step {}, the last to profile", last_step_);
-    report_(profile);
+    if (report_) report_(profile);
   }
 
   int64_t first_step_, last_step_;

@@ -16,6 +16,7 @@ void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point 
       observe::MetricsFormats{.tensorboard = config.observe.tensorboard, .csv = config.observe.csv});
   trainer.add_hook(make_log_hook(trainer));
   trainer.add_hook(make_metrics_hook(metrics));
+  trainer.add_hook(make_peak_hook(trainer));
   trainer.add_hook(make_evaluate_hook(metrics));
   trainer.add_hook(make_save_hook(trainer, metrics));
   if (trainer.config().train.time_limit > 0) trainer.add_hook(make_time_limit_hook(began));

@@ -1,0 +1,258 @@
+// The table of keys that can be idle, and why.
+#include "terrace/config/idle.h"
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/config/domain.h"
+#include "terrace/config/key.h"
+#include "terrace/config/shard_groups.h"
+
+namespace terrace::config {
+namespace {
+
+using Word = ShardGroup::Word;
+
+std::string theta(const Config& c) {
+  if (c.model.positions == Positions::rotary) return "";
+  return fmt::format("with positions = \"{}\"; remove it, or use \"rotary\"", name_of(c.model.positions));
+}
+
+std::string initial_spread(const Config& c) {
+  if (c.train.initial_weights.empty()) return "";
+  return "beside train.initial_weights, which gives every weight its first value; remove one of them";
+}
+
+std::string corpus_weights(const Config& c) {
+  return c.data.train.size() == 1 && c.data.weights.size() == 1 ? "with one corpus in data.train; remove it" : "";
+}
+
+std::string held_out_share(const Config& c) {
+  return c.data.validation.empty() ? "" : "beside data.validation; remove one of them";
+}
+
+std::string evaluation_size(const Config& c) {
+  if (c.train.evaluate_every > 0) return "";
+  return fmt::format("with evaluate_every = 0; use evaluate_batches = 0, or give evaluate_every, such as {}",
+                     std::max<int64_t>(1, c.train.steps / 10));
+}
+
+std::string rest_of_ramp(const Config& c) {
+  if (c.train.ramp_start > 0) return "";
+  return fmt::format("without ramp_start; give it, such as {}, or remove the ramp-up",
+                     std::max<int64_t>(1, c.train.ramp_increment));
+}
+
+std::string loss_scale(const Config& c) {
+  if (c.train.precision == Precision::fp16) return "";
+  return fmt::format("with precision = \"{}\"; remove it, or use \"fp16\"", name_of(c.train.precision));
+}
+
+std::string decay_length(const Config& c) {
+  if (c.optimizer.schedule != Decay::constant) return "";
+  return "with schedule = \"constant\"; remove it, or use \"cosine\", \"linear\" or \"wsd\"";
+}
+
+std::string decay_end(const Config& c) {
+  return c.optimizer.schedule == Decay::constant ? "with schedule = \"constant\"; remove it" : "";
+}
+
+std::string pipeline_key(const Config& c) {
+  if (c.layout.pipeline > 1) return "";
+  return "with pipeline = 1; remove it, or give pipeline the number of stages";
+}
+
+std::string sequence_cut(const Config& c) { return c.layout.tensor == 1 ? "with tensor = 1; remove it" : ""; }
+
+std::string axis_order(const Config& c) {
+  if (c.layout.pipeline > 1 || c.layout.tensor > 1) return "";
+  return "with pipeline = 1 and tensor = 1, where data is the only axis; remove it";
+}
+
+// Data is an axis only where there is more than one rank on it.
+std::string axis_order_on(const Config& c, const RankFacts& ranks) {
+  const int axes = (c.layout.pipeline > 1 ? 1 : 0) + (c.layout.tensor > 1 ? 1 : 0) + (ranks.data > 1 ? 1 : 0);
+  return axes > 1 ? "" : "where the mesh has one axis";
+}
+
+bool cuts(const ShardGroup& group) {
+  return group.word != Word::none && !(group.word == Word::number && group.number == 1);
+}
+
+bool names(const LayoutConfig& layout, Word word) {
+  const ShardGroups groups = shard_groups(layout);
+  return groups.weights.word == word || groups.gradients.word == word || groups.optimizer.word == word;
+}
+
+// Which key says how the weights are cut, for a message.
+std::string how_weights_are_cut(const LayoutConfig& layout) {
+  if (layout.shard_weights.word == Word::as_named) return fmt::format("sharding = \"{}\"", name_of(layout.sharding));
+  return fmt::format("shard_weights = {}", toml_text(layout.shard_weights));
+}
+
+bool all_groups_given(const LayoutConfig& layout) {
+  return layout.shard_weights.word != Word::as_named && layout.shard_gradients.word != Word::as_named &&
+         layout.shard_optimizer.word != Word::as_named;
+}
+
+std::string sharding_name(const Config& c) {
+  if (!all_groups_given(c.layout)) return "";
+  return "beside shard_weights, shard_gradients and shard_optimizer, which say all of it; remove it, or one of them";
+}
+
+std::string hybrid_group(const Config& c) {
+  if (all_groups_given(c.layout)) return sharding_name(c);
+  if (c.layout.sharding == Sharding::hybrid) return "";
+  return fmt::format("with sharding = \"{}\"; remove it, or use \"hybrid\"", name_of(c.layout.sharding));
+}
+
+std::string gathered(const Config& c) {
+  if (cuts(shard_groups(c.layout).weights)) return "";
+  return fmt::format("with {}, which cuts no weights; remove it, or use sharding = \"zero3\"",
+                     how_weights_are_cut(c.layout));
+}
+
+std::string gathered_on(const Config&, const RankFacts& ranks) {
+  return ranks.weights > 1 ? "" : fmt::format("on {}, over which no weights are cut", ranks.data_text());
+}
+
+std::string updated(const Config& c) {
+  const ShardGroups groups = shard_groups(c.layout);
+  if (cuts(groups.optimizer) && groups.optimizer != groups.weights) return "";
+  return fmt::format(
+      "with {}, where no weights travel after the step, since optimizer states are cut as the weights are; remove it, "
+      "or use sharding = \"zero1\"",
+      how_weights_are_cut(c.layout));
+}
+
+std::string updated_on(const Config&, const RankFacts& ranks) {
+  if (ranks.optimizer > ranks.weights) return "";
+  return fmt::format("on {}, over which optimizer states are cut as the weights are", ranks.data_text());
+}
+
+std::string pair_size(const Config& c) {
+  if (names(c.layout, Word::pair)) return "";
+  return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
+}
+
+std::string node_size(const Config& c) {
+  if (names(c.layout, Word::pair) || names(c.layout, Word::node)) return "";
+  return "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key";
+}
+
+std::string one_data_rank(const Config&, const RankFacts& ranks) {
+  return ranks.data > 1 ? "" : fmt::format("on {}", ranks.data_text());
+}
+
+std::string one_rank(const Config&, const RankFacts& ranks) { return ranks.all > 1 ? "" : "on one rank"; }
+
+std::string kept_steps(const Config& c) {
+  if (c.checkpoint.every == 0) {
+    return fmt::format("without checkpoint.every; use every = {}", c.checkpoint.keep_every);
+  }
+  if (c.checkpoint.keep > 0) return "";
+  return fmt::format("with keep = 0, which keeps every checkpoint; remove it, or use keep = {}",
+                     CheckpointConfig{}.keep);
+}
+
+std::string background_saves(const Config& c) {
+  if (c.checkpoint.every > 0) return "";
+  return "without checkpoint.every: the checkpoint at the end is never written in the background; remove it";
+}
+
+std::string staging_folder(const Config& c) {
+  if (c.checkpoint.every == 0) {
+    return "without checkpoint.every: the checkpoint at the end is written into its folder at once; remove it, or give "
+           "every, such as 100";
+  }
+  if (c.checkpoint.background) return "";
+  return "with background = false: it is copied out in the background; remove one of them";
+}
+
+const std::vector<std::string> sharding_keys = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients",
+                                                "layout.shard_optimizer"};
+
+}  // namespace
+
+std::string RankFacts::data_text() const {
+  return data == 1 ? "one data-parallel rank" : fmt::format("{} data-parallel ranks", data);
+}
+
+const std::vector<IdleRule>& idle_rules() {
+  static const std::vector<IdleRule> list = {
+      {.key = "model.rope_theta", .causes = {"model.positions"}, .beside = theta},
+      {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
+      {.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = corpus_weights},
+      {.key = "data.validation_share", .causes = {"data.validation"}, .off = "0.0", .beside = held_out_share},
+      {.key = "train.evaluate_batches",
+       .causes = {"train.evaluate_every", "train.steps"},
+       .off = "0",
+       .beside = evaluation_size},
+      {.key = "train.ramp_increment", .causes = {"train.ramp_start"}, .off = "0", .beside = rest_of_ramp},
+      {.key = "train.ramp_samples",
+       .causes = {"train.ramp_start", "train.ramp_increment"},
+       .off = "0",
+       .beside = rest_of_ramp},
+      {.key = "train.initial_loss_scale", .causes = {"train.precision"}, .beside = loss_scale},
+      {.key = "train.loss_scale_window", .causes = {"train.precision"}, .beside = loss_scale},
+      {.key = "optimizer.decay_steps", .causes = {"optimizer.schedule"}, .off = "0", .beside = decay_length},
+      {.key = "optimizer.min_learning_rate", .causes = {"optimizer.schedule"}, .off = "0.0", .beside = decay_end},
+      {.key = "layout.order",
+       .causes = {"layout.pipeline", "layout.tensor"},
+       .beside = axis_order,
+       .on = axis_order_on},
+      {.key = "layout.schedule", .causes = {"layout.pipeline"}, .beside = pipeline_key},
+      {.key = "layout.chunks", .causes = {"layout.pipeline"}, .off = "1", .beside = pipeline_key},
+      {.key = "layout.stage_layers", .causes = {"layout.pipeline"}, .off = "[]", .beside = pipeline_key},
+      {.key = "layout.sequence_parallel", .causes = {"layout.tensor"}, .off = "false", .beside = sequence_cut},
+      {.key = "layout.sharding",
+       .causes = {"layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer"},
+       .beside = sharding_name,
+       .on = one_data_rank},
+      {.key = "layout.shard_group", .causes = sharding_keys, .off = "0", .beside = hybrid_group},
+      {.key = "layout.shard_weights", .causes = {}, .on = one_data_rank},
+      {.key = "layout.shard_gradients", .causes = {}, .on = one_data_rank},
+      {.key = "layout.shard_optimizer", .causes = {}, .on = one_data_rank},
+      {.key = "layout.prefetch", .causes = sharding_keys, .off = "0", .beside = gathered, .on = gathered_on},
+      {.key = "layout.gather_type", .causes = sharding_keys, .off = "\"same\"", .beside = gathered, .on = gathered_on},
+      {.key = "layout.reduce_type", .causes = {}, .on = one_data_rank},
+      {.key = "layout.update_type", .causes = sharding_keys, .off = "\"same\"", .beside = updated, .on = updated_on},
+      {.key = "layout.deterministic", .causes = {}, .on = one_rank},
+      {.key = "layout.ranks_per_pair", .causes = sharding_keys, .beside = pair_size, .on = one_data_rank},
+      {.key = "layout.ranks_per_node", .causes = sharding_keys, .off = "0", .beside = node_size, .on = one_data_rank},
+      {.key = "layout.timeout", .causes = {}, .on = one_rank},
+      {.key = "layout.check_calls", .causes = {}, .on = one_rank},
+      {.key = "checkpoint.keep_every",
+       .causes = {"checkpoint.every", "checkpoint.keep"},
+       .off = "0",
+       .beside = kept_steps},
+      {.key = "checkpoint.background", .causes = {"checkpoint.every"}, .beside = background_saves},
+      {.key = "checkpoint.staging",
+       .causes = {"checkpoint.every", "checkpoint.background"},
+       .off = "\"\"",
+       .beside = staging_folder},
+  };
+  return list;
+}
+
+std::string idle_beside(const Config& config, const std::string& full_name) {
+  const auto& list = idle_rules();
+  const auto rule = std::ranges::find(list, full_name, &IdleRule::key);
+  return rule == list.end() || rule->beside == nullptr ? "" : rule->beside(config);
+}
+
+std::vector<std::string> idle_keys(const Config& config, const RankFacts& ranks) {
+  const Config defaults;
+  std::vector<std::string> sentences = config.idle;
+  for (const IdleRule& rule : idle_rules()) {
+    if (rule.on == nullptr) continue;
+    const Key& key = *find_key(rule.key);
+    const std::string value = key.write(config);
+    if (value == key.write(defaults) || value == rule.off || !idle_beside(config, rule.key).empty()) continue;
+    const std::string reason = rule.on(config, ranks);
+    if (!reason.empty()) sentences.push_back(fmt::format("{} = {} has no effect {}", rule.key, value, reason));
+  }
+  return sentences;
+}
+
+}  // namespace terrace::config

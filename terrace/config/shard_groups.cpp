@@ -1,0 +1,42 @@
+// The names of sharding as groups.
+#include "terrace/config/shard_groups.h"
+
+namespace terrace::config {
+namespace {
+
+using Word = ShardGroup::Word;
+
+ShardGroups named_groups(const LayoutConfig& layout) {
+  const ShardGroup none{.word = Word::none}, pair{.word = Word::pair}, node{.word = Word::node}, all{.word = Word::all};
+  const ShardGroup own{.word = Word::number, .number = layout.shard_group};
+  switch (layout.sharding) {
+    case Sharding::ddp:
+      return {none, none, none};
+    case Sharding::zero1:
+      return {none, none, all};
+    case Sharding::zero2:
+      return {none, all, all};
+    case Sharding::zero3:
+      return {all, all, all};
+    case Sharding::hybrid:
+      return {own, own, own};
+    case Sharding::node:
+      return {node, all, all};
+    case Sharding::three_level:
+      return {pair, node, all};
+  }
+  return {none, none, none};
+}
+
+}  // namespace
+
+ShardGroups shard_groups(const LayoutConfig& layout) {
+  const auto chosen = [](const ShardGroup& given, const ShardGroup& named) {
+    return given.word == Word::as_named ? named : given;
+  };
+  const ShardGroups named = named_groups(layout);
+  return {chosen(layout.shard_weights, named.weights), chosen(layout.shard_gradients, named.gradients),
+          chosen(layout.shard_optimizer, named.optimizer)};
+}
+
+}  // namespace terrace::config

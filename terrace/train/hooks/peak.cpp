@@ -1,0 +1,45 @@
+// Keeps the peak in run.json that of the metrics.
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
+#include "terrace/base/log.h"
+#include "terrace/train/hooks/hooks.h"
+
+namespace terrace::train {
+namespace {
+
+class PeakHook : public Hook {
+ public:
+  explicit PeakHook(const Trainer& trainer)
+      : path_(std::filesystem::path(trainer.config().checkpoint.folder) / "run.json"),
+        written_(trainer.peak().flops_per_second) {}
+
+  void after_step(Trainer& trainer, const StepReport&) override {
+    if (trainer.peak().flops_per_second == written_) return;
+    written_ = trainer.peak().flops_per_second;
+    try {
+      write(trainer.peak());
+    } catch (const std::exception& error) {
+      // A full disk must not end a run for a figure.
+      log_warning("the raised peak is not in {}: {}", path_.string(), error.what());
+    }
+  }
+
+ private:
+  void write(const Peak& peak) const {
+    if (!std::filesystem::exists(path_)) return;
+    Json facts = Json::parse(read_text(path_));
+    facts["peak_flops_per_second"] = peak.flops_per_second;
+    facts["peak_name"] = peak.name;
+    write_text_atomically(path_, facts.dump(2) + "\n");
+  }
+
+  std::filesystem::path path_;
+  double written_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_peak_hook(const Trainer& trainer) { return std::make_unique<PeakHook>(trainer); }
+
+}  // namespace terrace::train

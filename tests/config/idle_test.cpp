@@ -1,0 +1,275 @@
+// Keys without effect: refused where the file alone makes them so, kept out of the run with a sentence where a --set or
+// the number of ranks does.
+#include "terrace/config/idle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "terrace/config/key.h"
+#include "tests/config/config_cases.h"
+
+namespace terrace::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Keys = std::vector<std::string>;
+
+struct Case {
+  std::string key, value;
+  Keys beside;          // that make it idle
+  std::string problem;  // that the key has no effect ...
+  Keys remedy;          // in place of `beside`: with these it has one
+};
+
+const std::vector<Case> cases = {
+    {"model.rope_theta",
+     "500000.0",
+     {},
+     "with positions = \"learned\"; remove it, or use \"rotary\"",
+     {"model.positions=rotary"}},
+    {"model.init_std",
+     "0.1",
+     {"train.initial_weights=runs/a"},
+     "beside train.initial_weights, which gives every weight its first value; remove one of them",
+     {}},
+    {"data.weights",
+     "[1.0]",
+     {"data.train=[\"data/a\"]"},
+     "with one corpus in data.train; remove it",
+     {"data.weights=[1.0, 2.0]"}},
+    {"data.validation_share",
+     "0.2",
+     {"data.validation=[\"data/c\"]"},
+     "beside data.validation; remove one of them",
+     {}},
+    {"train.evaluate_batches",
+     "3",
+     {},
+     "with evaluate_every = 0; use evaluate_batches = 0, or give evaluate_every, such as 10",
+     {"train.evaluate_every=10"}},
+    {"train.ramp_samples",
+     "100",
+     {},
+     "without ramp_start; give it, such as 1, or remove the ramp-up",
+     {"train.ramp_start=1", "train.ramp_increment=1", "train.micro_batch=1"}},
+    {"train.ramp_increment",
+     "4",
+     {},
+     "without ramp_start; give it, such as 4, or remove the ramp-up",
+     {"train.ramp_start=4", "train.ramp_samples=9", "train.micro_batch=4"}},
+    {"train.initial_loss_scale",
+     "1024.0",
+     {},
+     "with precision = \"fp32\"; remove it, or use \"fp16\"",
+     {"train.precision=fp16"}},
+    {"train.loss_scale_window",
+     "5",
+     {"train.precision=bf16"},
+     "with precision = \"bf16\"; remove it, or use \"fp16\"",
+     {"train.precision=fp16"}},
+    {"optimizer.min_learning_rate",
+     "1e-05",
+     {"optimizer.schedule=constant"},
+     "with schedule = \"constant\"; remove it",
+     {"optimizer.schedule=linear"}},
+    {"optimizer.decay_steps",
+     "5",
+     {"optimizer.schedule=constant"},
+     "with schedule = \"constant\"; remove it, or use \"cosine\", \"linear\" or \"wsd\"",
+     {"optimizer.schedule=linear"}},
+    {"layout.order",
+     "[\"data\", \"tensor\", \"pipeline\"]",
+     {},
+     "with pipeline = 1 and tensor = 1, where data is the only axis; remove it",
+     {"layout.tensor=2"}},
+    {"layout.schedule",
+     "\"zb-h1\"",
+     {},
+     "with pipeline = 1; remove it, or give pipeline the number of stages",
+     {"layout.pipeline=2"}},
+    {"layout.chunks",
+     "2",
+     {},
+     "with pipeline = 1; remove it, or give pipeline the number of stages",
+     {"layout.pipeline=2", "layout.schedule=zb-v"}},
+    {"layout.stage_layers",
+     "[1, 1]",
+     {},
+     "with pipeline = 1; remove it, or give pipeline the number of stages",
+     {"layout.pipeline=2"}},
+    {"layout.sequence_parallel", "true", {}, "with tensor = 1; remove it", {"layout.tensor=2"}},
+    {"layout.sharding",
+     "\"hybrid\"",
+     {"layout.shard_weights=2", "layout.shard_gradients=4", "layout.shard_optimizer=8"},
+     "beside shard_weights, shard_gradients and shard_optimizer, which say all of it; remove it, or one of them",
+     {"layout.shard_group=2", "layout.shard_optimizer=8"}},
+    {"layout.shard_group",
+     "2",
+     {"layout.sharding=zero1"},
+     "with sharding = \"zero1\"; remove it, or use \"hybrid\"",
+     {"layout.sharding=hybrid"}},
+    {"layout.shard_group",
+     "2",
+     {"layout.shard_weights=2", "layout.shard_gradients=4", "layout.shard_optimizer=8"},
+     "beside shard_weights, shard_gradients and shard_optimizer, which say all of it; remove it, or one of them",
+     {"layout.sharding=hybrid"}},
+    {"layout.prefetch",
+     "3",
+     {},
+     "with sharding = \"ddp\", which cuts no weights; remove it, or use sharding = "
+     "\"zero3\"",
+     {"layout.sharding=zero3"}},
+    {"layout.gather_type",
+     "\"bf16\"",
+     {"layout.shard_weights=none", "layout.sharding=zero3"},
+     "with shard_weights = \"none\", which cuts no weights; remove it, or use sharding = \"zero3\"",
+     {"layout.shard_weights=2"}},
+    {"layout.update_type",
+     "\"bf16\"",
+     {"layout.sharding=zero3"},
+     "with sharding = \"zero3\", where no weights travel after the step, since optimizer states are cut as the "
+     "weights are; remove it, or use sharding = \"zero1\"",
+     {"layout.sharding=zero1"}},
+    {"layout.ranks_per_pair",
+     "4",
+     {"layout.sharding=zero3"},
+     "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key",
+     {"layout.sharding=three_level"}},
+    {"layout.ranks_per_node",
+     "4",
+     {"layout.sharding=zero1"},
+     "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key",
+     {"layout.shard_optimizer=node"}},
+    {"checkpoint.keep_every", "50", {}, "without checkpoint.every; use every = 50", {"checkpoint.every=50"}},
+    {"checkpoint.keep_every",
+     "50",
+     {"checkpoint.every=10", "checkpoint.keep=0"},
+     "with keep = 0, which keeps every checkpoint; remove it, or use keep = 3",
+     {"checkpoint.every=10", "checkpoint.keep=3"}},
+    {"checkpoint.background",
+     "false",
+     {},
+     "without checkpoint.every: the checkpoint at the end is never written in the background; remove it",
+     {"checkpoint.every=10"}},
+    {"checkpoint.staging",
+     "\"/fast\"",
+     {},
+     "without checkpoint.every: the checkpoint at the end is written into its folder at once; remove it, or give "
+     "every, such as 100",
+     {"checkpoint.every=100"}},
+    {"checkpoint.staging",
+     "\"/fast\"",
+     {"checkpoint.every=10", "checkpoint.background=false"},
+     "with background = false: it is copied out in the background; remove one of them",
+     {"checkpoint.every=10"}},
+};
+
+Keys broken_by(const Case& one) {
+  Keys keys = one.beside;
+  keys.push_back(one.key + "=" + one.value);
+  return keys;
+}
+
+TEST(IdleKeys, OfOneFileAreRefused) {
+  for (const Case& one : cases) {
+    const std::string problem = complaint(file_with(broken_by(one)));
+    EXPECT_THAT(problem, AllOf(HasSubstr("run.toml:"),
+                               HasSubstr(one.key + " = " + one.value + " has no effect " + one.problem)));
+    EXPECT_EQ(problem.find("problems in"), std::string::npos) << problem;
+    Keys remedied = {one.key + "=" + one.value};
+    remedied.insert(remedied.end(), one.remedy.begin(), one.remedy.end());
+    EXPECT_EQ(complaint(file_with(remedied)), "") << one.key;
+  }
+}
+
+// A row without a case above would be a message that nobody has read.
+TEST(IdleKeys, AllHaveACase) {
+  for (const IdleRule& rule : idle_rules()) {
+    ASSERT_NE(find_key(rule.key), nullptr) << rule.key;
+    for (const std::string& cause : rule.causes) EXPECT_NE(find_key(cause), nullptr) << cause;
+    EXPECT_TRUE(rule.beside != nullptr || rule.on != nullptr) << rule.key;
+    if (rule.beside == nullptr) continue;
+    EXPECT_TRUE(std::ranges::count(cases, rule.key, &Case::key) > 0) << rule.key;
+  }
+}
+
+TEST(IdleKeys, TheValueThatAsksForNothingIsAccepted) {
+  for (const IdleRule& rule : idle_rules()) {
+    if (rule.off.empty()) continue;
+    EXPECT_EQ(complaint(file_with({rule.key + "=" + rule.off})), "") << rule.key;
+  }
+}
+
+// The user who writes the default down wants it all the same.
+TEST(IdleKeys, AreRefusedAtTheirDefaultsToo) {
+  EXPECT_THAT(complaint(file_with({"model.rope_theta=10000.0"})), HasSubstr("has no effect with positions"));
+  EXPECT_THAT(complaint(file_with({"layout.prefetch=1"})), HasSubstr("cuts no weights"));
+}
+
+TEST(IdleKeys, GiveASentenceAndTheirDefaultsWhereASetMakesThemIdle) {
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.key);
+    const Config usual = parse(file_with(one.beside), "run.toml");
+    const auto expect_as_usual = [&](const Config& config) {
+      EXPECT_EQ(config, usual);
+      ASSERT_EQ(config.idle.size(), 1u);
+      EXPECT_THAT(config.idle.front(), HasSubstr(one.key + " = " + one.value + " has no effect " + one.problem));
+      EXPECT_EQ(parse(dump(config), "dump.toml"), config);
+    };
+    expect_as_usual(parse(file_with(one.beside), "run.toml", {one.key + "=" + one.value}));
+  }
+  const Config one_stage = parse(file_with({"layout.pipeline=2", "layout.chunks=2", "layout.schedule=zb-v"}),
+                                 "run.toml", {"layout.pipeline=1"});
+  EXPECT_EQ(one_stage, valid());
+  EXPECT_THAT(one_stage.idle, ElementsAre(AllOf(HasSubstr("run.toml:"), HasSubstr("layout.schedule = \"zb-v\"")),
+                                          HasSubstr("layout.chunks = 2")));
+}
+
+TEST(IdleKeys, OfACheckpointAreReadAsIfLeftOut) {
+  const Config config = parse(file_with({"model.rope_theta=500000.0", "layout.prefetch=1"}), "config.toml", {},
+                              terrace::config::IdleKeys::accept);
+  EXPECT_EQ(config, valid());
+  EXPECT_TRUE(config.idle.empty());
+}
+
+// Every layout key that has nothing to do on few ranks, on as few and on more.
+TEST(IdleKeys, OfTheRanksAreNamedTogether) {
+  const auto idle = [](const Keys& keys, const RankFacts& ranks) {
+    std::set<std::string> names;
+    for (const std::string& sentence : idle_keys(valid(keys), ranks))
+      names.insert(sentence.substr(0, sentence.find(' ')));
+    return names;
+  };
+  const Keys cut = {"layout.sharding=zero3", "layout.gather_type=bf16",   "layout.reduce_type=bf16",
+                    "layout.prefetch=3",     "layout.deterministic=true", "layout.check_calls=true",
+                    "layout.timeout=30"};
+  const RankFacts one, four{.all = 4, .data = 4, .weights = 4, .optimizer = 4};
+  EXPECT_EQ(idle({}, one), (std::set<std::string>{}));
+  EXPECT_EQ(idle(cut, one),
+            (std::set<std::string>{"layout.sharding", "layout.gather_type", "layout.reduce_type", "layout.prefetch",
+                                   "layout.deterministic", "layout.check_calls", "layout.timeout"}));
+  EXPECT_EQ(idle(cut, four), (std::set<std::string>{}));
+  // Two tensor ranks communicate, though none of them is cut over data.
+  EXPECT_EQ(idle(cut, {.all = 2}),
+            (std::set<std::string>{"layout.sharding", "layout.gather_type", "layout.reduce_type", "layout.prefetch"}));
+  const Keys groups = {"layout.shard_weights=pair", "layout.shard_gradients=node", "layout.shard_optimizer=all",
+                       "layout.ranks_per_pair=4",   "layout.ranks_per_node=8",     "layout.update_type=bf16"};
+  EXPECT_EQ(idle(groups, one),
+            (std::set<std::string>{"layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer",
+                                   "layout.ranks_per_pair", "layout.ranks_per_node", "layout.update_type"}));
+  EXPECT_EQ(idle(groups, {.all = 8, .data = 8, .weights = 4, .optimizer = 8}), (std::set<std::string>{}));
+  EXPECT_EQ(idle(groups, {.all = 4, .data = 4, .weights = 4, .optimizer = 4}),
+            (std::set<std::string>{"layout.update_type"}));
+  const Keys order = {"layout.tensor=2", "layout.order=[\"data\", \"tensor\", \"pipeline\"]"};
+  EXPECT_EQ(idle(order, {.all = 2}), (std::set<std::string>{"layout.order"}));
+  EXPECT_EQ(idle(order, {.all = 4, .data = 2}), (std::set<std::string>{}));
+}
+
+}  // namespace
+}  // namespace terrace::config
