@@ -54,7 +54,7 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   } catch (const UserError& error) {
-    // How the processes are spread is seen alike by all, before there is a world.
+    // How the processes are spread every rank sees in the same way, before there is a world.
     if (ranks.world) throw;
     throw UserError(speaks_for_the_launch() ? error.what() : "", error.code);
   }
