@@ -1,6 +1,7 @@
 // Reading the configuration on every process of a launch, and saying once what is wrong with it.
 #include "cli/launched_ranks.h"
 
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -41,6 +42,8 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
     ranks.config = config::load(config, overrides);
   } catch (const UserError& error) {
     problem = error;
+  } catch (const std::exception& error) {
+    problem.emplace(error.what(), ExitCode::failure);  // the others would wait for this rank
   }
   ranks.library = start_mpi();
   std::optional<UserError> refusal;
@@ -50,6 +53,10 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
     train::agree(*ranks.world, problem);
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
+  } catch (const UserError& error) {
+    // How the processes are spread every rank sees in the same way, before there is a world.
+    if (ranks.world) throw;
+    throw UserError(speaks_for_the_launch() ? error.what() : "", error.code);
   }
   if (!refusal) return ranks;
   // With the exception on its way already, the world would tell the others of a failure.

@@ -37,9 +37,9 @@ class RecordingComm : public comm::Comm {
   }
 
  private:
-  comm::Work start(const comm::Call& call) override {
+  comm::Work start(const comm::Call& call, comm::Owner owner) override {
     calls_.calls.push_back(call);
-    return inner_->begin(call);
+    return inner_->begin(call, std::move(owner));
   }
 
   const std::unique_ptr<comm::Comm> inner_;
@@ -53,6 +53,7 @@ class RecordingWorld : public comm::World {
   int64_t rank() const override { return inner_.rank(); }
   int64_t size() const override { return inner_.size(); }
   int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
+  int64_t cores_per_rank() const override { return inner_.cores_per_rank(); }
   void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
   std::unique_ptr<comm::Comm> connect(const mesh::Group& group) override {
     groups_.push_back(std::make_unique<GroupCalls>(GroupCalls{.name = group.name}));

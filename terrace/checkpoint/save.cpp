@@ -79,6 +79,7 @@ class Placing {
       if (members_.first()) complete(written, texts);
     });
     if (members_.first()) retain();
+    members_.wait_for_all();  // here and not in training, where waiting is limited
     return final_path_;
   }
 

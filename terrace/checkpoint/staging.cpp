@@ -1,6 +1,11 @@
 // Writing into a node-local folder and copying out of it.
 #include "terrace/checkpoint/staging.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -33,6 +38,27 @@ void copy_checked(const fs::path& from, const fs::path& to, const FileRecord& re
       ExitCode::failure);
 }
 
+// In a folder that all users share, another user may have made one of this name, to read what is staged there or to
+// change it on its way.
+void take_folder(const fs::path& staged) {
+  fs::create_directories(staged.parent_path());
+  if (::mkdir(staged.c_str(), S_IRWXU) == 0) return;
+  if (errno != EEXIST) throw std::system_error(errno, std::generic_category(), "cannot create " + staged.string());
+  struct stat found {};
+  if (::lstat(staged.c_str(), &found) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot look at " + staged.string());
+  }
+  std::string what;
+  if (!S_ISDIR(found.st_mode)) what = S_ISLNK(found.st_mode) ? "is a symbolic link" : "is no folder";
+  if (what.empty() && found.st_uid != ::geteuid()) what = fmt::format("belongs to user {}", found.st_uid);
+  if (what.empty() && (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) what = "can be written to by others";
+  if (what.empty()) return;
+  throw UserError::of(
+      "checkpoint.staging = \"{}\": {} {}, and another user could change the checkpoints that pass through it; remove "
+      "it, or name a folder of your own",
+      staged.parent_path().string(), staged.string(), what);
+}
+
 // Ranks of one machine share the folder, and none may remove what another has.
 fs::path own_folder(const fs::path& staged, const Members& members) {
   return members.alone() ? staged : staged / fmt::format("rank_{:04}", members.rank());
@@ -46,17 +72,33 @@ fs::path staging_of(const fs::path& staging, const fs::path& run_folder) {
 }
 
 void clear_staging(const fs::path& staged, const Members& members) {
+  std::optional<UserError> refusal;
+  try {
+    take_folder(staged);
+  } catch (const UserError& error) {
+    refusal = error;
+  } catch (const std::system_error& error) {
+    log_warning("{}", error.what());  // the first save says what becomes of it
+  }
+  members.agree(refusal);
   std::error_code error;
-  // Ranks of one machine remove the same names, and some are gone before they come to them.
+  // Ranks of one machine remove the same names, and some are gone before they come to them. The folder itself stays.
   do {
-    fs::remove_all(staged, error);
-  } while (error == std::errc::no_such_file_or_directory);
-  if (error) log_warning("left-overs in {} could not be removed: {}", staged.string(), error.message());
+    error.clear();
+    for (fs::directory_iterator entry(staged, error), end; !error && entry != end; entry.increment(error)) {
+      fs::remove_all(entry->path(), error);
+      if (error) break;
+    }
+  } while (error == std::errc::no_such_file_or_directory && fs::exists(staged));
+  if (error && fs::exists(staged)) {
+    log_warning("left-overs in {} could not be removed: {}", staged.string(), error.message());
+  }
   members.wait_for_all();
 }
 
 Staged::Staged(const fs::path& staged, const State& state, const Members& members)
     : path_(own_folder(staged, members) / step_name(state.step)), step_(state.step), trainer_(state.trainer) {
+  take_folder(staged);  // where the first of a machine finds it gone, it makes it again
   fs::remove_all(path_);
   fs::create_directories(path_);
   try {

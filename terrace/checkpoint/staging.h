@@ -14,7 +14,9 @@ namespace terrace::checkpoint {
 // The folder inside `staging` that belongs to one run's folder, so that runs of one machine can share `staging`.
 std::filesystem::path staging_of(const std::filesystem::path& staging, const std::filesystem::path& run_folder);
 
-// Removes what interrupted runs left there, on every machine, before any member stages anything. Called by all members.
+// Makes the folder, for this user alone, and removes what interrupted runs left there, on every machine, before any
+// member stages anything. Called by all members. Throws UserError on all where it is another user's, a symbolic link,
+// or open to others.
 void clear_staging(const std::filesystem::path& staged, const Members& members);
 
 // One rank's files of a checkpoint in a folder of its own, which goes with this object.

@@ -39,6 +39,7 @@ struct Call {
   Label label = {};
   // From 1: of the group's collectives, so that it is the same on all members, or of this member's sends and receives.
   uint64_t sequence = 0;
+  bool limited = true;  // whether it may wait for others no longer than the world's time-out
 };
 
 // Bytes of payload that a member hands to others in a call, as docs/cost_model.md counts them, n members and b bytes of

@@ -30,6 +30,7 @@ Work& Work::operator=(Work&& other) noexcept {
     comm_ = other.comm_;
     kind_ = other.kind_;
     ticket_ = other.ticket_;
+    exceptions_ = other.exceptions_;
   }
   return *this;
 }
@@ -37,7 +38,12 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
   if (!state_) return;
   try {
-    wait();
+    if (std::uncaught_exceptions() > exceptions_) {
+      // The others may wait for this rank elsewhere: waiting for them here would hide what it fails with.
+      state_->abandon();
+    } else {
+      wait();
+    }
   } catch (...) {
     // The next call of this rank throws the same; a destructor cannot.
     state_.reset();
@@ -64,38 +70,45 @@ Comm::Comm(mesh::Group group, int64_t member, FlightRecorder* recorder)
   if (recorder_ != nullptr) recorded_group_ = recorder_->add_group(group_);
 }
 
-Work Comm::all_reduce(void* data, int64_t count, Type type, const Label& label) {
-  return begin({.kind = Kind::all_reduce, .type = type, .count = count, .from = data, .to = data, .label = label});
+Work Comm::all_reduce(void* data, int64_t count, Type type, const Label& label, Owner owner) {
+  return begin({.kind = Kind::all_reduce, .type = type, .count = count, .from = data, .to = data, .label = label},
+               std::move(owner));
 }
 
-Work Comm::reduce_scatter(const void* from, void* to, int64_t count, Type type, const Label& label) {
-  return begin({.kind = Kind::reduce_scatter, .type = type, .count = count, .from = from, .to = to, .label = label});
+Work Comm::reduce_scatter(const void* from, void* to, int64_t count, Type type, const Label& label, Owner owner) {
+  return begin({.kind = Kind::reduce_scatter, .type = type, .count = count, .from = from, .to = to, .label = label},
+               std::move(owner));
 }
 
-Work Comm::all_gather(const void* from, void* to, int64_t count, Type type, const Label& label) {
-  return begin({.kind = Kind::all_gather, .type = type, .count = count, .from = from, .to = to, .label = label});
+Work Comm::all_gather(const void* from, void* to, int64_t count, Type type, const Label& label, Owner owner) {
+  return begin({.kind = Kind::all_gather, .type = type, .count = count, .from = from, .to = to, .label = label},
+               std::move(owner));
 }
 
-Work Comm::all_to_all(const void* from, void* to, int64_t count, Type type, const Label& label) {
-  return begin({.kind = Kind::all_to_all, .type = type, .count = count, .from = from, .to = to, .label = label});
+Work Comm::all_to_all(const void* from, void* to, int64_t count, Type type, const Label& label, Owner owner) {
+  return begin({.kind = Kind::all_to_all, .type = type, .count = count, .from = from, .to = to, .label = label},
+               std::move(owner));
 }
 
-Work Comm::broadcast(void* data, int64_t count, Type type, int64_t root, const Label& label) {
+Work Comm::broadcast(void* data, int64_t count, Type type, int64_t root, const Label& label, Owner owner) {
   return begin(
-      {.kind = Kind::broadcast, .type = type, .count = count, .from = data, .to = data, .peer = root, .label = label});
+      {.kind = Kind::broadcast, .type = type, .count = count, .from = data, .to = data, .peer = root, .label = label},
+      std::move(owner));
 }
 
-Work Comm::send(const void* data, int64_t count, Type type, int64_t to_member, const Label& label) {
-  return begin({.kind = Kind::send, .type = type, .count = count, .from = data, .peer = to_member, .label = label});
+Work Comm::send(const void* data, int64_t count, Type type, int64_t to_member, const Label& label, Owner owner) {
+  return begin({.kind = Kind::send, .type = type, .count = count, .from = data, .peer = to_member, .label = label},
+               std::move(owner));
 }
 
-Work Comm::receive(void* data, int64_t count, Type type, int64_t from_member, const Label& label) {
-  return begin({.kind = Kind::receive, .type = type, .count = count, .to = data, .peer = from_member, .label = label});
+Work Comm::receive(void* data, int64_t count, Type type, int64_t from_member, const Label& label, Owner owner) {
+  return begin({.kind = Kind::receive, .type = type, .count = count, .to = data, .peer = from_member, .label = label},
+               std::move(owner));
 }
 
 Work Comm::barrier(const Label& label) { return begin({.kind = Kind::barrier, .label = label}); }
 
-Work Comm::begin(Call call) {
+Work Comm::begin(Call call, Owner owner) {
   const bool collective = is_collective(call.kind);
   TERRACE_CHECK(call.count >= 0, "{} of {} elements", name_of(call.kind), call.count);
   if (call.kind == Kind::broadcast || !collective) {
@@ -104,6 +117,7 @@ Work Comm::begin(Call call) {
                   call.peer);
   }
   call.sequence = collective ? ++collectives_ : ++sends_and_receives_;
+  call.limited = call.limited && limited_;
   Traffic& traffic = traffic_[static_cast<size_t>(call.kind)];
   ++traffic.calls;
   traffic.bytes += sent_bytes(call, size(), member_);
@@ -112,7 +126,7 @@ Work Comm::begin(Call call) {
   if (size() == 1) {
     copy_alone(call);
   } else {
-    work = start(call);
+    work = start(call, std::move(owner));
   }
   work.comm_ = this;
   work.kind_ = call.kind;

@@ -20,7 +20,7 @@ int64_t written_bytes(const Call& call, int64_t members) {
 // A call whose result gets a wrong bit when it is complete; or a send of a wrong copy, kept until then.
 class CorruptedCall : public Work::State {
  public:
-  CorruptedCall(Comm& inner, Call call) {
+  CorruptedCall(Comm& inner, Call call, Owner owner) {
     if (call.kind == Kind::send) {
       const char* const from = static_cast<const char*>(call.from);
       copy_.assign(from, from + call.count * size_of(call.type));
@@ -30,7 +30,7 @@ class CorruptedCall : public Work::State {
       written_ = static_cast<char*>(call.to);
       bytes_ = written_bytes(call, inner.size());
     }
-    work_ = inner.begin(call);
+    work_ = inner.begin(call, std::move(owner));
   }
 
   void wait() override {
@@ -38,6 +38,7 @@ class CorruptedCall : public Work::State {
     if (written_ != nullptr) turn_bit(std::exchange(written_, nullptr), bytes_);
   }
   bool done() override { return work_.done(); }
+  void abandon() override {}  // work_ does so itself
 
  private:
   std::vector<char> copy_;
@@ -52,15 +53,17 @@ class FaultyComm : public Comm {
       : Comm(inner->group(), inner->member()), inner_(std::move(inner)), rank_(rank), faults_(faults) {}
 
  private:
-  Work start(const Call& call) override {
+  Work start(const Call& call, Owner owner) override {
     for (const Fault& fault : faults_) {
       if (!fault.hits(rank_, group(), call)) continue;
       if (fault.effect == Fault::Effect::drop) return {};
-      if (fault.effect == Fault::Effect::corrupt) return Work(std::make_unique<CorruptedCall>(*inner_, call));
+      if (fault.effect == Fault::Effect::corrupt) {
+        return Work(std::make_unique<CorruptedCall>(*inner_, call, std::move(owner)));
+      }
       std::this_thread::sleep_for(std::chrono::duration<double>(fault.delay_seconds));
       break;
     }
-    return inner_->begin(call);
+    return inner_->begin(call, std::move(owner));
   }
 
   const std::unique_ptr<Comm> inner_;
@@ -75,6 +78,7 @@ class FaultyWorld : public World {
   int64_t rank() const override { return inner_.rank(); }
   int64_t size() const override { return inner_.size(); }
   int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
+  int64_t cores_per_rank() const override { return inner_.cores_per_rank(); }
   void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
   std::unique_ptr<Comm> connect(const mesh::Group& group) override {
     return std::make_unique<FaultyComm>(inner_.connect(group), rank(), faults_);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
@@ -136,9 +137,20 @@ std::string FlightRecorder::describe_last_call() const {
 }
 
 void FlightRecorder::write(const std::filesystem::path& folder) const {
+  const std::filesystem::path path = folder / fmt::format("flight_rank_{:03}.json", rank_);
+  const std::vector<FlightEntry> calls = last_calls();
+  if (calls.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);  // one of an earlier run would be taken for this one's
+    return;
+  }
   std::filesystem::create_directories(folder);
-  AtomicFile file(folder / fmt::format("flight_rank_{:03}.json", rank_));
-  for (const FlightEntry& entry : last_calls()) file.write(json_of(rank_, entry).dump() + "\n");
+  AtomicFile file(path);
+  for (const FlightEntry& entry : calls) {
+    file.write(&entry == calls.data() ? "[\n" : ",\n");
+    file.write(json_of(rank_, entry).dump());
+  }
+  file.write("\n]\n");
   file.commit();
 }
 

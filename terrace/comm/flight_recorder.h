@@ -48,8 +48,8 @@ class FlightRecorder {
   std::vector<FlightEntry> last_calls() const;  // oldest first; without one that is being written at this moment
   std::string describe_last_call() const;       // "its last call is ..", or "it has made no call"
 
-  // Writes FOLDER/flight_rank_003.json, a line of JSON for each call. The folder is made where it is missing. Throws
-  // std::system_error.
+  // Writes FOLDER/flight_rank_003.json, a list in JSON with a line for each call; no file where there was none. The
+  // folder is made where it is missing. Throws std::system_error.
   void write(const std::filesystem::path& folder) const;
 
  private:

@@ -5,6 +5,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdlib>
 #include <exception>
 #include <map>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/comm/mpi_engine.h"
@@ -25,6 +28,7 @@ class MpiWork final : public Work::State {
   MpiWork(MpiEngine& engine, MpiOperationPointer operation) : engine_(engine), operation_(std::move(operation)) {}
   void wait() override;
   bool done() override { return engine_.is_done(*operation_); }
+  void abandon() override { engine_.expect_failure(); }
 
  private:
   MpiEngine& engine_;
@@ -46,7 +50,8 @@ class MpiComm final : public Comm {
   ~MpiComm() override;
 
  private:
-  Work start(const Call& call) override;
+  Work start(const Call& call, Owner owner) override;
+  MpiOperationPointer start_in_memory(const Call& call, Owner owner);
   MpiOperationPointer start_with_gpus(const Call& call);
 
   MpiEngine& engine_;
@@ -71,17 +76,26 @@ MpiComm::~MpiComm() {
   channel_.reset();
 }
 
-Work MpiComm::start(const Call& call) {
+Work MpiComm::start(const Call& call, Owner owner) {
   engine_.throw_if_failed();
   if (gpus_ && is_on_gpu(call.to != nullptr ? call.to : call.from)) {
     return Work(std::make_unique<MpiWork>(engine_, start_with_gpus(call)));
   }
-  const bool checked = is_collective(call) && channel_->choices().check_calls;
   const MpiEngine::Lock lock = engine_.lock();
-  MpiOperationPointer operation = checked ? start_checked(channel_, call) : start_unchecked(channel_, call);
+  MpiOperationPointer operation = start_in_memory(call, std::move(owner));
   engine_.add(operation);
   if (operation->is_complete()) return {};
   return Work(std::make_unique<MpiWork>(engine_, std::move(operation)));
+}
+
+MpiOperationPointer MpiComm::start_in_memory(const Call& call, Owner owner) {
+  const bool checked = is_collective(call) && channel_->choices().check_calls;
+  // Through boxes only this process writes into its buffers, and not after a failure.
+  const bool used_by_mpi = channel_->boxes() == nullptr && call.count > 0 && call.kind != Kind::barrier;
+  if (used_by_mpi && !owner) return start_on_copies(channel_, call, checked);
+  MpiOperationPointer operation = checked ? start_checked(channel_, call) : start_unchecked(channel_, call);
+  operation->keep(std::move(owner));
+  return operation;
 }
 
 // Outside of the engine's lock, as a GPU that has much to do may keep the rank waiting here.
@@ -110,12 +124,15 @@ class MpiWorld final : public World {
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return size_; }
   int64_t ranks_per_node() const override { return ranks_per_node_; }
+  int64_t cores_per_rank() const override { return cores_per_rank_; }
   void use_gpu(int gpu) override { gpu_ = gpu; }
   std::unique_ptr<Comm> connect(const mesh::Group& group) override;
-  void abort(const std::string& reason) override { engine_->fail(reason); }
+  void abort(const std::string& reason) override { engine_->abort(reason); }
 
  private:
   void count_ranks();
+  void count_cores(MPI_Comm node);
+  void check_even(const std::vector<int>& ranks_there) const;
   std::vector<ProcessMark> exchange_marks() const;
   bool on_one_machine(const mesh::Group& group) const;
   void meet(const std::shared_ptr<MpiChannel>& channel);
@@ -125,6 +142,7 @@ class MpiWorld final : public World {
   const int exceptions_ = std::uncaught_exceptions();
   const double timeout_seconds_;
   int rank_ = 0, size_ = 0, ranks_per_node_ = 0;
+  int64_t cores_per_rank_ = 1;
   std::vector<int> machines_;  // by rank: the first rank of its machine
   std::vector<ProcessMark> marks_;
   std::optional<int> gpu_;
@@ -149,7 +167,7 @@ MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& opti
 }
 
 MpiWorld::~MpiWorld() {
-  if (std::uncaught_exceptions() > exceptions_) engine_->fail(fmt::format("rank {} ended with an error", rank_));
+  if (std::uncaught_exceptions() > exceptions_) engine_->abort(fmt::format("rank {} ended with an error", rank_));
   const bool left_alone = !engine_->has_failed() && std::uncaught_exceptions() == exceptions_;
   const bool all_ended = engine_->end();
   if (!all_ended) library_->leave_unfinalized();
@@ -167,9 +185,13 @@ void MpiWorld::count_ranks() {
   int lowest = 0, highest = 0;
   MPI_Allreduce(&rank_, &lowest, 1, MPI_INT, MPI_MIN, node);
   MPI_Allreduce(&rank_, &highest, 1, MPI_INT, MPI_MAX, node);
+  count_cores(node);
   MPI_Comm_free(&node);
   machines_.resize(static_cast<size_t>(size_));
   MPI_Allgather(&lowest, 1, MPI_INT, machines_.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  std::vector<int> ranks_there(static_cast<size_t>(size_));
+  MPI_Allgather(&ranks_per_node_, 1, MPI_INT, ranks_there.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  check_even(ranks_there);
   int scattered = highest - lowest + 1 == ranks_per_node_ ? -1 : rank_, worst = -1;
   MPI_Allreduce(&scattered, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (worst < 0) return;
@@ -177,6 +199,48 @@ void MpiWorld::count_ranks() {
       "the ranks of a machine must be neighbours, and those of rank {}'s machine are not: start with "
       "'mpirun --map-by slot' or 'srun --distribution=block'",
       worst);
+}
+
+// The ranks of a machine may have cores of their own, or the same ones.
+void MpiWorld::count_cores(MPI_Comm node) {
+  const CoreMask own = core_mask();
+  std::vector<CoreMask> masks(static_cast<size_t>(ranks_per_node_));
+  MPI_Allgather(&own, sizeof own, MPI_BYTE, masks.data(), sizeof own, MPI_BYTE, node);
+  double cores = 0;
+  for (size_t core = 0; core < own.size(); ++core) {
+    if (!own[core]) continue;
+    cores += 1.0 / static_cast<double>(std::ranges::count_if(masks, [&](const CoreMask& mask) { return mask[core]; }));
+  }
+  if (own.none()) cores = static_cast<double>(usable_cores()) / ranks_per_node_;
+  if (const double quota = core_quota(); quota > 0) cores = std::min(cores, std::ceil(quota) / ranks_per_node_);
+  // Thirds of three cores are one.
+  const int64_t share = std::max<int64_t>(1, static_cast<int64_t>(cores + 1e-6));
+  MPI_Allreduce(&share, &cores_per_rank_, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
+}
+
+// The mesh counts machines by ranks: with more on one of them, ranks would be in different groups by their own account.
+void MpiWorld::check_even(const std::vector<int>& ranks_there) const {
+  if (std::ranges::count(ranks_there, ranks_there.front()) == size_) return;
+  constexpr size_t most_named = 16;
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
+  int length = 0;
+  MPI_Get_processor_name(name.data(), &length);
+  std::vector<std::array<char, MPI_MAX_PROCESSOR_NAME>> names(static_cast<size_t>(size_));
+  MPI_Allgather(name.data(), sizeof name, MPI_BYTE, names.data(), sizeof name, MPI_BYTE, MPI_COMM_WORLD);
+  std::vector<std::string> list;
+  int fewest = size_;
+  size_t machines = 0;
+  for (size_t rank = 0; rank < ranks_there.size(); ++rank) {
+    if (machines_[rank] != static_cast<int>(rank)) continue;
+    fewest = std::min(fewest, ranks_there[rank]);
+    if (++machines <= most_named) list.push_back(fmt::format("{} has {}", names[rank].data(), ranks_there[rank]));
+  }
+  if (machines > most_named) list.push_back(fmt::format("and so on, {} machines in all", machines));
+  throw UserError::of(
+      "the {} ranks are not spread evenly over the machines: {}; start as many on each, with 'mpirun -n {} --map-by "
+      "ppr:{}:node' or 'srun -n {} --ntasks-per-node={}'",
+      size_, fmt::join(list, ", "), fewest * static_cast<int>(machines), fewest, fewest * static_cast<int>(machines),
+      fewest);
 }
 
 std::vector<ProcessMark> MpiWorld::exchange_marks() const {

@@ -29,30 +29,29 @@ class CheckedOperation final : public MpiOperation {
       : MpiOperation(channel, call),
         own_channel_(std::move(channel)),
         compares_only_(compares_only),
-        cards_(exchange()) {}
+        cards_(static_cast<size_t>(this->channel().size())) {}
 
   bool advance() override;
 
  private:
-  std::vector<Card> exchange();
+  void exchange();
   void compare() const;
 
   std::shared_ptr<MpiChannel> own_channel_;
   const bool compares_only_;
   std::vector<MPI_Request> requests_;
   std::vector<Card> cards_;  // by member
-  bool alike_ = false;
+  bool exchanges_ = false, alike_ = false;
   MpiOperationPointer started_;
 };
 
-std::vector<Card> CheckedOperation::exchange() {
-  std::vector<Card> cards(static_cast<size_t>(channel().size()));
-  Card& own = cards[static_cast<size_t>(channel().member())];
+void CheckedOperation::exchange() {
+  Card& own = cards_[static_cast<size_t>(channel().member())];
   own = card_of(channel().group(), call());
   const int tag = tag_of(call(), TagUse::check);
   for (int64_t member = 0; member < channel().size(); ++member) {
     if (member == channel().member()) continue;
-    Card& theirs = cards[static_cast<size_t>(member)];
+    Card& theirs = cards_[static_cast<size_t>(member)];
     check_mpi(MPI_Irecv(theirs.data(), sizeof(Card), MPI_CHAR, static_cast<int>(member), tag, channel().communicator(),
                         &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Irecv");
@@ -60,7 +59,6 @@ std::vector<Card> CheckedOperation::exchange() {
                         &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend");
   }
-  return cards;
 }
 
 void CheckedOperation::compare() const {
@@ -73,6 +71,7 @@ void CheckedOperation::compare() const {
 }
 
 bool CheckedOperation::advance() {
+  if (!std::exchange(exchanges_, true)) exchange();
   if (!alike_) {
     if (!test_all(requests_)) return false;
     compare();

@@ -53,7 +53,6 @@ DirectSum::DirectSum(std::shared_ptr<MpiChannel> channel, const Call& c) : MpiOp
   const int64_t chunk_bytes = this->channel().choices().limits.chunk_bytes * 8 / std::max<int64_t>(8, members - 1);
   chunk_count_ = std::max<int64_t>(1, chunk_bytes / bytes);
   chunks_ = (part_count_ + chunk_count_ - 1) / chunk_count_;
-  advance();
 }
 
 // What the member adds.

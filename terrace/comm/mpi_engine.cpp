@@ -15,10 +15,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto poll_time = 200us;  // while calls are outstanding
-constexpr auto recent = 20ms;      // or were a moment ago, so that a stream of short calls need not wake the thread
-constexpr auto look_time = 50ms;   // at the peers and at what they tell
-constexpr auto grace = 2s;         // for answers, and for calls whose peer has ended already
+constexpr auto poll_time = 200us;    // while calls are outstanding
+constexpr auto recent = 20ms;        // or were a moment ago, so that a stream of short calls need not wake the thread
+constexpr auto look_time = 50ms;     // at the peers and at what they tell
+constexpr auto grace = 2s;           // for answers, and for calls whose peer has ended already
+constexpr auto last_words = 200ms;   // of a peer that has ended, to arrive
+constexpr auto unwinding_time = 5s;  // from an exception to where its words are known
 
 // Signals are for the rank's own threads.
 class SignalsBlocked {
@@ -50,7 +52,11 @@ MpiEngine::MpiEngine(MpiLibrary& library, const WorldOptions& options, FlightRec
 
 MpiEngine::~MpiEngine() {
   stop();
-  if (has_failed()) watch_.abandon();
+  if (!has_failed()) return;
+  watch_.abandon();
+  for (const MpiOperationPointer& operation : outstanding_) {
+    if (!operation->on_gpu()) MpiLibrary::keep_for_ever(operation);
+  }
 }
 
 void MpiEngine::stop() {
@@ -97,10 +103,11 @@ void MpiEngine::look_after_peers() {
   if (ending_ || has_failed()) return;
   const auto ended = peers_.find_ended();
   if (!ended || ending_) return;
-  {
-    // It may have told why it ended.
+  // It may have said why it ended, or that another rank failed.
+  for (const auto began = Clock::now(); Clock::now() - began < last_words; std::this_thread::sleep_for(1ms)) {
     const Lock here = lock();
     listen();
+    if (has_failed()) return;
   }
   set_failure(fmt::format("rank {} (process {} on this machine) has died; the run can be continued from its newest "
                           "checkpoint with --resume auto",
@@ -124,12 +131,16 @@ void MpiEngine::look_after_gpu_calls() {
 void MpiEngine::add(const MpiOperationPointer& operation) {
   const Call& call = operation->call();
   if (is_collective(call)) operation->channel().entered_collectives = call.sequence;
+  // Also where it cannot be begun: MPI may have a part of it.
+  outstanding_.push_back(operation);
   try {
-    if (!operation->on_gpu() && operation->advance()) return operation->set_complete();
+    if (!operation->on_gpu() && operation->advance()) {
+      outstanding_.pop_back();
+      return operation->set_complete();
+    }
   } catch (const CommError& error) {
     return set_failure(error.what(), true, std::nullopt);
   }
-  outstanding_.push_back(operation);
   num_outstanding_ = outstanding_.size();
   last_start_ = Clock::now();
   if (!sleeps_deeply_) return;
@@ -176,16 +187,15 @@ void MpiEngine::wait(MpiOperation& operation) {
   };
   struct WaitedIn {
     ~WaitedIn() {
-      if (!said) return;
       const Lock here = engine.lock();
-      engine.waited_in_ = nullptr;
+      if (engine.waited_in_ == &operation) engine.waited_in_ = nullptr;
     }
     MpiEngine& engine;
-    bool said = false;
+    const MpiOperation& operation;
   };
   if (operation.is_complete()) return;
   const Counted counted(num_waiting_);
-  WaitedIn waited_in{.engine = *this};
+  const WaitedIn waited_in{.engine = *this, .operation = operation};
   const auto began = Clock::now();
   for (int64_t tries = 1; !advance_until_complete(operation); ++tries) {
     // Another rank may need this core to get on.
@@ -196,8 +206,8 @@ void MpiEngine::wait(MpiOperation& operation) {
     }
     if (tries == busy_tries) {
       const Lock here = lock();
-      waited_in_ = &operation;
-      waited_in.said = true;
+      // Of two threads the one that trains, rather than the one that saves.
+      if (waited_in_ == nullptr || operation.call().limited) waited_in_ = &operation;
     }
     if (tries % tries_between_looks == 0) give_up_if_late(operation, began);
   }
@@ -232,6 +242,29 @@ void MpiEngine::set_failure(const std::string& reason, bool tell, std::optional<
   if (computes) log_warning("rank {}: {}", rank_, reason);
 }
 
+void MpiEngine::abort(const std::string& reason) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failed_ && !reason_due_) return;
+    failure_ = reason;
+    failure_to_tell_ = true;
+    reason_due_.reset();
+    if (failed_.exchange(true)) return;
+  }
+  write_flight();
+}
+
+void MpiEngine::expect_failure() {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failed_) return;
+    failure_ = fmt::format("rank {} failed", rank_);
+    reason_due_ = Clock::now() + unwinding_time;
+    failed_ = true;
+  }
+  write_flight();
+}
+
 void MpiEngine::report_if_asked() {
   if (ending_ || has_failed()) return;
   const int asked = options_.report_requests != nullptr ? options_.report_requests->load() : 0;
@@ -262,6 +295,10 @@ void MpiEngine::listen() {
     watch_.poll();
     if (watch_.told_failure()) set_failure(*watch_.told_failure(), false, std::nullopt);
     const std::lock_guard lock(failure_mutex_);
+    if (reason_due_ && Clock::now() > *reason_due_) {
+      reason_due_.reset();
+      failure_to_tell_ = true;
+    }
     if (std::exchange(failure_to_tell_, false)) watch_.tell_failure(failure_, dead_);
   } catch (const CommError& error) {
     set_failure(error.what(), false, std::nullopt);

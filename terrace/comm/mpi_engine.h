@@ -44,8 +44,10 @@ class MpiEngine {
 
   void throw_if_failed() const;  // CommError
   bool has_failed() const { return failed_.load(); }
-  // This rank's calls fail from now on, and so do those of the others, who are told.
-  void fail(const std::string& reason) { set_failure(reason, true, std::nullopt); }
+  // This rank's calls fail from now on, and so do those of the others, who get the reason. The first reason stays.
+  void abort(const std::string& reason);
+  // The rank is being left by an exception: its calls fail at once, and those of the others when abort() has said why.
+  void expect_failure();
 
   // This rank makes no more calls: waits until that holds for all, and stops the thread. False where the run failed.
   bool end();
@@ -64,7 +66,9 @@ class MpiEngine {
   void set_failure(const std::string& reason, bool tell, std::optional<int64_t> dead);
   bool wait_for_the_others(MPI_Request& barrier);
   void finish_telling();
+  void fail(const std::string& reason) { set_failure(reason, true, std::nullopt); }
   void give_up_if_late(MpiOperation& operation, Clock::time_point began);
+  void look_at_a_long_wait(MpiOperation& operation, double waited_seconds);
   std::optional<int64_t> find_ended_among(const std::vector<int64_t>& ranks) const;
   std::string ask_who_is_where(MpiOperation& operation);
   std::map<int64_t, Standing> ask(const Wait& wait, const MpiOperation& operation);
@@ -83,6 +87,7 @@ class MpiEngine {
   int reports_;                // requests of this process that were met
   int reports_of_others_ = 0;  // likewise
 
+  std::mutex asking_mutex_;  // before mutex_: answers are those to the last question
   std::mutex mutex_;
   MpiWatch watch_;
   std::vector<MpiOperationPointer> outstanding_;
@@ -101,6 +106,7 @@ class MpiEngine {
   std::atomic<bool> failed_ = false;
   mutable std::mutex failure_mutex_;
   std::string failure_;
+  std::optional<Clock::time_point> reason_due_;  // until abort() gives the reason of an expected failure
   bool failure_to_tell_ = false;
   std::optional<int64_t> dead_;
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/comm/comm.h"
@@ -89,6 +90,13 @@ MpiLibrary::MpiLibrary() {
   }
   check_mpi(MPI_Op_create(add_pairs<Type::bf16>, 1, &sum_bf16_), "MPI_Op_create");
   check_mpi(MPI_Op_create(add_pairs<Type::fp16>, 1, &sum_fp16_), "MPI_Op_create");
+}
+
+// A call that was given up cannot be called back: the nonblocking collectives of MPI know no cancelling, nor does a
+// message of which a part has come.
+void MpiLibrary::keep_for_ever(std::shared_ptr<const void> memory) {
+  static auto& kept = *new std::vector<std::shared_ptr<const void>>;  // found by no destructor
+  kept.push_back(std::move(memory));
 }
 
 MpiLibrary::~MpiLibrary() {

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "terrace/comm/call.h"
@@ -27,6 +28,8 @@ class MpiLibrary {
   void retire(MPI_Comm communicator) { retired_.push_back(communicator); }
   // Peers may be dead: MPI_Finalize would wait for them.
   void leave_unfinalized() { finalizes_ = false; }
+  // Until the process ends: MPI may still write into it, or read it, after a failure.
+  static void keep_for_ever(std::shared_ptr<const void> memory);
 
  private:
   bool finalizes_ = false;

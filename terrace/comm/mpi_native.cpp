@@ -16,10 +16,11 @@ char* at(void* start, int64_t element, Type type) { return static_cast<char*>(st
 
 class NativeOperation final : public MpiOperation {
  public:
-  NativeOperation(std::shared_ptr<MpiChannel> channel, const Call& call) : MpiOperation(std::move(channel), call) {
-    post();
+  NativeOperation(std::shared_ptr<MpiChannel> channel, const Call& call) : MpiOperation(std::move(channel), call) {}
+  bool advance() override {
+    if (!std::exchange(posted_, true)) post();
+    return test_all(requests_);
   }
-  bool advance() override { return test_all(requests_); }
 
  private:
   void post();
@@ -27,6 +28,7 @@ class NativeOperation final : public MpiOperation {
   void post_block_piece(int64_t begin, int count);
   MPI_Request* next_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
+  bool posted_ = false;
   std::vector<MPI_Request> requests_;
 };
 

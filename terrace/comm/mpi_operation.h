@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -20,7 +21,8 @@ class MpiOperation {
   MpiOperation(const MpiOperation&) = delete;
   MpiOperation& operator=(const MpiOperation&) = delete;
 
-  // Goes on as far as it can without waiting; true when nothing is left to do. Throws CommError.
+  // Begins where that has not happened yet, and goes on as far as it can without waiting; true when nothing is left to
+  // do. Throws CommError. MPI may use this object's memory from the first call until that.
   virtual bool advance() = 0;
 
   // Of a call on memory of GPUs: nobody waits for it here, but the GPU does where let_gpu_wait() says so.
@@ -28,6 +30,16 @@ class MpiOperation {
   virtual void let_gpu_wait() {}
   virtual std::chrono::steady_clock::time_point began() const { return {}; }
   virtual void abandon() {}  // the run has failed: ends what would go on by itself
+
+  // Of the call's buffers, which then live as long as this.
+  void keep(Owner owner) { owner_ = std::move(owner); }
+
+  // What is known of the ranks that a call without a time limit waits for.
+  struct LongWait {
+    std::chrono::steady_clock::time_point next_look, next_words;
+    std::map<int64_t, std::chrono::steady_clock::time_point> silent_since;
+  };
+  LongWait long_wait;
 
   const Call& call() const { return call_; }
   MpiChannel& channel() const { return *channel_; }
@@ -37,6 +49,7 @@ class MpiOperation {
  private:
   std::shared_ptr<MpiChannel> channel_;
   Call call_;
+  Owner owner_;
   std::atomic<bool> complete_ = false;
 };
 
@@ -78,6 +91,10 @@ MpiOperationPointer start_in_boxes(std::shared_ptr<MpiChannel> channel, const Ca
 
 // Starts the call in the one of these ways that serves it best.
 MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const Call& call);
+
+// Starts the call on copies of its buffers, compared first where `checked`: after a failure MPI may go on with a call
+// whose caller has left.
+MpiOperationPointer start_on_copies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked);
 
 // Compares what all members ask for before it starts the collective.
 MpiOperationPointer start_checked(std::shared_ptr<MpiChannel> channel, const Call& call);

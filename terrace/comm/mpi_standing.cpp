@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/log.h"
 #include "terrace/comm/mpi_engine.h"
 
 namespace terrace::comm {
@@ -16,6 +17,8 @@ using namespace std::chrono_literals;
 
 constexpr auto grace = 2s;  // for answers, and for calls whose peer has ended already
 constexpr size_t most_named = 8;
+constexpr double words_seconds = 600;  // between lines in the log about one wait, at most
+constexpr double look_seconds = 60;    // between questions in such a wait, at most
 
 // The others that the operation needs.
 std::vector<int64_t> ranks_needed(const MpiOperation& operation) {
@@ -44,11 +47,46 @@ void MpiEngine::give_up_if_late(MpiOperation& operation, Clock::time_point began
     listen();
     if (waited > grace) ended = find_ended_among(ranks_needed(operation));
   }
-  if (!ended && waited.count() < options_.timeout_seconds) return;
+  if (!ended && waited.count() < std::min(options_.timeout_seconds, operation.call().limited ? 1e300 : words_seconds))
+    return;
+  if (!ended && !operation.call().limited) return look_at_a_long_wait(operation, waited.count());
   const std::string where = ask_who_is_where(operation);
   if (operation.is_complete()) return;
   fail(ended ? fmt::format("rank {} has ended: {}", *ended, where)
              : fmt::format("waited {:g} s: {}", options_.timeout_seconds, where));
+}
+
+// As long as the ranks answer that it needs, a call without a limit goes on. A dead rank of another machine does not.
+void MpiEngine::look_at_a_long_wait(MpiOperation& operation, double waited_seconds) {
+  MpiOperation::LongWait& known = operation.long_wait;
+  const auto now = Clock::now();
+  if (now < known.next_look) return;
+  const auto later = [&](double seconds) {
+    return now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  const Wait wait = wait_of(operation);
+  const std::map<int64_t, Standing> standings = ask(wait, operation);
+  if (operation.is_complete() || has_failed()) return;
+  std::string where;
+  {
+    const Lock here = lock();
+    where = who_is_where(operation, wait, standings);
+  }
+  for (const int64_t rank : wait.ranks) {
+    if (rank == rank_ || standings.contains(rank)) {
+      known.silent_since.erase(rank);
+    } else if (std::chrono::duration<double>(now - known.silent_since.try_emplace(rank, now).first->second).count() >
+               options_.timeout_seconds) {
+      return fail(fmt::format("rank {} has not answered for {:g} s: {}", rank, options_.timeout_seconds, where));
+    }
+  }
+  known.next_look = later(known.silent_since.empty() ? std::min(options_.timeout_seconds, look_seconds) : 1.0);
+  if (now < known.next_words) return;
+  known.next_words = later(std::min(options_.timeout_seconds, words_seconds));
+  // One of those that wait says it.
+  const bool first = std::ranges::none_of(
+      standings, [&](const auto& standing) { return standing.first < rank_ && standing.second.has_entered(wait); });
+  if (first) log_warning("waits on after {:.0f} s: {}", waited_seconds, where);
 }
 
 std::optional<int64_t> MpiEngine::find_ended_among(const std::vector<int64_t>& ranks) const {
@@ -74,6 +112,7 @@ std::string MpiEngine::ask_who_is_where(MpiOperation& operation) {
 
 // What the ranks that the wait needs say of themselves, those that answer.
 std::map<int64_t, Standing> MpiEngine::ask(const Wait& wait, const MpiOperation& operation) {
+  const std::lock_guard asking(asking_mutex_);
   {
     const Lock here = lock();
     watch_.ask(wait.ranks, wait.group_key);

@@ -23,13 +23,18 @@ MpiWatch::~MpiWatch() {
   if (communicator_ == MPI_COMM_NULL) return;
   MPI_Cancel(&listening_);
   MPI_Wait(&listening_, MPI_STATUS_IGNORE);
-  for (Sent& sent : sent_) MPI_Wait(&sent.request, MPI_STATUS_IGNORE);
+  for (Sent& sent : letters_->sent) MPI_Wait(&sent.request, MPI_STATUS_IGNORE);
   library_.retire(communicator_);
 }
 
+void MpiWatch::abandon() {
+  communicator_ = MPI_COMM_NULL;
+  MpiLibrary::keep_for_ever(letters_);
+}
+
 void MpiWatch::listen() {
-  check_mpi(MPI_Irecv(heard_.data(), static_cast<int>(longest), MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_,
-                      &listening_),
+  check_mpi(MPI_Irecv(letters_->heard.data(), static_cast<int>(longest), MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG,
+                      communicator_, &listening_),
             "MPI_Irecv");
 }
 
@@ -41,7 +46,7 @@ void MpiWatch::poll() {
     if (came == 0) break;
     int length = 0;
     MPI_Get_count(&status, MPI_CHAR, &length);
-    const std::string text(heard_.data(), static_cast<size_t>(length));
+    const std::string text(letters_->heard.data(), static_cast<size_t>(length));
     listen();
     take(status.MPI_SOURCE, status.MPI_TAG, text);
   }
@@ -114,20 +119,20 @@ void MpiWatch::send_all(Tag tag, const std::string& text, std::optional<int64_t>
 }
 
 void MpiWatch::send(int64_t to, Tag tag, const std::shared_ptr<const std::string>& text) {
-  sent_.push_back({MPI_REQUEST_NULL, text});
-  Sent& sent = sent_.back();
+  letters_->sent.push_back({MPI_REQUEST_NULL, text});
+  Sent& sent = letters_->sent.back();
   const auto length = static_cast<int>(std::min(text->size(), longest));
   check_mpi(MPI_Isend(text->data(), length, MPI_CHAR, static_cast<int>(to), tag, communicator_, &sent.request),
             "MPI_Isend");
 }
 
 bool MpiWatch::all_sent() {
-  for (auto sent = sent_.begin(); sent != sent_.end();) {
+  for (auto sent = letters_->sent.begin(); sent != letters_->sent.end();) {
     int done = 0;
     check_mpi(MPI_Test(&sent->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    sent = done != 0 ? sent_.erase(sent) : std::next(sent);
+    sent = done != 0 ? letters_->sent.erase(sent) : std::next(sent);
   }
-  return sent_.empty();
+  return letters_->sent.empty();
 }
 
 }  // namespace terrace::comm

@@ -69,8 +69,8 @@ class MpiWatch {
   bool has_ended(int64_t rank) const { return ended_.contains(rank); }
 
   bool all_sent();  // what was told
-  // Nobody listens any more: the communicator is left as it is.
-  void abandon() { communicator_ = MPI_COMM_NULL; }
+  // Nobody listens any more: the communicator is left as it is, and what MPI may still use is kept.
+  void abandon();
 
  private:
   enum Tag { question = 1, answer = 2, failure = 3, end = 4, report = 5 };
@@ -91,8 +91,11 @@ class MpiWatch {
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 0;
   MPI_Request listening_ = MPI_REQUEST_NULL;
-  std::array<char, longest> heard_ = {};
-  std::list<Sent> sent_;
+  struct Letters {
+    std::array<char, longest> heard = {};
+    std::list<Sent> sent;
+  };
+  std::shared_ptr<Letters> letters_ = std::make_shared<Letters>();
   uint64_t round_ = 0;  // of questions, so that a late answer to an earlier one is not taken
   std::map<int64_t, Standing> answers_;
   std::optional<std::string> told_failure_;

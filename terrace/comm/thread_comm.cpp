@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/log.h"
 #include "terrace/comm/describe_call.h"
 
 namespace terrace::comm {
@@ -18,6 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto spin_time = std::chrono::microseconds(50);  // about what waking a sleeping thread costs
+constexpr double words_seconds = 600;                      // between lines in the log about one wait, at most
 constexpr int64_t most_told = 8;                           // of the ranks that are missing
 constexpr int64_t all_chunks = std::numeric_limits<int64_t>::max();
 
@@ -54,7 +56,7 @@ std::string disagreement(const ThreadLine& line, const SharedCall& shared) {
 }
 
 [[noreturn]] void fail_all(const ThreadLine& line, const std::string& reason) {
-  line.all.abort(reason);
+  line.all.abort(reason, line.own_rank());
   throw CommError(reason);
 }
 
@@ -86,6 +88,7 @@ class PendingCall : public Work::State {
 
   void wait() override;
   bool done() override;
+  void abandon() override;
 
  private:
   SharedCall::State state() const;
@@ -96,6 +99,7 @@ class PendingCall : public Work::State {
   bool mixed() const;
   std::string waits() const;
   std::string who_is_where() const;
+  void say_that_it_waits(double seconds) const;
   void fail(const std::string& reason);
 
   ThreadLine& line_;
@@ -110,8 +114,11 @@ SharedCall::State PendingCall::state() const {
 
 void PendingCall::wait() {
   const double timeout = std::clamp(line_.all.options().timeout_seconds, 0.0, 1e8);
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout));
+  const bool limited = shared_.posted(line_.own).limited;
+  const auto began = Clock::now();
+  const auto patience = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(limited ? timeout : std::min(timeout, words_seconds)));
+  auto deadline = began + patience;
   while (true) {
     const SharedCall::State seen = state();
     if (seen == SharedCall::complete) {
@@ -127,7 +134,10 @@ void PendingCall::wait() {
     const Waiting waiting(line_.all.waited_for(line_.own_rank()), [this] { return missing(); });
     const bool in_time = sleep(seen, seen == SharedCall::open ? Clock::time_point::max() : deadline);
     if (seen == SharedCall::open || state() != seen) continue;
-    if (!in_time) {
+    if (!in_time && !limited) {
+      say_that_it_waits(std::chrono::duration<double>(Clock::now() - began).count());
+      deadline = Clock::now() + patience;
+    } else if (!in_time) {
       fail(fmt::format("waited {:g} s: {}", timeout, who_is_where()));
     } else if (line_.all.aborted()) {
       fail("");
@@ -150,6 +160,12 @@ bool PendingCall::done() {
     default:
       return true;
   }
+}
+
+void PendingCall::abandon() {
+  line_.all.expect_failure(line_.own_rank());
+  // The others read what a tiny call holds, and not its buffers.
+  if (!tiny_ && !shared_.give_up()) wait();
 }
 
 // Whether the state changed.
@@ -229,11 +245,20 @@ std::string PendingCall::who_is_where() const {
   return words;
 }
 
+// One of those that wait says it.
+void PendingCall::say_that_it_waits(double seconds) const {
+  const std::vector<int64_t> absent = missing();
+  const bool first = std::ranges::none_of(line_.ranks, [&](int64_t rank) {
+    return rank < line_.own_rank() && std::ranges::find(absent, rank) == absent.end();
+  });
+  if (first) log_warning("waits on after {:.0f} s: {}", seconds, who_is_where());
+}
+
 // All ranks fail with this one, unless the call will complete after all. An earlier reason stays.
 void PendingCall::fail(const std::string& reason) {
-  line_.all.abort(reason);
+  if (!reason.empty()) line_.all.abort(reason, line_.own_rank());
   if (!tiny_ && !shared_.give_up()) return;
-  const std::string first_reason = line_.all.reason();
+  const std::string first_reason = line_.all.reason(line_.own_rank());
   throw CommError(first_reason == reason ? reason : fmt::format("{}; {}", first_reason, waits()));
 }
 
@@ -277,8 +302,9 @@ ThreadLine& ThreadComm::line_of(const Call& call) {
       .first->second;
 }
 
-Work ThreadComm::start(const Call& call) {
-  if (all_.aborted()) throw CommError(all_.reason());
+// What is given up here is used by nobody, so that the buffers need no owner.
+Work ThreadComm::start(const Call& call, Owner) {
+  if (all_.aborted()) throw CommError(all_.reason(collectives_.own_rank()));
   ThreadLine& line = line_of(call);
   SharedCall& shared = line.queue.take(line.next);
   if (is_tiny(call)) {

@@ -31,7 +31,7 @@ class ThreadComm : public Comm {
   ThreadComm(ThreadRanks& all, ThreadChannel& channel, int64_t member);
 
  private:
-  Work start(const Call& call) override;
+  Work start(const Call& call, Owner owner) override;
   ThreadLine& line_of(const Call& call);
 
   ThreadRanks& all_;

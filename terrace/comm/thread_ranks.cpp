@@ -2,13 +2,12 @@
 #include "terrace/comm/thread_ranks.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <numeric>
-#include <thread>
 #include <tuple>
 
+#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 
@@ -16,14 +15,7 @@ namespace terrace::comm {
 namespace {
 
 constexpr auto look_time = std::chrono::milliseconds(100);  // for requests of reports
-
-// Cores that this process may use, which can be fewer than the machine has.
-int64_t usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
-  return std::max<int64_t>(1, std::thread::hardware_concurrency());
-}
+constexpr auto unwinding_time = std::chrono::seconds(5);    // from an exception to where its words are known
 
 std::string words_of(const std::exception_ptr& failure) {
   try {
@@ -32,6 +24,16 @@ std::string words_of(const std::exception_ptr& failure) {
     return error.what();
   } catch (...) {
     return "an exception without words";
+  }
+}
+
+bool is_of_peers(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const CommError&) {
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 
@@ -94,11 +96,29 @@ ThreadChannel& ThreadRanks::channel(const mesh::Group& group, int64_t occurrence
   return channels_.try_emplace({{group.name, group.ranks}, occurrence}, group).first->second;
 }
 
-void ThreadRanks::abort(const std::string& reason) {
+void ThreadRanks::abort(const std::string& reason, int64_t rank) {
+  bool expected = false;
+  {
+    const std::lock_guard lock(mutex_);
+    expected = aborted_.load();
+    if (expected && (reason_known_ || rank != failing_rank_)) return;
+    reason_ = reason;
+    failing_rank_ = rank;
+    reason_known_ = true;
+    aborted_ = true;
+  }
+  changed_.notify_all();
+  if (expected) return;
+  ring_all();
+  write_flights();
+}
+
+void ThreadRanks::expect_failure(int64_t rank) {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_.load()) return;
-    reason_ = reason;
+    reason_ = fmt::format("rank {} failed", rank);
+    failing_rank_ = rank;
     aborted_ = true;
   }
   changed_.notify_all();
@@ -106,8 +126,9 @@ void ThreadRanks::abort(const std::string& reason) {
   write_flights();
 }
 
-std::string ThreadRanks::reason() const {
-  const std::lock_guard lock(mutex_);
+std::string ThreadRanks::reason(int64_t asking_rank) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, unwinding_time, [&] { return reason_known_ || asking_rank == failing_rank_; });
   return reason_;
 }
 
@@ -133,12 +154,11 @@ void ThreadRanks::write_flights() const {
 
 void ThreadRanks::end(int64_t rank, const std::exception_ptr& failure) {
   if (failure) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!first_failure_) first_failure_ = failure;
-    }
     // Before the rank counts as ended, so that the others name this reason.
-    abort(fmt::format("rank {} failed: {}", rank, words_of(failure)));
+    abort(fmt::format("rank {} failed: {}", rank, words_of(failure)), rank);
+    const std::lock_guard lock(mutex_);
+    std::exception_ptr& first = is_of_peers(failure) ? failure_of_peers_ : own_failure_;
+    if (!first || rank == failing_rank_) first = failure;
   }
   {
     const std::lock_guard lock(mutex_);
@@ -172,9 +192,9 @@ std::vector<int64_t> ThreadRanks::still_running() const {
   return ranks;
 }
 
-std::exception_ptr ThreadRanks::first_failure() const {
+std::exception_ptr ThreadRanks::failure() const {
   const std::lock_guard lock(mutex_);
-  return first_failure_;
+  return own_failure_ ? own_failure_ : failure_of_peers_;
 }
 
 void ThreadRanks::ring_all() {

@@ -81,10 +81,15 @@ class ThreadRanks {
 
   FlightRecorder& flight(int64_t rank) { return flights_[static_cast<size_t>(rank)]; }
 
-  // The first reason stays. With it the last calls of all ranks are written.
-  void abort(const std::string& reason);
+  // Lets all calls fail, for a reason that the rank gives. The first one stays. With it the last calls of all ranks are
+  // written.
+  void abort(const std::string& reason, int64_t rank);
+  // An exception leaves the rank and destroys what it has: all calls fail, and with the words that its abort() or end()
+  // will soon have.
+  void expect_failure(int64_t rank);
   bool aborted() const { return aborted_.load(); }
-  std::string reason() const;
+  // Waits for expected words, but not on the rank that will have them.
+  std::string reason(int64_t asking_rank) const;
 
   // The rank makes no more calls; `failure` is what it ended by. The first failure aborts the others.
   void end(int64_t rank, const std::exception_ptr& failure);
@@ -93,7 +98,8 @@ class ThreadRanks {
   bool wait_for_end();
   double patience_seconds() const;
   bool has_ended(int64_t rank) const { return ended_[static_cast<size_t>(rank)].load(); }
-  std::exception_ptr first_failure() const;
+  // What the run failed by. A rank's own error comes before the words of those that waited for it.
+  std::exception_ptr failure() const;
   std::vector<int64_t> still_running() const;
 
  private:
@@ -111,9 +117,11 @@ class ThreadRanks {
   std::atomic<bool> aborted_ = false;
   mutable std::mutex writing_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // a rank ended, or the run failed
+  mutable std::condition_variable changed_;  // a rank ended, or the run failed, or its reason is known
   std::string reason_;
-  std::exception_ptr first_failure_;
+  int64_t failing_rank_ = -1;  // that gave the reason or will
+  bool reason_known_ = false;
+  std::exception_ptr own_failure_, failure_of_peers_;
   std::map<std::pair<std::pair<std::string, std::vector<int64_t>>, int64_t>, ThreadChannel> channels_;
 };
 

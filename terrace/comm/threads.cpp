@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/comm/thread_comm.h"
@@ -28,9 +29,10 @@ class ThreadWorld : public World {
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return all_.size(); }
   int64_t ranks_per_node() const override { return all_.size(); }
+  int64_t cores_per_rank() const override { return std::max<int64_t>(1, usable_cores() / size()); }
   std::unique_ptr<Comm> connect(const mesh::Group& group) override;
   void use_gpu(int gpu) override;
-  void abort(const std::string& reason) override { all_.abort(reason); }
+  void abort(const std::string& reason) override { all_.abort(reason, rank_); }
 
  private:
   ThreadRanks& all_;
@@ -63,6 +65,7 @@ class SoloWorld : public World {
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
   int64_t ranks_per_node() const override { return 1; }
+  int64_t cores_per_rank() const override { return usable_cores(); }
   void use_gpu(int) override {}
   std::unique_ptr<Comm> connect(const mesh::Group& group) override { return thread_world_.connect(group); }
   void abort(const std::string& reason) override { thread_world_.abort(reason); }
@@ -85,7 +88,7 @@ void run_rank(ThreadRanks& all, int64_t rank, const std::function<void(World&)>&
 
 // A thread that computes for ever cannot be ended, other than with its process.
 [[noreturn]] void give_up_on(const ThreadRanks& all) {
-  spdlog::error("{}; {:g} s after that, ranks {} have not ended: the process is ended", all.reason(),
+  spdlog::error("{}; {:g} s after that, ranks {} have not ended: the process is ended", all.reason(-1),
                 all.patience_seconds(), fmt::join(all.still_running(), ", "));
   std::_Exit(static_cast<int>(ExitCode::peer_failed));
 }
@@ -104,7 +107,7 @@ void run_threads(int64_t ranks, const WorldOptions& options, const std::function
   }
   if (!all.wait_for_end()) give_up_on(all);
   for (std::thread& thread : threads) thread.join();
-  if (const std::exception_ptr failure = all.first_failure()) std::rethrow_exception(failure);
+  if (const std::exception_ptr failure = all.failure()) std::rethrow_exception(failure);
 }
 
 std::unique_ptr<World> make_solo_world() { return std::make_unique<SoloWorld>(); }

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <deque>
 #include <memory>
-#include <thread>
 
+#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
@@ -205,8 +205,7 @@ PrepareReport prepare(const PrepareOptions& options) {
   const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs);
   PrepareReport report;
   report.files = files.size();
-  report.threads =
-      options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  report.threads = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());
   const auto tokenizer = make_tokenizer(options, files);
   report.vocabulary = tokenizer->vocabulary();
   CorpusWriter writer(options.output, tokenizer->vocabulary(), {.overwrite = options.overwrite});

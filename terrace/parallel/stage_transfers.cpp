@@ -3,6 +3,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <memory>
+
 #include "terrace/ops/record.h"
 #include "terrace/parallel/transfer.h"
 
@@ -17,15 +19,15 @@ at::Tensor Incoming::take() {
 
 void StageTransfers::send(const at::Tensor& tensor, int64_t stage, const comm::Label& label) {
   const at::Tensor dense = tensor.detach().contiguous();
-  outgoing_.push_back(
-      {dense, group_.send(dense.const_data_ptr(), dense.numel(), comm_type(dense.scalar_type()), stage, label)});
+  outgoing_.push_back({dense, group_.send(dense.const_data_ptr(), dense.numel(), comm_type(dense.scalar_type()), stage,
+                                          label, std::make_shared<const at::Tensor>(dense))});
 }
 
 Incoming StageTransfers::receive(const std::vector<int64_t>& sizes, const at::TensorOptions& options, int64_t stage,
                                  const comm::Label& label) {
   const at::Tensor tensor = at::empty(sizes, options.requires_grad(false));
-  return {tensor,
-          group_.receive(tensor.mutable_data_ptr(), tensor.numel(), comm_type(tensor.scalar_type()), stage, label)};
+  return {tensor, group_.receive(tensor.mutable_data_ptr(), tensor.numel(), comm_type(tensor.scalar_type()), stage,
+                                 label, std::make_shared<const at::Tensor>(tensor))};
 }
 
 void StageTransfers::advance() {

@@ -4,6 +4,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <memory>
+#include <utility>
+
 #include "terrace/base/error.h"
 
 namespace terrace::parallel {
@@ -35,6 +38,11 @@ at::ScalarType wire_type(config::WireType wanted, at::ScalarType kept) {
   return kept;
 }
 
+// The tensors for as long as a backend needs their memory.
+comm::Owner Transfer::owner() const {
+  return std::make_shared<const std::pair<at::Tensor, at::Tensor>>(sent_, received_);
+}
+
 Transfer::Transfer(const at::Tensor& from, const at::Tensor& to, at::ScalarType wire) : sent_(from.to(wire)) {
   const bool in_place = wire == to.scalar_type();
   received_ = in_place ? to : at::empty(to.sizes(), to.options().dtype(wire));
@@ -56,7 +64,8 @@ Transfer Transfer::all_reduce(comm::Comm& group, const at::Tensor& data, at::Sca
   Transfer transfer;
   transfer.received_ = data.to(wire);
   if (wire != data.scalar_type()) transfer.target_ = data;
-  transfer.work_ = group.all_reduce(transfer.received_.mutable_data_ptr(), data.numel(), comm_type(wire), label);
+  transfer.work_ =
+      group.all_reduce(transfer.received_.mutable_data_ptr(), data.numel(), comm_type(wire), label, transfer.owner());
   return transfer;
 }
 
@@ -64,7 +73,7 @@ Transfer Transfer::reduce_scatter(comm::Comm& group, const at::Tensor& from, con
                                   const comm::Label& label) {
   Transfer transfer(from, to, wire);
   transfer.work_ = group.reduce_scatter(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(),
-                                        to.numel(), comm_type(wire), label);
+                                        to.numel(), comm_type(wire), label, transfer.owner());
   return transfer;
 }
 
@@ -72,7 +81,7 @@ Transfer Transfer::all_gather(comm::Comm& group, const at::Tensor& own, const at
                               const comm::Label& label) {
   Transfer transfer(own, whole, wire);
   transfer.work_ = group.all_gather(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(), own.numel(),
-                                    comm_type(wire), label);
+                                    comm_type(wire), label, transfer.owner());
   return transfer;
 }
 

@@ -35,6 +35,8 @@ class Transfer {
   // Of what is sent and what arrives, before the call.
   Transfer(const at::Tensor& from, const at::Tensor& to, at::ScalarType wire);
 
+  comm::Owner owner() const;
+
   at::Tensor sent_, received_;  // before work_: they outlive it
   at::Tensor target_;           // gets `received_` rounded; undefined: it arrived in place
   comm::Work work_;

@@ -1,7 +1,10 @@
 // How the processes of a launch agree before anything is built: what one of them finds wrong all know, and one says.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,6 +35,20 @@ void check_same(comm::Comm& all, const StartFacts& facts);
 
 // "rank 3", "ranks 0, 2 and 4 to 7" of ascending numbers.
 std::string rank_list(const std::vector<int64_t>& ranks);
+
+// Runs a rank's part. What it throws ends the other ranks with its words at once, before what this rank has is
+// destroyed, which may take long; then it is thrown on. A Refusal passes: all ranks know it.
+template <typename Part>
+auto abort_on_error(comm::World& world, Part&& part) {
+  try {
+    return part();
+  } catch (const Refusal&) {
+    throw;
+  } catch (const std::exception& error) {
+    world.abort(fmt::format("rank {} failed: {}", world.rank(), error.what()));
+    throw;
+  }
+}
 
 // Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is a
 // Refusal on every rank.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/file_lock.h"
@@ -103,20 +105,35 @@ std::unique_ptr<checkpoint::Reader> open_resumed(const RunOptions& options, cons
   return reader;
 }
 
+// A launcher may bind each rank to a core or two, whatever the machine has.
+void warn_of_bound_ranks(const comm::World& world) {
+  const auto given = static_cast<int64_t>(core_mask_unbound().count());
+  const double quota = core_quota();
+  const int64_t cores = quota > 0 ? std::min(given, static_cast<int64_t>(std::ceil(quota))) : given;
+  const int64_t possible = cores / world.ranks_per_node(), bound = world.cores_per_rank();
+  if (world.rank() != 0 || bound >= possible) return;
+  log_warning(
+      "the launcher binds each rank to {} core{}, and {} ranks could have {} each of this machine's {}; start with "
+      "'mpirun --bind-to none' or 'srun --cpus-per-task={} --cpu-bind=none' (docs/mesh.md)",
+      bound, bound == 1 ? "" : "s", world.ranks_per_node(), possible, cores, possible);
+}
+
 // Threads of each rank: as many as the run before had, unless the configuration names a number or there are other ranks
 // now.
-int64_t threads_of(const config::Config& config, const checkpoint::Reader* resumed, int64_t ranks, int64_t ranks_here) {
-  const int64_t cores = choose_threads(0), dealt_out = std::max<int64_t>(1, cores / ranks_here);
+int64_t threads_of(const config::Config& config, const checkpoint::Reader* resumed, int64_t ranks,
+                   const comm::World* launched = nullptr) {
+  const int64_t share = launched ? launched->cores_per_rank() : std::max<int64_t>(1, choose_threads(0) / ranks);
+  if (launched) warn_of_bound_ranks(*launched);
   if (config.train.threads > 0) return config.train.threads;
-  if (resumed == nullptr) return dealt_out;
+  if (resumed == nullptr) return share;
   const Json& kernels = resumed->trainer().at("kernels");
-  if (kernels.value("ranks", int64_t{1}) != ranks) return dealt_out;
+  if (kernels.value("ranks", int64_t{1}) != ranks) return share;
   const auto threads = kernels.at("threads").get<int64_t>();
-  if (threads * ranks_here > std::max(cores, ranks_here)) {
+  if (threads > share && (launched == nullptr || launched->rank() == 0)) {
     log_warning(
-        "the run had {} threads a rank and goes on with as many, though this machine has {} cores; train.threads = {} "
+        "the run had {} threads a rank and goes on with as many, though a rank has {} core{} here; train.threads = {} "
         "is faster here, but does not continue to the last bit",
-        threads, cores, dealt_out);
+        threads, share, share == 1 ? "" : "s", share);
   }
   return threads;
 }
@@ -207,14 +224,14 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
 }
 
 // One rank of a run, from its first step to its last.
-RunResult run_rank(const Start& start, comm::World& world) {
-  Trainer trainer(start.config, start.peak, start.kernels, &world);
+RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) {
   const bool speaks = world.rank() == 0;
   if (speaks) {
     say_what_runs(trainer, start);
     say_how_the_pipeline_runs(trainer);
   }
   set_out(trainer, start.resumed);
+  trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the one without a time limit
   if (speaks) write_run_facts(trainer);
   add_standard_hooks(trainer, start.options.began);
   if (start.options.profile_steps > 0) {
@@ -228,6 +245,11 @@ RunResult run_rank(const Start& start, comm::World& world) {
           .stop_reason = trainer.finished()              ? ""
                          : trainer.stop_reason().empty() ? "on request"
                                                          : trainer.stop_reason()};
+}
+
+RunResult run_rank(const Start& start, comm::World& world) {
+  Trainer trainer(start.config, start.peak, start.kernels, &world);
+  return abort_on_error(world, [&] { return run_trainer(trainer, start, world); });
 }
 
 // What is looked at once for all ranks before anything is built; holds the run's folder.
@@ -285,7 +307,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
               .need = prelude.need,
               .peak = {},
               .kernels = {}};
-  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks, options.ranks), options.ranks,
+  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks), options.ranks,
                              choose_device(config.train.device));
   start.kernels = kernels_of(start.resumed, start.peak);
   RunResult result;
@@ -352,7 +374,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
               .peak = {},
               .kernels = {}};
   const int64_t here = world.ranks_per_node();
-  const int64_t threads = fewest_threads(*all, threads_of(config, start.resumed, world.size(), here));
+  const int64_t threads = fewest_threads(*all, threads_of(config, start.resumed, world.size(), &world));
   start.peak = measured_peak(start, threads, 1, choose_device(config.train.device, world.rank() % here, here));
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
   // All ranks compute with what is faster on the first.
@@ -360,14 +382,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
       told_by_first(*all, [&] { return std::string(start.peak.products == ops::Products::own ? "own" : "torch"); });
   start.peak.products = products == "own" ? ops::Products::own : ops::Products::torch;
   start.kernels = kernels_of(start.resumed, start.peak);
-  try {
-    return run_rank(start, world);
-  } catch (const comm::CommError&) {
-    throw;
-  } catch (const std::exception& error) {
-    world.abort(fmt::format("rank {} failed: {}", world.rank(), error.what()));
-    throw;
-  }
+  return run_rank(start, world);
 }
 
 }  // namespace
@@ -383,7 +398,8 @@ comm::WorldOptions world_options(const config::Config& config) {
 
 RunResult run(const config::Config& config, const RunOptions& options) {
   try {
-    return options.world ? run_as_process(config, options, *options.world) : run_as_threads(config, options);
+    if (!options.world) return run_as_threads(config, options);
+    return abort_on_error(*options.world, [&] { return run_as_process(config, options, *options.world); });
   } catch (const comm::CommError& error) {
     const std::optional<fs::path> newest = checkpoint::newest(config.checkpoint.folder);
     throw comm::CommError(fmt::format("{}. {}", error.what(),

@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <thread>
 
+#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
@@ -67,9 +67,7 @@ at::Device choose_device(const std::string& name, int64_t local_rank, int64_t ra
   return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank % gpus)};
 }
 
-int64_t choose_threads(int64_t configured) {
-  return configured > 0 ? configured : std::max<int64_t>(1, std::thread::hardware_concurrency());
-}
+int64_t choose_threads(int64_t configured) { return configured > 0 ? configured : usable_cores(); }
 
 Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels, comm::World* world)
     : solo_(world == nullptr ? comm::make_solo_world() : nullptr),

@@ -6,12 +6,14 @@
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <fstream>
 #include <mutex>
 #include <thread>
 
+#include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/file_lock.h"
 #include "terrace/checkpoint/folder.h"
@@ -191,8 +193,36 @@ TEST(Staging, LeftOversOfTheRunAreRemovedAtItsNextStart) {
     std::ofstream(staged / "step_00000001/weights.safetensors") << "of a run that was killed";
   }
   const BackgroundSaver saver({.folder = folder / "run", .retention = {}, .staging = folder / "fast"});
-  EXPECT_FALSE(fs::exists(own));
-  EXPECT_TRUE(fs::exists(other));
+  EXPECT_TRUE(fs::is_empty(own));
+  EXPECT_TRUE(fs::exists(other / "step_00000001"));
+}
+
+TEST(Staging, InAFolderThatAnotherUserCouldChangeIsRefused) {
+  const ScratchFolder folder;
+  const fs::path own = staging_of(folder / "shared", folder / "run");
+  const auto said = [&] {
+    try {
+      const BackgroundSaver saver({.folder = folder / "run", .retention = {}, .staging = folder / "shared"});
+      return std::string("nothing");
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+  };
+  fs::create_directories(folder / "trap");
+  std::ofstream(folder / "trap/file") << "of someone else";
+  fs::create_directories(folder / "shared");
+  fs::create_directory_symlink(folder / "trap", own);
+  EXPECT_THAT(said(), testing::AllOf(HasSubstr(own.string() + " is a symbolic link"), HasSubstr("remove it, or name")));
+  EXPECT_TRUE(fs::exists(folder / "trap/file"));
+  fs::remove(own);
+  fs::create_directory(own);
+  fs::permissions(own, fs::perms::all);
+  EXPECT_THAT(said(), HasSubstr("can be written to by others"));
+  fs::permissions(own, fs::perms::owner_all);
+  if (chown(own.c_str(), 12345, 12345) == 0) EXPECT_THAT(said(), HasSubstr("belongs to user 12345"));
+  fs::remove_all(own);
+  EXPECT_EQ(said(), "nothing");
+  EXPECT_EQ(fs::status(own).permissions(), fs::perms::owner_all);
 }
 
 TEST(Staging, WhereItCannotBeUsedTheCheckpointIsWrittenIntoItsFolder) {

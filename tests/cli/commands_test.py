@@ -9,6 +9,8 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
+# Makes flock and fsync of a program fail or wait, as environment variables say (tests/house/system_faults.cpp).
+SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
 COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "completion", "man")
 
 TINY = """[model]

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from commands_test import TERRACE, TINY, CommandTest, prepare_corpus, terrace
+from commands_test import SYSTEM_FAULTS, TERRACE, TINY, CommandTest, prepare_corpus, terrace
 
 STEPS = 400
 ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}
@@ -47,13 +47,28 @@ class Interrupted(CommandTest):
 
     def start(self, arguments, **options):
         child = subprocess.Popen([TERRACE, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env=ENVIRONMENT, **options)
+                                 **{"env": ENVIRONMENT} | options)
         self.addCleanup(child.kill)
         return child
 
     def wait_for(self, child, what):
         while child.poll() is None and not what():
             time.sleep(0.005)
+
+    def test_without_locks_of_the_file_system_one_process_at_a_time_trains_in_a_folder(self):
+        faults = SYSTEM_FAULTS | {"TERRACE_TEST_NO_FLOCK": "1"}
+        child = self.start(self.arguments("no_locks", *LONG_STEPS), env=ENVIRONMENT | faults)
+        mark = self.folder / "no_locks/.run.lock.owner"
+        self.wait_for(child, mark.exists)
+        self.assertIsNone(child.poll())
+        more = ("--resume", "auto")
+        second = terrace(*self.arguments("no_locks", *more), folder=self.folder, **faults)
+        self.expect(2, second, "another process trains in no_locks", f"process {child.pid} on ", "has no locks")
+        child.kill()
+        self.assertIn(".run.lock has no locks", child.communicate()[1])
+        third = terrace(*self.arguments("no_locks", *more, every=0), folder=self.folder, **faults)
+        self.expect(0, third, f"process {child.pid} on ", "has died: its lock is taken over")
+        self.assertFalse(mark.exists())
 
     def start_and_signal(self, folder, number):
         """Starts a run and sends the signal when its first checkpoint is complete."""

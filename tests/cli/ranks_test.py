@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -12,8 +13,9 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "house"))
+import namespaces  # noqa: E402
 import slurm  # noqa: E402
-from commands_test import TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+from commands_test import SYSTEM_FAULTS, TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
 
 RANKS = 3
 MPIRUN = ["mpirun", "-n", str(RANKS), "--oversubscribe", "--bind-to", "none"]
@@ -96,6 +98,93 @@ class Ranks(CommandTest):
         result = self.launch([*MPIRUN, "sh", "-c", script], "mistake")
         self.check_refused_once(result, "error: rank 1, and not those before it: ", "model.layers")
 
+    def on_rank(self, rank, script):
+        """A launcher whose rank does something of its own first."""
+        return [*MPIRUN, "sh", "-c", f'test "$OMPI_COMM_WORLD_RANK" != {rank} || {{ {script}; }}; exec "$0" "$@"']
+
+    def test_an_error_of_one_rank_before_it_trains_is_what_all_ranks_say(self):
+        # Only it reads this file.
+        self.begin("broken")
+        path = self.folder / "broken/step_00000001/optimizer.rank_0001.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        threads = terrace(*self.arguments("broken", "--ranks", RANKS), folder=self.folder)
+        self.expect(2, threads, "error: ", path.name)
+        result = self.launch(MPIRUN, "broken", timeout=60)
+        self.assertNotEqual(result.returncode, 0)
+        for rank in (0, 2):
+            self.assertRegex(result.stderr, rf"rank 1 failed: .*{path.name}.*rank {rank} waits in")
+        self.assertNotIn("waited", threads.stderr + result.stderr)
+
+    def test_unequal_numbers_of_ranks_on_machines_are_refused_with_the_list(self):
+        try:
+            with namespaces.Namespaces() as machines, open(self.folder / "said.txt", "w+") as said:
+                code = machines.mpirun([TERRACE, *self.arguments(self.folder / "uneven")], error=said, ranks=(2, 1))
+                said.seek(0)
+                result = subprocess.CompletedProcess([], code, "", said.read())
+        except namespaces.NotAllowed as why:
+            self.skipTest(str(why))
+        self.check_refused_once(result, "the 3 ranks are not spread evenly over the machines: ", "--map-by ppr:1:node")
+        self.assertRegex(result.stderr, r"\S+ has 2, \S+ has 1; ")
+
+    SLOW = "export TERRACE_TEST_SLOW_FSYNC={} LD_PRELOAD=" + SYSTEM_FAULTS["LD_PRELOAD"]
+
+    def start_slow_save(self, folder, seconds, *more):
+        """A run whose rank 1 has a slow disk, when the others have written their part of its first checkpoint."""
+        settings = ("train.steps=100000", "checkpoint.every=2", "train.evaluate_every=0", "layout.timeout=6", *more)
+        words = [word for setting in settings for word in ("--set", setting)]
+        command = [*self.on_rank(1, self.SLOW.format(seconds)), TERRACE, *self.arguments(folder, *words)]
+        child = subprocess.Popen(command, cwd=self.folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.kill)
+        while child.poll() is None and not list((self.folder / folder).glob(".step_00000002*/*rank*2*")):
+            time.sleep(0.02)
+        self.assertIsNone(child.poll(), child.communicate() if child.poll() is not None else "")
+        return child
+
+    def test_a_slow_disk_of_one_rank_ends_no_run_and_a_stop_waits_for_it(self):
+        for background in ("true", "false"):
+            folder = f"slow_{background}"
+            child = self.start_slow_save(folder, 10, f"checkpoint.background={background}")
+            os.kill(self.ranks_of(folder)[0], signal.SIGUSR1)
+            _, said = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, 4, said)
+            self.assertRegex(said, "waits on after [67] s: rank 0 waits in .*save checkpoint")
+            self.assertIn("continue with --resume auto", said)
+            self.assertTrue((self.folder / folder / "step_00000002/COMPLETE").exists())
+
+    def test_a_rank_that_dies_while_its_disk_is_slow_ends_the_others(self):
+        child = self.start_slow_save("slow_killed", 300)
+        os.kill(self.ranks_of("slow_killed")[1], signal.SIGKILL)
+        _, said = child.communicate(timeout=30)
+        self.assertNotEqual(child.returncode, 0)
+        self.assertRegex(said, r"rank 1 \(process \d+ on this machine\) has died")
+
+    def threads_said(self, result):
+        self.expect(0, result)
+        return re.search(r"parameters, (\d+) threads", result.stderr)[1]
+
+    def test_threads_are_as_many_as_cores_may_be_used(self):
+        cores = os.sched_getaffinity(0)
+        settings = ["--set", "train.threads=0", "--set", "train.steps=1"]
+        for ranks in (1, 2):
+            result = self.train_alone("whole", ranks, *settings)
+            self.assertEqual(self.threads_said(result), str(max(1, len(cores) // ranks)))
+        bound = self.train_alone("bound", 1, *settings, launcher=["taskset", "-c", str(min(cores))])
+        self.assertEqual(self.threads_said(bound), "1")
+
+    def train_alone(self, folder, ranks, *more, launcher=()):
+        words = ["train", "run.toml", "--set", f"checkpoint.folder={folder}_{ranks}", "--ranks", str(ranks), *more]
+        return subprocess.run([*launcher, TERRACE, *words], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True,
+                              timeout=120)  # fmt: skip
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 4, "needs four cores")
+    def test_ranks_that_a_launcher_binds_to_few_cores_are_warned_of(self):
+        launcher = ["mpirun", "-n", "2", "--bind-to", "core"]
+        result = self.launch(launcher, "few", "--set", "train.threads=0", "--set", "train.steps=1")
+        self.assertEqual(self.threads_said(result), "1")
+        self.assertEqual(result.stderr.count("binds each rank to 1 core, and 2 ranks could have"), 1, result.stderr)
+
     def test_a_mistyped_command_line_is_said_once(self):
         for words, said in ((["--rnks", "2"], "--rnks"), (["--profile", "x"], "--profile")):
             self.check_refused_once(self.launch(MPIRUN, "mistake", *words), said)
@@ -128,7 +217,7 @@ class Ranks(CommandTest):
         end = time.monotonic() + 30
         while not all(path.exists() for path in files) and time.monotonic() < end:
             time.sleep(0.02)
-        calls = [[json.loads(line) for line in path.read_text().splitlines()] for path in files]
+        calls = [json.loads(path.read_text()) for path in files]
         self.assertTrue(all(calls))
         newest = lambda: max(path.parent.name for path in (self.folder / folder).glob("step_*/COMPLETE"))
         before = newest()

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,6 +49,87 @@ TEST(Failure, OfOneRankReachesTheOthersAndTheCaller) {
     EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("no bread"));
     EXPECT_EQ(told, ranks - 1);
   }
+}
+
+// Its own call, which the others never make, goes while the exception does.
+TEST(Failure, OfARankWithACallUnderWayReachesTheOthersBeforeTheyGiveUp) {
+  const auto began = std::chrono::steady_clock::now();
+  for (const int64_t count : {int64_t{1}, int64_t{1} << 20}) {
+    const auto run = [&] {
+      run_threads(3, {.timeout_seconds = 30}, [&](World& world) {
+        const auto comm = world.connect({"data", {0, 1, 2}});
+        const auto own = world.connect({"own", {0, 1, 2}});
+        std::vector<float> data(static_cast<size_t>(count));
+        if (world.rank() == 2) {
+          const Work work = own->all_reduce(data.data(), count, Type::fp32, label);
+          throw std::runtime_error("no bread");
+        }
+        const auto wait = [&] { comm->all_reduce(data.data(), count, Type::fp32, label).wait(); };
+        const std::string error = error_of(wait);
+        EXPECT_THAT(error, StartsWith("rank 2 failed: no bread"));
+        throw CommError(error);
+      });
+    };
+    EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("no bread"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+}
+
+// The others have long ended when it has.
+TEST(Failure, OfARankThatTakesLongToEndIsWhatTheCallerGets) {
+  struct Slow {
+    ~Slow() { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }
+  };
+  const auto run = [] {
+    run_threads(3, {}, [](World& world) {
+      const auto comm = world.connect({"data", {0, 1, 2}});
+      if (world.rank() != 1) return comm->barrier({}).wait();
+      const Slow slow;
+      world.abort("rank 1 failed: no bread");
+      throw std::invalid_argument("no bread");
+    });
+  };
+  EXPECT_THAT(run, testing::ThrowsMessage<std::invalid_argument>("no bread"));
+}
+
+TEST(Failure, OfARankThatOthersHaveGivenUpOnIsWhatTheCallerGets) {
+  const auto run = [] {
+    run_threads(2, {.timeout_seconds = 0.2}, [](World& world) {
+      const auto comm = world.connect({"data", {0, 1}});
+      if (world.rank() == 0) comm->barrier({}).wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      throw std::runtime_error("the disk is broken");
+    });
+  };
+  EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("the disk is broken"));
+}
+
+TEST(Failure, IsNoTimeOutWhereTheLimitIsLifted) {
+  run_threads(3, {.timeout_seconds = 0.1}, [](World& world) {
+    const auto comm = world.connect({"saving", {0, 1, 2}});
+    comm->lift_time_limit();
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    int64_t sum = 1;
+    comm->all_reduce(&sum, 1, Type::int64, label).wait();
+    std::vector<float> data(1 << 16, 1.0F);
+    if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    comm->all_reduce(data.data(), 1 << 16, Type::fp32, label).wait();
+    EXPECT_EQ(sum, 3);
+    EXPECT_EQ(data.back(), 3);
+  });
+}
+
+TEST(Failure, EndsCallsWhoseLimitIsLifted) {
+  const auto run = [] {
+    run_threads(3, {.timeout_seconds = 0.1}, [](World& world) {
+      const auto comm = world.connect({"saving", {0, 1, 2}});
+      comm->lift_time_limit();
+      if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (world.rank() == 1) throw std::runtime_error("no bread");
+      EXPECT_THAT(error_of([&] { comm->barrier(label).wait(); }), StartsWith("rank 1 failed: no bread"));
+    });
+  };
+  EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("no bread"));
 }
 
 TEST(Failure, OfARankThatHasEndedIsNamed) {

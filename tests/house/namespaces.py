@@ -62,19 +62,19 @@ class Namespaces:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         subprocess.run(["ip", "link", "del", self.links[0]], capture_output=True)
 
-    def mpirun(self, command, output=None):
-        """Standard output goes to the file, if one is given."""
+    def mpirun(self, command, output=None, error=None, ranks=(1, 1)):
+        """So many ranks in each. Standard output and error go to the files, if they are given."""
         with tempfile.TemporaryDirectory() as folder:
             agent = pathlib.Path(folder) / "agent"
             agent.write_text(AGENT.format(names=self.names, addresses=self.addresses))
             agent.chmod(0o755)
-            hosts = ",".join(f"{address}:1" for address in self.addresses)
+            hosts = ",".join(f"{address}:{count}" for address, count in zip(self.addresses, ranks))
             settings = {"plm_rsh_agent": str(agent), "btl": "tcp,self", "btl_tcp_if_include": self.subnet,
                         "oob_tcp_if_include": self.subnet, "hwloc_base_binding_policy": "none"}
             options = [word for name, value in settings.items() for word in ("--mca", name, value)]
             # Paths are the same in both, so nothing has to be copied.
-            return subprocess.run(["ip", "netns", "exec", self.names[0], "mpirun", *options, "-H", hosts, "-n", "2", *command],
-                                  timeout=300, stdout=output).returncode
+            return subprocess.run(["ip", "netns", "exec", self.names[0], "mpirun", *options, "-H", hosts, "-n", str(sum(ranks)),
+                                   *command], timeout=300, stdout=output, stderr=error).returncode
 
 
 def main():

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <filesystem>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "terrace/base/file.h"
@@ -49,10 +48,7 @@ std::string error_where_the_last_rank_stops(const Layout& layout, const std::fil
 }
 
 std::vector<Json> flights(const std::filesystem::path& folder, int64_t rank) {
-  std::vector<Json> lines;
-  std::istringstream text(read_text(folder / fmt::format("flight_rank_{:03}.json", rank)));
-  for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
-  return lines;
+  return Json::parse(read_text(folder / fmt::format("flight_rank_{:03}.json", rank))).get<std::vector<Json>>();
 }
 
 TEST(Hang, OfAPipelineStageNamesTheMicroBatch) {

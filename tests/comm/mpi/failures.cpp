@@ -4,15 +4,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/comm/mpi.h"
@@ -39,6 +43,48 @@ void others_wait(World& world, const std::function<void(Comm&)>& rank_1) {
   comm->all_reduce(data, 8, Type::fp32, label).wait();
 }
 
+// Longer than the time-out, and nobody gives up.
+void others_wait_without_limit(World& world, const std::function<void()>& rank_1) {
+  const auto comm = world.connect(everyone);
+  comm->lift_time_limit();
+  if (world.rank() == 1) rank_1();
+  comm->barrier({"save"}).wait();
+}
+
+// Rank 0 gives up a receive and uses the memory for something else; then the message comes. What has an owner lives on.
+void sends_too_late(World& world) {
+  const auto comm = world.connect(everyone);
+  const auto numbers = world.connect({"numbers", {0, 1, 2}});
+  std::vector<int64_t> data(100, 5);
+  if (world.rank() == 1) {
+    int64_t own_process = getpid();
+    comm->send(&own_process, 1, Type::int64, 0, {"process"}).wait();
+    raise(SIGSTOP);
+    const Work first = comm->send(data.data(), 100, Type::int64, 0, label);
+    std::fprintf(stderr, "rank 1 has sent\n");
+    const Work second = numbers->send(data.data(), 100, Type::int64, 0, label);
+    return compute();
+  }
+  if (world.rank() == 2) return compute();
+  int64_t process_id = 0;
+  comm->receive(&process_id, 1, Type::int64, 1, {"process"}).wait();
+  auto owned = std::make_shared<std::vector<int64_t>>(100, 0);
+  const std::weak_ptr<std::vector<int64_t>> owner = owned;
+  try {
+    Work into_owned = numbers->receive(owned->data(), 100, Type::int64, 1, label, owned);
+    owned.reset();
+    comm->receive(data.data(), 100, Type::int64, 1, label).wait();
+  } catch (const CommError&) {
+    std::ranges::fill(data, 7);
+    kill(static_cast<pid_t>(process_id), SIGCONT);
+    std::this_thread::sleep_for(1s);
+    const bool unchanged = std::ranges::all_of(data, [](int64_t number) { return number == 7; });
+    std::fprintf(stderr, "the buffer is %s; the owner %s\n", unchanged ? "unchanged" : "changed",
+                 owner.expired() ? "is gone" : "lives");
+    throw;
+  }
+}
+
 const std::map<std::string, std::function<void(World&)>> ways = {
     {"computes", [](World& world) { others_wait(world, [](Comm&) { compute(); }); }},
     {"is stopped", [](World& world) { others_wait(world, [](Comm&) { raise(SIGSTOP); }); }},
@@ -57,6 +103,34 @@ const std::map<std::string, std::function<void(World&)>> ways = {
          throw CommError("the disk is full");
        });
      }},
+    // Its own call goes while the exception does.
+    {"throws with a call under way",
+     [](World& world) {
+       others_wait(world, [&](Comm& comm) {
+         try {
+           std::vector<float> data(100000);
+           const Work work = comm.receive(data.data(), 100000, Type::fp32, 2, label);
+           throw std::runtime_error("no bread");
+         } catch (const std::runtime_error& error) {
+           world.abort(fmt::format("rank 1 failed: {}", error.what()));
+           throw;
+         }
+       });
+     }},
+    {"takes long",
+     [](World& world) {
+       others_wait_without_limit(world, [] { std::this_thread::sleep_for(4s); });
+       std::fprintf(stderr, "rank %d goes on\n", static_cast<int>(world.rank()));
+     }},
+    {"takes long and dies",
+     [](World& world) {
+       others_wait_without_limit(world, [] {
+         std::this_thread::sleep_for(2s);
+         raise(SIGKILL);
+       });
+     }},
+    {"takes long and is stopped", [](World& world) { others_wait_without_limit(world, [] { raise(SIGSTOP); }); }},
+    {"sends too late", sends_too_late},
     {"throws", [](World& world) { others_wait(world, [](Comm&) { throw std::runtime_error("no bread"); }); }},
     {"ends", [](World& world) { others_wait(world, [](Comm&) {}); }},
     {"disagrees",
@@ -103,6 +177,9 @@ const std::map<std::string, std::function<void(World&)>> ways = {
      }},
 };
 
+// In no shared memory.
+const std::set<std::string> by_messages = {"sends too late"};
+
 // "computes" with calls that are compared first, "computes unchecked" without.
 int run(std::string way, const std::string& flight_folder) {
   const std::string unchecked = " unchecked";
@@ -112,10 +189,13 @@ int run(std::string way, const std::string& flight_folder) {
   signal(SIGTERM, SIG_IGN);
   flights = flight_folder;
   try {
-    const auto world = make_mpi_world({.timeout_seconds = way == "ends" ? 20.0 : 1.0,
+    const MpiLimits limits = by_messages.contains(way) ? MpiLimits{.box_members = 0} : MpiLimits{};
+    const auto world = make_mpi_world(start_mpi(),
+                                      {.timeout_seconds = way == "ends" ? 20.0 : 1.0,
                                        .check_calls = checks,
                                        .flight_folder = flight_folder,
-                                       .report_requests = &report_requests});
+                                       .report_requests = &report_requests},
+                                      limits);
     ways.at(way)(*world);
     return 0;
   } catch (const CommError& error) {

@@ -22,15 +22,16 @@ class Run:
             run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
             self.seconds = time.monotonic() - began
             self.code, self.output = run.returncode, run.stdout
-            self.flights = {path.name: [json.loads(line) for line in path.read_text().splitlines()]
-                            for path in pathlib.Path(folder).iterdir()}
+            self.flights = {path.name: json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()}
 
 
 WAYS = [("computes", False), ("is stopped", False), ("dies", False), ("dies", True), ("dies while others compute", False),
         ("aborts", False), ("throws", False), ("ends", False), ("disagrees", False), ("receives", False),
         ("never connects", False), ("asks for reports", False), ("computes unchecked", False), ("is stopped unchecked", False),
         ("is waited for by one that is waited for", False), ("is waited for by one that is waited for unchecked", False),
-        ("dies unchecked", True), ("ends unchecked", False), ("disagrees unchecked", False)]
+        ("throws with a call under way", False), ("throws with a call under way unchecked", False), ("takes long", False),
+        ("takes long and dies", True), ("takes long and is stopped", False), ("sends too late", False),
+        ("sends too late unchecked", False), ("dies unchecked", True), ("ends unchecked", False), ("disagrees unchecked", False)]
 # They mostly wait.
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
     RUNS = dict(zip(WAYS, pool.map(lambda way: Run(*way), WAYS)))
@@ -90,6 +91,28 @@ class Failures(unittest.TestCase):
 
     def test_an_error_of_one_rank_ends_the_others(self):
         self.check("throws", "error: no bread", "error: rank 1 ended with an error; rank ", code=None)
+
+    def test_an_error_with_a_call_under_way_is_what_the_others_read(self):
+        for way in ("throws with a call under way", "throws with a call under way unchecked"):
+            run = self.check(way, "error: no bread", "error: rank 1 failed: no bread; rank 0 waits in", code=None)
+            self.assertNotIn("waited", run.output)
+
+    def test_a_wait_without_a_limit_is_in_the_log_and_goes_on(self):
+        run = self.check("takes long", "rank 0 goes on", "rank 1 goes on", "rank 2 goes on",
+                         "rank 0 waits in barrier(data), save, call 1; rank 1 never entered it", code=0)
+        self.assertRegex(run.output, "waits on after [12] s: rank 0 waits")
+        self.assertNotRegex(run.output, "waits on after .*: rank 2 waits")
+
+    def test_a_rank_that_dies_ends_a_wait_without_a_limit(self):
+        run = self.check("takes long and dies", "has died", alone=True, code=None)
+        self.assertEqual(run.output.count("ended with code 5"), 2, run.output)
+
+    def test_a_rank_that_does_not_answer_ends_a_wait_without_a_limit(self):
+        self.check("takes long and is stopped", "rank 1 has not answered for 1 s: rank ")
+
+    def test_a_message_after_a_failure_finds_no_memory_of_the_callers(self):
+        for way in ("sends too late", "sends too late unchecked"):
+            self.check(way, "rank 1 has sent", "the buffer is unchanged; the owner lives", "waited 1 s", code=None)
 
     def test_a_rank_that_ends_early(self):
         self.check("ends", "rank 1 has ended: rank ", "rank 1 never entered it; it has ended")
