@@ -131,8 +131,10 @@ void run_training(const Arguments& arguments) {
     fmt::print("{}\n", result.checkpoint.string());
   }
   if (result.finished) return;
-  throw UserError(fmt::format("stopped {} after step {} of {}; continue with --resume auto", result.stop_reason,
-                              result.step, config.train.steps),
+  const std::string where = result.step < config.train.steps
+                                ? fmt::format("after step {} of {}", result.step, config.train.steps)
+                                : fmt::format("in the evaluation after step {}, the last one", result.step);
+  throw UserError(fmt::format("stopped {} {}; continue with --resume auto", result.stop_reason, where),
                   ExitCode::stopped);
 }
 
@@ -159,8 +161,9 @@ void add_train_command(CLI::App& app) {
       ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object at the end");
   command->footer(
-      "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step with a checkpoint and exit\n"
-      "code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last calls into "
+      "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step, or batch of an evaluation,\n"
+      "with a checkpoint and exit code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last "
+      "calls into "
       "flight_rank_NNN.json\n"
       "in the run's folder, and the run goes on.");
   command->callback([arguments] { run_training(*arguments); });

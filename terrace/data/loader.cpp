@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
@@ -23,7 +24,7 @@ void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
 }
 
 Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabulary) {
-  Windows windows{std::make_shared<TokenCorpus>(prefix)};
+  Windows windows{prefix, std::make_shared<TokenCorpus>(prefix)};
   windows.corpus->expect_random_reads();
   const uint64_t tokens = windows.corpus->tokens();
   if (tokens < static_cast<uint64_t>(sequence) + 1) {
@@ -94,10 +95,9 @@ Loader::Loader(const config::DataConfig& config, int64_t sequence, int64_t vocab
   }
   train.mixture = mixture_of(train, config.weights, stream_key(seed, "order of training samples"), true);
   if (validation.corpora.empty()) return;
-  // Without the seed in its key, so that runs of different seeds are evaluated on the same samples.
-  const bool held_out = config.validation.empty();
-  validation.mixture = mixture_of(validation, held_out ? config.weights : std::vector<double>{},
-                                  stream_key(0, "order of validation samples"), false);
+  // Without the seed in its key, so that runs of different seeds are evaluated on the same samples; and without
+  // weights, with which samples of one corpus would come many times before all of another have come once.
+  validation.mixture = mixture_of(validation, {}, stream_key(0, "order of validation samples"), false);
 }
 
 Loader::~Loader() = default;
@@ -136,15 +136,22 @@ void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64
 }
 
 SampleBatch Loader::batch(Split split, uint64_t first, int64_t count) const {
+  TERRACE_CHECK(count >= 0, "a batch of {} samples", count);
+  std::vector<uint64_t> samples(static_cast<size_t>(count));
+  std::iota(samples.begin(), samples.end(), first);
+  return batch(split, samples);
+}
+
+SampleBatch Loader::batch(Split split, std::span<const uint64_t> samples) const {
   const SplitWindows& windows = state_->of(split);
   if (!windows.mixture) {
     throw UserError("no text is held out for validation; set data.validation_share > 0 or name data.validation");
   }
-  TERRACE_CHECK(count >= 0, "a batch of {} samples", count);
   const WindowReader& reader = state_->reader;
-  const auto length = static_cast<size_t>(reader.sequence), rows = static_cast<size_t>(count);
+  const auto length = static_cast<size_t>(reader.sequence);
+  const size_t rows = samples.size();
   SampleBatch batch;
-  batch.count = count;
+  batch.count = static_cast<int64_t>(rows);
   batch.length = reader.sequence;
   batch.tokens.resize(rows * length);
   batch.targets.resize(rows * length);
@@ -156,12 +163,30 @@ SampleBatch Loader::batch(Split split, uint64_t first, int64_t count) const {
     return values.empty() ? std::span<int64_t>() : std::span(values).subspan(row * length, length);
   };
   for (size_t row = 0; row < rows; ++row) {
-    const Mixture::Place place = windows.mixture->at(first + row);
+    const Mixture::Place place = windows.mixture->at(samples[row]);
     reader.read(windows.corpora[place.corpus], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
                 row_of(batch.positions, row), row_of(batch.documents, row));
-    batch.ids.push_back(static_cast<int64_t>(first + row));
+    batch.ids.push_back(static_cast<int64_t>(samples[row]));
   }
   return batch;
+}
+
+std::vector<std::string> Loader::corpora(Split split) const {
+  std::vector<std::string> names;
+  for (const Windows& windows : state_->of(split).corpora) names.push_back(windows.name);
+  return names;
+}
+
+std::vector<HeldOut> Loader::held_out(uint64_t at_most) const {
+  const SplitWindows& split = state_->validation;
+  std::vector<HeldOut> corpora;
+  for (const Windows& windows : split.corpora) corpora.push_back({windows.name, {}});
+  const uint64_t count = std::min(at_most, samples(Split::validation));
+  for (uint64_t sample = 0; sample < count; ++sample) {
+    corpora[split.mixture->at(sample).corpus].samples.push_back(sample);
+  }
+  std::erase_if(corpora, [](const HeldOut& held_out) { return held_out.samples.empty(); });
+  return corpora;
 }
 
 Json Loader::identity() const {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "terrace/base/json.h"
@@ -24,6 +26,12 @@ struct SampleBatch {
   std::vector<int64_t> ids;        // [N]: the sample's number in the run
 };
 
+// The held-out samples of one corpus.
+struct HeldOut {
+  std::string corpus;             // as the configuration names it
+  std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
+};
+
 class Loader {
  public:
   // Opens every corpus and checks it: throws UserError naming the file and what is wrong, also where a token can be as
@@ -36,9 +44,20 @@ class Loader {
   // Samples first .. first + count - 1 of the run. Training passes over its samples again and again, each epoch in
   // another order; validation has one fixed order and wraps around. Thread-safe.
   SampleBatch batch(Split split, uint64_t first, int64_t count) const;
+  // Those with the numbers given.
+  SampleBatch batch(Split split, std::span<const uint64_t> samples) const;
 
-  // Samples in one pass over the split. With several weighted corpora: in one pass over the mixture's longest corpus.
+  // Samples in one pass over the split. For training on several weighted corpora: in one pass over the mixture's
+  // longest corpus. For validation every held-out sample counts once, whatever the weights.
   uint64_t samples(Split split) const;
+
+  // Names of the split's corpora as the configuration has them.
+  std::vector<std::string> corpora(Split split) const;
+
+  // The first `at_most` samples of the validation split, or all where there are no more, by corpus; corpora without any
+  // among them are left out. The order of the split is shuffled over all corpora, so a limited number takes from each
+  // about its share of the held-out samples. The same at every call and for every seed.
+  std::vector<HeldOut> held_out(uint64_t at_most) const;
 
   // What the order and the values of all samples depend on beside the configuration: for each corpus its name, its
   // tokens and the checksum of its index. A run continues only where it is the same.

@@ -15,6 +15,7 @@ namespace terrace::data {
 // Samples of one corpus: a contiguous range of its windows. Window i covers tokens [i * T, i * T + T], one more than T,
 // so that the last has a target; neighbours share one token, which is a target in the first only.
 struct Windows {
+  std::string name;  // as the configuration has it
   std::shared_ptr<const TokenCorpus> corpus;
   uint64_t first = 0, count = 0;
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <system_error>
@@ -22,14 +23,30 @@ constexpr const char* file_name = "metrics.csv";
 std::string cell(int64_t value) { return fmt::format("{}", value); }
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
-std::string header() {
+// A name as RFC 4180 has it in a row: in quotation marks where it holds a character that separates.
+std::string quoted(const std::string& name) {
+  if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
+  std::string text = "\"";
+  for (const char c : name) text += c == '"' ? "\"\"" : std::string(1, c);
+  return text + "\"";
+}
+
+std::string header(const std::vector<std::string>& corpora) {
   std::string line;
   const StepMetrics none;
   for_each_key(none, [&](const char* key, const auto&) { line += key + std::string(","); });
-  return line + "validation_loss\n";
+  line += "validation_loss";
+  for (const std::string& corpus : corpora) line += "," + quoted("validation_loss of " + corpus);
+  return line + "\n";
 }
 
-std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation) {
+std::string loss_of(const EvaluationMetrics& evaluation, const std::string& corpus) {
+  const auto found =
+      std::ranges::find_if(evaluation.by_corpus, [&](const auto& entry) { return entry.first == corpus; });
+  return found == evaluation.by_corpus.end() ? "" : cell(found->second);
+}
+
+std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation, const std::vector<std::string>& corpora) {
   std::string line;
   const StepMetrics none;
   const int64_t number = step != nullptr ? step->step : evaluation->step;
@@ -40,7 +57,9 @@ std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation) {
       line += (step != nullptr ? cell(value) : "") + ",";
     }
   });
-  return line + (evaluation != nullptr ? cell(evaluation->validation_loss) : "") + "\n";
+  if (evaluation != nullptr) line += cell(evaluation->validation_loss);
+  for (const std::string& corpus : corpora) line += "," + (evaluation != nullptr ? loss_of(*evaluation, corpus) : "");
+  return line + "\n";
 }
 
 [[noreturn]] void throw_errno(const std::filesystem::path& path) {
@@ -49,17 +68,24 @@ std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation) {
 
 }  // namespace
 
-CsvFile::CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far) : path_(folder / file_name) {
-  std::string text = header();
+CsvFile::CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, const std::vector<std::string>& corpora)
+    : path_(folder / file_name) {
+  if (corpora.size() > 1) corpora_ = corpora;
+  std::string text = header(corpora_);
   auto evaluation = so_far.evaluations.begin();
   for (const auto& [number, step] : so_far.steps) {
     while (evaluation != so_far.evaluations.end() && evaluation->first < number) {
-      text += row(nullptr, &evaluation++->second);
+      text += row(nullptr, &evaluation++->second, corpora_);
     }
     const bool evaluated = evaluation != so_far.evaluations.end() && evaluation->first == number;
-    text += row(&step, evaluated ? &evaluation++->second : nullptr);
+    // A resumed run may begin with the evaluation of its last step.
+    if (!evaluated && number == so_far.steps.rbegin()->first && evaluation == so_far.evaluations.end()) {
+      step_ = step;
+    } else {
+      text += row(&step, evaluated ? &evaluation++->second : nullptr, corpora_);
+    }
   }
-  for (; evaluation != so_far.evaluations.end(); ++evaluation) text += row(nullptr, &evaluation->second);
+  for (; evaluation != so_far.evaluations.end(); ++evaluation) text += row(nullptr, &evaluation->second, corpora_);
   write_text_atomically(path_, text);
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file_ < 0) throw_errno(path_);
@@ -88,14 +114,13 @@ void CsvFile::add(const EvaluationMetrics& metrics) {
 
 void CsvFile::flush() {
   if (!step_ && !evaluation_) return;
-  const std::string line = row(step_ ? &*step_ : nullptr, evaluation_ ? &*evaluation_ : nullptr);
+  const std::string line = row(step_ ? &*step_ : nullptr, evaluation_ ? &*evaluation_ : nullptr, corpora_);
   step_.reset();
   evaluation_.reset();
   if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw_errno(path_);
 }
 
 void CsvFile::sync() {
-  flush();
   if (::fsync(file_) != 0) throw_errno(path_);
 }
 

@@ -7,6 +7,9 @@
 
 namespace terrace::observe {
 
+// The object of an evaluation's losses by corpus; evaluations of one corpus have none.
+constexpr const char* by_corpus_key = "validation_loss_by_corpus";
+
 // Calls visit(key, field) for each; const metrics give const fields.
 template <typename Step, typename Visit>
 requires std::is_same_v<std::remove_const_t<Step>, StepMetrics>

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
@@ -31,6 +32,9 @@ template <typename Metrics>
 Json line_of(const Metrics& metrics) {
   Json line = Json::object();
   for_each_key(metrics, [&](const char* key, auto value) { line[key] = value; });
+  if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
+    for (const auto& [corpus, loss] : metrics.by_corpus) line[by_corpus_key][corpus] = loss;
+  }
   return line;
 }
 
@@ -53,6 +57,15 @@ std::optional<Metrics> metrics_of(const Json& line) {
     const auto found = line.find(key);
     whole = whole && found != line.end() && read_number(*found, field);
   });
+  if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
+    const auto losses = line.find(by_corpus_key);
+    if (whole && losses != line.end()) {
+      whole = losses->is_object();
+      for (const auto& [corpus, loss] : losses->items()) {
+        whole = whole && read_number(loss, metrics.by_corpus.emplace_back(corpus, 0).second);
+      }
+    }
+  }
   return whole ? std::optional(metrics) : std::nullopt;
 }
 
@@ -83,6 +96,9 @@ std::vector<Scalar> scalars_of(const Metrics& metrics, const std::string& group)
     if (key == "step" || (!is_loss && !std::isfinite(number))) return;
     scalars.push_back({group + "/" + (is_loss ? "loss" : key), number});
   });
+  if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
+    for (const auto& [corpus, loss] : metrics.by_corpus) scalars.push_back({group + "/loss/" + corpus, loss});
+  }
   return scalars;
 }
 
@@ -111,7 +127,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_s
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) throw_errno(path_);
   if (formats.tensorboard) events_ = std::make_unique<EventFile>(folder / "tensorboard", last_step);
-  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder));
+  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder), formats.corpora);
 }
 
 MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept

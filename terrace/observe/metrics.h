@@ -34,6 +34,8 @@ struct StepMetrics {
 struct EvaluationMetrics {
   int64_t step = 0;
   double validation_loss = 0;
+  // Of each corpus by its name; only where there are several. In JSON the object validation_loss_by_corpus.
+  std::vector<std::pair<std::string, double>> by_corpus = {};
 
   bool operator==(const EvaluationMetrics&) const = default;
 };
@@ -45,6 +47,8 @@ class EventFile;
 struct MetricsFormats {
   bool tensorboard = false;  // event files in folder/tensorboard
   bool csv = false;          // folder/metrics.csv
+  // The held-out corpora; where there are several, each has a column of its own in the CSV.
+  std::vector<std::string> corpora = {};
 };
 
 class MetricsWriter {

@@ -58,8 +58,20 @@ Json list_files(const fs::path& folder) {
   return files;
 }
 
-Json last_value(const std::vector<std::pair<double, double>>& points) {
-  return points.empty() ? Json() : Json(points.back().second);
+// The last evaluation that gave a number.
+EvaluationMetrics last_evaluation(const RunMetrics& metrics) {
+  for (auto it = metrics.evaluations.rbegin(); it != metrics.evaluations.rend(); ++it) {
+    if (std::isfinite(it->second.validation_loss)) return it->second;
+  }
+  return {.validation_loss = std::nan("")};
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json by_corpus(const EvaluationMetrics& evaluation) {
+  Json losses = Json::object();
+  for (const auto& [corpus, loss] : evaluation.by_corpus) losses[corpus] = number_or_null(loss);
+  return losses;
 }
 
 // The mean of the last twentieth of the steps: a single batch's loss is noisy.
@@ -81,10 +93,12 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
   const StepMetrics last = metrics.steps.empty() ? StepMetrics{} : metrics.steps.rbegin()->second;
   const LossHistory losses = losses_of(metrics);
   const StepFigures figures = figures_of(metrics);
+  const EvaluationMetrics evaluation = last_evaluation(metrics);
   Json summary = {{"steps", last.step},
                   {"tokens", last.tokens},
                   {"loss", closing_loss(losses.training)},
-                  {"validation_loss", last_value(losses.validation)},
+                  {"validation_loss", number_or_null(evaluation.validation_loss)},
+                  {"validation_loss_by_corpus", by_corpus(evaluation)},
                   {"tokens_per_second", median(figures.tokens_per_second)},
                   {"step_seconds", median(figures.step_seconds)},
                   {"memory_bytes", figures.memory_bytes}};
@@ -120,7 +134,7 @@ std::string draw_summary(const fs::path& folder) {
   Chart chart{.series = {{"training loss", losses.training}, {"held-out loss", losses.validation}}, .levels = {}};
   if (summary["unigram_loss"].is_number()) chart.levels.push_back({"unigram model", summary["unigram_loss"]});
   std::string text = draw(chart) + "\n";
-  const auto line = [&](const char* name, const std::string& value) {
+  const auto line = [&](const std::string& name, const std::string& value) {
     text += fmt::format("  {:<18}{}\n", name, value);
   };
   line("parameters", format_count(summary["parameters"]));
@@ -128,6 +142,9 @@ std::string draw_summary(const fs::path& folder) {
                               format_count(summary["tokens"]), summary["precision"].get<std::string>()));
   line("training loss", number(summary["loss"], "{:.3f} nats a token (mean of the last steps)"));
   line("held-out loss", number(summary["validation_loss"], "{:.3f} nats a token"));
+  for (const auto& [corpus, loss] : summary["validation_loss_by_corpus"].items()) {
+    line("  " + corpus + " ", number(loss, "{:.3f}"));
+  }
   line("unigram model", number(summary["unigram_loss"], "{:.3f} nats a token on all held-out tokens"));
   line("speed", fmt::format("{} tokens/s, {} s a step (medians)", number(summary["tokens_per_second"], "{:.0f}"),
                             number(summary["step_seconds"], "{:.3f}")));

@@ -9,8 +9,9 @@
 namespace terrace::observe {
 
 // Reads metrics.jsonl and run.json of the run's folder. Throws UserError where the folder holds no run.
-// Keys: steps, loss, validation_loss, unigram_loss, tokens, tokens_per_second (median step), step_seconds, mfu,
-// peak_name, peak_flops_per_second, memory_bytes (peak), parameters, files (list of path and bytes).
+// Keys: steps, loss, validation_loss, validation_loss_by_corpus (empty where there is one corpus), unigram_loss,
+// tokens, tokens_per_second (median step), step_seconds, mfu, peak_name, peak_flops_per_second, memory_bytes (peak),
+// parameters, files (list of path and bytes).
 Json summarize_run(const std::filesystem::path& folder);
 
 // The loss curve and those figures, as lines.

@@ -239,7 +239,8 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) 
         make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
   }
   trainer.run();
-  return {.checkpoint = checkpoint::newest(start.config.checkpoint.folder).value(),
+  // Known without a look at the folder, where another rank's machine may not see it yet.
+  return {.checkpoint = fs::path(start.config.checkpoint.folder) / checkpoint::step_name(trainer.steps_done()),
           .step = trainer.steps_done(),
           .finished = trainer.finished(),
           .stop_reason = trainer.finished()              ? ""

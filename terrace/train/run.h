@@ -31,7 +31,7 @@ struct RunOptions {
 struct RunResult {
   std::filesystem::path checkpoint;  // the last one
   int64_t step = 0;
-  bool finished = false;    // false: stopped before its last step
+  bool finished = false;    // false: stopped before its last step, or in the evaluation after it
   std::string stop_reason;  // where it was stopped: "on request", or which limit was reached
 };
 

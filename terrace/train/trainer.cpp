@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
@@ -101,6 +102,11 @@ int64_t Trainer::sum_of(int64_t value, const char* what) {
   return value;
 }
 
+int64_t Trainer::of_first_rank(int64_t value, const char* what) {
+  cut_.groups.control->broadcast(&value, 1, comm::Type::int64, 0, {.what = what}).wait();
+  return value;
+}
+
 models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
   const auto tensor = [&](const std::vector<int64_t>& values, at::IntArrayRef shape) {
     if (values.empty()) return at::Tensor();
@@ -114,9 +120,7 @@ models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
           .samples = tensor(samples.ids, {samples.count})};
 }
 
-models::Batch Trainer::micro_batch(data::Split split, uint64_t first_sample, int64_t sequences,
-                                   int64_t& counted) const {
-  const data::SampleBatch samples = loader_.batch(split, first_sample, sequences);
+models::Batch Trainer::micro_batch(const data::SampleBatch& samples, int64_t& counted) const {
   counted += std::count_if(samples.targets.begin(), samples.targets.end(), [](int64_t t) { return t >= 0; });
   return to_device(samples);
 }
@@ -128,8 +132,9 @@ std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t
   const int64_t first = mesh_.coordinate(world_->rank(), "data") * share;
   std::vector<models::Batch> batches;
   for (int64_t done = 0; done < share; done += micro_batch_) {
-    batches.push_back(micro_batch(data::Split::train, first_sample + static_cast<uint64_t>(first + done),
-                                  std::min(micro_batch_, share - done), counted));
+    const uint64_t next = first_sample + static_cast<uint64_t>(first + done);
+    batches.push_back(
+        micro_batch(loader_.batch(data::Split::train, next, std::min(micro_batch_, share - done)), counted));
   }
   return batches;
 }
@@ -226,29 +231,54 @@ void Trainer::stop_skipping() {
       most_skipped));
 }
 
-double Trainer::evaluate(int64_t batches) {
-  const int64_t global_batch = config_.train.global_batch;
-  const auto available = static_cast<int64_t>(loader_.samples(data::Split::validation));
-  const int64_t samples = batches == 0 ? available : std::min(available, batches * global_batch);
+std::optional<Trainer::LossSum> Trainer::held_out_loss(std::span<const uint64_t> samples) {
   // Ranks take turns. One that has none left in the last turn computes with the others, who need its weights.
   const int64_t ranks = mesh_.size("data"), own = mesh_.coordinate(world_->rank(), "data");
-  const int64_t size = micro_batch_, turns = (samples + size * ranks - 1) / (size * ranks);
+  const auto count = static_cast<int64_t>(samples.size());
+  const int64_t size = micro_batch_, turns = (count + size * ranks - 1) / (size * ranks);
   double sum = 0;
   int64_t counted = 0;
   for (int64_t turn = 0; turn < turns; ++turn) {
+    for (const auto& hook : hooks_) hook->during_evaluation(*this);
+    if (must_stop()) return std::nullopt;
     const int64_t first = (turn * ranks + own) * size;
     int64_t ignored = 0;
-    const bool counts = first < samples;
-    const models::Batch batch = micro_batch(data::Split::validation, static_cast<uint64_t>(counts ? first : 0),
-                                            counts ? std::min(size, samples - first) : 1, counts ? counted : ignored);
-    const double loss = executor_.evaluate(batch);
+    const bool counts = first < count;
+    const auto part = samples.subspan(static_cast<size_t>(counts ? first : 0),
+                                      static_cast<size_t>(counts ? std::min(size, count - first) : 1));
+    const double loss =
+        executor_.evaluate(micro_batch(loader_.batch(data::Split::validation, part), counts ? counted : ignored));
     if (counts) sum += loss;
   }
-  return data_sum(sum, "validation loss") / static_cast<double>(data_sum(counted, "count targets"));
+  return LossSum{data_sum(sum, "validation loss"), data_sum(counted, "count targets")};
+}
+
+std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
+  const auto limit = batches == 0 ? std::numeric_limits<uint64_t>::max()
+                                  : static_cast<uint64_t>(batches) * static_cast<uint64_t>(config_.train.global_batch);
+  const auto mean = [](const LossSum& sum) { return sum.loss / static_cast<double>(sum.targets); };
+  Evaluation evaluation;
+  LossSum all;
+  for (const data::HeldOut& held_out : loader_.held_out(limit)) {
+    const std::optional<LossSum> sum = held_out_loss(held_out.samples);
+    if (!sum) return std::nullopt;
+    evaluation.by_corpus.emplace_back(held_out.corpus, mean(*sum));
+    all.loss += sum->loss;
+    all.targets += sum->targets;
+  }
+  evaluation.loss = mean(all);
+  return evaluation;
+}
+
+bool Trainer::must_stop() { return any_rank(stop_requested() || !stop_reason_.empty(), "stop"); }
+
+bool Trainer::finished() const {
+  return all_steps_done() && std::ranges::all_of(hooks_, [](const auto& hook) { return hook->finished(); });
 }
 
 void Trainer::run() {
-  while (!finished() && !any_rank(stop_requested() || !stop_reason_.empty(), "stop")) {
+  for (const auto& hook : hooks_) hook->at_start(*this);
+  while (!all_steps_done() && !must_stop()) {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);
   }

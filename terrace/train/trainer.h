@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/checkpoint/checkpoint.h"
@@ -30,6 +33,13 @@ struct StepReport {
   bool passed_over = false;  // the step is in skip_steps: nothing was computed
 };
 
+// The held-out loss: means over the targets that count, in nats a token.
+struct Evaluation {
+  double loss = 0;
+  // The same of each corpus that samples were taken from, in the configuration's order.
+  std::vector<std::pair<std::string, double>> by_corpus = {};
+};
+
 // The rate that MFU is a share of.
 struct Peak {
   double flops_per_second = 0;  // 0: not known
@@ -48,8 +58,14 @@ inline constexpr int64_t most_skipped = 10;
 class Hook {
  public:
   virtual ~Hook() = default;
+  // Before the first step of this start, or at once at the end of a run that has no steps left.
+  virtual void at_start(Trainer&) {}
   virtual void after_step(Trainer& trainer, const StepReport& report) = 0;
+  // Before each batch of an evaluation, which ends there if the hook stops the run.
+  virtual void during_evaluation(Trainer&) {}
   virtual void at_end(Trainer&) {}
+  // Whether nothing is left to do for the step that the run has reached. Every rank must give the same answer.
+  virtual bool finished() const { return true; }
   // Waits for what it does in the background, before the run's folder is looked at.
   virtual void settle() {}
 };
@@ -76,19 +92,25 @@ class Trainer {
 
   // Steps until config.train.steps, or until a stop is requested, hooks after each, in the order they were added.
   void run();
-  // Requests a stop after the present step, for the reason given; as a signal does, but of this run alone.
+  // Requests a stop after the present step or batch of an evaluation, for the reason given; as a signal does, but of
+  // this run alone.
   void stop(std::string reason) { stop_reason_ = std::move(reason); }
   const std::string& stop_reason() const { return stop_reason_; }
-  bool finished() const { return steps_done_ >= config_.train.steps; }
+  bool all_steps_done() const { return steps_done_ >= config_.train.steps; }
+  // Whether the run has made all its steps and what the hooks do after the last one.
+  bool finished() const;
   // One step. Throws std::runtime_error naming step, first bad parameter and last good checkpoint where the loss or a
   // gradient is not finite and on_nan is "stop", or where on_nan = "skip" left out most_skipped updates in a row.
   StepReport step();
 
   // Whether it is so on any rank; asked by all at the same place.
   bool any_rank(bool is_so, const char* what) { return sum_of(static_cast<int64_t>(is_so), what) > 0; }
+  // The first rank's number, on every rank; asked by all at the same place.
+  int64_t of_first_rank(int64_t value, const char* what);
 
-  // Mean loss over `batches` global batches of held-out samples, in nats a token; all of them where 0.
-  double evaluate(int64_t batches);
+  // The loss over `batches` global batches of held-out samples, over all of them where 0: always the same ones, each
+  // once (data::Loader::held_out). Nothing where a stop was requested meanwhile, on any rank.
+  std::optional<Evaluation> evaluate(int64_t batches);
 
   // What decides the last bits beside the configuration, as it is now.
   Json kernels() const;
@@ -111,7 +133,15 @@ class Trainer {
  private:
   // This rank's micro-batches of a step. Adds the number of targets that count to `counted`.
   std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const;
-  models::Batch micro_batch(data::Split split, uint64_t first_sample, int64_t sequences, int64_t& counted) const;
+  models::Batch micro_batch(const data::SampleBatch& samples, int64_t& counted) const;
+  // Over held-out samples and all ranks.
+  struct LossSum {
+    double loss = 0;
+    int64_t targets = 0;
+  };
+  std::optional<LossSum> held_out_loss(std::span<const uint64_t> samples);
+  // Asked by all ranks at the same place.
+  bool must_stop();
   // Over the ranks that have the loss of data, one for each.
   double data_sum(double value, const char* what) { return sum_of(cut_.has_loss() ? value : 0.0, what); }
   int64_t data_sum(int64_t value, const char* what) { return sum_of(cut_.has_loss() ? value : 0, what); }

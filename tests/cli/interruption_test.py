@@ -134,6 +134,81 @@ class Signals(Interrupted):
         self.expect(2, self.train("whole", "--resume", str(older)), "is older than")
 
 
+class InEvaluation(Interrupted):
+    # An evaluation of these takes ten seconds or more, and one of EVALUATED_SOON a moment.
+    LONG_EVALUATION = ["--set", "data.validation_share=0.95", "--set", "train.global_batch=2", "--set", "train.micro_batch=1",
+                       "--set", "train.evaluate_batches=0", "--set", "model.width=256", "--set", "model.layers=12"]
+    EVALUATED_SOON = [*LONG_EVALUATION, "--set", "train.evaluate_batches=1"]
+
+    def steps(self, folder, evaluation, *more, steps=4):
+        return [word.replace(f"train.steps={STEPS}", f"train.steps={steps}") for word in self.arguments(folder, *evaluation, *more, every=0)]
+
+    def signal_in_evaluation(self, folder, number, begun, *more):
+        """Starts a run and sends the signal when its evaluation has begun; how it ended, and after how many seconds."""
+        child = self.start(self.steps(folder, self.LONG_EVALUATION, *more))
+        self.wait_for(child, begun)
+        time.sleep(0.5)
+        self.assertIsNone(child.poll())
+        began = time.monotonic()
+        child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+        return child.returncode, said, time.monotonic() - began
+
+    def lines(self, folder):
+        lines = map(json.loads, (self.folder / folder / "metrics.jsonl").read_text().splitlines())
+        return [(line["step"], "validation_loss" in line) for line in lines]
+
+    def last_is_saved(self, folder):
+        return lambda: (self.folder / folder / "step_00000004/COMPLETE").exists()
+
+    def resume(self, folder, *more, steps=4):
+        arguments = self.steps(folder, self.EVALUATED_SOON, "--resume", "auto", *more, steps=steps)
+        self.expect(0, terrace(*arguments, folder=self.folder))
+
+    STEPS_ALONE = [(step, False) for step in range(1, 5)]
+    WHOLE = [*STEPS_ALONE, (4, True)]
+
+    def test_a_signal_ends_the_last_one_and_resuming_makes_it_once(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            with self.subTest(number.name):
+                folder = f"evaluated_{number.name}"
+                code, said, seconds = self.signal_in_evaluation(folder, number, self.last_is_saved(folder))
+                self.assertEqual(code, 4, said)
+                self.assertIn("stopped on request in the evaluation after step 4, the last one; continue with --resume auto", said)
+                self.assertLess(seconds, 2)
+                self.assertEqual(complete(self.folder / folder), [self.folder / folder / "step_00000004"])
+                self.assertEqual(self.lines(folder), self.STEPS_ALONE)
+                for _ in range(2):
+                    self.resume(folder)
+                    self.assertEqual(self.lines(folder), self.WHOLE)
+
+    def test_a_run_killed_in_the_last_one_has_lost_nothing(self):
+        code, _, _ = self.signal_in_evaluation("evaluated_killed", signal.SIGKILL, self.last_is_saved("evaluated_killed"))
+        self.assertEqual(code, -signal.SIGKILL)
+        self.assertEqual(complete(self.folder / "evaluated_killed")[0].name, "step_00000004")
+        for _ in range(2):
+            self.resume("evaluated_killed")
+            self.assertEqual(self.lines("evaluated_killed"), self.WHOLE)
+
+    def test_one_on_the_way_ends_too_and_is_made_before_the_next_step(self):
+        more = ["--set", "train.evaluate_every=2"]
+        metrics = self.folder / "evaluated_midway/metrics.jsonl"
+        begun = lambda: metrics.exists() and '"step":2,' in metrics.read_text()
+        code, said, seconds = self.signal_in_evaluation("evaluated_midway", signal.SIGTERM, begun, *more)
+        self.assertEqual(code, 4, said)
+        self.assertIn("stopped on request after step 2 of 4; continue with --resume auto", said)
+        self.assertLess(seconds, 2)
+        self.resume("evaluated_midway", *more)
+        self.assertEqual(self.lines("evaluated_midway"), [(1, False), (2, False), (2, True), (3, False), (4, False), (4, True)])
+
+    def test_a_limit_of_time_ends_one(self):
+        limit = ["--set", "train.time_limit=3s"]
+        result = terrace(*self.steps("evaluated_timed", self.LONG_EVALUATION, *limit, steps=1), folder=self.folder)
+        self.expect(4, result, "stopped by train.time_limit = 3 s", "in the evaluation after step 1, the last one")
+        self.resume("evaluated_timed", *limit, steps=1)
+        self.assertEqual(self.lines("evaluated_timed"), [(1, False), (1, True)])
+
+
 class Damaged(Interrupted):
     def test_the_command_in_the_message_continues_from_the_older_checkpoint(self):
         self.assertEqual(self.start_and_signal("damaged", signal.SIGTERM), 4)

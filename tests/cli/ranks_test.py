@@ -270,6 +270,67 @@ class Ranks(CommandTest):
         self.assertEqual(child.returncode, 4, said)
         self.assertEqual(said.count("continue with --resume auto"), 1, said)
 
+    def test_a_signal_to_mpirun_ends_the_run_with_a_checkpoint(self):
+        # Open MPI passes SIGUSR1 on; the others make it end the ranks by SIGTERM, and later SIGKILL, and exit with 1.
+        for number, code in ((signal.SIGUSR1, 4), (signal.SIGTERM, 1), (signal.SIGINT, 1)):
+            with self.subTest(number.name):
+                folder = f"mpirun_{number.name}"
+                child = self.start_long_run(folder, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "30"])
+                child.send_signal(number)
+                _, said = child.communicate(timeout=60)
+                self.assertEqual(child.returncode, code, said)
+                self.check_saved_last(folder)
+
+    def check_saved_last(self, folder):
+        """The newest checkpoint is of the last step that was made."""
+        newest = max(path.parent.name for path in (self.folder / folder).glob("step_*/COMPLETE"))
+        self.assertEqual(newest, f"step_{len(self.losses(folder)):08}")
+
+    def test_a_signal_to_mpirun_in_the_last_evaluation(self):
+        settings = ("data.validation_share=0.95", "train.evaluate_batches=0", "train.micro_batch=1", "model.width=256",
+                    "model.layers=12", "checkpoint.every=0", "train.steps=4")  # fmt: skip
+        more = [word for setting in settings for word in ("--set", setting)]
+        child = subprocess.Popen([*MPIRUN, TERRACE, *self.arguments("evaluated", *more)], cwd=self.folder, env=ENVIRONMENT,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        self.addCleanup(child.kill)
+        while child.poll() is None and not (self.folder / "evaluated/step_00000004/COMPLETE").exists():
+            time.sleep(0.02)
+        time.sleep(0.5)
+        self.assertIsNone(child.poll())
+        child.send_signal(signal.SIGUSR1)
+        _, said = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 4, said)
+        self.assertEqual(said.count("stopped on request in the evaluation after step 4, the last one"), 1, said)
+        for _ in range(2):
+            self.expect(0, self.launch(MPIRUN, "evaluated", *more, "--set", "train.evaluate_batches=1"))
+            lines = (self.folder / "evaluated/metrics.jsonl").read_text().splitlines()
+            self.assertEqual([("loss" in json.loads(line)) for line in lines], [True] * 4 + [False])
+
+    @unittest.skipIf(slurm.why_not(), slurm.why_not())
+    def test_a_signal_to_a_step_of_slurm_ends_the_run_with_a_checkpoint(self):
+        with slurm.Slurm(cpus=RANKS) as cluster:
+            environment = ENVIRONMENT | cluster.environment
+
+            def scancel(*words):
+                steps = subprocess.run(["squeue", "--steps", "--noheader", "--format=%i"], env=environment, capture_output=True,
+                                       text=True, timeout=30).stdout.split()  # fmt: skip
+                step = next(step for step in steps if step.endswith(".0"))
+                subprocess.run(["scancel", *words, step], env=environment, check=True, timeout=30)
+
+            signals = {
+                "scancel_USR1": lambda child: scancel("--signal=USR1"),
+                "scancel_TERM": lambda child: scancel("--signal=TERM"),
+                "scancel_INT": lambda child: scancel("--signal=INT"),
+                "srun_USR1": lambda child: child.send_signal(signal.SIGUSR1),
+            }
+            for folder, send in signals.items():
+                with self.subTest(folder):
+                    child = self.start_long_run(folder, ["srun", "-n", str(RANKS), "--mpi=pmix"], environment=environment)
+                    send(child)
+                    _, said = child.communicate(timeout=60)
+                    self.assertEqual(child.returncode, 4, said)
+                    self.check_saved_last(folder)
+
     def test_a_run_of_threads_continues_under_mpirun_and_back(self):
         self.begin("turns")
         self.expect(0, self.launch(MPIRUN, "turns", "--set", "train.steps=2"))

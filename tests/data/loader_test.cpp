@@ -132,6 +132,54 @@ TEST(Loader, WeightsAreRealisedInTheBatches) {
   EXPECT_EQ(of_b, 3 * 3000);
 }
 
+// The first targets of all held-out windows of both corpora, and where an evaluation of so many samples takes them.
+TEST(Loader, EveryHeldOutSampleCountsOnceWhateverTheWeights) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 2001)}, vocabulary);
+  write_corpus(folder / "b", {counting(10'000, 1001)}, vocabulary);
+  config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.1);
+  const Loader plain(config, 4, vocabulary, 1);
+  config.weights = {0.999, 0.001};
+  const Loader loader(config, 4, vocabulary, 1);
+  ASSERT_EQ(loader.samples(Split::validation), 50u + 25u);
+  const std::vector<HeldOut> corpora = loader.held_out(1000);
+  ASSERT_EQ(corpora.size(), 2u);
+  EXPECT_EQ(corpora[0].corpus, folder / "a");
+  EXPECT_EQ(corpora[1].corpus, folder / "b");
+  for (const auto& [held_out, first, count] : {std::tuple(&corpora[0], 1800, 50), {&corpora[1], 10'900, 25}}) {
+    const SampleBatch batch = loader.batch(Split::validation, held_out->samples);
+    std::set<int64_t> targets(batch.targets.begin(), batch.targets.end());
+    EXPECT_EQ(targets.size(), batch.targets.size());
+    EXPECT_EQ(batch.count, count);
+    EXPECT_EQ(*targets.begin(), first + 1);
+    EXPECT_EQ(*targets.rbegin(), first + 4 * count);
+  }
+  // The samples are those of a run without weights, in its order.
+  EXPECT_EQ(loader.batch(Split::validation, 0, 75).tokens, plain.batch(Split::validation, 0, 75).tokens);
+}
+
+TEST(Loader, ALimitedEvaluationTakesTheFirstSamplesOfTheSplit) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 20'001)}, vocabulary);
+  write_corpus(folder / "b", {counting(30'000, 51)}, vocabulary);
+  const Loader loader(config_of({folder / "a", folder / "b"}, 0.2), 5, vocabulary, 1);
+  ASSERT_EQ(loader.samples(Split::validation), 800u + 2u);
+  for (uint64_t limit : {1u, 2u, 100u, 802u}) {
+    std::set<uint64_t> samples;
+    for (const HeldOut& held_out : loader.held_out(limit)) {
+      ASSERT_FALSE(held_out.samples.empty());
+      EXPECT_TRUE(std::is_sorted(held_out.samples.begin(), held_out.samples.end()));
+      samples.insert(held_out.samples.begin(), held_out.samples.end());
+      for (int64_t token : loader.batch(Split::validation, held_out.samples).tokens) {
+        EXPECT_EQ(token >= 30'000, held_out.corpus == folder / "b");
+      }
+    }
+    EXPECT_EQ(samples.size(), limit);
+    EXPECT_EQ(*samples.rbegin(), limit - 1);
+  }
+  EXPECT_TRUE(Loader(config_of({folder / "a"}, 0), 5, vocabulary, 1).held_out(10).empty());
+}
+
 TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
   const TemporaryFolder folder;
   // Ends of documents at 3, 4, 4 (empty), 12 and 17; token 1 closes each.
@@ -184,8 +232,8 @@ TEST(Loader, UnigramLossOfAMixtureWeighsItsCorpora) {
   config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.34);
   config.weights = {1, 3};
   const Loader loader(config, 2, 4, 1);
-  // 8 targets count as 2 and 6; p(0) = 3/12, p(1) = 7/12.
-  EXPECT_NEAR(loader.unigram_loss(), -(std::log(3.0 / 12) + 3 * std::log(7.0 / 12)) / 4, 1e-12);
+  // The 8 targets to train on count as 2 and 6, so p(0) = 3/12 and p(1) = 7/12; held-out targets count as they are.
+  EXPECT_NEAR(loader.unigram_loss(), -(std::log(3.0 / 12) + std::log(7.0 / 12)) / 2, 1e-12);
 }
 
 TEST(Loader, UnigramLossOfASampleIsNearThatOfTheWhole) {

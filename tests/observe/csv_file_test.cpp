@@ -30,9 +30,8 @@ TEST(Csv, HasARowAStepWithTheEvaluationInIt) {
     writer.write(metrics_of(1));
     writer.write(metrics_of(2));
     writer.write(EvaluationMetrics{.step = 2, .validation_loss = 4.5});
-    writer.sync();
-    EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2, "4.5"));
     writer.write(metrics_of(3));
+    EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2, "4.5"));
     writer.write(EvaluationMetrics{.step = 4, .validation_loss = 4.25});  // of a step that was passed over
   }
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2, "4.5") + row(3) + "4,,,,,,,,,,4.25\n");
@@ -45,20 +44,59 @@ TEST(Csv, AResumedRunHasEachStepOnce) {
     for (int64_t step = 1; step <= 5; ++step) writer.write(metrics_of(step));
     writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4.5});
   }
-  MetricsWriter writer(scratch / "run", 3, {.csv = true});
-  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2) + row(3, "4.5"));
-  writer.write(metrics_of(4));
-  writer.sync();
+  {
+    MetricsWriter writer(scratch / "run", 3, {.csv = true});
+    EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2) + row(3, "4.5"));
+    writer.write(metrics_of(4));
+  }
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2) + row(3, "4.5") + row(4));
 }
 
 TEST(Csv, TurnedOnLaterItHasTheStepsBefore) {
   const ScratchFolder scratch;
   MetricsWriter(scratch / "run", 0).write(metrics_of(1));
-  MetricsWriter writer(scratch / "run", 1, {.csv = true});
-  writer.write(metrics_of(2));
-  writer.sync();
+  {
+    MetricsWriter writer(scratch / "run", 1, {.csv = true});
+    writer.write(metrics_of(2));
+  }
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2));
+}
+
+// The checkpoint of a step, for which the lines up to it are made durable, comes before the step's evaluation.
+TEST(Csv, AnEvaluationAfterItsStepWasMadeDurableStandsInTheStepsRow) {
+  const ScratchFolder scratch;
+  {
+    MetricsWriter writer(scratch / "run", 0, {.csv = true});
+    writer.write(metrics_of(1));
+    writer.sync();
+    writer.write(EvaluationMetrics{.step = 1, .validation_loss = 4.5});
+    writer.write(metrics_of(2));
+    writer.sync();
+  }
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1, "4.5") + row(2));
+  // Killed before the evaluation of step 2, which the resumed run makes first.
+  MetricsWriter(scratch / "run", 2, {.csv = true}).write(EvaluationMetrics{.step = 2, .validation_loss = 4.25});
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1, "4.5") + row(2, "4.25"));
+}
+
+TEST(Csv, HasAColumnForEachOfSeveralCorpora) {
+  const ScratchFolder scratch;
+  const MetricsFormats formats{.csv = true, .corpora = {"data/a", "one, \"two\""}};
+  const std::string names = std::string(header).substr(0, std::string(header).size() - 1) +
+                            ",validation_loss of data/a,\"validation_loss of one, \"\"two\"\"\"\n";
+  {
+    MetricsWriter writer(scratch / "run", 0, formats);
+    writer.write(metrics_of(1));
+    writer.write(metrics_of(2));
+    writer.write(
+        EvaluationMetrics{.step = 2, .validation_loss = 4.5, .by_corpus = {{"data/a", 4}, {"one, \"two\"", 5}}});
+    writer.write(metrics_of(3));
+    writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4, .by_corpus = {{"data/a", 4}}});
+  }
+  const std::string rows = row(1, ",,") + row(2, "4.5,4,5") + row(3, "4,4,");
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), names + rows);
+  { const MetricsWriter again(scratch / "run", 3, formats); }
+  EXPECT_EQ(read_text(scratch / "run/metrics.csv"), names + rows);
 }
 
 }  // namespace

@@ -57,12 +57,16 @@ TEST(EventFile, IsReadByTensorBoardAndAResumedRunHasEachStepOnce) {
   const std::filesystem::path folder = scratch / "run";
   {
     MetricsWriter writer(folder, 0, {.tensorboard = true});
-    for (int64_t step = 1; step <= 7; ++step) writer.write(metrics_of(step, 10.0));
-    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 9.5});
+    for (int64_t step = 1; step <= 7; ++step) {
+      writer.write(metrics_of(step, 10.0));
+      if (step == 2) writer.write(EvaluationMetrics{.step = step, .validation_loss = 9.75});
+    }
   }
   {
     // Killed after step 7; the newest checkpoint is of step 4.
     MetricsWriter writer(folder, 4, {.tensorboard = true});
+    // The evaluation of the step that the run continues from.
+    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 9.5, .by_corpus = {{"data/a", 9}, {"data/b", 10}}});
     for (int64_t step = 5; step <= 9; ++step) {
       writer.write(metrics_of(step, step == 8 ? std::nan("") : 2.0));
     }
@@ -72,7 +76,8 @@ TEST(EventFile, IsReadByTensorBoardAndAResumedRunHasEachStepOnce) {
   const Json expected = {{1, 10.0}, {2, 10.0}, {3, 10.0},    {4, 10.0}, {5, 2.0},
                          {6, 2.0},  {7, 2.0},  {8, nullptr}, {9, 2.0}};
   EXPECT_EQ(scalars["train/loss"], expected);
-  EXPECT_EQ(scalars["validation/loss"], Json({{4, 9.5}}));
+  EXPECT_EQ(scalars["validation/loss"], Json({{2, 9.75}, {4, 9.5}}));
+  EXPECT_EQ(scalars["validation/loss/data/b"], Json({{4, 10.0}}));
   EXPECT_EQ(scalars["train/tokens"][8], Json({9, 576.0}));
   EXPECT_FLOAT_EQ(scalars["train/learning_rate"][0][1].get<float>(), 3e-4f);
   EXPECT_FALSE(scalars.contains("train/mfu"));  // not known, so not shown

@@ -64,6 +64,23 @@ TEST_F(Metrics, HasTheFixedKeysInEveryLine) {
             "{\"step\":3,\"validation_loss\":4.5}\n");
 }
 
+TEST_F(Metrics, LossesOfSeveralCorporaAreAnObjectByTheirNames) {
+  const EvaluationMetrics written{
+      .step = 3, .validation_loss = 4.5, .by_corpus = {{"data/b", 5.25}, {"a \"quoted\", é", 4}}};
+  {
+    MetricsWriter writer(folder_, 0);
+    writer.write(written);
+    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 4, .by_corpus = {{"a", 2}, {"b", std::nan("")}}});
+  }
+  EXPECT_EQ(read_text(file()),
+            "{\"step\":3,\"validation_loss\":4.5,\"validation_loss_by_corpus\":{\"data/b\":5.25,\"a "
+            "\\\"quoted\\\", é\":4.0}}\n"
+            "{\"step\":4,\"validation_loss\":4.0,\"validation_loss_by_corpus\":{\"a\":2.0,\"b\":null}}\n");
+  const RunMetrics metrics = read_metrics(folder_);
+  EXPECT_EQ(metrics.evaluations.at(3), written);
+  EXPECT_TRUE(std::isnan(metrics.evaluations.at(4).by_corpus.back().second));
+}
+
 TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {
   MetricsWriter writer(folder_, 0);
   writer.write(StepMetrics{.step = 1,
@@ -196,7 +213,11 @@ TEST_F(Metrics, LinesThatLackAKeyAreLeftOut) {
     line[key] = "text";
     stream << line.dump() << '\n';
   }
-  stream << "{\"step\":2}\n{\"step\":2,\"validation_loss\":[1]}\n" << std::flush;
+  stream << "{\"step\":2}\n{\"step\":2,\"validation_loss\":[1]}\n";
+  for (const char* corpora : {"3", "[3]", "null", "{\"a\":\"3\"}"}) {
+    stream << "{\"step\":2,\"validation_loss\":1,\"validation_loss_by_corpus\":" << corpora << "}\n";
+  }
+  stream << std::flush;
   EXPECT_EQ(read_metrics(folder_).steps.size(), 1u);
   EXPECT_TRUE(read_metrics(folder_).evaluations.empty());
 }

@@ -54,6 +54,18 @@ TEST_F(SummaryTest, HasTheRunsFigures) {
   EXPECT_EQ(summary["files"].size(), 2u);
 }
 
+TEST_F(SummaryTest, HasTheLossOfEachOfSeveralCorpora) {
+  write_run();
+  EXPECT_EQ(summarize_run(folder_)["validation_loss_by_corpus"], Json::object());
+  MetricsWriter(folder_, 3)
+      .write(EvaluationMetrics{
+          .step = 3, .validation_loss = 6, .by_corpus = {{"data/a", 7}, {"data/long/name/of/b", 5.5}}});
+  EXPECT_EQ(summarize_run(folder_)["validation_loss_by_corpus"], Json({{"data/a", 7.0}, {"data/long/name/of/b", 5.5}}));
+  const std::string text = draw_summary(folder_);
+  EXPECT_NE(text.find("\n    data/a          7.000\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("data/long/name/of/b 5.500\n"), std::string::npos) << text;
+}
+
 // What was cut off, or is of another version, neither stops the summary nor counts in it.
 TEST_F(SummaryTest, LeavesOutLinesThatLackKeysAndNumbersThatAreNotKnown) {
   write_run();

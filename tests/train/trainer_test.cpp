@@ -39,7 +39,7 @@ TEST_F(TrainerTest, LearnsTheCorpus) {
   EXPECT_NEAR(losses.front(), std::log(61.0), 0.2);  // a new model guesses evenly
   // Next tokens are one of three: ln 3 can be reached within a document, half of the first loss is far above that.
   EXPECT_LT(losses.back(), losses.front() / 2);
-  EXPECT_LT(trainer.evaluate(0), std::log(61.0) * 0.75);
+  EXPECT_LT(trainer.evaluate(0).value().loss, std::log(61.0) * 0.75);
 }
 
 TEST_F(TrainerTest, RecomputeChangesNoBit) {
@@ -170,7 +170,7 @@ TEST_F(TrainerTest, HooksWriteMetricsEvaluationsAndCheckpoints) {
   EXPECT_EQ(losses.training.size(), 8u);
   ASSERT_EQ(losses.validation.size(), 2u);
   EXPECT_EQ(losses.validation.back().first, 8.0);
-  EXPECT_EQ(losses.validation.back().second, trainer.evaluate(0));
+  EXPECT_EQ(losses.validation.back().second, trainer.evaluate(0).value().loss);
   std::vector<std::string> names;
   for (const auto& path : checkpoint::list(config.checkpoint.folder)) names.push_back(path.filename().string());
   EXPECT_EQ(names, (std::vector<std::string>{"step_00000006", "step_00000008"}));

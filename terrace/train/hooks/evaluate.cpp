@@ -1,4 +1,8 @@
 // Measures the held-out loss beside training.
+#include <fmt/format.h>
+
+#include <system_error>
+
 #include "terrace/base/log.h"
 #include "terrace/ops/record.h"
 #include "terrace/train/hooks/hooks.h"
@@ -10,21 +14,62 @@ class EvaluateHook : public Hook {
  public:
   explicit EvaluateHook(SharedMetrics metrics) : metrics_(std::move(metrics)) {}
 
-  void after_step(Trainer& trainer, const StepReport& report) override {
-    const int64_t every = trainer.config().train.evaluate_every;
-    if (every > 0 && (report.metrics.step % every == 0 || trainer.finished())) evaluate(trainer);
+  // The evaluation of the step that the run continues from is written after the checkpoint of that step. Where the
+  // metrics lack it, it was interrupted or lost with the machine.
+  void at_start(Trainer& trainer) override {
+    const bool lacks =
+        metrics_ && trainer.steps_done() > 0 && is_due(trainer) &&
+        !observe::read_metrics(trainer.config().checkpoint.folder).evaluations.contains(trainer.steps_done());
+    missing_ = trainer.any_rank(lacks, "missing evaluation");
+    if (missing_ && !trainer.all_steps_done()) evaluate(trainer);
   }
 
+  void after_step(Trainer& trainer, const StepReport&) override {
+    missing_ = is_due(trainer);
+    if (missing_ && !trainer.all_steps_done()) evaluate(trainer);
+  }
+
+  // The last step's evaluation waits until its checkpoint is saved, so that nothing is lost if the process is killed.
+  void at_end(Trainer& trainer) override {
+    if (!missing_ || !trainer.all_steps_done()) return;
+    evaluate(trainer);
+    if (!metrics_) return;
+    try {
+      metrics_->sync();
+    } catch (const std::system_error& error) {
+      log_warning("{}", error.what());
+    }
+  }
+
+  bool finished() const override { return !missing_; }
+
  private:
+  static bool is_due(const Trainer& trainer) {
+    const int64_t every = trainer.config().train.evaluate_every;
+    return every > 0 && (trainer.steps_done() % every == 0 || trainer.all_steps_done());
+  }
+
   void evaluate(Trainer& trainer) {
     const ops::PhaseRecord record("evaluate");
-    const double loss = trainer.evaluate(trainer.config().train.evaluate_batches);
-    if (!metrics_) return;
-    metrics_->write(observe::EvaluationMetrics{.step = trainer.steps_done(), .validation_loss = loss});
-    log_info("step {}: validation loss {:.4f}", trainer.steps_done(), loss);
+    const std::optional<Evaluation> evaluation = trainer.evaluate(trainer.config().train.evaluate_batches);
+    missing_ = !evaluation;
+    if (missing_ || !metrics_) return;
+    observe::EvaluationMetrics metrics{.step = trainer.steps_done(), .validation_loss = evaluation->loss};
+    std::string corpora;
+    // A corpus that is the only one has the loss of all.
+    if (trainer.loader().corpora(data::Split::validation).size() > 1) {
+      metrics.by_corpus = evaluation->by_corpus;
+      for (const auto& [corpus, loss] : metrics.by_corpus) {
+        corpora += fmt::format("{}{} {:.4f}", corpora.empty() ? "" : ", ", corpus, loss);
+      }
+      corpora = fmt::format(" ({})", corpora);
+    }
+    metrics_->write(metrics);
+    log_info("step {}: validation loss {:.4f}{}", metrics.step, metrics.validation_loss, corpora);
   }
 
   SharedMetrics metrics_;
+  bool missing_ = false;  // the evaluation of the step that the run has reached
 };
 
 }  // namespace

@@ -25,7 +25,9 @@ std::unique_ptr<Hook> make_metrics_hook(SharedMetrics metrics);
 std::unique_ptr<Hook> make_peak_hook(const Trainer& trainer);
 
 // The held-out loss every train.evaluate_every steps and at the end, into the log and metrics.jsonl; nothing where
-// evaluate_every is 0. On ranks that do not write, metrics are null here and below.
+// evaluate_every is 0. To be added after the hook that saves. A stop ends an evaluation without a result; a run that
+// continues from its step makes it first, and a run whose last evaluation is missing is not finished. On ranks that do
+// not write, metrics are null here and below.
 std::unique_ptr<Hook> make_evaluate_hook(SharedMetrics metrics);
 
 // A checkpoint every checkpoint.every steps, written beside training unless checkpoint.background is false, and at the
@@ -49,7 +51,8 @@ std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
                                         std::function<void(const Profile&)> report,
                                         const RankThreads* threads = nullptr);
 
-// Stops the run after the step that reaches train.time_limit, counted from `began`.
+// Stops the run after the step, or the batch of an evaluation, that reaches train.time_limit, counted from `began`. An
+// evaluation before the first step of a start is not cut short.
 std::unique_ptr<Hook> make_time_limit_hook(std::chrono::steady_clock::time_point began);
 
 // All that every run has, in the order that a run needs. Lines of metrics.jsonl after the step that the run starts from

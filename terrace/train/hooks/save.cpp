@@ -46,8 +46,9 @@ class SaveHook : public Hook {
  public:
   SaveHook(Trainer& trainer, SharedMetrics metrics)
       : metrics_(std::move(metrics)), config_(trainer.config().checkpoint), ranks_(trainer.saving_group()) {
-    const auto newest = checkpoint::newest(config_.folder);
-    if (newest) saved_step_ = checkpoint::step_of(*newest).value();
+    // On a shared file system other ranks may not see yet what the first one sees, and all must save or none.
+    const auto newest = trainer.rank() == 0 ? checkpoint::newest(config_.folder) : std::nullopt;
+    saved_step_ = trainer.of_first_rank(newest ? checkpoint::step_of(*newest).value() : -1, "newest checkpoint");
     if (checkpoint::saves_beside_training(config_)) {
       background_ = std::make_unique<checkpoint::BackgroundSaver>(checkpoint::BackgroundSaver::Options{
           .folder = config_.folder,

@@ -14,13 +14,25 @@ class TimeLimitHook : public Hook {
   explicit TimeLimitHook(Clock::time_point began) : began_(began) {}
 
   void after_step(Trainer& trainer, const StepReport&) override {
+    stepped_ = true;
+    look_at_clock(trainer);
+  }
+
+  // An evaluation that a start begins with goes on to its end, like a first step: with one that takes longer than the
+  // limit the run would otherwise never get past it, however often it is resumed.
+  void during_evaluation(Trainer& trainer) override {
+    if (stepped_) look_at_clock(trainer);
+  }
+
+ private:
+  void look_at_clock(Trainer& trainer) const {
     const double limit = trainer.config().train.time_limit;
     if (std::chrono::duration<double>(Clock::now() - began_).count() < limit) return;
     trainer.stop(fmt::format("by train.time_limit = {} s ({})", limit, format_seconds(limit)));
   }
 
- private:
   Clock::time_point began_;
+  bool stepped_ = false;
 };
 
 }  // namespace

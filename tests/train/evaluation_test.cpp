@@ -1,0 +1,265 @@
+// What an evaluation counts, that it ends where a stop is requested, and that a missing one is made once.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <sstream>
+
+#include "terrace/base/file.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/comm/threads.h"
+#include "terrace/observe/metrics.h"
+#include "terrace/train/hooks/hooks.h"
+#include "terrace/train/run.h"
+#include "tests/train/tiny_run.h"
+
+namespace terrace::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Keys = std::vector<std::string>;
+
+struct Layout {
+  int64_t ranks;
+  Keys keys;
+};
+
+const std::vector<Layout> layouts = {{1, {}},
+                                     {2, {"layout.sharding=zero3"}},
+                                     {3, {"layout.sharding=zero1"}},
+                                     {2, {"layout.pipeline=2"}},
+                                     {2, {"layout.tensor=2"}}};
+
+// Stops the run on one rank before a batch of its evaluations, as a signal to that process would, and notes what had
+// been saved by then.
+class StopBeforeBatch : public Hook {
+ public:
+  explicit StopBeforeBatch(int64_t batch) : batch_(batch) {}
+  void after_step(Trainer&, const StepReport&) override {}
+  void during_evaluation(Trainer& trainer) override {
+    if (++seen_ != batch_ || trainer.rank() != trainer.mesh().size() - 1) return;
+    trainer.stop("by a test");
+    saved = checkpoint::newest(trainer.config().checkpoint.folder);
+  }
+
+  std::optional<std::filesystem::path> saved;
+
+ private:
+  int64_t batch_, seen_ = 0;
+};
+
+class EvaluationTest : public TinyRun {
+ protected:
+  config::Config config_of(const Layout& layout, Keys keys = {}) const {
+    keys.insert(keys.end(), layout.keys.begin(), layout.keys.end());
+    keys.insert(keys.end(), {"train.threads=1", "train.global_batch=12", "train.micro_batch=1", "checkpoint.keep=0"});
+    return tiny_config(keys);
+  }
+
+  // The evaluation after the last step is stopped; returns what had been saved by then.
+  std::optional<std::filesystem::path> stop_in_evaluation(const Layout& layout, const Keys& keys, int64_t batch) {
+    std::optional<std::filesystem::path> saved;
+    const config::Config config = config_of(layout, keys);
+    std::filesystem::create_directories(config.checkpoint.folder);
+    comm::run_threads(layout.ranks, {}, [&](comm::World& world) {
+      Trainer trainer(config, {}, {}, &world);
+      add_standard_hooks(trainer);
+      auto stopping = std::make_unique<StopBeforeBatch>(batch);
+      const StopBeforeBatch& seen = *stopping;
+      trainer.add_hook(std::move(stopping));
+      trainer.run();
+      EXPECT_FALSE(trainer.finished());
+      if (world.rank() == layout.ranks - 1) saved = seen.saved;
+    });
+    return saved;
+  }
+
+  RunResult start(const Layout& layout, const Keys& keys, const std::string& resume = "auto") {
+    return run(config_of(layout, keys),
+               {.ranks = layout.ranks, .resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
+                  return Peak{1e9, "a peak for the test"};
+                }});
+  }
+
+  // The steps of metrics.jsonl in its order, those of evaluations negative.
+  std::vector<int64_t> lines() const {
+    std::vector<int64_t> steps;
+    std::istringstream stream(read_text(folder_ / "run/metrics.jsonl"));
+    for (std::string text; std::getline(stream, text);) {
+      const Json line = Json::parse(text);
+      steps.push_back(line.contains("validation_loss") ? -line["step"].get<int64_t>() : line["step"].get<int64_t>());
+    }
+    return steps;
+  }
+
+  // A second corpus beside the first, of other documents.
+  void write_second_corpus(int64_t documents) {
+    write_corpus(documents);
+    for (const char* ending : {".bin", ".idx"}) {
+      std::filesystem::rename(folder_ / (std::string("corpus") + ending), folder_ / (std::string("second") + ending));
+    }
+    write_corpus(24);
+  }
+
+  std::string name(const char* corpus) const { return (folder_ / corpus).string(); }
+  std::string both() const { return fmt::format("data.train=[\"{}\", \"{}\"]", name("corpus"), name("second")); }
+};
+
+// Each corpus has the loss that it has alone, and all have the mean over the targets of both, whatever the weights.
+TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
+  write_second_corpus(9);
+  std::vector<double> losses;
+  std::vector<int64_t> targets;
+  for (const char* corpus : {"corpus", "second"}) {
+    Trainer alone(config_of({1, {}}, {fmt::format("data.train=[\"{}\"]", name(corpus))}), {});
+    const Evaluation evaluation = alone.evaluate(0).value();
+    ASSERT_EQ(evaluation.by_corpus.size(), 1u);
+    EXPECT_EQ(evaluation.by_corpus.front().second, evaluation.loss);
+    losses.push_back(evaluation.loss);
+    targets.push_back(static_cast<int64_t>(alone.loader().samples(data::Split::validation)) * 16);
+  }
+  ASSERT_NE(targets[0], targets[1]);
+  const double mean = (losses[0] * static_cast<double>(targets[0]) + losses[1] * static_cast<double>(targets[1])) /
+                      static_cast<double>(targets[0] + targets[1]);
+  std::optional<double> without_weights;
+  for (const char* weights : {"[]", "[0.999, 0.001]"}) {
+    const std::string key = std::string("data.weights=") + weights;
+    Trainer trainer(config_of({1, {}}, {both(), key}), {});
+    const Evaluation evaluation = trainer.evaluate(0).value();
+    // Sums of a few hundred losses in fp32 batches, in another order.
+    EXPECT_NEAR(evaluation.loss, mean, 1e-6 * mean) << weights;
+    ASSERT_EQ(evaluation.by_corpus.size(), 2u);
+    for (size_t i : {0u, 1u}) {
+      EXPECT_EQ(evaluation.by_corpus[i].first, name(i == 0 ? "corpus" : "second"));
+      EXPECT_NEAR(evaluation.by_corpus[i].second, losses[i], 1e-6 * losses[i]) << weights;
+    }
+    EXPECT_EQ(evaluation.loss, without_weights.value_or(evaluation.loss));
+    without_weights = evaluation.loss;
+  }
+}
+
+// With 12 of all held-out samples; how many are of a corpus is what an evaluation of fewer leaves out.
+TEST_F(EvaluationTest, ALimitedOneTakesTheSameSamplesAtEveryLayout) {
+  write_second_corpus(24);
+  std::optional<Evaluation> one;
+  for (const Layout& layout : layouts) {
+    const config::Config config = config_of(layout, {both(), "data.weights=[3, 1]", "data.validation_share=0.4"});
+    comm::run_threads(layout.ranks, {}, [&](comm::World& world) {
+      Trainer trainer(config, {}, {}, &world);
+      ASSERT_GT(trainer.loader().samples(data::Split::validation), 12u);
+      const Evaluation evaluation = trainer.evaluate(1).value(), again = trainer.evaluate(1).value();
+      EXPECT_EQ(evaluation.loss, again.loss);
+      if (layout.ranks == 1) one = evaluation;
+      EXPECT_NEAR(evaluation.loss, one->loss, 1e-6 * one->loss);
+      ASSERT_EQ(evaluation.by_corpus.size(), 2u);
+      for (size_t i : {0u, 1u}) EXPECT_NEAR(evaluation.by_corpus[i].second, one->by_corpus[i].second, 1e-5);
+    });
+  }
+}
+
+TEST_F(EvaluationTest, LossesOfSeveralCorporaAreInTheMetrics) {
+  write_second_corpus(9);
+  start({1, {}}, {both(), "train.evaluate_every=10", "observe.csv=true"});
+  const observe::RunMetrics metrics = observe::read_metrics(folder_ / "run");
+  ASSERT_EQ(metrics.evaluations.size(), 1u);
+  const observe::EvaluationMetrics& evaluation = metrics.evaluations.at(10);
+  ASSERT_EQ(evaluation.by_corpus.size(), 2u);
+  EXPECT_EQ(evaluation.by_corpus[1].first, name("second"));
+  EXPECT_NE(evaluation.by_corpus[0].second, evaluation.by_corpus[1].second);
+  EXPECT_THAT(read_text(folder_ / "run/metrics.csv"), HasSubstr(",validation_loss of " + name("second") + "\n"));
+}
+
+TEST_F(EvaluationTest, OfOneCorpusItIsOneNumber) {
+  start({1, {}}, {"train.evaluate_every=10"});
+  EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.at(10).by_corpus.empty());
+}
+
+TEST_F(EvaluationTest, TheLastOneComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {
+  for (const Layout& layout : layouts) {
+    for (const char* every : {"checkpoint.every=0", "checkpoint.every=5"}) {
+      SCOPED_TRACE(fmt::format("{} ranks {} {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front(), every));
+      const Keys keys = {"train.steps=5", "train.evaluate_every=100", every};
+      // Before the first batch of the evaluation and in the middle of it.
+      for (const int64_t batch : {1, 2}) {
+        const auto saved = stop_in_evaluation(layout, keys, batch);
+        ASSERT_TRUE(saved.has_value());
+        EXPECT_EQ(saved->filename(), checkpoint::step_name(5));
+        EXPECT_THAT(lines(), ElementsAre(1, 2, 3, 4, 5));
+        for (int start_again = 0; start_again < 2; ++start_again) {
+          const RunResult result = start(layout, keys);
+          EXPECT_TRUE(result.finished);
+          EXPECT_EQ(result.checkpoint, folder_ / "run" / checkpoint::step_name(5));
+          EXPECT_THAT(lines(), ElementsAre(1, 2, 3, 4, 5, -5));
+        }
+        std::filesystem::remove_all(folder_ / "run");
+      }
+    }
+  }
+}
+
+TEST_F(EvaluationTest, OneOnTheWayIsMadeBeforeTheNextStep) {
+  for (const Layout& layout : layouts) {
+    SCOPED_TRACE(fmt::format("{} ranks", layout.ranks));
+    const Keys keys = {"train.steps=5", "train.evaluate_every=3", "observe.csv=true"};
+    EXPECT_FALSE(stop_in_evaluation(layout, keys, 2).has_value()) << "saved before the evaluation of step 3";
+    EXPECT_EQ(checkpoint::newest(folder_ / "run")->filename(), checkpoint::step_name(3));
+    EXPECT_THAT(lines(), ElementsAre(1, 2, 3));
+    EXPECT_TRUE(start(layout, keys).finished);
+    EXPECT_THAT(lines(), ElementsAre(1, 2, 3, -3, 4, 5, -5));
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(EvaluationTest, ThatOfAStepWithACheckpointIsNeitherLostNorDoubled) {
+  const Keys keys = {"train.steps=6", "train.evaluate_every=2", "checkpoint.every=2"};
+  const Layout& layout = layouts[1];
+  start(layout, keys);
+  const std::vector<int64_t> whole = {1, 2, -2, 3, 4, -4, 5, 6, -6};
+  EXPECT_EQ(lines(), whole);
+  const std::string text = read_text(folder_ / "run/metrics.jsonl");
+  // As if killed after step 5, with the newest checkpoint of step 4; then with the evaluation of step 4 lost.
+  std::filesystem::remove_all(folder_ / "run" / checkpoint::step_name(6));
+  start(layout, keys);
+  EXPECT_EQ(lines(), whole);
+  EXPECT_EQ(observe::read_metrics(folder_ / "run").evaluations.size(), 3u);
+  std::filesystem::remove_all(folder_ / "run" / checkpoint::step_name(6));
+  const size_t begin = text.find("{\"step\":4,\"validation_loss\"");
+  write_text_atomically(folder_ / "run/metrics.jsonl", text.substr(0, begin));
+  start(layout, keys);
+  EXPECT_EQ(lines(), whole);
+}
+
+TEST_F(EvaluationTest, ALimitOfTimeEndsOneButNotTheFirstThingOfAStart) {
+  const Keys keys = {"train.steps=1", "optimizer.warmup_steps=0", "train.evaluate_every=1",
+                     "train.time_limit=0.000001"};
+  const RunResult first = start(layouts[1], keys, "");
+  EXPECT_FALSE(first.finished);
+  EXPECT_EQ(first.step, 1);
+  EXPECT_THAT(first.stop_reason, HasSubstr("by train.time_limit"));
+  EXPECT_THAT(lines(), ElementsAre(1));
+  EXPECT_TRUE(start(layouts[1], keys).finished);
+  EXPECT_THAT(lines(), ElementsAre(1, -1));
+}
+
+// What the second rank's machine may see of a shared folder: nothing yet.
+TEST_F(EvaluationTest, OnlyTheFirstRankLooksForTheNewestCheckpoint) {
+  const Layout& layout = layouts[1];
+  const RunResult result = start(layout, {"train.steps=2"}, "");
+  const auto written = std::filesystem::last_write_time(result.checkpoint / "COMPLETE");
+  comm::run_threads(2, {.timeout_seconds = 20}, [&](comm::World& world) {
+    config::Config config = config_of(layout, {"train.steps=2"});
+    if (world.rank() == 1) config.checkpoint.folder = (folder_ / "empty").string();
+    Trainer trainer(config, {}, {}, &world);
+    trainer.resume(checkpoint::Reader(result.checkpoint));
+    trainer.add_hook(make_save_hook(trainer, {}));
+    trainer.run();
+    EXPECT_TRUE(trainer.finished());
+  });
+  EXPECT_EQ(std::filesystem::last_write_time(result.checkpoint / "COMPLETE"), written);
+}
+
+}  // namespace
+}  // namespace terrace::train
