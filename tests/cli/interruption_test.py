@@ -37,8 +37,8 @@ def complete(folder):
 
 class Interrupted(CommandTest):
     @classmethod
-    def arguments(cls, folder, *more, every=20):
-        return ["train", "run.toml", "--set", f"checkpoint.folder={folder}", "--set", f"train.steps={STEPS}",
+    def arguments(cls, folder, *more, every=20, steps=STEPS):
+        return ["train", "run.toml", "--set", f"checkpoint.folder={folder}", "--set", f"train.steps={steps}",
                 "--set", f"checkpoint.every={every}", "--set", "train.threads=2", "--set", "model.dropout=0.1", *more]
 
     @classmethod
@@ -135,17 +135,16 @@ class Signals(Interrupted):
 
 
 class InEvaluation(Interrupted):
-    # An evaluation of these takes ten seconds or more, and one of EVALUATED_SOON a moment.
-    LONG_EVALUATION = ["--set", "data.validation_share=0.95", "--set", "train.global_batch=2", "--set", "train.micro_batch=1",
-                       "--set", "train.evaluate_batches=0", "--set", "model.width=256", "--set", "model.layers=12"]
-    EVALUATED_SOON = [*LONG_EVALUATION, "--set", "train.evaluate_batches=1"]
+    # An evaluation of all held-out data takes ten seconds or more, and one of a batch a moment.
+    SETTINGS = ["--set", "data.validation_share=0.95", "--set", "train.global_batch=2", "--set", "train.micro_batch=1",
+                "--set", "model.width=256", "--set", "model.layers=12"]
 
-    def steps(self, folder, evaluation, *more, steps=4):
-        return [word.replace(f"train.steps={STEPS}", f"train.steps={steps}") for word in self.arguments(folder, *evaluation, *more, every=0)]
+    def steps(self, folder, batches, *more, steps=4):
+        return self.arguments(folder, *self.SETTINGS, "--set", f"train.evaluate_batches={batches}", *more, every=0, steps=steps)
 
     def signal_in_evaluation(self, folder, number, begun, *more):
         """Starts a run and sends the signal when its evaluation has begun; how it ended, and after how many seconds."""
-        child = self.start(self.steps(folder, self.LONG_EVALUATION, *more))
+        child = self.start(self.steps(folder, 0, *more))
         self.wait_for(child, begun)
         time.sleep(0.5)
         self.assertIsNone(child.poll())
@@ -162,7 +161,7 @@ class InEvaluation(Interrupted):
         return lambda: (self.folder / folder / "step_00000004/COMPLETE").exists()
 
     def resume(self, folder, *more, steps=4):
-        arguments = self.steps(folder, self.EVALUATED_SOON, "--resume", "auto", *more, steps=steps)
+        arguments = self.steps(folder, 1, "--resume", "auto", *more, steps=steps)
         self.expect(0, terrace(*arguments, folder=self.folder))
 
     STEPS_ALONE = [(step, False) for step in range(1, 5)]
@@ -203,7 +202,7 @@ class InEvaluation(Interrupted):
 
     def test_a_limit_of_time_ends_one(self):
         limit = ["--set", "train.time_limit=3s"]
-        result = terrace(*self.steps("evaluated_timed", self.LONG_EVALUATION, *limit, steps=1), folder=self.folder)
+        result = terrace(*self.steps("evaluated_timed", 0, *limit, steps=1), folder=self.folder)
         self.expect(4, result, "stopped by train.time_limit = 3 s", "in the evaluation after step 1, the last one")
         self.resume("evaluated_timed", *limit, steps=1)
         self.assertEqual(self.lines("evaluated_timed"), [(1, False), (1, True)])

@@ -275,7 +275,7 @@ class Ranks(CommandTest):
         for number, code in ((signal.SIGUSR1, 4), (signal.SIGTERM, 1), (signal.SIGINT, 1)):
             with self.subTest(number.name):
                 folder = f"mpirun_{number.name}"
-                child = self.start_long_run(folder, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "30"])
+                child = self.start_long_run(folder, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "5"])
                 child.send_signal(number)
                 _, said = child.communicate(timeout=60)
                 self.assertEqual(child.returncode, code, said)
@@ -287,10 +287,11 @@ class Ranks(CommandTest):
         self.assertEqual(newest, f"step_{len(self.losses(folder)):08}")
 
     def test_a_signal_to_mpirun_in_the_last_evaluation(self):
-        settings = ("data.validation_share=0.95", "train.evaluate_batches=0", "train.micro_batch=1", "model.width=256",
-                    "model.layers=12", "checkpoint.every=0", "train.steps=4")  # fmt: skip
-        more = [word for setting in settings for word in ("--set", setting)]
-        child = subprocess.Popen([*MPIRUN, TERRACE, *self.arguments("evaluated", *more)], cwd=self.folder, env=ENVIRONMENT,
+        settings = ("data.validation_share=0.95", "train.micro_batch=1", "model.width=256", "model.layers=12", "train.evaluate_batches=")
+        long, short = ([word for setting in settings for word in ("--set", setting)] for _ in range(2))
+        long[-1] += "0"
+        short[-1] += "1"
+        child = subprocess.Popen([*MPIRUN, TERRACE, *self.arguments("evaluated", *long)], cwd=self.folder, env=ENVIRONMENT,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
         self.addCleanup(child.kill)
         while child.poll() is None and not (self.folder / "evaluated/step_00000004/COMPLETE").exists():
@@ -302,7 +303,7 @@ class Ranks(CommandTest):
         self.assertEqual(child.returncode, 4, said)
         self.assertEqual(said.count("stopped on request in the evaluation after step 4, the last one"), 1, said)
         for _ in range(2):
-            self.expect(0, self.launch(MPIRUN, "evaluated", *more, "--set", "train.evaluate_batches=1"))
+            self.expect(0, self.launch(MPIRUN, "evaluated", *short))
             lines = (self.folder / "evaluated/metrics.jsonl").read_text().splitlines()
             self.assertEqual([("loss" in json.loads(line)) for line in lines], [True] * 4 + [False])
 
