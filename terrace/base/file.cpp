@@ -25,7 +25,8 @@ namespace {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a named pipe would wait here for a writer, before it is seen to be no regular file.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) throw UserError::of("cannot open {}: {}", path.string(), std::strerror(errno));
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -94,8 +95,12 @@ void AtomicFile::write(const void* data, size_t bytes) {
   written_ += bytes;
 }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) throw_errno("cannot write " + temporary_.string());
+}
+
+void AtomicFile::commit() {
+  sync();
   std::FILE* file = std::exchange(file_, nullptr);
   if (std::fclose(file) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int error = errno;

@@ -47,6 +47,9 @@ class AtomicFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
   uint64_t written() const { return written_; }
   const std::filesystem::path& temporary_path() const { return temporary_; }
+  // All that was written is on the disk, still under the temporary name. Several files that are to appear together are
+  // synced first, so that a full disk is found out while the old ones are whole.
+  void sync();
   // Syncs the data, renames, syncs the folder.
   void commit();
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -48,7 +49,9 @@ TEST_F(Files, AnEmptyFileMapsToNoBytes) {
 }
 
 TEST_F(Files, WhatCannotBeMappedIsAUserErrorThatNamesIt) {
-  for (const std::filesystem::path& path : {folder_ / "missing", folder_, std::filesystem::path("/dev/null")}) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);  // without a writer, for whom an open would wait
+  for (const std::filesystem::path& path :
+       {folder_ / "missing", folder_, folder_ / "pipe", std::filesystem::path("/dev/null")}) {
     try {
       const MappedFile file(path);
       FAIL() << path;
