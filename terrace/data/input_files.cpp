@@ -42,6 +42,35 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, none) && !none;
 }
 
+// Descriptors of this process: what the shell opened for /dev/stdin and <(COMMAND).
+bool is_open_pipe(const fs::path& path) {
+  if (!fs::is_fifo(path)) return false;
+  const fs::path folder = path.parent_path();
+  return path == "/dev/stdin" || folder == "/dev/fd" || folder == "/proc/self/fd";
+}
+
+const char* kind_of(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::fifo:
+      return "a named pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return "no regular file";
+  }
+}
+
+void check_kind(const fs::path& path) {
+  if (fs::is_regular_file(path) || is_open_pipe(path)) return;
+  throw UserError::of(
+      "input {} is {}; give files and folders, or text from another program as: PROGRAM | terrace data prepare "
+      "/dev/stdin",
+      path.string(), kind_of(fs::status(path).type()));
+}
+
 }  // namespace
 
 std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, FormatChoice format,
@@ -57,6 +86,7 @@ std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, F
       });
       if (files.empty()) throw UserError::of("folder {} holds no files", path);
     } else {
+      check_kind(path);
       files.emplace_back(path);
     }
     for (const fs::path& file : files) {

@@ -1,8 +1,12 @@
 // From files of every kind to a corpus that decodes to their exact bytes.
 #include "terrace/data/prepare.h"
 
+#include <gmock/gmock.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -18,6 +22,8 @@ namespace terrace::data {
 namespace {
 
 using namespace std::string_literals;
+using testing::AllOf;
+using testing::HasSubstr;
 
 PrepareOptions options_for(const TemporaryFolder& folder, const std::vector<std::string>& inputs) {
   PrepareOptions options;
@@ -112,6 +118,36 @@ TEST(Prepare, TrainsATokenizerOnRequest) {
   EXPECT_NE(user_error([&] { prepare(options); }).find("new.model exists"), std::string::npos);
 }
 
+TEST(Prepare, WhatMightNeverEndIsRefusedByName) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe", name = folder / "socket";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int listening = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  name.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(::bind(listening, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  for (const auto& [input, kind] : {std::pair{pipe, "a named pipe"}, {name, "a socket"}, {"/dev/zero"s, "a device"}}) {
+    EXPECT_THAT(user_error([&] { prepare(options_for(folder, {input})); }),
+                AllOf(HasSubstr("input " + input + " is " + kind), HasSubstr("/dev/stdin")));
+  }
+  ::close(listening);
+  PrepareOptions options = options_for(folder, {folder.write("a.txt", "text")});
+  options.tokenizer = pipe;
+  EXPECT_THAT(user_error([&] { prepare(options); }), HasSubstr("pipe is not a regular file"));
+}
+
+TEST(Prepare, APipeThatIsOpenIsRead) {
+  const TemporaryFolder folder;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "The old lighthouse", 18), 18);
+  ::close(ends[1]);
+  const PrepareOptions options = options_for(folder, {"/dev/fd/" + std::to_string(ends[0])});
+  prepare(options);
+  ::close(ends[0]);
+  EXPECT_EQ(decoded(options), std::vector<std::string>{"The old lighthouse"});
+}
+
 TEST(Prepare, MalformedLinesFailPastTheLimitAndAreNamed) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"text\": \"good\"}\n{oops\n{\"text\": \"fine\"}\n{\"x\": 1}\n");
@@ -160,21 +196,27 @@ TEST(Prepare, StoppedItLeavesNothing) {
 
 TEST(Prepare, KilledInTheMiddleItLeavesNoCorpusAndTheNextRunTidiesUp) {
   const TemporaryFolder folder;
-  const std::string pipe = folder / "endless.txt";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  PrepareOptions options = options_for(folder, {pipe});
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  PrepareOptions options = options_for(folder, {"/dev/fd/" + std::to_string(ends[0])});
   const pid_t child = ::fork();
   if (child == 0) {
+    ::close(ends[1]);
     prepare(options);
     ::_exit(0);
   }
-  std::ofstream feed(pipe, std::ios::binary);
+  ::close(ends[0]);
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::string text = sample_english();
   // More than the blocks in flight and the pipe hold: the child has written tokens when the last is taken.
-  for (size_t fed = 0; fed < (size_t{10} << 20); fed += sample_english().size()) feed << sample_english();
+  for (size_t fed = 0; fed < (size_t{10} << 20);) {
+    const ssize_t written = ::write(ends[1], text.data(), text.size());
+    ASSERT_GT(written, 0);
+    fed += static_cast<size_t>(written);
+  }
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  std::signal(SIGPIPE, SIG_IGN);
-  feed.close();
+  ::close(ends[1]);
   EXPECT_FALSE(std::filesystem::exists(options.output + ".bin"));
   EXPECT_FALSE(std::filesystem::is_empty(folder / "out")) << "the killed run left its temporary file";
   options.inputs = {folder.write("a.txt", "text")};
