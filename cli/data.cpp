@@ -36,7 +36,7 @@ void print_prepared(const data::PrepareOptions& options, const data::PrepareRepo
              format_count(static_cast<int64_t>(report.tokens)),
              static_cast<double>(report.text_bytes) / static_cast<double>(report.tokens),
              format_seconds(report.seconds), megabytes / report.seconds, report.threads);
-  fmt::print("wrote {0}.bin and {0}.idx\n", options.output);
+  fmt::print("wrote {0}.bin, {0}.idx and {0}.corpus.json\n", options.output);
 }
 
 void add_prepare(CLI::App& data) {

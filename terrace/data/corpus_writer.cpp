@@ -25,27 +25,6 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const fs::path& path) { return path.parent_path().empty() ? "." : path.parent_path(); }
 
-// Temporary files that AtomicFile made for `final_path` in processes that are gone.
-void remove_abandoned_partials(const fs::path& final_path) {
-  const std::string head = "." + final_path.filename().string() + ".", tail = ".partial";
-  for (const auto& entry : fs::directory_iterator(folder_of(final_path))) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(head) || !name.ends_with(tail) || name.size() <= head.size() + tail.size()) continue;
-    pid_t pid = 0;
-    const char* end = name.data() + name.size() - tail.size();
-    const auto parsed = std::from_chars(name.data() + head.size(), end, pid);
-    if (parsed.ec != std::errc() || parsed.ptr != end || pid <= 0) continue;
-    if (pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM)) {
-      throw UserError::of(
-          "process {} is writing {}; wait for it, choose another --output, or remove {} if that process is "
-          "another program",
-          pid, final_path.string(), entry.path().string());
-    }
-    log_info("removing {}, left by an interrupted run", entry.path().string());
-    fs::remove(entry.path());
-  }
-}
-
 // An unnamed file in the folder of the result, where there is room for it; gone with the process.
 std::FILE* open_unnamed(const fs::path& folder) {
   std::string name = (folder / ".lengths.XXXXXX").string();
@@ -59,16 +38,42 @@ std::FILE* open_unnamed(const fs::path& folder) {
 
 }  // namespace
 
+void remove_abandoned_partials(const fs::path& final_path) {
+  if (!fs::exists(folder_of(final_path))) return;
+  const std::string head = "." + final_path.filename().string() + ".", tail = ".partial";
+  for (const auto& entry : fs::directory_iterator(folder_of(final_path))) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(head) || !name.ends_with(tail) || name.size() <= head.size() + tail.size()) continue;
+    pid_t pid = 0;
+    const char* end = name.data() + name.size() - tail.size();
+    const auto parsed = std::from_chars(name.data() + head.size(), end, pid);
+    if (parsed.ec != std::errc() || parsed.ptr != end || pid <= 0) continue;
+    if (pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM)) {
+      throw UserError::of(
+          "process {} is writing {}; wait for it, choose another name, or remove {} if that process is "
+          "another program",
+          pid, final_path.string(), entry.path().string());
+    }
+    log_info("removing {}, left by an interrupted run", entry.path().string());
+    fs::remove(entry.path());
+  }
+}
+
+void CorpusWriter::check_absent(const std::string& prefix) {
+  for (const fs::path& path : {index_path(prefix), bin_path(prefix), record_path(prefix)}) {
+    if (!fs::exists(path)) continue;
+    throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
+  }
+}
+
 CorpusWriter::CorpusWriter(const std::string& prefix, int64_t vocabulary, Options options)
     : prefix_(prefix), options_(options), type_(token_type_for(vocabulary)) {
   const fs::path bin = bin_path(prefix), index = index_path(prefix);
-  if (!options.overwrite && (fs::exists(bin) || fs::exists(index))) {
-    throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it",
-                        (fs::exists(index) ? index : bin).string());
-  }
+  if (!options.overwrite) check_absent(prefix);
   fs::create_directories(folder_of(bin));
   remove_abandoned_partials(bin);
   remove_abandoned_partials(index);
+  remove_abandoned_partials(record_path(prefix));
   bin_ = std::make_unique<AtomicFile>(bin);
   lengths_ = open_unnamed(folder_of(bin));
 }
@@ -111,6 +116,8 @@ void CorpusWriter::end_document() {
 
 template <typename Visit>
 void CorpusWriter::visit_sequences(Visit visit) {
+  // rewind() alone would drop what does not fit on the disk without a word.
+  if (std::fflush(lengths_) != 0) throw_errno("cannot write the lengths of " + prefix_);
   std::rewind(lengths_);
   std::vector<int32_t> entries(1 << 16);
   while (const size_t count = std::fread(entries.data(), sizeof(int32_t), entries.size(), lengths_)) {
@@ -140,16 +147,36 @@ void CorpusWriter::write_index(AtomicFile& index) {
   });
 }
 
-void CorpusWriter::commit() {
+std::unique_ptr<AtomicFile> CorpusWriter::write_record(const AtomicFile& index) const {
+  if (!options_.tokenizer) return nullptr;
+  const MappedFile index_file(index.temporary_path()), bin_file(bin_->temporary_path());
+  const CorpusRecord record{.fingerprint = corpus_fingerprint(index_file.bytes(), bin_file.bytes()),
+                            .tokenizer = *options_.tokenizer};
+  auto file = std::make_unique<AtomicFile>(record_path(prefix_));
+  file->write(record.json());
+  file->sync();
+  return file;
+}
+
+void CorpusWriter::commit(AtomicFile* trained) {
   if (document_open_) end_document();
   AtomicFile index(index_path(prefix_));
   write_index(index);
+  index.sync();
+  bin_->sync();
+  const std::unique_ptr<AtomicFile> record = write_record(index);
+  if (trained != nullptr) trained->sync();
   if (fs::remove(index_path(prefix_))) sync_folder(folder_of(index_path(prefix_)));
+  fs::remove(record_path(prefix_));
+  if (trained != nullptr) trained->commit();
   bin_->commit();
   try {
+    if (record) record->commit();
     index.commit();
   } catch (...) {
-    fs::remove(bin_path(prefix_));
+    std::error_code ignored;  // the first error is the one to report
+    fs::remove(record_path(prefix_), ignored);
+    fs::remove(bin_path(prefix_), ignored);
     throw;
   }
 }

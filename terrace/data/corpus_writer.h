@@ -1,15 +1,17 @@
-// Writing PREFIX.bin and PREFIX.idx so that both appear whole or not at all.
+// Writing PREFIX.bin, PREFIX.idx and the record of their tokenizer so that all appear whole or not at all.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "terrace/base/file.h"
 #include "terrace/data/corpus_index.h"
+#include "terrace/data/corpus_record.h"
 
 namespace terrace::data {
 
@@ -22,7 +24,11 @@ class CorpusWriter {
     bool overwrite = false;
     // Megatron's lengths are int32: a longer document becomes several sequences of one document.
     int64_t longest_sequence = int64_t{1} << 30;
+    std::optional<TokenizerRecord> tokenizer = {};  // none: no record is written
   };
+
+  // Throws UserError where a file of the corpus exists.
+  static void check_absent(const std::string& prefix);
 
   // Throws UserError where the corpus exists and must not be overwritten, or where another process is writing it.
   CorpusWriter(const std::string& prefix, int64_t vocabulary, Options options);
@@ -31,9 +37,11 @@ class CorpusWriter {
 
   void append(std::span<const int32_t> tokens);
   void end_document();
-  // Closes an open document. An earlier index is removed before the new .bin takes its name, so that at no instant an
-  // index stands beside the .bin of another run.
-  void commit();
+  // Closes an open document. `trained`, where given, is the file of the tokenizer that was trained for this corpus; it
+  // takes its name together with the corpus. Everything is written and synced before anything old is touched, so that a
+  // full disk leaves the old files whole. Then the old index is removed first and the new one takes its name last: at
+  // no instant an index stands beside a .bin, a record or a trained tokenizer of another run.
+  void commit(AtomicFile* trained = nullptr);
 
   uint64_t tokens() const { return tokens_; }
   uint64_t documents() const { return documents_; }
@@ -44,6 +52,7 @@ class CorpusWriter {
   template <typename Visit>
   void visit_sequences(Visit visit);
   void write_index(AtomicFile& index);
+  std::unique_ptr<AtomicFile> write_record(const AtomicFile& index) const;
 
   std::string prefix_;
   Options options_;
@@ -55,5 +64,9 @@ class CorpusWriter {
   bool document_open_ = false;
   uint64_t tokens_ = 0, sequences_ = 0, documents_ = 0;
 };
+
+// Removes temporary files that AtomicFile made for this path in processes that are gone. Throws UserError where a
+// process that lives is writing it.
+void remove_abandoned_partials(const std::filesystem::path& final_path);
 
 }  // namespace terrace::data

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/base/file.h"
 #include "terrace/base/units.h"
 #include "terrace/data/token_corpus.h"
 #include "terrace/data/tokenizer.h"
@@ -64,12 +65,16 @@ CorpusSummary inspect(const std::string& prefix, const std::string& tokenizer, i
                         .bin_bytes = corpus.bin_bytes(),
                         .index_bytes = corpus.index_bytes(),
                         .type = index.type(),
+                        .tokenizer = {},
                         .sample = {}};
+  if (corpus.record()) summary.tokenizer = corpus.record()->tokenizer;
   measure_lengths(index, summary);
   if (tokenizer.empty()) {
     measure_tokens(corpus, std::numeric_limits<int64_t>::max(), summary);
   } else {
-    const auto opened = Tokenizer::open(tokenizer);
+    const std::string bytes = read_text(tokenizer);
+    if (summary.tokenizer) check_tokenizer_of(prefix, *summary.tokenizer, tokenizer, bytes);
+    const auto opened = Tokenizer::from_bytes(bytes, tokenizer);
     measure_tokens(corpus, opened->vocabulary(), summary);
     summary.sample = decoded_sample(corpus, *opened, sample_tokens);
   }
@@ -89,6 +94,10 @@ Json CorpusSummary::json() const {
           {"longest_document", longest},
           {"smallest_token", smallest_token},
           {"largest_token", largest_token},
+          {"tokenizer", tokenizer ? Json{{"checksum", tokenizer->checksum},
+                                         {"kind", tokenizer->kind},
+                                         {"vocabulary", tokenizer->vocabulary}}
+                                  : Json()},
           {"sample", sample}};
 }
 
@@ -101,6 +110,7 @@ std::string CorpusSummary::table() const {
       count(documents), count(sequences), count(tokens), token_type_name(type), smallest_token, largest_token,
       count(shortest), median, mean, count(longest), format_bytes(static_cast<double>(bin_bytes)),
       format_bytes(static_cast<double>(index_bytes)));
+  text += fmt::format("tokenizer  {}\n", tokenizer ? tokenizer->text() : "not recorded");
   if (!sample.empty()) text += fmt::format("sample     {}\n", sample);
   return text;
 }

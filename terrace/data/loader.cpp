@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/data/corpus_record.h"
 #include "terrace/data/loader_state.h"
 
 namespace terrace::data {
@@ -82,6 +85,7 @@ Mixture mixture_of(const SplitWindows& split, const std::vector<double>& weights
 Loader::Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed)
     : state_(std::make_unique<State>()) {
   check_config(config, sequence);
+  check_corpora_of_run(config);
   state_->reader = {sequence, vocabulary, config.reset_at_documents};
   SplitWindows& train = state_->train;
   SplitWindows& validation = state_->validation;
@@ -189,18 +193,30 @@ std::vector<HeldOut> Loader::held_out(uint64_t at_most) const {
   return corpora;
 }
 
-Json Loader::identity() const {
+template <typename Figure>
+Json Loader::of_each_corpus(const char* name, Figure figure) const {
   Json corpora = Json::array();
+  std::map<const TokenCorpus*, std::string> figures;  // a corpus that is divided is in both splits
   for (const SplitWindows* split : {&state_->train, &state_->validation}) {
     for (const Windows& windows : split->corpora) {
-      corpora.push_back({{"corpus", windows.corpus->path().stem().string()},
-                         {"tokens", windows.corpus->tokens()},
-                         {"index_checksum", windows.corpus->index_checksum()},
+      const TokenCorpus& corpus = *windows.corpus;
+      if (!figures.contains(&corpus)) figures[&corpus] = figure(corpus);
+      corpora.push_back({{"corpus", corpus.path().stem().string()},
+                         {"tokens", corpus.tokens()},
+                         {name, figures[&corpus]},
                          {"first_window", windows.first},
                          {"windows", windows.count}});
     }
   }
   return corpora;
+}
+
+Json Loader::identity() const {
+  return of_each_corpus("index_checksum", [](const TokenCorpus& corpus) { return corpus.index_checksum(); });
+}
+
+Json Loader::fingerprint() const {
+  return of_each_corpus("fingerprint", [](const TokenCorpus& corpus) { return corpus.fingerprint(); });
 }
 
 }  // namespace terrace::data

@@ -35,7 +35,8 @@ struct HeldOut {
 class Loader {
  public:
   // Opens every corpus and checks it: throws UserError naming the file and what is wrong, also where a token can be as
-  // large as `vocabulary` or a split is shorter than one sample. Cost does not grow with the corpus but for page
+  // large as `vocabulary`, a split is shorter than one sample, a corpus is named twice, or the corpora are not of one
+  // tokenizer, which is config.tokenizer where that is given. Cost does not grow with the corpus but for page
   // faults.
   Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
   ~Loader();
@@ -59,15 +60,23 @@ class Loader {
   // about its share of the held-out samples. The same at every call and for every seed.
   std::vector<HeldOut> held_out(uint64_t at_most) const;
 
-  // What the order and the values of all samples depend on beside the configuration: for each corpus its name, its
-  // tokens and the checksum of its index. A run continues only where it is the same.
+  // Two identities of the corpora, each an entry for every corpus and split.
+  //
+  // The full one: name, tokens, windows of the split, and the checksum of the whole index. Checkpoints keep it, and a
+  // run continues only where it is the same. Reads every index, which takes seconds for gigabytes: for one rank.
   Json identity() const;
+  // The cheap one: the same with corpus_fingerprint() in place of the checksum. Milliseconds, so every rank computes
+  // its own and all compare them: files of the same names and sizes on the disks of different machines are told apart.
+  Json fingerprint() const;
 
   // Unigram baseline: mean over validation targets of -ln(frequency in the training split), add-one smoothed,
   // in nats a token. Reads both splits once; for huge corpora at most `token_limit` tokens of each, evenly spread.
   double unigram_loss(uint64_t token_limit = 50'000'000) const;
 
  private:
+  template <typename Figure>
+  Json of_each_corpus(const char* name, Figure figure) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

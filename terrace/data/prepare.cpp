@@ -86,8 +86,13 @@ void check_options(const PrepareOptions& options) {
   if (options.tokenizer.empty()) {
     throw UserError("no tokenizer; give --tokenizer MODEL, or --train-tokenizer MODEL with --vocabulary N");
   }
+  // Before a tokenizer is trained for minutes.
+  if (!options.overwrite) CorpusWriter::check_absent(options.output);
   if (options.train && !options.overwrite && std::filesystem::exists(options.tokenizer)) {
-    throw UserError::of("{} exists; use it with --tokenizer, or give --overwrite to train it anew", options.tokenizer);
+    throw UserError::of("{} exists; use it with --tokenizer, or give --overwrite to train it again", options.tokenizer);
+  }
+  if (options.train && std::filesystem::is_directory(options.tokenizer)) {
+    throw UserError::of("{} is a folder; give --train-tokenizer the name of a file", options.tokenizer);
   }
   if (options.threads < 0) throw UserError::of("threads = {}; give 0 for one per core, or more", options.threads);
   if (options.rules.separator && options.rules.separator->find('\n') != std::string::npos) {
@@ -102,21 +107,36 @@ void check_stop(const PrepareOptions& options) {
   }
 }
 
-std::unique_ptr<const Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<InputFile>& files) {
+// The tokenizer of a run. One that was trained waits under a temporary name until its corpus is whole.
+struct RunTokenizer {
+  std::unique_ptr<const Tokenizer> tokenizer;
+  TokenizerRecord record;
+  std::unique_ptr<AtomicFile> trained;
+};
+
+RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<InputFile>& files) {
+  RunTokenizer made;
+  std::string model;
   if (options.train) {
+    remove_abandoned_partials(options.tokenizer);
+    made.trained = std::make_unique<AtomicFile>(options.tokenizer);
     log_info("training a tokenizer of {} tokens", options.vocabulary);
-    const std::string model =
+    model =
         train_tokenizer(files, options.rules, {.vocabulary = options.vocabulary, .sample_bytes = options.sample_bytes});
-    write_text_atomically(options.tokenizer, model);
+    made.trained->write(model);
+    made.trained->sync();
+  } else {
+    model = read_text(options.tokenizer);
   }
-  std::unique_ptr<const Tokenizer> tokenizer = Tokenizer::open(options.tokenizer);
-  if (tokenizer->end_token() < 0) {
+  made.tokenizer = Tokenizer::from_bytes(model, options.tokenizer);
+  made.record = record_tokenizer(model, made.tokenizer->vocabulary());
+  if (made.tokenizer->end_token() < 0) {
     throw UserError::of(
         "{} has no end token (</s>, <|endoftext|> or the like) to close documents with; train one that has, such as "
         "with --train-tokenizer",
         options.tokenizer);
   }
-  return tokenizer;
+  return made;
 }
 
 // Takes encoded blocks in order.
@@ -156,7 +176,7 @@ class Sink {
       list += fmt::format("\n  {}:{}: {}", line.file, line.line, line.reason);
     }
     throw UserError::of(
-        "{} malformed lines so far, where --max-malformed allows {}; mend them, or allow more; the first:{}",
+        "{} malformed lines so far, where --max-malformed allows {}; correct them, or allow more; the first:{}",
         report_.malformed_lines, options_.max_malformed, list);
   }
 
@@ -201,23 +221,23 @@ void encode_all(const PrepareOptions& options, const std::vector<InputFile>& fil
 PrepareReport prepare(const PrepareOptions& options) {
   check_options(options);
   const std::vector<std::filesystem::path> outputs{bin_path(options.output), index_path(options.output),
-                                                   options.tokenizer};
+                                                   record_path(options.output), options.tokenizer};
   const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs);
   PrepareReport report;
   report.files = files.size();
   report.threads = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());
-  const auto tokenizer = make_tokenizer(options, files);
-  report.vocabulary = tokenizer->vocabulary();
-  CorpusWriter writer(options.output, tokenizer->vocabulary(), {.overwrite = options.overwrite});
+  const RunTokenizer made = make_tokenizer(options, files);
+  report.vocabulary = made.tokenizer->vocabulary();
+  CorpusWriter writer(options.output, report.vocabulary, {.overwrite = options.overwrite, .tokenizer = made.record});
   report.type = writer.type();
   const auto began = std::chrono::steady_clock::now();
-  encode_all(options, files, *tokenizer, writer, report);
+  encode_all(options, files, *made.tokenizer, writer, report);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   report.documents = writer.documents();
   report.tokens = writer.tokens();
   if (report.documents == 0) throw UserError("the input holds no text; nothing was written");
   check_stop(options);
-  writer.commit();
+  writer.commit(made.trained.get());
   return report;
 }
 

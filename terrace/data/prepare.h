@@ -16,7 +16,7 @@ namespace terrace::data {
 struct PrepareOptions {
   std::vector<std::string> inputs;  // files and folders
   std::string output;               // prefix of .bin and .idx
-  std::string tokenizer;            // path of a SentencePiece model: read, or written where `train` is set
+  std::string tokenizer;            // path of a tokenizer: read, or written where `train` is set
   bool train = false;
   int64_t vocabulary = 32'000;       // of a trained tokenizer
   uint64_t sample_bytes = 16 << 20;  // of text that a tokenizer is trained on
@@ -46,8 +46,9 @@ struct PrepareReport {
   Json json() const;
 };
 
-// Writes options.output.bin and .idx, whole or not at all, each document closed by the tokenizer's end token. The
-// result does not depend on the number of threads. Throws UserError for what the user can mend.
+// Writes options.output.bin, .idx and .corpus.json and the tokenizer that was trained for them, whole and together or
+// not at all, each document closed by the tokenizer's end token. The result does not depend on the number of threads.
+// Throws UserError for what the user can correct.
 PrepareReport prepare(const PrepareOptions& options);
 
 }  // namespace terrace::data

@@ -68,6 +68,12 @@ void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check)
   index_file_ = MappedFile(index_path(prefix));
   tokens_ = bin_.bytes();
   index_ = CorpusIndex::parse(index_file_.bytes(), bin_.bytes().size(), index_path(prefix).string(), check);
+  record_ = read_corpus_record(prefix);
+  if (!record_ || record_->fingerprint == fingerprint()) return;
+  throw UserError::of(
+      "corpus {0} is mixed up: {1} was not written with these {0}.bin and {0}.idx, as after a copy of a part of the "
+      "files or a killed terrace data prepare; make the corpus again, or put the three files of one run together",
+      prefix, record_path(prefix).string());
 }
 
 void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const {
@@ -98,7 +104,7 @@ void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary
     if (to[i] >= 0 && to[i] < vocabulary) continue;
     throw UserError::of(
         "{}: token {} at position {} is not below the vocabulary of {}; give the vocabulary of the tokenizer "
-        "that made the corpus, or make it anew with the other tokenizer",
+        "that made the corpus, or make it again with the other tokenizer",
         bin_.path().string(), to[i], first + i, vocabulary);
   }
 }

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "terrace/base/file.h"
 #include "terrace/data/corpus_index.h"
+#include "terrace/data/corpus_record.h"
 
 namespace terrace::data {
 
@@ -20,7 +22,8 @@ std::vector<std::filesystem::path> corpus_files(const std::string& name);
 
 class TokenCorpus {
  public:
-  // Throws UserError naming the file and what is wrong with it.
+  // Throws UserError naming the file and what is wrong with it, also where the files and the record beside them are not
+  // of one run of `terrace data prepare`.
   // A name that ends in ".bin" is of a token file of llm.c's; its documents are found by reading it once.
   explicit TokenCorpus(const std::string& name, CorpusIndex::Check check = CorpusIndex::Check::sampled);
 
@@ -28,7 +31,11 @@ class TokenCorpus {
   uint64_t tokens() const { return index_.tokens(); }
   uint64_t bin_bytes() const { return bin_.bytes().size(); }
   uint64_t index_bytes() const { return index_file_.bytes().size(); }  // on disk
-  std::string index_checksum() const { return checksum(made_index_.empty() ? index_file_.bytes() : made_index_); }
+  // Of the whole index: seconds for gigabytes.
+  std::string index_checksum() const { return checksum(index_file_bytes()); }
+  // corpus_fingerprint() of the two files: milliseconds.
+  std::string fingerprint() const { return corpus_fingerprint(index_file_bytes(), bin_.bytes()); }
+  const std::optional<CorpusRecord>& record() const { return record_; }  // none where nothing is known
   const std::filesystem::path& path() const { return bin_.path(); }
 
   // Advice on reading from the disk: windows will be read in no order; these tokens will be read next.
@@ -44,6 +51,9 @@ class TokenCorpus {
   void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const;
 
  private:
+  std::span<const std::byte> index_file_bytes() const {
+    return made_index_.empty() ? index_file_.bytes() : std::span<const std::byte>(made_index_);
+  }
   void open_pair(const std::string& prefix, CorpusIndex::Check check);
   void open_token_file(const std::string& name);
 
@@ -51,6 +61,7 @@ class TokenCorpus {
   std::vector<std::byte> made_index_;  // of a token file, which has none
   std::span<const std::byte> tokens_;  // the part of bin_ that holds them
   CorpusIndex index_;
+  std::optional<CorpusRecord> record_;
 };
 
 }  // namespace terrace::data

@@ -14,6 +14,7 @@
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/data/corpus_record.h"
 #include "terrace/data/token_corpus.h"
 #include "terrace/data/tokenizer.h"
 #include "terrace/mesh/shards.h"
@@ -57,6 +58,14 @@ void check_tokenizer(const config::Config& config, Problems& problems) {
   }
 }
 
+void check_together(const config::DataConfig& config, Problems& problems) {
+  try {
+    data::check_corpora_of_run(config);
+  } catch (const UserError& error) {
+    problems.push_back(error.what());
+  }
+}
+
 void check_initial_weights(const std::string& path, Problems& problems) {
   if (path.empty()) return;
   try {
@@ -82,6 +91,7 @@ void check_files(const config::Config& config) {
   check_corpora("data.train", config.data.train, problems);
   check_corpora("data.validation", config.data.validation, problems);
   check_tokenizer(config, problems);
+  check_together(config.data, problems);
   check_initial_weights(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
   if (!config.checkpoint.staging.empty()) check_folder("checkpoint.staging", config.checkpoint.staging, problems);

@@ -103,6 +103,32 @@ class Data(CommandTest):
             self.assertEqual(inspected[key], prepared[key])
 
 
+    def test_a_named_pipe_is_refused_and_standard_input_is_read(self):
+        folder = self.scratch()
+        prepare_corpus(folder)
+        os.mkfifo(folder / "pipe")
+        arguments = ("--tokenizer", folder / "tokenizer.model", "--output", folder / "piped")
+        self.expect(2, terrace("data", "prepare", folder / "pipe", *arguments), "pipe is a named pipe", "/dev/stdin")
+        self.expect(0, terrace("data", "prepare", "/dev/stdin", *arguments, prompt="The old lighthouse"))
+        shown = self.expect(0, terrace("data", "inspect", folder / "piped", *arguments[:2])).stdout
+        self.assertIn("The old lighthouse", shown)
+
+    def test_another_tokenizer_than_the_one_that_made_the_corpus_is_refused(self):
+        folder = self.scratch()
+        prepare_corpus(folder)
+        (folder / "run.toml").write_text(TINY)
+        self.expect(0, terrace("data", "prepare", SOURCE / "docs", "--output", folder / "other", "--train-tokenizer",
+                               folder / "tokenizer.model", "--vocabulary", 599, "--overwrite"))
+        inspected = terrace("data", "inspect", "corpus", "--tokenizer", "tokenizer.model", folder=folder)
+        self.expect(2, inspected, "corpus corpus was made with tokenizer", "(sentencepiece, 600 tokens)")
+        self.expect(2, terrace("train", "run.toml", folder=folder), "corpus corpus was made with tokenizer")
+        self.assertFalse((folder / "run").exists())
+        mixed = ("--set", 'data.train=["corpus", "other"]', "--set", 'data.tokenizer=""')
+        self.expect(2, terrace("train", "run.toml", *mixed, folder=folder), "corpora of different tokenizers in one run")
+        twice = ("--set", 'data.validation=["./other"]', "--set", 'data.train=["other"]')
+        self.expect(2, terrace("train", "run.toml", *twice, folder=folder), "the same files twice, as other and as ./other")
+
+
 class Train(CommandTest):
     def configured(self, text):
         folder = self.scratch()

@@ -2,11 +2,13 @@
 #include "terrace/data/corpus_writer.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "terrace/data/token_corpus.h"
 #include "tests/data/test_corpus.h"
+#include "tests/file_size_limit.h"
 
 namespace terrace::data {
 namespace {
@@ -145,6 +147,38 @@ TEST(CorpusWriter, AKilledRunLeavesNoFinalNameAndTheNextTidiesUp) {
   EXPECT_NE(user_error([&] { TokenCorpus(folder / "c"); }).find("there is no corpus"), std::string::npos);
   write_corpus(folder / "c", {{1, 2, 3}});
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"c.bin", "c.idx"}));
+}
+
+// The last buffer of each file is written only when the file is closed or synced.
+TEST(CorpusWriter, ADiskThatFillsWithTheLastBufferLeavesTheOldCorpus) {
+  const std::vector<int32_t> one{1}, many(100'000, 7);
+  struct Case {
+    const std::vector<int32_t>& document;
+    int documents;
+    rlim_t limit;  // of bytes a file: less than the largest has, by less than a buffer
+    std::string named;
+  };
+  for (const auto& [document, documents, limit, named] :
+       {Case{many, 1, 199'999, ".c.bin."}, Case{one, 1000, 20'000, ".c.idx."}, Case{one, 1000, 3'999, "lengths"}}) {
+    const TemporaryFolder folder;
+    write_corpus(folder / "c", {{1, 2, 3}});
+    {
+      CorpusWriter writer(folder / "c", 1000, {.overwrite = true});
+      const FileSizeLimit full_disk(limit);
+      for (int i = 0; i < documents; ++i) {
+        writer.append(document);
+        writer.end_document();
+      }
+      try {
+        writer.commit();
+        ADD_FAILURE() << named << " was written past the limit";
+      } catch (const std::system_error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr(named));
+      }
+    }
+    EXPECT_EQ(read_tokens(TokenCorpus(folder / "c")), (std::vector<int64_t>{1, 2, 3})) << named;
+    EXPECT_EQ(folder.names(), (std::vector<std::string>{"c.bin", "c.idx"}));
+  }
 }
 
 TEST(CorpusWriter, ABinWithoutAnIndexIsCalledIncomplete) {

@@ -118,6 +118,44 @@ TEST(Prepare, TrainsATokenizerOnRequest) {
   EXPECT_NE(user_error([&] { prepare(options); }).find("new.model exists"), std::string::npos);
 }
 
+TEST(Prepare, ATokenizerIsReplacedOnlyTogetherWithItsCorpus) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a.jsonl", Json{{"text", sample_english()}}.dump());
+  PrepareOptions options = options_for(folder, {path});
+  options.tokenizer = folder / "trained/t.model";
+  options.train = true;
+  options.vocabulary = 450;
+  prepare(options);
+  const std::string before = read_text(options.tokenizer);
+  folder.write("a.jsonl", Json{{"text", sample_english() + "more"}}.dump() + "\n{oops\n");
+  options.vocabulary = 460;
+  EXPECT_NE(user_error([&] { prepare(options); }).find("1 malformed lines"), std::string::npos);
+  EXPECT_EQ(read_text(options.tokenizer), before);
+  EXPECT_EQ(decoded(options), std::vector<std::string>{sample_english()});
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "trained"), {}), 1);
+  // A corpus that shares the tokenizer notices when it is replaced.
+  options.max_malformed = 1;
+  PrepareOptions sharing = options;
+  sharing.output = folder / "out/sharing";
+  sharing.train = false;
+  prepare(sharing);
+  prepare(options);
+  EXPECT_EQ(decoded(options), std::vector<std::string>{sample_english() + "more"});
+  EXPECT_NE(user_error([&] { inspect(sharing.output, options.tokenizer, 5); }).find("out/sharing was made with"),
+            std::string::npos);
+}
+
+TEST(Prepare, WhatExistsIsNamedBeforeATokenizerIsTrained) {
+  const TemporaryFolder folder;
+  PrepareOptions options = options_for(folder, {folder.write("a.txt", sample_english())});
+  prepare(options);
+  options.overwrite = false;
+  options.train = true;
+  options.tokenizer = folder / "new/t.model";
+  EXPECT_NE(user_error([&] { prepare(options); }).find("out/corpus.idx exists"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
 TEST(Prepare, WhatMightNeverEndIsRefusedByName) {
   const TemporaryFolder folder;
   const std::string pipe = folder / "pipe", name = folder / "socket";
@@ -222,7 +260,7 @@ TEST(Prepare, KilledInTheMiddleItLeavesNoCorpusAndTheNextRunTidiesUp) {
   options.inputs = {folder.write("a.txt", "text")};
   prepare(options);
   const auto entries = std::filesystem::directory_iterator(folder / "out");
-  EXPECT_EQ(std::distance(begin(entries), end(entries)), 2);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 3);
   EXPECT_EQ(decoded(options), std::vector<std::string>{"text"});
 }
 
