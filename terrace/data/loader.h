@@ -70,7 +70,9 @@ class Loader {
   Json fingerprint() const;
 
   // Unigram baseline: mean over validation targets of -ln(frequency in the training split), add-one smoothed,
-  // in nats a token. Reads both splits once; for huge corpora at most `token_limit` tokens of each, evenly spread.
+  // in nats a token. Reads both splits once; for huge corpora at most `token_limit` tokens of each, evenly spread. The
+  // result is kept beside the first corpus (unigram_store.h), and another start with the same corpora, splits, sequence
+  // and vocabulary takes it from there. Where that folder cannot be written to, fewer tokens are read.
   double unigram_loss(uint64_t token_limit = 50'000'000) const;
 
  private:

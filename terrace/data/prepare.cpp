@@ -17,6 +17,7 @@
 #include "terrace/data/token_corpus.h"
 #include "terrace/data/tokenizer.h"
 #include "terrace/data/tokenizer_training.h"
+#include "terrace/data/unigram_store.h"
 
 namespace terrace::data {
 namespace {
@@ -221,7 +222,8 @@ void encode_all(const PrepareOptions& options, const std::vector<InputFile>& fil
 PrepareReport prepare(const PrepareOptions& options) {
   check_options(options);
   const std::vector<std::filesystem::path> outputs{bin_path(options.output), index_path(options.output),
-                                                   record_path(options.output), options.tokenizer};
+                                                   record_path(options.output), unigram_path(bin_path(options.output)),
+                                                   options.tokenizer};
   const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs);
   PrepareReport report;
   report.files = files.size();

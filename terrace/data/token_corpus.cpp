@@ -28,7 +28,7 @@ std::vector<std::filesystem::path> corpus_files(const std::string& name) {
   return {bin_path(name), index_path(name)};
 }
 
-TokenCorpus::TokenCorpus(const std::string& name, CorpusIndex::Check check) {
+TokenCorpus::TokenCorpus(const std::string& name, CorpusIndex::Check check) : files_(corpus_files(name)) {
   if (name.ends_with(".bin")) {
     open_token_file(name);
   } else {

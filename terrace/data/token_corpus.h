@@ -37,6 +37,8 @@ class TokenCorpus {
   std::string fingerprint() const { return corpus_fingerprint(index_file_bytes(), bin_.bytes()); }
   const std::optional<CorpusRecord>& record() const { return record_; }  // none where nothing is known
   const std::filesystem::path& path() const { return bin_.path(); }
+  // One or two, as corpus_files() names them.
+  const std::vector<std::filesystem::path>& files() const { return files_; }
 
   // Advice on reading from the disk: windows will be read in no order; these tokens will be read next.
   void expect_random_reads() const { bin_.expect_random_reads(); }
@@ -57,6 +59,7 @@ class TokenCorpus {
   void open_pair(const std::string& prefix, CorpusIndex::Check check);
   void open_token_file(const std::string& name);
 
+  std::vector<std::filesystem::path> files_;
   MappedFile bin_, index_file_;
   std::vector<std::byte> made_index_;  // of a token file, which has none
   std::span<const std::byte> tokens_;  // the part of bin_ that holds them

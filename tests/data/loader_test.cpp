@@ -213,39 +213,6 @@ TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
   EXPECT_EQ(row(batch.documents, 1 - first), (std::vector<int64_t>{0, 0, 0, 0, 1, 1, 1, 1}));
 }
 
-TEST(Loader, UnigramLossIsTheCrossEntropyOfTheTrainingFrequencies) {
-  const TemporaryFolder folder;
-  // Targets are tokens 1 to 12: in training 0 0 0 1 0 2 0 0, held out 1 0 1 3.
-  write_corpus(folder / "a", {{9, 0, 0, 0, 1, 0, 2, 0, 0, 1, 0, 1, 3}}, 10);
-  const Loader loader(config_of({folder / "a"}, 0.34), 4, 10, 1);
-  ASSERT_EQ(loader.samples(Split::train), 2u);
-  // Add-one smoothed over 10 tokens and 8 targets: p(0) = 7/18, p(1) = 2/18, p(3) = 1/18.
-  const double expected = -(2 * std::log(2.0 / 18) + std::log(7.0 / 18) + std::log(1.0 / 18)) / 4;
-  EXPECT_NEAR(loader.unigram_loss(), expected, 1e-12);
-}
-
-TEST(Loader, UnigramLossOfAMixtureWeighsItsCorpora) {
-  const TemporaryFolder folder;
-  // Corpus a is all 0, b all 1, each with 2 samples of 2 to train on and 1 held out; b comes three times as often.
-  write_corpus(folder / "a", {{0, 0, 0, 0, 0, 0, 0}}, 4);
-  write_corpus(folder / "b", {{1, 1, 1, 1, 1, 1, 1}}, 4);
-  config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.34);
-  config.weights = {1, 3};
-  const Loader loader(config, 2, 4, 1);
-  // The 8 targets to train on count as 2 and 6, so p(0) = 3/12 and p(1) = 7/12; held-out targets count as they are.
-  EXPECT_NEAR(loader.unigram_loss(), -(std::log(3.0 / 12) + std::log(7.0 / 12)) / 2, 1e-12);
-}
-
-TEST(Loader, UnigramLossOfASampleIsNearThatOfTheWhole) {
-  const TemporaryFolder folder;
-  std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < 40'001; ++i) tokens.push_back((i * i + i / 7) % 11);
-  write_corpus(folder / "a", {tokens}, 20);
-  const Loader loader(config_of({folder / "a"}, 0.2), 8, 20, 1);
-  // A tenth of the tokens: the error of a mean falls as one over the square root of their number, 4000.
-  EXPECT_NEAR(loader.unigram_loss(4000), loader.unigram_loss(), 4 / std::sqrt(4000.0));
-}
-
 TEST(Loader, WhatCannotBeLoadedIsRefusedWithTheWayOut) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 20)}, vocabulary);
