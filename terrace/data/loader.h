@@ -66,7 +66,8 @@ class Loader {
   // run continues only where it is the same. Reads every index, which takes seconds for gigabytes: for one rank.
   Json identity() const;
   // The cheap one: the same with corpus_fingerprint() in place of the checksum. Milliseconds, so every rank computes
-  // its own and all compare them: files of the same names and sizes on the disks of different machines are told apart.
+  // its own and all compare them: files of the same names and sizes on the disks of different machines do not pass for
+  // equal.
   Json fingerprint() const;
 
   // Unigram baseline: mean over validation targets of -ln(frequency in the training split), add-one smoothed,
