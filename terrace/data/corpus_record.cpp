@@ -133,6 +133,14 @@ std::string corpus_fingerprint(std::span<const std::byte> index, std::span<const
   return checksum(sample);
 }
 
+std::string corpus_fingerprint(const std::string& name) {
+  const std::vector<fs::path> files = corpus_files(name);
+  const MappedFile bin(files.front()), index = files.size() > 1 ? MappedFile(files[1]) : MappedFile();
+  bin.expect_random_reads();
+  index.expect_random_reads();
+  return corpus_fingerprint(index.bytes(), bin.bytes());
+}
+
 void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record, const fs::path& tokenizer,
                         std::string_view bytes) {
   const std::string found = checksum(std::as_bytes(std::span(bytes)));

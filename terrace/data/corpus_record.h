@@ -44,6 +44,9 @@ std::optional<CorpusRecord> read_corpus_record(const std::string& prefix);
 // tail of the index, and about 64 places of 4 KiB in each file, evenly spread. It does not depend on where the files
 // lie or when they were written. Two corpora that differ in a few tokens between these places have the same.
 std::string corpus_fingerprint(std::span<const std::byte> index, std::span<const std::byte> bin);
+// Of a corpus by its name in data.train, without looking at what the files hold otherwise; a token file of llm.c's has
+// no index. Throws UserError for a file that cannot be opened.
+std::string corpus_fingerprint(const std::string& name);
 
 // Throws UserError where `bytes`, the content of the file `tokenizer`, are not the tokenizer of the corpus's record.
 void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record,

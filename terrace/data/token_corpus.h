@@ -32,9 +32,9 @@ class TokenCorpus {
   uint64_t bin_bytes() const { return bin_.bytes().size(); }
   uint64_t index_bytes() const { return index_file_.bytes().size(); }  // on disk
   // Of the whole index: seconds for gigabytes.
-  std::string index_checksum() const { return checksum(index_file_bytes()); }
+  std::string index_checksum() const { return checksum(made_index_.empty() ? index_file_.bytes() : made_index_); }
   // corpus_fingerprint() of the two files: milliseconds.
-  std::string fingerprint() const { return corpus_fingerprint(index_file_bytes(), bin_.bytes()); }
+  std::string fingerprint() const { return corpus_fingerprint(index_file_.bytes(), bin_.bytes()); }
   const std::optional<CorpusRecord>& record() const { return record_; }  // none where nothing is known
   const std::filesystem::path& path() const { return bin_.path(); }
   // One or two, as corpus_files() names them.
@@ -53,9 +53,6 @@ class TokenCorpus {
   void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const;
 
  private:
-  std::span<const std::byte> index_file_bytes() const {
-    return made_index_.empty() ? index_file_.bytes() : std::span<const std::byte>(made_index_);
-  }
   void open_pair(const std::string& prefix, CorpusIndex::Check check);
   void open_token_file(const std::string& name);
 

@@ -181,6 +181,7 @@ TEST(CorpusFingerprint, TellsCorporaOfOneShapeApartWhereverTheyLie) {
     return Loader(config_of({folder / name}), 8, 1000, 1).fingerprint();
   };
   EXPECT_EQ(fingerprint("copy/a"), fingerprint("a"));
+  EXPECT_EQ(fingerprint("a")[0]["fingerprint"], corpus_fingerprint(folder / "copy/a"));
   std::set<Json> distinct;
   for (const char* name : {"a", "other_tokens", "other_documents", "other_end"}) {
     const TokenCorpus corpus(folder / name);
