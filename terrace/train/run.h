@@ -17,7 +17,7 @@ namespace terrace::train {
 struct RunOptions {
   int64_t ranks = 1;             // as threads of this process
   comm::World* world = nullptr;  // or the world that a launcher made, of which this process is one rank
-  std::string resume;  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
+  std::string resume = {};  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::filesystem::path config_file = {};  // that named checkpoint.folder, where a file did
   std::string resume_command = {};  // that starts this run again, but for its --resume; errors about damage offer it
   // How fast the device computes. Without it metrics have no MFU, and a new run takes the products of its own kernels.
