@@ -11,14 +11,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/file_lock.h"
 #include "terrace/base/log.h"
-#include "terrace/base/shell_word.h"
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads.h"
@@ -32,6 +30,7 @@
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/report_request.h"
+#include "terrace/train/resumed_checkpoint.h"
 #include "terrace/train/shared_folder.h"
 #include "terrace/train/start_facts.h"
 
@@ -39,71 +38,6 @@ namespace terrace::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-void check_continues(const checkpoint::Reader& reader) {
-  if (!reader.trainer().contains("imported_from")) return;
-  throw UserError::of(
-      "{} was imported and holds weights alone, so no run continues from it; start one with train.initial_weights in "
-      "another checkpoint.folder",
-      reader.path().string());
-}
-
-bool same_folder(const fs::path& a, const fs::path& b) {
-  const auto plain = [](const fs::path& path) { return fs::weakly_canonical((path / "").parent_path()); };
-  return plain(a) == plain(b);
-}
-
-// A configuration that a checkpoint keeps names the folder that the run had then.
-void check_kept_folder(const fs::path& config_file, const std::string& folder) {
-  if (config_file.empty()) return;
-  const std::optional<fs::path> lies_in = checkpoint::run_of_kept_config(config_file);
-  if (!lies_in || same_folder(*lies_in, folder)) return;
-  throw UserError::of(
-      "{} was kept by the run in {}, and names checkpoint.folder = \"{}\"; was the folder renamed, or is this another "
-      "working folder? Continue there with --set checkpoint.folder={}, or name another folder for a new run",
-      config_file.string(), lies_in->string(), folder, shell_word(lies_in->string()));
-}
-
-// The run goes on where its checkpoint lies: elsewhere its earlier checkpoints and metrics would be missing.
-void check_resumed_folder(const fs::path& checkpoint, const std::string& folder) {
-  const fs::path lies_in = fs::weakly_canonical(checkpoint).parent_path();
-  if (same_folder(lies_in, folder)) return;
-  throw UserError::of(
-      "--resume names a checkpoint in {}, and checkpoint.folder is {}; continue there with --set checkpoint.folder={}, "
-      "or begin another branch of the run from a copy: mkdir -p {} && cp -r {} {} and --resume auto",
-      checkpoint.parent_path().string(), folder, shell_word(checkpoint.parent_path().string()), shell_word(folder),
-      shell_word(checkpoint.string()), shell_word(folder));
-}
-
-// The checkpoint to continue from, if any.
-std::unique_ptr<checkpoint::Reader> open_resumed(const RunOptions& options, const std::string& folder) {
-  const std::optional<fs::path> own = checkpoint::newest(folder);
-  const std::string& resume = options.resume;
-  const auto open = [&](const fs::path& path) {
-    return std::make_unique<checkpoint::Reader>(path, 0, 1, options.resume_command);
-  };
-  if (resume.empty() && own) {
-    throw UserError::of(
-        "{} already holds a run up to {}; continue it with --resume auto, or name another checkpoint.folder", folder,
-        own->filename().string());
-  }
-  if (resume.empty()) return nullptr;
-  if (resume == "auto") {
-    if (!own) log_info("{} holds no checkpoint yet: the run starts at step 1", folder);
-    return own ? open(*own) : nullptr;
-  }
-  const fs::path chosen = checkpoint::resolve(resume);
-  check_resumed_folder(chosen, folder);
-  auto reader = open(chosen);
-  // Later checkpoints would be taken for this run's own when it is continued the next time.
-  if (own && checkpoint::step_of(*own).value_or(0) > reader->step()) {
-    throw UserError::of(
-        "{} is older than {}, which is in the run's folder too; move the later checkpoints away and use --resume auto, "
-        "or name another checkpoint.folder",
-        resume, own->string());
-  }
-  return reader;
-}
 
 // A launcher may bind each rank to a core or two, whatever the machine has.
 void warn_of_bound_ranks(const comm::World& world) {
@@ -267,7 +201,6 @@ struct Prelude {
         fs::path(folder) / ".run.lock",
         fmt::format("another process trains in {}; wait for its end, or name another checkpoint.folder", folder));
     resumed = open_resumed(options, folder);
-    if (resumed) check_continues(*resumed);
     check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
   }
 
@@ -322,40 +255,6 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   return result;
 }
 
-// What the checkpoint of a name holds, told from others by its manifest.
-std::string content_of(const std::string& checkpoint) {
-  return checksum(MappedFile(fs::path(checkpoint) / checkpoint::manifest_name).bytes());
-}
-
-// Each rank's own view of the checkpoint that the first one chose; refused on all where one rank sees another.
-std::unique_ptr<checkpoint::Reader> open_chosen(comm::World& world, comm::Comm& all, const std::string& chosen,
-                                                const RunOptions& options) {
-  std::unique_ptr<checkpoint::Reader> own;
-  std::optional<UserError> problem;
-  StartFacts facts;
-  try {
-    if (all.member() != 0)
-      own = std::make_unique<checkpoint::Reader>(chosen, world.rank(), world.size(), options.resume_command);
-    facts.emplace_back("the content of " + chosen, content_of(chosen));
-  } catch (const UserError& error) {
-    problem = error;
-  }
-  agree(world, problem);
-  check_same(all, facts);
-  return own;
-}
-
-// All ranks compute with as many threads as the one that has the fewest, so that their results have the same bits.
-int64_t fewest_threads(comm::Comm& all, int64_t own) {
-  std::vector<int64_t> threads(static_cast<size_t>(all.size()));
-  all.all_gather(&own, threads.data(), 1, comm::Type::int64, {.what = "threads"}).wait();
-  const auto [fewest, most] = std::ranges::minmax(threads);
-  if (fewest != most && all.member() == 0) {
-    log_warning("ranks could have {} to {} threads each; all compute with {}", fewest, most, fewest);
-  }
-  return fewest;
-}
-
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
   const auto all = world.connect(mesh::all_ranks("control", world.size()));
   check_same(*all, start_facts(config, options));
@@ -375,7 +274,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
               .peak = {},
               .kernels = {}};
   const int64_t here = world.ranks_per_node();
-  const int64_t threads = fewest_threads(*all, threads_of(config, start.resumed, world.size(), &world));
+  const int64_t threads = threads_of(config, start.resumed, world.size(), &world);
   start.peak = measured_peak(start, threads, 1, choose_device(config.train.device, world.rank() % here, here));
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
   // All ranks compute with what is faster on the first.

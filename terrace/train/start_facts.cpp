@@ -5,18 +5,15 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/config/key_values.h"
-#include "terrace/data/token_corpus.h"
+#include "terrace/data/corpus_record.h"
 #include "terrace/nn/precision.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/products.h"
@@ -35,25 +32,6 @@ std::string value_or_error(Read&& read) {
   } catch (const std::exception& error) {
     return fmt::format("unreadable ({})", error.what());
   }
-}
-
-// Of a corpus: sizes, and a checksum of pieces spread over each file, in milliseconds however large it is.
-std::string content_of_corpus(const std::string& prefix) {
-  constexpr size_t num_pieces = 64, piece_bytes = 4096;
-  std::string text;
-  for (const fs::path& path : data::corpus_files(prefix)) {
-    const MappedFile file(path);
-    const std::span<const std::byte> bytes = file.bytes();
-    file.expect_random_reads();
-    std::vector<std::byte> pieces;
-    for (size_t i = 0; i < num_pieces; ++i) {
-      const size_t last = bytes.size() > piece_bytes ? bytes.size() - piece_bytes : 0;
-      const auto piece = bytes.subspan(last / (num_pieces - 1) * i, std::min(piece_bytes, bytes.size()));
-      pieces.insert(pieces.end(), piece.begin(), piece.end());
-    }
-    text += fmt::format("{}{} bytes with checksum {}", text.empty() ? "" : " and ", bytes.size(), checksum(pieces));
-  }
-  return text;
 }
 
 std::string checksum_of(const fs::path& path) { return checksum(MappedFile(path).bytes()); }
@@ -84,7 +62,7 @@ StartFacts file_facts(const config::Config& config) {
        {std::pair{"data.train", config.data.train}, {"data.validation", config.data.validation}}) {
     for (const std::string& prefix : prefixes) {
       facts.emplace_back(fmt::format("the content of {} \"{}\"", key, prefix),
-                         value_or_error([&] { return content_of_corpus(prefix); }));
+                         value_or_error([&] { return data::corpus_fingerprint(prefix); }));
     }
   }
   if (const std::string& path = config.data.tokenizer; !path.empty()) {

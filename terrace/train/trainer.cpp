@@ -26,6 +26,7 @@
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
 #include "terrace/schedule/batch_ramp.h"
+#include "terrace/train/agreement.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/stop_request.h"
 
@@ -80,10 +81,10 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
-      data_record_(data_record()),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
       cut_(*model_, *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
+      data_record_(Json::parse(told_by_first(*cut_.groups.control, [this] { return data_record().dump(); }))),
       optimizer_(cut_.shards, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),

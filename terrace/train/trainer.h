@@ -169,9 +169,9 @@ class Trainer {
   ops::KernelChoice kernels_;
   at::Device device_;
   data::Loader loader_;
-  Json data_record_;  // made once: it reads the indexes and the tokenizer
   std::unique_ptr<models::Model> model_;
   parallel::CutModel cut_;
+  Json data_record_;  // made once and by one rank for all: it reads the whole indexes and the tokenizer
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
   schedule::BatchRamp ramp_;

@@ -238,9 +238,9 @@ TEST_F(Run, APeakThatNoStepReachesStays) {
 
 TEST_F(Run, SaysInOneLineWhichKeysHaveNoEffect) {
   const auto log_of = [&](const std::vector<std::string>& keys, int64_t ranks) {
-    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
     warn_of_idle_keys(tiny_config(keys), ranks, ranks);
-    return testing::internal::GetCapturedStderr();
+    return testing::internal::GetCapturedStdout();
   };
   const std::vector<std::string> keys = {"layout.sharding=zero3", "layout.gather_type=bf16", "layout.chunks=2"};
   EXPECT_THAT(log_of(keys, 1), AllOf(HasSubstr("keys without effect"), HasSubstr("layout.sharding = \"zero3\""),

@@ -1,0 +1,107 @@
+// What a start may continue from, and what is refused before a second history begins.
+#include "terrace/train/resumed_checkpoint.h"
+
+#include <optional>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/log.h"
+#include "terrace/base/shell_word.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/train/agreement.h"
+
+namespace terrace::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_continues(const checkpoint::Reader& reader) {
+  if (!reader.trainer().contains("imported_from")) return;
+  throw UserError::of(
+      "{} was imported and holds weights alone, so no run continues from it; start one with train.initial_weights in "
+      "another checkpoint.folder",
+      reader.path().string());
+}
+
+bool same_folder(const fs::path& a, const fs::path& b) {
+  const auto plain = [](const fs::path& path) { return fs::weakly_canonical((path / "").parent_path()); };
+  return plain(a) == plain(b);
+}
+
+// The run goes on where its checkpoint lies: elsewhere its earlier checkpoints and metrics would be missing.
+void check_resumed_folder(const fs::path& checkpoint, const std::string& folder) {
+  const fs::path lies_in = fs::weakly_canonical(checkpoint).parent_path();
+  if (same_folder(lies_in, folder)) return;
+  throw UserError::of(
+      "--resume names a checkpoint in {}, and checkpoint.folder is {}; continue there with --set checkpoint.folder={}, "
+      "or begin another branch of the run from a copy: mkdir -p {} && cp -r {} {} and --resume auto",
+      checkpoint.parent_path().string(), folder, shell_word(checkpoint.parent_path().string()), shell_word(folder),
+      shell_word(checkpoint.string()), shell_word(folder));
+}
+
+// What the checkpoint of a name holds, told from others by its manifest.
+std::string content_of(const std::string& checkpoint) {
+  return checksum(MappedFile(fs::path(checkpoint) / checkpoint::manifest_name).bytes());
+}
+
+}  // namespace
+
+void check_kept_folder(const fs::path& config_file, const std::string& folder) {
+  if (config_file.empty()) return;
+  const std::optional<fs::path> lies_in = checkpoint::run_of_kept_config(config_file);
+  if (!lies_in || same_folder(*lies_in, folder)) return;
+  throw UserError::of(
+      "{} was kept by the run in {}, and names checkpoint.folder = \"{}\"; was the folder renamed, or is this another "
+      "working folder? Continue there with --set checkpoint.folder={}, or name another folder for a new run",
+      config_file.string(), lies_in->string(), folder, shell_word(lies_in->string()));
+}
+
+std::unique_ptr<checkpoint::Reader> open_resumed(const RunOptions& options, const std::string& folder) {
+  const std::optional<fs::path> own = checkpoint::newest(folder);
+  const std::string& resume = options.resume;
+  const auto open = [&](const fs::path& path) {
+    auto reader = std::make_unique<checkpoint::Reader>(path, 0, 1, options.resume_command);
+    check_continues(*reader);
+    return reader;
+  };
+  if (resume.empty() && own) {
+    throw UserError::of(
+        "{} already holds a run up to {}; continue it with --resume auto, or name another checkpoint.folder", folder,
+        own->filename().string());
+  }
+  if (resume.empty()) return nullptr;
+  if (resume == "auto") {
+    if (!own) log_info("{} holds no checkpoint yet: the run starts at step 1", folder);
+    return own ? open(*own) : nullptr;
+  }
+  const fs::path chosen = checkpoint::resolve(resume);
+  auto reader = open(chosen);
+  check_resumed_folder(chosen, folder);
+  // Later checkpoints would be taken for this run's own when it is continued the next time.
+  if (own && checkpoint::step_of(*own).value_or(0) > reader->step()) {
+    throw UserError::of(
+        "{} is older than {}, which is in the run's folder too; move the later checkpoints away and use --resume auto, "
+        "or name another checkpoint.folder",
+        resume, own->string());
+  }
+  return reader;
+}
+
+std::unique_ptr<checkpoint::Reader> open_chosen(comm::World& world, comm::Comm& all, const std::string& chosen,
+                                                const RunOptions& options) {
+  std::unique_ptr<checkpoint::Reader> own;
+  std::optional<UserError> problem;
+  StartFacts facts;
+  try {
+    if (all.member() != 0)
+      own = std::make_unique<checkpoint::Reader>(chosen, world.rank(), world.size(), options.resume_command);
+    facts.emplace_back("the content of " + chosen, content_of(chosen));
+  } catch (const UserError& error) {
+    problem = error;
+  }
+  agree(world, problem);
+  check_same(all, facts);
+  return own;
+}
+
+}  // namespace terrace::train
