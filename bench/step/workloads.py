@@ -49,7 +49,6 @@ validation_share = 0.0
 
 [train]
 global_batch = {self.batch}
-micro_batch = {self.batch}
 steps = 100000
 precision = "{precision}"
 seed = 1
