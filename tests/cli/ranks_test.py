@@ -105,7 +105,7 @@ class Ranks(CommandTest):
     def test_an_error_of_one_rank_before_it_trains_is_what_all_ranks_say(self):
         # Only it reads this file.
         self.begin("broken")
-        path = self.folder / "broken/step_00000001/optimizer.rank_0001.safetensors"
+        path = self.folder / "broken/step_00000001/optimizer_m.rank_0001.safetensors"
         content = bytearray(path.read_bytes())
         content[-1] ^= 1
         path.write_bytes(content)
@@ -120,7 +120,8 @@ class Ranks(CommandTest):
     def test_unequal_numbers_of_ranks_on_machines_are_refused_with_the_list(self):
         try:
             with namespaces.Namespaces() as machines, open(self.folder / "said.txt", "w+") as said:
-                code = machines.mpirun([TERRACE, *self.arguments(self.folder / "uneven")], error=said, ranks=(2, 1))
+                code = machines.mpirun([TERRACE, *self.arguments(self.folder / "uneven")], error=said, ranks=(2, 1),
+                                       environment=ENVIRONMENT)
                 said.seek(0)
                 result = subprocess.CompletedProcess([], code, "", said.read())
         except namespaces.NotAllowed as why:
@@ -132,7 +133,7 @@ class Ranks(CommandTest):
 
     def start_slow_save(self, folder, seconds, *more):
         """A run whose rank 1 has a slow disk, when the others have written their part of its first checkpoint."""
-        settings = ("train.steps=100000", "checkpoint.every=2", "train.evaluate_every=0", "layout.timeout=6", *more)
+        settings = ("train.steps=100000", "checkpoint.every=2", "train.evaluate_every=0", "train.evaluate_batches=0", "layout.timeout=6", *more)
         words = [word for setting in settings for word in ("--set", setting)]
         command = [*self.on_rank(1, self.SLOW.format(seconds)), TERRACE, *self.arguments(folder, *words)]
         child = subprocess.Popen(command, cwd=self.folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -6,6 +6,7 @@ usage: namespaces.py COMMAND [ARGUMENTS...]
 Needs root, iproute2 and the right to make namespaces; exits with 77 where one is missing."""
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,15 @@ import tempfile
 AGENT = """#!/bin/sh
 case $1 in {addresses[0]}) namespace={names[0]} ;; *) namespace={names[1]} ;; esac
 shift
-exec ip netns exec $namespace sh -c "$*"
+exec {inside} $namespace "$@"
+"""
+
+
+# NAMESPACE COMMAND...: there, on a machine of that name. Open MPI takes processes on machines of one name for neighbours.
+INSIDE = """#!/bin/sh
+name=$1
+shift
+exec ip netns exec $name unshare --uts sh -c "echo $name | tr _ - > /proc/sys/kernel/hostname; $*"
 """
 
 
@@ -62,23 +71,26 @@ class Namespaces:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         subprocess.run(["ip", "link", "del", self.links[0]], capture_output=True)
 
-    def mpirun(self, command, output=None, error=None, ranks=(1, 1)):
+    def mpirun(self, command, output=None, error=None, ranks=(1, 1), environment=None):
         """So many ranks in each. Standard output and error go to the files, if they are given."""
         with tempfile.TemporaryDirectory() as folder:
-            agent = pathlib.Path(folder) / "agent"
-            agent.write_text(AGENT.format(names=self.names, addresses=self.addresses))
-            agent.chmod(0o755)
+            agent, inside = pathlib.Path(folder) / "agent", pathlib.Path(folder) / "inside"
+            agent.write_text(AGENT.format(names=self.names, addresses=self.addresses, inside=inside))
+            inside.write_text(INSIDE)
+            for script in (agent, inside):
+                script.chmod(0o755)
             hosts = ",".join(f"{address}:{count}" for address, count in zip(self.addresses, ranks))
             settings = {"plm_rsh_agent": str(agent), "btl": "tcp,self", "btl_tcp_if_include": self.subnet,
                         "oob_tcp_if_include": self.subnet, "hwloc_base_binding_policy": "none"}
             options = [word for name, value in settings.items() for word in ("--mca", name, value)]
             # Paths are the same in both, so nothing has to be copied.
-            return subprocess.run(["ip", "netns", "exec", self.names[0], "mpirun", *options, "-H", hosts, "-n", str(sum(ranks)),
-                                   *command], timeout=300, stdout=output, stderr=error).returncode
+            words = ["mpirun", *options, "-H", hosts, "-n", str(sum(ranks)), *map(str, command)]
+            return subprocess.run([inside, self.names[0], shlex.join(words)], timeout=300, stdout=output, stderr=error,
+                                  env=environment).returncode
 
 
 def main():
-    missing = [name for name in ("ip", "mpirun") if shutil.which(name) is None]
+    missing = [name for name in ("ip", "mpirun", "unshare") if shutil.which(name) is None]
     if missing or os.getuid() != 0:
         print(f"namespaces.py: skipped, {'not found: ' + ', '.join(missing) if missing else 'needs root'}")
         return 77
