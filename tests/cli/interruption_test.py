@@ -55,21 +55,6 @@ class Interrupted(CommandTest):
         while child.poll() is None and not what():
             time.sleep(0.005)
 
-    def test_without_locks_of_the_file_system_one_process_at_a_time_trains_in_a_folder(self):
-        faults = SYSTEM_FAULTS | {"TERRACE_TEST_NO_FLOCK": "1"}
-        child = self.start(self.arguments("no_locks", *LONG_STEPS), env=ENVIRONMENT | faults)
-        mark = self.folder / "no_locks/.run.lock.owner"
-        self.wait_for(child, mark.exists)
-        self.assertIsNone(child.poll())
-        more = ("--resume", "auto")
-        second = terrace(*self.arguments("no_locks", *more), folder=self.folder, **faults)
-        self.expect(2, second, "another process trains in no_locks", f"process {child.pid} on ", "has no locks")
-        child.kill()
-        self.assertIn(".run.lock has no locks", child.communicate()[1])
-        third = terrace(*self.arguments("no_locks", *more, every=0), folder=self.folder, **faults)
-        self.expect(0, third, f"process {child.pid} on ", "has died: its lock is taken over")
-        self.assertFalse(mark.exists())
-
     def start_and_signal(self, folder, number):
         """Starts a run and sends the signal when its first checkpoint is complete."""
         child = self.start(self.arguments(folder))
@@ -206,6 +191,23 @@ class InEvaluation(Interrupted):
         self.expect(4, result, "stopped by train.time_limit = 3 s", "in the evaluation after step 1, the last one")
         self.resume("evaluated_timed", *limit, steps=1)
         self.assertEqual(self.lines("evaluated_timed"), [(1, False), (1, True)])
+
+
+class WithoutLocks(Interrupted):
+    def test_without_locks_of_the_file_system_one_process_at_a_time_trains_in_a_folder(self):
+        faults = SYSTEM_FAULTS | {"TERRACE_TEST_NO_FLOCK": "1"}
+        child = self.start(self.arguments("no_locks", *LONG_STEPS), env=ENVIRONMENT | faults)
+        mark = self.folder / "no_locks/.run.lock.owner"
+        self.wait_for(child, mark.exists)
+        self.assertIsNone(child.poll())
+        more = ("--resume", "auto")
+        second = terrace(*self.arguments("no_locks", *more), folder=self.folder, **faults)
+        self.expect(2, second, "another process trains in no_locks", f"process {child.pid} on ", "has no locks")
+        child.kill()
+        self.assertIn(".run.lock has no locks", child.communicate()[1])
+        third = terrace(*self.arguments("no_locks", *more, every=0), folder=self.folder, **faults)
+        self.expect(0, third, f"process {child.pid} on ", "has died: its lock is taken over")
+        self.assertFalse(mark.exists())
 
 
 class Damaged(Interrupted):
