@@ -130,8 +130,9 @@ std::string updated_on(const Config&, const RankFacts& ranks) {
   return fmt::format("on {}, over which optimizer states are cut as the weights are", ranks.data_text());
 }
 
+// Pairs must fit into nodes, so where a node has an effect, so has a pair.
 std::string pair_size(const Config& c) {
-  if (names(c.layout, Word::pair)) return "";
+  if (names(c.layout, Word::pair) || names(c.layout, Word::node)) return "";
   return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
 }
 

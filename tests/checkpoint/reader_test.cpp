@@ -119,11 +119,9 @@ TEST(WayOut, IsACommandThatAShellTakes) {
   const std::filesystem::path run = folder / "it's a run";
   const auto older = save(run, sample_state(1), {}), newer = save(run, sample_state(2), {});
   std::filesystem::remove(newer / "manifest.json");
-  const std::string message = reading(newer), mark = "with: ";
+  const std::string message = user_error([&] { Reader reader(newer, 0, 1, "terrace train a.toml"); }), mark = "with: ";
   const std::string command = message.substr(message.find(mark) + mark.size());
-  ASSERT_EQ(
-      std::system(("terrace() { test \"$2\" = \"" + (older / "config.toml").string() + "\"; }; " + command).c_str()), 0)
-      << command;
+  ASSERT_EQ(std::system(("terrace() { test \"$4\" = \"" + older.string() + "\"; }; " + command).c_str()), 0) << command;
   EXPECT_EQ(newest(run), older);
 }
 
