@@ -1,0 +1,345 @@
+// Walks a stage's instructions and writes down what each one needs of weights and gradients.
+#include "terrace/schedule/step.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "terrace/base/error.h"
+
+namespace terrace::schedule {
+namespace {
+
+using Kind = StepInstruction::Kind;
+
+// One time that a unit's computation reads weights.
+struct Use {
+  int64_t unit;
+  bool backward;
+};
+
+// Writes the list of one stage. What is gathered, in use and under way at each place is known here, so that nobody has
+// to work it out while the list is executed.
+class Writer {
+ public:
+  Writer(const StageUnits& units, const Movements& movements) : units_(units), movements_(movements) {}
+
+  // The order in which weights are used, which decides what is gathered ahead.
+  void expect(std::vector<Use> uses) { uses_ = std::move(uses); }
+
+  void add(const StepInstruction& instruction) { list_.push_back(instruction); }
+
+  // The unit's computation, with its weights in place.
+  void compute(Kind kind, int64_t micro_batch, int64_t chunk, int64_t unit) {
+    begin_use(unit);
+    if (kind != Kind::forward && !evaluates_) {
+      for (const int64_t read : reads(unit)) allocate_gradient(read);
+    }
+    add({.kind = kind, .micro_batch = micro_batch, .chunk = chunk, .unit = unit});
+    end_use(unit);
+  }
+
+  // Gradients of the unit's weights for a micro-batch are complete: they begin to leave.
+  void complete_gradient(int64_t unit, bool first, bool last) {
+    if (!holds(unit)) return;
+    Reduction reduction{.unit = unit, .steps = {}};
+    if (movements_.reduces_each) reduction.steps.push_back({Movement::reduce, !first});
+    if (last) {
+      for (const Movement movement : movements_.after_last) reduction.steps.push_back({movement, false});
+    }
+    if (reduction.steps.empty()) return;
+    begin(reduction);
+    reductions_.push_back(std::move(reduction));
+  }
+
+  // Every reduction under way ends its movement and begins its next one.
+  void advance_reductions() {
+    for (Reduction& reduction : reductions_) {
+      end(reduction);
+      if (!reduction.complete()) begin(reduction);
+    }
+    std::erase_if(reductions_, [](const Reduction& reduction) { return reduction.complete(); });
+  }
+
+  void finish_reductions() {
+    while (!reductions_.empty()) advance_reductions();
+  }
+
+  // The gradient of a micro-batch before may still be leaving from the same memory.
+  void allocate_gradient(int64_t unit) {
+    if (!movements_.reduces_each || !holds(unit)) return;
+    while (std::ranges::find(reductions_, unit, &Reduction::unit) != reductions_.end()) advance_reductions();
+    if (!std::exchange(has_gradient_[unit], true)) add({.kind = Kind::allocate_gradient, .unit = unit});
+  }
+
+  void publish() {
+    if (!movements_.publishes) return;
+    for (const int64_t unit : units_.held) {
+      add({.kind = Kind::begin_movement, .unit = unit, .movement = Movement::publish});
+    }
+  }
+
+  void set_evaluates() { evaluates_ = true; }
+
+  StepInstructions list() {
+    TERRACE_CHECK(next_use_ == uses_.size(), "{} of {} uses of weights came", next_use_, uses_.size());
+    return std::move(list_);
+  }
+
+ private:
+  struct Reduction {
+    struct Step {
+      Movement movement;
+      bool accumulates;
+    };
+    int64_t unit = 0;
+    std::vector<Step> steps;
+    size_t next = 0;
+
+    bool complete() const { return next == steps.size(); }
+  };
+
+  bool holds(int64_t unit) const { return std::ranges::binary_search(units_.held, unit); }
+
+  std::vector<int64_t> reads(int64_t unit) const {
+    std::vector<int64_t> list;
+    for (const int64_t read : units_.reads.at(static_cast<size_t>(unit))) {
+      if (holds(read)) list.push_back(read);
+    }
+    return list;
+  }
+
+  void begin_use(int64_t unit) {
+    TERRACE_CHECK(next_use_ < uses_.size() && uses_[next_use_].unit == unit, "unit {} is used out of order", unit);
+    gather(uses_[next_use_++]);
+    gather_ahead();
+    for (const int64_t read : reads(unit)) {
+      end_publish(read);
+      if (std::exchange(arriving_[read], false)) {
+        add({.kind = Kind::end_movement, .unit = read, .movement = Movement::gather_weights});
+      }
+      in_use_.push_back(read);
+    }
+  }
+
+  void end_use(int64_t unit) {
+    for (const int64_t read : reads(unit)) {
+      in_use_.erase(std::ranges::find(in_use_, read));
+      const bool still_used = std::ranges::find(in_use_, read) != in_use_.end();
+      if (still_used || !gathered_[read]) continue;
+      gathered_[read] = false;
+      add({.kind = Kind::release, .unit = read});
+    }
+    // What was released may itself be used next.
+    gather_ahead();
+  }
+
+  void gather_ahead() {
+    const size_t end = std::min(uses_.size(), next_use_ + static_cast<size_t>(movements_.prefetch));
+    for (size_t i = next_use_; i < end; ++i) gather(uses_[i]);
+  }
+
+  void gather(const Use& use) {
+    if (!movements_.gathers) return;
+    for (const int64_t unit : reads(use.unit)) {
+      if (gathered_[unit]) continue;
+      end_publish(unit);
+      gathered_[unit] = arriving_[unit] = true;
+      add({.kind = Kind::begin_movement,
+           .unit = unit,
+           .movement = Movement::gather_weights,
+           .for_backward = use.backward});
+    }
+  }
+
+  // Updated weights of the step before are waited for where they are used first.
+  void end_publish(int64_t unit) {
+    if (!movements_.publishes || std::exchange(is_published_[unit], true)) return;
+    add({.kind = Kind::end_movement, .unit = unit, .movement = Movement::publish});
+  }
+
+  void begin(const Reduction& reduction) {
+    const auto& [movement, accumulates] = reduction.steps[reduction.next];
+    add({.kind = Kind::begin_movement, .unit = reduction.unit, .movement = movement, .accumulates = accumulates});
+  }
+
+  void end(Reduction& reduction) {
+    const auto& [movement, accumulates] = reduction.steps[reduction.next++];
+    add({.kind = Kind::end_movement, .unit = reduction.unit, .movement = movement, .accumulates = accumulates});
+    if (movement == Movement::reduce) has_gradient_[reduction.unit] = false;
+  }
+
+  const StageUnits& units_;
+  const Movements& movements_;
+  bool evaluates_ = false;
+  std::vector<Use> uses_;
+  size_t next_use_ = 0;
+  std::map<int64_t, bool> gathered_, arriving_, is_published_, has_gradient_;  // by unit
+  std::vector<int64_t> in_use_;
+  std::vector<Reduction> reductions_;  // under way, in the order of their begin
+  StepInstructions list_;
+};
+
+// A chunk's units without the model's last one, whose computation is the loss.
+std::vector<int64_t> body(const StageUnits& units, int64_t chunk) {
+  std::vector<int64_t> list = units.chunks.at(static_cast<size_t>(chunk));
+  if (!list.empty() && list.back() == units.last_unit) list.pop_back();
+  return list;
+}
+
+bool has_loss(const StageUnits& units, int64_t chunk) {
+  const std::vector<int64_t>& list = units.chunks.at(static_cast<size_t>(chunk));
+  return !list.empty() && list.back() == units.last_unit;
+}
+
+// A unit whose weight gradients are computed by themselves needs no weights there.
+std::vector<Use> uses_of(const Instructions& stage, const StageUnits& units) {
+  std::vector<Use> uses;
+  for (const Instruction& instruction : stage) {
+    std::vector<int64_t> list = body(units, instruction.chunk);
+    if (instruction.kind == Instruction::Kind::forward) {
+      for (const int64_t unit : list) uses.push_back({unit, false});
+      if (has_loss(units, instruction.chunk)) uses.push_back({units.last_unit, true});
+    } else if (instruction.kind == Instruction::Kind::backward ||
+               instruction.kind == Instruction::Kind::input_gradient) {
+      std::ranges::reverse(list);
+      for (const int64_t unit : list) uses.push_back({unit, true});
+    }
+  }
+  return uses;
+}
+
+// Between the computations of a stage.
+Kind kind_of(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::Kind::send_activation:
+      return Kind::send_activation;
+    case Instruction::Kind::receive_activation:
+      return Kind::receive_activation;
+    case Instruction::Kind::send_gradient:
+      return Kind::send_gradient;
+    case Instruction::Kind::receive_gradient:
+      return Kind::receive_gradient;
+    default:
+      TERRACE_CHECK(false, "{} is no send or receive", static_cast<int>(kind));
+      return Kind::norm;
+  }
+}
+
+// Adds what one instruction of a stage does.
+class TrainingStep {
+ public:
+  TrainingStep(Writer& writer, const StageUnits& units, int64_t micro_batches)
+      : writer_(writer), units_(units), micro_batches_(micro_batches) {}
+
+  void add(const Instruction& instruction) {
+    const auto& [kind, micro_batch, chunk, peer] = instruction;
+    switch (kind) {
+      case Instruction::Kind::forward:
+        return forward(micro_batch, chunk);
+      case Instruction::Kind::backward:
+        return backward(Kind::backward, micro_batch, chunk);
+      case Instruction::Kind::input_gradient:
+        return backward(Kind::input_gradient, micro_batch, chunk);
+      case Instruction::Kind::weight_gradient:
+        return weight_gradient(micro_batch, chunk);
+      case Instruction::Kind::optimizer_step:
+        return finish();
+      default:
+        writer_.add({.kind = kind_of(kind), .micro_batch = micro_batch, .chunk = chunk, .peer = peer});
+    }
+  }
+
+ private:
+  bool is_first(int64_t micro_batch) const { return micro_batch == 0; }
+  bool is_last(int64_t micro_batch) const { return micro_batch + 1 == micro_batches_; }
+
+  void complete(int64_t unit, int64_t micro_batch) {
+    writer_.complete_gradient(unit, is_first(micro_batch), is_last(micro_batch));
+  }
+
+  void forward(int64_t micro_batch, int64_t chunk) {
+    for (const int64_t unit : body(units_, chunk)) writer_.compute(Kind::forward, micro_batch, chunk, unit);
+    if (!has_loss(units_, chunk)) return;
+    writer_.compute(Kind::loss, micro_batch, chunk, units_.last_unit);
+    writer_.advance_reductions();
+    complete(units_.last_unit, micro_batch);
+    for (const int64_t copy : units_.copies) complete(copy, micro_batch);
+  }
+
+  void backward(Kind kind, int64_t micro_batch, int64_t chunk) {
+    const std::vector<int64_t> list = body(units_, chunk);
+    for (auto unit = list.rbegin(); unit != list.rend(); ++unit) {
+      writer_.compute(kind, micro_batch, chunk, *unit);
+      writer_.advance_reductions();
+      if (kind == Kind::backward) complete(*unit, micro_batch);
+    }
+  }
+
+  void weight_gradient(int64_t micro_batch, int64_t chunk) {
+    const std::vector<int64_t> list = body(units_, chunk);
+    for (auto unit = list.rbegin(); unit != list.rend(); ++unit) {
+      writer_.allocate_gradient(*unit);
+      writer_.add({.kind = Kind::weight_gradient, .micro_batch = micro_batch, .chunk = chunk, .unit = *unit});
+      complete(*unit, micro_batch);
+    }
+  }
+
+  void finish() {
+    writer_.finish_reductions();
+    for (const Kind kind : {Kind::finish_gradients, Kind::norm, Kind::update}) writer_.add({.kind = kind});
+    writer_.publish();
+  }
+
+  Writer& writer_;
+  const StageUnits& units_;
+  int64_t micro_batches_;
+};
+
+}  // namespace
+
+Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch) {
+  Movements movements{.gathers = sizes.weights > 1,
+                      .reduces_each = sizes.ranks > 1 && (sizes.gradients > 1 || deterministic),
+                      .publishes = sizes.optimizer > sizes.weights,
+                      .prefetch = prefetch};
+  if (deterministic && sizes.ranks > 1) {
+    if (sizes.ranks > sizes.optimizer) movements.after_last.push_back(Movement::gather_gradients);
+    return movements;
+  }
+  if (sizes.optimizer > sizes.gradients) movements.after_last.push_back(Movement::reduce_across);
+  if (sizes.ranks > sizes.optimizer) movements.after_last.push_back(Movement::reduce_replicas);
+  return movements;
+}
+
+StepInstructions training_step(const Instructions& stage, int64_t micro_batches, const StageUnits& units,
+                               const Movements& movements) {
+  Writer writer(units, movements);
+  writer.expect(uses_of(stage, units));
+  TrainingStep step(writer, units, micro_batches);
+  for (const Instruction& instruction : stage) step.add(instruction);
+  return writer.list();
+}
+
+StepInstructions evaluation(const StageUnits& units, const std::vector<Neighbours>& chunks,
+                            const Movements& movements) {
+  Writer writer(units, movements);
+  writer.set_evaluates();
+  std::vector<Use> uses;
+  for (const std::vector<int64_t>& list : units.chunks) {
+    for (const int64_t unit : list) uses.push_back({unit, false});
+  }
+  writer.expect(std::move(uses));
+  for (int64_t chunk = 0; chunk < static_cast<int64_t>(units.chunks.size()); ++chunk) {
+    const auto [before, after] = chunks.at(static_cast<size_t>(chunk));
+    if (before >= 0) {
+      writer.add({.kind = Kind::receive_activation, .micro_batch = 0, .chunk = chunk, .peer = before});
+    }
+    for (const int64_t unit : body(units, chunk)) writer.compute(Kind::forward, 0, chunk, unit);
+    if (has_loss(units, chunk)) writer.compute(Kind::loss, 0, chunk, units.last_unit);
+    if (after >= 0) writer.add({.kind = Kind::send_activation, .micro_batch = 0, .chunk = chunk, .peer = after});
+  }
+  return writer.list();
+}
+
+}  // namespace terrace::schedule

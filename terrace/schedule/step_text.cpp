@@ -1,0 +1,68 @@
+// Instructions of a step in words, for messages and tests.
+#include <fmt/format.h>
+
+#include "terrace/schedule/step.h"
+
+namespace terrace::schedule {
+
+using Kind = StepInstruction::Kind;
+
+const char* to_string(Movement movement) {
+  switch (movement) {
+    case Movement::gather_weights:
+      return "gather weights";
+    case Movement::reduce:
+      return "reduce gradients";
+    case Movement::reduce_across:
+      return "reduce gradients across";
+    case Movement::reduce_replicas:
+      return "all-reduce gradients";
+    case Movement::gather_gradients:
+      return "gather gradients";
+    case Movement::publish:
+      return "gather updated weights";
+  }
+  return "unknown movement";
+}
+
+std::string to_string(const StepInstruction& one) {
+  const std::string chunk = one.chunk <= 0 ? "" : fmt::format(".{}", one.chunk);
+  const std::string batch = fmt::format("{}{}", one.micro_batch, chunk);
+  switch (one.kind) {
+    case Kind::forward:
+      return fmt::format("F{} unit {}", batch, one.unit);
+    case Kind::loss:
+      return fmt::format("L{} unit {}", batch, one.unit);
+    case Kind::backward:
+      return fmt::format("B{} unit {}", batch, one.unit);
+    case Kind::input_gradient:
+      return fmt::format("I{} unit {}", batch, one.unit);
+    case Kind::weight_gradient:
+      return fmt::format("W{} unit {}", batch, one.unit);
+    case Kind::send_activation:
+      return fmt::format("send activation {} to {}", batch, one.peer);
+    case Kind::receive_activation:
+      return fmt::format("receive activation {} from {}", batch, one.peer);
+    case Kind::send_gradient:
+      return fmt::format("send gradient {} to {}", batch, one.peer);
+    case Kind::receive_gradient:
+      return fmt::format("receive gradient {} from {}", batch, one.peer);
+    case Kind::begin_movement:
+      return fmt::format("begin {} of unit {}", to_string(one.movement), one.unit);
+    case Kind::end_movement:
+      return fmt::format("end {} of unit {}", to_string(one.movement), one.unit);
+    case Kind::release:
+      return fmt::format("release weights of unit {}", one.unit);
+    case Kind::allocate_gradient:
+      return fmt::format("allocate gradient of unit {}", one.unit);
+    case Kind::finish_gradients:
+      return "finish gradients";
+    case Kind::norm:
+      return "norm";
+    case Kind::update:
+      return "update";
+  }
+  return "unknown instruction";
+}
+
+}  // namespace terrace::schedule

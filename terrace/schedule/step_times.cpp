@@ -1,0 +1,182 @@
+// Every stage goes on until it needs something from another stage that has no time yet.
+#include "terrace/schedule/step_times.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "terrace/base/error.h"
+
+namespace terrace::schedule {
+namespace {
+
+using Kind = StepInstruction::Kind;
+
+bool sends(Kind kind) { return kind == Kind::send_activation || kind == Kind::send_gradient; }
+bool receives(Kind kind) { return kind == Kind::receive_activation || kind == Kind::receive_gradient; }
+bool takes_gradient(Kind kind) { return kind == Kind::backward || kind == Kind::input_gradient; }
+
+class StepLoop {
+ public:
+  StepLoop(const std::vector<StepInstructions>& lists, const StepCosts& costs) : lists_(lists), costs_(costs) {
+    simulation_.stages.resize(lists.size());
+    lanes_.resize(lists.size());
+    for (size_t stage = 0; stage < lists.size(); ++stage) {
+      const auto links = static_cast<size_t>(costs.num_links);
+      lanes_[stage].link_free.assign(links, 0.0);
+      simulation_.stages[stage].moving_seconds.assign(links, 0.0);
+      simulation_.stages[stage].exposed_seconds.assign(links, 0.0);
+      const auto norm = std::ranges::find(lists[stage], Kind::norm, &StepInstruction::kind);
+      norms_.push_back(static_cast<size_t>(norm - lists[stage].begin()));
+    }
+  }
+
+  StepSimulation run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t stage = 0; stage < lists_.size(); ++stage) {
+        while (advance(stage)) moved = true;
+      }
+    }
+    for (size_t stage = 0; stage < lists_.size(); ++stage) {
+      const std::vector<Span>& spans = simulation_.stages[stage].spans;
+      TERRACE_CHECK(spans.size() == lists_[stage].size(), "stage {} never comes to instruction {}", stage,
+                    spans.size());
+      for (const Span& span : spans) simulation_.seconds = std::max(simulation_.seconds, span.end);
+    }
+    return std::move(simulation_);
+  }
+
+ private:
+  // What a stage takes from another one: its number among all that this pair of stages exchanges.
+  struct Expected {
+    std::pair<size_t, size_t> pair;
+    size_t number;
+  };
+  struct Lanes {
+    double now = 0;  // of computation
+    std::vector<double> link_free;
+    std::map<std::pair<int64_t, Movement>, std::pair<double, size_t>> moving;  // by unit and movement: its end and link
+    std::map<std::tuple<bool, int64_t, int64_t>, Expected> expected;           // by gradient, micro-batch and chunk
+    double sends_end = 0;
+  };
+  struct Sent {
+    double start, seconds;
+  };
+
+  // Gives the stage's next instruction its times, if they are known.
+  bool advance(size_t index) {
+    StageTimes& times = simulation_.stages[index];
+    if (times.spans.size() == lists_[index].size()) return false;
+    const StepInstruction& one = lists_[index][times.spans.size()];
+    Lanes& lanes = lanes_[index];
+    if (sends(one.kind) || one.kind == Kind::begin_movement) {
+      begin(index, one);
+    } else if (receives(one.kind)) {
+      const std::pair pair{static_cast<size_t>(one.peer), index};
+      const bool gradient = one.kind == Kind::receive_gradient;
+      lanes.expected[{gradient, one.micro_batch, one.chunk}] = {pair, posted_[pair].size()};
+      posted_[pair].push_back(lanes.now);
+      times.spans.push_back({lanes.now, lanes.now});
+    } else if (one.kind == Kind::end_movement) {
+      const auto moving = lanes.moving.find({one.unit, one.movement});
+      // What the step before began is there.
+      const auto [end, link] = moving == lanes.moving.end() ? std::pair{lanes.now, size_t{0}} : moving->second;
+      const double start = lanes.now;
+      lanes.now = std::max(lanes.now, end);
+      times.exposed_seconds[link] += lanes.now - start;
+      times.spans.push_back({start, lanes.now});
+    } else {
+      return compute(index, one);
+    }
+    return true;
+  }
+
+  void begin(size_t index, const StepInstruction& one) {
+    StageTimes& times = simulation_.stages[index];
+    Lanes& lanes = lanes_[index];
+    const auto stage = static_cast<int64_t>(index);
+    const auto link = static_cast<size_t>(costs_.link(stage, one));
+    const double seconds = costs_.seconds(stage, one), start = std::max(lanes.now, lanes.link_free.at(link));
+    lanes.link_free[link] = start + seconds;
+    times.spans.push_back({start, start + seconds});
+    if (sends(one.kind)) {
+      sent_[{index, static_cast<size_t>(one.peer)}].push_back({start, seconds});
+      lanes.sends_end = std::max(lanes.sends_end, start + seconds);
+      return;
+    }
+    times.moving_seconds[link] += seconds;
+    lanes.moving[{one.unit, one.movement}] = {start + seconds, link};
+  }
+
+  // When the tensor that the computation takes from another stage is there: -1 where that is not known yet.
+  double arrival(const Lanes& lanes, const StepInstruction& one) const {
+    const auto expected = lanes.expected.find({takes_gradient(one.kind), one.micro_batch, one.chunk});
+    if (expected == lanes.expected.end() || one.kind == Kind::weight_gradient) return 0;
+    const auto& [pair, number] = expected->second;
+    const auto sent = sent_.find(pair);
+    if (sent == sent_.end() || sent->second.size() <= number) return -1;
+    const Sent& message = sent->second[number];
+    return std::max(message.start, posted_.at(pair)[number]) + message.seconds;
+  }
+
+  bool compute(size_t index, const StepInstruction& one) {
+    StageTimes& times = simulation_.stages[index];
+    Lanes& lanes = lanes_[index];
+    const bool has_cost = one.kind != Kind::release && one.kind != Kind::allocate_gradient;
+    double start = lanes.now;
+    if (one.kind == Kind::norm) {
+      if (!all_have_come()) return false;
+      if (barrier_ < 0) {
+        for (const Lanes& of_stage : lanes_) barrier_ = std::max(barrier_, of_stage.now);
+      }
+      start = barrier_;
+    } else if (one.kind == Kind::finish_gradients) {
+      start = std::max(start, lanes.sends_end);
+    } else if (one.micro_batch >= 0) {
+      const double there = arrival(lanes, one);
+      if (there < 0) return false;
+      start = std::max(start, there);
+    }
+    const double seconds = has_cost ? costs_.seconds(static_cast<int64_t>(index), one) : 0.0;
+    times.stage_seconds += start - lanes.now;
+    times.busy_seconds += seconds;
+    lanes.now = start + seconds;
+    times.spans.push_back({start, lanes.now});
+    return true;
+  }
+
+  // Whether the norm is the next instruction of every stage, or behind it.
+  bool all_have_come() const {
+    for (size_t stage = 0; stage < lists_.size(); ++stage) {
+      const size_t done = simulation_.stages[stage].spans.size();
+      if (done < norms_[stage]) return false;
+    }
+    return true;
+  }
+
+  const std::vector<StepInstructions>& lists_;
+  const StepCosts& costs_;
+  std::vector<Lanes> lanes_;                                         // by stage
+  std::vector<size_t> norms_;                                        // by stage: the norm's place in its list
+  std::map<std::pair<size_t, size_t>, std::vector<Sent>> sent_;      // by sender and receiver, in order
+  std::map<std::pair<size_t, size_t>, std::vector<double>> posted_;  // likewise
+  double barrier_ = -1;
+  StepSimulation simulation_;
+};
+
+}  // namespace
+
+double StageTimes::hidden_share() const {
+  const double moving = std::accumulate(moving_seconds.begin(), moving_seconds.end(), 0.0);
+  const double exposed = std::accumulate(exposed_seconds.begin(), exposed_seconds.end(), 0.0);
+  return moving > 0 ? 1 - exposed / moving : 1.0;
+}
+
+StepSimulation simulate_times(const std::vector<StepInstructions>& lists, const StepCosts& costs) {
+  return StepLoop(lists, costs).run();
+}
+
+}  // namespace terrace::schedule

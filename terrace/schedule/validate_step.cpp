@@ -1,0 +1,244 @@
+// Goes through the list once and keeps what each unit's weights and gradients are doing.
+#include "terrace/schedule/validate_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace terrace::schedule {
+namespace {
+
+using Kind = StepInstruction::Kind;
+
+bool is_gradient_computation(Kind kind) {
+  return kind == Kind::loss || kind == Kind::backward || kind == Kind::input_gradient || kind == Kind::weight_gradient;
+}
+
+// The computations and messages that a stage's instructions stand for, unit by unit.
+StepInstructions expanded(const Instructions& stage, const StageUnits& units) {
+  StepInstructions list;
+  for (const auto& [kind, micro_batch, chunk, peer] : stage) {
+    std::vector<int64_t> body = units.chunks.at(static_cast<size_t>(chunk));
+    const bool has_loss = !body.empty() && body.back() == units.last_unit;
+    if (has_loss) body.pop_back();
+    const auto add = [&, batch = micro_batch, part = chunk](Kind one, int64_t unit, int64_t to = -1) {
+      list.push_back({.kind = one, .micro_batch = batch, .chunk = part, .unit = unit, .peer = to});
+    };
+    const auto add_down = [&](Kind one) {
+      for (auto unit = body.rbegin(); unit != body.rend(); ++unit) add(one, *unit);
+    };
+    switch (kind) {
+      case Instruction::Kind::forward:
+        for (const int64_t unit : body) add(Kind::forward, unit);
+        if (has_loss) add(Kind::loss, units.last_unit);
+        break;
+      case Instruction::Kind::backward:
+        add_down(Kind::backward);
+        break;
+      case Instruction::Kind::input_gradient:
+        add_down(Kind::input_gradient);
+        break;
+      case Instruction::Kind::weight_gradient:
+        add_down(Kind::weight_gradient);
+        break;
+      case Instruction::Kind::send_activation:
+        add(Kind::send_activation, -1, peer);
+        break;
+      case Instruction::Kind::receive_activation:
+        add(Kind::receive_activation, -1, peer);
+        break;
+      case Instruction::Kind::send_gradient:
+        add(Kind::send_gradient, -1, peer);
+        break;
+      case Instruction::Kind::receive_gradient:
+        add(Kind::receive_gradient, -1, peer);
+        break;
+      case Instruction::Kind::optimizer_step:
+        for (const Kind one : {Kind::finish_gradients, Kind::norm, Kind::update}) list.push_back({.kind = one});
+        break;
+    }
+  }
+  return list;
+}
+
+class Check {
+ public:
+  Check(int64_t micro_batches, const StageUnits& units, const Movements& movements)
+      : micro_batches_(micro_batches), units_(units), movements_(movements) {}
+
+  // What is wrong with the next instruction; "" where nothing is.
+  std::string next(const StepInstruction& one) {
+    switch (one.kind) {
+      case Kind::begin_movement:
+        return begin(one);
+      case Kind::end_movement:
+        return end(one);
+      case Kind::release:
+        if (!gathered_.erase(one.unit)) return "its weights are not gathered";
+        arrived_.erase(one.unit);
+        return "";
+      case Kind::allocate_gradient:
+        if (moving_.contains(one.unit)) return "its gradient is still leaving";
+        return whole_gradients_.insert(one.unit).second ? "" : "its gradient has memory already";
+      case Kind::finish_gradients:
+        return finished_gradients();
+      case Kind::norm:
+      case Kind::update:
+        done_ = one.kind;
+        return "";
+      case Kind::send_activation:
+      case Kind::receive_activation:
+      case Kind::send_gradient:
+      case Kind::receive_gradient:
+        return "";
+      default:
+        return compute(one);
+    }
+  }
+
+  std::string at_end() const {
+    if (done_ != Kind::update) return "the update is missing";
+    if (!gathered_.empty()) return fmt::format("weights of unit {} are never released", *gathered_.begin());
+    if (movements_.publishes && published_.size() != units_.held.size()) return "not all updated weights are published";
+    return "";
+  }
+
+ private:
+  std::vector<int64_t> reads(int64_t unit) const {
+    std::vector<int64_t> list = units_.reads.at(static_cast<size_t>(unit));
+    std::erase_if(list, [&](int64_t read) { return std::ranges::find(units_.held, read) == units_.held.end(); });
+    return list;
+  }
+
+  std::string compute(const StepInstruction& one) {
+    if (done_ != Kind::forward) return "it comes after the end of the gradients";
+    // Weight gradients need no weights.
+    const std::vector<int64_t> needed = one.kind == Kind::weight_gradient ? std::vector<int64_t>{} : reads(one.unit);
+    for (const int64_t read : needed) {
+      if (movements_.gathers && !arrived_.contains(read)) return fmt::format("weights of unit {} are not there", read);
+      if (movements_.publishes && !updated_.contains(read)) {
+        return fmt::format("updated weights of unit {} have not been waited for", read);
+      }
+    }
+    if (!is_gradient_computation(one.kind)) return "";
+    std::vector<int64_t> added = one.kind == Kind::weight_gradient ? std::vector<int64_t>{one.unit} : needed;
+    std::erase_if(added, [&](int64_t unit) { return std::ranges::find(units_.held, unit) == units_.held.end(); });
+    for (const int64_t unit : added) {
+      if (movements_.reduces_each && !whole_gradients_.contains(unit)) {
+        return fmt::format("the gradient of unit {} has no memory", unit);
+      }
+      if (moving_.contains(unit)) return fmt::format("the gradient of unit {} is leaving", unit);
+    }
+    // By the own unit's computation its gradient is complete, and a copy's by the loss.
+    if (one.kind == Kind::input_gradient) return "";
+    complete(one.unit, one.micro_batch);
+    if (one.kind == Kind::loss) {
+      for (const int64_t copy : units_.copies) complete(copy, one.micro_batch);
+    }
+    return "";
+  }
+
+  void complete(int64_t unit, int64_t micro_batch) { completed_[unit].insert(micro_batch); }
+
+  std::string begin(const StepInstruction& one) {
+    if (one.movement == Movement::gather_weights) {
+      if (!movements_.gathers) return "weights are not cut";
+      if (movements_.publishes && !updated_.contains(one.unit)) return "its updated weights have not been waited for";
+      return gathered_.insert(one.unit).second ? "" : "its weights are gathered already";
+    }
+    if (one.movement == Movement::publish) {
+      if (done_ != Kind::update) return "there is no update yet";
+      return published_.insert(one.unit).second ? "" : "it is published already";
+    }
+    if (!moving_.emplace(one.unit, one.movement).second) return "another movement of its gradient has not ended";
+    std::vector<Movement>& past = reductions_[one.unit];
+    if (one.movement == Movement::reduce) {
+      if (!movements_.reduces_each) return "gradients stay whole";
+      if (one.accumulates != !past.empty()) return "the first micro-batch writes, later ones add";
+      const size_t reduced = past.size();
+      if (completed_[one.unit].size() != reduced + 1) return "its gradient is not complete, or has been reduced";
+    }
+    past.push_back(one.movement);
+    return "";
+  }
+
+  std::string end(const StepInstruction& one) {
+    if (one.movement == Movement::gather_weights) {
+      if (!gathered_.contains(one.unit)) return "its weights are not gathered";
+      return arrived_.insert(one.unit).second ? "" : "its weights are there already";
+    }
+    if (one.movement == Movement::publish) return updated_.insert(one.unit).second ? "" : "it was waited for before";
+    const auto moving = moving_.find(one.unit);
+    if (moving == moving_.end() || moving->second != one.movement) return "this movement has not begun";
+    moving_.erase(moving);
+    if (one.movement == Movement::reduce) whole_gradients_.erase(one.unit);
+    return "";
+  }
+
+  std::string finished_gradients() {
+    done_ = Kind::finish_gradients;
+    if (!moving_.empty()) return fmt::format("the gradient of unit {} is still moving", moving_.begin()->first);
+    if (!whole_gradients_.empty())
+      return fmt::format("the gradient of unit {} was not reduced", *whole_gradients_.begin());
+    std::vector<Movement> expected;
+    if (movements_.reduces_each) expected.assign(static_cast<size_t>(micro_batches_), Movement::reduce);
+    expected.insert(expected.end(), movements_.after_last.begin(), movements_.after_last.end());
+    for (const int64_t unit : units_.held) {
+      if (reductions_[unit] != expected) return fmt::format("the reductions of unit {} are not those it needs", unit);
+    }
+    return "";
+  }
+
+  int64_t micro_batches_;
+  const StageUnits& units_;
+  const Movements& movements_;
+  Kind done_ = Kind::forward;  // until the first of finish_gradients, norm and update
+  std::set<int64_t> gathered_, arrived_, updated_, published_, whole_gradients_;
+  std::map<int64_t, Movement> moving_;  // gradients under way
+  std::map<int64_t, std::vector<Movement>> reductions_;
+  std::map<int64_t, std::set<int64_t>> completed_;  // by unit: micro-batches whose gradient is complete
+};
+
+}  // namespace
+
+StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>& unit_elements) {
+  StepMemory now, peak;
+  for (const StepInstruction& one : list) {
+    if (one.unit < 0) continue;
+    const int64_t elements = unit_elements.at(static_cast<size_t>(one.unit));
+    if (one.kind == Kind::begin_movement && one.movement == Movement::gather_weights) now.gathered_weights += elements;
+    if (one.kind == Kind::release) now.gathered_weights -= elements;
+    if (one.kind == Kind::allocate_gradient) now.whole_gradients += elements;
+    if (one.kind == Kind::end_movement && one.movement == Movement::reduce) now.whole_gradients -= elements;
+    peak.gathered_weights = std::max(peak.gathered_weights, now.gathered_weights);
+    peak.whole_gradients = std::max(peak.whole_gradients, now.whole_gradients);
+  }
+  return peak;
+}
+
+std::string validate_step(const StepInstructions& list, const Instructions& stage, int64_t micro_batches,
+                          const StageUnits& units, const Movements& movements) {
+  const StepInstructions expected = expanded(stage, units);
+  size_t next_expected = 0;
+  Check check(micro_batches, units, movements);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const StepInstruction& one = list[i];
+    const auto wrong = [&](const std::string& problem) {
+      return fmt::format("instruction {}, {}: {}", i, to_string(one), problem);
+    };
+    const bool moves = one.kind == Kind::begin_movement || one.kind == Kind::end_movement ||
+                       one.kind == Kind::release || one.kind == Kind::allocate_gradient;
+    if (!moves && (next_expected == expected.size() || one != expected[next_expected++])) {
+      return wrong(next_expected == 0 || next_expected > expected.size()
+                       ? "the stage's instructions are done"
+                       : fmt::format("{} was expected", to_string(expected[next_expected - 1])));
+    }
+    if (const std::string problem = check.next(one); !problem.empty()) return wrong(problem);
+  }
+  if (next_expected != expected.size()) return fmt::format("{} is missing", to_string(expected[next_expected]));
+  return check.at_end();
+}
+
+}  // namespace terrace::schedule

@@ -1,0 +1,162 @@
+// Times of complete lists: small ones worked out by hand, closed forms, and the pipelines' bubbles once more.
+#include "terrace/schedule/step_times.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/times.h"
+
+namespace terrace::schedule {
+namespace {
+
+using config::PipelineSchedule;
+using Kind = StepInstruction::Kind;
+
+StageUnits on_one_stage(int64_t units) {
+  StageUnits all{.chunks = {{}}, .last_unit = units - 1, .reads = {}, .held = {}, .copies = {}};
+  for (int64_t unit = 0; unit < units; ++unit) {
+    all.chunks[0].push_back(unit);
+    all.held.push_back(unit);
+    all.reads.push_back({unit});
+  }
+  return all;
+}
+
+// Computations of a forward take 1, of a backward 2, the loss 3; each movement as given; nothing else takes time.
+StepCosts costs(double movement) {
+  return {.seconds =
+              [movement](int64_t, const StepInstruction& one) {
+                switch (one.kind) {
+                  case Kind::forward:
+                    return 1.0;
+                  case Kind::backward:
+                    return 2.0;
+                  case Kind::loss:
+                    return 3.0;
+                  case Kind::begin_movement:
+                    return movement;
+                  default:
+                    return 0.0;
+                }
+              },
+          .link = [](int64_t, const StepInstruction&) { return int64_t{0}; },
+          .num_links = 1};
+}
+
+StepInstructions zero3_step(int64_t units, int64_t prefetch) {
+  const mesh::ShardSizes sizes{.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2};
+  return training_step(instructions({PipelineSchedule::one_f_one_b, 1, 1, 1}).at(0), 1, on_one_stage(units),
+                       movements_of(sizes, false, prefetch));
+}
+
+Span span_of(const StepSimulation& simulation, const StepInstructions& list, const std::string& text) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (to_string(list[i]) == text) return simulation.stages[0].spans[i];
+  }
+  ADD_FAILURE() << "no " << text;
+  return {};
+}
+
+// A unit and a head, movements of 2, gathered one ahead:
+//   link     gather 0 0-2   gather 1 2-4            gather 0 4-6   reduce 1 7-9     reduce 0 9-11
+//   compute                 F0 2-3      (wait) L1 4-7              B0 7-9           (waits until 11)
+TEST(StepTimes, OfTwoUnitsAreThoseWorkedOutByHand) {
+  const StepInstructions list = zero3_step(2, 1);
+  const StepSimulation simulation = simulate_times({list}, costs(2));
+  EXPECT_EQ(span_of(simulation, list, "F0 unit 0"), (Span{2, 3}));
+  EXPECT_EQ(span_of(simulation, list, "L0 unit 1"), (Span{4, 7}));
+  EXPECT_EQ(span_of(simulation, list, "B0 unit 0"), (Span{7, 9}));
+  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of unit 1"), (Span{7, 9}));
+  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of unit 0"), (Span{9, 11}));
+  EXPECT_EQ(simulation.seconds, 11);
+  const StageTimes& stage = simulation.stages[0];
+  EXPECT_EQ(stage.busy_seconds, 6);
+  EXPECT_EQ(stage.moving_seconds[0], 10);
+  EXPECT_EQ(stage.exposed_seconds[0], 2 + 1 + 2);
+  EXPECT_EQ(stage.hidden_share(), 0.5);
+}
+
+// With links of their own, gathers no longer wait behind reductions, and the last reduction is what is left.
+TEST(StepTimes, WhatUsesAnotherLinkGoesBeside) {
+  StepCosts two = costs(2);
+  two.num_links = 2;
+  two.link = [](int64_t, const StepInstruction& one) {
+    return one.movement == Movement::reduce ? int64_t{1} : int64_t{0};
+  };
+  const StepSimulation simulation = simulate_times({zero3_step(4, 1)}, two);
+  // Until the first gather 2, forwards 1 + (wait 1) + 1 + (wait 1) + 1 + (wait 1), the loss 3, backwards 2 each, the
+  // last reduction 2.
+  EXPECT_EQ(simulation.seconds, 2 + 6 + 3 + 6 + 2);
+  EXPECT_EQ(simulation.stages[0].exposed_seconds[0], 2 + 3);
+  EXPECT_EQ(simulation.stages[0].exposed_seconds[1], 2);
+}
+
+// Movements no longer than the computation beside them are hidden but for the first gather and the last reduction.
+TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
+  for (const int64_t units : {2, 3, 9}) {
+    const auto n = static_cast<double>(units);
+    for (const double movement : {0.25, 0.5}) {
+      const StepSimulation simulation = simulate_times({zero3_step(units, 1)}, costs(movement));
+      EXPECT_DOUBLE_EQ(simulation.seconds, movement + (n - 1) + 3 + 2 * (n - 1) + movement) << units << " " << movement;
+    }
+    // Without gathering ahead each of n uses in forward waits for its own gather, each of n - 1 in backward also for
+    // the reduction that is on the link before it, and the step's end for the last reduction.
+    const StepSimulation late = simulate_times({zero3_step(units, 0)}, costs(0.5));
+    EXPECT_DOUBLE_EQ(late.stages[0].exposed_seconds[0], 0.5 * n + (0.5 + 0.5) * (n - 1) + 0.5) << units;
+  }
+}
+
+// Where nothing moves, the lists of stages with one unit a chunk take as long as the pipeline's own lists.
+TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
+  for (const auto& [schedule, chunks] : {std::pair{PipelineSchedule::gpipe, 1},
+                                         {PipelineSchedule::one_f_one_b, 1},
+                                         {PipelineSchedule::interleaved, 2},
+                                         {PipelineSchedule::zb_h1, 1},
+                                         {PipelineSchedule::zb_v, 2}}) {
+    for (const int64_t stages : {1, 2, 4}) {
+      for (const int64_t micro_batches : {1, 3, 8}) {
+        const Pipeline pipeline{schedule, stages, micro_batches, chunks};
+        const Placement parts = placement(pipeline);
+        const auto chunk_lists = instructions(pipeline);
+        std::vector<StepInstructions> lists;
+        for (int64_t stage = 0; stage < stages; ++stage) {
+          // A unit for each part, and none is the model's last one.
+          StageUnits units{.chunks = {}, .last_unit = parts.parts(), .reads = {}, .held = {}, .copies = {}};
+          units.reads.resize(static_cast<size_t>(parts.parts() + 1));
+          for (int64_t chunk = 0; chunk < chunks; ++chunk) units.chunks.push_back({parts.part(stage, chunk)});
+          lists.push_back(training_step(chunk_lists[static_cast<size_t>(stage)], micro_batches, units, {}));
+        }
+        const StepCosts step_costs{.seconds =
+                                       [](int64_t, const StepInstruction& one) {
+                                         switch (one.kind) {
+                                           case Kind::backward:
+                                             return 4.0;
+                                           case Kind::forward:
+                                           case Kind::weight_gradient:
+                                             return 2.0;
+                                           case Kind::input_gradient:
+                                             return 2.0;
+                                           case Kind::send_activation:
+                                           case Kind::send_gradient:
+                                             return 0.5;
+                                           default:
+                                             return 0.0;
+                                         }
+                                       },
+                                   .link = [](int64_t, const StepInstruction&) { return int64_t{0}; }};
+        const StepTimes expected = simulate_times(chunk_lists, parts, balanced({2, 2, 2}, 0.5));
+        const StepSimulation found = simulate_times(lists, step_costs);
+        EXPECT_DOUBLE_EQ(found.seconds, expected.seconds) << stages << " stages, " << micro_batches << " micro-batches";
+        double busy = 0;
+        for (const StageTimes& stage : found.stages) busy += stage.busy_seconds;
+        EXPECT_DOUBLE_EQ(busy, expected.busy_seconds);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terrace::schedule
