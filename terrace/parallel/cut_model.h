@@ -15,6 +15,7 @@
 #include "terrace/parallel/stage.h"
 #include "terrace/parallel/tensor.h"
 #include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/step.h"
 
 namespace terrace::parallel {
 
@@ -25,15 +26,18 @@ class CutModel {
   CutModel(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const config::LayoutConfig& layout,
            const ShardingOptions& options);
 
-  // Of this rank's stage in a step with so many micro-batches; valid until the next call.
-  const schedule::Instructions& instructions(int64_t micro_batches);
+  // What this rank does in a step with so many micro-batches; valid until the next call.
+  const schedule::StepInstructions& training_step(int64_t micro_batches);
+  // What it does for the loss of one micro-batch without gradients.
+  const schedule::StepInstructions& evaluation() const { return evaluation_; }
   // Ranks among which hidden states are cut along the sequence.
   int64_t sequence_ranks() const { return layout_.sequence_parallel ? layout_.tensor : 1; }
   // Whether this rank, among those that compute the same micro-batches, is the one that has their loss.
   bool has_loss() const { return tensor.member() == 0 && stage.has_last(); }
 
-  // After the last backward: the gradients of this rank's shards are complete.
-  void finish_gradients();
+  // Once the gradients of this rank's shards are summed over data and micro-batches: adds up those of parameters that
+  // other stages and tensor ranks hold too.
+  void sum_shared_gradients();
   optim::GradientNorm gradient_norm();
 
   TensorParallel tensor;
@@ -46,8 +50,10 @@ class CutModel {
   void check_whole(models::Model& model);
 
   config::LayoutConfig layout_;
-  int64_t micro_batches_ = 0;  // of instructions_
-  schedule::Instructions instructions_;
+  schedule::StageUnits units_;
+  schedule::Movements movements_;
+  int64_t micro_batches_ = 0;  // of training_step_
+  schedule::StepInstructions training_step_, evaluation_;
 };
 
 }  // namespace terrace::parallel

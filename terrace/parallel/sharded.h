@@ -1,12 +1,10 @@
-// Sharded data parallelism of any model: gathers weights before a unit uses them and gives them back after it, reduces
-// gradients as soon as a unit's backward is complete, and gathers updated weights while the next forward runs. Knows of
-// a model only its units. docs/sharding.md says what moves when.
+// Sharded data parallelism of any model: the collectives and the memory of each unit's weights and gradients. When they
+// come is said by schedule::training_step. Knows of a model only its units. docs/sharding.md says what moves when.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "terrace/comm/comm.h"
@@ -16,6 +14,8 @@
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/sharded_unit.h"
 #include "terrace/parallel/stage.h"
+#include "terrace/parallel/transfer.h"
+#include "terrace/schedule/step.h"
 
 namespace terrace::parallel {
 
@@ -41,12 +41,6 @@ struct StateBytes {
   bool operator==(const StateBytes&) const = default;
 };
 
-// That a unit's weights are used once, in "forward" or "backward".
-struct UnitUse {
-  int64_t unit = 0;
-  const char* phase = "";
-};
-
 class Sharded {
  public:
   // Takes over the parameters of the units that the stage has; all outlive it. `groups` serve no one else meanwhile.
@@ -56,29 +50,19 @@ class Sharded {
   // The optimizer's part of each unit with parameters, in the order of the units.
   std::vector<optim::Shard> shards() const;
 
-  // The uses that come now, in their order: what is gathered ahead. Weights of uses that were not told are gathered
-  // when they begin.
-  void expect(std::vector<UnitUse> uses);
-
-  // Before and after a unit's forward, and its backward. Between the two the weights that it uses have their values,
-  // and in backward the gradients of its parameters memory.
-  void before_forward(int64_t unit);
-  void after_forward(int64_t unit);
-  void before_backward(int64_t unit);
-  // `weights_later`: the gradients of its weights are not all there yet, and complete_gradient() will be called.
-  void after_backward(int64_t unit, bool weights_later);
-  // Around gradients of weights that are computed later: the gradients have memory, and are complete.
-  void take_gradient(int64_t unit);
-  void complete_gradient(int64_t unit);
-
-  // At the beginning of a step: gradients are zero.
+  // At the beginning of a step: gradients that stay whole are zero.
   void begin_step();
-  // Before gradients of a micro-batch are complete: whether it is the first of this step, and whether the last.
-  void begin_backward(bool first, bool last);
-  // After the last backward: every rank's optimizer part of the gradients is the sum over all ranks and micro-batches.
-  void finish_gradients();
 
-  // Starts to gather the updated weights, after the optimizer has written its part. Ends before they are used.
+  // The movements and the memory of one unit's parameters, as the instructions of schedule::StepInstruction of the same
+  // names say. A movement that is not needed is complete at once.
+  void begin(int64_t unit, schedule::Movement movement, bool accumulates, const char* phase);
+  void end(int64_t unit, schedule::Movement movement, bool accumulates);
+  void release(int64_t unit);
+  void allocate_gradient(int64_t unit);
+  // After a computation of weight gradients: those that autograd has are added to the gradient's memory.
+  void collect_gradient(int64_t unit);
+
+  // Starts to gather the updated weights of all units, after the optimizer has written its parts, outside of a step.
   void publish();
   // Waits for that.
   void finish_update();
@@ -93,28 +77,17 @@ class Sharded {
 
  private:
   struct Unit;
-  struct Reduction;
 
-  std::vector<int64_t> sharded_units_of(int64_t unit) const;
-  void use(int64_t unit, const char* phase);
-  void leave(int64_t unit);
-  void start_gathers(const UnitUse& use);
-  void start_gather(int64_t unit, const char* phase);
-  void gather_ahead();
-  Reduction reduction_of(int64_t unit);
+  const ShardedUnit& flat(int64_t unit) const;
+  Transfer gather(int64_t unit, const char* phase);
+  Transfer reduce(int64_t unit, bool accumulates);
   // Memory of a whole unit, counted.
   void take(const at::Tensor& whole, int64_t StateBytes::*category);
   void give_back(const at::Tensor& whole, int64_t StateBytes::*category);
-  // Waits for what each reduction under way does and starts what it does next.
-  void advance_reductions();
 
   DataGroups& groups_;
   ShardingOptions options_;
   std::vector<Unit> units_;
-  std::vector<Reduction> reductions_;  // under way, in the order of their begin
-  std::vector<UnitUse> expected_;
-  size_t next_use_ = 0;
-  bool first_ = true, last_ = true;
   StateBytes held_, peak_;
 };
 

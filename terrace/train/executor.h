@@ -1,20 +1,28 @@
-// Executes the instruction list of a step on a stage of a model: forwards, backwards and what passes between stages,
-// then the optimizer step.
+// Executes the list of a step (schedule/step.h) on one rank: it computes, sends and moves what each instruction says,
+// in that order and no other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "terrace/config/config.h"
 #include "terrace/models/model.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/stage_transfers.h"
-#include "terrace/schedule/instruction.h"
+#include "terrace/schedule/step.h"
 
 namespace terrace::train {
+
+// The end of a step, which is the caller's.
+struct StepEnd {
+  // The gradients of this rank's shards are complete. Gets the loss summed over all counted tokens of this rank's
+  // micro-batches, 0 where the model's last part is on another stage. Returns, the same on all ranks, whether to
+  // update.
+  std::function<bool(double summed_loss)> norm;
+  std::function<void()> update;
+};
 
 class Executor {
  public:
@@ -22,30 +30,26 @@ class Executor {
   Executor(models::Model& model, parallel::CutModel& cut, config::Recompute recompute);
   ~Executor();
 
-  // Runs this stage's instructions for the micro-batches in order. `optimizer_step` is called where the list says so,
-  // when the gradients of this rank's shards are complete, with the loss summed over all counted tokens of its
-  // micro-batches: 0 where the model's last part is on another stage.
-  void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass,
-           const std::function<void(double summed_loss)>& optimizer_step);
+  // One training step with these micro-batches.
+  void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
 
-  // The loss of one micro-batch summed over its counted tokens, without gradients; 0 as above. All stages do it at
-  // once.
+  // The loss of one micro-batch summed over its counted tokens, without gradients; 0 as above. All ranks of the stages
+  // and groups do it at once.
   double evaluate(const models::Batch& batch);
 
  private:
   struct Flight;
   struct Step;
 
-  std::vector<parallel::UnitUse> unit_uses(const schedule::Instructions& instructions) const;
-  void execute(Step& step, const schedule::Instruction& instruction);
-  void forward(Step& step, const schedule::Instruction& instruction);
-  void compute_head(Step& step, Flight& flight, int64_t micro_batch);
-  void backward(Step& step, const schedule::Instruction& instruction);
-  void weight_gradient(Step& step, const schedule::Instruction& instruction);
-  at::Tensor forward_unit(int64_t unit, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
-                          const models::Pass& pass);
-  // The chunk's units but the model's last one, whose loss is no hidden state.
-  parallel::UnitRange body(int64_t chunk) const;
+  void execute(Step& step, const schedule::StepInstruction& instruction);
+  void forward(Step& step, const schedule::StepInstruction& instruction);
+  void loss(Step& step, const schedule::StepInstruction& instruction);
+  void backward(Step& step, const schedule::StepInstruction& instruction);
+  void weight_gradient(Step& step, const schedule::StepInstruction& instruction);
+  void hand_down(Step& step, const schedule::StepInstruction& instruction);
+  void send(Step& step, const schedule::StepInstruction& instruction);
+  void receive(Step& step, const schedule::StepInstruction& instruction);
+  at::Tensor input_of(Step& step, const schedule::StepInstruction& instruction);
   std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const;
 
   models::Model& model_;

@@ -156,10 +156,15 @@ StepReport Trainer::step() {
     int64_t targets = 0;
     const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
     const auto counted = static_cast<double>(std::max<int64_t>(1, data_sum(targets, "count targets")));
-    cut_.sharded.begin_step();
     const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
+    double multiplier = 1;
     executor_.run(batches, pass,
-                  [&](double summed_loss) { apply_update(data_sum(summed_loss, "loss") / counted, report); });
+                  {.norm =
+                       [&](double summed_loss) {
+                         multiplier = judge_gradients(data_sum(summed_loss, "loss") / counted, report);
+                         return report.applied;
+                       },
+                   .update = [&] { optimizer_.step(metrics.learning_rate, multiplier); }});
   }
   steps_done_ = step;
   const int64_t tokens = sequences * config_.model.sequence;
@@ -188,7 +193,7 @@ void Trainer::add_mfu(double step_flops, observe::StepMetrics& metrics) {
   metrics.mfu = rate / peak_.flops_per_second;
 }
 
-void Trainer::apply_update(double loss, StepReport& report) {
+double Trainer::judge_gradients(double loss, StepReport& report) {
   const optim::GradientNorm gradients = cut_.gradient_norm();
   report.metrics.loss = loss;
   report.metrics.gradient_norm = gradients.norm / loss_scale_.scale;
@@ -206,12 +211,10 @@ void Trainer::apply_update(double loss, StepReport& report) {
                                     : fmt::format("loss {}, first bad gradient {}", loss, gradients.first_bad));
     }
     if (!overflow_expected && ++skipped_in_a_row_ == most_skipped) stop_skipping();
-    return;
+    return 0;
   }
   skipped_in_a_row_ = 0;
-  optimizer_.step(report.metrics.learning_rate,
-                  optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale);
-  cut_.sharded.publish();
+  return optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale;
 }
 
 void Trainer::stop_not_finite(const StepReport& report, const std::string& first_bad) {

@@ -149,7 +149,8 @@ class Trainer {
   double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
   models::Batch to_device(const data::SampleBatch& samples) const;
-  void apply_update(double loss, StepReport& report);
+  // Fills the report; whether the update is applied is in it. Returns what the gradients are multiplied by.
+  double judge_gradients(double loss, StepReport& report);
   // MFU of a step. One that is faster than the peak shows that the peak was measured too low, and becomes the peak.
   void add_mfu(double step_flops, observe::StepMetrics& metrics);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);

@@ -62,14 +62,10 @@ void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64
   }
 }
 
-// The executor has its own hook on what lies between two units of a part, added before this one: when this one runs,
-// the weights that the lower unit's backward needs are there. Those of a part's last unit are there before its backward
-// begins. Inside a segment that is run again the input is a tensor of its own, and the weights were noted when it ran.
-void TracedModel::note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit, bool again) {
+void TracedModel::note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit) {
   if (!at::GradMode::is_enabled() || !input.defined() || !input.requires_grad()) return;
-  input.register_hook([this, micro_batch, unit, again](const at::Tensor& gradient) {
+  input.register_hook([this, micro_batch, unit](const at::Tensor& gradient) {
     note(TraceEvent::What::input_gradient, micro_batch, unit, gradient);
-    if (!again && !ends_part(unit - 1)) note_weights(TraceEvent::What::weight_backward, micro_batch, unit - 1);
   });
 }
 
@@ -82,10 +78,11 @@ at::Tensor TracedModel::forward_unit(int64_t unit, const at::Tensor& hidden, con
   const int64_t micro_batch = again ? passes.repeats++ : passes.forwards++;
   if (!with_graph) ++passes.without_graph;
   note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, micro_batch, unit);
-  note_backward(hidden, micro_batch, unit, again);
+  note_backward(hidden, micro_batch, unit);
   at::Tensor output = ForwardingModel::forward_unit(unit, hidden, batch, pass);
   note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, unit, output);
-  if (!again && with_graph && ends_part(unit) && output.requires_grad()) {
+  // A unit's backward begins with its output, when the weights that it needs are there.
+  if (!again && with_graph && output.requires_grad()) {
     output.register_hook([this, micro_batch, unit](const at::Tensor&) {
       note_weights(TraceEvent::What::weight_backward, micro_batch, unit);
     });
@@ -97,7 +94,7 @@ at::Tensor TracedModel::loss(const at::Tensor& hidden, const models::Batch& batc
   const int64_t head = num_units() - 1;
   const auto micro_batch = static_cast<int64_t>(losses_.size());
   note_weights(TraceEvent::What::weight_forward, micro_batch, head);
-  note_backward(hidden, micro_batch, head, false);
+  note_backward(hidden, micro_batch, head);
   at::Tensor loss = ForwardingModel::loss(hidden, batch, pass);
   note(TraceEvent::What::loss, micro_batch, head, loss);
   losses_.push_back(loss.item<double>());

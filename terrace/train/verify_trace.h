@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,9 +38,6 @@ class TracedModel : public models::ForwardingModel {
  public:
   explicit TracedModel(std::unique_ptr<models::Model> model);
 
-  // The first units of the parts that the model is cut into; 0 alone where none are named.
-  void set_parts(std::set<int64_t> first_units) { first_units_ = std::move(first_units); }
-
   void begin_step(int64_t step);
   const Trace& trace() const { return trace_; }
   // Of this step's micro-batches so far.
@@ -57,16 +53,14 @@ class TracedModel : public models::ForwardingModel {
     int64_t forwards = 0, without_graph = 0, repeats = 0;
   };
 
-  bool ends_part(int64_t unit) const { return unit + 2 >= num_units() || first_units_.contains(unit + 1); }
   void note(TraceEvent::What what, int64_t micro_batch, int64_t unit, const at::Tensor& tensor, std::string name = "");
   void note_weights(TraceEvent::What what, int64_t micro_batch, int64_t unit);
-  void note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit, bool again);
+  void note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit);
 
   Trace trace_;
   std::vector<double> losses_;
   int64_t step_ = 0;
   std::vector<Passes> passes_;
-  std::set<int64_t> first_units_;
 };
 
 }  // namespace terrace::train

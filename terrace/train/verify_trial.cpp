@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <set>
 
 #include "terrace/base/random.h"
 #include "terrace/comm/threads.h"
@@ -85,12 +84,6 @@ class RankTrial {
         cut_(model_, world, mesh_, config.layout, poisoned_options(config)),
         optimizer_(cut_.shards, config.optimizer),
         executor_(model_, cut_, config.train.recompute) {
-    std::set<int64_t> first_units;
-    for (int64_t chunk = 0; chunk < config.layout.chunks; ++chunk) {
-      const parallel::UnitRange& units = cut_.stage.units(chunk);
-      first_units.insert({units.begin, units.end});
-    }
-    model_.set_parts(std::move(first_units));
     parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
   }
 
@@ -113,12 +106,12 @@ class RankTrial {
       batches.push_back(random_batch(config_, first + done, train.micro_batch));
     }
     model_.begin_step(step);
-    cut_.sharded.begin_step();
     executor_.run(batches, pass_of(config_, step, trial_.loss_scale),
-                  [&](double summed_loss) { update(step, summed_loss); });
+                  {.norm = [&](double summed_loss) { return note_gradients(step, summed_loss); },
+                   .update = [&] { update(step); }});
   }
 
-  void update(int64_t step, double loss) {
+  bool note_gradients(int64_t step, double loss) {
     if (!cut_.has_loss()) loss = 0;
     cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
     const double scale = trial_.loss_scale;
@@ -131,11 +124,17 @@ class RankTrial {
     note_losses(whole.micro_batch_losses);
     using State = optim::AdamW::State;
     collect(whole.tensors[0], [](const State& state) { return state.shard.gradient; });
-    optimizer_.step(config_.optimizer.learning_rate, optim::clip_multiplier(norm, config_.optimizer.clip) / scale);
+    multiplier_ = optim::clip_multiplier(norm, config_.optimizer.clip) / scale;
+    return true;
+  }
+
+  void update(int64_t step) {
+    using State = optim::AdamW::State;
+    StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
+    optimizer_.step(config_.optimizer.learning_rate, multiplier_);
     collect(whole.tensors[1], [](const State& state) { return state.master; });
     collect(whole.tensors[2], [](const State& state) { return state.m; });
     collect(whole.tensors[3], [](const State& state) { return state.v; });
-    cut_.sharded.publish();
   }
 
   void note_losses(std::vector<double>& whole) {
@@ -163,6 +162,7 @@ class RankTrial {
   parallel::CutModel cut_;
   optim::AdamW optimizer_;
   Executor executor_;
+  double multiplier_ = 1;  // of the gradients of this step
 };
 
 // One parameter in double precision and what AdamW keeps of it.

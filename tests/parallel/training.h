@@ -177,9 +177,9 @@ class RankTraining {
     const models::Pass pass{.seed = 5, .step = step, .gradient_scale = scale};
     cut_.sharded.finish_update();
     for (comm::Comm* group : counted_groups()) group->reset_traffic();
-    cut_.sharded.begin_step();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, model_.new_meter());
-    executor_.run(batches, pass, [&](double loss) {
+    double multiplier = 1;
+    const auto note_gradients = [&](double loss) {
       if (!cut_.has_loss()) loss = 0;
       cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
       const double norm = cut_.gradient_norm().norm;
@@ -188,9 +188,11 @@ class RankTraining {
         outcome.norms.push_back(norm);
       }
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });
-      optimizer_.step(learning_rate, optim::clip_multiplier(norm, training_.clip));
-      cut_.sharded.publish();
-    });
+      multiplier = optim::clip_multiplier(norm, training_.clip);
+      return true;
+    };
+    executor_.run(batches, pass,
+                  {.norm = note_gradients, .update = [&] { optimizer_.step(learning_rate, multiplier); }});
   }
 
   void finish(Outcome& outcome) {
