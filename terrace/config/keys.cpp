@@ -138,7 +138,8 @@ void add_train_keys(std::vector<Key>& list) {
                  "What the backward pass computes again instead of keeping: nothing, attention, or whole blocks.");
   train.optional("seed", &T::seed, Whole{}, fixed, "Of initial weights, dropout and the order of the data.");
   train.optional("device", &T::device, Word{{"auto", "cpu", "cuda"}}, may_change, "auto: cuda where there is one.");
-  train.optional("threads", &T::threads, Whole{0, 4096}, may_change, "Of the CPU. 0: one per core.");
+  train.optional("threads", &T::threads, Whole{0, 4096}, may_change,
+                 "Of the CPU, for each rank. 0: the cores that the process may use, divided among its ranks.");
   train.optional("evaluate_every", &T::evaluate_every, Whole{0, most_steps}, may_change,
                  "Steps between evaluations on held-out data. 0: never.");
   train.optional("evaluate_batches", &T::evaluate_batches, Whole{0, most_steps}, may_change,
