@@ -43,7 +43,9 @@ StageStep stage_step(const observe::Span& whole, const std::vector<observe::Span
   StageStep step{.whole = whole};
   for (const observe::Span& span : spans) {
     if (!lies_in(span, whole)) continue;
-    if (span.name == "optimizer") step.optimizer = span;
+    // The norm and the update are phases of their own.
+    if (span.name == "optimizer" && step.optimizer.name.empty()) step.optimizer = span;
+    if (span.name == "optimizer") step.optimizer.end_ns = span.end_ns;
     if (span.name != "forward" && span.name != "backward" && span.name != "weight gradient") continue;
     step.computations.push_back(span);
     step.seconds.push_back(seconds_of(span));
@@ -93,14 +95,20 @@ Measured compare(const std::vector<StageStep>& step, const schedule::Pipeline& p
   std::map<Key, double> seconds;
   for (int64_t stage = 0; stage < stages; ++stage) {
     const StageStep& own = step[static_cast<size_t>(stage)];
+    // An instruction of the stage is one phase a unit.
+    const auto phases_of = [&](Kind kind) {
+      return std::ranges::count(own.computations, phase_of(kind), &observe::Span::name) / pipeline.micro_batches;
+    };
     size_t next = 0;
     for (const Instruction& instruction : lists[static_cast<size_t>(stage)]) {
       double& taken = seconds[{stage, instruction.kind, instruction.micro_batch}];
       if (instruction.kind == Kind::optimizer_step) {
         taken = 1e-9 * static_cast<double>(own.optimizer.end_ns - barrier);
       } else if (schedule::is_computation(instruction.kind)) {
-        TERRACE_CHECK(own.computations.at(next).name == phase_of(instruction.kind), "phases of another list");
-        taken = own.seconds[next++];
+        for (int64_t unit = phases_of(instruction.kind); unit > 0; --unit) {
+          TERRACE_CHECK(own.computations.at(next).name == phase_of(instruction.kind), "phases of another list");
+          taken += own.seconds[next++];
+        }
       }
     }
     TERRACE_CHECK(next == own.computations.size(), "more phases than instructions");

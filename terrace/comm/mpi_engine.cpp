@@ -177,6 +177,7 @@ bool MpiEngine::advance_until_complete(MpiOperation& operation) {
 
 void MpiEngine::wait(MpiOperation& operation) {
   constexpr int64_t eager_tries = 20, tries_between_looks = 32, busy_tries = 1000;
+  constexpr auto busy_time = 10ms;
   // After a millisecond or so the others are computing: whoever waits long leaves the core to them, and to the threads
   // of its own rank.
   constexpr auto nap = std::chrono::microseconds(50);
@@ -204,7 +205,9 @@ void MpiEngine::wait(MpiOperation& operation) {
     } else if (tries > eager_tries) {
       std::this_thread::yield();
     }
-    if (tries == busy_tries) {
+    // On a busy machine a few tries take long.
+    const bool long_since = tries % tries_between_looks == 0 && Clock::now() - began > busy_time;
+    if (tries == busy_tries || (tries < busy_tries && long_since)) {
       const Lock here = lock();
       // Of two threads the one that trains, rather than the one that saves.
       if (waited_in_ == nullptr || operation.call().limited) waited_in_ = &operation;

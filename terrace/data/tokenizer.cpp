@@ -8,26 +8,13 @@
 #include "terrace/data/text_encoder.h"
 
 namespace terrace::data {
-namespace {
-
-// A SentencePiece model is a protocol buffer, which starts with another byte.
-bool is_json(std::string_view bytes) {
-  const size_t first = bytes.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && bytes[first] == '{';
-}
-
-}  // namespace
-
-const char* tokenizer_file_name(std::string_view bytes) {
-  return is_json(bytes) ? "tokenizer.json" : "tokenizer.model";
-}
 
 std::unique_ptr<const Tokenizer> Tokenizer::open(const std::filesystem::path& path) {
   return from_bytes(read_text(path), path.string());
 }
 
 std::unique_ptr<const Tokenizer> Tokenizer::from_bytes(std::string bytes, const std::string& name) {
-  if (is_json(bytes)) return std::make_unique<BytePairTokenizer>(parse_tokenizer_json(bytes, name), name);
+  if (holds_json(bytes)) return std::make_unique<BytePairTokenizer>(parse_tokenizer_json(bytes, name), name);
   return std::make_unique<SentencePieceTokenizer>(SentencePieceTokenizer::from_model(std::move(bytes), name));
 }
 

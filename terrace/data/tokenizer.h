@@ -56,6 +56,9 @@ class Tokenizer {
   std::string end_token_name_;
 };
 
+// Whether a tokenizer's file is a tokenizer.json.
+bool holds_json(std::string_view bytes);
+
 // The name that a tokenizer's file has beside a model: "tokenizer.json" or "tokenizer.model".
 const char* tokenizer_file_name(std::string_view bytes);
 

@@ -56,7 +56,8 @@ TEST(UnigramLoss, OfASampleIsNearThatOfTheWhole) {
 // Tokens 0 and 1 in turn at first and ever more zeros later, so that every split has a loss of its own.
 std::vector<int32_t> changing(int32_t size, int32_t first = 0) {
   std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < size; ++i) tokens.push_back((i * i) % (2 + i / 20) == first ? 1 : i % 3);
+  for (int64_t i = 0; i < size; ++i)
+    tokens.push_back((i * i) % (2 + i / 20) == first ? 1 : static_cast<int32_t>(i % 3));
   return tokens;
 }
 

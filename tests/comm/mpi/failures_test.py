@@ -32,8 +32,8 @@ WAYS = [("computes", False), ("is stopped", False), ("dies", False), ("dies", Tr
         ("throws with a call under way", False), ("throws with a call under way unchecked", False), ("takes long", False),
         ("takes long and dies", True), ("takes long and is stopped", False), ("sends too late", False),
         ("sends too late unchecked", False), ("dies unchecked", True), ("ends unchecked", False), ("disagrees unchecked", False)]
-# They mostly wait.
-with concurrent.futures.ThreadPoolExecutor(4) as pool:
+# They mostly wait, and those that have the time-out of a second need a core now and then.
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
     RUNS = dict(zip(WAYS, pool.map(lambda way: Run(*way), WAYS)))
 
 
