@@ -37,9 +37,9 @@ ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarT
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
     : groups_(groups), options_(options), units_(static_cast<size_t>(model.num_units())) {
-  const bool one_rank = groups.place.sizes.ranks == 1;
   // Gradients of a micro-batch that leave before the next one comes need the whole buffer only on their way.
-  const bool keeps_whole = one_rank || (groups.place.gradients.parts == 1 && !options.deterministic);
+  const bool keeps_whole =
+      !schedule::movements_of(groups.place.sizes, options.deterministic, options.prefetch).reduces_each;
   for (const int64_t unit : stage.held()) {
     std::vector<nn::Parameter*> parameters = model.unit_parameters(unit);
     if (parameters.empty()) continue;

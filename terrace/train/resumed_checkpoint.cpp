@@ -39,7 +39,7 @@ void check_resumed_folder(const fs::path& checkpoint, const std::string& folder)
       shell_word(checkpoint.string()), shell_word(folder));
 }
 
-// What the checkpoint of a name holds, told from others by its manifest.
+// Identifies what a checkpoint holds by its manifest, which has the checksums of all its files.
 std::string content_of(const std::string& checkpoint) {
   return checksum(MappedFile(fs::path(checkpoint) / checkpoint::manifest_name).bytes());
 }
