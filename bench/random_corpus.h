@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/base/random.h"
-#include "terrace/data/corpus_writer.h"
+#include "terrace/data/text/corpus_writer.h"
 
 namespace terrace::bench {
 

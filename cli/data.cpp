@@ -11,8 +11,8 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
-#include "terrace/data/inspect.h"
-#include "terrace/data/prepare.h"
+#include "terrace/data/text/inspect.h"
+#include "terrace/data/text/prepare.h"
 
 namespace terrace::cli {
 namespace {

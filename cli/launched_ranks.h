@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "terrace/comm/comm.h"
-#include "terrace/comm/mpi.h"
+#include "terrace/comm/mpi/mpi.h"
 #include "terrace/config/config.h"
 
 namespace terrace::cli {

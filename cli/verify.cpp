@@ -1,5 +1,5 @@
 // terrace verify CONFIG: whether a layout trains as it should on this machine.
-#include "terrace/train/verify.h"
+#include "terrace/verify/verify.h"
 
 #include <fmt/format.h>
 
@@ -18,9 +18,9 @@ namespace terrace::cli {
 namespace {
 
 // What is refused, all processes of a launch refuse alike.
-train::Verdict verify_alike(const config::Config& config, const train::VerifyOptions& options, bool speaks) {
+verify::Verdict verify_alike(const config::Config& config, const verify::VerifyOptions& options, bool speaks) {
   try {
-    return train::verify(config, options);
+    return verify::verify(config, options);
   } catch (const UserError& error) {
     throw UserError(speaks ? error.what() : "", error.code);
   }
@@ -51,14 +51,14 @@ void add_verify_command(CLI::App& app) {
   command->callback([arguments] {
     LaunchedRanks ranks = load_and_meet(arguments->config, arguments->overrides, arguments->ranks);
     const bool speaks = ranks.speaks();
-    train::VerifyOptions options{.ranks = arguments->ranks};
+    verify::VerifyOptions options{.ranks = arguments->ranks};
     if (ranks.launched()) {
       check_same_configuration(ranks);
       options = {.ranks = ranks.world->size(), .processes = ranks.library, .ranks_here = ranks.world->ranks_per_node()};
       ranks.world.reset();  // each run makes one of its own
     }
-    const train::Verdict verdict = verify_alike(ranks.config, options, speaks);
-    if (speaks) fmt::print("{}", arguments->json ? train::json(verdict).dump() + "\n" : train::text(verdict));
+    const verify::Verdict verdict = verify_alike(ranks.config, options, speaks);
+    if (speaks) fmt::print("{}", arguments->json ? verify::json(verdict).dump() + "\n" : verify::text(verdict));
     if (verdict.holds()) return;
     throw UserError(speaks ? "the layout does not train as it should; standard output says where" : "",
                     ExitCode::failure);

@@ -1,6 +1,6 @@
 // Times the collectives of our MPI backend as bench_comm_mpi_peer times MPI's own. Usage: mpirun -n RANKS
 // bench_comm_mpi.
-#include "terrace/comm/mpi.h"
+#include "terrace/comm/mpi/mpi.h"
 
 #include <cstring>
 

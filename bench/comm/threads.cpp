@@ -1,6 +1,6 @@
 // Times the collectives among ranks that are threads, one pinned to each core. Usage: bench_comm_threads RANKS.
 // bench/comm/compare.py runs it beside its peers.
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 
 #include <fmt/core.h>
 #include <sched.h>

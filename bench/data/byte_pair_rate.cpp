@@ -6,8 +6,8 @@
 #include <string>
 
 #include "terrace/base/file.h"
-#include "terrace/data/text_encoder.h"
-#include "terrace/data/tokenizer.h"
+#include "terrace/data/text/text_encoder.h"
+#include "terrace/data/text/tokenizer.h"
 
 int main(int count, char** arguments) {
   if (count != 3) {

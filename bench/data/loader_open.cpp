@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
-#include "terrace/data/corpus_index.h"
 #include "terrace/data/loader.h"
+#include "terrace/data/text/corpus_index.h"
 
 namespace {
 

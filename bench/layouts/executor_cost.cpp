@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "bench_run.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/run.h"

@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "bench_run.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/ops/host_memory.h"
 #include "terrace/train/prepare_machine.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "bench_run.h"
-#include "terrace/comm/mpi.h"
+#include "terrace/comm/mpi/mpi.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
 

@@ -8,9 +8,9 @@
 
 #include "bench_run.h"
 #include "terrace/base/error.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
+#include "terrace/profile/operation_recorder.h"
 #include "terrace/schedule/times.h"
-#include "terrace/train/operation_recorder.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/run.h"
@@ -123,8 +123,8 @@ Measured compare(const std::vector<StageStep>& step, const schedule::Pipeline& p
 }
 
 std::vector<Measured> measure(const config::Config& config, int64_t steps) {
-  train::RankThreads threads;
-  train::OperationRecorder recorder(at::kCPU, &threads, train::OperationRecorder::Records::phases);
+  profile::RankThreads threads;
+  profile::OperationRecorder recorder(at::kCPU, &threads, profile::OperationRecorder::Records::phases);
   comm::run_threads(stages, train::world_options(config), [&](comm::World& world) {
     threads.add(world.rank());
     train::Trainer trainer(config, train::Peak{}, {}, &world);

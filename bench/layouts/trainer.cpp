@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/config/config.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"

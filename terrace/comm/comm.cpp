@@ -6,7 +6,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/comm/flight_recorder.h"
-#include "terrace/comm/nccl.h"
+#include "terrace/comm/nccl/nccl.h"
 
 namespace terrace::comm {
 namespace {

@@ -1,6 +1,6 @@
 // In place of mpi.cpp where no MPI library was found when terrace was built.
 #include "terrace/base/error.h"
-#include "terrace/comm/mpi.h"
+#include "terrace/comm/mpi/mpi.h"
 
 namespace terrace::comm {
 

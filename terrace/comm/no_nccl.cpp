@@ -1,6 +1,6 @@
 // In place of nccl.cpp where terrace is built without the CUDA kernels or without MPI. Nothing is on a GPU then.
 #include "terrace/base/error.h"
-#include "terrace/comm/nccl.h"
+#include "terrace/comm/nccl/nccl.h"
 
 namespace terrace::comm {
 namespace {

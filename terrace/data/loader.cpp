@@ -9,8 +9,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
-#include "terrace/data/corpus_record.h"
 #include "terrace/data/loader_state.h"
+#include "terrace/data/text/corpus_record.h"
 
 namespace terrace::data {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "terrace/data/loader.h"
 #include "terrace/data/mixture.h"
-#include "terrace/data/token_corpus.h"
+#include "terrace/data/text/token_corpus.h"
 
 namespace terrace::data {
 

@@ -6,7 +6,7 @@
 
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/config/config.h"
-#include "terrace/data/tokenizer.h"
+#include "terrace/data/text/tokenizer.h"
 
 namespace terrace::exchange {
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "terrace/config/config.h"
-#include "terrace/data/tokenizer.h"
+#include "terrace/data/text/tokenizer.h"
 #include "terrace/models/model.h"
 
 namespace terrace::generate {

@@ -19,7 +19,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/folder.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/config/names.h"
 #include "terrace/nn/precision.h"
 #include "terrace/train/agreement.h"
@@ -119,7 +119,7 @@ struct Start {
   MemoryNeed need;  // known to the first rank
   Peak peak;
   ops::KernelChoice kernels;
-  RankThreads* threads = nullptr;  // where ranks are threads
+  profile::RankThreads* threads = nullptr;  // where ranks are threads
 };
 
 void say_what_runs(Trainer& trainer, const Start& start) {
@@ -245,7 +245,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
                              choose_device(config.train.device));
   start.kernels = kernels_of(start.resumed, start.peak);
   RunResult result;
-  RankThreads threads;
+  profile::RankThreads threads;
   start.threads = &threads;
   comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
     threads.add(own.rank());

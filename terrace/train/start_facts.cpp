@@ -13,7 +13,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/config/key_values.h"
-#include "terrace/data/corpus_record.h"
+#include "terrace/data/text/corpus_record.h"
 #include "terrace/nn/precision.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/products.h"

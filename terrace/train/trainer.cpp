@@ -17,7 +17,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
+#include "terrace/data/batch_ramp.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
 #include "terrace/observe/trace.h"
@@ -25,7 +26,6 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
-#include "terrace/schedule/batch_ramp.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/rank_share.h"
 #include "terrace/train/stop_request.h"
@@ -147,7 +147,7 @@ StepReport Trainer::step() {
   const int64_t sequences = ramp_.batch_size(step);
   StepReport report;
   report.loss_scale = loss_scale_.scale;
-  report.passed_over = schedule::skipped(config_.train, step);
+  report.passed_over = data::skipped(config_.train, step);
   observe::StepMetrics& metrics = report.metrics;
   metrics.step = step;
   metrics.loss = metrics.gradient_norm = std::nan("");

@@ -12,6 +12,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
+#include "terrace/data/batch_ramp.h"
 #include "terrace/data/loader.h"
 #include "terrace/mesh/mesh.h"
 #include "terrace/models/model.h"
@@ -20,7 +21,6 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
 #include "terrace/parallel/cut_model.h"
-#include "terrace/schedule/batch_ramp.h"
 #include "terrace/train/executor.h"
 
 namespace terrace::train {
@@ -175,7 +175,7 @@ class Trainer {
   Json data_record_;  // made once and by one rank for all: it reads the whole indexes and the tokenizer
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
-  schedule::BatchRamp ramp_;
+  data::BatchRamp ramp_;
   Executor executor_;
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::string stop_reason_;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "tests/checkpoint/sample_state.h"
 
 namespace terrace::checkpoint {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "tests/comm/operations.h"
 
 namespace terrace::comm {

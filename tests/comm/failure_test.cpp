@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 
 namespace terrace::comm {
 namespace {

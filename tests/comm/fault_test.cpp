@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 
 namespace terrace::comm {
 namespace {

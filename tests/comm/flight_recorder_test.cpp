@@ -13,7 +13,7 @@
 
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::comm {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/comm/mpi.h"
+#include "terrace/comm/mpi/mpi.h"
 
 namespace terrace::comm {
 namespace {

@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
-#include "terrace/comm/copy.h"
 #include "terrace/comm/float16.h"
+#include "terrace/comm/threads/copy.h"
 
 namespace terrace::comm {
 namespace {

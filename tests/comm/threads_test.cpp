@@ -1,5 +1,5 @@
 // Ranks as threads: all operations at all sizes, any order of waiting, and sums in the order of ranks.
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // An index is believed only where every number in it fits the files.
-#include "terrace/data/corpus_index.h"
+#include "terrace/data/text/corpus_index.h"
 
 #include <cstring>
 

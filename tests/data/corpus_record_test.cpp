@@ -1,12 +1,12 @@
 // Which tokenizer made a corpus, and which corpora go into one run.
-#include "terrace/data/corpus_record.h"
+#include "terrace/data/text/corpus_record.h"
 
 #include <gmock/gmock.h>
 
-#include "terrace/data/inspect.h"
 #include "terrace/data/loader.h"
-#include "terrace/data/prepare.h"
-#include "terrace/data/token_corpus.h"
+#include "terrace/data/text/inspect.h"
+#include "terrace/data/text/prepare.h"
+#include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

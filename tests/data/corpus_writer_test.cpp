@@ -1,12 +1,12 @@
 // Corpora that Megatron's own package reads and writes, and files that are whole or absent.
-#include "terrace/data/corpus_writer.h"
+#include "terrace/data/text/corpus_writer.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "terrace/data/token_corpus.h"
+#include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
 #include "tests/file_size_limit.h"
 

@@ -1,5 +1,5 @@
 // The field that counts, and the reasons why a line does not.
-#include "terrace/data/json_lines.h"
+#include "terrace/data/text/json_lines.h"
 
 #include <gtest/gtest.h>
 

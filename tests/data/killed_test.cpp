@@ -9,9 +9,9 @@
 #include <cstdio>
 
 #include "terrace/data/loader.h"
-#include "terrace/data/prepare.h"
-#include "terrace/data/token_corpus.h"
-#include "terrace/data/tokenizer.h"
+#include "terrace/data/text/prepare.h"
+#include "terrace/data/text/token_corpus.h"
+#include "terrace/data/text/tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace {

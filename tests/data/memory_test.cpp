@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "terrace/data/loader.h"
-#include "terrace/data/prepare.h"
-#include "terrace/data/token_corpus.h"
+#include "terrace/data/text/prepare.h"
+#include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

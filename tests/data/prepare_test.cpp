@@ -1,5 +1,5 @@
 // From files of every kind to a corpus that decodes to their exact bytes.
-#include "terrace/data/prepare.h"
+#include "terrace/data/text/prepare.h"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -13,9 +13,9 @@
 #include <csignal>
 #include <set>
 
-#include "terrace/data/inspect.h"
-#include "terrace/data/token_corpus.h"
-#include "terrace/data/tokenizer.h"
+#include "terrace/data/text/inspect.h"
+#include "terrace/data/text/token_corpus.h"
+#include "terrace/data/text/tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

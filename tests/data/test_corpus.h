@@ -13,8 +13,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
-#include "terrace/data/corpus_writer.h"
-#include "terrace/data/tokenizer_training.h"
+#include "terrace/data/text/corpus_writer.h"
+#include "terrace/data/text/tokenizer_training.h"
 #include "tests/paths.h"
 #include "tests/scratch_folder.h"
 

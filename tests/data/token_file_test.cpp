@@ -1,13 +1,13 @@
 // Token files of llm.c's: read as corpora, and refused where they are damaged.
-#include "terrace/data/token_file.h"
+#include "terrace/data/text/token_file.h"
 
 #include <gmock/gmock.h>
 
 #include <cstring>
 
-#include "terrace/data/inspect.h"
 #include "terrace/data/loader.h"
-#include "terrace/data/token_corpus.h"
+#include "terrace/data/text/inspect.h"
+#include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

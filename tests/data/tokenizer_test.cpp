@@ -1,7 +1,7 @@
 // Every string of bytes comes back, and the ids are SentencePiece's own.
 #include "terrace/base/random.h"
-#include "terrace/data/sentencepiece_encoder.h"
-#include "terrace/data/sentencepiece_tokenizer.h"
+#include "terrace/data/text/sentencepiece_encoder.h"
+#include "terrace/data/text/sentencepiece_tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

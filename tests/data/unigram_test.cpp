@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "terrace/data/loader.h"
-#include "terrace/data/unigram_store.h"
+#include "terrace/data/text/unigram_store.h"
 #include "tests/data/test_corpus.h"
 #include "tests/file_size_limit.h"
 

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <vector>
 
-#include "terrace/data/token_corpus.h"
+#include "terrace/data/text/token_corpus.h"
 #include "tests/fuzz/judge.h"
 #include "tests/scratch_folder.h"
 

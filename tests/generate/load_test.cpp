@@ -9,7 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/data/tokenizer_training.h"
+#include "terrace/data/text/tokenizer_training.h"
 #include "terrace/generate/generate.h"
 #include "tests/generate/tiny_models.h"
 #include "tests/scratch_folder.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/optim/kernels.h"
 #include "terrace/optim/loss_scale.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "terrace/base/random.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"

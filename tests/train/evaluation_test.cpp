@@ -9,7 +9,7 @@
 
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/folder.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/run.h"

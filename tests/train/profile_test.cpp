@@ -1,16 +1,4 @@
-// A profile: the FLOPs and bytes of operations by hand, a tiny run's operations and time, and that nothing else
-// changes.
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/add.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/embedding.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/zeros.h>
+// The profile of a tiny run: its operations and time, and that nothing else changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +8,6 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/ops/record.h"
-#include "terrace/train/operation_recorder.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
 #include "tests/train/tiny_run.h"
@@ -29,17 +16,6 @@ namespace terrace::train {
 namespace {
 
 using ::testing::HasSubstr;
-
-// All operations that `action` runs, as one step.
-template <typename Action>
-observe::OperationTable record(const Action& action) {
-  OperationRecorder recorder(at::kCPU);
-  {
-    const ops::PhaseRecord step(observe::step_phase, 1);
-    action();
-  }
-  return observe::count_operations(recorder.finish());
-}
 
 observe::OperationRow sum_of(const observe::OperationTable& table, const std::string& part = "") {
   observe::OperationRow sum;
@@ -56,84 +32,6 @@ observe::OperationRow sum_of(const observe::OperationTable& table, const std::st
 void expect_all_in(const std::set<std::string>& names, std::initializer_list<const char*> expected) {
   for (const char* name : expected) EXPECT_TRUE(names.contains(name)) << name;
 }
-
-TEST(OperationRecorder, OfPhasesAloneLeavesOperationsOut) {
-  OperationRecorder recorder(at::kCPU, nullptr, OperationRecorder::Records::phases);
-  {
-    const ops::PhaseRecord phase("forward");
-    at::add(at::ones({2}), at::ones({2}));
-  }
-  const observe::Trace trace = recorder.finish();
-  ASSERT_EQ(trace.size(), 1U);
-  ASSERT_EQ(trace[0].spans.size(), 1U);
-  EXPECT_EQ(trace[0].spans[0].name, "forward");
-}
-
-TEST(OperationCost, OfProductsIsTwoAMultiplyAdd) {
-  const at::Tensor a = at::ones({3, 4}), b = at::ones({4, 5}), c = at::ones({3, 5});
-  const at::Tensor batch_a = at::ones({2, 3, 4}), batch_b = at::ones({2, 4, 5}), batch_c = at::ones({2, 3, 5});
-  EXPECT_EQ(sum_of(record([&] { at::mm(a, b); })).flops, 2 * 3 * 4 * 5);
-  EXPECT_EQ(sum_of(record([&] { at::addmm(c, a, b); })).flops, 2 * 3 * 4 * 5);
-  EXPECT_EQ(sum_of(record([&] { c.addmm_(a, b); })).flops, 2 * 3 * 4 * 5);
-  EXPECT_EQ(sum_of(record([&] { at::bmm(batch_a, batch_b); })).flops, 2 * 2 * 3 * 4 * 5);
-  EXPECT_EQ(sum_of(record([&] { at::baddbmm(batch_c, batch_a, batch_b); })).flops, 2 * 2 * 3 * 4 * 5);
-  // A product made of another counts once.
-  EXPECT_EQ(sum_of(record([&] { at::matmul(batch_a, b); })).flops, 2 * 2 * 3 * 4 * 5);
-}
-
-TEST(OperationCost, OfAttentionIsThatOfThePairsThatAreSeen) {
-  constexpr int64_t batch = 2, heads = 3, length = 5, width = 8;
-  const auto attend = [&](bool causal, bool differentiate) {
-    const at::Tensor x = at::ones({batch, heads, length, width}).requires_grad_(differentiate);
-    return record([&] {
-      const at::Tensor y = at::scaled_dot_product_attention(x, x, x, std::nullopt, 0.0, causal);
-      if (differentiate) y.backward(at::ones(y.sizes()));
-    });
-  };
-  constexpr double all = batch * heads * width * length * length;
-  constexpr int64_t pairs = length * (length + 1) / 2;
-  constexpr double seen = batch * heads * width * pairs;
-  EXPECT_EQ(sum_of(attend(false, false)).flops, 4 * all);
-  EXPECT_EQ(sum_of(attend(true, false)).flops, 4 * seen);
-  EXPECT_EQ(sum_of(attend(true, true)).flops, 14 * seen);
-}
-
-TEST(OperationCost, BytesAreThoseOfTensorsInAndOut) {
-  const at::Tensor a = at::ones({10}), b = at::ones({10}), table = at::ones({1000, 4}), matrix = at::ones({6, 6});
-  const at::Tensor rows = at::zeros({3}, at::kLong);
-  EXPECT_EQ(sum_of(record([&] { at::add(a, b); })).bytes, 3 * 40);
-  EXPECT_EQ(sum_of(record([&] { a.view({2, 5}).t(); })).bytes, 0);
-  // A broadcast tensor is as large as what it holds; a result that is given is written once.
-  const at::Tensor broadcast = at::ones({1}).expand({10});
-  EXPECT_EQ(sum_of(record([&] { at::add(a, broadcast); })).bytes, 40 + 4 + 40);
-  at::Tensor out = at::zeros({6, 6});
-  EXPECT_EQ(sum_of(record([&] { at::mm_out(out, matrix, matrix); })).bytes, 3 * 144);
-  // Of the table of an embedding only three rows are read.
-  EXPECT_EQ(sum_of(record([&] { at::embedding(table, rows); })).bytes, 24 + 2 * 48);
-}
-
-TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
-  EXPECT_FALSE(ops::recording());
-  {
-    OperationRecorder recorder(at::kCPU);
-    EXPECT_TRUE(ops::recording());
-  }
-  EXPECT_FALSE(ops::recording());
-  EXPECT_EQ(record([] {}).rows.size(), 0u);
-}
-
-// As of a thread that saves in the background.
-TEST(OperationRecorder, LeavesOutWhatEndsAfterIt) {
-  auto recorder = std::make_unique<OperationRecorder>(at::kCPU);
-  { const ops::PhaseRecord inside("inside"); }
-  auto open = std::make_unique<ops::PhaseRecord>("save");
-  const observe::Trace trace = recorder->finish();
-  open.reset();
-  ASSERT_EQ(trace.size(), 1u);
-  ASSERT_EQ(trace[0].spans.size(), 1u);
-  EXPECT_EQ(trace[0].spans[0].name, "inside");
-}
-
 class ProfiledRun : public TinyRun {
  protected:
   Profile profiled(int64_t steps, const std::vector<std::string>& more = {}, int64_t ranks = 1) const {

@@ -7,7 +7,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/folder.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/run.h"

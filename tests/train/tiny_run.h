@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "terrace/base/random.h"
-#include "terrace/data/corpus_writer.h"
+#include "terrace/data/text/corpus_writer.h"
 #include "terrace/train/trainer.h"
 #include "tests/scratch_folder.h"
 

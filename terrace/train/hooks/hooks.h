@@ -8,7 +8,7 @@
 
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/operation_table.h"
-#include "terrace/train/operation_recorder.h"
+#include "terrace/profile/operation_recorder.h"
 #include "terrace/train/trainer.h"
 
 namespace terrace::train {
@@ -49,7 +49,7 @@ struct Profile {
 // rank has one and the first one's records: all ranks into the trace where they are threads, itself into the table.
 std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
                                         std::function<void(const Profile&)> report,
-                                        const RankThreads* threads = nullptr);
+                                        const profile::RankThreads* threads = nullptr);
 
 // Stops the run after the step, or the batch of an evaluation, that reaches train.time_limit, counted from `began`. An
 // evaluation before the first step of a start is not cut short.

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "terrace/base/log.h"
+#include "terrace/profile/operation_recorder.h"
 #include "terrace/train/hooks/hooks.h"
-#include "terrace/train/operation_recorder.h"
 
 namespace terrace::train {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 class ProfileHook : public Hook {
  public:
   ProfileHook(const Trainer& trainer, int64_t steps, std::function<void(const Profile&)> report,
-              const RankThreads* threads)
+              const profile::RankThreads* threads)
       : first_step_(trainer.steps_done() + profile_warm_up + 1),
         last_step_(first_step_ + steps - 1),
         report_(std::move(report)),
@@ -60,14 +60,15 @@ class ProfileHook : public Hook {
 
   int64_t first_step_, last_step_;
   std::function<void(const Profile&)> report_;
-  const RankThreads* threads_;
-  std::optional<OperationRecorder> recorder_;
+  const profile::RankThreads* threads_;
+  std::optional<profile::OperationRecorder> recorder_;
 };
 
 }  // namespace
 
 std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
-                                        std::function<void(const Profile&)> report, const RankThreads* threads) {
+                                        std::function<void(const Profile&)> report,
+                                        const profile::RankThreads* threads) {
   return std::make_unique<ProfileHook>(trainer, steps, std::move(report), threads);
 }
 

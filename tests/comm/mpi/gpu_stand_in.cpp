@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "gpu_runtime.h"
-#include "terrace/comm/nccl_sum.h"
+#include "terrace/comm/nccl/sum.h"
 #include "terrace/comm/sum.h"
 
 using Task = std::function<void()>;

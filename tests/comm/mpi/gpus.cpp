@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "terrace/comm/mpi.h"
+#include "terrace/comm/mpi/mpi.h"
 #include "tests/comm/operations.h"
 
 namespace terrace::comm {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/comm/mpi.h"
-#include "terrace/comm/threads.h"
+#include "terrace/comm/mpi/mpi.h"
+#include "terrace/comm/threads/threads.h"
 #include "tests/comm/operations.h"
 
 namespace terrace::comm {

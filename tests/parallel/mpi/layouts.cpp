@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "terrace/comm/mpi.h"
+#include "terrace/comm/mpi/mpi.h"
 #include "tests/parallel/bits.h"
 
 namespace {

@@ -1,0 +1,77 @@
+// A call on copies of its buffers, which stay with the operation as long as MPI may use them.
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "terrace/comm/mpi/operation.h"
+
+namespace terrace::comm {
+namespace {
+
+// Of bytes that a call reads or writes.
+int64_t blocks_read(Kind kind, int64_t members) {
+  if (kind == Kind::receive || kind == Kind::barrier) return 0;
+  return kind == Kind::reduce_scatter || kind == Kind::all_to_all ? members : 1;
+}
+
+int64_t blocks_written(Kind kind, int64_t members) {
+  if (kind == Kind::send || kind == Kind::barrier) return 0;
+  return kind == Kind::all_gather || kind == Kind::all_to_all ? members : 1;
+}
+
+class OperationOnCopies final : public MpiOperation {
+ public:
+  OperationOnCopies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked);
+  bool advance() override;
+
+ private:
+  void place();
+
+  size_t read_bytes_, written_bytes_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::byte *from_ = nullptr, *to_ = nullptr;
+  MpiOperationPointer inner_;
+};
+
+OperationOnCopies::OperationOnCopies(const std::shared_ptr<MpiChannel>& on, const Call& c, bool checked)
+    : MpiOperation(on, c),
+      read_bytes_(static_cast<size_t>(blocks_read(c.kind, on->size()) * c.count * size_of(c.type))),
+      written_bytes_(static_cast<size_t>(blocks_written(c.kind, on->size()) * c.count * size_of(c.type))) {
+  place();
+  const bool root = c.kind != Kind::broadcast || c.peer == on->member();
+  if (root && read_bytes_ > 0) std::memcpy(from_, c.from, read_bytes_);
+  Call copied = c;
+  copied.from = from_;
+  copied.to = to_;
+  inner_ = checked ? start_checked(on, copied) : start_unchecked(on, copied);
+}
+
+// One inside of the other where the buffers are so: the way that a sum goes depends on it.
+void OperationOnCopies::place() {
+  const auto* const from = static_cast<const std::byte*>(call().from);
+  auto* const to = static_cast<std::byte*>(call().to);
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(read_bytes_ + written_bytes_);
+  from_ = memory_.get();
+  to_ = from_ + read_bytes_;
+  if (read_bytes_ == 0 || written_bytes_ == 0) return;
+  if (to >= from && to + written_bytes_ <= from + read_bytes_) {
+    to_ = from_ + (to - from);
+  } else if (from >= to && from + read_bytes_ <= to + written_bytes_) {
+    from_ = to_ + (from - to);
+  }
+}
+
+bool OperationOnCopies::advance() {
+  if (!inner_->advance()) return false;
+  if (written_bytes_ > 0) std::memcpy(call().to, to_, written_bytes_);
+  return true;
+}
+
+}  // namespace
+
+MpiOperationPointer start_on_copies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked) {
+  return std::make_shared<OperationOnCopies>(channel, call, checked);
+}
+
+}  // namespace terrace::comm

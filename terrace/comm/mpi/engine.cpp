@@ -1,0 +1,362 @@
+// The progress thread, waiting, and failing.
+#include "terrace/comm/mpi/engine.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "terrace/base/log.h"
+
+namespace terrace::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto poll_time = 200us;    // while calls are outstanding
+constexpr auto recent = 20ms;        // or were a moment ago, so that a stream of short calls need not wake the thread
+constexpr auto look_time = 50ms;     // at the peers and at what they tell
+constexpr auto grace = 2s;           // for answers, and for calls whose peer has ended already
+constexpr auto last_words = 200ms;   // of a peer that has ended, to arrive
+constexpr auto unwinding_time = 5s;  // from an exception to where its words are known
+
+// Signals are for the rank's own threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+MpiEngine::MpiEngine(MpiLibrary& library, const WorldOptions& options, FlightRecorder& flight,
+                     const std::vector<ProcessMark>& marks)
+    : options_(options),
+      flight_(flight),
+      rank_(flight.rank()),
+      peers_(marks, rank_),
+      reports_(options.report_requests != nullptr ? options.report_requests->load() : 0),
+      watch_(library, [this](uint64_t group_key) { return describe_standing(group_key); }) {
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this] { run(); });
+}
+
+MpiEngine::~MpiEngine() {
+  stop();
+  if (!has_failed()) return;
+  watch_.abandon();
+  for (const MpiOperationPointer& operation : outstanding_) {
+    if (!operation->on_gpu()) MpiLibrary::keep_for_ever(operation);
+  }
+}
+
+void MpiEngine::stop() {
+  if (!thread_.joinable()) return;
+  stops_ = true;
+  {
+    const std::lock_guard lock(sleep_mutex_);
+    wake_.notify_one();
+  }
+  thread_.join();
+}
+
+void MpiEngine::run() {
+  auto next_look = Clock::now();
+  while (!stops_) {
+    const auto now = Clock::now();
+    const bool looks = now >= next_look;
+    if (looks) {
+      look_after_peers();
+      report_if_asked();
+      look_after_gpu_calls();
+      next_look = now + look_time;
+    }
+    // Who waits advances the calls of all.
+    if (looks || (num_outstanding_ > 0 && num_waiting_ == 0)) {
+      const Lock here = lock();
+      advance_all();
+      if (looks) listen();
+    }
+    sleep(num_outstanding_ == 0 && now - last_start_.load() > recent);
+  }
+}
+
+void MpiEngine::sleep(bool deeply) {
+  if (!deeply) return std::this_thread::sleep_for(poll_time);
+  std::unique_lock lock(sleep_mutex_);
+  sleeps_deeply_ = true;
+  // Looked at after saying so: whoever starts a call counts it first and then looks whether the thread sleeps.
+  wake_.wait_for(lock, look_time, [&] { return num_outstanding_ > 0 || stops_; });
+  sleeps_deeply_ = false;
+}
+
+void MpiEngine::look_after_peers() {
+  if (ending_ || has_failed()) return;
+  const auto ended = peers_.find_ended();
+  if (!ended || ending_) return;
+  // It may have said why it ended, or that another rank failed.
+  for (const auto began = Clock::now(); Clock::now() - began < last_words; std::this_thread::sleep_for(1ms)) {
+    const Lock here = lock();
+    listen();
+    if (has_failed()) return;
+  }
+  set_failure(fmt::format("rank {} (process {} on this machine) has died; the run can be continued from its newest "
+                          "checkpoint with --resume auto",
+                          ended->rank, ended->process_id),
+              true, ended->rank);
+}
+
+// No rank waits for them itself, so nobody else finds out that one is late, and they would go on after a failure.
+void MpiEngine::look_after_gpu_calls() {
+  std::vector<MpiOperationPointer> calls;
+  {
+    const Lock here = lock();
+    std::ranges::copy_if(outstanding_, std::back_inserter(calls), [](const auto& call) { return call->on_gpu(); });
+  }
+  for (const MpiOperationPointer& call : calls) {
+    if (!has_failed()) give_up_if_late(*call, call->began());
+    if (has_failed()) call->abandon();
+  }
+}
+
+void MpiEngine::add(const MpiOperationPointer& operation) {
+  const Call& call = operation->call();
+  if (is_collective(call)) operation->channel().entered_collectives = call.sequence;
+  // Also where it cannot be begun: MPI may have a part of it.
+  outstanding_.push_back(operation);
+  try {
+    if (!operation->on_gpu() && operation->advance()) {
+      outstanding_.pop_back();
+      return operation->set_complete();
+    }
+  } catch (const CommError& error) {
+    return set_failure(error.what(), true, std::nullopt);
+  }
+  num_outstanding_ = outstanding_.size();
+  last_start_ = Clock::now();
+  if (!sleeps_deeply_) return;
+  const std::lock_guard lock(sleep_mutex_);
+  wake_.notify_one();
+}
+
+void MpiEngine::add_group(const std::shared_ptr<MpiChannel>& channel) { groups_[channel->key()] = channel; }
+
+void MpiEngine::remove_group(const std::shared_ptr<MpiChannel>& channel) { groups_.erase(channel->key()); }
+
+void MpiEngine::advance_all() {
+  if (has_failed()) return;
+  try {
+    bool any = false;
+    for (const MpiOperationPointer& operation : outstanding_) {
+      if (!operation->advance()) continue;
+      operation->set_complete();
+      any = true;
+    }
+    if (!any) return;
+    std::erase_if(outstanding_, [](const MpiOperationPointer& operation) { return operation->is_complete(); });
+    num_outstanding_ = outstanding_.size();
+  } catch (const CommError& error) {
+    set_failure(error.what(), true, std::nullopt);
+  }
+}
+
+bool MpiEngine::advance_until_complete(MpiOperation& operation) {
+  const Lock here = lock();
+  advance_all();
+  return operation.is_complete() || has_failed();
+}
+
+void MpiEngine::wait(MpiOperation& operation) {
+  constexpr int64_t eager_tries = 20, tries_between_looks = 32, busy_tries = 1000;
+  constexpr auto busy_time = 10ms;
+  // After a millisecond or so the others are computing: whoever waits long leaves the core to them, and to the threads
+  // of its own rank.
+  constexpr auto nap = std::chrono::microseconds(50);
+  struct Counted {
+    explicit Counted(std::atomic<int>& count) : count(count) { ++count; }
+    ~Counted() { --count; }
+    std::atomic<int>& count;
+  };
+  struct WaitedIn {
+    ~WaitedIn() {
+      const Lock here = engine.lock();
+      if (engine.waited_in_ == &operation) engine.waited_in_ = nullptr;
+    }
+    MpiEngine& engine;
+    const MpiOperation& operation;
+  };
+  if (operation.is_complete()) return;
+  const Counted counted(num_waiting_);
+  const WaitedIn waited_in{.engine = *this, .operation = operation};
+  const auto began = Clock::now();
+  for (int64_t tries = 1; !advance_until_complete(operation); ++tries) {
+    // Another rank may need this core to get on.
+    if (tries > busy_tries) {
+      std::this_thread::sleep_for(nap);
+    } else if (tries > eager_tries) {
+      std::this_thread::yield();
+    }
+    // On a busy machine a few tries take long.
+    const bool long_since = tries % tries_between_looks == 0 && Clock::now() - began > busy_time;
+    if (tries == busy_tries || (tries < busy_tries && long_since)) {
+      const Lock here = lock();
+      // Of two threads the one that trains, rather than the one that saves.
+      if (waited_in_ == nullptr || operation.call().limited) waited_in_ = &operation;
+    }
+    if (tries % tries_between_looks == 0) give_up_if_late(operation, began);
+  }
+  if (!operation.is_complete()) throw_failure(operation);
+}
+
+bool MpiEngine::is_done(MpiOperation& operation) {
+  if (operation.is_complete()) return true;
+  const Lock here = lock();
+  advance_all();
+  return operation.is_complete() || has_failed();
+}
+
+void MpiEngine::throw_if_failed() const {
+  if (!has_failed()) return;
+  const std::lock_guard lock(failure_mutex_);
+  throw CommError(failure_);
+}
+
+void MpiEngine::set_failure(const std::string& reason, bool tell, std::optional<int64_t> dead) {
+  // Who waits will throw it at once; who computes may be ended by the launcher before coming to the next call.
+  const bool computes = num_waiting_ == 0;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failed_) return;
+    failure_ = reason;
+    failure_to_tell_ = tell;
+    dead_ = dead;
+    failed_ = true;
+  }
+  write_flight();
+  if (computes) log_warning("rank {}: {}", rank_, reason);
+}
+
+void MpiEngine::abort(const std::string& reason) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failed_ && !reason_due_) return;
+    failure_ = reason;
+    failure_to_tell_ = true;
+    reason_due_.reset();
+    if (failed_.exchange(true)) return;
+  }
+  write_flight();
+}
+
+void MpiEngine::expect_failure() {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failed_) return;
+    failure_ = fmt::format("rank {} failed", rank_);
+    reason_due_ = Clock::now() + unwinding_time;
+    failed_ = true;
+  }
+  write_flight();
+}
+
+void MpiEngine::report_if_asked() {
+  if (ending_ || has_failed()) return;
+  const int asked = options_.report_requests != nullptr ? options_.report_requests->load() : 0;
+  bool wanted = std::exchange(reports_, asked) != asked;
+  {
+    const Lock here = lock();
+    if (wanted) watch_.ask_for_reports();
+    const int asked_by_others = watch_.reports_asked();
+    wanted |= std::exchange(reports_of_others_, asked_by_others) != asked_by_others;
+  }
+  if (!wanted) return;
+  // Said by every rank, also where only the first one logs what is no warning.
+  log_warning("rank {}: {}", rank_, flight_.describe_last_call());
+  write_flight();
+}
+
+void MpiEngine::write_flight() const {
+  if (options_.flight_folder.empty()) return;
+  try {
+    flight_.write(options_.flight_folder);
+  } catch (const std::exception& error) {
+    log_warning("the last calls of rank {} could not be written: {}", rank_, error.what());
+  }
+}
+
+void MpiEngine::listen() {
+  try {
+    watch_.poll();
+    if (watch_.told_failure()) set_failure(*watch_.told_failure(), false, std::nullopt);
+    const std::lock_guard lock(failure_mutex_);
+    if (reason_due_ && Clock::now() > *reason_due_) {
+      reason_due_.reset();
+      failure_to_tell_ = true;
+    }
+    if (std::exchange(failure_to_tell_, false)) watch_.tell_failure(failure_, dead_);
+  } catch (const CommError& error) {
+    set_failure(error.what(), false, std::nullopt);
+  }
+}
+
+bool MpiEngine::end() {
+  ending_ = true;
+  bool ended = false;
+  if (!has_failed()) {
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    try {
+      ended = wait_for_the_others(barrier);
+    } catch (const CommError& error) {
+      set_failure(error.what(), true, std::nullopt);
+    }
+    if (!ended) set_failure(fmt::format("rank {} has ended and others have not", rank_), true, std::nullopt);
+  }
+  if (!ended) finish_telling();
+  stop();
+  return ended;
+}
+
+bool MpiEngine::wait_for_the_others(MPI_Request& barrier) {
+  const auto began = Clock::now();
+  const auto timeout = std::chrono::duration<double>(options_.timeout_seconds);
+  bool told = false;
+  {
+    const Lock here = lock();
+    watch_.start_barrier(barrier);
+  }
+  while (true) {
+    {
+      const Lock here = lock();
+      int done = 0;
+      check_mpi(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (done != 0) return true;
+      listen();
+      // A rank that the others still wait for says that it will not come.
+      if (!told && Clock::now() - began > grace / 4) {
+        watch_.tell_end();
+        told = true;
+      }
+    }
+    if (has_failed() || Clock::now() - began > timeout) return false;
+    std::this_thread::sleep_for(poll_time);
+  }
+}
+
+void MpiEngine::finish_telling() {
+  for (const auto began = Clock::now(); Clock::now() - began < grace / 2;) {
+    const Lock here = lock();
+    listen();
+    if (watch_.all_sent()) return;
+  }
+}
+
+}  // namespace terrace::comm

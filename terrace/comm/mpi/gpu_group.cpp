@@ -1,0 +1,66 @@
+// The id of a communicator travels by MPI; calls on the GPU are watched by the engine's thread, since no rank waits for
+// them itself.
+#include "terrace/comm/mpi/gpu_group.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace terrace::comm {
+namespace {
+
+class GpuOperation final : public MpiOperation {
+ public:
+  GpuOperation(std::shared_ptr<MpiChannel> channel, std::shared_ptr<NcclChannel> gpus, const Call& call)
+      : MpiOperation(std::move(channel), call), gpus_(std::move(gpus)), started_(gpus_->start(call)) {}
+
+  bool advance() override { return started_->done(); }
+  bool on_gpu() const override { return true; }
+  void let_gpu_wait() override { started_->let_default_stream_wait(); }
+  std::chrono::steady_clock::time_point began() const override { return began_; }
+  void abandon() override { gpus_->abort(); }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::shared_ptr<NcclChannel> gpus_;
+  std::shared_ptr<NcclCall> started_;
+};
+
+}  // namespace
+
+std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel, int gpu,
+                                          double timeout_seconds) {
+  NcclId id = {};
+  if (channel->member() == 0) id = make_nccl_id();
+  const Call call{.kind = Kind::broadcast,
+                  .count = static_cast<int64_t>(id.size()),
+                  .from = id.data(),
+                  .to = id.data(),
+                  .peer = 0,
+                  .label = {.what = "connect GPUs"}};
+  MpiOperationPointer told;
+  {
+    const MpiEngine::Lock lock = engine.lock();
+    told = start_unchecked(channel, call);
+    engine.add(told);
+  }
+  engine.wait(*told);
+  const auto began = MpiEngine::Clock::now();
+  const auto check = [&] {
+    engine.throw_if_failed();
+    const std::chrono::duration<double> waited = MpiEngine::Clock::now() - began;
+    if (waited.count() < timeout_seconds) return;
+    throw CommError(
+        fmt::format("waited {:g} s for the GPUs of group {} to connect", timeout_seconds, channel->group().name));
+  };
+  return std::make_shared<NcclChannel>(id, channel->group(), channel->member(), gpu, channel->choices().rank_order,
+                                       check);
+}
+
+MpiOperationPointer start_on_gpu(std::shared_ptr<MpiChannel> channel, std::shared_ptr<NcclChannel> gpus,
+                                 const Call& call) {
+  return std::make_shared<GpuOperation>(std::move(channel), std::move(gpus), call);
+}
+
+}  // namespace terrace::comm

@@ -1,0 +1,323 @@
+// The world of processes that MPI connects, and a rank's view of a group in it.
+#include "terrace/comm/mpi/mpi.h"
+
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/cores.h"
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/comm/mpi/engine.h"
+#include "terrace/comm/mpi/gpu_group.h"
+
+namespace terrace::comm {
+namespace {
+
+class MpiWork final : public Work::State {
+ public:
+  MpiWork(MpiEngine& engine, MpiOperationPointer operation) : engine_(engine), operation_(std::move(operation)) {}
+  void wait() override;
+  bool done() override { return engine_.is_done(*operation_); }
+  void abandon() override { engine_.expect_failure(); }
+
+ private:
+  MpiEngine& engine_;
+  MpiOperationPointer operation_;
+};
+
+void MpiWork::wait() {
+  if (!operation_->on_gpu()) return engine_.wait(*operation_);
+  engine_.throw_if_failed();
+  operation_->let_gpu_wait();
+}
+
+class MpiComm final : public Comm {
+ public:
+  // Without a channel where the group has one member.
+  MpiComm(MpiEngine& engine, FlightRecorder& flight, std::shared_ptr<MpiChannel> channel,
+          std::shared_ptr<NcclChannel> gpus, const mesh::Group& group, int64_t member)
+      : Comm(group, member, &flight), engine_(engine), channel_(std::move(channel)), gpus_(std::move(gpus)) {}
+  ~MpiComm() override;
+
+ private:
+  Work start(const Call& call, Owner owner) override;
+  MpiOperationPointer start_in_memory(const Call& call, Owner owner);
+  MpiOperationPointer start_with_gpus(const Call& call);
+
+  MpiEngine& engine_;
+  std::shared_ptr<MpiChannel> channel_;
+  MpiOperationPointer last_on_gpu_;
+  std::shared_ptr<NcclChannel> gpus_;  // none where buffers are in the machine's memory alone
+};
+
+MpiComm::~MpiComm() {
+  if (!channel_) return;
+  if (gpus_ && std::uncaught_exceptions() > 0) gpus_->abort();
+  if (last_on_gpu_) {
+    try {
+      engine_.wait(*last_on_gpu_);
+    } catch (const CommError&) {
+      gpus_->abort();
+    }
+  }
+  const MpiEngine::Lock lock = engine_.lock();
+  engine_.remove_group(channel_);
+  if (engine_.has_failed() || std::uncaught_exceptions() > 0) channel_->abandon();
+  channel_.reset();
+}
+
+Work MpiComm::start(const Call& call, Owner owner) {
+  engine_.throw_if_failed();
+  if (gpus_ && is_on_gpu(call.to != nullptr ? call.to : call.from)) {
+    return Work(std::make_unique<MpiWork>(engine_, start_with_gpus(call)));
+  }
+  const MpiEngine::Lock lock = engine_.lock();
+  MpiOperationPointer operation = start_in_memory(call, std::move(owner));
+  engine_.add(operation);
+  if (operation->is_complete()) return {};
+  return Work(std::make_unique<MpiWork>(engine_, std::move(operation)));
+}
+
+MpiOperationPointer MpiComm::start_in_memory(const Call& call, Owner owner) {
+  const bool checked = is_collective(call) && channel_->choices().check_calls;
+  // Through boxes only this process writes into its buffers, and not after a failure.
+  const bool used_by_mpi = channel_->boxes() == nullptr && call.count > 0 && call.kind != Kind::barrier;
+  if (used_by_mpi && !owner) return start_on_copies(channel_, call, checked);
+  MpiOperationPointer operation = checked ? start_checked(channel_, call) : start_unchecked(channel_, call);
+  operation->keep(std::move(owner));
+  return operation;
+}
+
+// Outside of the engine's lock, as a GPU that has much to do may keep the rank waiting here.
+MpiOperationPointer MpiComm::start_with_gpus(const Call& call) {
+  if (is_collective(call) && channel_->choices().check_calls) {
+    MpiOperationPointer comparison;
+    {
+      const MpiEngine::Lock lock = engine_.lock();
+      comparison = start_comparison(channel_, call);
+      engine_.add(comparison);
+    }
+    engine_.wait(*comparison);
+  }
+  MpiOperationPointer operation = start_on_gpu(channel_, gpus_, call);
+  const MpiEngine::Lock lock = engine_.lock();
+  engine_.add(operation);
+  last_on_gpu_ = operation;
+  return operation;
+}
+
+class MpiWorld final : public World {
+ public:
+  MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& options, const MpiLimits& limits);
+  ~MpiWorld() override;
+
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return size_; }
+  int64_t ranks_per_node() const override { return ranks_per_node_; }
+  int64_t cores_per_rank() const override { return cores_per_rank_; }
+  void use_gpu(int gpu) override { gpu_ = gpu; }
+  std::unique_ptr<Comm> connect(const mesh::Group& group) override;
+  void abort(const std::string& reason) override { engine_->abort(reason); }
+
+ private:
+  void count_ranks();
+  void count_cores(MPI_Comm node);
+  void check_even(const std::vector<int>& ranks_there) const;
+  std::vector<ProcessMark> exchange_marks() const;
+  bool on_one_machine(const mesh::Group& group) const;
+  void meet(const std::shared_ptr<MpiChannel>& channel);
+
+  std::shared_ptr<MpiLibrary> library_;
+  const MpiChoices choices_;
+  const int exceptions_ = std::uncaught_exceptions();
+  const double timeout_seconds_;
+  int rank_ = 0, size_ = 0, ranks_per_node_ = 0;
+  int64_t cores_per_rank_ = 1;
+  std::vector<int> machines_;  // by rank: the first rank of its machine
+  std::vector<ProcessMark> marks_;
+  std::optional<int> gpu_;
+  MPI_Comm meeting_ = MPI_COMM_NULL;
+  std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
+  std::unique_ptr<FlightRecorder> flight_;
+  std::unique_ptr<MpiEngine> engine_;
+};
+
+MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& options, const MpiLimits& limits)
+    : library_(std::move(library)),
+      choices_{.rank_order = options.rank_order, .check_calls = options.check_calls, .limits = limits},
+      timeout_seconds_(options.timeout_seconds) {
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  count_ranks();
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &meeting_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(meeting_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  marks_ = exchange_marks();
+  flight_ = std::make_unique<FlightRecorder>(rank_);
+  engine_ = std::make_unique<MpiEngine>(*library_, options, *flight_, marks_);
+}
+
+MpiWorld::~MpiWorld() {
+  if (std::uncaught_exceptions() > exceptions_) engine_->abort(fmt::format("rank {} ended with an error", rank_));
+  const bool left_alone = !engine_->has_failed() && std::uncaught_exceptions() == exceptions_;
+  const bool all_ended = engine_->end();
+  if (!all_ended) library_->leave_unfinalized();
+  engine_.reset();
+  // This rank has done all it had to, and the run has failed: its exit code must not say otherwise, whichever rank's
+  // the launcher takes.
+  if (left_alone && !all_ended) std::_Exit(static_cast<int>(ExitCode::peer_failed));
+  if (all_ended) library_->retire(meeting_);
+}
+
+void MpiWorld::count_ranks() {
+  MPI_Comm node;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  MPI_Comm_size(node, &ranks_per_node_);
+  int lowest = 0, highest = 0;
+  MPI_Allreduce(&rank_, &lowest, 1, MPI_INT, MPI_MIN, node);
+  MPI_Allreduce(&rank_, &highest, 1, MPI_INT, MPI_MAX, node);
+  count_cores(node);
+  MPI_Comm_free(&node);
+  machines_.resize(static_cast<size_t>(size_));
+  MPI_Allgather(&lowest, 1, MPI_INT, machines_.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  std::vector<int> ranks_there(static_cast<size_t>(size_));
+  MPI_Allgather(&ranks_per_node_, 1, MPI_INT, ranks_there.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  check_even(ranks_there);
+  int scattered = highest - lowest + 1 == ranks_per_node_ ? -1 : rank_, worst = -1;
+  MPI_Allreduce(&scattered, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (worst < 0) return;
+  throw UserError::of(
+      "the ranks of a machine must be neighbours, and those of rank {}'s machine are not: start with "
+      "'mpirun --map-by slot' or 'srun --distribution=block'",
+      worst);
+}
+
+// The ranks of a machine may have cores of their own, or the same ones.
+void MpiWorld::count_cores(MPI_Comm node) {
+  const CoreMask own = core_mask();
+  std::vector<CoreMask> masks(static_cast<size_t>(ranks_per_node_));
+  MPI_Allgather(&own, sizeof own, MPI_BYTE, masks.data(), sizeof own, MPI_BYTE, node);
+  double cores = 0;
+  for (size_t core = 0; core < own.size(); ++core) {
+    if (!own[core]) continue;
+    cores += 1.0 / static_cast<double>(std::ranges::count_if(masks, [&](const CoreMask& mask) { return mask[core]; }));
+  }
+  if (own.none()) cores = static_cast<double>(usable_cores()) / ranks_per_node_;
+  if (const double quota = core_quota(); quota > 0) cores = std::min(cores, std::ceil(quota) / ranks_per_node_);
+  // Thirds of three cores are one.
+  const int64_t share = std::max<int64_t>(1, static_cast<int64_t>(cores + 1e-6));
+  MPI_Allreduce(&share, &cores_per_rank_, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
+}
+
+// The mesh counts machines by ranks: with more on one of them, ranks would be in different groups by their own account.
+void MpiWorld::check_even(const std::vector<int>& ranks_there) const {
+  if (std::ranges::count(ranks_there, ranks_there.front()) == size_) return;
+  constexpr size_t most_named = 16;
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
+  int length = 0;
+  MPI_Get_processor_name(name.data(), &length);
+  std::vector<std::array<char, MPI_MAX_PROCESSOR_NAME>> names(static_cast<size_t>(size_));
+  MPI_Allgather(name.data(), sizeof name, MPI_BYTE, names.data(), sizeof name, MPI_BYTE, MPI_COMM_WORLD);
+  std::vector<std::string> list;
+  int fewest = size_;
+  size_t machines = 0;
+  for (size_t rank = 0; rank < ranks_there.size(); ++rank) {
+    if (machines_[rank] != static_cast<int>(rank)) continue;
+    fewest = std::min(fewest, ranks_there[rank]);
+    if (++machines <= most_named) list.push_back(fmt::format("{} has {}", names[rank].data(), ranks_there[rank]));
+  }
+  if (machines > most_named) list.push_back(fmt::format("and so on, {} machines in all", machines));
+  throw UserError::of(
+      "the {} ranks are not spread evenly over the machines: {}; start as many on each, with 'mpirun -n {} --map-by "
+      "ppr:{}:node' or 'srun -n {} --ntasks-per-node={}'",
+      size_, fmt::join(list, ", "), fewest * static_cast<int>(machines), fewest, fewest * static_cast<int>(machines),
+      fewest);
+}
+
+std::vector<ProcessMark> MpiWorld::exchange_marks() const {
+  std::vector<ProcessMark> marks(static_cast<size_t>(size_));
+  const ProcessMark own = own_process_mark();
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, marks.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
+            "MPI_Allgather");
+  return marks;
+}
+
+// As MPI sees it, which the user may have told to take processes for those of several machines, and as the kernel does.
+bool MpiWorld::on_one_machine(const mesh::Group& group) const {
+  const auto first = static_cast<size_t>(group.ranks.front());
+  return std::ranges::all_of(group.ranks, [&](int64_t rank) {
+    const auto at = static_cast<size_t>(rank);
+    return machines_[at] == machines_[first] && marks_[at].kernel == marks_[first].kernel;
+  });
+}
+
+uint64_t key_of(const mesh::Group& group, int64_t occurrence) {
+  const std::string words = fmt::format("{} {} {}", occurrence, fmt::join(group.ranks, " "), group.name);
+  return XXH3_64bits(words.data(), words.size());
+}
+
+std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
+  std::vector<int64_t> sorted = group.ranks;
+  std::ranges::sort(sorted);
+  TERRACE_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < size_ &&
+                    std::ranges::adjacent_find(sorted) == sorted.end(),
+                "group {} has ranks {} of a world of {}", group.name, fmt::join(group.ranks, ", "), size_);
+  const auto own = std::ranges::find(group.ranks, rank_);
+  TERRACE_CHECK(own != group.ranks.end(), "rank {} is not in group {}", rank_, group.name);
+  const int64_t member = own - group.ranks.begin(), occurrence = connections_[{group.name, group.ranks}]++;
+  std::shared_ptr<MpiChannel> channel;
+  std::shared_ptr<NcclChannel> gpus;
+  if (group.ranks.size() > 1) {
+    const uint64_t key = key_of(group, occurrence);
+    meet(std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key));
+    channel = std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key);
+    {
+      const MpiEngine::Lock lock = engine_->lock();
+      channel->separate();
+      if (std::ssize(group.ranks) <= choices_.limits.box_members && on_one_machine(group)) {
+        channel->share(marks_[static_cast<size_t>(group.ranks.front())]);
+      }
+      engine_->add_group(channel);
+    }
+    if (gpu_) gpus = connect_gpus(*engine_, channel, *gpu_, timeout_seconds_);
+  }
+  return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), std::move(gpus), group, member);
+}
+
+// MPI would wait in MPI_Comm_create_group for ever for a member that never comes.
+void MpiWorld::meet(const std::shared_ptr<MpiChannel>& channel) {
+  engine_->throw_if_failed();
+  const Call call = {.label = {.what = "connect"}, .sequence = 1};
+  MpiOperationPointer arrival;
+  {
+    const MpiEngine::Lock lock = engine_->lock();
+    arrival = start_arrival(channel, call);
+    engine_->add_group(channel);
+    engine_->add(arrival);
+  }
+  engine_->wait(*arrival);
+}
+
+}  // namespace
+
+bool made_with_mpi() { return true; }
+
+std::shared_ptr<MpiLibrary> start_mpi() { return std::make_shared<MpiLibrary>(); }
+
+std::unique_ptr<World> make_mpi_world(std::shared_ptr<MpiLibrary> library, const WorldOptions& options,
+                                      const MpiLimits& limits) {
+  return std::make_unique<MpiWorld>(std::move(library), options, limits);
+}
+
+std::unique_ptr<World> make_mpi_world(const WorldOptions& options) { return make_mpi_world(start_mpi(), options); }
+
+}  // namespace terrace::comm

@@ -1,0 +1,404 @@
+// Calls on NCCL's communicators, which are made nonblocking so that nothing outlives an abort.
+#include "terrace/comm/nccl/nccl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "gpu_runtime.h"
+#include "terrace/base/error.h"
+#include "terrace/comm/comm.h"
+#include "terrace/comm/nccl/sum.h"
+
+namespace terrace::comm {
+namespace {
+
+constexpr cudaStream_t default_stream = nullptr;
+enum { collectives, messages_onwards, messages_back, num_lines };
+constexpr int64_t terms_bytes = int64_t{32} << 20;  // of terms that are added at once
+
+void check_gpu(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) throw CommError(fmt::format("{} failed: {}", call, cudaGetErrorString(error)));
+}
+
+ncclDataType_t type_of(Type type) {
+  switch (type) {
+    case Type::fp64:
+      return ncclDouble;
+    case Type::fp32:
+      return ncclFloat;
+    case Type::bf16:
+      return ncclBfloat16;
+    case Type::fp16:
+      return ncclHalf;
+    case Type::int64:
+      return ncclInt64;
+    case Type::int32:
+      return ncclInt32;
+    case Type::uint8:
+      return ncclUint8;
+  }
+  TERRACE_CHECK(false, "type {}", static_cast<int>(type));
+}
+
+// A moment of a stream.
+class Event {
+ public:
+  explicit Event(cudaStream_t stream) {
+    check_gpu(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    check_gpu(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  ~Event() { static_cast<void>(cudaEventDestroy(event_)); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  bool reached() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    check_gpu(state, "cudaEventQuery");
+    return true;
+  }
+  void hold(cudaStream_t stream) const { check_gpu(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent"); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// A communicator and the stream that its calls run on, one after another.
+struct Line {
+  ncclComm_t communicator = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+}  // namespace
+
+struct NcclChannel::State {
+  State(const mesh::Group& members, int64_t own, int device, bool in_rank_order)
+      : group(members), member(own), gpu(device), rank_order(in_rank_order) {}
+  ~State();
+
+  int64_t size() const { return static_cast<int64_t>(group.ranks.size()); }
+  void connect(const NcclId& id, const std::function<void()>& check);
+  void settle(const Line& line, const std::function<void()>& check = {}) const;
+  void release(Line& line) const;
+  const Line& line_of(const Call& call) const;
+  void check(ncclResult_t result, const char* call) const;
+  void throw_if_aborted() const;
+
+  void enqueue(const Call& call);
+  void exchange_blocks(const Call& call);
+  void sum_in_rank_order(const Call& call);
+  void sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to);
+  void spread_parts(const Call& call, const std::vector<int64_t>& starts);
+  int64_t place_in_rank_order(int64_t of_member) const;
+
+  const mesh::Group group;
+  const int64_t member;
+  const int gpu;
+  const bool rank_order;
+  std::mutex mutex;  // around all that the communicator is used for
+  std::atomic<bool> aborted = false;
+  Line lines[num_lines];
+  ncclComm_t communicator = nullptr;  // of collectives
+  cudaStream_t stream = nullptr;      // likewise
+  void* terms = nullptr;
+};
+
+namespace {
+
+const char* at(const void* start, int64_t element, Type type) {
+  return static_cast<const char*>(start) + element * size_of(type);
+}
+char* at(void* start, int64_t element, Type type) { return static_cast<char*>(start) + element * size_of(type); }
+
+}  // namespace
+
+NcclChannel::State::~State() {
+  static_cast<void>(cudaSetDevice(gpu));
+  for (Line& line : lines) release(line);
+  static_cast<void>(cudaFree(terms));
+}
+
+// Ends in good order with the others, or, where they do not come, alone.
+void NcclChannel::State::release(Line& line) const {
+  if (line.communicator != nullptr) {
+    try {
+      throw_if_aborted();
+      check(ncclCommFinalize(line.communicator), "ncclCommFinalize");
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      settle(line, [&] {
+        if (std::chrono::steady_clock::now() > end) throw CommError("the others have not come");
+      });
+      ncclCommDestroy(line.communicator);
+    } catch (const CommError&) {
+      ncclCommAbort(line.communicator);
+    }
+  }
+  if (line.stream != nullptr) static_cast<void>(cudaStreamDestroy(line.stream));
+}
+
+// Messages to members further on and messages to members further back each have a line, so that members that all send
+// to the next one and receive from the one before do not wait for each other in a circle.
+const Line& NcclChannel::State::line_of(const Call& call) const {
+  if (call.kind != Kind::send && call.kind != Kind::receive) return lines[collectives];
+  const bool onwards = call.kind == Kind::send ? call.peer > member : call.peer < member;
+  return lines[onwards ? messages_onwards : messages_back];
+}
+
+void NcclChannel::State::check(ncclResult_t result, const char* call) const {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  const char* details = ncclGetLastError(communicator);
+  throw CommError(fmt::format("{} failed in group {}: {}{}{}", call, group.name, ncclGetErrorString(result),
+                              details != nullptr && *details != '\0' ? ": " : "", details != nullptr ? details : ""));
+}
+
+void NcclChannel::State::throw_if_aborted() const {
+  if (aborted) throw CommError(fmt::format("the calls of group {} were ended", group.name));
+}
+
+// Until what was asked of the communicator is done or under way on the GPU.
+void NcclChannel::State::settle(const Line& line, const std::function<void()>& check_others) const {
+  ncclResult_t state = ncclInProgress;
+  while (true) {
+    check(ncclCommGetAsyncError(line.communicator, &state), "ncclCommGetAsyncError");
+    if (state != ncclInProgress) break;
+    throw_if_aborted();
+    if (check_others) {
+      check_others();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  check(state, "NCCL");
+}
+
+void NcclChannel::State::connect(const NcclId& id, const std::function<void()>& check_others) {
+  check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
+  for (size_t i = 0; i < num_lines; ++i) {
+    check_gpu(cudaStreamCreateWithFlags(&lines[i].stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    ncclUniqueId unique;
+    std::memcpy(&unique, id.data() + i * sizeof unique, sizeof unique);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    check(ncclCommInitRankConfig(&lines[i].communicator, static_cast<int>(size()), unique, static_cast<int>(member),
+                                 &config),
+          "ncclCommInitRankConfig");
+  }
+  for (const Line& line : lines) settle(line, check_others);
+  communicator = lines[collectives].communicator;
+  stream = lines[collectives].stream;
+  // Now, since taking memory may wait for what runs on the GPU.
+  if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
+}
+
+// The same order of blocks at the sender and the receiver; NCCL makes what is in a group all at once.
+void NcclChannel::State::exchange_blocks(const Call& call) {
+  check(ncclGroupStart(), "ncclGroupStart");
+  for (int64_t other = 0; other < size(); ++other) {
+    const auto peer = static_cast<int>(other);
+    check(ncclSend(at(call.from, other * call.count, call.type), static_cast<size_t>(call.count), type_of(call.type),
+                   peer, communicator, stream),
+          "ncclSend");
+    check(ncclRecv(at(call.to, other * call.count, call.type), static_cast<size_t>(call.count), type_of(call.type),
+                   peer, communicator, stream),
+          "ncclRecv");
+  }
+  check(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+int64_t NcclChannel::State::place_in_rank_order(int64_t of_member) const {
+  const int64_t own = group.ranks[static_cast<size_t>(of_member)];
+  return std::ranges::count_if(group.ranks, [&](int64_t rank) { return rank < own; });
+}
+
+// Every member gets all terms of its part, a piece at a time, and adds them. Part m is from starts[m] to starts[m + 1].
+void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to) {
+  const ncclDataType_t type = type_of(call.type);
+  const auto part = [&](int64_t of) {
+    return std::pair(starts[static_cast<size_t>(of)], starts[static_cast<size_t>(of) + 1]);
+  };
+  const auto [own_begin, own_end] = part(member);
+  const int64_t piece = terms_bytes / size() / size_of(call.type);
+  int64_t longest = 0;
+  for (int64_t of = 0; of < size(); ++of) longest = std::max(longest, part(of).second - part(of).first);
+  for (int64_t done = 0; done < longest; done += piece) {
+    const int64_t own_count = std::clamp<int64_t>(own_end - own_begin - done, 0, piece);
+    const auto term = [&](int64_t of) { return at(terms, place_in_rank_order(of) * own_count, call.type); };
+    check(ncclGroupStart(), "ncclGroupStart");
+    for (int64_t other = 0; other < size(); ++other) {
+      const auto [begin, end] = part(other);
+      const int64_t count = std::clamp<int64_t>(end - begin - done, 0, piece);
+      const auto peer = static_cast<int>(other);
+      if (count > 0) {
+        check(ncclSend(at(call.from, begin + done, call.type), static_cast<size_t>(count), type, peer, communicator,
+                       stream),
+              "ncclSend");
+      }
+      if (own_count > 0) {
+        check(ncclRecv(term(other), static_cast<size_t>(own_count), type, peer, communicator, stream), "ncclRecv");
+      }
+    }
+    check(ncclGroupEnd(), "ncclGroupEnd");
+    settle(lines[collectives]);
+    sum_on_gpu(call.type, terms, size(), own_count, at(to, done, call.type), stream);
+    check_gpu(cudaGetLastError(), "the sum of terms");
+  }
+}
+
+void NcclChannel::State::spread_parts(const Call& call, const std::vector<int64_t>& starts) {
+  check(ncclGroupStart(), "ncclGroupStart");
+  for (size_t of = 0; of + 1 < starts.size(); ++of) {
+    const int64_t count = starts[of + 1] - starts[of];
+    if (count == 0) continue;
+    char* const part = at(call.to, starts[of], call.type);
+    check(ncclBroadcast(part, part, static_cast<size_t>(count), type_of(call.type), static_cast<int>(of), communicator,
+                        stream),
+          "ncclBroadcast");
+  }
+  check(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+void NcclChannel::State::sum_in_rank_order(const Call& call) {
+  std::vector<int64_t> starts;
+  const bool scatter = call.kind == Kind::reduce_scatter;
+  const int64_t part = scatter ? call.count : (call.count + size() - 1) / size();
+  for (int64_t of = 0; of <= size(); ++of) {
+    starts.push_back(scatter ? of * part : std::min(of * part, call.count));
+  }
+  if (scatter) return sum_own_part(call, starts, call.to);
+  sum_own_part(call, starts, at(call.to, starts[static_cast<size_t>(member)], call.type));
+  spread_parts(call, starts);
+}
+
+void NcclChannel::State::enqueue(const Call& call) {
+  const auto count = static_cast<size_t>(call.count);
+  const ncclDataType_t type = type_of(call.type);
+  const auto peer = static_cast<int>(call.peer);
+  const bool sum = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
+  if (sum && rank_order) return sum_in_rank_order(call);
+  switch (call.kind) {
+    case Kind::all_reduce:
+      return check(ncclAllReduce(call.from, call.to, count, type, ncclSum, communicator, stream), "ncclAllReduce");
+    case Kind::reduce_scatter:
+      return check(ncclReduceScatter(call.from, call.to, count, type, ncclSum, communicator, stream),
+                   "ncclReduceScatter");
+    case Kind::all_gather:
+      return check(ncclAllGather(call.from, call.to, count, type, communicator, stream), "ncclAllGather");
+    case Kind::all_to_all:
+      return exchange_blocks(call);
+    case Kind::broadcast:
+      return check(ncclBroadcast(call.from, call.to, count, type, peer, communicator, stream), "ncclBroadcast");
+    case Kind::send:
+      return check(ncclSend(call.from, count, type, peer, line_of(call).communicator, line_of(call).stream),
+                   "ncclSend");
+    case Kind::receive:
+      return check(ncclRecv(call.to, count, type, peer, line_of(call).communicator, line_of(call).stream), "ncclRecv");
+    case Kind::barrier:
+      break;
+  }
+  TERRACE_CHECK(false, "{} moves no memory of a GPU", name_of(call.kind));
+}
+
+namespace {
+
+template <typename State>
+class StartedCall final : public NcclCall {
+ public:
+  StartedCall(std::shared_ptr<State> state, const Line& line)
+      : state_(std::move(state)), line_(line), end_(line.stream) {}
+
+  bool done() override {
+    state_->throw_if_aborted();
+    if (end_.reached()) return true;
+    const std::unique_lock lock(state_->mutex, std::try_to_lock);
+    if (!lock || state_->aborted) return false;
+    ncclResult_t error = ncclSuccess;
+    state_->check(ncclCommGetAsyncError(line_.communicator, &error), "ncclCommGetAsyncError");
+    state_->check(error, "NCCL");
+    return false;
+  }
+
+  void let_default_stream_wait() override {
+    check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
+    end_.hold(default_stream);
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  const Line& line_;  // of the state
+  Event end_;
+};
+
+}  // namespace
+
+bool made_with_nccl() { return true; }
+
+bool is_on_gpu(const void* data) {
+  if (data == nullptr) return false;
+  cudaPointerAttributes attributes = {};
+  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // there is no GPU, or HIP does not know memory of the machine
+    return false;
+  }
+  return is_of_gpu(attributes);
+}
+
+void copy_on_gpu(const void* from, void* to, int64_t bytes) {
+  check_gpu(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, default_stream),
+            "cudaMemcpyAsync");
+}
+
+NcclId make_nccl_id() {
+  NcclId id;
+  for (size_t i = 0; i < num_lines; ++i) {
+    ncclUniqueId unique;
+    static_assert(sizeof id == num_lines * sizeof unique);
+    const ncclResult_t result = ncclGetUniqueId(&unique);
+    if (result != ncclSuccess) {
+      throw CommError(
+          fmt::format("ncclGetUniqueId failed: {}: {}", ncclGetErrorString(result), ncclGetLastError(nullptr)));
+    }
+    std::memcpy(id.data() + i * sizeof unique, &unique, sizeof unique);
+  }
+  return id;
+}
+
+NcclChannel::NcclChannel(const NcclId& id, const mesh::Group& group, int64_t member, int gpu, bool rank_order,
+                         std::function<void()> check)
+    : state_(std::make_shared<State>(group, member, gpu, rank_order)) {
+  try {
+    state_->connect(id, check);
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+NcclChannel::~NcclChannel() = default;
+
+std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
+  const std::lock_guard lock(state_->mutex);
+  state_->throw_if_aborted();
+  check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
+  const Line& line = state_->line_of(call);
+  Event(default_stream).hold(line.stream);
+  if (call.count > 0) state_->enqueue(call);
+  state_->settle(line);
+  return std::make_shared<StartedCall<State>>(state_, line);
+}
+
+void NcclChannel::abort() {
+  // Whoever waits inside of the lock for NCCL sees it and leaves.
+  if (state_->aborted.exchange(true)) return;
+  const std::lock_guard lock(state_->mutex);
+  for (Line& line : state_->lines) {
+    if (line.communicator != nullptr) ncclCommAbort(std::exchange(line.communicator, nullptr));
+  }
+}
+
+}  // namespace terrace::comm

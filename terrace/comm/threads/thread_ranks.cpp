@@ -1,0 +1,204 @@
+// Sleeping and waking, failing together, and finding the same channel.
+#include "terrace/comm/threads/thread_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "terrace/base/cores.h"
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+
+namespace terrace::comm {
+namespace {
+
+constexpr auto look_time = std::chrono::milliseconds(100);  // for requests of reports
+constexpr auto unwinding_time = std::chrono::seconds(5);    // from an exception to where its words are known
+
+std::string words_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception without words";
+  }
+}
+
+bool is_of_peers(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const CommError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::vector<int64_t> members_in_rank_order(const std::vector<int64_t>& ranks) {
+  std::vector<int64_t> members(ranks.size());
+  std::iota(members.begin(), members.end(), 0);
+  std::sort(members.begin(), members.end(),
+            [&](int64_t a, int64_t b) { return ranks[static_cast<size_t>(a)] < ranks[static_cast<size_t>(b)]; });
+  return members;
+}
+
+}  // namespace
+
+void Bell::ring() {
+  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  // Whoever found nothing to have come holds the mutex until it sleeps.
+  { const std::lock_guard lock(mutex_); }
+  rung_.notify_all();
+}
+
+bool Bell::sleep_until(const std::function<bool()>& come, Deadline deadline) {
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  std::unique_lock lock(mutex_);
+  const bool has_come = rung_.wait_until(lock, deadline, come);
+  lock.unlock();
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  return has_come;
+}
+
+void WaitedFor::set(const Missing* missing) {
+  const std::lock_guard lock(mutex_);
+  missing_ = missing;
+}
+
+std::vector<int64_t> WaitedFor::ranks() const {
+  const std::lock_guard lock(mutex_);
+  return missing_ != nullptr ? (*missing_)() : std::vector<int64_t>();
+}
+
+ThreadChannel::ThreadChannel(const mesh::Group& of)
+    : group(of), in_rank_order(members_in_rank_order(of.ranks)), collectives(static_cast<int64_t>(of.ranks.size())) {}
+
+CallQueue& ThreadChannel::sends(int64_t sender, int64_t receiver) {
+  const std::lock_guard lock(mutex_);
+  return sends_.try_emplace({sender, receiver}, 2).first->second;
+}
+
+ThreadRanks::ThreadRanks(int64_t ranks, const WorldOptions& options)
+    : options_(options),
+      may_spin_(ranks <= usable_cores()),
+      bells_(static_cast<size_t>(ranks)),
+      waited_for_(static_cast<size_t>(ranks)),
+      ended_(static_cast<size_t>(ranks)),
+      reports_(options.report_requests != nullptr ? options.report_requests->load() : 0) {
+  for (int64_t rank = 0; rank < ranks; ++rank) flights_.emplace_back(rank);
+}
+
+ThreadChannel& ThreadRanks::channel(const mesh::Group& group, int64_t occurrence) {
+  const std::lock_guard lock(mutex_);
+  return channels_.try_emplace({{group.name, group.ranks}, occurrence}, group).first->second;
+}
+
+void ThreadRanks::abort(const std::string& reason, int64_t rank) {
+  bool expected = false;
+  {
+    const std::lock_guard lock(mutex_);
+    expected = aborted_.load();
+    if (expected && (reason_known_ || rank != failing_rank_)) return;
+    reason_ = reason;
+    failing_rank_ = rank;
+    reason_known_ = true;
+    aborted_ = true;
+  }
+  changed_.notify_all();
+  if (expected) return;
+  ring_all();
+  write_flights();
+}
+
+void ThreadRanks::expect_failure(int64_t rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_.load()) return;
+    reason_ = fmt::format("rank {} failed", rank);
+    failing_rank_ = rank;
+    aborted_ = true;
+  }
+  changed_.notify_all();
+  ring_all();
+  write_flights();
+}
+
+std::string ThreadRanks::reason(int64_t asking_rank) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, unwinding_time, [&] { return reason_known_ || asking_rank == failing_rank_; });
+  return reason_;
+}
+
+void ThreadRanks::report_if_asked() {
+  if (options_.report_requests == nullptr) return;
+  const int asked = options_.report_requests->load();
+  if (std::exchange(reports_, asked) == asked) return;
+  for (const FlightRecorder& flight : flights_) {
+    log_info("rank {}{}: {}", flight.rank(), has_ended(flight.rank()) ? " has ended" : "", flight.describe_last_call());
+  }
+  write_flights();
+}
+
+void ThreadRanks::write_flights() const {
+  if (options_.flight_folder.empty()) return;
+  const std::lock_guard lock(writing_);
+  try {
+    for (const FlightRecorder& flight : flights_) flight.write(options_.flight_folder);
+  } catch (const std::exception& error) {
+    log_warning("the last calls of the ranks could not be written: {}", error.what());
+  }
+}
+
+void ThreadRanks::end(int64_t rank, const std::exception_ptr& failure) {
+  if (failure) {
+    // Before the rank counts as ended, so that the others name this reason.
+    abort(fmt::format("rank {} failed: {}", rank, words_of(failure)), rank);
+    const std::lock_guard lock(mutex_);
+    std::exception_ptr& first = is_of_peers(failure) ? failure_of_peers_ : own_failure_;
+    if (!first || rank == failing_rank_) first = failure;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ended_[static_cast<size_t>(rank)] = true;
+  }
+  changed_.notify_all();
+  ring_all();
+}
+
+double ThreadRanks::patience_seconds() const { return std::clamp(options_.timeout_seconds, 5.0, 1e8); }
+
+bool ThreadRanks::wait_for_end() {
+  std::unique_lock lock(mutex_);
+  const auto all_ended = [&] {
+    return std::all_of(ended_.begin(), ended_.end(), [](const auto& e) { return e.load(); });
+  };
+  const auto over = [&] { return aborted_.load() || all_ended(); };
+  while (!changed_.wait_for(lock, look_time, over)) {
+    lock.unlock();
+    report_if_asked();
+    lock.lock();
+  }
+  return changed_.wait_for(lock, std::chrono::duration<double>(patience_seconds()), all_ended);
+}
+
+std::vector<int64_t> ThreadRanks::still_running() const {
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < size(); ++rank) {
+    if (!has_ended(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::exception_ptr ThreadRanks::failure() const {
+  const std::lock_guard lock(mutex_);
+  return own_failure_ ? own_failure_ : failure_of_peers_;
+}
+
+void ThreadRanks::ring_all() {
+  for (Bell& bell : bells_) bell.ring();
+}
+
+}  // namespace terrace::comm

@@ -1,0 +1,172 @@
+// Reading and writing records of corpora, and which corpora they let into one run.
+#include "terrace/data/text/corpus_record.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
+#include "terrace/data/text/token_corpus.h"
+#include "terrace/data/text/tokenizer.h"
+
+namespace terrace::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t record_format = 1;
+constexpr uint64_t places = 64, place_bytes = 4096, end_bytes = 256 << 10;
+
+void add(std::vector<std::byte>& sample, std::span<const std::byte> bytes, uint64_t first, uint64_t count) {
+  const auto part = bytes.subspan(first, std::min<uint64_t>(count, bytes.size() - first));
+  sample.insert(sample.end(), part.begin(), part.end());
+}
+
+void add_places(std::vector<std::byte>& sample, std::span<const std::byte> bytes) {
+  if (bytes.size() <= places * place_bytes) return add(sample, bytes, 0, bytes.size());
+  const uint64_t last = bytes.size() - place_bytes;
+  // In pages, so that a place is one read; the last one ends where the file ends.
+  for (uint64_t i = 0; i + 1 < places; ++i) {
+    add(sample, bytes, last / (places - 1) * i / place_bytes * place_bytes, place_bytes);
+  }
+  add(sample, bytes, last, place_bytes);
+}
+
+std::vector<std::string> all_corpora(const config::DataConfig& config) {
+  std::vector<std::string> names = config.train;
+  names.insert(names.end(), config.validation.begin(), config.validation.end());
+  return names;
+}
+
+// By device and inode, which are the same for every spelling of a path and for links.
+void check_distinct(const std::vector<std::string>& names) {
+  std::map<std::pair<dev_t, ino_t>, std::string> seen;
+  for (const std::string& name : names) {
+    struct stat status {};
+    if (::stat(corpus_files(name).front().c_str(), &status) != 0) continue;
+    const auto [other, first] = seen.emplace(std::pair{status.st_dev, status.st_ino}, name);
+    if (first) continue;
+    throw UserError::of(
+        "data.train and data.validation name the same files twice, as {} and as {}; name a corpus once (data.weights "
+        "gives it a larger part of training, data.validation_share holds out a part of it)",
+        other->second, name);
+  }
+}
+
+struct RecordedCorpus {
+  std::string name;
+  CorpusRecord record;
+};
+
+std::vector<RecordedCorpus> recorded_corpora(const std::vector<std::string>& names) {
+  std::vector<RecordedCorpus> recorded;
+  for (const std::string& name : names) {
+    if (auto record = read_corpus_record(name)) recorded.push_back({name, std::move(*record)});
+  }
+  return recorded;
+}
+
+}  // namespace
+
+std::string TokenizerRecord::text() const {
+  return fmt::format("{} ({}, {} tokens)", checksum.substr(0, shown_digits), kind, vocabulary);
+}
+
+TokenizerRecord record_tokenizer(std::string_view bytes, int64_t vocabulary) {
+  const bool json = tokenizer_file_name(bytes) == std::string_view("tokenizer.json");
+  return {.checksum = checksum(std::as_bytes(std::span(bytes))),
+          .kind = json ? "byte_pair" : "sentencepiece",
+          .vocabulary = vocabulary};
+}
+
+std::string CorpusRecord::json() const {
+  const Json json = {
+      {"format", record_format},
+      {"fingerprint", fingerprint},
+      {"tokenizer",
+       {{"checksum", tokenizer.checksum}, {"kind", tokenizer.kind}, {"vocabulary", tokenizer.vocabulary}}}};
+  return json.dump(2) + "\n";
+}
+
+fs::path record_path(const std::string& prefix) { return prefix + ".corpus.json"; }
+
+std::optional<CorpusRecord> read_corpus_record(const std::string& prefix) {
+  const fs::path path = record_path(prefix);
+  if (!fs::exists(path)) return std::nullopt;
+  const auto refuse = [&](const std::string& reason) {
+    return UserError::of(
+        "{0} is no record of a corpus ({1}); make the corpus again with: terrace data prepare INPUT... --output {2} "
+        "--overwrite, or remove {0} if {2}.bin and {2}.idx are known to be good",
+        path.string(), reason, prefix);
+  };
+  try {
+    const Json json = Json::parse(read_text(path));
+    const auto format = json.at("format").get<int64_t>();
+    if (format != record_format) {
+      throw refuse(fmt::format("format {}, where this program knows {}", format, record_format));
+    }
+    const Json& tokenizer = json.at("tokenizer");
+    return CorpusRecord{.fingerprint = json.at("fingerprint").get<std::string>(),
+                        .tokenizer = {.checksum = tokenizer.at("checksum").get<std::string>(),
+                                      .kind = tokenizer.at("kind").get<std::string>(),
+                                      .vocabulary = tokenizer.at("vocabulary").get<int64_t>()}};
+  } catch (const Json::exception& error) {
+    throw refuse(error.what());
+  }
+}
+
+std::string corpus_fingerprint(std::span<const std::byte> index, std::span<const std::byte> bin) {
+  std::vector<std::byte> sample;
+  const std::array<uint64_t, 2> sizes{index.size(), bin.size()};
+  const auto size_bytes = std::as_bytes(std::span(sizes));
+  sample.insert(sample.end(), size_bytes.begin(), size_bytes.end());
+  add(sample, index, 0, end_bytes);
+  add(sample, index, index.size() - std::min<uint64_t>(end_bytes, index.size()), end_bytes);
+  add_places(sample, index);
+  add_places(sample, bin);
+  return checksum(sample);
+}
+
+std::string corpus_fingerprint(const std::string& name) {
+  const std::vector<fs::path> files = corpus_files(name);
+  const MappedFile bin(files.front()), index = files.size() > 1 ? MappedFile(files[1]) : MappedFile();
+  bin.expect_random_reads();
+  index.expect_random_reads();
+  return corpus_fingerprint(index.bytes(), bin.bytes());
+}
+
+void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record, const fs::path& tokenizer,
+                        std::string_view bytes) {
+  const std::string found = checksum(std::as_bytes(std::span(bytes)));
+  if (found == record.checksum) return;
+  throw UserError::of(
+      "corpus {0} was made with tokenizer {1}, and {2} is {3}: its tokens would be taken for other text. Give the "
+      "tokenizer that made it, or make it again: terrace data prepare INPUT... --tokenizer {2} --output {0} "
+      "--overwrite",
+      corpus, record.text(), tokenizer.string(), found.substr(0, TokenizerRecord::shown_digits));
+}
+
+void check_corpora_of_run(const config::DataConfig& config) {
+  const std::vector<std::string> names = all_corpora(config);
+  check_distinct(names);
+  const std::vector<RecordedCorpus> recorded = recorded_corpora(names);
+  if (recorded.empty()) return;
+  const RecordedCorpus& first = recorded.front();
+  for (const RecordedCorpus& corpus : recorded) {
+    if (corpus.record.tokenizer.checksum == first.record.tokenizer.checksum) continue;
+    throw UserError::of(
+        "corpora of different tokenizers in one run: {} was made with {}, {} with {}; make one of them again with the "
+        "other's tokenizer: terrace data prepare INPUT... --tokenizer MODEL --output {} --overwrite",
+        first.name, first.record.tokenizer.text(), corpus.name, corpus.record.tokenizer.text(), corpus.name);
+  }
+  if (config.tokenizer.empty() || !fs::exists(config.tokenizer)) return;
+  check_tokenizer_of(first.name, first.record.tokenizer, config.tokenizer, read_text(config.tokenizer));
+}
+
+}  // namespace terrace::data

@@ -1,0 +1,79 @@
+// A reader of JSON events that keeps one string and builds no tree.
+#include "terrace/data/text/json_lines.h"
+
+#include <fmt/format.h>
+
+#include "terrace/base/json.h"
+
+namespace terrace::data {
+namespace {
+
+class FieldReader : public nlohmann::json_sax<Json> {
+ public:
+  FieldReader(std::string_view field, std::string& text) : field_(field), text_(text) {}
+
+  bool found() const { return found_; }
+  const std::string& error() const { return error_; }
+
+  bool null() override { return other_value("null"); }
+  bool boolean(bool) override { return other_value("a boolean"); }
+  bool number_integer(number_integer_t) override { return other_value("a number"); }
+  bool number_unsigned(number_unsigned_t) override { return other_value("a number"); }
+  bool number_float(number_float_t, const string_t&) override { return other_value("a number"); }
+  bool binary(binary_t&) override { return other_value("binary"); }
+  bool start_array(std::size_t) override { return other_value("an array") && ++depth_ > 0; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool start_object(std::size_t) override { return (depth_ == 0 || other_value("an object")) && ++depth_ > 0; }
+  bool end_object() override { return --depth_ >= 0; }
+
+  bool key(string_t& name) override {
+    wanted_ = depth_ == 1 && name == field_;
+    return true;
+  }
+
+  bool string(string_t& value) override {
+    if (depth_ == 0) return other_value("a string");
+    if (wanted_) {
+      text_ = std::move(value);
+      found_ = true;
+    }
+    wanted_ = false;
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& problem) override {
+    // The library's message repeats the position and its own error number in brackets.
+    const std::string what = problem.what();
+    const size_t reason = what.find(": ");
+    error_ =
+        fmt::format("not JSON at byte {}: {}", position, reason == std::string::npos ? what : what.substr(reason + 2));
+    return false;
+  }
+
+ private:
+  bool other_value(std::string_view kind) {
+    if (depth_ == 0) error_ = fmt::format("{} instead of an object", kind);
+    if (wanted_) error_ = fmt::format("field \"{}\" is {} instead of a string", field_, kind);
+    return error_.empty();
+  }
+
+  std::string_view field_;
+  std::string& text_;
+  std::string error_;
+  int64_t depth_ = 0;
+  bool wanted_ = false;
+  bool found_ = false;
+};
+
+}  // namespace
+
+std::optional<std::string> extract_text(std::string_view line, std::string_view field, std::string& text) {
+  FieldReader reader(field, text);
+  const bool whole = Json::sax_parse(line, &reader);
+  if (!reader.error().empty()) return reader.error();
+  if (!whole) return "not JSON";
+  if (!reader.found()) return fmt::format("no field \"{}\"", field);
+  return std::nullopt;
+}
+
+}  // namespace terrace::data

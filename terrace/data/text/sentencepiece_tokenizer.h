@@ -1,0 +1,48 @@
+// A SentencePiece model as a tokenizer.
+#pragma once
+
+#include "terrace/data/text/tokenizer.h"
+
+namespace sentencepiece {
+class SentencePieceProcessor;
+}
+
+namespace terrace::data {
+
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  // The content of a model's file; `name` is for error messages. Throws UserError where it is none.
+  static SentencePieceTokenizer from_model(std::string model, const std::string& name);
+  SentencePieceTokenizer(SentencePieceTokenizer&&) noexcept;
+  ~SentencePieceTokenizer() override;
+
+  std::string decode(std::span<const int32_t> ids) const override;
+  bool has_bytes() const override { return !byte_ids_.empty(); }
+  std::unique_ptr<TextEncoder> make_encoder() const override;
+  size_t cut(std::string_view text) const override;
+
+  int32_t unknown_token() const { return unknown_token_; }  // stands for what cannot be kept
+  const std::string& model() const { return model_; }       // the file's content
+
+ private:
+  friend class SentencePieceEncoder;
+  SentencePieceTokenizer();
+  void read_pieces();
+  void find_word_rules();
+  void find_dummy_prefix(const std::string& name);
+  bool starts_word(std::string_view text, size_t at) const;
+
+  std::string model_;
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::vector<int32_t> byte_ids_;  // 256 ids or none
+  int32_t unknown_token_ = 0;
+  bool spaces_start_words_ = true;    // no piece goes on past a space that follows another character
+  bool newlines_stand_alone_ = true;  // no piece joins a newline with anything else
+  bool dummy_prefix_ = false;         // the model puts a space before every text
+  // A character that is in no piece, and its ids with the dummy prefix: put before a part of a text, they keep the
+  // dummy prefix away from it.
+  std::string guard_;
+  std::vector<int32_t> guard_ids_;
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,199 @@
+// Cutting files into blocks at document ends, line ends, or where the encoder allows.
+#include "terrace/data/text/text_blocks.h"
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/data/text/json_lines.h"
+
+namespace terrace::data {
+namespace {
+
+constexpr size_t read_bytes = size_t{1} << 18;
+
+std::string_view without_line_end(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+std::string too_long(const BlockRules& rules) {
+  return fmt::format("longer than {} bytes; raise --max-line-bytes", rules.max_line_bytes);
+}
+
+}  // namespace
+
+TextBlocks::TextBlocks(const std::vector<InputFile>& files, BlockRules rules)
+    : files_(files), rules_(std::move(rules)) {
+  TERRACE_CHECK(rules_.block_bytes > 0, "empty blocks");
+}
+
+bool TextBlocks::open_next_file() {
+  if (file_ != nullptr) finished_bytes_ += file_->bytes;
+  source_.reset();
+  pending_.clear();
+  if (next_file_ == files_.size()) {
+    file_ = nullptr;
+    return false;
+  }
+  file_ = &files_[next_file_++];
+  source_ = open_bytes(file_->path);
+  ended_ = false;
+  file_bytes_ = 0;
+  line_ = 1;
+  in_document_ = false;
+  at_line_start_ = true;
+  return true;
+}
+
+void TextBlocks::skip_file() {
+  pending_.clear();
+  ended_ = true;
+}
+
+uint64_t TextBlocks::disk_bytes_read() const {
+  return finished_bytes_ + (source_ == nullptr ? 0 : std::min(source_->disk_position(), file_->bytes));
+}
+
+// Reads on until `size` bytes are pending or the file ends.
+void TextBlocks::fill(uint64_t size) {
+  while (!ended_ && pending_.size() < size) {
+    const size_t before = pending_.size();
+    pending_.resize(before + read_bytes);
+    const size_t got = source_->read(pending_.data() + before, read_bytes);
+    pending_.resize(before + got);
+    file_bytes_ += got;
+    ended_ = got == 0;
+  }
+}
+
+std::string TextBlocks::take(size_t size) {
+  std::string taken = pending_.substr(0, size);
+  pending_.erase(0, size);
+  return taken;
+}
+
+std::optional<TextBlock> TextBlocks::next() {
+  while (ended_ && pending_.empty()) {
+    if (!open_next_file()) return std::nullopt;
+    fill(1);
+    // An empty file of plain text is an empty document, which is counted.
+    if (ended_ && file_->format == TextFormat::plain) return TextBlock{.file = file_, .ends = {0}};
+  }
+  return file_->format == TextFormat::plain ? plain_block() : json_block();
+}
+
+TextBlock TextBlocks::plain_block() {
+  TextBlock block{.file = file_, .starts_document = !in_document_};
+  // One byte more than the block tells whether the file goes on.
+  fill(rules_.block_bytes + 1);
+  if (rules_.separator) {
+    take_separated(block);
+  } else {
+    const size_t size = ended_ ? pending_.size() : rules_.block_bytes;
+    const std::string_view text = std::string_view(pending_).substr(0, size);
+    block.bytes = take(ended_ || !rules_.cut ? size : rules_.cut(text));
+  }
+  fill(1);
+  const bool open =
+      block.ends.empty() ? !block.bytes.empty() || !block.starts_document : block.ends.back() < block.bytes.size();
+  const bool finished = ended_ && pending_.empty();
+  if (finished && open) block.ends.push_back(block.bytes.size());
+  in_document_ = open && !finished;
+  return block;
+}
+
+// Takes the whole lines that are pending, without the separators. A line longer than a block comes in parts, of which
+// none is a separator.
+void TextBlocks::take_separated(TextBlock& block) {
+  size_t end = pending_.size();
+  if (!ended_) {
+    const size_t last_line_end = pending_.rfind('\n');
+    if (last_line_end != std::string::npos) {
+      end = last_line_end + 1;
+    } else if (rules_.cut) {
+      end = rules_.cut(pending_);
+    }
+  }
+  const std::string text = take(end);
+  for (size_t at = 0; at < text.size();) {
+    const size_t line_end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    const std::string_view line = std::string_view(text).substr(at, line_end - at);
+    if (at_line_start_ && without_line_end(line) == *rules_.separator) {
+      const bool anything = !block.bytes.empty() || !block.starts_document;
+      if (anything && (block.ends.empty() || block.ends.back() < block.bytes.size())) {
+        block.ends.push_back(block.bytes.size());
+      }
+    } else {
+      block.bytes += line;
+    }
+    at_line_start_ = line.ends_with('\n');
+    at = line_end;
+  }
+}
+
+TextBlock TextBlocks::json_block() {
+  TextBlock block{.file = file_, .first_line = line_};
+  fill(rules_.block_bytes);
+  size_t line_end = pending_.rfind('\n');
+  while (line_end == std::string::npos && !ended_ && pending_.size() <= rules_.max_line_bytes) {
+    const size_t searched = pending_.size();
+    fill(searched + 1);
+    line_end = pending_.find('\n', searched);
+  }
+  if (line_end == std::string::npos && pending_.size() > rules_.max_line_bytes) {
+    drop_long_line(block);
+    return block;
+  }
+  block.bytes = take(ended_ ? pending_.size() : line_end + 1);
+  line_ += static_cast<uint64_t>(std::count(block.bytes.begin(), block.bytes.end(), '\n'));
+  fill(1);
+  return block;
+}
+
+void TextBlocks::drop_long_line(TextBlock& block) {
+  size_t line_end = std::string::npos;
+  while ((line_end = pending_.find('\n')) == std::string::npos && !ended_) {
+    pending_.clear();
+    fill(1);
+  }
+  pending_.erase(0, line_end == std::string::npos ? pending_.size() : line_end + 1);
+  block.malformed.push_back({file_->path.string(), line_++, too_long(rules_)});
+  fill(1);
+}
+
+std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRules& rules,
+                                         const std::function<void(std::string_view, bool, bool)>& take) {
+  const std::string_view bytes = block.bytes;
+  std::vector<MalformedLine> malformed = block.malformed;
+  if (block.file->format == TextFormat::plain) {
+    size_t begin = 0;
+    bool starts = block.starts_document;
+    for (size_t end : block.ends) {
+      take(bytes.substr(begin, end - begin), starts, true);
+      begin = end;
+      starts = true;
+    }
+    if (begin < bytes.size()) take(bytes.substr(begin), starts, false);
+    return malformed;
+  }
+  std::string text;
+  uint64_t number = block.first_line;
+  for (size_t at = 0; at < bytes.size(); ++number) {
+    const size_t end = std::min(bytes.find('\n', at), bytes.size());
+    const std::string_view line = bytes.substr(at, end - at);
+    at = end + 1;
+    if (is_blank(line)) continue;
+    const auto problem = line.size() > rules.max_line_bytes ? too_long(rules) : extract_text(line, rules.field, text);
+    if (problem) {
+      malformed.push_back({block.file->path.string(), number, *problem});
+    } else {
+      take(text, true, true);
+    }
+  }
+  return malformed;
+}
+
+}  // namespace terrace::data

@@ -1,0 +1,108 @@
+// What the forward and backward attention kernels of the CPU share: the tensors as pointers, and work by items.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/cpu/avx512/pack.h"
+
+namespace terrace::ops::cpu {
+
+template <typename T>
+void attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums);
+template <typename T>
+void attention_backward(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums,
+                        const at::Tensor& context_gradient, const at::Tensor& joint_gradient);
+
+constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// Sizes and inputs of attention; columns of a group are its queries, its key, its value.
+template <typename T>
+struct AttentionSizes {
+  explicit AttentionSizes(const AttentionInput& input)
+      : batch(input.joint.size(0)),
+        length(input.joint.size(1)),
+        padded(round_up(length, lanes)),
+        groups(input.layout.groups),
+        per_group(input.layout.queries_per_group),
+        head_dim(input.layout.head_dim),
+        words(head_dim / word_elements<T>),
+        columns(input.layout.columns()),
+        blocks((length + block_rows<T> - 1) / block_rows<T>),
+        scale(1.0f / std::sqrt(static_cast<float>(head_dim))),
+        joint(input.joint.const_data_ptr<T>()) {
+    if (input.document_begins.defined()) begins = input.document_begins.const_data_ptr<int32_t>();
+    if (input.positions.defined()) positions = input.positions.const_data_ptr<int64_t>();
+    if (input.table.cosines.defined()) {
+      rotation = {input.table.cosines.const_data_ptr<float>(), input.table.sines.const_data_ptr<float>(), nullptr};
+    }
+  }
+
+  int64_t heads() const { return groups * per_group; }
+  // Offset of column 0 of part r of a group, in row 0 of a sequence: queries, then key, then value.
+  int64_t offset(int64_t b, int64_t group, int64_t part) const {
+    return b * length * columns + (group * (per_group + 2) + part) * head_dim;
+  }
+  Rotation rotation_of(int64_t b) const {
+    return {rotation.cosines, rotation.sines, positions ? positions + b * length : nullptr};
+  }
+  const int32_t* begins_of(int64_t b) const { return begins ? begins + b * padded : nullptr; }
+
+  int64_t batch, length, padded, groups, per_group, head_dim, words, columns, blocks;
+  float scale;
+  const T* joint;
+  const int32_t* begins = nullptr;
+  const int64_t* positions = nullptr;
+  Rotation rotation;
+};
+
+// The first panel of 16 keys that one of a tile's queries sees.
+inline int64_t first_key(int64_t query, const int32_t* begins) {
+  if (!begins) return 0;
+  const int32_t* tile = begins + query;
+  int32_t least = tile[0];
+  // The padding of a sequence is -1 and sees nothing.
+  for (int64_t row = 1; row < tile_rows; ++row) least = tile[row] >= 0 ? std::min(least, tile[row]) : least;
+  return std::max(least, 0) / lanes * lanes;
+}
+
+// Memory of a worker, cut in pieces.
+class Scratch {
+ public:
+  explicit Scratch(int64_t floats) : memory_(at::empty({floats + lanes}, at::TensorOptions().dtype(at::kFloat))) {
+    next_ = memory_.mutable_data_ptr<float>();
+    end_ = next_ + memory_.numel();
+  }
+  float* take(int64_t floats) {
+    float* piece = next_;
+    next_ += round_up(floats, lanes);
+    TERRACE_CHECK(next_ <= end_, "scratch of {} floats is too small", memory_.numel());
+    return piece;
+  }
+
+ private:
+  at::Tensor memory_;
+  float *next_, *end_;
+};
+
+// body(worker, item) for every item, each worker taking the next one when it is done; make_worker() once a thread.
+template <typename MakeWorker, typename Body>
+void for_each_item(int64_t items, const MakeWorker& make_worker, const Body& body) {
+  std::atomic<int64_t> next = 0;
+  const int64_t workers = std::min<int64_t>(at::get_num_threads(), items);
+  at::parallel_for(0, workers, 1, [&](int64_t begin, int64_t end) {
+    auto worker = make_worker();
+    for (int64_t turn = begin; turn < end; ++turn) {
+      for (int64_t item = next++; item < items; item = next++) body(worker, item);
+    }
+  });
+}
+
+}  // namespace terrace::ops::cpu

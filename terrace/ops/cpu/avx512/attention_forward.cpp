@@ -1,0 +1,273 @@
+// Attention forward on the CPU: blocks of queries against blocks of keys with a running softmax (Dao et al., arXiv
+// 2205.14135, algorithm 1), for AVX-512.
+#include <limits>
+#include <vector>
+
+#include "terrace/ops/cpu/avx512/attention.h"
+
+namespace terrace::ops::cpu {
+namespace {
+
+constexpr int64_t strip_rows = 2 * tile_rows;  // queries that share a panel of keys while it is in the first cache
+constexpr int64_t rows_ahead = 2 * strip_rows;
+// Stands for -infinity where a query has seen no key yet: differences of it are numbers.
+constexpr float unseen = -1e30f;
+
+// The softmax of a row so far, in powers of two: sum of 2^(score - top).
+struct RunningSum {
+  float top = unseen;
+  float sum = 0;
+};
+
+// Keys [begin, end) of a block that a tile looks at, multiples of 16; the product with the values ends at product_end.
+struct KeyRange {
+  int64_t begin, end, product_end;
+};
+
+// The keys of a row before this one, counted in the block, need no mask.
+inline int64_t unmasked(int64_t query, int64_t block, const int32_t* begins) { return begins ? 0 : query + 1 - block; }
+
+// The largest of a row's scores.
+TERRACE_AVX512_INLINE float row_top(const float* scores, KeyRange range, int64_t query, int64_t block,
+                                    const int32_t* begins) {
+  const int64_t whole = unmasked(query, block, begins);
+  __m512 top = _mm512_set1_ps(unseen);
+  for (int64_t key = range.begin; key < range.end; key += lanes) {
+    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
+    top = _mm512_mask_max_ps(top, mask, top, _mm512_loadu_ps(scores + key));
+  }
+  return _mm512_reduce_max_ps(top);
+}
+
+// Turns a row's scores into probabilities relative to its top and returns their sum.
+template <typename T>
+TERRACE_AVX512_INLINE float row_probabilities(const float* scores, float* probabilities, KeyRange range, float factor,
+                                              float top, int64_t query, int64_t block, const int32_t* begins) {
+  const int64_t whole = unmasked(query, block, begins);
+  const __m512 factors = _mm512_set1_ps(factor), tops = _mm512_set1_ps(top);
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t key = range.begin; key < range.end; key += lanes) {
+    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
+    const __m512 x = _mm512_fmsub_ps(_mm512_loadu_ps(scores + key), factors, tops);
+    const __m512 p = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
+    sum = _mm512_add_ps(sum, p);
+    store_narrow(reinterpret_cast<T*>(probabilities) + key, p);
+  }
+  return _mm512_reduce_add_ps(sum);
+}
+
+template <typename T>
+class ForwardWorker {
+ public:
+  explicit ForwardWorker(const AttentionSizes<T>& sizes)
+      : s_(sizes),
+        scratch_(block * ((2 + s_.per_group) * s_.words + (1 + s_.per_group) * s_.head_dim) +
+                 strip_rows * (block + block_words) + 8 * lanes),
+        rows_(scratch_.take(block * s_.words)),
+        key_panels_(scratch_.take(block * s_.words)),
+        value_pairs_(scratch_.take(block_words * s_.head_dim)),
+        query_panels_(scratch_.take(s_.per_group * block * s_.words)),
+        sums_(scratch_.take(s_.per_group * block * s_.head_dim)),
+        scores_(scratch_.take(strip_rows * block)),
+        probabilities_(scratch_.take(strip_rows * block_words)),
+        running_(s_.per_group * block) {}
+
+  // One block of queries of every head of a group.
+  void run(int64_t b, int64_t group, int64_t query_block, T* context, float* log_sums) {
+    b_ = b;
+    group_ = group;
+    query_begin_ = query_block * block;
+    query_end_ = std::min(s_.length, query_begin_ + block);
+    begins_ = s_.begins_of(b);
+    context_ = context;
+    log_sums_ = log_sums;
+    running_.assign(running_.size(), RunningSum{});
+    if (query_block > 0) pack_all_queries();
+    for (int64_t key_block = 0; key_block < query_block; ++key_block) {
+      key_begin_ = key_block * block;
+      key_end_ = key_begin_ + block;
+      if (begins_ && !any_visible()) continue;
+      pack_keys(key_begin_, key_end_);
+      for (int64_t head = 0; head < s_.per_group; ++head) {
+        for (int64_t query = query_begin_; query < query_end_; query += strip_rows) strip(head, query);
+      }
+    }
+    diagonal();
+  }
+
+ private:
+  static constexpr int64_t block = block_rows<T>;
+
+  // The queries' own block of keys, which comes last. A strip sees no key after it, so the keys are packed as they are
+  // needed, and memory is read and written all along and not at once.
+  TERRACE_AVX512 void diagonal() {
+    key_begin_ = query_begin_;
+    key_end_ = query_end_;
+    const int64_t row = s_.heads() * s_.head_dim;
+    for (int64_t head = 0; head < s_.per_group; ++head) {
+      T* to = context_ + b_ * s_.length * row + (group_ * s_.per_group + head) * s_.head_dim;
+      for (int64_t query = query_begin_; query < query_end_; query += strip_rows) {
+        const int64_t end = std::min(query_end_, query + strip_rows);
+        if (head == 0) {
+          pack_keys(query, end);
+          if (query_begin_ == 0) pack_queries(query, end);
+        }
+        strip(head, query);
+        finish(head, query, end, to);
+      }
+    }
+  }
+
+  bool any_visible() const {
+    for (int64_t query = query_begin_; query < query_end_; query += tile_rows) {
+      if (first_key(query, begins_) < key_end_) return true;
+    }
+    return false;
+  }
+
+  TERRACE_AVX512 void pack_all_queries() { pack_queries(query_begin_, query_end_); }
+
+  // Of every head.
+  TERRACE_AVX512_INLINE void pack_queries(int64_t begin, int64_t end) {
+    for (int64_t head = 0; head < s_.per_group; ++head) {
+      gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim,
+                  rows_);
+      rows_to_panels(rows_, round_up(end - begin, lanes), s_.words,
+                     query_panels_ + (head * block + begin - query_begin_) * s_.words);
+    }
+  }
+
+  TERRACE_AVX512 void pack_keys(int64_t begin, int64_t end) {
+    const int64_t n = round_up(end - begin, lanes), first = begin - key_begin_;
+    const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
+    gather_rows(keys, s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim, rows_);
+    rows_to_panels(rows_, n, s_.words, key_panels_ + first * s_.words);
+    const T* values = keys + s_.head_dim;
+    float* pairs = value_pairs_ + first * s_.words;
+    if constexpr (word_elements<T> == 1) {
+      gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, pairs);
+    } else {
+      gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, rows_);
+      rows_to_pairs(rows_, n, s_.head_dim, pairs);
+    }
+  }
+
+  KeyRange range_of(int64_t query) const {
+    const int64_t last = std::min(query + tile_rows, key_end_) - key_begin_;
+    const int64_t begin = std::max<int64_t>(0, first_key(query, begins_) - key_begin_);
+    return {begin, round_up(last, lanes), round_up(last, word_elements<T>)};
+  }
+
+  TERRACE_AVX512 void strip(int64_t head, int64_t query) {
+    constexpr int64_t tiles = strip_rows / tile_rows;
+    KeyRange ranges[tiles];
+    int64_t begin = block, end = 0;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      ranges[tile] = range_of(query + tile * tile_rows);
+      begin = std::min(begin, ranges[tile].begin);
+      end = std::max(end, ranges[tile].end);
+    }
+    const float* panel = query_panels_ + (head * block + query - query_begin_) * s_.words;
+    for (int64_t key = begin; key < end; key += 2 * lanes) {
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        if (key + 2 * lanes <= ranges[tile].begin || key >= ranges[tile].end) continue;
+        const float *a = panel + tile * tile_rows, *b = key_panels_ + key * s_.words;
+        float* c = scores_ + tile * tile_rows * block + key;
+        const int64_t next = lanes * s_.words;
+        if (key + lanes < ranges[tile].end) {
+          product_tile<T, tile_rows, 2, 1, lanes>(a, b, lanes, next, c, block, s_.words, false);
+        } else {
+          product_tile<T, tile_rows, 1, 1, lanes>(a, b, lanes, next, c, block, s_.words, false);
+        }
+      }
+    }
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      if (ranges[tile].begin < ranges[tile].end) attend(head, query + tile * tile_rows, tile, ranges[tile]);
+    }
+  }
+
+  // What packing and finishing a later query touch. One row at a time between other work, as the processor can wait for
+  // few lines at once.
+  TERRACE_AVX512_INLINE void prefetch(int64_t head, int64_t query) const {
+    if (query >= query_end_) return;
+    const T* inputs = s_.joint + s_.offset(b_, group_, 0) + query * s_.columns;
+    if (head == 0) prefetch_row<false>(inputs, (s_.per_group + 2) * s_.head_dim);
+    const int64_t token = b_ * s_.length + query, of_group = group_ * s_.per_group + head;
+    prefetch_row<true>(context_ + (token * s_.heads() + of_group) * s_.head_dim, s_.head_dim);
+  }
+
+  // The softmax of a tile's scores and its product with the values.
+  TERRACE_AVX512_INLINE void attend(int64_t head, int64_t query, int64_t tile, KeyRange range) {
+    const int64_t row = head * block + query - query_begin_;
+    const float factor = s_.scale * 1.44269504f;
+    float* probabilities = probabilities_ + tile * tile_rows * block_words;
+    float* sums = sums_ + row * s_.head_dim;
+    const bool first = std::max<int64_t>(0, first_key(query, begins_)) >= key_begin_;
+    const float* scores = scores_ + tile * tile_rows * block;
+    float tops[tile_rows];
+    // All rows before their probabilities, so that no row waits for its own.
+    for (int64_t r = 0; r < tile_rows; ++r) {
+      tops[r] = row_top(scores + r * block, range, query + r, key_begin_, begins_) * factor;
+    }
+    for (int64_t r = 0; r < tile_rows; ++r) {
+      if (key_begin_ == query_begin_) prefetch(head, query + r + rows_ahead);
+      RunningSum& running = running_[row + r];
+      const float before = running.top;
+      running.top = std::max(before, tops[r]);
+      const float shrink = before == running.top || first ? 1.0f : std::exp2(before - running.top);
+      running.sum =
+          running.sum * shrink + row_probabilities<T>(scores + r * block, probabilities + r * block_words, range,
+                                                      factor, running.top, query + r, key_begin_, begins_);
+      if (shrink == 1.0f) continue;
+      for (int64_t i = 0; i < s_.head_dim; i += lanes) {
+        float* sum = sums + r * s_.head_dim + i;
+        _mm512_storeu_ps(sum, _mm512_mul_ps(_mm512_loadu_ps(sum), _mm512_set1_ps(shrink)));
+      }
+    }
+    const int64_t begin = range.begin / word_elements<T>, end = range.product_end / word_elements<T>;
+    product_columns<T, tile_rows, block_words, 1>(probabilities + begin, value_pairs_ + begin * s_.head_dim,
+                                                  s_.head_dim, sums, s_.head_dim, end - begin, s_.head_dim / lanes,
+                                                  !first);
+  }
+
+  TERRACE_AVX512_INLINE void finish(int64_t head, int64_t begin, int64_t end, T* context) {
+    float* log_sums = log_sums_ + (b_ * s_.heads() + group_ * s_.per_group + head) * s_.length;
+    for (int64_t query = begin; query < end; ++query) {
+      const int64_t row = head * block + query - query_begin_;
+      scatter_row(sums_ + row * s_.head_dim, 1.0f / running_[row].sum, {}, query, s_.head_dim,
+                  context + query * s_.heads() * s_.head_dim);
+      log_sums[query] = running_[row].top + std::log2(running_[row].sum);
+    }
+  }
+
+  const AttentionSizes<T>& s_;
+  Scratch scratch_;
+  float *rows_, *key_panels_, *value_pairs_, *query_panels_, *sums_, *scores_, *probabilities_;
+  std::vector<RunningSum> running_;
+  int64_t b_ = 0, group_ = 0, query_begin_ = 0, query_end_ = 0, key_begin_ = 0, key_end_ = 0;
+  const int32_t* begins_ = nullptr;
+  T* context_ = nullptr;
+  float* log_sums_ = nullptr;
+};
+
+}  // namespace
+
+template <typename T>
+void attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums) {
+  const AttentionSizes<T> sizes(input);
+  T* to = context.mutable_data_ptr<T>();
+  float* logs = log_sums.mutable_data_ptr<float>();
+  const int64_t pairs = sizes.batch * sizes.groups;
+  for_each_item(
+      pairs * sizes.blocks, [&] { return ForwardWorker<T>(sizes); },
+      [&](ForwardWorker<T>& worker, int64_t item) {
+        // Late queries see the most keys: the longest items come first.
+        const int64_t block = sizes.blocks - 1 - item / pairs, pair = item % pairs;
+        worker.run(pair / sizes.groups, pair % sizes.groups, block, to, logs);
+      });
+}
+
+template void attention<float>(const AttentionInput&, const at::Tensor&, const at::Tensor&);
+template void attention<c10::BFloat16>(const AttentionInput&, const at::Tensor&, const at::Tensor&);
+
+}  // namespace terrace::ops::cpu

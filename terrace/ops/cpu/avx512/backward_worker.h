@@ -1,0 +1,278 @@
+// Attention backward of one group of heads, for AVX-512: probabilities are made again from the scores and the rows'
+// sums, block by block (Dao, arXiv 2307.08691, algorithm 2, with the loop over queries outside).
+#pragma once
+
+#include "terrace/ops/cpu/avx512/attention.h"
+
+namespace terrace::ops::cpu {
+
+// Where the sixteen keys of a panel and the eight queries of a tile meet.
+struct TileOperands {
+  const float *queries, *gradients, *keys, *values;  // panels: of queries and of the context's gradient, of the keys
+  const float *log_sums, *products;                  // per query; products of context and gradient
+  float *probabilities, *differences;                // pairs of queries [tile_rows / word_elements][16]
+  float* rows;                                       // the differences as rows [tile_rows][block_words]
+};
+
+// Probabilities P and the gradient of the scores P * (dP - row product), both from sums in registers.
+template <typename T>
+TERRACE_AVX512_INLINE void gradient_tile(const TileOperands& at, int64_t words, float factor, int64_t query,
+                                         int64_t key, const int32_t* begins) {
+  __m512 scores[tile_rows], gradients[tile_rows];
+#pragma GCC unroll 8
+  for (int r = 0; r < tile_rows; ++r) scores[r] = gradients[r] = _mm512_setzero_ps();
+  for (int64_t word = 0; word < words; ++word) {
+    const __m512 key_words = _mm512_loadu_ps(at.keys + word * lanes);
+    const __m512 value_words = _mm512_loadu_ps(at.values + word * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < tile_rows; ++r) {
+      scores[r] = multiply_add<T>(_mm512_set1_ps(at.queries[word * lanes + r]), key_words, scores[r]);
+      gradients[r] = multiply_add<T>(_mm512_set1_ps(at.gradients[word * lanes + r]), value_words, gradients[r]);
+    }
+  }
+  const bool whole = !begins && key + lanes <= query + 1;
+#pragma GCC unroll 8
+  for (int r = 0; r < tile_rows; ++r) {
+    const __mmask16 mask = whole ? 0xFFFF : visible(query + r, key, begins);
+    const __m512 x = _mm512_fmsub_ps(scores[r], _mm512_set1_ps(factor), _mm512_set1_ps(at.log_sums[r]));
+    scores[r] = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
+    const __m512 difference = _mm512_sub_ps(gradients[r], _mm512_set1_ps(at.products[r]));
+    gradients[r] = _mm512_maskz_mul_ps(mask, scores[r], difference);
+    store_narrow(reinterpret_cast<T*>(at.rows + r * block_words), gradients[r]);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < tile_rows; r += word_elements<T>) {
+    if constexpr (word_elements<T> == 1) {
+      _mm512_storeu_ps(at.probabilities + r * lanes, scores[r]);
+      _mm512_storeu_ps(at.differences + r * lanes, gradients[r]);
+    } else {
+      _mm512_storeu_ps(at.probabilities + r / 2 * lanes, paired(scores[r], scores[r + 1]));
+      _mm512_storeu_ps(at.differences + r / 2 * lanes, paired(gradients[r], gradients[r + 1]));
+    }
+  }
+}
+
+template <typename T>
+struct BackwardTensors {
+  const T *context, *context_gradient;
+  const float* log_sums;
+  T* joint_gradient;
+};
+
+template <typename T>
+class BackwardWorker {
+ public:
+  static constexpr int64_t block = block_rows<T>;
+
+  BackwardWorker(const AttentionSizes<T>& sizes, const BackwardTensors<T>& tensors)
+      : s_(sizes),
+        t_(tensors),
+        scratch_(3 * s_.padded * s_.head_dim + block * 7 * s_.head_dim + 2 * block + block * block_words +
+                 2 * block_words * lanes + 16 * lanes),
+        key_panels_(scratch_.take(s_.padded * s_.words)),
+        value_panels_(scratch_.take(s_.padded * s_.words)),
+        key_pairs_(scratch_.take(s_.padded * s_.words)),
+        rows_(scratch_.take(block * s_.words)),
+        query_panels_(scratch_.take(block * s_.words)),
+        query_pairs_(scratch_.take(block * s_.words)),
+        gradient_panels_(scratch_.take(block * s_.words)),
+        gradient_pairs_(scratch_.take(block * s_.words)),
+        context_panel_(scratch_.take(lanes * s_.words)),
+        query_sums_(scratch_.take(block * s_.head_dim)),
+        log_sums_(scratch_.take(block)),
+        products_(scratch_.take(block)),
+        difference_rows_(scratch_.take(block * block_words)),
+        probabilities_(scratch_.take(block_words * lanes)),
+        differences_(scratch_.take(block_words * lanes)) {}
+
+  void begin(int64_t b, int64_t group) {
+    b_ = b;
+    group_ = group;
+    begins_ = s_.begins_of(b);
+    packed_keys_ = 0;
+  }
+
+  // The blocks [begin, end) of queries, counted over the heads of the group: writes their gradients and adds to those
+  // of keys and values, [padded][hd] each.
+  void run(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
+    for (int64_t item = begin; item < end; ++item) {
+      head_ = item / s_.blocks;
+      query_begin_ = item % s_.blocks * block;
+      query_end_ = std::min(s_.length, query_begin_ + block);
+      int64_t first = query_begin_;
+      for (int64_t tile = 0; tile * tile_rows < query_end_ - query_begin_; ++tile) {
+        first_keys_[tile] = first_key(query_begin_ + tile * tile_rows, begins_);
+        first = std::min(first, first_keys_[tile]);
+      }
+      for (; packed_keys_ < query_begin_; packed_keys_ += block) pack_keys(packed_keys_, packed_keys_ + block);
+      add_diagonal(key_sums, value_sums);
+      add_queries(query_begin_, std::min(s_.padded, query_begin_ + block), false);
+      for (int64_t key = first / block * block; key < query_begin_; key += block) {
+        add_keys(key, key + block, key_sums, value_sums);
+        add_queries(key, key + block, true);
+      }
+      finish_queries();
+    }
+  }
+
+ private:
+  TERRACE_AVX512_INLINE void pack(const T* head, int64_t stride, int64_t begin, int64_t end, const Rotation& rotation,
+                                  float* panels, float* pairs) {
+    const int64_t n = round_up(end - begin, lanes);
+    float* rows = word_elements<T> == 1 && pairs ? pairs : rows_;
+    gather_rows(head, stride, begin, end, rotation, s_.head_dim, rows);
+    rows_to_panels(rows, n, s_.words, panels);
+    if (pairs && rows != pairs) rows_to_pairs(rows, n, s_.head_dim, pairs);
+  }
+
+  TERRACE_AVX512 void pack_keys(int64_t begin, int64_t end) {
+    const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
+    const int64_t word = begin * s_.words;
+    pack(keys, s_.columns, begin, end, s_.rotation_of(b_), key_panels_ + word, key_pairs_ + word);
+    pack(keys + s_.head_dim, s_.columns, begin, end, {}, value_panels_ + word, nullptr);
+  }
+
+  // One panel of queries with what belongs to them.
+  TERRACE_AVX512 void pack_queries(int64_t begin, int64_t end) {
+    const int64_t first = begin - query_begin_, word = first * s_.words;
+    pack(s_.joint + s_.offset(b_, group_, head_), s_.columns, begin, end, s_.rotation_of(b_), query_panels_ + word,
+         query_pairs_ + word);
+    pack(t_.context_gradient + context_offset(), context_row(), begin, end, {}, gradient_panels_ + word,
+         gradient_pairs_ + word);
+    pack(t_.context + context_offset(), context_row(), begin, end, {}, context_panel_, nullptr);
+    // Summed in the order of a score's gradient, so that the two cancel where a query sees one key.
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t i = 0; i < s_.words * lanes; i += lanes) {
+      sum = multiply_add<T>(_mm512_loadu_ps(gradient_panels_ + word + i), _mm512_loadu_ps(context_panel_ + i), sum);
+    }
+    _mm512_storeu_ps(products_ + first, sum);
+    const float* log_sums = t_.log_sums + (b_ * s_.heads() + group_ * s_.per_group + head_) * s_.length;
+    std::fill(log_sums_ + first, log_sums_ + first + lanes, 0.0f);
+    std::copy(log_sums + begin, log_sums + end, log_sums_ + first);
+  }
+
+  int64_t context_row() const { return s_.heads() * s_.head_dim; }
+  int64_t context_offset() const {
+    return b_ * s_.length * context_row() + (group_ * s_.per_group + head_) * s_.head_dim;
+  }
+
+  // The queries' own block of keys. A panel of keys is seen by no query before it, so from the last panel to the first
+  // keys and queries are packed as they are needed, and memory is read all along and not at once.
+  TERRACE_AVX512 void add_diagonal(float* key_sums, float* value_sums) {
+    const bool pack = packed_keys_ == query_begin_;
+    for (int64_t begin = (query_end_ - 1) / lanes * lanes; begin >= query_begin_; begin -= lanes) {
+      const int64_t end = std::min(query_end_, begin + lanes);
+      rows_ahead_ = begin > query_begin_ ? begin - lanes : -1;
+      if (pack) pack_keys(begin, end);
+      pack_queries(begin, end);
+      add_panel(begin, query_begin_, key_sums, value_sums);
+    }
+    rows_ahead_ = -1;
+    if (pack) packed_keys_ = query_begin_ + block;
+  }
+
+  // A row of the inputs, to be read next, and of the gradient, to be written in the end.
+  TERRACE_AVX512_INLINE void prefetch(int64_t row) const {
+    const int64_t keys = s_.offset(b_, group_, s_.per_group) + row * s_.columns;
+    const int64_t queries = s_.offset(b_, group_, head_) + row * s_.columns;
+    const int64_t context = context_offset() + row * context_row();
+    prefetch_row<false>(s_.joint + keys, 2 * s_.head_dim);
+    prefetch_row<false>(s_.joint + queries, s_.head_dim);
+    prefetch_row<false>(t_.context + context, s_.head_dim);
+    prefetch_row<false>(t_.context_gradient + context, s_.head_dim);
+    prefetch_row<true>(t_.joint_gradient + keys, 2 * s_.head_dim);
+    prefetch_row<true>(t_.joint_gradient + queries, s_.head_dim);
+  }
+
+  // Share `tile` of `tiles` of the next panel's rows: between other work, as the processor can wait for few lines at
+  // once.
+  TERRACE_AVX512_INLINE void prefetch_share(int64_t tile, int64_t tiles) const {
+    if (rows_ahead_ < 0) return;
+    for (int64_t row = tile * lanes / tiles; row < (tile + 1) * lanes / tiles; ++row) prefetch(rows_ahead_ + row);
+  }
+
+  TERRACE_AVX512 void add_keys(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
+    for (int64_t key = begin; key < end; key += lanes) add_panel(key, begin, key_sums, value_sums);
+  }
+
+  // Adds to the gradients of the panel's keys and values, and leaves that of the scores in difference_rows_, whose
+  // first key is `begin`.
+  TERRACE_AVX512_INLINE void add_panel(int64_t key, int64_t begin, float* key_sums, float* value_sums) {
+    constexpr int64_t tile_floats = tile_rows / word_elements<T> * lanes;
+    const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
+    const float factor = s_.scale * 1.44269504f;
+    const int64_t from = std::max<int64_t>(0, key - query_begin_);
+    int64_t first = -1, last = -1;
+    for (int64_t query = from; query < queries; query += tile_rows) {
+      prefetch_share((query - from) / tile_rows, (queries - from) / tile_rows);
+      float* probabilities = probabilities_ + query / tile_rows * tile_floats;
+      float* differences = differences_ + query / tile_rows * tile_floats;
+      if (first_keys_[query / tile_rows] > key) {
+        // Only documents that come again leave such gaps.
+        std::fill(probabilities, probabilities + tile_floats, 0.0f);
+        std::fill(differences, differences + tile_floats, 0.0f);
+        continue;
+      }
+      if (first < 0) first = query;
+      last = query + tile_rows;
+      const int64_t panel = query / lanes * lanes * s_.words + query % lanes;
+      const TileOperands operands{.queries = query_panels_ + panel,
+                                  .gradients = gradient_panels_ + panel,
+                                  .keys = key_panels_ + key * s_.words,
+                                  .values = value_panels_ + key * s_.words,
+                                  .log_sums = log_sums_ + query,
+                                  .products = products_ + query,
+                                  .probabilities = probabilities,
+                                  .differences = differences,
+                                  .rows = difference_rows_ + query * block_words + (key - begin) / word_elements<T>};
+      gradient_tile<T>(operands, s_.words, factor, query_begin_ + query, key, begins_);
+    }
+    if (first < 0) return;
+    sum_over_queries(probabilities_, gradient_pairs_, first, last, value_sums + key * s_.head_dim);
+    sum_over_queries(differences_, query_pairs_, first, last, key_sums + key * s_.head_dim);
+  }
+
+  // sums[16][hd] += the panel [queries / word_elements][16], transposed, times the pairs.
+  TERRACE_AVX512_INLINE void sum_over_queries(const float* panel, const float* pairs, int64_t first, int64_t last,
+                                              float* sums) {
+    const int64_t begin = first / word_elements<T>, steps = (last - first) / word_elements<T>;
+    for (int64_t i = 0; i < s_.head_dim; i += lanes) {
+      product_tile<T, lanes, 1, 1, lanes>(panel + begin * lanes, pairs + begin * s_.head_dim + i, s_.head_dim, 0,
+                                          sums + i, s_.head_dim, steps, true);
+    }
+  }
+
+  // The gradients of the queries from keys [begin, end), a multiple of 16 of them.
+  TERRACE_AVX512 void add_queries(int64_t begin, int64_t end, bool add) {
+    const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
+    for (int64_t query = 0; query < queries; query += tile_rows) {
+      const int64_t from = std::max(begin, first_keys_[query / tile_rows]);
+      const int64_t to = std::min(end, query_begin_ + query + tile_rows);
+      const int64_t steps = std::max<int64_t>(0, to - from) / word_elements<T>;
+      const float* rows = difference_rows_ + query * block_words + (from - begin) / word_elements<T>;
+      product_columns<T, tile_rows, block_words, 1>(rows, key_pairs_ + from * s_.words, s_.head_dim,
+                                                    query_sums_ + query * s_.head_dim, s_.head_dim, steps,
+                                                    s_.head_dim / lanes, add);
+    }
+  }
+
+  TERRACE_AVX512 void finish_queries() {
+    T* to = t_.joint_gradient + s_.offset(b_, group_, head_);
+    for (int64_t query = query_begin_; query < query_end_; ++query) {
+      scatter_row(query_sums_ + (query - query_begin_) * s_.head_dim, s_.scale, s_.rotation_of(b_), query, s_.head_dim,
+                  to + query * s_.columns);
+    }
+  }
+
+  const AttentionSizes<T>& s_;
+  const BackwardTensors<T>& t_;
+  Scratch scratch_;
+  float *key_panels_, *value_panels_, *key_pairs_, *rows_, *query_panels_, *query_pairs_, *gradient_panels_,
+      *gradient_pairs_, *context_panel_, *query_sums_, *log_sums_, *products_, *difference_rows_, *probabilities_,
+      *differences_;
+  int64_t b_ = 0, group_ = 0, head_ = 0, query_begin_ = 0, query_end_ = 0, packed_keys_ = 0, rows_ahead_ = -1;
+  const int32_t* begins_ = nullptr;
+  int64_t first_keys_[block / tile_rows] = {};  // of each tile of queries, the first panel of keys that it sees
+};
+
+}  // namespace terrace::ops::cpu

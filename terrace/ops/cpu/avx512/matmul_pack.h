@@ -1,0 +1,128 @@
+// Copies of factors in the order in which the product's inner loop reads them, in words along k; see avx512.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "terrace/ops/cpu/avx512/vectors.h"
+
+namespace terrace::ops::cpu {
+
+constexpr int64_t group_rows = 6;  // of A, a tile
+constexpr int64_t panel_columns = 64;
+
+// Reads words of a matrix whose k is contiguous or not.
+template <typename T>
+class Words {
+ public:
+  Words(const void* data, int64_t stride, int64_t k) : data_(static_cast<const T*>(data)), stride_(stride), k_(k) {}
+
+  int64_t steps() const { return (k_ + word_elements<T> - 1) / word_elements<T>; }
+
+  // Sixteen neighbours in the other dimension, or the first `count` of them and zeros, of a matrix [k, other].
+  TERRACE_AVX512_INLINE __m512i beside(int64_t step, int64_t other, int64_t count) const {
+    const T* row = data_ + step * word_elements<T> * stride_ + other;
+    const __mmask16 mask = first_lanes(count);
+    if constexpr (word_elements<T> == 1) {
+      return _mm512_maskz_loadu_epi32(mask, row);
+    } else {
+      const bool last = 2 * step + 1 == k_;
+      return interleaved(_mm256_maskz_loadu_epi16(mask, row),
+                         last ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(mask, row + stride_));
+    }
+  }
+
+  // Sixteen steps of one row, or the first of them and zeros, of a matrix [other, k].
+  TERRACE_AVX512_INLINE __m512i along(int64_t step, int64_t other) const {
+    const T* at = data_ + other * stride_ + step * word_elements<T>;
+    const int64_t left = k_ - step * word_elements<T>;
+    if constexpr (word_elements<T> == 1) {
+      return _mm512_maskz_loadu_epi32(first_lanes(left), at);
+    } else {
+      return _mm512_maskz_loadu_epi16(left >= 32 ? 0xFFFFFFFFU : (1U << left) - 1U, at);
+    }
+  }
+
+ private:
+  const T* data_;
+  int64_t stride_;
+  int64_t k_;
+};
+
+// Columns [left, left + 64) of B as [steps][64] words, zeros beyond n.
+template <typename T>
+TERRACE_AVX512 void pack_panel(const Words<T>& b, bool k_inner, int64_t left, int64_t n, uint32_t* to) {
+  const int64_t steps = b.steps(), columns = std::min(panel_columns, n - left);
+  for (int64_t part = 0; part < panel_columns; part += lanes) {
+    const int64_t count = std::clamp<int64_t>(columns - part, 0, lanes);
+    if (!k_inner) {
+      for (int64_t step = 0; step < steps; ++step) {
+        _mm512_storeu_si512(to + step * panel_columns + part, b.beside(step, left + part, count));
+      }
+      continue;
+    }
+    for (int64_t step = 0; step < steps; step += lanes) {
+      __m512 square[lanes];
+      for (int64_t i = 0; i < lanes; ++i) {
+        square[i] = i < count ? _mm512_castsi512_ps(b.along(step, left + part + i)) : _mm512_setzero_ps();
+      }
+      transpose(square);
+      const int64_t rows = std::min(lanes, steps - step);
+      for (int64_t i = 0; i < rows; ++i) {
+        _mm512_storeu_ps(to + (step + i) * panel_columns + part, square[i]);
+      }
+    }
+  }
+}
+
+// The words [6 g, 6 g + 8) of 48 in three vectors for g = 2 `pair` and, in the upper half, g = 2 `pair` + 1.
+template <int pair>
+TERRACE_AVX512_INLINE __m512i two_groups(const __m512i (&line)[3]) {
+  constexpr int first = 2 * pair * group_rows, vector = first / 16, at = first % 16;
+  const __m512i order =
+      _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 6, 7, 8, 9, 10, 11, 12, 13), _mm512_set1_epi32(at));
+  return _mm512_permutex2var_epi32(line[vector], order, line[vector < 2 ? vector + 1 : vector]);
+}
+
+template <int pair>
+TERRACE_AVX512_INLINE void store_two_groups(const __m512i (&line)[3], int64_t groups, int64_t group_words,
+                                            uint32_t* to) {
+  const __m512i words = two_groups<pair>(line);
+  uint32_t* const place = to + 2 * pair * group_words;
+  if (groups > 2 * pair) _mm256_storeu_si256(reinterpret_cast<__m256i*>(place), _mm512_castsi512_si256(words));
+  if (groups > 2 * pair + 1) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(place + group_words), _mm512_extracti64x4_epi64(words, 1));
+  }
+}
+
+// Rows [top, top + rows) of A, which is [k, m], as groups [steps][6] words; top is a multiple of 48 and rows at
+// most 48. Writes up to two words past the end of each group's place.
+template <typename T>
+TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
+  const int64_t steps = a.steps(), groups = (rows + group_rows - 1) / group_rows;
+  for (int64_t step = 0; step < steps; ++step) {
+    __m512i line[3];
+    for (int64_t part = 0; part < 3; ++part) {
+      const int64_t first = part * lanes;
+      line[part] = first < rows ? a.beside(step, top + first, rows - first) : _mm512_setzero_si512();
+    }
+    uint32_t* const place = to + step * group_rows;
+    store_two_groups<0>(line, groups, group_words, place);
+    store_two_groups<1>(line, groups, group_words, place);
+    store_two_groups<2>(line, groups, group_words, place);
+    store_two_groups<3>(line, groups, group_words, place);
+  }
+}
+
+// Rows of A, which is [m, k], with a zero where the last pair is half.
+template <typename T>
+TERRACE_AVX512 void pack_rows(const Words<T>& a, int64_t top, int64_t rows, uint32_t* to) {
+  const int64_t steps = a.steps();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t step = 0; step < steps; step += lanes) {
+      _mm512_mask_storeu_epi32(to + row * steps + step, first_lanes(steps - step), a.along(step, top + row));
+    }
+  }
+}
+
+}  // namespace terrace::ops::cpu

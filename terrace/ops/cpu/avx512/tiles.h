@@ -1,0 +1,84 @@
+// The inner loops of attention for AVX-512: products of small tiles in registers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "terrace/ops/cpu/avx512/vectors.h"
+
+namespace terrace::ops::cpu {
+
+constexpr int64_t tile_rows = 8;      // queries that are worked on together
+constexpr int64_t block_words = 128;  // keys or queries of a block, in words
+
+template <typename T>
+constexpr int64_t block_rows = block_words* word_elements<T>;
+
+// c[rows][16 * vectors] (+)= sum over steps of a[row] * b. Word (row, step) of `a` stands at row * a_row + step *
+// a_step, vector v of a step of `b` at step * b_step + v * b_vector.
+template <typename T, int rows, int vectors, int a_row, int a_step>
+TERRACE_AVX512_INLINE void product_tile(const float* a, const float* b, int64_t b_step, int64_t b_vector, float* c,
+                                        int64_t c_row, int64_t steps, bool add) {
+  __m512 sums[rows][vectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      sums[r][v] = add ? _mm512_loadu_ps(c + r * c_row + v * lanes) : _mm512_setzero_ps();
+    }
+  }
+  for (int64_t step = 0; step < steps; ++step, a += a_step, b += b_step) {
+    __m512 vector[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) vector[v] = _mm512_loadu_ps(b + v * b_vector);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const __m512 word = _mm512_set1_ps(a[r * a_row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sums[r][v] = multiply_add<T>(word, vector[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(c + r * c_row + v * lanes, sums[r][v]);
+  }
+}
+
+// product_tile over `count` vectors of columns that stand side by side in b and c.
+template <typename T, int rows, int a_row, int a_step>
+TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64_t b_step, float* c, int64_t c_row,
+                                           int64_t steps, int64_t count, bool add) {
+  while (count > 0) {
+    const int64_t vectors = count % 2 == 1 && count >= 3 ? 3 : count == 1 ? 1 : 2;
+    if (vectors == 3) {
+      product_tile<T, rows, 3, a_row, a_step>(a, b, b_step, lanes, c, c_row, steps, add);
+    } else if (vectors == 2) {
+      product_tile<T, rows, 2, a_row, a_step>(a, b, b_step, lanes, c, c_row, steps, add);
+    } else {
+      product_tile<T, rows, 1, a_row, a_step>(a, b, b_step, lanes, c, c_row, steps, add);
+    }
+    b += vectors * lanes;
+    c += vectors * lanes;
+    count -= vectors;
+  }
+}
+
+// Which of the keys key .. key + 15 the query sees. `begins` are the document_begins of its sequence, or null.
+TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key, const int32_t* begins) {
+  uint32_t mask = first_lanes(std::max<int64_t>(query - key + 1, 0));
+  if (begins) {
+    mask &= _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(begins + key), _mm512_set1_epi32(begins[query]));
+  }
+  return static_cast<__mmask16>(mask);
+}
+
+// Two rows of fp32 to words of bf16 whose low half is the first row's.
+TERRACE_AVX512_INLINE __m512 paired(__m512 first, __m512 second) {
+  const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
+}
+
+}  // namespace terrace::ops::cpu

@@ -1,0 +1,66 @@
+// Sums of bits, of which every rank but one has none, and traces as text.
+#include "terrace/verify/gather.h"
+
+#include <cstring>
+#include <string>
+
+#include "terrace/base/json.h"
+
+namespace terrace::verify {
+namespace {
+
+constexpr comm::Label label = {.what = "put together"};
+
+std::string text_of(const Trace& trace) {
+  Json json = Json::array();
+  for (const TraceEvent& event : trace) {
+    json.push_back(
+        {event.step, event.micro_batch, event.unit, static_cast<int>(event.what), event.tensor, event.digest});
+  }
+  return json.dump();
+}
+
+Trace trace_of(const std::string& text) {
+  Trace trace;
+  for (const Json& event : Json::parse(text)) {
+    trace.push_back({.step = event[0].get<int64_t>(),
+                     .micro_batch = event[1].get<int64_t>(),
+                     .unit = event[2].get<int64_t>(),
+                     .what = static_cast<TraceEvent::What>(event[3].get<int>()),
+                     .tensor = event[4].get<std::string>(),
+                     .digest = event[5].get<uint64_t>()});
+  }
+  return trace;
+}
+
+void gather_traces(std::vector<Trace>& traces, comm::Comm& all) {
+  for (int64_t rank = 0; rank < all.size(); ++rank) {
+    Trace& trace = traces[static_cast<size_t>(rank)];
+    std::string text = rank == all.member() ? text_of(trace) : "";
+    int64_t length = std::ssize(text);
+    all.broadcast(&length, 1, comm::Type::int64, rank, label).wait();
+    text.resize(static_cast<size_t>(length));
+    all.broadcast(text.data(), length, comm::Type::uint8, rank, label).wait();
+    trace = trace_of(text);
+  }
+}
+
+}  // namespace
+
+void gather_trial(Trial& trial, comm::Comm& all) {
+  for (StepState& step : trial.steps) {
+    for (double* first : {&step.loss, &step.norm}) all.broadcast(first, 1, comm::Type::fp64, 0, label).wait();
+    // As integers, so that a negative zero keeps its sign and a NaN its bits.
+    std::vector<double>& losses = step.micro_batch_losses;
+    all.all_reduce(losses.data(), std::ssize(losses), comm::Type::int64, label).wait();
+    for (auto& tensors : step.tensors) {
+      for (auto& [name, tensor] : tensors) {
+        all.all_reduce(tensor.mutable_data_ptr(), static_cast<int64_t>(tensor.nbytes()), comm::Type::uint8, label)
+            .wait();
+      }
+    }
+  }
+  gather_traces(trial.traces, all);
+}
+
+}  // namespace terrace::verify

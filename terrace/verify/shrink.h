@@ -1,0 +1,22 @@
+// A small configuration that keeps what matters to a layout: family, kinds of layers, ratios, precision, recompute,
+// [layout].
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/verify/verify.h"
+
+namespace terrace::verify {
+
+// Whether any movement rounds to bf16, whatever the model computes in.
+bool travels_in_bf16(const config::LayoutConfig& layout);
+
+// Of a configuration whose step can be dealt out to the ranks.
+config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps);
+
+// Keys whose values differ, in the order of the file.
+std::vector<KeyChange> key_changes(const config::Config& from, const config::Config& to);
+
+}  // namespace terrace::verify

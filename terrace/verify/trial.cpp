@@ -1,0 +1,272 @@
+// The step of a trainer without corpus, hooks and checkpoints, whose tensors are kept.
+#include "terrace/verify/trial.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "terrace/base/random.h"
+#include "terrace/comm/threads/threads.h"
+#include "terrace/nn/precision.h"
+#include "terrace/optim/adamw.h"
+#include "terrace/optim/gradient_norm.h"
+#include "terrace/parallel/cut_model.h"
+#include "terrace/parallel/states.h"
+#include "terrace/train/executor.h"
+#include "terrace/train/rank_share.h"
+#include "terrace/train/run.h"
+#include "terrace/verify/gather.h"
+
+namespace terrace::verify {
+namespace {
+
+// Sequences are numbered over the whole run, and a token is a function of the seed, its sequence and its place.
+models::Batch random_batch(const config::Config& config, int64_t first, int64_t count) {
+  const PhiloxKey key = stream_key(config.train.seed, "verify tokens");
+  const int64_t length = config.model.sequence;
+  const auto integers = at::TensorOptions().dtype(at::kLong);
+  const auto matrix = [&] { return at::empty({count, length}, integers); };
+  models::Batch batch{.tokens = matrix(),
+                      .targets = matrix(),
+                      .positions = matrix(),
+                      .documents = matrix(),
+                      .samples = at::arange(first, first + count, integers)};
+  auto tokens = batch.tokens.accessor<int64_t, 2>(), targets = batch.targets.accessor<int64_t, 2>();
+  auto positions = batch.positions.accessor<int64_t, 2>(), documents = batch.documents.accessor<int64_t, 2>();
+  for (int64_t sequence = 0; sequence < count; ++sequence) {
+    for (int64_t place = 0; place < length; ++place) {
+      const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(first + sequence), static_cast<uint64_t>(place));
+      tokens[sequence][place] = draw[0] % config.model.vocabulary;
+      targets[sequence][place] = draw[1] % config.model.vocabulary;
+      const bool begins = place == 0 || draw[2] % 8 == 0;
+      documents[sequence][place] = place == 0 ? 0 : documents[sequence][place - 1] + static_cast<int64_t>(begins);
+      positions[sequence][place] = begins ? 0 : positions[sequence][place - 1] + 1;
+    }
+  }
+  if (!config.data.reset_at_documents) batch.positions = batch.documents = at::Tensor();
+  return batch;
+}
+
+double loss_scale(const config::TrainConfig& train) {
+  return train.precision == config::Precision::fp16 ? train.initial_loss_scale : 1.0;
+}
+
+double counted_tokens(const config::Config& config) {
+  return static_cast<double>(config.train.global_batch * config.model.sequence);
+}
+
+models::Pass pass_of(const config::Config& config, int64_t step, double scale) {
+  return {.seed = config.train.seed, .step = step, .gradient_scale = scale / counted_tokens(config)};
+}
+
+parallel::ShardingOptions poisoned_options(const config::Config& config) {
+  auto options = parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type));
+  options.poison = true;
+  return options;
+}
+
+class RankTrial {
+ public:
+  RankTrial(const config::Config& config, const config::LayoutConfig& units_of, comm::World& world, Trial& trial,
+            std::mutex& mutex)
+      : config_(config),
+        world_(world),
+        trial_(trial),
+        mutex_(mutex),
+        mesh_(train::mesh_of(config.layout, world.size(), world.ranks_per_node())),
+        model_(model_with_units_of(units_of, config.model, {.type = nn::scalar_type(config.train.precision)})),
+        cut_(model_, world, mesh_, config.layout, poisoned_options(config)),
+        optimizer_(cut_.shards, config.optimizer),
+        executor_(model_, cut_, config.train.recompute) {
+    parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
+  }
+
+  void run() {
+    for (int64_t step = 1; step <= config_.train.steps; ++step) take_step(step);
+    // Shows whether the last weights arrived.
+    model_.begin_step(config_.train.steps + 1);
+    executor_.evaluate(random_batch(config_, 0, 1));
+    const std::lock_guard lock(mutex_);
+    trial_.traces[static_cast<size_t>(world_.rank())] = model_.trace();
+  }
+
+ private:
+  void take_step(int64_t step) {
+    const config::TrainConfig& train = config_.train;
+    const int64_t share = train.global_batch / mesh_.size("data");
+    const int64_t first = (step - 1) * train.global_batch + mesh_.coordinate(world_.rank(), "data") * share;
+    std::vector<models::Batch> batches;
+    for (int64_t done = 0; done < share; done += train.micro_batch) {
+      batches.push_back(random_batch(config_, first + done, train.micro_batch));
+    }
+    model_.begin_step(step);
+    executor_.run(batches, pass_of(config_, step, trial_.loss_scale),
+                  {.norm = [&](double summed_loss) { return note_gradients(step, summed_loss); },
+                   .update = [&] { update(step); }});
+  }
+
+  bool note_gradients(int64_t step, double loss) {
+    if (!cut_.has_loss()) loss = 0;
+    cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
+    const double scale = trial_.loss_scale;
+    const double norm = cut_.gradient_norm().norm / scale;
+    StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
+    if (world_.rank() == 0) {
+      whole.loss = loss / counted_tokens(config_);
+      whole.norm = norm;
+    }
+    note_losses(whole.micro_batch_losses);
+    using State = optim::AdamW::State;
+    collect(whole.tensors[0], [](const State& state) { return state.shard.gradient; });
+    multiplier_ = optim::clip_multiplier(norm, config_.optimizer.clip) / scale;
+    return true;
+  }
+
+  void update(int64_t step) {
+    using State = optim::AdamW::State;
+    StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
+    optimizer_.step(config_.optimizer.learning_rate, multiplier_);
+    collect(whole.tensors[1], [](const State& state) { return state.master; });
+    collect(whole.tensors[2], [](const State& state) { return state.m; });
+    collect(whole.tensors[3], [](const State& state) { return state.v; });
+  }
+
+  void note_losses(std::vector<double>& whole) {
+    if (!cut_.stage.has_last()) return;
+    const std::vector<double>& own = model_.losses();
+    const int64_t place = mesh_.coordinate(world_.rank(), "data");
+    const std::lock_guard lock(mutex_);
+    whole.resize(own.size() * static_cast<size_t>(mesh_.size("data")));
+    std::ranges::copy(own, whole.begin() + place * static_cast<int64_t>(own.size()));
+  }
+
+  // Puts the elements that this rank answers for into whole tensors.
+  void collect(std::map<std::string, at::Tensor>& whole,
+               const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
+    const std::lock_guard lock(mutex_);
+    parallel::place_own_elements(model_.parameters(), optimizer_, tensor_of, whole);
+  }
+
+  const config::Config& config_;
+  comm::World& world_;
+  Trial& trial_;
+  std::mutex& mutex_;  // of the trial
+  mesh::Mesh mesh_;
+  TracedModel model_;
+  parallel::CutModel cut_;
+  optim::AdamW optimizer_;
+  train::Executor executor_;
+  double multiplier_ = 1;  // of the gradients of this step
+};
+
+// One parameter in double precision and what AdamW keeps of it.
+struct ExactState {
+  nn::Parameter* parameter;
+  at::Tensor m, v;
+
+  void update(const config::OptimizerConfig& config, const at::Tensor& gradient, int64_t step) const {
+    const double decay = parameter->decay ? config.weight_decay : 0.0;
+    const auto count = static_cast<double>(step);
+    m.mul_(config.beta1).add_(gradient, 1 - config.beta1);
+    v.mul_(config.beta2).addcmul_(gradient, gradient, 1 - config.beta2);
+    const at::Tensor denominator = v.div(1 - std::pow(config.beta2, count)).sqrt_().add_(config.epsilon);
+    parameter->value.mul_(1 - config.learning_rate * decay)
+        .addcdiv_(m, denominator, -config.learning_rate / (1 - std::pow(config.beta1, count)));
+  }
+};
+
+double exact_norm(const std::vector<nn::Parameter*>& parameters) {
+  double sum = 0;
+  for (const nn::Parameter* parameter : parameters) sum += parameter->gradient.square().sum().item<double>();
+  return std::sqrt(sum);
+}
+
+// Adds up gradients too.
+std::vector<double> exact_losses(const config::Config& config, models::Model& model, int64_t step) {
+  models::Pass pass = pass_of(config, step, 1.0);
+  pass.training = true;
+  std::vector<double> losses;
+  for (int64_t done = 0; done < config.train.global_batch; done += config.train.micro_batch) {
+    const models::Batch batch =
+        random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch);
+    at::Tensor hidden;
+    for (int64_t unit = 0; unit + 1 < model.num_units(); ++unit) hidden = model.forward_unit(unit, hidden, batch, pass);
+    const at::Tensor loss = model.loss(hidden, batch, pass);
+    loss.backward();
+    losses.push_back(loss.item<double>());
+  }
+  nn::collect_autograd_gradients(model.parameters());
+  return losses;
+}
+
+}  // namespace
+
+std::unique_ptr<models::Model> model_with_units_of(const config::LayoutConfig& layout,
+                                                   const config::ModelConfig& config, const nn::Build& build) {
+  auto model = models::build_model(config, build);
+  parallel::split_units(*model, layout.pipeline * layout.chunks, layout.stage_layers);
+  return model;
+}
+
+Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate) {
+  Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
+              .traces = std::vector<Trace>(static_cast<size_t>(ranks.number)),
+              .loss_scale = loss_scale(config.train)};
+  std::mutex mutex;
+  comm::WorldOptions options = train::world_options(config);
+  options.check_calls = true;
+  options.flight_folder.clear();  // nothing is written
+  const auto run_rank = [&](comm::World& plain) {
+    const std::unique_ptr<comm::World> decorated = decorate ? decorate(plain) : nullptr;
+    RankTrial(config, ranks.units_of.value_or(config.layout), decorated ? *decorated : plain, trial, mutex).run();
+  };
+  if (!ranks.processes) {
+    comm::run_threads(ranks.number, options, run_rank);
+    return trial;
+  }
+  const auto world = comm::make_mpi_world(ranks.processes, options);
+  run_rank(*world);
+  const auto all = world->connect(train::mesh_of({}, world->size(), world->ranks_per_node()).group(0, "data"));
+  gather_trial(trial, *all);
+  return trial;
+}
+
+Trial run_exact_trial(const config::Config& config) {
+  Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)), .traces = {}};
+  const auto model = models::build_model(config.model, {.type = at::kDouble});
+  const std::vector<nn::Parameter*> parameters = model->parameters();
+  std::vector<ExactState> states;
+  {
+    const at::NoGradGuard no_grad;
+    for (nn::Parameter* parameter : parameters) {
+      parameter->value.copy_(nn::initial_value(*parameter, config.train.seed, at::kFloat));
+      states.push_back({parameter, at::zeros_like(parameter->value), at::zeros_like(parameter->value)});
+    }
+  }
+  nn::allocate_gradients(parameters, at::kDouble);
+  for (int64_t step = 1; step <= config.train.steps; ++step) {
+    StepState& whole = trial.steps[static_cast<size_t>(step - 1)];
+    nn::zero_gradients(parameters);
+    whole.micro_batch_losses = exact_losses(config, *model, step);
+    const at::NoGradGuard no_grad;
+    whole.norm = exact_norm(parameters);
+    const double multiplier = optim::clip_multiplier(whole.norm, config.optimizer.clip);
+    for (const ExactState& state : states) {
+      const nn::Parameter& parameter = *state.parameter;
+      whole.tensors[0][parameter.name] = parameter.gradient.clone();
+      state.update(config.optimizer, parameter.gradient.mul(multiplier), step);
+      whole.tensors[1][parameter.name] = parameter.value.detach().clone();
+      whole.tensors[2][parameter.name] = state.m.clone();
+      whole.tensors[3][parameter.name] = state.v.clone();
+    }
+  }
+  return trial;
+}
+
+}  // namespace terrace::verify

@@ -1,0 +1,241 @@
+// Which runs are made, and what is said of them.
+#include "terrace/verify/verify.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "terrace/base/error.h"
+#include "terrace/models/model.h"
+#include "terrace/nn/precision.h"
+#include "terrace/train/check_start.h"
+#include "terrace/train/prepare_machine.h"
+#include "terrace/verify/first_divergence.h"
+#include "terrace/verify/shrink.h"
+#include "terrace/verify/trial.h"
+
+namespace terrace::verify {
+namespace {
+
+constexpr int64_t most_guessed_ranks = 16;
+
+// The fewest ranks, from two, on which configuration and layout fit.
+int64_t fitting_ranks(const config::Config& config) {
+  std::optional<UserError> first_problem;
+  for (int64_t ranks = 2; ranks <= most_guessed_ranks; ++ranks) {
+    try {
+      train::check_ranks(config, ranks, ranks);
+      return ranks;
+    } catch (const UserError& error) {
+      if (!first_problem) first_problem = error;
+    }
+  }
+  throw UserError::of("on none of 2 to {} ranks fits this configuration, on 2 because {}\n  name others with --ranks",
+                      most_guessed_ranks, first_problem->what());
+}
+
+bool rounds_weights(const config::LayoutConfig& layout) {
+  return layout.gather_type == config::WireType::bf16 || layout.update_type == config::WireType::bf16;
+}
+
+config::Config with_layout(config::Config config, const config::LayoutConfig& layout) {
+  config.layout = layout;
+  return config;
+}
+
+// Weights that travel whole, since plain data parallelism moves none and rounds none; sums in rank order.
+config::LayoutConfig comparable_layout(config::LayoutConfig layout) {
+  layout.deterministic = true;
+  layout.gather_type = layout.update_type = config::WireType::same;
+  return layout;
+}
+
+config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
+  config::LayoutConfig plain;
+  plain.deterministic = true;
+  plain.reduce_type = layout.reduce_type;
+  plain.pipeline = layout.pipeline;
+  plain.schedule = layout.schedule;
+  plain.chunks = layout.chunks;
+  plain.tensor = layout.tensor;
+  plain.sequence_parallel = layout.sequence_parallel;
+  plain.timeout = layout.timeout;
+  return plain;
+}
+
+// One rank, in the coarsest type that something travels in.
+config::Config one_rank_config(const config::Config& config) {
+  config::Config one = with_layout(config, {});
+  if (travels_in_bf16(config.layout)) one.train.precision = config::Precision::bf16;
+  return one;
+}
+
+double unit_roundoff(config::Precision type) {
+  switch (type) {
+    case config::Precision::bf16:
+      return 0x1p-8;
+    case config::Precision::fp16:
+      return 0x1p-11;
+    case config::Precision::fp32:
+      break;
+  }
+  return 0x1p-24;
+}
+
+// Distances of sums of squares.
+ErrorPair root(const ErrorPair& squares) {
+  return {.ours = std::sqrt(squares.ours),
+          .one_rank = std::sqrt(squares.one_rank),
+          .rounding = std::sqrt(squares.rounding)};
+}
+
+double square_of(const at::Tensor& tensor) { return std::pow(at::linalg_vector_norm(tensor).item<double>(), 2); }
+
+// The three runs that the error is judged by.
+struct Accuracy {
+  const Trial& ours;
+  const Trial& one;
+  const Trial& exact;
+  config::Precision gradient_type;
+
+  ErrorPair of(const std::string& name, size_t compared) const {
+    const double roundoff = unit_roundoff(compared == 0 ? gradient_type : config::Precision::fp32);
+    ErrorPair squares;
+    for (size_t step = 0; step < exact.steps.size(); ++step) {
+      const at::Tensor& truth = exact.steps[step].tensors[compared].at(name);
+      const auto square_error = [&](const Trial& trial) {
+        const double scale = compared == 0 ? trial.loss_scale : 1.0;
+        return square_of(trial.steps[step].tensors[compared].at(name).to(at::kDouble).div(scale).sub(truth));
+      };
+      squares.ours += square_error(ours);
+      squares.one_rank += square_error(one);
+      squares.rounding += std::pow(roundoff, 2) * square_of(truth);
+    }
+    return root(squares);
+  }
+
+  ErrorPair of_losses() const {
+    ErrorPair squares;
+    for (size_t step = 0; step < exact.steps.size(); ++step) {
+      const std::vector<double>& truth = exact.steps[step].micro_batch_losses;
+      for (size_t i = 0; i < truth.size(); ++i) {
+        const auto square_error = [&](const Trial& trial) {
+          return std::pow(trial.steps[step].micro_batch_losses.at(i) - truth[i], 2);
+        };
+        squares.ours += square_error(ours);
+        squares.one_rank += square_error(one);
+        squares.rounding += std::pow(unit_roundoff(config::Precision::fp32) * truth[i], 2);
+      }
+    }
+    return root(squares);
+  }
+};
+
+std::vector<TensorVerdict> judge_tensors(const config::Config& small, const Trial& ours, const Trial& plain,
+                                         const Accuracy& accuracy) {
+  std::vector<TensorVerdict> verdicts;
+  const auto model = model_with_units_of(small.layout, small.model, {.device = at::kMeta});
+  for (int64_t unit = 0; unit < model->num_units(); ++unit) {
+    for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
+      TensorVerdict verdict{.name = parameter->name, .unit = unit, .differences = {}, .errors = {}};
+      for (size_t compared = 0; compared < compared_names.size(); ++compared) {
+        for (size_t step = 0; step < ours.steps.size(); ++step) {
+          verdict.differences[compared].add(difference_of(ours.steps[step].tensors[compared].at(parameter->name),
+                                                          plain.steps[step].tensors[compared].at(parameter->name)));
+        }
+        verdict.errors[compared] = accuracy.of(parameter->name, compared);
+      }
+      verdicts.push_back(std::move(verdict));
+    }
+  }
+  return verdicts;
+}
+
+std::string described(const config::LayoutConfig& layout) {
+  config::Config given, plain;
+  given.layout = layout;
+  std::string text;
+  for (const KeyChange& change : key_changes(plain, given)) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", change.key.substr(change.key.find('.') + 1), change.to);
+  }
+  return text.empty() ? "sharding = \"ddp\"" : text;
+}
+
+std::vector<std::string> notes_on(const config::Config& config, const config::Config& one) {
+  std::vector<std::string> notes;
+  if (rounds_weights(config.layout)) {
+    notes.emplace_back(
+        "weights travel in bf16 (layout.gather_type, update_type): to the last bit is compared with both \"same\"");
+  }
+  if (config.layout.tensor > 1 || config.layout.pipeline > 1) {
+    notes.emplace_back("to the last bit is compared with plain data parallelism of the same cut of the model");
+  }
+  if (one.train.precision != config.train.precision) {
+    notes.emplace_back("something travels in bf16: the error is compared with that of one rank in bf16");
+  }
+  return notes;
+}
+
+bool same(const Difference& difference) { return difference.elements == 0; }
+
+}  // namespace
+
+void Difference::add(const Difference& other) {
+  elements += other.elements;
+  // Keeps a NaN.
+  if (!(other.largest <= largest)) largest = other.largest;
+}
+
+bool Verdict::bitwise() const {
+  return !divergence && same(losses) && same(norms) &&
+         std::ranges::all_of(tensors, [](const TensorVerdict& t) { return std::ranges::all_of(t.differences, same); });
+}
+
+bool Verdict::accurate() const {
+  const auto holds = [](const ErrorPair& pair) { return pair.holds(); };
+  return loss_error.holds() &&
+         std::ranges::all_of(tensors, [&](const TensorVerdict& t) { return std::ranges::all_of(t.errors, holds); });
+}
+
+Verdict verify(const config::Config& config, const VerifyOptions& options) {
+  const int64_t ranks = options.ranks > 0 ? options.ranks : fitting_ranks(config);
+  train::check_ranks(config, ranks, options.processes ? options.ranks_here : ranks);
+  train::prepare_machine(1);
+  const config::Config small = shrunk(config, ranks, options.steps);
+  const config::Config one = one_rank_config(small);
+  const config::LayoutConfig comparable = comparable_layout(small.layout);
+
+  const TrialRanks all{.number = ranks, .processes = options.processes, .units_of = small.layout};
+  const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
+  const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
+  const Trial as_configured = comparable == small.layout ? ours : run_trial(small, all, options.decorate);
+  const Trial alone = run_trial(one, {});
+  const Trial exact = run_exact_trial(small);
+
+  const at::NoGradGuard no_grad;
+  const Accuracy accuracy{as_configured, alone, exact, small.train.gradient_type};
+  Verdict verdict{.ranks = ranks,
+                  .steps = options.steps,
+                  .sequences = small.train.global_batch,
+                  .layout = described(small.layout),
+                  .changes = key_changes(config, small),
+                  .notes = notes_on(small, one),
+                  .tensors = judge_tensors(small, ours, plain, accuracy),
+                  .losses = {},
+                  .norms = {},
+                  .loss_error = accuracy.of_losses(),
+                  .divergence = first_divergence(small, ours, plain)};
+  for (size_t step = 0; step < ours.steps.size(); ++step) {
+    verdict.losses.add(difference_of(ours.steps[step].loss, plain.steps[step].loss));
+    verdict.norms.add(difference_of(ours.steps[step].norm, plain.steps[step].norm));
+  }
+  return verdict;
+}
+
+}  // namespace terrace::verify
