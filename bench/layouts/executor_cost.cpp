@@ -8,8 +8,8 @@
 
 #include "bench_run.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/train/prepare_machine.h"
-#include "terrace/train/rank_share.h"
 #include "terrace/train/run.h"
 
 namespace {

@@ -12,7 +12,9 @@
 #include "bench_run.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/mesh/shards.h"
+#include "terrace/models/cost/unit_table.h"
 #include "terrace/ops/host_memory.h"
+#include "terrace/schedule/partition.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
 
@@ -45,10 +47,13 @@ Bytes formula(train::Trainer& trainer) {
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, trainer.mesh());
   const int64_t padding = 1024 * sizes.ranks;
   int64_t n = 0;
-  for (int64_t unit = 0; unit < trainer.model().num_units(); ++unit) {
+  const schedule::UnitTable table = models::unit_table(config.model);
+  for (const schedule::Segment& segment : schedule::partition(table, config.layout).segments) {
     int64_t elements = 0;
-    for (const nn::Parameter* parameter : trainer.model().unit_parameters(unit)) {
-      elements += (parameter->value.numel() + 31) / 32 * 32;
+    for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+      for (const schedule::UnitParameter& parameter : table[static_cast<size_t>(unit)].parameters) {
+        elements += (schedule::elements_on_rank(parameter.mark, config.layout.tensor) + 31) / 32 * 32;
+      }
     }
     n += (elements + padding - 1) / padding * padding;
   }

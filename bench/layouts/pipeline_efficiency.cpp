@@ -9,10 +9,10 @@
 #include "bench_run.h"
 #include "terrace/base/error.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/schedule/times.h"
 #include "terrace/train/prepare_machine.h"
-#include "terrace/train/rank_share.h"
 #include "terrace/train/run.h"
 
 namespace {

@@ -16,11 +16,6 @@
 
 namespace terrace::checkpoint {
 
-// Whether a run has a saver of this kind, and with it a second copy of its state.
-inline bool saves_beside_training(const config::CheckpointConfig& config) {
-  return config.background && config.every > 0;
-}
-
 class BackgroundSaver {
  public:
   struct Options {

@@ -39,7 +39,7 @@ std::string to_string(const Label& label) {
   std::string words;
   const auto say = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
   if (*label.what != '\0') say(label.what);
-  if (label.unit >= 0) say(fmt::format("unit {}", label.unit));
+  if (label.segment >= 0) say(fmt::format("segment {}", label.segment));
   if (*label.phase != '\0') say(label.phase);
   if (label.micro_batch >= 0) say(fmt::format("micro-batch {}", label.micro_batch));
   return words;

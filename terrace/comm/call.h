@@ -19,14 +19,14 @@ const char* name_of(Type type);
 // What a call is for. The words are literals; numbers below 0 are not said.
 struct Label {
   const char* what = "";   // "gather weights"
-  int64_t unit = -1;       // of the model
+  int64_t segment = -1;    // of the model
   const char* phase = "";  // "forward", "backward", "step"
   int64_t micro_batch = -1;
 
   bool operator==(const Label&) const = default;
 };
 
-std::string to_string(const Label& label);  // "gather weights, unit 7, backward, micro-batch 2"
+std::string to_string(const Label& label);  // "gather weights, segment 7, backward, micro-batch 2"
 
 struct Call {
   Kind kind = Kind::barrier;

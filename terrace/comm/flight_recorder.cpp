@@ -38,7 +38,7 @@ Json json_of(int64_t rank, const FlightEntry& entry) {
                {"what", call.label.what},
                {"phase", call.label.phase}};
   if (call.peer >= 0) json["peer"] = entry.group->ranks[static_cast<size_t>(call.peer)];
-  if (call.label.unit >= 0) json["unit"] = call.label.unit;
+  if (call.label.segment >= 0) json["segment"] = call.label.segment;
   if (call.label.micro_batch >= 0) json["micro_batch"] = call.label.micro_batch;
   json["state"] = entry.done ? "done" : "entered";
   json["entered"] = wall_time(entry.entered);
@@ -82,7 +82,7 @@ uint64_t FlightRecorder::enter(int64_t group, const Call& call) {
   slot.group.store(group, release);
   slot.count.store(call.count, release);
   slot.peer.store(call.peer, release);
-  slot.unit.store(call.label.unit, release);
+  slot.segment.store(call.label.segment, release);
   slot.micro_batch.store(call.label.micro_batch, release);
   slot.sequence.store(call.sequence, release);
   slot.what.store(call.label.what, release);
@@ -108,7 +108,7 @@ std::optional<FlightEntry> FlightRecorder::read(uint64_t ticket) const {
                 .count = slot.count.load(acquire),
                 .peer = slot.peer.load(acquire),
                 .label = {.what = slot.what.load(acquire),
-                          .unit = slot.unit.load(acquire),
+                          .segment = slot.segment.load(acquire),
                           .phase = slot.phase.load(acquire),
                           .micro_batch = slot.micro_batch.load(acquire)},
                 .sequence = slot.sequence.load(acquire)};

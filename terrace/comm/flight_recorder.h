@@ -17,7 +17,7 @@
 
 namespace terrace::comm {
 
-// "all_reduce(data), reduce gradients, unit 7, backward, call 4821", with the ranks that a send or a receive is
+// "all_reduce(data), reduce gradients, segment 7, backward, call 4821", with the ranks that a send or a receive is
 // between.
 std::string describe(const mesh::Group& group, const Call& call);
 
@@ -56,7 +56,7 @@ class FlightRecorder {
   // Odd while it is written, then twice the ticket plus 2.
   struct Slot {
     std::atomic<uint64_t> version = 0;
-    std::atomic<int64_t> kind, type, group, count, peer, unit, micro_batch;
+    std::atomic<int64_t> kind, type, group, count, peer, segment, micro_batch;
     std::atomic<uint64_t> sequence;
     std::atomic<const char*> what, phase;
     std::atomic<std::chrono::steady_clock::rep> entered, done;

@@ -15,6 +15,9 @@ enum class Positions { learned, rotary };
 enum class Norm { layernorm, rmsnorm };
 enum class Activation { gelu, swiglu };
 enum class Precision { fp32, bf16, fp16 };
+// Bytes of a number.
+inline int64_t element_bytes(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
+
 enum class Recompute { none, selective, full };
 enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, decay
 enum class OnNan { stop, skip };
@@ -138,6 +141,9 @@ struct CheckpointConfig {
   int64_t keep_every = 0;  // checkpoints at multiples of this step stay as well; 0: none
   bool background = true;  // training goes on while a copy of its state is written
   std::string staging;     // node-local folder that checkpoints are first written into; "": none
+
+  // Whether a run keeps a copy of its state for that.
+  bool saves_beside_training() const { return background && every > 0; }
   bool operator==(const CheckpointConfig&) const = default;
 };
 

@@ -10,13 +10,23 @@
 #include "terrace/models/key_value_cache.h"
 
 namespace terrace::generate {
+namespace {
+
+models::Generator& generator_of(models::Model& model, const std::string& family) {
+  auto* generator = dynamic_cast<models::Generator*>(&model);
+  if (generator == nullptr) throw UserError::of("models of the family \"{}\" generate no text", family);
+  return *generator;
+}
+
+}  // namespace
 
 CachedModel::CachedModel(models::Model& model, const config::ModelConfig& config, at::Device device)
     : model_(model),
+      generator_(generator_of(model, config.family)),
       device_(device),
       capacity_(config.sequence),
       vocabulary_(config.vocabulary),
-      cache_(model.make_cache(1, config.sequence)) {}
+      cache_(generator_.make_cache(1, config.sequence)) {}
 
 CachedModel::~CachedModel() = default;
 
@@ -29,8 +39,7 @@ at::Tensor CachedModel::hidden(std::span<const int64_t> tokens) {
   const models::Batch batch{.tokens = ids.to(device_), .targets = {}, .positions = {}, .documents = {}, .samples = {}};
   models::Pass pass;
   pass.cache = cache_.get();
-  at::Tensor hidden;  // [1, T, D]
-  for (int64_t unit = 0; unit + 1 < model_.num_units(); ++unit) hidden = model_.forward_unit(unit, hidden, batch, pass);
+  const at::Tensor hidden = model_.forward(0, model_.num_units() - 1, {}, batch, pass);  // [1, T, D]
   size_ += length;
   return hidden;
 }
@@ -39,7 +48,8 @@ std::vector<float> CachedModel::next_logits(std::span<const int64_t> tokens) {
   const at::Tensor all = hidden(tokens);
   const at::NoGradGuard no_grad;
   // Only the last position: the logits of a whole prompt would take gigabytes.
-  const at::Tensor logits = model_.logits(all.narrow(1, all.size(1) - 1, 1), models::Pass{}).to(at::kCPU).contiguous();
+  const at::Tensor logits =
+      generator_.logits(all.narrow(1, all.size(1) - 1, 1), models::Pass{}).to(at::kCPU).contiguous();
   const float* values = logits.const_data_ptr<float>();
   return {values, values + logits.numel()};
 }

@@ -15,7 +15,8 @@ namespace terrace::generate {
 
 class CachedModel {
  public:
-  // The model must outlive this object. Room for config.sequence tokens is taken at once.
+  // The model must outlive this object. Throws UserError where its family generates no text. Room for config.sequence
+  // tokens is taken at once.
   CachedModel(models::Model& model, const config::ModelConfig& config, at::Device device);
   ~CachedModel();
 
@@ -34,6 +35,7 @@ class CachedModel {
 
  private:
   models::Model& model_;
+  models::Generator& generator_;
   at::Device device_;
   int64_t capacity_;
   int64_t vocabulary_;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "terrace/config/config.h"
-#include "terrace/models/activation_options.h"
 #include "terrace/nn/module.h"
 #include "terrace/ops/weight.h"
 
@@ -38,46 +37,38 @@ struct Pass {
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
 };
 
-// A model is embedding, blocks and head as units 0 .. num_units() - 1; a pipeline stage is a range of them, and gathers
-// of weights and recompute work on whole units. A block between two stages may be cut into two units.
+// A model is a list of units, 0 .. num_units() - 1, such as embedding, halves of layers and head; its unit table
+// (models/cost/unit_table.h) says everything about them that is no computation. What is computed at once are the
+// consecutive units of a segment (schedule/partition.h).
 class Model : public nn::Module {
  public:
   virtual int64_t num_units() const = 0;
-  // Parameters of one unit, in order. A tied parameter belongs to the first unit that uses it.
+  // Parameters of one unit, in the order of its row in the unit table.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
-  // Units whose parameters this one reads, itself included where it has any: more than itself where some are tied.
-  virtual std::vector<int64_t> used_units(int64_t unit) { return {unit}; }
-  // Unit 0 takes an undefined tensor and reads the batch; the last but one gives hidden states [B, T, D] after the
-  // final norm or before it as the model likes.
-  virtual at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
-  // The last unit in training: the sum over counted tokens of the loss, fp32 scalar on the device. Its backward yields
-  // gradients multiplied by pass.gradient_scale.
-  virtual at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
-  // The last unit in generation: logits [B, T, vocabulary] in fp32, without the padding of the vocabulary.
-  virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
-  // Of what unit `unit`, which is not the last one, hands to the next.
+  // The units [begin, end), without the last one of the model. Unit 0 takes an undefined tensor and reads the batch;
+  // the last but one gives hidden states [B, T, D] after the final norm or before it as the model likes.
+  virtual at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch,
+                             const Pass& pass) = 0;
+  // The units from `begin` to the last one in training: the sum over counted tokens of the loss, fp32 scalar on the
+  // device. Its backward yields gradients multiplied by pass.gradient_scale.
+  virtual at::Tensor loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
+  // Shape of the output of a unit, which is not the last one.
   virtual std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const = 0;
   virtual at::TensorOptions hidden_options() const = 0;
-  // What each unit costs, in any measure that is proportional to time; for sharing units out over pipeline stages.
-  virtual std::vector<double> unit_costs() const = 0;
-  // The costs of the two parts that halve() makes of a unit, in their order; together the unit's. Empty: it stays
-  // whole.
-  virtual std::vector<double> half_costs(int64_t /*unit*/) const { return {}; }
-  // Cuts the unit into two, one after the other, so that those behind it move by one. Computes the same as before.
-  // Called before anything else is made of the units.
-  virtual void halve(int64_t unit);
-  // Floating-point operations of a training step without what recompute repeats, as MFU counts them.
-  virtual double step_flops(int64_t sequences) const = 0;
-  // Bytes of tensors that a unit keeps from the forward of a micro-batch of whole sequences to its backward, its input
-  // included and its output not. 0 for the last one, whose backward follows at once.
-  virtual int64_t activation_bytes(int64_t unit, const ActivationOptions& options) const = 0;
-  // Bytes of tensors that a unit keeps from a backward that puts its weight gradients off to these: the inputs of its
-  // weights and the gradients of their outputs. 0 where it puts none off, as the last one.
-  virtual int64_t weight_input_bytes(int64_t unit, const ActivationOptions& options) const = 0;
+};
+
+// What a family offers beside that whose models generate text.
+class Generator {
+ public:
+  virtual ~Generator() = default;
+  // Of the output of the last unit but one: logits [B, T, vocabulary] in fp32, without the padding of the vocabulary.
+  virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
+  // Keys and values of `batch` sequences of up to `length` tokens, for Pass::cache.
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
 };
 
-// Builds the model of config.family and marks its parameters. Aborts where a parameter stays unmarked.
+// Builds the model of config.family and gives its parameters the marks of its unit table. Aborts where names or shapes
+// differ from the table, or a parameter stays unmarked.
 std::unique_ptr<Model> build_model(const config::ModelConfig& config, const nn::Build& build);
 
 // Aborts, naming the parameter, where one is unmarked or cut in a dimension it does not have.

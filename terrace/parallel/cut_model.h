@@ -21,10 +21,11 @@ namespace terrace::parallel {
 
 class CutModel {
  public:
-  // Every rank of the world calls it at the same time; model and world outlive it. Aborts unless the elements that all
-  // ranks together count are those of the whole model: no layer is missing on a stage or there twice.
-  CutModel(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const config::LayoutConfig& layout,
-           const ShardingOptions& options);
+  // `partition` has the parts of the layout's pipeline: schedule::partition() of the model's unit table. Every rank of
+  // the world calls it at the same time; model and world outlive it. Aborts unless the elements that all ranks together
+  // count are those of the whole model: no layer is missing on a stage or there twice.
+  CutModel(models::Model& model, const schedule::Partition& partition, comm::World& world, const mesh::Mesh& mesh,
+           const config::LayoutConfig& layout, const ShardingOptions& options);
 
   // What this rank does in a step with so many micro-batches; valid until the next call.
   const schedule::StepInstructions& training_step(int64_t micro_batches);
@@ -50,7 +51,6 @@ class CutModel {
   void check_whole(models::Model& model);
 
   config::LayoutConfig layout_;
-  schedule::StageUnits units_;
   schedule::Movements movements_;
   int64_t micro_batches_ = 0;  // of training_step_
   schedule::StepInstructions training_step_, evaluation_;

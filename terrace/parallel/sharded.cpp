@@ -1,4 +1,4 @@
-// Each movement of a unit's weights and gradients.
+// Each movement of a segment's weights and gradients.
 #include "terrace/parallel/sharded.h"
 
 #include <ATen/core/grad_mode.h>
@@ -18,8 +18,8 @@ namespace terrace::parallel {
 
 using schedule::Movement;
 
-struct Sharded::Unit {
-  std::optional<ShardedUnit> flat = {};  // none: it has no parameters of its own, or they are not here
+struct Sharded::Segment {
+  std::optional<ShardedSegment> flat = {};  // none: it has no parameters of its own, or they are not here
   Transfer gather = {}, update = {};
   // Of its gradient: one movement at a time, and what arrives of a micro-batch that is added to earlier ones.
   Transfer reduction = {};
@@ -28,7 +28,6 @@ struct Sharded::Unit {
 
 ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type) {
   return {.gradient_type = gradient_type,
-          .prefetch = layout.prefetch,
           .gather_type = layout.gather_type,
           .reduce_type = layout.reduce_type,
           .update_type = layout.update_type,
@@ -36,16 +35,14 @@ ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarT
 }
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
-    : groups_(groups), options_(options), units_(static_cast<size_t>(model.num_units())) {
+    : groups_(groups), options_(options), segments_(stage.partition().segments.size()) {
   // Gradients of a micro-batch that leave before the next one comes need the whole buffer only on their way.
-  const bool keeps_whole =
-      !schedule::movements_of(groups.place.sizes, options.deterministic, options.prefetch).reduces_each;
-  for (const int64_t unit : stage.held()) {
-    std::vector<nn::Parameter*> parameters = model.unit_parameters(unit);
-    if (parameters.empty()) continue;
-    units_[unit].flat.emplace(std::move(parameters), groups.place, options.gradient_type, keeps_whole);
-    held_.weights += static_cast<int64_t>(units_[unit].flat->weights().nbytes());
-    held_.gradients += static_cast<int64_t>(units_[unit].flat->gradient().nbytes());
+  const bool keeps_whole = !schedule::movements_of(groups.place.sizes, options.deterministic).reduces_each;
+  for (const int64_t segment : stage.own().held) {
+    std::vector<nn::Parameter*> parameters = segment_parameters(model, stage.segment(segment));
+    segments_[segment].flat.emplace(std::move(parameters), groups.place, options.gradient_type, keeps_whole);
+    held_.weights += static_cast<int64_t>(segments_[segment].flat->weights().nbytes());
+    held_.gradients += static_cast<int64_t>(segments_[segment].flat->gradient().nbytes());
   }
   peak_ = held_;
 }
@@ -54,25 +51,25 @@ Sharded::~Sharded() = default;
 
 std::vector<optim::Shard> Sharded::shards() const {
   std::vector<optim::Shard> shards;
-  for (const Unit& unit : units_) {
-    if (!unit.flat) continue;
-    shards.push_back(unit.flat->shard());
+  for (const Segment& segment : segments_) {
+    if (!segment.flat) continue;
+    shards.push_back(segment.flat->shard());
     const at::ScalarType kept = shards.back().value.scalar_type();
     shards.back().keeps_master = groups_.update->size() > 1 && wire_type(options_.update_type, kept) != kept;
   }
   return shards;
 }
 
-const ShardedUnit& Sharded::flat(int64_t unit) const {
-  const std::optional<ShardedUnit>& flat = units_.at(static_cast<size_t>(unit)).flat;
-  TERRACE_CHECK(flat.has_value(), "unit {} has no parameters here", unit);
+const ShardedSegment& Sharded::flat(int64_t segment) const {
+  const std::optional<ShardedSegment>& flat = segments_.at(static_cast<size_t>(segment)).flat;
+  TERRACE_CHECK(flat.has_value(), "segment {} has no parameters here", segment);
   return *flat;
 }
 
 void Sharded::begin_step() {
   const at::NoGradGuard no_grad;
-  for (const Unit& unit : units_) {
-    if (unit.flat && unit.flat->keeps_whole_gradient()) unit.flat->whole_gradient().zero_();
+  for (const Segment& segment : segments_) {
+    if (segment.flat && segment.flat->keeps_whole_gradient()) segment.flat->whole_gradient().zero_();
   }
 }
 
@@ -83,85 +80,85 @@ Transfer Sharded::gather(int64_t index, const char* phase) {
   if (options_.poison) whole.fill_(std::numeric_limits<float>::quiet_NaN());
   return Transfer::all_gather(*groups_.gather, flat(index).weights(), whole,
                               wire_type(options_.gather_type, whole.scalar_type()),
-                              {.what = to_string(Movement::gather_weights), .unit = index, .phase = phase});
+                              {.what = to_string(Movement::gather_weights), .segment = index, .phase = phase});
 }
 
 // Over all ranks at once, or over the ranks that share the gradients.
 Transfer Sharded::reduce(int64_t index, bool accumulates) {
   const at::Tensor kept = options_.deterministic ? flat(index).own_gradient() : flat(index).gradient();
   comm::Comm& group = options_.deterministic ? *groups_.everyone : *groups_.reduce;
-  at::Tensor& sum = units_[static_cast<size_t>(index)].sum;
+  at::Tensor& sum = segments_[static_cast<size_t>(index)].sum;
   sum = accumulates ? at::empty_like(kept) : kept;
   return Transfer::reduce_scatter(group, flat(index).whole_gradient(), sum,
                                   wire_type(options_.reduce_type, options_.gradient_type),
-                                  {.what = to_string(Movement::reduce), .unit = index, .phase = "backward"});
+                                  {.what = to_string(Movement::reduce), .segment = index, .phase = "backward"});
 }
 
 void Sharded::begin(int64_t index, Movement movement, bool accumulates, const char* phase) {
-  Unit& unit = units_.at(static_cast<size_t>(index));
-  const ShardedUnit& own = flat(index);
+  Segment& segment = segments_.at(static_cast<size_t>(index));
+  const ShardedSegment& own = flat(index);
   const at::ScalarType wire = wire_type(options_.reduce_type, options_.gradient_type);
-  const comm::Label label{.what = to_string(movement), .unit = index, .phase = "backward"};
+  const comm::Label label{.what = to_string(movement), .segment = index, .phase = "backward"};
   switch (movement) {
     case Movement::gather_weights:
-      unit.gather = gather(index, phase);
+      segment.gather = gather(index, phase);
       return;
     case Movement::reduce:
-      unit.reduction = reduce(index, accumulates);
+      segment.reduction = reduce(index, accumulates);
       return;
     case Movement::reduce_across:
-      unit.reduction =
+      segment.reduction =
           Transfer::reduce_scatter(*groups_.reduce_across, own.gradient(), own.optimizer_gradient(), wire, label);
       return;
     case Movement::reduce_replicas:
-      unit.reduction = Transfer::all_reduce(*groups_.replicas, own.optimizer_gradient(), wire, label);
+      segment.reduction = Transfer::all_reduce(*groups_.replicas, own.optimizer_gradient(), wire, label);
       return;
     case Movement::gather_gradients:
-      unit.reduction = Transfer::all_gather(*groups_.replicas, own.own_gradient(), own.optimizer_gradient(),
-                                            options_.gradient_type, label);
+      segment.reduction = Transfer::all_gather(*groups_.replicas, own.own_gradient(), own.optimizer_gradient(),
+                                               options_.gradient_type, label);
       return;
     case Movement::publish:
-      unit.update = Transfer::all_gather(*groups_.update, own.optimizer_weights(), own.weights(),
-                                         wire_type(options_.update_type, own.weights().scalar_type()),
-                                         {.what = to_string(movement), .unit = index, .phase = "step"});
+      segment.update = Transfer::all_gather(*groups_.update, own.optimizer_weights(), own.weights(),
+                                            wire_type(options_.update_type, own.weights().scalar_type()),
+                                            {.what = to_string(movement), .segment = index, .phase = "step"});
       return;
   }
 }
 
 void Sharded::end(int64_t index, Movement movement, bool accumulates) {
-  Unit& unit = units_.at(static_cast<size_t>(index));
-  if (movement == Movement::gather_weights) return unit.gather.finish();
-  if (movement == Movement::publish) return unit.update.finish();
-  unit.reduction.finish();
+  Segment& segment = segments_.at(static_cast<size_t>(index));
+  if (movement == Movement::gather_weights) return segment.gather.finish();
+  if (movement == Movement::publish) return segment.update.finish();
+  segment.reduction.finish();
   if (movement != Movement::reduce) return;
-  const at::Tensor kept = options_.deterministic ? unit.flat->own_gradient() : unit.flat->gradient();
-  if (accumulates) ops::kernels(kept.device()).add(kept, unit.sum);
-  unit.sum.reset();
-  give_back(unit.flat->whole_gradient(), &StateBytes::whole_gradients);
+  const at::Tensor kept = options_.deterministic ? segment.flat->own_gradient() : segment.flat->gradient();
+  if (accumulates) ops::kernels(kept.device()).add(kept, segment.sum);
+  segment.sum.reset();
+  give_back(segment.flat->whole_gradient(), &StateBytes::whole_gradients);
 }
 
-void Sharded::release(int64_t unit) { give_back(flat(unit).whole_weights(), &StateBytes::gathered_weights); }
+void Sharded::release(int64_t segment) { give_back(flat(segment).whole_weights(), &StateBytes::gathered_weights); }
 
-void Sharded::allocate_gradient(int64_t unit) {
-  take(flat(unit).whole_gradient(), &StateBytes::whole_gradients);
+void Sharded::allocate_gradient(int64_t segment) {
+  take(flat(segment).whole_gradient(), &StateBytes::whole_gradients);
   const at::NoGradGuard no_grad;
-  flat(unit).whole_gradient().zero_();
+  flat(segment).whole_gradient().zero_();
 }
 
-void Sharded::collect_gradient(int64_t unit) {
-  const std::optional<ShardedUnit>& own = units_.at(static_cast<size_t>(unit)).flat;
+void Sharded::collect_gradient(int64_t segment) {
+  const std::optional<ShardedSegment>& own = segments_.at(static_cast<size_t>(segment)).flat;
   if (own) nn::collect_autograd_gradients(own->parameters());
 }
 
 void Sharded::publish() {
   if (groups_.update->size() == 1) return;
-  for (size_t i = 0; i < units_.size(); ++i) {
-    if (units_[i].flat) begin(static_cast<int64_t>(i), Movement::publish, false, "step");
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].flat) begin(static_cast<int64_t>(i), Movement::publish, false, "step");
   }
 }
 
 void Sharded::finish_update() {
-  for (Unit& unit : units_) unit.update.finish();
+  for (Segment& segment : segments_) segment.update.finish();
 }
 
 void Sharded::spread(const at::Tensor& optimizer_part, const char* what) {

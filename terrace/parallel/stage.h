@@ -1,5 +1,5 @@
-// What one pipeline stage has of a model: the units of its parts, and a copy of a unit whose matrix its head shares
-// with the first stage.
+// What one pipeline stage has of a model: the segments of its parts, and a copy of a segment whose matrix its head
+// shares with the first stage.
 #pragma once
 
 #include <cstdint>
@@ -10,34 +10,24 @@
 #include "terrace/mesh/mesh.h"
 #include "terrace/models/model.h"
 #include "terrace/optim/shard.h"
+#include "terrace/schedule/partition.h"
 #include "terrace/schedule/pipeline.h"
 
 namespace terrace::parallel {
 
-struct UnitRange {
-  int64_t begin = 0, end = 0;
-
-  bool operator==(const UnitRange&) const = default;
-};
-
-// The units of every part of the model in order. `layers_of_part` counts the units between the first and the last one
-// of the model for each part; empty: shared out by the costs of the units and of their halves, and a unit that then
-// lies in two parts is halved in the model. Called before anything else is made of the units.
-std::vector<UnitRange> split_units(models::Model& model, int64_t parts, const std::vector<int64_t>& layers_of_part);
-
-// The units whose parameters a stage has, in order: those of its parts, and copies of others that they read.
-std::vector<int64_t> held_units(models::Model& model, const schedule::Placement& placement,
-                                const std::vector<UnitRange>& parts, int64_t stage);
+// Of all units of the segment, in order.
+std::vector<nn::Parameter*> segment_parameters(models::Model& model, const schedule::Segment& segment);
 
 class Stage {
  public:
   // Frees the memory of parameters that are not this stage's; those of copies are marked as counted elsewhere. Every
-  // rank of the world calls it at the same time. On an axis "pipeline" of size 1 every unit is here.
+  // rank of the world calls it at the same time. On an axis "pipeline" of size 1 every segment is here.
   Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const schedule::Placement& placement,
-        const std::vector<UnitRange>& parts);
+        const schedule::Partition& partition);
 
   // Of the chunk.
-  const UnitRange& units(int64_t chunk) const { return parts_[placement_.part(stage_, chunk)]; }
+  const schedule::NumberRange& segments(int64_t chunk) const { return partition_.part(placement_.part(stage_, chunk)); }
+  const schedule::Segment& segment(int64_t number) const { return partition_.segment(number); }
   bool is_first(int64_t chunk) const { return placement_.part(stage_, chunk) == 0; }
   bool is_last(int64_t chunk) const { return placement_.part(stage_, chunk) + 1 == placement_.parts(); }
   // Whether the loss is computed here.
@@ -47,19 +37,18 @@ class Stage {
   int64_t chunk_here_after(int64_t chunk) const { return chunk_with(placement_.part(stage_, chunk) + 1); }
   int64_t chunk_here_before(int64_t chunk) const { return chunk_with(placement_.part(stage_, chunk) - 1); }
 
-  bool computes(int64_t unit) const;
-  // Units that are here as a copy, for the head.
-  const std::vector<int64_t>& copies() const { return copies_; }
-  std::vector<int64_t> held() const { return held_units(model_, placement_, parts_, stage_); }
+  // What is computed and held here.
+  const schedule::StageSegments& own() const { return own_; }
   std::vector<nn::Parameter*> parameters() const;
 
   int64_t number() const { return stage_; }
   const schedule::Placement& placement() const { return placement_; }
+  const schedule::Partition& partition() const { return partition_; }
   comm::Comm& group() { return *group_; }
   comm::Comm& sharing() { return *sharing_; }
 
-  // Once the optimizer's parts of the gradients are summed over data and micro-batches: adds up those of units that two
-  // stages have. `shards` are those of held(), without units that have no parameters.
+  // Once the optimizer's parts of the gradients are summed over data and micro-batches: adds up those of segments that
+  // two stages have. `shards` are those of own().held.
   void sum_copies(const std::vector<optim::Shard>& shards);
 
  private:
@@ -67,10 +56,10 @@ class Stage {
 
   models::Model& model_;
   schedule::Placement placement_;
-  std::vector<UnitRange> parts_;
+  schedule::Partition partition_;
   int64_t stage_;
-  std::vector<int64_t> copies_;
-  std::vector<int64_t> shared_;  // units that this stage has and another one too
+  schedule::StageSegments own_;
+  std::vector<int64_t> shared_;  // segments that this stage has and another one too
   std::unique_ptr<comm::Comm> group_, sharing_;
 };
 

@@ -12,9 +12,9 @@ namespace {
 
 using Kind = StepInstruction::Kind;
 
-// One time that a unit's computation reads weights.
+// One time that a segment's computation reads weights.
 struct Use {
-  int64_t unit;
+  int64_t segment;
   bool backward;
 };
 
@@ -22,27 +22,27 @@ struct Use {
 // to work it out while the list is executed.
 class Writer {
  public:
-  Writer(const StageUnits& units, const Movements& movements) : units_(units), movements_(movements) {}
+  Writer(const StageSegments& segments, const Movements& movements) : segments_(segments), movements_(movements) {}
 
   // The order in which weights are used, which decides what is gathered ahead.
   void expect(std::vector<Use> uses) { uses_ = std::move(uses); }
 
   void add(const StepInstruction& instruction) { list_.push_back(instruction); }
 
-  // The unit's computation, with its weights in place.
-  void compute(Kind kind, int64_t micro_batch, int64_t chunk, int64_t unit) {
-    begin_use(unit);
+  // The segment's computation, with its weights in place.
+  void compute(Kind kind, int64_t micro_batch, int64_t chunk, int64_t segment) {
+    begin_use(segment);
     if (kind != Kind::forward && !evaluates_) {
-      for (const int64_t read : reads(unit)) allocate_gradient(read);
+      for (const int64_t read : reads(segment)) allocate_gradient(read);
     }
-    add({.kind = kind, .micro_batch = micro_batch, .chunk = chunk, .unit = unit});
-    end_use(unit);
+    add({.kind = kind, .micro_batch = micro_batch, .chunk = chunk, .segment = segment});
+    end_use(segment);
   }
 
-  // Gradients of the unit's weights for a micro-batch are complete: they begin to leave.
-  void complete_gradient(int64_t unit, bool first, bool last) {
-    if (!holds(unit)) return;
-    Reduction reduction{.unit = unit, .steps = {}};
+  // Gradients of the segment's weights for a micro-batch are complete: they begin to leave.
+  void complete_gradient(int64_t segment, bool first, bool last) {
+    if (!holds(segment)) return;
+    Reduction reduction{.segment = segment, .steps = {}};
     if (movements_.reduces_each) reduction.steps.push_back({Movement::reduce, !first});
     if (last) {
       for (const Movement movement : movements_.after_last) reduction.steps.push_back({movement, false});
@@ -66,16 +66,16 @@ class Writer {
   }
 
   // The gradient of a micro-batch before may still be leaving from the same memory.
-  void allocate_gradient(int64_t unit) {
-    if (!movements_.reduces_each || !holds(unit)) return;
-    while (std::ranges::find(reductions_, unit, &Reduction::unit) != reductions_.end()) advance_reductions();
-    if (!std::exchange(has_gradient_[unit], true)) add({.kind = Kind::allocate_gradient, .unit = unit});
+  void allocate_gradient(int64_t segment) {
+    if (!movements_.reduces_each || !holds(segment)) return;
+    while (std::ranges::find(reductions_, segment, &Reduction::segment) != reductions_.end()) advance_reductions();
+    if (!std::exchange(has_gradient_[segment], true)) add({.kind = Kind::allocate_gradient, .segment = segment});
   }
 
   void publish() {
     if (!movements_.publishes) return;
-    for (const int64_t unit : units_.held) {
-      add({.kind = Kind::begin_movement, .unit = unit, .movement = Movement::publish});
+    for (const int64_t segment : segments_.held) {
+      add({.kind = Kind::begin_movement, .segment = segment, .movement = Movement::publish});
     }
   }
 
@@ -92,43 +92,44 @@ class Writer {
       Movement movement;
       bool accumulates;
     };
-    int64_t unit = 0;
+    int64_t segment = 0;
     std::vector<Step> steps;
     size_t next = 0;
 
     bool complete() const { return next == steps.size(); }
   };
 
-  bool holds(int64_t unit) const { return std::ranges::binary_search(units_.held, unit); }
+  bool holds(int64_t segment) const { return std::ranges::binary_search(segments_.held, segment); }
 
-  std::vector<int64_t> reads(int64_t unit) const {
+  std::vector<int64_t> reads(int64_t segment) const {
     std::vector<int64_t> list;
-    for (const int64_t read : units_.reads.at(static_cast<size_t>(unit))) {
+    for (const int64_t read : segments_.reads.at(static_cast<size_t>(segment))) {
       if (holds(read)) list.push_back(read);
     }
     return list;
   }
 
-  void begin_use(int64_t unit) {
-    TERRACE_CHECK(next_use_ < uses_.size() && uses_[next_use_].unit == unit, "unit {} is used out of order", unit);
+  void begin_use(int64_t segment) {
+    TERRACE_CHECK(next_use_ < uses_.size() && uses_[next_use_].segment == segment, "segment {} is used out of order",
+                  segment);
     gather(uses_[next_use_++]);
     gather_ahead();
-    for (const int64_t read : reads(unit)) {
+    for (const int64_t read : reads(segment)) {
       end_publish(read);
       if (std::exchange(arriving_[read], false)) {
-        add({.kind = Kind::end_movement, .unit = read, .movement = Movement::gather_weights});
+        add({.kind = Kind::end_movement, .segment = read, .movement = Movement::gather_weights});
       }
       in_use_.push_back(read);
     }
   }
 
-  void end_use(int64_t unit) {
-    for (const int64_t read : reads(unit)) {
+  void end_use(int64_t segment) {
+    for (const int64_t read : reads(segment)) {
       in_use_.erase(std::ranges::find(in_use_, read));
       const bool still_used = std::ranges::find(in_use_, read) != in_use_.end();
       if (still_used || !gathered_[read]) continue;
       gathered_[read] = false;
-      add({.kind = Kind::release, .unit = read});
+      add({.kind = Kind::release, .segment = read});
     }
     // What was released may itself be used next.
     gather_ahead();
@@ -141,69 +142,69 @@ class Writer {
 
   void gather(const Use& use) {
     if (!movements_.gathers) return;
-    for (const int64_t unit : reads(use.unit)) {
-      if (gathered_[unit]) continue;
-      end_publish(unit);
-      gathered_[unit] = arriving_[unit] = true;
+    for (const int64_t segment : reads(use.segment)) {
+      if (gathered_[segment]) continue;
+      end_publish(segment);
+      gathered_[segment] = arriving_[segment] = true;
       add({.kind = Kind::begin_movement,
-           .unit = unit,
+           .segment = segment,
            .movement = Movement::gather_weights,
            .for_backward = use.backward});
     }
   }
 
   // Updated weights of the step before are waited for where they are used first.
-  void end_publish(int64_t unit) {
-    if (!movements_.publishes || std::exchange(is_published_[unit], true)) return;
-    add({.kind = Kind::end_movement, .unit = unit, .movement = Movement::publish});
+  void end_publish(int64_t segment) {
+    if (!movements_.publishes || std::exchange(is_published_[segment], true)) return;
+    add({.kind = Kind::end_movement, .segment = segment, .movement = Movement::publish});
   }
 
   void begin(const Reduction& reduction) {
     const auto& [movement, accumulates] = reduction.steps[reduction.next];
-    add({.kind = Kind::begin_movement, .unit = reduction.unit, .movement = movement, .accumulates = accumulates});
+    add({.kind = Kind::begin_movement, .segment = reduction.segment, .movement = movement, .accumulates = accumulates});
   }
 
   void end(Reduction& reduction) {
     const auto& [movement, accumulates] = reduction.steps[reduction.next++];
-    add({.kind = Kind::end_movement, .unit = reduction.unit, .movement = movement, .accumulates = accumulates});
-    if (movement == Movement::reduce) has_gradient_[reduction.unit] = false;
+    add({.kind = Kind::end_movement, .segment = reduction.segment, .movement = movement, .accumulates = accumulates});
+    if (movement == Movement::reduce) has_gradient_[reduction.segment] = false;
   }
 
-  const StageUnits& units_;
+  const StageSegments& segments_;
   const Movements& movements_;
   bool evaluates_ = false;
   std::vector<Use> uses_;
   size_t next_use_ = 0;
-  std::map<int64_t, bool> gathered_, arriving_, is_published_, has_gradient_;  // by unit
+  std::map<int64_t, bool> gathered_, arriving_, is_published_, has_gradient_;  // by segment
   std::vector<int64_t> in_use_;
   std::vector<Reduction> reductions_;  // under way, in the order of their begin
   StepInstructions list_;
 };
 
-// A chunk's units without the model's last one, whose computation is the loss.
-std::vector<int64_t> body(const StageUnits& units, int64_t chunk) {
-  std::vector<int64_t> list = units.chunks.at(static_cast<size_t>(chunk));
-  if (!list.empty() && list.back() == units.last_unit) list.pop_back();
+// A chunk's segments without the model's last one, whose computation is the loss.
+std::vector<int64_t> body(const StageSegments& segments, int64_t chunk) {
+  std::vector<int64_t> list = segments.chunks.at(static_cast<size_t>(chunk));
+  if (!list.empty() && list.back() == segments.last) list.pop_back();
   return list;
 }
 
-bool has_loss(const StageUnits& units, int64_t chunk) {
-  const std::vector<int64_t>& list = units.chunks.at(static_cast<size_t>(chunk));
-  return !list.empty() && list.back() == units.last_unit;
+bool has_loss(const StageSegments& segments, int64_t chunk) {
+  const std::vector<int64_t>& list = segments.chunks.at(static_cast<size_t>(chunk));
+  return !list.empty() && list.back() == segments.last;
 }
 
-// A unit whose weight gradients are computed by themselves needs no weights there.
-std::vector<Use> uses_of(const Instructions& stage, const StageUnits& units) {
+// A segment whose weight gradients are computed by themselves needs no weights there.
+std::vector<Use> uses_of(const Instructions& stage, const StageSegments& segments) {
   std::vector<Use> uses;
   for (const Instruction& instruction : stage) {
-    std::vector<int64_t> list = body(units, instruction.chunk);
+    std::vector<int64_t> list = body(segments, instruction.chunk);
     if (instruction.kind == Instruction::Kind::forward) {
-      for (const int64_t unit : list) uses.push_back({unit, false});
-      if (has_loss(units, instruction.chunk)) uses.push_back({units.last_unit, true});
+      for (const int64_t segment : list) uses.push_back({segment, false});
+      if (has_loss(segments, instruction.chunk)) uses.push_back({segments.last, true});
     } else if (instruction.kind == Instruction::Kind::backward ||
                instruction.kind == Instruction::Kind::input_gradient) {
       std::ranges::reverse(list);
-      for (const int64_t unit : list) uses.push_back({unit, true});
+      for (const int64_t segment : list) uses.push_back({segment, true});
     }
   }
   return uses;
@@ -229,8 +230,8 @@ Kind kind_of(Instruction::Kind kind) {
 // Adds what one instruction of a stage does.
 class TrainingStep {
  public:
-  TrainingStep(Writer& writer, const StageUnits& units, int64_t micro_batches)
-      : writer_(writer), units_(units), micro_batches_(micro_batches) {}
+  TrainingStep(Writer& writer, const StageSegments& segments, int64_t micro_batches)
+      : writer_(writer), segments_(segments), micro_batches_(micro_batches) {}
 
   void add(const Instruction& instruction) {
     const auto& [kind, micro_batch, chunk, peer] = instruction;
@@ -254,34 +255,34 @@ class TrainingStep {
   bool is_first(int64_t micro_batch) const { return micro_batch == 0; }
   bool is_last(int64_t micro_batch) const { return micro_batch + 1 == micro_batches_; }
 
-  void complete(int64_t unit, int64_t micro_batch) {
-    writer_.complete_gradient(unit, is_first(micro_batch), is_last(micro_batch));
+  void complete(int64_t segment, int64_t micro_batch) {
+    writer_.complete_gradient(segment, is_first(micro_batch), is_last(micro_batch));
   }
 
   void forward(int64_t micro_batch, int64_t chunk) {
-    for (const int64_t unit : body(units_, chunk)) writer_.compute(Kind::forward, micro_batch, chunk, unit);
-    if (!has_loss(units_, chunk)) return;
-    writer_.compute(Kind::loss, micro_batch, chunk, units_.last_unit);
+    for (const int64_t segment : body(segments_, chunk)) writer_.compute(Kind::forward, micro_batch, chunk, segment);
+    if (!has_loss(segments_, chunk)) return;
+    writer_.compute(Kind::loss, micro_batch, chunk, segments_.last);
     writer_.advance_reductions();
-    complete(units_.last_unit, micro_batch);
-    for (const int64_t copy : units_.copies) complete(copy, micro_batch);
+    complete(segments_.last, micro_batch);
+    for (const int64_t copy : segments_.copies) complete(copy, micro_batch);
   }
 
   void backward(Kind kind, int64_t micro_batch, int64_t chunk) {
-    const std::vector<int64_t> list = body(units_, chunk);
-    for (auto unit = list.rbegin(); unit != list.rend(); ++unit) {
-      writer_.compute(kind, micro_batch, chunk, *unit);
+    const std::vector<int64_t> list = body(segments_, chunk);
+    for (auto segment = list.rbegin(); segment != list.rend(); ++segment) {
+      writer_.compute(kind, micro_batch, chunk, *segment);
       writer_.advance_reductions();
-      if (kind == Kind::backward) complete(*unit, micro_batch);
+      if (kind == Kind::backward) complete(*segment, micro_batch);
     }
   }
 
   void weight_gradient(int64_t micro_batch, int64_t chunk) {
-    const std::vector<int64_t> list = body(units_, chunk);
-    for (auto unit = list.rbegin(); unit != list.rend(); ++unit) {
-      writer_.allocate_gradient(*unit);
-      writer_.add({.kind = Kind::weight_gradient, .micro_batch = micro_batch, .chunk = chunk, .unit = *unit});
-      complete(*unit, micro_batch);
+    const std::vector<int64_t> list = body(segments_, chunk);
+    for (auto segment = list.rbegin(); segment != list.rend(); ++segment) {
+      writer_.allocate_gradient(*segment);
+      writer_.add({.kind = Kind::weight_gradient, .micro_batch = micro_batch, .chunk = chunk, .segment = *segment});
+      complete(*segment, micro_batch);
     }
   }
 
@@ -292,7 +293,7 @@ class TrainingStep {
   }
 
   Writer& writer_;
-  const StageUnits& units_;
+  const StageSegments& segments_;
   int64_t micro_batches_;
 };
 
@@ -312,31 +313,45 @@ Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_
   return movements;
 }
 
-StepInstructions training_step(const Instructions& stage, int64_t micro_batches, const StageUnits& units,
+StepInstructions training_step(const Instructions& stage, int64_t micro_batches, const StageSegments& segments,
                                const Movements& movements) {
-  Writer writer(units, movements);
-  writer.expect(uses_of(stage, units));
-  TrainingStep step(writer, units, micro_batches);
+  Writer writer(segments, movements);
+  writer.expect(uses_of(stage, segments));
+  TrainingStep step(writer, segments, micro_batches);
   for (const Instruction& instruction : stage) step.add(instruction);
   return writer.list();
 }
 
-StepInstructions evaluation(const StageUnits& units, const std::vector<Neighbours>& chunks,
+std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage) {
+  std::vector<Neighbours> chunks;
+  for (int64_t chunk = 0; chunk < placement.chunks; ++chunk) {
+    const int64_t part = placement.part(stage, chunk);
+    const auto other = [&](int64_t neighbour) {
+      if (neighbour < 0 || neighbour >= placement.parts()) return int64_t{-1};
+      const int64_t found = placement.stage_of(neighbour);
+      return found == stage ? int64_t{-1} : found;
+    };
+    chunks.push_back({.before = other(part - 1), .after = other(part + 1)});
+  }
+  return chunks;
+}
+
+StepInstructions evaluation(const StageSegments& segments, const std::vector<Neighbours>& chunks,
                             const Movements& movements) {
-  Writer writer(units, movements);
+  Writer writer(segments, movements);
   writer.set_evaluates();
   std::vector<Use> uses;
-  for (const std::vector<int64_t>& list : units.chunks) {
-    for (const int64_t unit : list) uses.push_back({unit, false});
+  for (const std::vector<int64_t>& list : segments.chunks) {
+    for (const int64_t segment : list) uses.push_back({segment, false});
   }
   writer.expect(std::move(uses));
-  for (int64_t chunk = 0; chunk < static_cast<int64_t>(units.chunks.size()); ++chunk) {
+  for (int64_t chunk = 0; chunk < static_cast<int64_t>(segments.chunks.size()); ++chunk) {
     const auto [before, after] = chunks.at(static_cast<size_t>(chunk));
     if (before >= 0) {
       writer.add({.kind = Kind::receive_activation, .micro_batch = 0, .chunk = chunk, .peer = before});
     }
-    for (const int64_t unit : body(units, chunk)) writer.compute(Kind::forward, 0, chunk, unit);
-    if (has_loss(units, chunk)) writer.compute(Kind::loss, 0, chunk, units.last_unit);
+    for (const int64_t segment : body(segments, chunk)) writer.compute(Kind::forward, 0, chunk, segment);
+    if (has_loss(segments, chunk)) writer.compute(Kind::loss, 0, chunk, segments.last);
     if (after >= 0) writer.add({.kind = Kind::send_activation, .micro_batch = 0, .chunk = chunk, .peer = after});
   }
   return writer.list();

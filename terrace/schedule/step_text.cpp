@@ -30,15 +30,15 @@ std::string to_string(const StepInstruction& one) {
   const std::string batch = fmt::format("{}{}", one.micro_batch, chunk);
   switch (one.kind) {
     case Kind::forward:
-      return fmt::format("F{} unit {}", batch, one.unit);
+      return fmt::format("F{} segment {}", batch, one.segment);
     case Kind::loss:
-      return fmt::format("L{} unit {}", batch, one.unit);
+      return fmt::format("L{} segment {}", batch, one.segment);
     case Kind::backward:
-      return fmt::format("B{} unit {}", batch, one.unit);
+      return fmt::format("B{} segment {}", batch, one.segment);
     case Kind::input_gradient:
-      return fmt::format("I{} unit {}", batch, one.unit);
+      return fmt::format("I{} segment {}", batch, one.segment);
     case Kind::weight_gradient:
-      return fmt::format("W{} unit {}", batch, one.unit);
+      return fmt::format("W{} segment {}", batch, one.segment);
     case Kind::send_activation:
       return fmt::format("send activation {} to {}", batch, one.peer);
     case Kind::receive_activation:
@@ -48,13 +48,13 @@ std::string to_string(const StepInstruction& one) {
     case Kind::receive_gradient:
       return fmt::format("receive gradient {} from {}", batch, one.peer);
     case Kind::begin_movement:
-      return fmt::format("begin {} of unit {}", to_string(one.movement), one.unit);
+      return fmt::format("begin {} of segment {}", to_string(one.movement), one.segment);
     case Kind::end_movement:
-      return fmt::format("end {} of unit {}", to_string(one.movement), one.unit);
+      return fmt::format("end {} of segment {}", to_string(one.movement), one.segment);
     case Kind::release:
-      return fmt::format("release weights of unit {}", one.unit);
+      return fmt::format("release weights of segment {}", one.segment);
     case Kind::allocate_gradient:
-      return fmt::format("allocate gradient of unit {}", one.unit);
+      return fmt::format("allocate gradient of segment {}", one.segment);
     case Kind::finish_gradients:
       return "finish gradients";
     case Kind::norm:

@@ -58,8 +58,9 @@ class StepLoop {
   struct Lanes {
     double now = 0;  // of computation
     std::vector<double> link_free;
-    std::map<std::pair<int64_t, Movement>, std::pair<double, size_t>> moving;  // by unit and movement: its end and link
-    std::map<std::tuple<bool, int64_t, int64_t>, Expected> expected;           // by gradient, micro-batch and chunk
+    std::map<std::pair<int64_t, Movement>, std::pair<double, size_t>>
+        moving;                                                       // by segment and movement: its end and link
+    std::map<std::tuple<bool, int64_t, int64_t>, Expected> expected;  // by gradient, micro-batch and chunk
     double sends_end = 0;
   };
   struct Sent {
@@ -81,7 +82,7 @@ class StepLoop {
       posted_[pair].push_back(lanes.now);
       times.spans.push_back({lanes.now, lanes.now});
     } else if (one.kind == Kind::end_movement) {
-      const auto moving = lanes.moving.find({one.unit, one.movement});
+      const auto moving = lanes.moving.find({one.segment, one.movement});
       // What the step before began is there.
       const auto [end, link] = moving == lanes.moving.end() ? std::pair{lanes.now, size_t{0}} : moving->second;
       const double start = lanes.now;
@@ -108,7 +109,7 @@ class StepLoop {
       return;
     }
     times.moving_seconds[link] += seconds;
-    lanes.moving[{one.unit, one.movement}] = {start + seconds, link};
+    lanes.moving[{one.segment, one.movement}] = {start + seconds, link};
   }
 
   // When the tensor that the computation takes from another stage is there: -1 where that is not known yet.

@@ -1,4 +1,4 @@
-// Goes through the list once and keeps what each unit's weights and gradients are doing.
+// Goes through the list once and keeps what each segment's weights and gradients are doing.
 #include "terrace/schedule/validate_step.h"
 
 #include <fmt/format.h>
@@ -16,23 +16,23 @@ bool is_gradient_computation(Kind kind) {
   return kind == Kind::loss || kind == Kind::backward || kind == Kind::input_gradient || kind == Kind::weight_gradient;
 }
 
-// The computations and messages that a stage's instructions stand for, unit by unit.
-StepInstructions expanded(const Instructions& stage, const StageUnits& units) {
+// The computations and messages that a stage's instructions stand for, segment by segment.
+StepInstructions expanded(const Instructions& stage, const StageSegments& segments) {
   StepInstructions list;
   for (const auto& [kind, micro_batch, chunk, peer] : stage) {
-    std::vector<int64_t> body = units.chunks.at(static_cast<size_t>(chunk));
-    const bool has_loss = !body.empty() && body.back() == units.last_unit;
+    std::vector<int64_t> body = segments.chunks.at(static_cast<size_t>(chunk));
+    const bool has_loss = !body.empty() && body.back() == segments.last;
     if (has_loss) body.pop_back();
-    const auto add = [&, batch = micro_batch, part = chunk](Kind one, int64_t unit, int64_t to = -1) {
-      list.push_back({.kind = one, .micro_batch = batch, .chunk = part, .unit = unit, .peer = to});
+    const auto add = [&, batch = micro_batch, part = chunk](Kind one, int64_t segment, int64_t to = -1) {
+      list.push_back({.kind = one, .micro_batch = batch, .chunk = part, .segment = segment, .peer = to});
     };
     const auto add_down = [&](Kind one) {
-      for (auto unit = body.rbegin(); unit != body.rend(); ++unit) add(one, *unit);
+      for (auto segment = body.rbegin(); segment != body.rend(); ++segment) add(one, *segment);
     };
     switch (kind) {
       case Instruction::Kind::forward:
-        for (const int64_t unit : body) add(Kind::forward, unit);
-        if (has_loss) add(Kind::loss, units.last_unit);
+        for (const int64_t segment : body) add(Kind::forward, segment);
+        if (has_loss) add(Kind::loss, segments.last);
         break;
       case Instruction::Kind::backward:
         add_down(Kind::backward);
@@ -65,8 +65,8 @@ StepInstructions expanded(const Instructions& stage, const StageUnits& units) {
 
 class Check {
  public:
-  Check(int64_t micro_batches, const StageUnits& units, const Movements& movements)
-      : micro_batches_(micro_batches), units_(units), movements_(movements) {}
+  Check(int64_t micro_batches, const StageSegments& segments, const Movements& movements)
+      : micro_batches_(micro_batches), segments_(segments), movements_(movements) {}
 
   // What is wrong with the next instruction; "" where nothing is.
   std::string next(const StepInstruction& one) {
@@ -76,12 +76,12 @@ class Check {
       case Kind::end_movement:
         return end(one);
       case Kind::release:
-        if (!gathered_.erase(one.unit)) return "its weights are not gathered";
-        arrived_.erase(one.unit);
+        if (!gathered_.erase(one.segment)) return "its weights are not gathered";
+        arrived_.erase(one.segment);
         return "";
       case Kind::allocate_gradient:
-        if (moving_.contains(one.unit)) return "its gradient is still leaving";
-        return whole_gradients_.insert(one.unit).second ? "" : "its gradient has memory already";
+        if (moving_.contains(one.segment)) return "its gradient is still leaving";
+        return whole_gradients_.insert(one.segment).second ? "" : "its gradient has memory already";
       case Kind::finish_gradients:
         return finished_gradients();
       case Kind::norm:
@@ -100,65 +100,69 @@ class Check {
 
   std::string at_end() const {
     if (done_ != Kind::update) return "the update is missing";
-    if (!gathered_.empty()) return fmt::format("weights of unit {} are never released", *gathered_.begin());
-    if (movements_.publishes && published_.size() != units_.held.size()) return "not all updated weights are published";
+    if (!gathered_.empty()) return fmt::format("weights of segment {} are never released", *gathered_.begin());
+    if (movements_.publishes && published_.size() != segments_.held.size())
+      return "not all updated weights are published";
     return "";
   }
 
  private:
-  std::vector<int64_t> reads(int64_t unit) const {
-    std::vector<int64_t> list = units_.reads.at(static_cast<size_t>(unit));
-    std::erase_if(list, [&](int64_t read) { return std::ranges::find(units_.held, read) == units_.held.end(); });
+  std::vector<int64_t> reads(int64_t segment) const {
+    std::vector<int64_t> list = segments_.reads.at(static_cast<size_t>(segment));
+    std::erase_if(list, [&](int64_t read) { return std::ranges::find(segments_.held, read) == segments_.held.end(); });
     return list;
   }
 
   std::string compute(const StepInstruction& one) {
     if (done_ != Kind::forward) return "it comes after the end of the gradients";
     // Weight gradients need no weights.
-    const std::vector<int64_t> needed = one.kind == Kind::weight_gradient ? std::vector<int64_t>{} : reads(one.unit);
+    const std::vector<int64_t> needed = one.kind == Kind::weight_gradient ? std::vector<int64_t>{} : reads(one.segment);
     for (const int64_t read : needed) {
-      if (movements_.gathers && !arrived_.contains(read)) return fmt::format("weights of unit {} are not there", read);
+      if (movements_.gathers && !arrived_.contains(read))
+        return fmt::format("weights of segment {} are not there", read);
       if (movements_.publishes && !updated_.contains(read)) {
-        return fmt::format("updated weights of unit {} have not been waited for", read);
+        return fmt::format("updated weights of segment {} have not been waited for", read);
       }
     }
     if (!is_gradient_computation(one.kind)) return "";
-    std::vector<int64_t> added = one.kind == Kind::weight_gradient ? std::vector<int64_t>{one.unit} : needed;
-    std::erase_if(added, [&](int64_t unit) { return std::ranges::find(units_.held, unit) == units_.held.end(); });
-    for (const int64_t unit : added) {
-      if (movements_.reduces_each && !whole_gradients_.contains(unit)) {
-        return fmt::format("the gradient of unit {} has no memory", unit);
+    std::vector<int64_t> added = one.kind == Kind::weight_gradient ? std::vector<int64_t>{one.segment} : needed;
+    std::erase_if(added,
+                  [&](int64_t segment) { return std::ranges::find(segments_.held, segment) == segments_.held.end(); });
+    for (const int64_t segment : added) {
+      if (movements_.reduces_each && !whole_gradients_.contains(segment)) {
+        return fmt::format("the gradient of segment {} has no memory", segment);
       }
-      if (moving_.contains(unit)) return fmt::format("the gradient of unit {} is leaving", unit);
+      if (moving_.contains(segment)) return fmt::format("the gradient of segment {} is leaving", segment);
     }
-    // By the own unit's computation its gradient is complete, and a copy's by the loss.
+    // By the own segment's computation its gradient is complete, and a copy's by the loss.
     if (one.kind == Kind::input_gradient) return "";
-    complete(one.unit, one.micro_batch);
+    complete(one.segment, one.micro_batch);
     if (one.kind == Kind::loss) {
-      for (const int64_t copy : units_.copies) complete(copy, one.micro_batch);
+      for (const int64_t copy : segments_.copies) complete(copy, one.micro_batch);
     }
     return "";
   }
 
-  void complete(int64_t unit, int64_t micro_batch) { completed_[unit].insert(micro_batch); }
+  void complete(int64_t segment, int64_t micro_batch) { completed_[segment].insert(micro_batch); }
 
   std::string begin(const StepInstruction& one) {
     if (one.movement == Movement::gather_weights) {
       if (!movements_.gathers) return "weights are not cut";
-      if (movements_.publishes && !updated_.contains(one.unit)) return "its updated weights have not been waited for";
-      return gathered_.insert(one.unit).second ? "" : "its weights are gathered already";
+      if (movements_.publishes && !updated_.contains(one.segment))
+        return "its updated weights have not been waited for";
+      return gathered_.insert(one.segment).second ? "" : "its weights are gathered already";
     }
     if (one.movement == Movement::publish) {
       if (done_ != Kind::update) return "there is no update yet";
-      return published_.insert(one.unit).second ? "" : "it is published already";
+      return published_.insert(one.segment).second ? "" : "it is published already";
     }
-    if (!moving_.emplace(one.unit, one.movement).second) return "another movement of its gradient has not ended";
-    std::vector<Movement>& past = reductions_[one.unit];
+    if (!moving_.emplace(one.segment, one.movement).second) return "another movement of its gradient has not ended";
+    std::vector<Movement>& past = reductions_[one.segment];
     if (one.movement == Movement::reduce) {
       if (!movements_.reduces_each) return "gradients stay whole";
       if (one.accumulates != !past.empty()) return "the first micro-batch writes, later ones add";
       const size_t reduced = past.size();
-      if (completed_[one.unit].size() != reduced + 1) return "its gradient is not complete, or has been reduced";
+      if (completed_[one.segment].size() != reduced + 1) return "its gradient is not complete, or has been reduced";
     }
     past.push_back(one.movement);
     return "";
@@ -166,48 +170,49 @@ class Check {
 
   std::string end(const StepInstruction& one) {
     if (one.movement == Movement::gather_weights) {
-      if (!gathered_.contains(one.unit)) return "its weights are not gathered";
-      return arrived_.insert(one.unit).second ? "" : "its weights are there already";
+      if (!gathered_.contains(one.segment)) return "its weights are not gathered";
+      return arrived_.insert(one.segment).second ? "" : "its weights are there already";
     }
-    if (one.movement == Movement::publish) return updated_.insert(one.unit).second ? "" : "it was waited for before";
-    const auto moving = moving_.find(one.unit);
+    if (one.movement == Movement::publish) return updated_.insert(one.segment).second ? "" : "it was waited for before";
+    const auto moving = moving_.find(one.segment);
     if (moving == moving_.end() || moving->second != one.movement) return "this movement has not begun";
     moving_.erase(moving);
-    if (one.movement == Movement::reduce) whole_gradients_.erase(one.unit);
+    if (one.movement == Movement::reduce) whole_gradients_.erase(one.segment);
     return "";
   }
 
   std::string finished_gradients() {
     done_ = Kind::finish_gradients;
-    if (!moving_.empty()) return fmt::format("the gradient of unit {} is still moving", moving_.begin()->first);
+    if (!moving_.empty()) return fmt::format("the gradient of segment {} is still moving", moving_.begin()->first);
     if (!whole_gradients_.empty())
-      return fmt::format("the gradient of unit {} was not reduced", *whole_gradients_.begin());
+      return fmt::format("the gradient of segment {} was not reduced", *whole_gradients_.begin());
     std::vector<Movement> expected;
     if (movements_.reduces_each) expected.assign(static_cast<size_t>(micro_batches_), Movement::reduce);
     expected.insert(expected.end(), movements_.after_last.begin(), movements_.after_last.end());
-    for (const int64_t unit : units_.held) {
-      if (reductions_[unit] != expected) return fmt::format("the reductions of unit {} are not those it needs", unit);
+    for (const int64_t segment : segments_.held) {
+      if (reductions_[segment] != expected)
+        return fmt::format("the reductions of segment {} are not those it needs", segment);
     }
     return "";
   }
 
   int64_t micro_batches_;
-  const StageUnits& units_;
+  const StageSegments& segments_;
   const Movements& movements_;
   Kind done_ = Kind::forward;  // until the first of finish_gradients, norm and update
   std::set<int64_t> gathered_, arrived_, updated_, published_, whole_gradients_;
   std::map<int64_t, Movement> moving_;  // gradients under way
   std::map<int64_t, std::vector<Movement>> reductions_;
-  std::map<int64_t, std::set<int64_t>> completed_;  // by unit: micro-batches whose gradient is complete
+  std::map<int64_t, std::set<int64_t>> completed_;  // by segment: micro-batches whose gradient is complete
 };
 
 }  // namespace
 
-StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>& unit_elements) {
+StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>& segment_elements) {
   StepMemory now, peak;
   for (const StepInstruction& one : list) {
-    if (one.unit < 0) continue;
-    const int64_t elements = unit_elements.at(static_cast<size_t>(one.unit));
+    if (one.segment < 0) continue;
+    const int64_t elements = segment_elements.at(static_cast<size_t>(one.segment));
     if (one.kind == Kind::begin_movement && one.movement == Movement::gather_weights) now.gathered_weights += elements;
     if (one.kind == Kind::release) now.gathered_weights -= elements;
     if (one.kind == Kind::allocate_gradient) now.whole_gradients += elements;
@@ -219,10 +224,10 @@ StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>&
 }
 
 std::string validate_step(const StepInstructions& list, const Instructions& stage, int64_t micro_batches,
-                          const StageUnits& units, const Movements& movements) {
-  const StepInstructions expected = expanded(stage, units);
+                          const StageSegments& segments, const Movements& movements) {
+  const StepInstructions expected = expanded(stage, segments);
   size_t next_expected = 0;
-  Check check(micro_batches, units, movements);
+  Check check(micro_batches, segments, movements);
   for (size_t i = 0; i < list.size(); ++i) {
     const StepInstruction& one = list[i];
     const auto wrong = [&](const std::string& problem) {

@@ -16,22 +16,22 @@ struct StepMemory {
   bool operator==(const StepMemory&) const = default;
 };
 
-// `unit_elements`: of each unit of the model, padded as they are gathered.
-StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>& unit_elements);
+// `segment_elements`: of each segment of the model, padded as they are gathered.
+StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>& segment_elements);
 
-// What is wrong with the list of a training step, naming instruction and unit; "" where nothing is. It holds that
-// - the computations, sends and receives are those of the stage's instructions, in their order, with the units of a
+// What is wrong with the list of a training step, naming instruction and segment; "" where nothing is. It holds that
+// - the computations, sends and receives are those of the stage's instructions, in their order, with the segments of a
 //   chunk ascending in forward and descending in backward;
 // - a computation has its weights: gathered and arrived where weights are cut, and those of the update before arrived;
 //   nothing is gathered twice without a release, and nothing is held at the end;
-// - where gradients leave after each micro-batch, a computation of gradients has memory for them, each unit's gradient
-// is
+// - where gradients leave after each micro-batch, a computation of gradients has memory for them, each segment's
+// gradient is
 //   reduced once a micro-batch and after everything that adds to it, and the memory is not used before it has left;
-// - the further reductions of each unit come once, in their order, after the last micro-batch's, and all have ended
+// - the further reductions of each segment come once, in their order, after the last micro-batch's, and all have ended
 //   before the norm;
-// - the norm, the update and the publishing of each unit's weights come once, in this order, after everything else.
+// - the norm, the update and the publishing of each segment's weights come once, in this order, after everything else.
 // The list depends on nothing that differs within a group, so all members of a group make the same calls in one order.
 std::string validate_step(const StepInstructions& list, const Instructions& stage, int64_t micro_batches,
-                          const StageUnits& units, const Movements& movements);
+                          const StageSegments& segments, const Movements& movements);
 
 }  // namespace terrace::schedule

@@ -11,15 +11,13 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
-#include "terrace/base/units.h"
-#include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/observe/memory.h"
-#include "terrace/train/rank_share.h"
+#include "terrace/plan/rank_share.h"
 
 namespace terrace::train {
 namespace {
@@ -100,39 +98,20 @@ void check_files(const config::Config& config) {
                       problems.size() == 1 ? "" : "s", fmt::join(problems, "\n  "));
 }
 
-void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
-  const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
-  micro_batch_of(config.train, mesh.size("data"));
-  mesh::shard_sizes(config.layout, mesh);
-}
-
 void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here) {
-  const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
+  const mesh::Mesh mesh = plan::mesh_of(config.layout, ranks, here);
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh);
   const std::vector<std::string> idle = config::idle_keys(
       config, {.all = ranks, .data = sizes.ranks, .weights = sizes.weights, .optimizer = sizes.optimizer});
   if (!idle.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(idle, "\n  "));
 }
 
-MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here) {
-  const MemoryNeed need = least_memory(config, ranks, here);
+plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here) {
+  const plan::MemoryNeed need = plan::least_memory(config, ranks, here);
   const auto available = static_cast<double>(observe::available_bytes());
-  if (available == 0 || need.states + need.activations <= available) return need;
-  const bool copied = checkpoint::saves_beside_training(config.checkpoint);
-  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
-  const int64_t micro_batch = micro_batch_of(config.train, sizes.ranks);
-  throw UserError(
-      fmt::format("a model of {} parameters needs {} for weights, gradients and optimizer states{} and {} for "
-                  "activations{}, and {} of memory are left; use a smaller model.width or model.layers, {}{}{}{}or a "
-                  "machine with more memory",
-                  format_count(need.parameters), format_bytes(need.states),
-                  copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
-                  need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks) : "", format_bytes(available),
-                  micro_batch > 1 ? "a smaller train.micro_batch, " : "",
-                  config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
-                  copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
-                  sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : ""),
-      ExitCode::infeasible);
+  const std::string refusal = available == 0 ? "" : plan::memory_refusal(config, ranks, here, need, available);
+  if (!refusal.empty()) throw UserError(refusal, ExitCode::infeasible);
+  return need;
 }
 
 }  // namespace terrace::train

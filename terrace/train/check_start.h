@@ -2,7 +2,7 @@
 #pragma once
 
 #include "terrace/config/config.h"
-#include "terrace/train/memory_need.h"
+#include "terrace/plan/memory_need.h"
 
 namespace terrace::train {
 
@@ -10,15 +10,11 @@ namespace terrace::train {
 // or has more tokens than the model, a run's folder that cannot be written.
 void check_files(const config::Config& config);
 
-// Throws UserError where a step cannot be dealt out to so many ranks, or the groups of [layout] do not fit them.
-// `here` of them on this machine.
-void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
-
 // Says in one line of the log which keys have no effect on so many ranks, or because of a --set.
 void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here);
 
 // What weights, gradients, optimizer states and activations of so many ranks need alone. Throws UserError with
 // ExitCode::infeasible where that is more memory than the machine has left.
-MemoryNeed check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1);
+plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1);
 
 }  // namespace terrace::train

@@ -1,4 +1,4 @@
-// Walks the list of a step; what a unit saves for a micro-batch lives from its forward to its backward.
+// Walks the list of a step; what a segment saves for a micro-batch lives from its forward to its backward.
 #include "terrace/train/executor.h"
 
 #include <ATen/core/grad_mode.h>
@@ -17,15 +17,16 @@ using Kind = StepInstruction::Kind;
 
 // One micro-batch in one chunk.
 struct Executor::Flight {
-  // Of one unit. Its graph ends at its input, a leaf, so that each unit has a backward of its own.
-  struct Unit {
-    at::Tensor input;   // undefined in the model's first unit
+  // Of one segment. Its graph ends at its input, a leaf, so that each segment has a backward of its own.
+  struct Segment {
+    at::Tensor input;   // undefined in the model's first segment
     at::Tensor output;  // with its graph, until the backward
     ops::WeightGradientQueue deferred = {};
   };
-  std::vector<Unit> units;  // of the chunk
-  at::Tensor hidden;        // that the next unit takes: the input of the chunk, then the output of each unit
-  at::Tensor gradient;  // with respect to `hidden`, for the unit before: from the next part or the loss, then of each
+  std::vector<Segment> segments;  // of the chunk
+  at::Tensor hidden;  // that the next segment takes: the input of the chunk, then the output of each segment
+  at::Tensor
+      gradient;  // with respect to `hidden`, for the segment before: from the next part or the loss, then of each
   parallel::Incoming activation, output_gradient;
   bool split = false;  // there are weight_gradients
 };
@@ -56,7 +57,7 @@ namespace {
 
 comm::Label label_of(const StepInstruction& instruction, const char* what, bool training) {
   return {.what = what,
-          .unit = -1,
+          .segment = -1,
           .phase = training ? "" : "evaluation",
           .micro_batch = training ? instruction.micro_batch : -1};
 }
@@ -73,13 +74,13 @@ Executor::Executor(models::Model& model, parallel::CutModel& cut, config::Recomp
 
 Executor::~Executor() = default;
 
-std::vector<int64_t> Executor::hidden_sizes(int64_t unit, const models::Batch& batch) const {
-  std::vector<int64_t> sizes = model_.hidden_sizes(unit, batch);
+std::vector<int64_t> Executor::output_sizes(int64_t segment, const models::Batch& batch) const {
+  std::vector<int64_t> sizes = model_.hidden_sizes(stage_.segment(segment).units.end - 1, batch);
   if (cut_.sequence_ranks() > 1) sizes.at(1) /= cut_.sequence_ranks();
   return sizes;
 }
 
-// What the unit takes: a leaf of its own graph, or undefined in the model's first unit.
+// What the segment takes: a leaf of its own graph, or undefined in the model's first segment.
 at::Tensor Executor::input_of(Step& step, const StepInstruction& instruction) {
   Flight& flight = step.flight(instruction);
   if (flight.activation.expected()) flight.hidden = flight.activation.take();
@@ -90,61 +91,60 @@ at::Tensor Executor::input_of(Step& step, const StepInstruction& instruction) {
 
 void Executor::forward(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("forward");
-  const int64_t micro_batch = instruction.micro_batch, chunk = instruction.chunk, unit = instruction.unit;
+  const int64_t micro_batch = instruction.micro_batch, chunk = instruction.chunk, segment = instruction.segment;
   Flight& flight = step.flight(instruction);
   const models::Batch& batch = step.batch(micro_batch);
-  const int64_t begin = stage_.units(chunk).begin;
-  if (flight.units.empty()) flight.units.resize(static_cast<size_t>(stage_.units(chunk).end - begin));
-  Flight::Unit& own = flight.units[static_cast<size_t>(unit - begin)];
+  const int64_t begin = stage_.segments(chunk).begin;
+  if (flight.segments.empty()) flight.segments.resize(static_cast<size_t>(stage_.segments(chunk).end - begin));
+  Flight::Segment& own = flight.segments[static_cast<size_t>(segment - begin)];
   models::Pass pass = step.pass;
   if (flight.split) pass.deferred = &own.deferred;
   own.input = input_of(step, instruction);
-  if (unit > 0 && pass.training && recompute_ == config::Recompute::full) {
-    const auto segment = [this, index = unit, batch, pass](const at::Tensor& x) {
-      return model_.forward_unit(index, x, batch, pass);
-    };
-    own.output = ops::recompute(segment, own.input);
-  } else {
-    own.output = model_.forward_unit(unit, own.input, batch, pass);
-  }
+  const auto& [units, layer, reads, has_parameters] = stage_.segment(segment);
+  const auto compute = [this, units = units, batch, pass](const at::Tensor& x) {
+    return model_.forward(units.begin, units.end, x, batch, pass);
+  };
+  const bool recomputes = layer >= 0 && pass.training && recompute_ == config::Recompute::full;
+  own.output = recomputes ? ops::recompute(compute, own.input) : compute(own.input);
   flight.hidden = own.output.detach();
   if (!pass.training) own = {};
-  if (unit + 1 < stage_.units(chunk).end) return;
+  if (segment + 1 < stage_.segments(chunk).end) return;
   if (const int64_t next = stage_.chunk_here_after(chunk); next >= 0) {
     step.flight(micro_batch, next).hidden = std::exchange(flight.hidden, {});
   }
 }
 
-// The model's last unit adds to gradients in its forward already, so its backward comes at once.
+// The model's last segment adds to gradients in its forward already, so its backward comes at once.
 void Executor::loss(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("forward");
   Flight& flight = step.flight(instruction);
   const at::Tensor hidden = input_of(step, instruction);
-  const at::Tensor loss = model_.loss(hidden, step.batch(instruction.micro_batch), step.pass);
+  const at::Tensor loss = model_.loss(stage_.segment(instruction.segment).units.begin, hidden,
+                                      step.batch(instruction.micro_batch), step.pass);
   if (step.pass.training) {
     loss.backward();
-    sharded_.collect_gradient(instruction.unit);
-    for (const int64_t copy : stage_.copies()) sharded_.collect_gradient(copy);
-    flight.gradient = hidden.grad();
-    if (instruction.unit == stage_.units(instruction.chunk).begin) hand_down(step, instruction);
+    sharded_.collect_gradient(instruction.segment);
+    for (const int64_t copy : stage_.own().copies) sharded_.collect_gradient(copy);
+    if (hidden.defined()) flight.gradient = hidden.grad();
+    if (instruction.segment == stage_.segments(instruction.chunk).begin) hand_down(step, instruction);
   }
   // Without its graph; its number is read when the step is done: on a GPU that waits for the device.
   step.losses.push_back(loss.detach());
 }
 
-// Gradients with respect to the input of the unit and, where they are not deferred, of its weights.
+// Gradients with respect to the input of the segment and, where they are not deferred, of its weights.
 void Executor::backward(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("backward");
   Flight& flight = step.flight(instruction);
   if (flight.output_gradient.expected()) flight.gradient = flight.output_gradient.take();
-  const int64_t begin = stage_.units(instruction.chunk).begin;
-  Flight::Unit& own = flight.units[static_cast<size_t>(instruction.unit - begin)];
+  const int64_t begin = stage_.segments(instruction.chunk).begin;
+  Flight::Segment& own = flight.segments[static_cast<size_t>(instruction.segment - begin)];
   own.output.backward(std::exchange(flight.gradient, {}));
   own.output.reset();
   if (own.input.defined()) flight.gradient = own.input.grad();
   own.input.reset();
-  if (instruction.kind == Kind::backward) sharded_.collect_gradient(instruction.unit);
-  if (instruction.unit == begin) hand_down(step, instruction);
+  if (instruction.kind == Kind::backward) sharded_.collect_gradient(instruction.segment);
+  if (instruction.segment == begin) hand_down(step, instruction);
 }
 
 // The gradient of the chunk's input to the part of the model before it, where that is on this stage too.
@@ -156,10 +156,10 @@ void Executor::hand_down(Step& step, const StepInstruction& instruction) {
 
 void Executor::weight_gradient(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("weight gradient");
-  const int64_t begin = stage_.units(instruction.chunk).begin;
+  const int64_t begin = stage_.segments(instruction.chunk).begin;
   Flight& flight = step.flight(instruction);
-  flight.units[static_cast<size_t>(instruction.unit - begin)].deferred.run();
-  sharded_.collect_gradient(instruction.unit);
+  flight.segments[static_cast<size_t>(instruction.segment - begin)].deferred.run();
+  sharded_.collect_gradient(instruction.segment);
 }
 
 void Executor::send(Step& step, const StepInstruction& instruction) {
@@ -171,16 +171,16 @@ void Executor::send(Step& step, const StepInstruction& instruction) {
 
 void Executor::receive(Step& step, const StepInstruction& instruction) {
   const bool activation = instruction.kind == Kind::receive_activation;
-  const parallel::UnitRange& units = stage_.units(instruction.chunk);
+  const schedule::NumberRange& segments = stage_.segments(instruction.chunk);
   Flight& flight = step.flight(instruction);
-  (activation ? flight.activation : flight.output_gradient) =
-      transfers_.receive(hidden_sizes((activation ? units.begin : units.end) - 1, step.batch(instruction.micro_batch)),
-                         model_.hidden_options(), instruction.peer,
-                         label_of(instruction, activation ? "activation" : "gradient", step.pass.training));
+  (activation ? flight.activation : flight.output_gradient) = transfers_.receive(
+      output_sizes((activation ? segments.begin : segments.end) - 1, step.batch(instruction.micro_batch)),
+      model_.hidden_options(), instruction.peer,
+      label_of(instruction, activation ? "activation" : "gradient", step.pass.training));
 }
 
 void Executor::execute(Step& step, const StepInstruction& instruction) {
-  const auto& [kind, micro_batch, chunk, unit, peer, movement, accumulates, for_backward] = instruction;
+  const auto& [kind, micro_batch, chunk, segment, peer, movement, accumulates, for_backward] = instruction;
   transfers_.advance();
   switch (kind) {
     case Kind::forward:
@@ -200,15 +200,15 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
       return receive(step, instruction);
     case Kind::begin_movement:
       if (movement == schedule::Movement::publish && !step.updates) return;
-      return sharded_.begin(unit, movement, accumulates, for_backward ? "backward" : "forward");
+      return sharded_.begin(segment, movement, accumulates, for_backward ? "backward" : "forward");
     case Kind::end_movement: {
       const ops::PhaseRecord record("communication");
-      return sharded_.end(unit, movement, accumulates);
+      return sharded_.end(segment, movement, accumulates);
     }
     case Kind::release:
-      return sharded_.release(unit);
+      return sharded_.release(segment);
     case Kind::allocate_gradient:
-      return sharded_.allocate_gradient(unit);
+      return sharded_.allocate_gradient(segment);
     case Kind::finish_gradients: {
       const ops::PhaseRecord record("optimizer");
       transfers_.finish();

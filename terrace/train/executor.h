@@ -50,7 +50,7 @@ class Executor {
   void send(Step& step, const schedule::StepInstruction& instruction);
   void receive(Step& step, const schedule::StepInstruction& instruction);
   at::Tensor input_of(Step& step, const schedule::StepInstruction& instruction);
-  std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const;
+  std::vector<int64_t> output_sizes(int64_t segment, const models::Batch& batch) const;
 
   models::Model& model_;
   parallel::CutModel& cut_;

@@ -22,13 +22,13 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/names.h"
 #include "terrace/nn/precision.h"
+#include "terrace/plan/memory_need.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
-#include "terrace/train/memory_need.h"
 #include "terrace/train/prepare_machine.h"
-#include "terrace/train/rank_share.h"
 #include "terrace/train/report_request.h"
 #include "terrace/train/resumed_checkpoint.h"
 #include "terrace/train/shared_folder.h"
@@ -116,7 +116,7 @@ struct Start {
   const config::Config& config;
   const RunOptions& options;
   const checkpoint::Reader* resumed;
-  MemoryNeed need;  // known to the first rank
+  plan::MemoryNeed need;  // known to the first rank
   Peak peak;
   ops::KernelChoice kernels;
   profile::RankThreads* threads = nullptr;  // where ranks are threads
@@ -124,10 +124,10 @@ struct Start {
 
 void say_what_runs(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
-  const MemoryNeed& need = start.need;
+  const plan::MemoryNeed& need = start.need;
   log_info("{} parameters, {} threads, micro-batches of {} sequences{}",
            format_count(nn::whole_elements(trainer.model().parameters())), at::get_num_threads(),
-           micro_batch_of(trainer.config().train, trainer.mesh().size("data")),
+           plan::micro_batch_of(trainer.config().train, trainer.mesh().size("data")),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations",
            need.ranks > 1 ? fmt::format(" of {} ranks", need.ranks) : "", format_bytes(need.states),
@@ -144,7 +144,7 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
   const config::Config& config = trainer.config();
   if (config.layout.pipeline == 1) return;
   const int64_t data_ranks = trainer.mesh().size("data");
-  const schedule::Pipeline pipeline = pipeline_of(config, data_ranks);
+  const schedule::Pipeline pipeline = plan::pipeline_of(config, data_ranks);
   const int64_t micro_batches = pipeline.micro_batches;
   if (micro_batches < pipeline.stages) {
     log_warning("{} stages with {} micro-batch{} each: most stages idle; use train.micro_batch = {} or less",
@@ -192,7 +192,7 @@ struct Prelude {
   Prelude(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here) {
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
-    check_ranks(config, ranks, ranks_here);
+    plan::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(config, ranks, ranks_here);
     check_files(config);
     need = check_memory(config, ranks, ranks_here);
@@ -204,7 +204,7 @@ struct Prelude {
     check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
   }
 
-  MemoryNeed need;
+  plan::MemoryNeed need;
   std::optional<FileLock> lock;
   std::unique_ptr<checkpoint::Reader> resumed;
 };
@@ -270,7 +270,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   Start start{.config = config,
               .options = options,
               .resumed = first ? prelude->resumed.get() : own.get(),
-              .need = first ? prelude->need : MemoryNeed{},
+              .need = first ? prelude->need : plan::MemoryNeed{},
               .peak = {},
               .kernels = {}};
   const int64_t here = world.ranks_per_node();

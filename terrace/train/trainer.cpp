@@ -19,6 +19,7 @@
 #include "terrace/base/units.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/batch_ramp.h"
+#include "terrace/models/cost/unit_table.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
 #include "terrace/observe/trace.h"
@@ -26,8 +27,8 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/rank_share.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::train {
@@ -75,20 +76,21 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
     : solo_(world == nullptr ? comm::make_solo_world() : nullptr),
       world_(world == nullptr ? solo_.get() : world),
       config_(config),
-      mesh_(mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
-      micro_batch_(micro_batch_of(config.train, mesh_.size("data"))),
+      mesh_(plan::mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
+      micro_batch_(plan::micro_batch_of(config.train, mesh_.size("data"))),
       peak_(std::move(peak)),
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
-      cut_(*model_, *world_, mesh_, config.layout,
+      step_flops_(schedule::counted_flops(models::unit_table(config.model))),
+      cut_(*model_, schedule::partition(models::unit_table(config.model), config.layout), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
       data_record_(Json::parse(told_by_first(*cut_.groups.control, [this] { return data_record().dump(); }))),
       optimizer_(cut_.shards, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),
-      executor_(*model_, cut_, config.train.recompute) {
+      training_step_(*model_, cut_, optimizer_, config.train.recompute) {
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   cut_.sharded.finish_update();
 }
@@ -126,7 +128,7 @@ models::Batch Trainer::micro_batch(const data::SampleBatch& samples, int64_t& co
   return to_device(samples);
 }
 
-// The step's sequences are dealt out in order: the first rank has the first of them.
+// The step's sequences are shared out in order: the first rank has the first of them.
 std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const {
   const ops::PhaseRecord record("data");
   const int64_t ranks = mesh_.size("data"), share = sequences / ranks;
@@ -157,14 +159,9 @@ StepReport Trainer::step() {
     const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
     const auto counted = static_cast<double>(std::max<int64_t>(1, data_sum(targets, "count targets")));
     const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
-    double multiplier = 1;
-    executor_.run(batches, pass,
-                  {.norm =
-                       [&](double summed_loss) {
-                         multiplier = judge_gradients(data_sum(summed_loss, "loss") / counted, report);
-                         return report.applied;
-                       },
-                   .update = [&] { optimizer_.step(metrics.learning_rate, multiplier); }});
+    training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
+      return judge_gradients(sums.loss / counted, sums.gradients, report);
+    });
   }
   steps_done_ = step;
   const int64_t tokens = sequences * config_.model.sequence;
@@ -174,7 +171,7 @@ StepReport Trainer::step() {
   if (report.passed_over) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.tokens_per_second = static_cast<double>(tokens) / metrics.step_seconds;
-  if (peak_.known()) add_mfu(model_->step_flops(sequences), metrics);
+  if (peak_.known()) add_mfu(step_flops_ * static_cast<double>(sequences), metrics);
   return report;
 }
 
@@ -193,8 +190,7 @@ void Trainer::add_mfu(double step_flops, observe::StepMetrics& metrics) {
   metrics.mfu = rate / peak_.flops_per_second;
 }
 
-double Trainer::judge_gradients(double loss, StepReport& report) {
-  const optim::GradientNorm gradients = cut_.gradient_norm();
+std::optional<double> Trainer::judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report) {
   report.metrics.loss = loss;
   report.metrics.gradient_norm = gradients.norm / loss_scale_.scale;
   const double scale = loss_scale_.scale;
@@ -211,7 +207,7 @@ double Trainer::judge_gradients(double loss, StepReport& report) {
                                     : fmt::format("loss {}, first bad gradient {}", loss, gradients.first_bad));
     }
     if (!overflow_expected && ++skipped_in_a_row_ == most_skipped) stop_skipping();
-    return 0;
+    return std::nullopt;
   }
   skipped_in_a_row_ = 0;
   return optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale;
@@ -251,7 +247,7 @@ std::optional<Trainer::LossSum> Trainer::held_out_loss(std::span<const uint64_t>
     const auto part = samples.subspan(static_cast<size_t>(counts ? first : 0),
                                       static_cast<size_t>(counts ? std::min(size, count - first) : 1));
     const double loss =
-        executor_.evaluate(micro_batch(loader_.batch(data::Split::validation, part), counts ? counted : ignored));
+        training_step_.evaluate(micro_batch(loader_.batch(data::Split::validation, part), counts ? counted : ignored));
     if (counts) sum += loss;
   }
   return LossSum{data_sum(sum, "validation loss"), data_sum(counted, "count targets")};

@@ -21,7 +21,7 @@
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
 #include "terrace/parallel/cut_model.h"
-#include "terrace/train/executor.h"
+#include "terrace/train/training_step.h"
 
 namespace terrace::train {
 
@@ -149,8 +149,8 @@ class Trainer {
   double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
   models::Batch to_device(const data::SampleBatch& samples) const;
-  // Fills the report; whether the update is applied is in it. Returns what the gradients are multiplied by.
-  double judge_gradients(double loss, StepReport& report);
+  // Fills the report. Returns what the gradients are multiplied by, nothing where the update is left out.
+  std::optional<double> judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report);
   // MFU of a step. One that is faster than the peak shows that the peak was measured too low, and becomes the peak.
   void add_mfu(double step_flops, observe::StepMetrics& metrics);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
@@ -171,12 +171,13 @@ class Trainer {
   at::Device device_;
   data::Loader loader_;
   std::unique_ptr<models::Model> model_;
+  double step_flops_;  // of a sequence
   parallel::CutModel cut_;
   Json data_record_;  // made once and by one rank for all: it reads the whole indexes and the tokenizer
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
   data::BatchRamp ramp_;
-  Executor executor_;
+  TrainingStep training_step_;
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::string stop_reason_;
   int64_t steps_done_ = 0;

@@ -8,11 +8,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/models/model.h"
+#include "terrace/verify/named_segments.h"
 
 namespace terrace::verify {
 namespace {
@@ -45,7 +44,7 @@ Words words_of(TraceEvent::What what) {
 class Search {
  public:
   Search(const config::Config& config, const Trial& ours, const Trial& plain)
-      : ours_(ours), plain_(plain), model_(model_with_units_of(config.layout, config.model, {.device = at::kMeta})) {}
+      : ours_(ours), plain_(plain), segments_(named_segments(config)) {}
 
   std::optional<Divergence> first() {
     for (size_t step = 0; step < ours_.steps.size(); ++step) {
@@ -59,9 +58,11 @@ class Search {
   }
 
  private:
-  std::string named(int64_t unit) const {
-    const std::string name = unit_name(*model_, unit);
-    return name.empty() ? fmt::format("unit {}", unit) : fmt::format("unit {} ({})", unit, name);
+  const NamedSegment& segment(int64_t number) const { return segments_.at(static_cast<size_t>(number)); }
+
+  std::string named(int64_t number) const {
+    const std::string& name = segment(number).name;
+    return name.empty() ? fmt::format("segment {}", number) : fmt::format("segment {} ({})", number, name);
   }
 
   // The earliest event of any rank: all have the same program.
@@ -83,42 +84,41 @@ class Search {
     const Words words = words_of(first->what);
     const bool after = step > static_cast<int64_t>(ours_.steps.size());
     Divergence found{.step = step,
-                     .unit = first->unit,
-                     .unit_name = unit_name(*model_, first->unit),
+                     .segment = first->segment,
+                     .segment_name = segment(first->segment).name,
                      .rank = static_cast<int64_t>(first_rank),
                      .micro_batch = first->micro_batch,
                      .operation = words.operation,
                      .tensor = first->tensor,
                      .what = {}};
     found.what = fmt::format("step {}{}, {}, rank {}, micro-batch {}: {}{}", step, after ? " (forward alone)" : "",
-                             named(first->unit), first_rank, first->micro_batch, words.result,
+                             named(first->segment), first_rank, first->micro_batch, words.result,
                              first->tensor.empty() ? "" : ", " + first->tensor);
     return found;
   }
 
-  std::optional<Divergence> in_tensors(size_t step, int64_t unit, Compared compared, const char* operation,
+  std::optional<Divergence> in_tensors(size_t step, int64_t number, Compared compared, const char* operation,
                                        std::string_view result) const {
     const auto index = static_cast<size_t>(compared);
-    for (const nn::Parameter* parameter : model_->unit_parameters(unit)) {
-      const Difference difference = difference_of(ours_.steps[step].tensors[index].at(parameter->name),
-                                                  plain_.steps[step].tensors[index].at(parameter->name));
+    for (const std::string& name : segment(number).parameters) {
+      const Difference difference =
+          difference_of(ours_.steps[step].tensors[index].at(name), plain_.steps[step].tensors[index].at(name));
       if (difference.elements == 0) continue;
-      return Divergence{
-          .step = static_cast<int64_t>(step) + 1,
-          .unit = unit,
-          .unit_name = unit_name(*model_, unit),
-          .operation = operation,
-          .tensor = parameter->name,
-          .what = fmt::format("step {}, {}: {} of {}, {} elements, by up to {:.2g}", step + 1, named(unit), result,
-                              parameter->name, difference.elements, difference.largest)};
+      return Divergence{.step = static_cast<int64_t>(step) + 1,
+                        .segment = number,
+                        .segment_name = segment(number).name,
+                        .operation = operation,
+                        .tensor = name,
+                        .what = fmt::format("step {}, {}: {} of {}, {} elements, by up to {:.2g}", step + 1,
+                                            named(number), result, name, difference.elements, difference.largest)};
     }
     return std::nullopt;
   }
 
-  // Backward goes from the last unit to the first.
+  // Backward goes from the last segment to the first.
   std::optional<Divergence> in_gradients(size_t step) const {
-    for (int64_t unit = model_->num_units() - 1; unit >= 0; --unit) {
-      auto found = in_tensors(step, unit, Compared::gradient, "reduce gradients", "the summed gradient");
+    for (auto number = static_cast<int64_t>(segments_.size()) - 1; number >= 0; --number) {
+      auto found = in_tensors(step, number, Compared::gradient, "reduce gradients", "the summed gradient");
       if (found) return found;
     }
     return std::nullopt;
@@ -131,7 +131,7 @@ class Search {
     };
     const auto found = [&](const char* operation, const char* result) {
       return Divergence{.step = number,
-                        .unit_name = {},
+                        .segment_name = {},
                         .operation = operation,
                         .tensor = {},
                         .what = fmt::format("step {}: {}", number, result)};
@@ -142,11 +142,11 @@ class Search {
   }
 
   std::optional<Divergence> in_states(size_t step) const {
-    for (int64_t unit = 0; unit < model_->num_units(); ++unit) {
+    for (int64_t number = 0; number < static_cast<int64_t>(segments_.size()); ++number) {
       for (const auto& [compared, result] : {std::pair(Compared::first_moment, "the first moment"),
                                              std::pair(Compared::second_moment, "the second moment"),
                                              std::pair(Compared::weight, "the updated weight")}) {
-        if (auto found = in_tensors(step, unit, compared, "optimizer step", result)) return found;
+        if (auto found = in_tensors(step, number, compared, "optimizer step", result)) return found;
       }
     }
     return std::nullopt;
@@ -154,7 +154,7 @@ class Search {
 
   const Trial& ours_;
   const Trial& plain_;
-  std::unique_ptr<models::Model> model_;
+  std::vector<NamedSegment> segments_;
 };
 
 }  // namespace

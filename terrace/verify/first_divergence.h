@@ -1,4 +1,4 @@
-// Where two runs of the same training part: the first step, unit and operation.
+// Where two runs of the same training part: the first step, segment and operation.
 #pragma once
 
 #include <optional>

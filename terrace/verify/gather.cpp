@@ -15,7 +15,7 @@ std::string text_of(const Trace& trace) {
   Json json = Json::array();
   for (const TraceEvent& event : trace) {
     json.push_back(
-        {event.step, event.micro_batch, event.unit, static_cast<int>(event.what), event.tensor, event.digest});
+        {event.step, event.micro_batch, event.segment, static_cast<int>(event.what), event.tensor, event.digest});
   }
   return json.dump();
 }
@@ -25,7 +25,7 @@ Trace trace_of(const std::string& text) {
   for (const Json& event : Json::parse(text)) {
     trace.push_back({.step = event[0].get<int64_t>(),
                      .micro_batch = event[1].get<int64_t>(),
-                     .unit = event[2].get<int64_t>(),
+                     .segment = event[2].get<int64_t>(),
                      .what = static_cast<TraceEvent::What>(event[3].get<int>()),
                      .tensor = event[4].get<std::string>(),
                      .digest = event[5].get<uint64_t>()});

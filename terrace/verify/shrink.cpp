@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "terrace/config/key.h"
-#include "terrace/train/rank_share.h"
+#include "terrace/plan/rank_share.h"
 
 namespace terrace::verify {
 namespace {
@@ -46,7 +46,7 @@ void shrink_vocabulary(config::ModelConfig& model, int64_t tensor) {
 }
 
 void shrink_batch(config::TrainConfig& train, int64_t ranks) {
-  const int64_t share = train.global_batch / ranks, micro_batch = train::micro_batch_of(train, ranks);
+  const int64_t share = train.global_batch / ranks, micro_batch = plan::micro_batch_of(train, ranks);
   const int64_t micro_batches = std::min(share / micro_batch, most_micro_batches);
   train.micro_batch = std::min(micro_batch, most_micro_batch);
   train.global_batch = ranks * micro_batches * train.micro_batch;

@@ -13,7 +13,7 @@ namespace terrace::verify {
 // Whether any movement rounds to bf16, whatever the model computes in.
 bool travels_in_bf16(const config::LayoutConfig& layout);
 
-// Of a configuration whose step can be dealt out to the ranks.
+// Of a configuration whose step is divisible among the ranks.
 config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps);
 
 // Keys whose values differ, in the order of the file.

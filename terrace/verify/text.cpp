@@ -30,14 +30,14 @@ ErrorPair worse(const ErrorPair& a, const ErrorPair& b) {
   return b.ratio() > a.ratio() ? b : a;
 }
 
-// One row a unit where there are too many tensors.
+// One row a segment where there are too many tensors.
 std::vector<TensorVerdict> rows_of(const std::vector<TensorVerdict>& tensors) {
   if (tensors.size() <= most_rows) return tensors;
   std::vector<TensorVerdict> rows;
   for (const TensorVerdict& tensor : tensors) {
-    if (rows.empty() || rows.back().unit != tensor.unit) {
+    if (rows.empty() || rows.back().segment != tensor.segment) {
       rows.push_back(tensor);
-      rows.back().name = fmt::format("unit {}, from {}", tensor.unit, tensor.name);
+      rows.back().name = fmt::format("segment {}, from {}", tensor.segment, tensor.name);
       continue;
     }
     for (size_t i = 0; i < compared_names.size(); ++i) {
@@ -106,7 +106,7 @@ Json json_of(const ErrorPair& error) {
 }
 
 Json json_of(const TensorVerdict& tensor) {
-  Json json = {{"name", tensor.name}, {"unit", tensor.unit}};
+  Json json = {{"name", tensor.name}, {"segment", tensor.segment}};
   for (size_t i = 0; i < compared_names.size(); ++i) {
     json[compared_names[i]] = {{"difference", json_of(tensor.differences[i])}, {"error", json_of(tensor.errors[i])}};
   }
@@ -115,8 +115,8 @@ Json json_of(const TensorVerdict& tensor) {
 
 Json json_of(const Divergence& divergence) {
   return {{"step", divergence.step},
-          {"unit", divergence.unit},
-          {"unit_name", divergence.unit_name},
+          {"segment", divergence.segment},
+          {"segment_name", divergence.segment_name},
           {"rank", divergence.rank},
           {"micro_batch", divergence.micro_batch},
           {"operation", divergence.operation},

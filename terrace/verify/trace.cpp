@@ -1,4 +1,4 @@
-// Digests of everything that goes into a unit and comes out of it.
+// Digests of everything that goes into a segment and comes out of it.
 #include "terrace/verify/trace.h"
 
 #include <ATen/core/grad_mode.h>
@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstring>
 #include <utility>
+
+#include "terrace/parallel/stage.h"
 
 namespace terrace::verify {
 
@@ -24,78 +26,75 @@ uint64_t digest_of(const at::Tensor& tensor) {
   return digest;
 }
 
-std::string unit_name(models::Model& model, int64_t unit) {
-  const std::vector<nn::Parameter*> parameters = model.unit_parameters(unit);
-  if (parameters.empty()) return "";
-  std::string common = parameters.front()->name;
-  for (const nn::Parameter* parameter : parameters) {
-    const auto [end, other] = std::ranges::mismatch(common, parameter->name);
-    common.erase(end, common.end());
-  }
-  const size_t dot = common.find_last_of('.');
-  return dot == std::string::npos ? common : common.substr(0, dot);
-}
+TracedModel::TracedModel(std::unique_ptr<models::Model> model, const schedule::Partition& partition)
+    : ForwardingModel(std::move(model)), partition_(partition) {}
 
-TracedModel::TracedModel(std::unique_ptr<models::Model> model) : ForwardingModel(std::move(model)) {}
+int64_t TracedModel::segment_with(int64_t unit) const {
+  const auto found = std::ranges::find_if(
+      partition_.segments, [unit](const schedule::Segment& segment) { return segment.units.contains(unit); });
+  return found - partition_.segments.begin();
+}
 
 void TracedModel::begin_step(int64_t step) {
   step_ = step;
-  passes_.assign(static_cast<size_t>(num_units()), Passes{});
+  passes_.assign(partition_.segments.size(), Passes{});
   losses_.clear();
 }
 
-void TracedModel::note(TraceEvent::What what, int64_t micro_batch, int64_t unit, const at::Tensor& tensor,
+void TracedModel::note(TraceEvent::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
                        std::string name) {
   trace_.push_back({.step = step_,
                     .micro_batch = micro_batch,
-                    .unit = unit,
+                    .segment = segment,
                     .what = what,
                     .tensor = std::move(name),
                     .digest = digest_of(tensor)});
 }
 
-void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64_t unit) {
-  for (const int64_t used : used_units(unit)) {
-    for (const nn::Parameter* parameter : unit_parameters(used)) {
-      note(what, micro_batch, unit, parameter->value, parameter->name);
+void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64_t segment) {
+  for (const int64_t read : partition_.segment(segment).reads) {
+    for (const nn::Parameter* parameter : parallel::segment_parameters(*this, partition_.segment(read))) {
+      note(what, micro_batch, segment, parameter->value, parameter->name);
     }
   }
 }
 
-void TracedModel::note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit) {
+void TracedModel::note_backward(const at::Tensor& input, int64_t micro_batch, int64_t segment) {
   if (!at::GradMode::is_enabled() || !input.defined() || !input.requires_grad()) return;
-  input.register_hook([this, micro_batch, unit](const at::Tensor& gradient) {
-    note(TraceEvent::What::input_gradient, micro_batch, unit, gradient);
+  input.register_hook([this, micro_batch, segment](const at::Tensor& gradient) {
+    note(TraceEvent::What::input_gradient, micro_batch, segment, gradient);
   });
 }
 
-at::Tensor TracedModel::forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
-                                     const models::Pass& pass) {
-  Passes& passes = passes_[static_cast<size_t>(unit)];
+at::Tensor TracedModel::forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
+                                const models::Pass& pass) {
+  const int64_t segment = segment_with(begin);
+  Passes& passes = passes_[static_cast<size_t>(segment)];
   // What is recomputed runs without autograd first, and with it when it is run again.
   const bool with_graph = at::GradMode::is_enabled();
   const bool again = with_graph && passes.repeats < passes.without_graph;
   const int64_t micro_batch = again ? passes.repeats++ : passes.forwards++;
   if (!with_graph) ++passes.without_graph;
-  note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, micro_batch, unit);
-  note_backward(hidden, micro_batch, unit);
-  at::Tensor output = ForwardingModel::forward_unit(unit, hidden, batch, pass);
-  note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, unit, output);
-  // A unit's backward begins with its output, when the weights that it needs are there.
+  note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, micro_batch, segment);
+  note_backward(hidden, micro_batch, segment);
+  at::Tensor output = ForwardingModel::forward(begin, end, hidden, batch, pass);
+  note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, segment, output);
+  // A segment's backward begins with its output, when the weights that it needs are there.
   if (!again && with_graph && output.requires_grad()) {
-    output.register_hook([this, micro_batch, unit](const at::Tensor&) {
-      note_weights(TraceEvent::What::weight_backward, micro_batch, unit);
+    output.register_hook([this, micro_batch, segment](const at::Tensor&) {
+      note_weights(TraceEvent::What::weight_backward, micro_batch, segment);
     });
   }
   return output;
 }
 
-at::Tensor TracedModel::loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) {
-  const int64_t head = num_units() - 1;
+at::Tensor TracedModel::loss(int64_t begin, const at::Tensor& hidden, const models::Batch& batch,
+                             const models::Pass& pass) {
+  const int64_t head = partition_.last();
   const auto micro_batch = static_cast<int64_t>(losses_.size());
   note_weights(TraceEvent::What::weight_forward, micro_batch, head);
   note_backward(hidden, micro_batch, head);
-  at::Tensor loss = ForwardingModel::loss(hidden, batch, pass);
+  at::Tensor loss = ForwardingModel::loss(begin, hidden, batch, pass);
   note(TraceEvent::What::loss, micro_batch, head, loss);
   losses_.push_back(loss.item<double>());
   return loss;

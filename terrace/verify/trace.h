@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/models/forwarding_model.h"
+#include "terrace/schedule/partition.h"
 
 namespace terrace::verify {
 
@@ -15,13 +16,13 @@ struct TraceEvent {
   // In words, as it is said to the user.
   enum class What { weight_forward, output, weight_again, output_again, loss, input_gradient, weight_backward };
 
-  int64_t step = 0, micro_batch = 0, unit = 0;
+  int64_t step = 0, micro_batch = 0, segment = 0;
   What what = What::output;
   std::string tensor = {};  // of weights: the parameter's name
   uint64_t digest = 0;
 
   bool same_place(const TraceEvent& other) const {
-    return step == other.step && micro_batch == other.micro_batch && unit == other.unit && what == other.what &&
+    return step == other.step && micro_batch == other.micro_batch && segment == other.segment && what == other.what &&
            tensor == other.tensor;
   }
 };
@@ -31,32 +32,34 @@ using Trace = std::vector<TraceEvent>;
 // Of the elements' bits, in order.
 uint64_t digest_of(const at::Tensor& tensor);
 
-// "blocks.1": the words that the names of a unit's parameters begin with; "" for none.
-std::string unit_name(models::Model& model, int64_t unit);
-
 class TracedModel : public models::ForwardingModel {
  public:
-  explicit TracedModel(std::unique_ptr<models::Model> model);
+  TracedModel(std::unique_ptr<models::Model> model, const schedule::Partition& partition);
 
   void begin_step(int64_t step);
   const Trace& trace() const { return trace_; }
   // Of this step's micro-batches so far.
   const std::vector<double>& losses() const { return losses_; }
 
-  at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
-                          const models::Pass& pass) override;
-  at::Tensor loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) override;
+  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
+                     const models::Pass& pass) override;
+  at::Tensor loss(int64_t begin, const at::Tensor& hidden, const models::Batch& batch,
+                  const models::Pass& pass) override;
 
  private:
-  // Of a unit in this step.
+  // Of a segment in this step.
   struct Passes {
     int64_t forwards = 0, without_graph = 0, repeats = 0;
   };
 
-  void note(TraceEvent::What what, int64_t micro_batch, int64_t unit, const at::Tensor& tensor, std::string name = "");
-  void note_weights(TraceEvent::What what, int64_t micro_batch, int64_t unit);
-  void note_backward(const at::Tensor& input, int64_t micro_batch, int64_t unit);
+  void note(TraceEvent::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
+            std::string name = "");
+  void note_weights(TraceEvent::What what, int64_t micro_batch, int64_t segment);
+  void note_backward(const at::Tensor& input, int64_t micro_batch, int64_t segment);
 
+  int64_t segment_with(int64_t unit) const;
+
+  schedule::Partition partition_;
   Trace trace_;
   std::vector<double> losses_;
   int64_t step_ = 0;

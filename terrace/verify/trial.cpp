@@ -13,14 +13,15 @@
 
 #include "terrace/base/random.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/models/cost/unit_table.h"
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
-#include "terrace/train/executor.h"
-#include "terrace/train/rank_share.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/train/run.h"
+#include "terrace/train/training_step.h"
 #include "terrace/verify/gather.h"
 
 namespace terrace::verify {
@@ -73,17 +74,17 @@ parallel::ShardingOptions poisoned_options(const config::Config& config) {
 
 class RankTrial {
  public:
-  RankTrial(const config::Config& config, const config::LayoutConfig& units_of, comm::World& world, Trial& trial,
+  RankTrial(const config::Config& config, const schedule::Partition& partition, comm::World& world, Trial& trial,
             std::mutex& mutex)
       : config_(config),
         world_(world),
         trial_(trial),
         mutex_(mutex),
-        mesh_(train::mesh_of(config.layout, world.size(), world.ranks_per_node())),
-        model_(model_with_units_of(units_of, config.model, {.type = nn::scalar_type(config.train.precision)})),
-        cut_(model_, world, mesh_, config.layout, poisoned_options(config)),
+        mesh_(plan::mesh_of(config.layout, world.size(), world.ranks_per_node())),
+        model_(models::build_model(config.model, {.type = nn::scalar_type(config.train.precision)}), partition),
+        cut_(model_, partition, world, mesh_, config.layout, poisoned_options(config)),
         optimizer_(cut_.shards, config.optimizer),
-        executor_(model_, cut_, config.train.recompute) {
+        step_(model_, cut_, optimizer_, config.train.recompute) {
     parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
   }
 
@@ -91,7 +92,7 @@ class RankTrial {
     for (int64_t step = 1; step <= config_.train.steps; ++step) take_step(step);
     // Shows whether the last weights arrived.
     model_.begin_step(config_.train.steps + 1);
-    executor_.evaluate(random_batch(config_, 0, 1));
+    step_.evaluate(random_batch(config_, 0, 1));
     const std::lock_guard lock(mutex_);
     trial_.traces[static_cast<size_t>(world_.rank())] = model_.trace();
   }
@@ -106,35 +107,26 @@ class RankTrial {
       batches.push_back(random_batch(config_, first + done, train.micro_batch));
     }
     model_.begin_step(step);
-    executor_.run(batches, pass_of(config_, step, trial_.loss_scale),
-                  {.norm = [&](double summed_loss) { return note_gradients(step, summed_loss); },
-                   .update = [&] { update(step); }});
-  }
-
-  bool note_gradients(int64_t step, double loss) {
-    if (!cut_.has_loss()) loss = 0;
-    cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
-    const double scale = trial_.loss_scale;
-    const double norm = cut_.gradient_norm().norm / scale;
+    step_.run(batches, pass_of(config_, step, trial_.loss_scale), config_.optimizer.learning_rate,
+              [&](const train::StepSums& sums) { return note_gradients(step, sums); });
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
-    if (world_.rank() == 0) {
-      whole.loss = loss / counted_tokens(config_);
-      whole.norm = norm;
-    }
-    note_losses(whole.micro_batch_losses);
     using State = optim::AdamW::State;
-    collect(whole.tensors[0], [](const State& state) { return state.shard.gradient; });
-    multiplier_ = optim::clip_multiplier(norm, config_.optimizer.clip) / scale;
-    return true;
-  }
-
-  void update(int64_t step) {
-    using State = optim::AdamW::State;
-    StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
-    optimizer_.step(config_.optimizer.learning_rate, multiplier_);
     collect(whole.tensors[1], [](const State& state) { return state.master; });
     collect(whole.tensors[2], [](const State& state) { return state.m; });
     collect(whole.tensors[3], [](const State& state) { return state.v; });
+  }
+
+  // Returns what they are multiplied by.
+  double note_gradients(int64_t step, const train::StepSums& sums) {
+    const double scale = trial_.loss_scale, norm = sums.gradients.norm / scale;
+    StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
+    if (world_.rank() == 0) {
+      whole.loss = sums.loss / counted_tokens(config_);
+      whole.norm = norm;
+    }
+    note_losses(whole.micro_batch_losses);
+    collect(whole.tensors[0], [](const optim::AdamW::State& state) { return state.shard.gradient; });
+    return optim::clip_multiplier(norm, config_.optimizer.clip) / scale;
   }
 
   void note_losses(std::vector<double>& whole) {
@@ -161,8 +153,7 @@ class RankTrial {
   TracedModel model_;
   parallel::CutModel cut_;
   optim::AdamW optimizer_;
-  train::Executor executor_;
-  double multiplier_ = 1;  // of the gradients of this step
+  train::TrainingStep step_;
 };
 
 // One parameter in double precision and what AdamW keeps of it.
@@ -195,9 +186,8 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
   for (int64_t done = 0; done < config.train.global_batch; done += config.train.micro_batch) {
     const models::Batch batch =
         random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch);
-    at::Tensor hidden;
-    for (int64_t unit = 0; unit + 1 < model.num_units(); ++unit) hidden = model.forward_unit(unit, hidden, batch, pass);
-    const at::Tensor loss = model.loss(hidden, batch, pass);
+    const int64_t head = model.num_units() - 1;
+    const at::Tensor loss = model.loss(head, model.forward(0, head, {}, batch, pass), batch, pass);
     loss.backward();
     losses.push_back(loss.item<double>());
   }
@@ -207,24 +197,19 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
 
 }  // namespace
 
-std::unique_ptr<models::Model> model_with_units_of(const config::LayoutConfig& layout,
-                                                   const config::ModelConfig& config, const nn::Build& build) {
-  auto model = models::build_model(config, build);
-  parallel::split_units(*model, layout.pipeline * layout.chunks, layout.stage_layers);
-  return model;
-}
-
 Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate) {
   Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
               .traces = std::vector<Trace>(static_cast<size_t>(ranks.number)),
               .loss_scale = loss_scale(config.train)};
+  const schedule::Partition partition =
+      ranks.partition ? *ranks.partition : schedule::partition(models::unit_table(config.model), config.layout);
   std::mutex mutex;
   comm::WorldOptions options = train::world_options(config);
   options.check_calls = true;
   options.flight_folder.clear();  // nothing is written
   const auto run_rank = [&](comm::World& plain) {
     const std::unique_ptr<comm::World> decorated = decorate ? decorate(plain) : nullptr;
-    RankTrial(config, ranks.units_of.value_or(config.layout), decorated ? *decorated : plain, trial, mutex).run();
+    RankTrial(config, partition, decorated ? *decorated : plain, trial, mutex).run();
   };
   if (!ranks.processes) {
     comm::run_threads(ranks.number, options, run_rank);
@@ -232,7 +217,7 @@ Trial run_trial(const config::Config& config, const TrialRanks& ranks, const Wor
   }
   const auto world = comm::make_mpi_world(ranks.processes, options);
   run_rank(*world);
-  const auto all = world->connect(train::mesh_of({}, world->size(), world->ranks_per_node()).group(0, "data"));
+  const auto all = world->connect(plan::mesh_of({}, world->size(), world->ranks_per_node()).group(0, "data"));
   gather_trial(trial, *all);
   return trial;
 }

@@ -16,6 +16,7 @@
 #include "terrace/comm/comm.h"
 #include "terrace/comm/mpi/mpi.h"
 #include "terrace/config/config.h"
+#include "terrace/schedule/partition.h"
 #include "terrace/verify/trace.h"
 
 namespace terrace::verify {
@@ -40,13 +41,9 @@ struct TrialRanks {
   int64_t number = 1;
   // The processes of a launch, all of which run the trials alike and learn everything; none: threads of this one.
   std::shared_ptr<comm::MpiLibrary> processes = {};
-  // Another layout whose units the model has, so that traces can be compared; none: it has its own.
-  std::optional<config::LayoutConfig> units_of = {};
+  // How the model is shared out, where it is not as the layout says: as another one does, whose traces are compared.
+  std::optional<schedule::Partition> partition = {};
 };
-
-// The model of the configuration, with the units that the layout makes of it.
-std::unique_ptr<models::Model> model_with_units_of(const config::LayoutConfig& layout,
-                                                   const config::ModelConfig& config, const nn::Build& build);
 
 // With config.layout. One thread computes for each rank.
 Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate = {});

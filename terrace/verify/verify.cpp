@@ -12,11 +12,11 @@
 #include <map>
 
 #include "terrace/base/error.h"
-#include "terrace/models/model.h"
-#include "terrace/nn/precision.h"
-#include "terrace/train/check_start.h"
+#include "terrace/models/cost/unit_table.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/verify/first_divergence.h"
+#include "terrace/verify/named_segments.h"
 #include "terrace/verify/shrink.h"
 #include "terrace/verify/trial.h"
 
@@ -30,7 +30,7 @@ int64_t fitting_ranks(const config::Config& config) {
   std::optional<UserError> first_problem;
   for (int64_t ranks = 2; ranks <= most_guessed_ranks; ++ranks) {
     try {
-      train::check_ranks(config, ranks, ranks);
+      plan::check_ranks(config, ranks, ranks);
       return ranks;
     } catch (const UserError& error) {
       if (!first_problem) first_problem = error;
@@ -140,19 +140,20 @@ struct Accuracy {
 std::vector<TensorVerdict> judge_tensors(const config::Config& small, const Trial& ours, const Trial& plain,
                                          const Accuracy& accuracy) {
   std::vector<TensorVerdict> verdicts;
-  const auto model = model_with_units_of(small.layout, small.model, {.device = at::kMeta});
-  for (int64_t unit = 0; unit < model->num_units(); ++unit) {
-    for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
-      TensorVerdict verdict{.name = parameter->name, .unit = unit, .differences = {}, .errors = {}};
+  int64_t number = 0;
+  for (const NamedSegment& segment : named_segments(small)) {
+    for (const std::string& name : segment.parameters) {
+      TensorVerdict verdict{.name = name, .segment = number, .differences = {}, .errors = {}};
       for (size_t compared = 0; compared < compared_names.size(); ++compared) {
         for (size_t step = 0; step < ours.steps.size(); ++step) {
-          verdict.differences[compared].add(difference_of(ours.steps[step].tensors[compared].at(parameter->name),
-                                                          plain.steps[step].tensors[compared].at(parameter->name)));
+          verdict.differences[compared].add(
+              difference_of(ours.steps[step].tensors[compared].at(name), plain.steps[step].tensors[compared].at(name)));
         }
-        verdict.errors[compared] = accuracy.of(parameter->name, compared);
+        verdict.errors[compared] = accuracy.of(name, compared);
       }
       verdicts.push_back(std::move(verdict));
     }
+    ++number;
   }
   return verdicts;
 }
@@ -205,13 +206,15 @@ bool Verdict::accurate() const {
 
 Verdict verify(const config::Config& config, const VerifyOptions& options) {
   const int64_t ranks = options.ranks > 0 ? options.ranks : fitting_ranks(config);
-  train::check_ranks(config, ranks, options.processes ? options.ranks_here : ranks);
+  plan::check_ranks(config, ranks, options.processes ? options.ranks_here : ranks);
   train::prepare_machine(1);
   const config::Config small = shrunk(config, ranks, options.steps);
   const config::Config one = one_rank_config(small);
   const config::LayoutConfig comparable = comparable_layout(small.layout);
 
-  const TrialRanks all{.number = ranks, .processes = options.processes, .units_of = small.layout};
+  const TrialRanks all{.number = ranks,
+                       .processes = options.processes,
+                       .partition = schedule::partition(models::unit_table(small.model), small.layout)};
   const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
   const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
   const Trial as_configured = comparable == small.layout ? ours : run_trial(small, all, options.decorate);

@@ -57,7 +57,7 @@ struct ErrorPair {
 
 struct TensorVerdict {
   std::string name;
-  int64_t unit = 0;
+  int64_t segment = 0;                    // of the model, see schedule/partition.h
   std::array<Difference, 4> differences;  // by Compared
   std::array<ErrorPair, 4> errors;
 };
@@ -65,8 +65,8 @@ struct TensorVerdict {
 // The first thing, in the order of execution, that is not as in plain data parallelism.
 struct Divergence {
   int64_t step = 0;
-  int64_t unit = -1;         // of the model; -1: none alone
-  std::string unit_name;     // "blocks.1"
+  int64_t segment = -1;      // of the model; -1: none alone
+  std::string segment_name;  // "blocks.1"
   int64_t rank = -1;         // -1: summed or put together over ranks
   int64_t micro_batch = -1;  // -1: of the whole step
   std::string operation;     // "reduce gradients"

@@ -12,9 +12,9 @@ namespace terrace::comm {
 namespace {
 
 TEST(Label, SaysWhatIsKnown) {
-  EXPECT_EQ(to_string({"gather weights", 7, "backward", 2}), "gather weights, unit 7, backward, micro-batch 2");
+  EXPECT_EQ(to_string({"gather weights", 7, "backward", 2}), "gather weights, segment 7, backward, micro-batch 2");
   EXPECT_EQ(to_string({.what = "norm", .phase = "step"}), "norm, step");
-  EXPECT_EQ(to_string({.unit = 0}), "unit 0");
+  EXPECT_EQ(to_string({.segment = 0}), "segment 0");
   EXPECT_EQ(to_string({}), "");
 }
 

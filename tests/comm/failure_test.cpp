@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const Label label = {.what = "reduce gradients", .unit = 7, .phase = "backward"};
+const Label label = {.what = "reduce gradients", .segment = 7, .phase = "backward"};
 
 // What the call throws, or "nothing".
 std::string error_of(const std::function<void()>& call) {
@@ -145,7 +145,7 @@ TEST(Failure, OfARankThatHasEndedIsNamed) {
   };
   EXPECT_THAT(run, testing::ThrowsMessage<CommError>(
                        AllOf(HasSubstr("rank 1 has ended"),
-                             HasSubstr("waits in all_reduce(data), reduce gradients, unit 7, backward, call 2"),
+                             HasSubstr("waits in all_reduce(data), reduce gradients, segment 7, backward, call 2"),
                              HasSubstr("rank 1 never entered it"))));
 }
 
@@ -267,7 +267,7 @@ TEST(Failure, ByDisagreementNamesBothSides) {
         std::vector<float> data(100, 1.0F);
         const std::string error =
             error_of([&] { (world.rank() == 2 ? one.other : one.first)(*comm, data.data()).wait(); });
-        EXPECT_THAT(error, AllOf(HasSubstr("rank 0 makes"), HasSubstr("reduce gradients, unit 7"),
+        EXPECT_THAT(error, AllOf(HasSubstr("rank 0 makes"), HasSubstr("reduce gradients, segment 7"),
                                  HasSubstr("rank 2 makes"), HasSubstr(one.said)));
         EXPECT_EQ(data, std::vector<float>(100, 1.0F));
         ++told;

@@ -46,23 +46,24 @@ TEST(Fault, DelayOfACallChangesNoResult) {
 TEST(Fault, DelayBeyondTheTimeOutFails) {
   const auto run = [] { sums_with(on_rank(1, 2, Fault::Effect::delay, 1.5), {.timeout_seconds = 0.5}); };
   EXPECT_THAT(run, testing::ThrowsMessage<CommError>(AllOf(HasSubstr(
-                       "all_reduce(data), sum, unit 2, step, call 2; rank 1 never entered it; its last call is "
-                       "all_reduce(data), sum, unit 1, step, call 1"))));
+                       "all_reduce(data), sum, segment 2, step, call 2; rank 1 never entered it; its last call is "
+                       "all_reduce(data), sum, segment 1, step, call 1"))));
 }
 
 // Rank 1 is one call ahead of the others ever after, and its last one finds nobody.
 TEST(Fault, DropOfACallLeavesTheOthersWaiting) {
   const auto run = [] { sums_with(on_rank(1, 2, Fault::Effect::drop), {.timeout_seconds = 10}); };
-  EXPECT_THAT(run, testing::ThrowsMessage<CommError>(AllOf(
-                       HasSubstr("rank 1 has ended"), HasSubstr("waits in all_reduce(data), sum, unit 3, step, call 3"),
-                       HasSubstr("rank 1 never entered it"))));
+  EXPECT_THAT(
+      run, testing::ThrowsMessage<CommError>(AllOf(HasSubstr("rank 1 has ended"),
+                                                   HasSubstr("waits in all_reduce(data), sum, segment 3, step, call 3"),
+                                                   HasSubstr("rank 1 never entered it"))));
 }
 
 TEST(Fault, DropOfACallIsFoundAtOnceWhereCallsAreChecked) {
   const auto run = [] { sums_with(on_rank(1, 2, Fault::Effect::drop), {.check_calls = true}); };
-  EXPECT_THAT(run,
-              testing::ThrowsMessage<CommError>(AllOf(HasSubstr("rank 0 makes all_reduce(data), sum, unit 2, step"),
-                                                      HasSubstr("rank 1 makes all_reduce(data), sum, unit 3, step"))));
+  EXPECT_THAT(
+      run, testing::ThrowsMessage<CommError>(AllOf(HasSubstr("rank 0 makes all_reduce(data), sum, segment 2, step"),
+                                                   HasSubstr("rank 1 makes all_reduce(data), sum, segment 3, step"))));
 }
 
 TEST(Fault, CorruptionTurnsOneBitOnOneRank) {

@@ -27,7 +27,7 @@ Call numbered(int64_t i) {
   return {.kind = Kind::all_gather,
           .type = Type::bf16,
           .count = i,
-          .label = {.unit = i},
+          .label = {.segment = i},
           .sequence = static_cast<uint64_t>(i)};
 }
 
@@ -59,8 +59,9 @@ TEST(FlightRecorder, KeepsTheLastCallsInOrder) {
     EXPECT_EQ(entry.done.has_value(), i != 298);
   }
   EXPECT_THAT(calls[254].describe(),
-              AllOf(HasSubstr("all_gather(data), unit 298, call 298, entered"), HasSubstr("s ago")));
-  EXPECT_THAT(recorder.describe_last_call(), HasSubstr("its last call is all_gather(pair), unit 299, call 299, done"));
+              AllOf(HasSubstr("all_gather(data), segment 298, call 298, entered"), HasSubstr("s ago")));
+  EXPECT_THAT(recorder.describe_last_call(),
+              HasSubstr("its last call is all_gather(pair), segment 299, call 299, done"));
 }
 
 TEST(FlightRecorder, IsReadWhileItIsWritten) {
@@ -75,7 +76,7 @@ TEST(FlightRecorder, IsReadWhileItIsWritten) {
     int64_t before = 0;
     for (const FlightEntry& entry : recorder.last_calls()) {
       // All parts of one call, and the calls in order.
-      ASSERT_EQ(entry.call.count, entry.call.label.unit);
+      ASSERT_EQ(entry.call.count, entry.call.label.segment);
       ASSERT_EQ(entry.call.count, static_cast<int64_t>(entry.call.sequence));
       ASSERT_GT(entry.call.count, before);
       before = entry.call.count;
@@ -119,7 +120,7 @@ TEST(FlightRecorder, WritesAListInJson) {
   EXPECT_EQ(lines[0].at("sequence"), 9);
   EXPECT_EQ(lines[0].at("state"), "done");
   EXPECT_GE(lines[0].at("seconds"), 0.0);
-  EXPECT_FALSE(lines[0].contains("unit"));
+  EXPECT_FALSE(lines[0].contains("segment"));
   EXPECT_EQ(lines[1].at("state"), "entered");
   EXPECT_FALSE(lines[1].contains("seconds"));
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -181,8 +182,8 @@ TEST(TimeOut, NamesTheLastCallOfARankThatComputes) {
   };
   EXPECT_THAT(run,
               testing::ThrowsMessage<CommError>(AllOf(HasSubstr(
-                  "rank 0 waits in all_reduce(data), reduce gradients, unit 7, backward, call 2; rank 1 never "
-                  "entered it; its last call is all_gather(data), gather weights, unit 8, forward, call 1, done"))));
+                  "rank 0 waits in all_reduce(data), reduce gradients, segment 7, backward, call 2; rank 1 never "
+                  "entered it; its last call is all_gather(data), gather weights, segment 8, forward, call 1, done"))));
 }
 
 void wait_for_file(const std::filesystem::path& path) {

@@ -42,9 +42,8 @@ at::Tensor cacheless_logits(models::Model& model, const std::vector<int64_t>& to
                             .positions = {},
                             .documents = {},
                             .samples = {}};
-  at::Tensor hidden;
-  for (int64_t unit = 0; unit + 1 < model.num_units(); ++unit) hidden = model.forward_unit(unit, hidden, batch, {});
-  return model.logits(hidden, {}).squeeze(0).to(at::kDouble);
+  const at::Tensor hidden = model.forward(0, model.num_units() - 1, {}, batch, {});
+  return dynamic_cast<models::Generator&>(model).logits(hidden, {}).squeeze(0).to(at::kDouble);
 }
 
 at::Tensor cached_logits(models::Model& model, const config::ModelConfig& config, const std::vector<int64_t>& tokens,
@@ -54,7 +53,10 @@ at::Tensor cached_logits(models::Model& model, const config::ModelConfig& config
   std::vector<at::Tensor> rows;
   std::span<const int64_t> left = tokens;
   for (int64_t piece : pieces) {
-    rows.push_back(model.logits(cached.hidden(left.first(piece)), {}).squeeze(0).to(at::kDouble));
+    rows.push_back(dynamic_cast<models::Generator&>(model)
+                       .logits(cached.hidden(left.first(piece)), {})
+                       .squeeze(0)
+                       .to(at::kDouble));
     left = left.subspan(piece);
   }
   return at::cat(rows);

@@ -65,7 +65,7 @@ BROKEN = [
     ("include-room", "terrace/models/model.h", '// M.\n#pragma once\n#include "terrace/mesh/mesh.h"\n', 3),
     ("include-room", "terrace/parallel/apply.h", '// P.\n#pragma once\n#include "terrace/models/gpt/model.h"\n', 3),
     ("torch-free", "terrace/mesh/mesh.h", "// M.\n#pragma once\n#include <ATen/core/Tensor.h>\n", 3),
-    ("torch-free", "terrace/models/gpt/cost.h", "// C.\n#pragma once\n#include <c10/core/ScalarType.h>\n", 3),
+    ("torch-free", "terrace/models/gpt/cost/cost.h", "// C.\n#pragma once\n#include <c10/core/ScalarType.h>\n", 3),
     ("backend-file", "terrace/ops/linear.cpp", OPS + "#include <cuda_runtime.h>\n", 2),
     ("backend-file", "terrace/ops/linear.cpp", OPS + "#include <c10/cuda/CUDAStream.h>\n", 2),
     ("backend-file", "terrace/ops/linear.cpp", OPS + "#include <mpi.h>\n", 2),

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "terrace/base/error.h"
@@ -33,12 +32,11 @@ struct Outcome {
 };
 
 Outcome outcome_of(const config::ModelConfig& config, at::ScalarType type, const Pass& pass, bool full = false,
-                   const std::vector<Batch>& batches = {}, const std::vector<int64_t>& halved = {}) {
+                   const std::vector<Batch>& batches = {}, const std::set<int64_t>& halved = {}) {
   const auto model = initialized(config, type);
-  for (const int64_t unit : halved) model->halve(unit);
   Outcome outcome;
   for (const Batch& batch : batches.empty() ? std::vector{some_batch(config, 3)} : batches) {
-    const at::Tensor loss = loss_and_gradients(*model, batch, pass, full);
+    const at::Tensor loss = loss_and_gradients(*model, batch, pass, full, halved);
     outcome.loss = outcome.loss.defined() ? outcome.loss.add(loss) : loss;
   }
   if (pass.deferred) pass.deferred->run();
@@ -59,41 +57,14 @@ TEST(Gpt, HalvesOfABlockComputeWhatTheBlockDoes) {
         ops::WeightGradientQueue later;
         Pass pass{.training = true, .seed = 5, .step = 2, .gradient_scale = 0.1};
         const Outcome whole = outcome_of(config, type, pass);
-        // From the last one on, so that none is moved before its turn.
-        std::vector<int64_t> blocks(static_cast<size_t>(config.layers));
-        std::iota(blocks.rbegin(), blocks.rend(), 1);
-        EXPECT_EQ(outcome_of(config, type, pass, false, {}, blocks), whole) << small.name << " " << type;
-        EXPECT_EQ(outcome_of(config, type, pass, true, {}, {1}), whole) << small.name << " " << type;
+        std::set<int64_t> layers;
+        for (int64_t layer = 0; layer < config.layers; ++layer) layers.insert(layer);
+        EXPECT_EQ(outcome_of(config, type, pass, false, {}, layers), whole) << small.name << " " << type;
+        EXPECT_EQ(outcome_of(config, type, pass, true, {}, {0}), whole) << small.name << " " << type;
         pass.deferred = &later;
-        EXPECT_EQ(outcome_of(config, type, pass, false, {}, {1}), whole) << small.name << " " << type;
+        EXPECT_EQ(outcome_of(config, type, pass, false, {}, {0}), whole) << small.name << " " << type;
       }
     }
-  }
-}
-
-TEST(Gpt, HalvesShareParametersAndCostsOfTheirBlock) {
-  for (const SmallModel& small : small_models()) {
-    const auto whole = build_model(small.config, {.device = at::kMeta}),
-               model = build_model(small.config, {.device = at::kMeta});
-    const std::vector<double> costs = model->half_costs(1);
-    ASSERT_EQ(costs.size(), 2);
-    EXPECT_DOUBLE_EQ(costs[0] + costs[1], whole->unit_costs()[1]);
-    model->halve(1);
-    EXPECT_EQ(model->num_units(), whole->num_units() + 1);
-    EXPECT_EQ(model->unit_costs()[1], costs[0]);
-    EXPECT_EQ(model->unit_costs()[2], costs[1]);
-    EXPECT_TRUE(model->half_costs(1).empty() && model->half_costs(2).empty() && model->half_costs(0).empty());
-    std::vector<std::string> found, expected;
-    for (const int64_t unit : {1, 2}) {
-      for (const nn::Parameter* parameter : model->unit_parameters(unit)) found.push_back(parameter->name);
-    }
-    for (const nn::Parameter* parameter : whole->unit_parameters(1)) expected.push_back(parameter->name);
-    EXPECT_EQ(found, expected);
-    const ActivationOptions options{.sequences = 2};
-    EXPECT_EQ(model->activation_bytes(1, options) + model->activation_bytes(2, options),
-              whole->activation_bytes(1, options));
-    EXPECT_EQ(model->weight_input_bytes(1, options) + model->weight_input_bytes(2, options),
-              whole->weight_input_bytes(1, options));
   }
 }
 
@@ -159,21 +130,21 @@ TEST(Gpt, EvaluationDrawsNoDropout) {
   const Batch batch = some_batch(plain, 2);
   const auto loss = [&](const config::ModelConfig& config) {
     const auto model = initialized(config);
-    return model->loss(hidden_of(*model, batch, {}), batch, {});
+    return loss_of(*model, hidden_of(*model, batch, {}), batch, {});
   };
   EXPECT_TRUE(loss(with_dropout(plain)).allclose(loss(plain), 1e-6));
 }
 
 // Logits of all tokens, fed in pieces of the given sizes through a cache.
 at::Tensor cached_logits(Model& model, const at::Tensor& tokens, const std::vector<int64_t>& pieces) {
-  const auto cache = model.make_cache(tokens.size(0), tokens.size(1));
+  const auto cache = generator(model).make_cache(tokens.size(0), tokens.size(1));
   const Pass pass{.cache = cache.get()};
   std::vector<at::Tensor> parts;
   int64_t begin = 0;
   for (int64_t piece : pieces) {
     Batch batch;
     batch.tokens = tokens.narrow(1, begin, piece);
-    parts.push_back(model.logits(hidden_of(model, batch, pass), pass));
+    parts.push_back(generator(model).logits(hidden_of(model, batch, pass), pass));
     begin += piece;
   }
   return at::cat(parts, 1);
@@ -189,8 +160,8 @@ TEST(Gpt, TheKeyValueCacheGivesTheLogitsOfTheWholeSequence) {
       const auto from = model->parameters(), to = exact_model->parameters();
       for (size_t i = 0; i < from.size(); ++i) to[i]->value.copy_(from[i]->value);
       const Batch batch = some_batch(small.config, 2);
-      const at::Tensor exact = exact_model->logits(hidden_of(*exact_model, batch, {}), {});
-      const at::Tensor whole = model->logits(hidden_of(*model, batch, {}), {});
+      const at::Tensor exact = generator(*exact_model).logits(hidden_of(*exact_model, batch, {}), {});
+      const at::Tensor whole = generator(*model).logits(hidden_of(*model, batch, {}), {});
       EXPECT_EQ(whole.size(2), small.config.vocabulary);
       for (const auto& pieces : {std::vector<int64_t>{19}, {1, 18}, {12, 1, 1, 5}, std::vector<int64_t>(19, 1)}) {
         EXPECT_TRUE(testing::as_accurate(cached_logits(*model, batch.tokens, pieces), whole, exact, type))
@@ -207,7 +178,7 @@ TEST(Gpt, MoreTokensThanTheModelOrTheCacheHoldsAreRefused) {
     Batch batch;
     batch.tokens = at::zeros({1, 20}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {}), UserError) << small.name;
-    const auto cache = model->make_cache(1, 8);
+    const auto cache = generator(*model).make_cache(1, 8);
     batch.tokens = at::zeros({1, 9}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {.cache = cache.get()}), UserError) << small.name;
   }
@@ -216,7 +187,7 @@ TEST(Gpt, MoreTokensThanTheModelOrTheCacheHoldsAreRefused) {
 TEST(Gpt, UnitsHoldEveryParameterOnce) {
   for (const SmallModel& small : small_models()) {
     const auto model = build_model(small.config, {.device = at::kMeta});
-    EXPECT_EQ(model->num_units(), small.config.layers + 2);
+    EXPECT_EQ(model->num_units(), 2 * small.config.layers + 2);
     std::multiset<nn::Parameter*> held;
     for (int64_t unit = 0; unit < model->num_units(); ++unit) {
       for (nn::Parameter* parameter : model->unit_parameters(unit)) held.insert(parameter);

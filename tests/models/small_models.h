@@ -8,6 +8,7 @@
 #include <ATen/ops/randint.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,21 +71,31 @@ inline void cut_into_documents(Batch& batch) {
   batch.positions = index.remainder(5).expand(batch.tokens.sizes()).contiguous();
 }
 
-// The hidden state that enters the head; whole blocks are recomputed where `full` is set.
-inline at::Tensor hidden_of(Model& model, const Batch& batch, const Pass& pass, bool full = false) {
-  at::Tensor hidden;
-  for (int64_t unit = 0; unit + 1 < model.num_units(); ++unit) {
-    const auto segment = [&model, unit, batch, pass](const at::Tensor& input) {
-      return model.forward_unit(unit, input, batch, pass);
+// The hidden state that enters the head; whole layers are recomputed where `full` is set. The halves of the layers
+// named are computed one after the other.
+inline at::Tensor hidden_of(Model& model, const Batch& batch, const Pass& pass, bool full = false,
+                            const std::set<int64_t>& halved = {}) {
+  at::Tensor hidden = model.forward(0, 1, {}, batch, pass);
+  for (int64_t unit = 1, end = 0; unit + 1 < model.num_units(); unit = end) {
+    end = unit % 2 == 1 && !halved.contains(unit / 2) ? unit + 2 : unit + 1;
+    const auto segment = [&model, unit, end, batch, pass](const at::Tensor& input) {
+      return model.forward(unit, end, input, batch, pass);
     };
-    hidden = full && unit > 0 ? ops::recompute(segment, hidden) : segment(hidden);
+    hidden = full ? ops::recompute(segment, hidden) : segment(hidden);
   }
   return hidden;
 }
 
+inline Generator& generator(Model& model) { return dynamic_cast<Generator&>(model); }
+
+inline at::Tensor loss_of(Model& model, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+  return model.loss(model.num_units() - 1, hidden, batch, pass);
+}
+
 // A forward and backward pass; gradients are added to the parameters' buffers.
-inline at::Tensor loss_and_gradients(Model& model, const Batch& batch, const Pass& pass, bool full = false) {
-  const at::Tensor loss = model.loss(hidden_of(model, batch, pass, full), batch, pass);
+inline at::Tensor loss_and_gradients(Model& model, const Batch& batch, const Pass& pass, bool full = false,
+                                     const std::set<int64_t>& halved = {}) {
+  const at::Tensor loss = loss_of(model, hidden_of(model, batch, pass, full, halved), batch, pass);
   torch::autograd::backward({loss}, {});
   nn::collect_autograd_gradients(model.parameters());
   return loss.detach();

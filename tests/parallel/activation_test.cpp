@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "terrace/models/gpt/cost.h"
+#include "terrace/models/gpt/cost/cost.h"
 #include "terrace/ops/attention_kernels.h"
 #include "terrace/ops/recompute.h"
 #include "tests/parallel/training.h"
 
 namespace terrace::parallel {
 namespace {
-
-using models::ActivationOptions;
 
 constexpr int64_t stages = 2, micro_batch = 2;
 
@@ -57,46 +55,50 @@ std::vector<std::vector<int64_t>> alive(const Case& c, const char* schedule, int
   return train(training, layout).alive;
 }
 
-ActivationOptions options_of(const Case& c) {
-  return {.sequences = micro_batch,
+schedule::UnitTableOptions options_of(const Case& c) {
+  return {.samples = micro_batch,
           .element_bytes = c.precision == config::Precision::fp32 ? 4 : 2,
-          .recompute = c.recompute,
           .tensor_ranks = c.tensor,
           .sequence_parallel = c.sequence};
+}
+
+// By the unit table, of one micro-batch on a stage.
+struct StageBytes {
+  int64_t kept = 0, deferred = 0, hidden = 0;
+};
+
+StageBytes table_bytes(const Case& c, int64_t stage, int64_t of_stages) {
+  const schedule::UnitTable table = models::unit_table(small_config(c.model), options_of(c));
+  const schedule::Partition partition = schedule::partition(table, of_stages, {});
+  StageBytes bytes{.hidden = table.front().output_bytes};
+  for (int64_t number = partition.part(stage).begin; number < partition.part(stage).end; ++number) {
+    bytes.kept += schedule::kept_bytes(table, partition.segment(number), c.recompute);
+    bytes.deferred += schedule::deferred_bytes(table, partition.segment(number));
+  }
+  return bytes;
 }
 
 // Of one micro-batch on a stage, from its forward to its backward. The last stage's head has run at once, and left the
 // gradient of its input, and a loss.
 int64_t expected_bytes(const Case& c, int64_t stage) {
-  const config::ModelConfig config = small_config(c.model);
-  const ActivationOptions options = options_of(c);
-  const auto model = models::build_model(config, {.device = at::kMeta});
-  const UnitRange units = split_units(*model, stages, {}).at(static_cast<size_t>(stage));
-  int64_t bytes = models::gpt::hidden_bytes(config, options);
-  for (int64_t unit = units.begin; unit < units.end; ++unit) bytes += model->activation_bytes(unit, options);
-  if (stage + 1 == stages) bytes += models::gpt::hidden_bytes(config, options) + 4;
-  return bytes;
+  const StageBytes bytes = table_bytes(c, stage, stages);
+  return bytes.kept + bytes.hidden + (stage + 1 == stages ? bytes.hidden + 4 : 0);
 }
 
 // Of one micro-batch on a stage, from its input gradient to its weight gradients.
-int64_t weight_input_bytes(const Case& c, int64_t stage) {
-  const auto model = models::build_model(small_config(c.model), {.device = at::kMeta});
-  const UnitRange units = split_units(*model, stages, {}).at(static_cast<size_t>(stage));
-  int64_t bytes = 0;
-  for (int64_t unit = units.begin; unit < units.end; ++unit) bytes += model->weight_input_bytes(unit, options_of(c));
-  return bytes;
-}
+int64_t deferred_bytes(const Case& c, int64_t stage) { return table_bytes(c, stage, stages).deferred; }
 
-// Bytes by rank that the units of a model before its head keep of one micro-batch from a backward that puts the weight
-// gradients off.
-std::vector<int64_t> put_off(const Case& c) {
+// Bytes by rank that the units of a model before its head keep of one micro-batch from a backward that defers the
+// weight gradients.
+std::vector<int64_t> deferred_on_ranks(const Case& c) {
   const Training training{.model = c.model, .precision = c.precision, .recompute = c.recompute};
   const config::LayoutConfig layout = layout_config(
       {c.tensor, {fmt::format("tensor={}", c.tensor), fmt::format("sequence_parallel={}", c.sequence)}}, false);
   std::vector<int64_t> bytes(static_cast<size_t>(c.tensor));
   comm::run_threads(c.tensor, {.timeout_seconds = 60}, [&](comm::World& world) {
     const auto model = small_model(training, nn::scalar_type(training.precision));
-    CutModel cut(*model, world, train::mesh_of(layout, world.size(), world.size()), layout,
+    const schedule::Partition partition = schedule::partition(small_table(training), layout);
+    CutModel cut(*model, partition, world, plan::mesh_of(layout, world.size(), world.size()), layout,
                  sharding_options(layout, at::kFloat));
     const models::Batch batch = batch_of(1, 0, micro_batch);
     std::vector<ops::WeightGradientQueue> queues(2);
@@ -108,9 +110,11 @@ std::vector<int64_t> put_off(const Case& c) {
                               .recompute_attention = c.recompute == config::Recompute::selective,
                               .first_position = cut.tensor.first_position(small_sequence),
                               .deferred = &deferred};
-      at::Tensor hidden = model->forward_unit(0, {}, batch, pass);
-      for (int64_t unit = 1; unit + 1 < model->num_units(); ++unit) {
-        const auto segment = [&, unit](const at::Tensor& x) { return model->forward_unit(unit, x, batch, pass); };
+      at::Tensor hidden = model->forward(0, 1, {}, batch, pass);
+      for (int64_t number = 1; number < partition.last(); ++number) {
+        const auto segment = [&, units = partition.segment(number).units](const at::Tensor& x) {
+          return model->forward(units.begin, units.end, x, batch, pass);
+        };
         hidden = c.recompute == config::Recompute::full ? ops::recompute(segment, hidden) : segment(hidden);
       }
       hidden.backward(at::ones_like(hidden));
@@ -148,17 +152,14 @@ TEST_F(Activations, AreThoseOfTheFormula) {
 }
 
 // With and without dropout, whose backward makes a gradient of its own.
-TEST_F(Activations, OfWeightGradientsPutOffAreThoseOfTheFormula) {
+TEST_F(Activations, OfDeferredWeightGradientsAreThoseOfTheFormula) {
   std::vector<Case> all = cases();
   for (const char* name : {"gpt2", "llama"}) all.push_back({name});
   for (const Case& c : all) {
     SCOPED_TRACE(fmt::format("{} {} recompute {} tensor {} sequence {}", c.model, static_cast<int>(c.precision),
                              static_cast<int>(c.recompute), c.tensor, c.sequence));
-    const auto model = models::build_model(small_config(c.model), {.device = at::kMeta});
-    int64_t expected = 0;
-    for (int64_t unit = 0; unit < model->num_units(); ++unit)
-      expected += model->weight_input_bytes(unit, options_of(c));
-    EXPECT_EQ(put_off(c), std::vector<int64_t>(static_cast<size_t>(c.tensor), expected));
+    const int64_t expected = table_bytes(c, 0, 1).deferred;
+    EXPECT_EQ(deferred_on_ranks(c), std::vector<int64_t>(static_cast<size_t>(c.tensor), expected));
   }
 }
 
@@ -167,7 +168,7 @@ TEST_F(Activations, OfWeightGradientsPutOffAreThoseOfTheFormula) {
 TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
   for (const Case& c : {Case{"cut_gpt2_deep"}, Case{"cut_llama_deep"}}) {
     const auto bytes = alive(c, "1f1b", 6);
-    const int64_t on_the_way = 3 * models::gpt::hidden_bytes(small_config(c.model), {.sequences = micro_batch}) + 24;
+    const int64_t on_the_way = 3 * models::gpt::hidden_bytes(small_config(c.model), {.samples = micro_batch}) + 24;
     for (int64_t stage = 0; stage < stages; ++stage) {
       const std::vector<int64_t>& own = bytes.at(static_cast<size_t>(stage));
       ASSERT_EQ(own.size(), 6u);
@@ -183,7 +184,7 @@ TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
 
 // Before each forward of ZB-H1: the micro-batches between their forward and their input gradient, those between that
 // and their weight gradients, and hidden states on their way.
-TEST_F(Activations, AndWeightInputsAreAliveAsLongAsTheScheduleSays) {
+TEST_F(Activations, AndDeferredWeightInputsAreAliveAsLongAsTheScheduleSays) {
   using Kind = schedule::Instruction::Kind;
   const auto lists = schedule::instructions(
       {.schedule = config::PipelineSchedule::zb_h1, .stages = stages, .micro_batches = 6, .chunks = 1});
@@ -207,9 +208,9 @@ TEST_F(Activations, AndWeightInputsAreAliveAsLongAsTheScheduleSays) {
         }
         if (instruction.kind == Kind::input_gradient) {
           noted += again;
-          kept += weight_input_bytes(c, stage) - expected_bytes(c, stage);
+          kept += deferred_bytes(c, stage) - expected_bytes(c, stage);
         }
-        if (instruction.kind == Kind::weight_gradient) kept -= weight_input_bytes(c, stage);
+        if (instruction.kind == Kind::weight_gradient) kept -= deferred_bytes(c, stage);
       }
       EXPECT_EQ(noted, own.size());
     }

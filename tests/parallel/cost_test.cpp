@@ -18,26 +18,28 @@ using Counts = std::map<std::string, Count>;
 struct Formula {
   Formula(const Training& training, const Layout& layout) : training(training) {
     const config::LayoutConfig config = layout_config(layout, false);
-    const mesh::Mesh mesh = train::mesh_of(config, layout.ranks, layout.ranks);
+    const mesh::Mesh mesh = plan::mesh_of(config, layout.ranks, layout.ranks);
     const mesh::ShardSizes sizes = mesh::shard_sizes(config, mesh);
     w = sizes.weights, g = sizes.gradients, o = sizes.optimizer, d = sizes.ranks;
     prefetch = config.prefetch;
     value_bytes = training.precision == config::Precision::fp32 ? 4 : 2;
     micro_batches = training.micro_batch > 0 ? training.sequences / d / training.micro_batch : 1;
-    const auto model = small_model(training, at::kFloat);
-    for (int64_t unit = 0; unit < model->num_units(); ++unit) {
+    const schedule::UnitTable table = small_table(training);
+    for (const schedule::Segment& segment : schedule::partition(table, 1, {}).segments) {
       int64_t elements = 0;
-      for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
-        elements += (parameter->value.numel() + 31) / 32 * 32;
+      for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+        for (const schedule::UnitParameter& parameter : table[static_cast<size_t>(unit)].parameters) {
+          elements += (schedule::elements(parameter.mark) + 31) / 32 * 32;
+        }
       }
-      units.push_back((elements + d * 1024 - 1) / (d * 1024) * d * 1024);
-      uses.push_back(model->used_units(unit));
+      segments.push_back((elements + d * 1024 - 1) / (d * 1024) * d * 1024);
+      reads.push_back(segment.reads);
     }
   }
 
-  int64_t total() const { return std::accumulate(units.begin(), units.end(), int64_t{0}); }
+  int64_t total() const { return std::accumulate(segments.begin(), segments.end(), int64_t{0}); }
   int64_t with_parameters() const {
-    return std::ranges::count_if(units, [](int64_t elements) { return elements > 0; });
+    return std::ranges::count_if(segments, [](int64_t elements) { return elements > 0; });
   }
 
   Counts traffic() const {
@@ -47,13 +49,13 @@ struct Formula {
     };
     const int64_t all = with_parameters(), n = total();
     if (w > 1) {
-      // Forward and backward; the last unit once for both, and a tied one once more for the last.
+      // Forward and backward; the last segment once for both, and a tied one once more for the last.
       int64_t calls = 0, elements = 0;
-      for (size_t unit = 0; unit < units.size(); ++unit) {
-        if (units[unit] == 0) continue;
-        const int64_t times = (unit + 1 == units.size() ? 1 : 2) + (is_tied(unit) ? 1 : 0);
+      for (size_t segment = 0; segment < segments.size(); ++segment) {
+        if (segments[segment] == 0) continue;
+        const int64_t times = (segment + 1 == segments.size() ? 1 : 2) + (is_tied(segment) ? 1 : 0);
         calls += times;
-        elements += times * units[unit];
+        elements += times * segments[segment];
       }
       add("shard_weights", micro_batches * calls, micro_batches * elements * value_bytes * (w - 1) / w);
     }
@@ -67,20 +69,20 @@ struct Formula {
 
   StateBytes memory() const {
     StateBytes bytes{.weights = total() / w * value_bytes, .gradients = total() / g * 4};
-    for (int64_t unit = 0; unit < static_cast<int64_t>(units.size()); ++unit) {
+    for (int64_t segment = 0; segment < static_cast<int64_t>(segments.size()); ++segment) {
       if (w > 1) {
-        bytes.gathered_weights = std::max({bytes.gathered_weights, value_bytes * elements_of(unit, +1, prefetch),
-                                           value_bytes * elements_of(unit, -1, prefetch)});
+        bytes.gathered_weights = std::max({bytes.gathered_weights, value_bytes * elements_of(segment, +1, prefetch),
+                                           value_bytes * elements_of(segment, -1, prefetch)});
       }
-      // A unit's gradient leaves while that of the one below is computed; a tied one stays from the last unit on. At
-      // the last unit the first one's of the micro-batch before may still be leaving.
+      // A segment's gradient leaves while that of the one below is computed; a tied one stays from the last segment on.
+      // At the last segment the first one's of the micro-batch before may still be leaving.
       if (g == 1) continue;
-      std::set<int64_t> held = {unit};
-      if (unit + 1 < static_cast<int64_t>(units.size())) held.insert(unit + 1);
-      for (const int64_t used : uses.back()) {
-        if (is_tied(used) && used <= unit) held.insert(used);
+      std::set<int64_t> held = {segment};
+      if (segment + 1 < static_cast<int64_t>(segments.size())) held.insert(segment + 1);
+      for (const int64_t used : reads.back()) {
+        if (is_tied(used) && used <= segment) held.insert(used);
       }
-      if (micro_batches > 1 && unit + 1 == static_cast<int64_t>(units.size())) held.insert(0);
+      if (micro_batches > 1 && segment + 1 == static_cast<int64_t>(segments.size())) held.insert(0);
       bytes.whole_gradients = std::max(bytes.whole_gradients, 4 * sum_of(held));
     }
     return bytes;
@@ -90,29 +92,29 @@ struct Formula {
 
   Training training;
   int64_t w, g, o, d, prefetch, value_bytes, micro_batches;
-  std::vector<int64_t> units;  // elements, padded
-  std::vector<std::vector<int64_t>> uses;
+  std::vector<int64_t> segments;  // elements, padded
+  std::vector<std::vector<int64_t>> reads;
 
  private:
-  bool is_tied(int64_t unit) const {
-    const auto& last = uses.back();
-    return unit + 1 != static_cast<int64_t>(units.size()) && std::ranges::find(last, unit) != last.end();
+  bool is_tied(int64_t segment) const {
+    const auto& last = reads.back();
+    return segment + 1 != static_cast<int64_t>(segments.size()) && std::ranges::find(last, segment) != last.end();
   }
 
-  // Of the units that are there together: one and those that are gathered ahead of it.
-  int64_t elements_of(int64_t unit, int64_t direction, int64_t ahead) const {
+  // Of the segments that are there together: one and those that are gathered ahead of it.
+  int64_t elements_of(int64_t segment, int64_t direction, int64_t ahead) const {
     std::set<int64_t> held;
     for (int64_t k = 0; k <= ahead; ++k) {
-      const int64_t other = unit + direction * k;
-      if (other < 0 || other >= static_cast<int64_t>(units.size())) continue;
-      held.insert(uses[other].begin(), uses[other].end());
+      const int64_t other = segment + direction * k;
+      if (other < 0 || other >= static_cast<int64_t>(segments.size())) continue;
+      held.insert(reads[other].begin(), reads[other].end());
     }
     return sum_of(held);
   }
 
   int64_t sum_of(const std::set<int64_t>& held) const {
     int64_t sum = 0;
-    for (const int64_t one : held) sum += units[one];
+    for (const int64_t one : held) sum += segments[one];
     return sum;
   }
 };

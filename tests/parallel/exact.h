@@ -19,9 +19,8 @@ inline Outcome exact_step(const Training& training) {
                           .seed = 5,
                           .step = training.first_step,
                           .gradient_scale = 1.0 / static_cast<double>(training.sequences * small_sequence)};
-  at::Tensor hidden;
-  for (int64_t unit = 0; unit + 1 < model->num_units(); ++unit) hidden = model->forward_unit(unit, hidden, batch, pass);
-  const at::Tensor loss = model->loss(hidden, batch, pass);
+  const int64_t head = model->num_units() - 1;
+  const at::Tensor loss = model->loss(head, model->forward(0, head, {}, batch, pass), batch, pass);
   loss.backward();
   nn::collect_autograd_gradients(model->parameters());
   Outcome exact;

@@ -11,6 +11,7 @@
 #include "terrace/base/error.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/layers.h"
+#include "terrace/schedule/unit_table.h"
 
 namespace terrace::parallel {
 
@@ -57,18 +58,30 @@ class LinearStack : public models::Model {
     return unit + 1 < num_units() ? layers_[unit]->parameters() : std::vector<nn::Parameter*>{};
   }
 
-  std::vector<int64_t> used_units(int64_t unit) override {
-    if (unit + 1 < num_units()) return {unit};
-    return tied_ ? std::vector<int64_t>{unit - 1, unit} : std::vector<int64_t>{unit};
+  schedule::UnitTable table() {
+    schedule::UnitTable rows;
+    for (int64_t unit = 0; unit < num_units(); ++unit) {
+      const bool last = unit + 1 == num_units();
+      schedule::UnitRow& row = rows.emplace_back();
+      row.name = last ? "sum" : fmt::format("layers.{}", unit);
+      row.layer = last ? -1 : unit;
+      row.forward_flops = last ? 0 : 1;
+      if (last && tied_) row.reads_also = {unit - 1};
+      for (const nn::Parameter* parameter : unit_parameters(unit)) {
+        row.parameters.push_back({parameter->name, parameter->mark});
+      }
+    }
+    return rows;
   }
 
-  at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
-                          const models::Pass&) override {
-    const at::Tensor x = unit == 0 ? numbers_of(batch.tokens) : hidden;  // [B, width]
-    return layers_.at(unit)->forward(x);
+  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
+                     const models::Pass&) override {
+    at::Tensor x = begin == 0 ? numbers_of(batch.tokens) : hidden;  // [B, width]
+    for (int64_t unit = begin; unit < end; ++unit) x = layers_.at(static_cast<size_t>(unit))->forward(x);
+    return x;
   }
 
-  at::Tensor loss(const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) override {
+  at::Tensor loss(int64_t, const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) override {
     at::Tensor output = hidden;
     if (tied_) output = layers_.back()->forward(output);
     // Each output counts as often as a target says, so that gradients differ.
@@ -77,23 +90,10 @@ class LinearStack : public models::Model {
     return Scaled::apply(sum, pass.gradient_scale);
   }
 
-  at::Tensor logits(const at::Tensor&, const models::Pass&) override { TERRACE_CHECK(false, "no logits"); }
   std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const override {
     return {batch.tokens.size(0), local_shape(layers_.at(unit)->weight.mark)[0]};
   }
   at::TensorOptions hidden_options() const override { return at::TensorOptions().dtype(type_); }
-  std::vector<double> unit_costs() const override {
-    std::vector<double> costs(layers_.size() + 1, 1.0);
-    costs.back() = 0;
-    return costs;
-  }
-  double step_flops(int64_t) const override { return 0; }
-  int64_t activation_bytes(int64_t unit, const models::ActivationOptions& options) const override {
-    if (unit + 1 == num_units()) return 0;
-    return options.sequences * local_shape(layers_.at(unit)->weight.mark)[1] * options.element_bytes;
-  }
-  int64_t weight_input_bytes(int64_t, const models::ActivationOptions&) const override { return 0; }
-  std::unique_ptr<models::KeyValueCache> make_cache(int64_t, int64_t) override { TERRACE_CHECK(false, "no cache"); }
 
  private:
   // Small, so that no sum of a test leaves the whole numbers that fp32 has.

@@ -23,10 +23,10 @@ class MeteredModel : public models::ForwardingModel {
   // By micro-batch in the order of their forwards, before each.
   const std::vector<int64_t>& alive() const { return alive_; }
 
-  at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const models::Batch& batch,
-                          const models::Pass& pass) override {
-    if (meter_ != nullptr && unit == first_unit_) alive_.push_back(meter_->now);
-    return ForwardingModel::forward_unit(unit, hidden, batch, pass);
+  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
+                     const models::Pass& pass) override {
+    if (meter_ != nullptr && begin == first_unit_) alive_.push_back(meter_->now);
+    return ForwardingModel::forward(begin, end, hidden, batch, pass);
   }
 
  private:

@@ -56,23 +56,25 @@ TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
   }
 }
 
-// Weights and gradients that stay, and optimizer states, of the stage's units alone.
-TEST(PipelineMemory, IsThatOfTheStagesUnits) {
+// Weights and gradients that stay, and optimizer states, of the stage's segments alone.
+TEST(PipelineMemory, IsThatOfTheStagesSegments) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.layout.name());
     const Outcome outcome = train(training, c.layout);
-    const auto model = models::build_model(small_config(training.model), {.device = at::kMeta});
-    const std::vector<UnitRange> split = split_units(*model, c.stages * c.chunks, {});
+    const schedule::UnitTable table = small_table(training);
+    const schedule::Partition split = schedule::partition(table, c.stages * c.chunks, {});
     const schedule::Placement parts = placement_of(c);
     for (int64_t rank = 0; rank < c.layout.ranks; ++rank) {
       int64_t elements = 0;
       for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
-        const UnitRange& units = split[static_cast<size_t>(parts.part(stage_of(c, rank), chunk))];
-        for (int64_t unit = units.begin; unit < units.end; ++unit) {
+        const schedule::NumberRange& part = split.part(parts.part(stage_of(c, rank), chunk));
+        for (int64_t number = part.begin; number < part.end; ++number) {
+          const schedule::NumberRange& units = split.segment(number).units;
           int64_t flat = 0;
-          for (const nn::Parameter* parameter : model->unit_parameters(unit)) {
-            const bool cut = parameter->mark.kind == ParamMark::Kind::sharded;
-            flat += (parameter->value.numel() / (cut ? c.tensor : 1) + 31) / 32 * 32;
+          for (int64_t unit = units.begin; unit < units.end; ++unit) {
+            for (const schedule::UnitParameter& parameter : table[static_cast<size_t>(unit)].parameters) {
+              flat += (schedule::elements_on_rank(parameter.mark, c.tensor) + 31) / 32 * 32;
+            }
           }
           const int64_t piece = c.data * 1024;
           elements += (flat + piece - 1) / piece * piece;
@@ -83,32 +85,6 @@ TEST(PipelineMemory, IsThatOfTheStagesUnits) {
       EXPECT_EQ(outcome.optimizer_bytes[rank], elements / c.optimizer_ranks * 8) << "rank " << rank;
     }
   }
-}
-
-TEST(SplitUnits, GivesEachPartItsLayers) {
-  const auto model = models::build_model(small_config("llama_deep"), {.device = at::kMeta});
-  EXPECT_EQ(split_units(*model, 2, {1, 5}), (std::vector<UnitRange>{{0, 2}, {2, 8}}));
-  EXPECT_EQ(split_units(*model, 3, {0, 6, 0}), (std::vector<UnitRange>{{0, 1}, {1, 7}, {7, 8}}));
-  const std::vector<UnitRange> by_cost = split_units(*model, 4, {});
-  EXPECT_EQ(by_cost.front().begin, 0);
-  EXPECT_EQ(by_cost.back().end, model->num_units());
-  EXPECT_THROW(split_units(*model, 2, {1, 4}), UserError);
-}
-
-// Four layers and a head that costs as much as one: two and a half layers, or one and a half and the head.
-TEST(SplitUnits, HalvesALayerWhereThatBalancesTheParts) {
-  config::ModelConfig config = small_config("gpt2");
-  config.layers = 4;
-  config.vocabulary = 12 * config.width;
-  const auto model = models::build_model(config, {.device = at::kMeta});
-  const std::vector<UnitRange> parts = split_units(*model, 2, {});
-  EXPECT_EQ(model->num_units(), 7);
-  EXPECT_EQ(parts, (std::vector<UnitRange>{{0, 4}, {4, 7}}));
-  EXPECT_EQ(model->unit_parameters(3).front()->name, "blocks.2.attention_norm.weight");
-  EXPECT_EQ(model->unit_parameters(4).front()->name, "blocks.2.ffn_norm.weight");
-  // As given, layers stay whole.
-  const auto given = models::build_model(config, {.device = at::kMeta});
-  EXPECT_EQ(split_units(*given, 2, {2, 2}), (std::vector<UnitRange>{{0, 3}, {3, 6}}));
 }
 
 }  // namespace

@@ -18,13 +18,14 @@
 
 #include "terrace/base/random.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/models/cost/unit_table.h"
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
-#include "terrace/train/executor.h"
-#include "terrace/train/rank_share.h"
+#include "terrace/plan/rank_share.h"
+#include "terrace/train/training_step.h"
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
 #include "tests/parallel/metered_model.h"
@@ -117,6 +118,11 @@ inline std::unique_ptr<models::Model> small_model(const Training& training, at::
   return models::build_model(small_config(training.model), build);
 }
 
+inline schedule::UnitTable small_table(const Training& training) {
+  if (!training.model.ends_with("stack")) return models::unit_table(small_config(training.model));
+  return dynamic_cast<LinearStack&>(*small_model(training, at::kFloat)).table();
+}
+
 inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
   const auto integers = at::TensorOptions().dtype(at::kLong);
   models::Batch batch{.tokens = at::empty({count, small_sequence}, integers),
@@ -155,12 +161,13 @@ class RankTraining {
   RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
       : training_(training),
         world_(world),
-        mesh_(train::mesh_of(layout, world.size(), world.size())),
+        mesh_(plan::mesh_of(layout, world.size(), world.size())),
         model_(small_model(training, nn::scalar_type(training.precision))),
-        cut_(model_, world, mesh_, layout, poisoned(sharding_options(layout, at::kFloat))),
+        cut_(model_, schedule::partition(small_table(training), layout), world, mesh_, layout,
+             poisoned(sharding_options(layout, at::kFloat))),
         optimizer_(cut_.shards, optimizer_config()),
-        executor_(model_, cut_, training.recompute) {
-    model_.set_first_unit(cut_.stage.units(0).begin);
+        step_(model_, cut_, optimizer_, training.recompute) {
+    model_.set_first_unit(cut_.stage.segment(cut_.stage.segments(0).begin).units.begin);
     set_initial_values(cut_.sharded, optimizer_, 5);
   }
 
@@ -178,21 +185,14 @@ class RankTraining {
     cut_.sharded.finish_update();
     for (comm::Comm* group : counted_groups()) group->reset_traffic();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, model_.new_meter());
-    double multiplier = 1;
-    const auto note_gradients = [&](double loss) {
-      if (!cut_.has_loss()) loss = 0;
-      cut_.groups.control->all_reduce(&loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
-      const double norm = cut_.gradient_norm().norm;
+    step_.run(batches, pass, learning_rate, [&](const train::StepSums& sums) {
       if (world_.rank() == 0) {
-        outcome.losses.push_back(loss);
-        outcome.norms.push_back(norm);
+        outcome.losses.push_back(sums.loss);
+        outcome.norms.push_back(sums.gradients.norm);
       }
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });
-      multiplier = optim::clip_multiplier(norm, training_.clip);
-      return true;
-    };
-    executor_.run(batches, pass,
-                  {.norm = note_gradients, .update = [&] { optimizer_.step(learning_rate, multiplier); }});
+      return optim::clip_multiplier(sums.gradients.norm, training_.clip);
+    });
   }
 
   void finish(Outcome& outcome) {
@@ -256,7 +256,7 @@ class RankTraining {
   MeteredModel model_;
   CutModel cut_;
   optim::AdamW optimizer_;
-  train::Executor executor_;
+  train::TrainingStep step_;
 };
 
 inline Outcome train(const Training& training, const Layout& layout) {

@@ -26,15 +26,15 @@ std::vector<std::string> text(const StepInstructions& list) {
   return lines;
 }
 
-// A model of `units` units on one stage; the last one reads the first one's weights too where they are tied.
-StageUnits on_one_stage(int64_t units, bool tied) {
-  StageUnits all{.chunks = {{}}, .last_unit = units - 1, .reads = {}, .held = {}, .copies = {}};
-  for (int64_t unit = 0; unit < units; ++unit) {
-    all.chunks[0].push_back(unit);
-    all.held.push_back(unit);
-    all.reads.push_back({unit});
+// A model of `segments` segments on one stage; the last one reads the first one's weights too where they are tied.
+StageSegments on_one_stage(int64_t segments, bool tied) {
+  StageSegments all{.chunks = {{}}, .last = segments - 1, .reads = {}, .held = {}, .copies = {}};
+  for (int64_t segment = 0; segment < segments; ++segment) {
+    all.chunks[0].push_back(segment);
+    all.held.push_back(segment);
+    all.reads.push_back({segment});
   }
-  if (tied) all.reads.back() = {0, units - 1};
+  if (tied) all.reads.back() = {0, segments - 1};
   return all;
 }
 
@@ -44,43 +44,43 @@ Instructions one_stage(int64_t micro_batches) {
 
 TEST(TrainingStep, OnOneRankOnlyComputes) {
   const auto list = training_step(one_stage(2), 2, on_one_stage(3, true), movements_of({}, false, 1));
-  EXPECT_THAT(text(list),
-              ElementsAre("F0 unit 0", "F0 unit 1", "L0 unit 2", "B0 unit 1", "B0 unit 0", "F1 unit 0", "F1 unit 1",
-                          "L1 unit 2", "B1 unit 1", "B1 unit 0", "finish gradients", "norm", "update"));
+  EXPECT_THAT(text(list), ElementsAre("F0 segment 0", "F0 segment 1", "L0 segment 2", "B0 segment 1", "B0 segment 0",
+                                      "F1 segment 0", "F1 segment 1", "L1 segment 2", "B1 segment 1", "B1 segment 0",
+                                      "finish gradients", "norm", "update"));
 }
 
-TEST(TrainingStep, GathersOneUnitAheadAndReducesBehindTheNextBackward) {
+TEST(TrainingStep, GathersOneSegmentAheadAndReducesBehindTheNextBackward) {
   const Movements zero3 = movements_of({.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2}, false, 1);
   const auto list = training_step(one_stage(1), 1, on_one_stage(3, false), zero3);
-  const std::vector<std::string> expected = {"begin gather weights of unit 0",
-                                             "begin gather weights of unit 1",
-                                             "end gather weights of unit 0",
-                                             "F0 unit 0",
-                                             "release weights of unit 0",
-                                             "begin gather weights of unit 2",
-                                             "end gather weights of unit 1",
-                                             "F0 unit 1",
-                                             "release weights of unit 1",
-                                             "begin gather weights of unit 1",
-                                             "end gather weights of unit 2",
-                                             "allocate gradient of unit 2",
-                                             "L0 unit 2",
-                                             "release weights of unit 2",
-                                             "begin reduce gradients of unit 2",
-                                             "begin gather weights of unit 0",
-                                             "end gather weights of unit 1",
-                                             "allocate gradient of unit 1",
-                                             "B0 unit 1",
-                                             "release weights of unit 1",
-                                             "end reduce gradients of unit 2",
-                                             "begin reduce gradients of unit 1",
-                                             "end gather weights of unit 0",
-                                             "allocate gradient of unit 0",
-                                             "B0 unit 0",
-                                             "release weights of unit 0",
-                                             "end reduce gradients of unit 1",
-                                             "begin reduce gradients of unit 0",
-                                             "end reduce gradients of unit 0",
+  const std::vector<std::string> expected = {"begin gather weights of segment 0",
+                                             "begin gather weights of segment 1",
+                                             "end gather weights of segment 0",
+                                             "F0 segment 0",
+                                             "release weights of segment 0",
+                                             "begin gather weights of segment 2",
+                                             "end gather weights of segment 1",
+                                             "F0 segment 1",
+                                             "release weights of segment 1",
+                                             "begin gather weights of segment 1",
+                                             "end gather weights of segment 2",
+                                             "allocate gradient of segment 2",
+                                             "L0 segment 2",
+                                             "release weights of segment 2",
+                                             "begin reduce gradients of segment 2",
+                                             "begin gather weights of segment 0",
+                                             "end gather weights of segment 1",
+                                             "allocate gradient of segment 1",
+                                             "B0 segment 1",
+                                             "release weights of segment 1",
+                                             "end reduce gradients of segment 2",
+                                             "begin reduce gradients of segment 1",
+                                             "end gather weights of segment 0",
+                                             "allocate gradient of segment 0",
+                                             "B0 segment 0",
+                                             "release weights of segment 0",
+                                             "end reduce gradients of segment 1",
+                                             "begin reduce gradients of segment 0",
+                                             "end reduce gradients of segment 0",
                                              "finish gradients",
                                              "norm",
                                              "update"};
@@ -90,37 +90,38 @@ TEST(TrainingStep, GathersOneUnitAheadAndReducesBehindTheNextBackward) {
 TEST(TrainingStep, OfZero1ReducesOnceAfterTheLastMicroBatchAndPublishes) {
   const Movements zero1 = movements_of({.weights = 1, .gradients = 1, .optimizer = 2, .ranks = 2}, false, 1);
   const auto list = training_step(one_stage(2), 2, on_one_stage(2, false), zero1);
-  EXPECT_THAT(
-      text(list),
-      ElementsAre("end gather updated weights of unit 0", "F0 unit 0", "end gather updated weights of unit 1",
-                  "L0 unit 1", "B0 unit 0", "F1 unit 0", "L1 unit 1", "begin reduce gradients across of unit 1",
-                  "B1 unit 0", "end reduce gradients across of unit 1", "begin reduce gradients across of unit 0",
-                  "end reduce gradients across of unit 0", "finish gradients", "norm", "update",
-                  "begin gather updated weights of unit 0", "begin gather updated weights of unit 1"));
+  EXPECT_THAT(text(list),
+              ElementsAre("end gather updated weights of segment 0", "F0 segment 0",
+                          "end gather updated weights of segment 1", "L0 segment 1", "B0 segment 0", "F1 segment 0",
+                          "L1 segment 1", "begin reduce gradients across of segment 1", "B1 segment 0",
+                          "end reduce gradients across of segment 1", "begin reduce gradients across of segment 0",
+                          "end reduce gradients across of segment 0", "finish gradients", "norm", "update",
+                          "begin gather updated weights of segment 0", "begin gather updated weights of segment 1"));
 }
 
 // Two stages whose last one reads the first one's matrix from a copy of its own.
 TEST(TrainingStep, OfALaterStageReducesItsCopyBehindTheLoss) {
-  StageUnits second{.chunks = {{1, 2}}, .last_unit = 2, .reads = {{}, {1}, {0, 2}}, .held = {0, 1, 2}, .copies = {0}};
+  StageSegments second{.chunks = {{1, 2}}, .last = 2, .reads = {{}, {1}, {0, 2}}, .held = {0, 1, 2}, .copies = {0}};
   const Movements ddp = movements_of({.ranks = 2}, false, 1);
   const auto lists = instructions({PipelineSchedule::one_f_one_b, 2, 1, 1});
   EXPECT_THAT(
       text(training_step(lists.at(1), 1, second, ddp)),
-      ElementsAre("receive activation 0 from 0", "F0 unit 1", "L0 unit 2", "begin all-reduce gradients of unit 2",
-                  "begin all-reduce gradients of unit 0", "B0 unit 1", "end all-reduce gradients of unit 2",
-                  "end all-reduce gradients of unit 0", "begin all-reduce gradients of unit 1", "send gradient 0 to 0",
-                  "end all-reduce gradients of unit 1", "finish gradients", "norm", "update"));
+      ElementsAre("receive activation 0 from 0", "F0 segment 1", "L0 segment 2",
+                  "begin all-reduce gradients of segment 2", "begin all-reduce gradients of segment 0", "B0 segment 1",
+                  "end all-reduce gradients of segment 2", "end all-reduce gradients of segment 0",
+                  "begin all-reduce gradients of segment 1", "send gradient 0 to 0",
+                  "end all-reduce gradients of segment 1", "finish gradients", "norm", "update"));
 }
 
 TEST(Evaluation, ComputesForwardsAndTheLossWithoutGradients) {
   const Movements zero3 = movements_of({.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2}, false, 0);
   EXPECT_THAT(text(evaluation(on_one_stage(2, false), {{}}, zero3)),
-              ElementsAre("begin gather weights of unit 0", "end gather weights of unit 0", "F0 unit 0",
-                          "release weights of unit 0", "begin gather weights of unit 1", "end gather weights of unit 1",
-                          "L0 unit 1", "release weights of unit 1"));
-  const StageUnits middle{.chunks = {{1}}, .last_unit = 2, .reads = {{}, {1}, {}}, .held = {1}, .copies = {}};
+              ElementsAre("begin gather weights of segment 0", "end gather weights of segment 0", "F0 segment 0",
+                          "release weights of segment 0", "begin gather weights of segment 1",
+                          "end gather weights of segment 1", "L0 segment 1", "release weights of segment 1"));
+  const StageSegments middle{.chunks = {{1}}, .last = 2, .reads = {{}, {1}, {}}, .held = {1}, .copies = {}};
   EXPECT_THAT(text(evaluation(middle, {{.before = 0, .after = 2}}, {})),
-              ElementsAre("receive activation 0 from 0", "F0 unit 1", "send activation 0 to 2"));
+              ElementsAre("receive activation 0 from 0", "F0 segment 1", "send activation 0 to 2"));
 }
 
 TEST(StepMemory, OfWhatIsGatheredAheadIsTheSumOfNeighbours) {
@@ -128,40 +129,40 @@ TEST(StepMemory, OfWhatIsGatheredAheadIsTheSumOfNeighbours) {
   const std::vector<int64_t> elements = {10, 1, 2, 3, 20};
   for (const int64_t prefetch : {0, 1, 2, 9}) {
     const auto list = training_step(one_stage(3), 3, on_one_stage(5, false), movements_of(all_of_two, false, prefetch));
-    // Of one unit and the next ones, in forward and backward: 20, 10 + 1 or 3 + 20, 2 + 3 + 20, everything.
+    // Of one segment and the next ones, in forward and backward: 20, 10 + 1 or 3 + 20, 2 + 3 + 20, everything.
     const int64_t gathered = prefetch == 0 ? 20 : prefetch == 1 ? 23 : prefetch == 2 ? 25 : 36;
     EXPECT_EQ(peak_memory(list, elements).gathered_weights, gathered) << prefetch;
-    // That of a unit and of the one above it, whose reduction ends behind this one's backward; at the last unit the
-    // first one's of the micro-batch before.
+    // That of a segment and of the one above it, whose reduction ends behind this one's backward; at the last segment
+    // the first one's of the micro-batch before.
     EXPECT_EQ(peak_memory(list, elements).whole_gradients, 20 + 10) << prefetch;
   }
 }
 
 // All stages of a model of `layers` layers between embedding and head, one of them at least a part.
-std::vector<StageUnits> stages_of(const Pipeline& pipeline, int64_t layers, bool tied) {
+std::vector<StageSegments> stages_of(const Pipeline& pipeline, int64_t layers, bool tied) {
   const Placement parts = placement(pipeline);
   const int64_t last = layers + 1, count = parts.parts();
-  std::vector<StageUnits> stages;
+  std::vector<StageSegments> stages;
   for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
-    StageUnits units{.chunks = {}, .last_unit = last, .reads = {}, .held = {}, .copies = {}};
-    units.reads.resize(static_cast<size_t>(last + 1));
+    StageSegments segments{.chunks = {}, .last = last, .reads = {}, .held = {}, .copies = {}};
+    segments.reads.resize(static_cast<size_t>(last + 1));
     for (int64_t chunk = 0; chunk < pipeline.chunks; ++chunk) {
       const int64_t part = parts.part(stage, chunk);
-      std::vector<int64_t>& list = units.chunks.emplace_back();
-      for (int64_t unit = part * (last + 1) / count; unit < (part + 1) * (last + 1) / count; ++unit) {
-        list.push_back(unit);
-        units.held.push_back(unit);
-        units.reads[static_cast<size_t>(unit)] = {unit};
+      std::vector<int64_t>& list = segments.chunks.emplace_back();
+      for (int64_t segment = part * (last + 1) / count; segment < (part + 1) * (last + 1) / count; ++segment) {
+        list.push_back(segment);
+        segments.held.push_back(segment);
+        segments.reads[static_cast<size_t>(segment)] = {segment};
       }
     }
     const bool has_last = parts.stage_of(count - 1) == stage;
-    if (tied && has_last) units.reads.back() = {0, last};
+    if (tied && has_last) segments.reads.back() = {0, last};
     if (tied && has_last && parts.stage_of(0) != stage) {
-      units.held.push_back(0);
-      units.copies.push_back(0);
+      segments.held.push_back(0);
+      segments.copies.push_back(0);
     }
-    std::ranges::sort(units.held);
-    stages.push_back(std::move(units));
+    std::ranges::sort(segments.held);
+    stages.push_back(std::move(segments));
   }
   return stages;
 }
@@ -195,14 +196,14 @@ TEST(ValidateStep, HoldsForEveryScheduleGroupsAndPrefetch) {
         const Pipeline pipeline{shape.schedule, stages, micro_batches, shape.chunks};
         const auto lists = instructions(pipeline);
         for (const bool tied : {false, true}) {
-          const auto units = stages_of(pipeline, 11, tied);
+          const auto segments = stages_of(pipeline, 11, tied);
           for (const mesh::ShardSizes& sizes : all_sizes()) {
             for (const bool deterministic : {false, true}) {
               for (const int64_t prefetch : {0, 1, 4}) {
                 const Movements movements = movements_of(sizes, deterministic, prefetch);
                 for (size_t stage = 0; stage < lists.size(); ++stage) {
-                  const auto list = training_step(lists[stage], micro_batches, units[stage], movements);
-                  ASSERT_EQ(validate_step(list, lists[stage], micro_batches, units[stage], movements), "");
+                  const auto list = training_step(lists[stage], micro_batches, segments[stage], movements);
+                  ASSERT_EQ(validate_step(list, lists[stage], micro_batches, segments[stage], movements), "");
                   ++checked;
                 }
               }
@@ -220,7 +221,7 @@ struct Broken : testing::Test {
   std::string without(const std::string& line) const {
     StepInstructions broken = list;
     std::erase_if(broken, [&](const StepInstruction& one) { return to_string(one) == line; });
-    return validate_step(broken, stage, 1, units, movements);
+    return validate_step(broken, stage, 1, segments, movements);
   }
 
   std::string exchanged(const std::string& first, const std::string& second) const {
@@ -229,39 +230,39 @@ struct Broken : testing::Test {
       return std::ranges::find(broken, line, [](const StepInstruction& one) { return to_string(one); });
     };
     std::swap(*found(first), *found(second));
-    return validate_step(broken, stage, 1, units, movements);
+    return validate_step(broken, stage, 1, segments, movements);
   }
 
   Instructions stage = one_stage(1);
-  StageUnits units = on_one_stage(3, false);
+  StageSegments segments = on_one_stage(3, false);
   Movements movements = movements_of({.weights = 2, .gradients = 2, .optimizer = 4, .ranks = 4}, false, 0);
-  StepInstructions list = training_step(stage, 1, units, movements);
+  StepInstructions list = training_step(stage, 1, segments, movements);
 };
 
 TEST_F(Broken, EachMissingInstructionIsNamed) {
   EXPECT_EQ(without("nothing"), "");
-  EXPECT_THAT(without("begin gather weights of unit 0"), testing::HasSubstr("its weights are not gathered"));
-  EXPECT_THAT(without("end gather weights of unit 0"), testing::HasSubstr("weights of unit 0 are not there"));
-  EXPECT_THAT(without("release weights of unit 0"), testing::HasSubstr("its weights are gathered already"));
-  EXPECT_THAT(without("end gather updated weights of unit 1"),
+  EXPECT_THAT(without("begin gather weights of segment 0"), testing::HasSubstr("its weights are not gathered"));
+  EXPECT_THAT(without("end gather weights of segment 0"), testing::HasSubstr("weights of segment 0 are not there"));
+  EXPECT_THAT(without("release weights of segment 0"), testing::HasSubstr("its weights are gathered already"));
+  EXPECT_THAT(without("end gather updated weights of segment 1"),
               testing::HasSubstr("its updated weights have not been waited for"));
-  EXPECT_THAT(without("allocate gradient of unit 1"), testing::HasSubstr("the gradient of unit 1 has no memory"));
-  EXPECT_THAT(without("begin reduce gradients of unit 2"), testing::HasSubstr("this movement has not begun"));
-  EXPECT_THAT(without("end reduce gradients of unit 2"),
+  EXPECT_THAT(without("allocate gradient of segment 1"), testing::HasSubstr("the gradient of segment 1 has no memory"));
+  EXPECT_THAT(without("begin reduce gradients of segment 2"), testing::HasSubstr("this movement has not begun"));
+  EXPECT_THAT(without("end reduce gradients of segment 2"),
               testing::HasSubstr("another movement of its gradient has not ended"));
-  EXPECT_THAT(without("end reduce gradients across of unit 0"),
-              testing::HasSubstr("the gradient of unit 0 is still moving"));
-  EXPECT_THAT(without("F0 unit 1"), testing::HasSubstr("F0 unit 1 was expected"));
+  EXPECT_THAT(without("end reduce gradients across of segment 0"),
+              testing::HasSubstr("the gradient of segment 0 is still moving"));
+  EXPECT_THAT(without("F0 segment 1"), testing::HasSubstr("F0 segment 1 was expected"));
   EXPECT_THAT(without("norm"), testing::HasSubstr("norm was expected"));
   EXPECT_THAT(without("update"), testing::HasSubstr("there is no update yet"));
-  EXPECT_EQ(without("begin gather updated weights of unit 1"), "not all updated weights are published");
+  EXPECT_EQ(without("begin gather updated weights of segment 1"), "not all updated weights are published");
 }
 
 TEST_F(Broken, AWrongOrderIsNamed) {
-  EXPECT_THAT(exchanged("F0 unit 0", "F0 unit 1"), testing::HasSubstr("F0 unit 0 was expected"));
-  EXPECT_THAT(exchanged("B0 unit 0", "begin reduce gradients of unit 0"),
+  EXPECT_THAT(exchanged("F0 segment 0", "F0 segment 1"), testing::HasSubstr("F0 segment 0 was expected"));
+  EXPECT_THAT(exchanged("B0 segment 0", "begin reduce gradients of segment 0"),
               testing::HasSubstr("its gradient is not complete"));
-  EXPECT_THAT(exchanged("norm", "begin gather updated weights of unit 0"),
+  EXPECT_THAT(exchanged("norm", "begin gather updated weights of segment 0"),
               testing::HasSubstr("there is no update yet"));
 }
 

@@ -15,12 +15,12 @@ namespace {
 using config::PipelineSchedule;
 using Kind = StepInstruction::Kind;
 
-StageUnits on_one_stage(int64_t units) {
-  StageUnits all{.chunks = {{}}, .last_unit = units - 1, .reads = {}, .held = {}, .copies = {}};
-  for (int64_t unit = 0; unit < units; ++unit) {
-    all.chunks[0].push_back(unit);
-    all.held.push_back(unit);
-    all.reads.push_back({unit});
+StageSegments on_one_stage(int64_t segments) {
+  StageSegments all{.chunks = {{}}, .last = segments - 1, .reads = {}, .held = {}, .copies = {}};
+  for (int64_t segment = 0; segment < segments; ++segment) {
+    all.chunks[0].push_back(segment);
+    all.held.push_back(segment);
+    all.reads.push_back({segment});
   }
   return all;
 }
@@ -46,9 +46,9 @@ StepCosts costs(double movement) {
           .num_links = 1};
 }
 
-StepInstructions zero3_step(int64_t units, int64_t prefetch) {
+StepInstructions zero3_step(int64_t segments, int64_t prefetch) {
   const mesh::ShardSizes sizes{.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2};
-  return training_step(instructions({PipelineSchedule::one_f_one_b, 1, 1, 1}).at(0), 1, on_one_stage(units),
+  return training_step(instructions({PipelineSchedule::one_f_one_b, 1, 1, 1}).at(0), 1, on_one_stage(segments),
                        movements_of(sizes, false, prefetch));
 }
 
@@ -60,17 +60,17 @@ Span span_of(const StepSimulation& simulation, const StepInstructions& list, con
   return {};
 }
 
-// A unit and a head, movements of 2, gathered one ahead:
+// A segment and a head, movements of 2, gathered one ahead:
 //   link     gather 0 0-2   gather 1 2-4            gather 0 4-6   reduce 1 7-9     reduce 0 9-11
 //   compute                 F0 2-3      (wait) L1 4-7              B0 7-9           (waits until 11)
-TEST(StepTimes, OfTwoUnitsAreThoseWorkedOutByHand) {
+TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
   const StepInstructions list = zero3_step(2, 1);
   const StepSimulation simulation = simulate_times({list}, costs(2));
-  EXPECT_EQ(span_of(simulation, list, "F0 unit 0"), (Span{2, 3}));
-  EXPECT_EQ(span_of(simulation, list, "L0 unit 1"), (Span{4, 7}));
-  EXPECT_EQ(span_of(simulation, list, "B0 unit 0"), (Span{7, 9}));
-  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of unit 1"), (Span{7, 9}));
-  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of unit 0"), (Span{9, 11}));
+  EXPECT_EQ(span_of(simulation, list, "F0 segment 0"), (Span{2, 3}));
+  EXPECT_EQ(span_of(simulation, list, "L0 segment 1"), (Span{4, 7}));
+  EXPECT_EQ(span_of(simulation, list, "B0 segment 0"), (Span{7, 9}));
+  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of segment 1"), (Span{7, 9}));
+  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of segment 0"), (Span{9, 11}));
   EXPECT_EQ(simulation.seconds, 11);
   const StageTimes& stage = simulation.stages[0];
   EXPECT_EQ(stage.busy_seconds, 6);
@@ -96,20 +96,21 @@ TEST(StepTimes, WhatUsesAnotherLinkGoesBeside) {
 
 // Movements no longer than the computation beside them are hidden but for the first gather and the last reduction.
 TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
-  for (const int64_t units : {2, 3, 9}) {
-    const auto n = static_cast<double>(units);
+  for (const int64_t segments : {2, 3, 9}) {
+    const auto n = static_cast<double>(segments);
     for (const double movement : {0.25, 0.5}) {
-      const StepSimulation simulation = simulate_times({zero3_step(units, 1)}, costs(movement));
-      EXPECT_DOUBLE_EQ(simulation.seconds, movement + (n - 1) + 3 + 2 * (n - 1) + movement) << units << " " << movement;
+      const StepSimulation simulation = simulate_times({zero3_step(segments, 1)}, costs(movement));
+      EXPECT_DOUBLE_EQ(simulation.seconds, movement + (n - 1) + 3 + 2 * (n - 1) + movement)
+          << segments << " " << movement;
     }
     // Without gathering ahead each of n uses in forward waits for its own gather, each of n - 1 in backward also for
     // the reduction that is on the link before it, and the step's end for the last reduction.
-    const StepSimulation late = simulate_times({zero3_step(units, 0)}, costs(0.5));
-    EXPECT_DOUBLE_EQ(late.stages[0].exposed_seconds[0], 0.5 * n + (0.5 + 0.5) * (n - 1) + 0.5) << units;
+    const StepSimulation late = simulate_times({zero3_step(segments, 0)}, costs(0.5));
+    EXPECT_DOUBLE_EQ(late.stages[0].exposed_seconds[0], 0.5 * n + (0.5 + 0.5) * (n - 1) + 0.5) << segments;
   }
 }
 
-// Where nothing moves, the lists of stages with one unit a chunk take as long as the pipeline's own lists.
+// Where nothing moves, the lists of stages with one segment a chunk take as long as the pipeline's own lists.
 TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
   for (const auto& [schedule, chunks] : {std::pair{PipelineSchedule::gpipe, 1},
                                          {PipelineSchedule::one_f_one_b, 1},
@@ -123,11 +124,11 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
         const auto chunk_lists = instructions(pipeline);
         std::vector<StepInstructions> lists;
         for (int64_t stage = 0; stage < stages; ++stage) {
-          // A unit for each part, and none is the model's last one.
-          StageUnits units{.chunks = {}, .last_unit = parts.parts(), .reads = {}, .held = {}, .copies = {}};
-          units.reads.resize(static_cast<size_t>(parts.parts() + 1));
-          for (int64_t chunk = 0; chunk < chunks; ++chunk) units.chunks.push_back({parts.part(stage, chunk)});
-          lists.push_back(training_step(chunk_lists[static_cast<size_t>(stage)], micro_batches, units, {}));
+          // A segment for each part, and none is the model's last one.
+          StageSegments segments{.chunks = {}, .last = parts.parts(), .reads = {}, .held = {}, .copies = {}};
+          segments.reads.resize(static_cast<size_t>(parts.parts() + 1));
+          for (int64_t chunk = 0; chunk < chunks; ++chunk) segments.chunks.push_back({parts.part(stage, chunk)});
+          lists.push_back(training_step(chunk_lists[static_cast<size_t>(stage)], micro_batches, segments, {}));
         }
         const StepCosts step_costs{.seconds =
                                        [](int64_t, const StepInstruction& one) {

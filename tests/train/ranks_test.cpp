@@ -9,6 +9,7 @@
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/observe/metrics.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
@@ -178,15 +179,16 @@ TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
 TEST_F(Ranks, AreRefusedWhereAStepCannotBeDealtOut) {
   const auto complaint = [&](int64_t ranks, const Keys& keys) -> std::string {
     try {
-      check_ranks(tiny_config(keys), ranks, ranks);
+      plan::check_ranks(tiny_config(keys), ranks, ranks);
     } catch (const UserError& error) {
       return error.what();
     }
     return "";
   };
-  EXPECT_EQ(complaint(3, {}),
-            "a step does not fit the ranks:\n  train.global_batch = 4 sequences cannot be dealt out to 3 data-parallel "
-            "ranks; use 3 or 6, or 2 ranks");
+  EXPECT_EQ(
+      complaint(3, {}),
+      "a step does not fit the ranks:\n  train.global_batch = 4 sequences are not divisible among 3 data-parallel "
+      "ranks; use 3 or 6, or 2 ranks");
   EXPECT_EQ(complaint(4, {}),
             "a step does not fit the ranks:\n  train.micro_batch = 2 does not divide the 1 sequences of each of 4 "
             "data-parallel ranks; use 1, or global_batch 8");

@@ -92,7 +92,7 @@ Verdict verdict_with_fault(const Keys& keys, int64_t rank, const comm::Label& la
     const auto hits = [=](int64_t of, const mesh::Group&, const comm::Call& call) {
       const auto is = [](const char* a, const char* b) { return std::string_view(a) == b; };
       const bool alike =
-          is(call.label.what, label.what) && is(call.label.phase, label.phase) && call.label.unit == label.unit;
+          is(call.label.what, label.what) && is(call.label.phase, label.phase) && call.label.segment == label.segment;
       return of == rank && alike && ++*seen == nth;
     };
     return comm::make_faulty_world(world, {{.effect = comm::Fault::Effect::corrupt, .hits = hits}});
@@ -111,12 +111,12 @@ TEST(VerifyFindsAFault, InASumOfGradients) {
   EXPECT_FALSE(verdict.bitwise());
   ASSERT_TRUE(verdict.divergence.has_value());
   EXPECT_EQ(verdict.divergence->step, 2);
-  EXPECT_EQ(verdict.divergence->unit, 2);
-  EXPECT_EQ(verdict.divergence->unit_name, "blocks.1");
+  EXPECT_EQ(verdict.divergence->segment, 2);
+  EXPECT_EQ(verdict.divergence->segment_name, "blocks.1");
   EXPECT_EQ(verdict.divergence->operation, "reduce gradients");
   EXPECT_THAT(verdict.divergence->tensor, HasSubstr("blocks.1."));
   // One bit, of one element.
-  EXPECT_THAT(verdict.divergence->what, AllOf(HasSubstr("step 2, unit 2 (blocks.1)"), HasSubstr(", 1 elements")));
+  EXPECT_THAT(verdict.divergence->what, AllOf(HasSubstr("step 2, segment 2 (blocks.1)"), HasSubstr(", 1 elements")));
   const auto named = std::ranges::find(verdict.tensors, verdict.divergence->tensor, &TensorVerdict::name);
   ASSERT_NE(named, verdict.tensors.end());
   EXPECT_GT(named->differences[0].elements, 0);
@@ -128,7 +128,7 @@ TEST(VerifyFindsAFault, InAGatherOfWeights) {
                                              {"gather weights", 1, "forward"}, micro_batches + 1);
   ASSERT_TRUE(verdict.divergence.has_value());
   EXPECT_EQ(verdict.divergence->step, 2);
-  EXPECT_EQ(verdict.divergence->unit, 1);
+  EXPECT_EQ(verdict.divergence->segment, 1);
   EXPECT_EQ(verdict.divergence->rank, 1);
   EXPECT_EQ(verdict.divergence->micro_batch, 0);
   EXPECT_EQ(verdict.divergence->operation, "gather weights");
@@ -142,7 +142,7 @@ TEST(VerifyFindsAFault, InAGatherForBackward) {
                                                {"gather weights", 1, "backward"}, 2);
     ASSERT_TRUE(verdict.divergence.has_value());
     EXPECT_EQ(verdict.divergence->step, 1);
-    EXPECT_EQ(verdict.divergence->unit, 1);
+    EXPECT_EQ(verdict.divergence->segment, 1);
     EXPECT_EQ(verdict.divergence->rank, 0);
     EXPECT_EQ(verdict.divergence->micro_batch, 1);
     EXPECT_EQ(verdict.divergence->operation, "gather weights");
@@ -156,7 +156,7 @@ TEST(VerifyFindsAFault, InTheLastGatherOfUpdatedWeights) {
   ASSERT_TRUE(verdict.divergence.has_value());
   EXPECT_EQ(verdict.divergence->step, 4);
   EXPECT_EQ(verdict.divergence->rank, 1);
-  EXPECT_EQ(verdict.divergence->unit, 2);
+  EXPECT_EQ(verdict.divergence->segment, 2);
   EXPECT_EQ(verdict.divergence->operation, "gather weights");
   EXPECT_FALSE(verdict.holds());
 }
@@ -237,7 +237,7 @@ TEST(Verify, TakesTheFewestRanksThatFit) {
       [] {
         verify(config_of({"train.global_batch=17", "train.micro_batch=17"}), {.ranks = 2});
       },
-      ThrowsMessage<UserError>(HasSubstr("cannot be dealt out to 2 data-parallel ranks")));
+      ThrowsMessage<UserError>(HasSubstr("are not divisible among 2 data-parallel ranks")));
 }
 
 }  // namespace

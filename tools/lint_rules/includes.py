@@ -1,11 +1,10 @@
 """Which room may include which, and which outside headers appear where."""
 import re
 
-from .tree import Finding
+from .tree import Finding, room_of
 
-# Rooms that stay free of torch, MPI, NCCL and CUDA, whatever the build file says; and the cost part of each model.
-TORCH_FREE = {"base", "config", "machine", "mesh", "schedule", "data", "observe", "plan", "search"}
-TORCH_FREE_FILE = re.compile(r"^terrace/models/\w+/cost[./]")
+# Rooms that stay free of torch, MPI, NCCL and CUDA, whatever the build file says.
+TORCH_FREE = {"base", "config", "machine", "mesh", "schedule", "data", "observe", "models_cost", "plan", "search"}
 # Everyone may include these without a word in the build file.
 OPEN_ROOMS = {"base", "config"}
 OPEN_HEADERS = {"observe/metrics.h"}
@@ -49,9 +48,9 @@ def _problems(tree, file, room, header):
 
 def _outside_header(tree, file, room, header):
     linked_torch = room in tree.rooms and tree.rooms[room][1]
-    free = room in TORCH_FREE or TORCH_FREE_FILE.match(file.path) or not linked_torch
+    free = room in TORCH_FREE or not linked_torch
     if TORCH_HEADER.match(header) and free:
-        yield "torch-free", f"{header}: {_place(file, room)} does without torch; move this code to a room that uses tensors"
+        yield "torch-free", f"{header}: room {room} does without torch; move this code to a room that uses tensors"
     if CUDA_HEADER.match(header) and (free or not CUDA_FILE.search(file.path)) and not GPU_NAMES.match(file.path):
         yield "backend-file", f"{header}: CUDA headers belong in a .cu file or cuda*.cpp of a room with torch"
     if MESSAGE_HEADER.match(header) and room != "comm":
@@ -60,7 +59,7 @@ def _outside_header(tree, file, room, header):
 
 def _inside_header(tree, file, room, header):
     parts = header.split("/")
-    used, rest = parts[1], "/".join(parts[1:])
+    used, rest = room_of(header), "/".join(parts[1:])
     if not tree.exists(header):
         yield "include-room", f"{header} does not exist"
     if used == room or used in OPEN_ROOMS - {"config"} and room != "base" or used == "config" and room not in ("base", "config"):
@@ -74,9 +73,6 @@ def _inside_header(tree, file, room, header):
         yield "include-room", f"{room} may include {allowed}, not {used}; move the code, or the shared part of it"
     if used == "mesh" and room in ("models", "nn") and rest != "mesh/param_mark.h":
         yield "include-room", f"{room} knows of mesh only param_mark.h: a model is written for one device"
-    if room == "parallel" and used == "models" and len(parts) > 3:
+    if room == "parallel" and used in ("models", "models_cost") and len(parts) > 3:
         yield "include-room", "parallel knows the models' common interface (models/model.h) and no single model"
 
-
-def _place(file, room):
-    return file.path if TORCH_FREE_FILE.match(file.path) else f"room {room}"

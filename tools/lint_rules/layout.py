@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from .sizes import cpp_functions
-from .tree import Finding
+from .tree import Finding, room_of
 
 # The first folder names are put together here so that this file does not hold such a path.
 MACHINE_PATH = re.compile(r"(?:^|[^\w.}$/~-])/(?:" + "|".join(["work", "root", "home", "Users", "farm"]) + r")/\w")
@@ -59,7 +59,7 @@ def _rooms(tree):
     for file in tree.cpp():
         if file.room():
             sources.setdefault(file.room(), []).append(file)
-    tested = {f.path.split("/")[1] for f in tree.cpp() if re.match(r"tests/\w+/(.*/)?\w+_test\.cpp$", f.path)}
+    tested = {room_of(f.path.replace("tests/", "terrace/", 1)) for f in tree.cpp() if re.match(r"tests/\w+/(.*/)?\w+_test\.cpp$", f.path)}
     for room, files in sorted(sources.items()):
         if room not in tree.rooms:
             yield Finding(files[0].path, 1, "room", f"room {room} has no terrace_room line in CMakeLists.txt; add one")

@@ -8,6 +8,7 @@ import re
 # What git ignores at the root, and git itself.
 IGNORED_AT_ROOT = {".git", ".deps", "build", "runs", "data"}
 CPP = {".cpp", ".h", ".cu", ".cuh"}
+MODELS_COST = re.compile(r"^terrace/models/(\w+/)?cost/")
 TEXT = CPP | {".py", ".sh", ".cmake", ".txt", ".md", ".toml", ".json", ".in", ".yml", ".yaml", ""}
 
 
@@ -65,11 +66,18 @@ class SourceFile:
 
     def room(self):
         """The room under terrace/ that the file belongs to, or ""."""
-        parts = self.path.split("/")
-        return parts[1] if len(parts) > 2 and parts[0] == "terrace" else ""
+        return room_of(self.path)
 
     def line_of(self, offset):
         return self.text.count("\n", 0, offset) + 1
+
+
+def room_of(path):
+    """The room of a path such as terrace/mesh/mesh.h, or ""; the part of models that needs no torch is one of its own."""
+    if MODELS_COST.match(path):
+        return "models_cost"
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "terrace" else ""
 
 
 _CPP_COMMENT_OR_STRING = re.compile(

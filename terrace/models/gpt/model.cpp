@@ -39,6 +39,13 @@ at::Tensor positions_of(const Batch& batch, const Pass& pass, int64_t layer) {
   return at::arange(begin, begin + batch.tokens.size(1), batch.tokens.options()).expand(batch.tokens.sizes());
 }
 
+std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second) {
+  std::vector<nn::Parameter*> list = first.parameters();
+  const std::vector<nn::Parameter*> more = second.parameters();
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
 }  // namespace
 
 EmbeddingUnit::EmbeddingUnit(const config::ModelConfig& config, const nn::Build& build)
@@ -154,6 +161,10 @@ at::Tensor Block::feed_forward(const at::Tensor& x, const Batch& batch, const Pa
   return add_ffn(ffn_norm_.forward_sum(x, {}, pass.deferred), batch, pass);
 }
 
+std::vector<nn::Parameter*> Block::attention_parameters() { return parameters_of(attention_norm_, attention_); }
+
+std::vector<nn::Parameter*> Block::ffn_parameters() { return parameters_of(ffn_norm_, ffn_); }
+
 HeadUnit::HeadUnit(const config::ModelConfig& config, const nn::Build& build)
     : norm(add_module<nn::Norm>("norm", norm_kind(config), config.width, config.bias, config.norm_epsilon, build)),
       output(config.tied_head ? nullptr
@@ -168,8 +179,7 @@ Gpt::Gpt(const config::ModelConfig& config, const nn::Build& build)
                  : ops::RotaryTable{}),
       embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
       blocks_(add_blocks()),
-      head_(add_module<HeadUnit>("head", config, build)),
-      units_(whole_units()) {}
+      head_(add_module<HeadUnit>("head", config, build)) {}
 
 std::vector<Block*> Gpt::add_blocks() {
   std::vector<Block*> blocks;
@@ -179,23 +189,49 @@ std::vector<Block*> Gpt::add_blocks() {
   return blocks;
 }
 
-at::Tensor Gpt::forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
-  const auto [part, layer] = unit_at(unit);
-  TERRACE_CHECK(part != Part::head, "unit {} of {} has no forward", unit, num_units());
-  const at::Tensor positions = positions_of(batch, pass, layer);
-  if (part == Part::embedding) return embedding_.forward(batch, positions, pass);
-  const Block& block = *blocks_[layer];
-  const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
-  if (part == Part::ffn) return block.feed_forward(hidden, batch, pass);
-  if (part == Part::attention) return block.attend(hidden, table, positions, batch, pass);
-  return block.forward(hidden, table, positions, batch, pass);
+std::vector<nn::Parameter*> Gpt::unit_parameters(int64_t unit) {
+  if (unit == 0) return embedding_.parameters();
+  if (unit + 1 == num_units()) return head_.parameters();
+  Block& block = *blocks_.at(static_cast<size_t>(layer_of(unit)));
+  return is_attention(unit) ? block.attention_parameters() : block.ffn_parameters();
 }
+
+at::Tensor Gpt::forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+  TERRACE_CHECK(begin >= 0 && end < num_units(), "units {} to {} of {} have no forward", begin, end - 1, num_units());
+  at::Tensor x = hidden;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t layer = unit == 0 ? 0 : layer_of(unit);
+    const Block& block = *blocks_[static_cast<size_t>(layer)];
+    if (unit > 0 && !is_attention(unit)) {
+      x = block.feed_forward(x, batch, pass);
+      continue;
+    }
+    const at::Tensor positions = positions_of(batch, pass, layer);
+    const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
+    if (unit == 0) {
+      x = embedding_.forward(batch, positions, pass);
+    } else if (unit + 1 < end) {
+      x = block.forward(x, table, positions, batch, pass);
+      ++unit;  // both halves at once: the sum between them stays in the kernel of the second norm
+    } else {
+      x = block.attend(x, table, positions, batch, pass);
+    }
+  }
+  return x;
+}
+
+std::vector<int64_t> Gpt::hidden_sizes(int64_t, const Batch& batch) const {
+  return {batch.tokens.size(0), batch.tokens.size(1), config_.width};
+}
+
+at::TensorOptions Gpt::hidden_options() const { return at::TensorOptions().device(build_.device).dtype(build_.type); }
 
 const nn::Parameter& Gpt::output_weight() const {
   return head_.output ? head_.output->weight : embedding_.tokens.weight;
 }
 
-at::Tensor Gpt::loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+at::Tensor Gpt::loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+  TERRACE_CHECK(begin + 1 == num_units(), "the loss is that of the head alone, not of the units from {} on", begin);
   const ops::VocabularyLossOptions options{.vocabulary = config_.vocabulary, .gradient_scale = pass.gradient_scale};
   return ops::vocabulary_loss(head_.norm.forward(hidden), nn::weight_of(&output_weight()), batch.targets, options);
 }
@@ -203,6 +239,11 @@ at::Tensor Gpt::loss(const at::Tensor& hidden, const Batch& batch, const Pass& p
 at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
   const at::Tensor all = ops::linear(head_.norm.forward(hidden), nn::weight_of(&output_weight()), {});
   return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
+}
+
+std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
+  return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,
+                                         hidden_options());
 }
 
 }  // namespace terrace::models::gpt

@@ -88,43 +88,24 @@ class HeadUnit : public nn::Module {
   nn::Linear* const output;  // null: tied
 };
 
-class Gpt : public Model {
+class Gpt : public Model, public Generator {
  public:
   Gpt(const config::ModelConfig& config, const nn::Build& build);
 
-  int64_t num_units() const override { return static_cast<int64_t>(units_.size()); }
+  int64_t num_units() const override { return 2 * config_.layers + 2; }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
-  std::vector<int64_t> used_units(int64_t unit) override;
-  at::Tensor forward_unit(int64_t unit, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
-  at::Tensor loss(const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
-  at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
+  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch,
+                     const Pass& pass) override;
+  at::Tensor loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
   std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const override;
   at::TensorOptions hidden_options() const override;
-  std::vector<double> unit_costs() const override;
-  std::vector<double> half_costs(int64_t unit) const override;
-  void halve(int64_t unit) override;
-  double step_flops(int64_t sequences) const override;
-  int64_t activation_bytes(int64_t unit, const ActivationOptions& options) const override;
-  int64_t weight_input_bytes(int64_t unit, const ActivationOptions& options) const override;
+  at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
   std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 
  private:
-  enum class Part { embedding, block, attention, ffn, head };
-  struct Unit {
-    Part part;
-    int64_t layer = 0;
-  };
-
-  // What a unit keeps; the head nothing.
-  struct BytesByPart {
-    using Bytes = int64_t (*)(const config::ModelConfig&, const ActivationOptions&);
-    Bytes embedding, block, attention, ffn;
-  };
-
-  double cost_of(Part part) const;
-  int64_t bytes_of(int64_t unit, const BytesByPart& bytes, const ActivationOptions& options) const;
-  const Unit& unit_at(int64_t unit) const { return units_.at(static_cast<size_t>(unit)); }
-  std::vector<Unit> whole_units() const;
+  // Units are the embedding, the two halves of each layer and the head.
+  static int64_t layer_of(int64_t unit) { return (unit - 1) / 2; }
+  static bool is_attention(int64_t unit) { return unit % 2 == 1; }
   std::vector<Block*> add_blocks();
   const nn::Parameter& output_weight() const;
 
@@ -134,7 +115,6 @@ class Gpt : public Model {
   EmbeddingUnit& embedding_;
   std::vector<Block*> blocks_;
   HeadUnit& head_;
-  std::vector<Unit> units_;
 };
 
 }  // namespace terrace::models::gpt

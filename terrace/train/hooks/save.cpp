@@ -49,7 +49,7 @@ class SaveHook : public Hook {
     // On a shared file system other ranks may not see yet what the first one sees, and all must save or none.
     const auto newest = trainer.rank() == 0 ? checkpoint::newest(config_.folder) : std::nullopt;
     saved_step_ = trainer.of_first_rank(newest ? checkpoint::step_of(*newest).value() : -1, "newest checkpoint");
-    if (checkpoint::saves_beside_training(config_)) {
+    if (config_.saves_beside_training()) {
       background_ = std::make_unique<checkpoint::BackgroundSaver>(checkpoint::BackgroundSaver::Options{
           .folder = config_.folder,
           .retention = retention(),

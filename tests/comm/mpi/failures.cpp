@@ -26,7 +26,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const Label label = {.what = "reduce gradients", .unit = 7, .phase = "backward"};
+const Label label = {.what = "reduce gradients", .segment = 7, .phase = "backward"};
 const mesh::Group everyone{"data", {0, 1, 2}};
 
 std::atomic<int> report_requests = 0;

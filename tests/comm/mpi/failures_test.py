@@ -9,7 +9,7 @@ import time
 import unittest
 
 MPIRUN, PROGRAM = sys.argv[1], sys.argv[2]
-CALL = "all_reduce(data), reduce gradients, unit 7, backward, call 2"
+CALL = "all_reduce(data), reduce gradients, segment 7, backward, call 2"
 # Keeps mpirun from seeing that a rank was killed, so that the others have to find out and to end by themselves.
 TELL_EXIT_CODE = ("sh", "-c", 'trap "" TERM; "$@"; echo "ended with code $?" >&2', "sh")
 

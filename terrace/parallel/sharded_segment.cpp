@@ -1,5 +1,5 @@
 // Flat buffers and the views into them.
-#include "terrace/parallel/sharded_unit.h"
+#include "terrace/parallel/sharded_segment.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -15,7 +15,7 @@ namespace terrace::parallel {
 namespace {
 
 at::TensorOptions options_of(const std::vector<nn::Parameter*>& parameters) {
-  TERRACE_CHECK(!parameters.empty(), "a unit without parameters");
+  TERRACE_CHECK(!parameters.empty(), "a segment without parameters");
   return parameters.front()->value.options().requires_grad(false);
 }
 
@@ -26,7 +26,7 @@ at::Tensor part_of(const at::Tensor& buffer, const mesh::Part& outer, const mesh
 
 }  // namespace
 
-std::vector<int64_t> ShardedUnit::place_parameters() const {
+std::vector<int64_t> ShardedSegment::place_parameters() const {
   std::vector<int64_t> offsets = {0};
   for (const nn::Parameter* parameter : parameters_) {
     TERRACE_CHECK(parameter->value.scalar_type() == parameters_.front()->value.scalar_type(), "{} has another type",
@@ -36,13 +36,13 @@ std::vector<int64_t> ShardedUnit::place_parameters() const {
   return offsets;
 }
 
-at::Tensor ShardedUnit::view_of(const at::Tensor& flat, size_t parameter) const {
+at::Tensor ShardedSegment::view_of(const at::Tensor& flat, size_t parameter) const {
   const at::Tensor& value = parameters_[parameter]->value;
   return flat.narrow(0, offsets_[parameter], value.numel()).view(value.sizes());
 }
 
-ShardedUnit::ShardedUnit(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place,
-                         at::ScalarType gradient_type, bool keeps_whole_gradient)
+ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place,
+                               at::ScalarType gradient_type, bool keeps_whole_gradient)
     : parameters_(std::move(parameters)),
       place_(place),
       keeps_whole_gradient_(keeps_whole_gradient),
@@ -72,17 +72,17 @@ ShardedUnit::ShardedUnit(std::vector<nn::Parameter*> parameters, const mesh::Sha
   if (!keeps_whole_gradient_) release_storage(whole_gradient_);
 }
 
-at::Tensor ShardedUnit::optimizer_gradient() const {
+at::Tensor ShardedSegment::optimizer_gradient() const {
   return part_of(gradient_, place_.gradients, place_.optimizer, padded_);
 }
 
-at::Tensor ShardedUnit::own_gradient() const { return part_of(gradient_, place_.gradients, place_.own, padded_); }
+at::Tensor ShardedSegment::own_gradient() const { return part_of(gradient_, place_.gradients, place_.own, padded_); }
 
-at::Tensor ShardedUnit::optimizer_weights() const {
+at::Tensor ShardedSegment::optimizer_weights() const {
   return part_of(weights_, place_.weights, place_.optimizer, padded_);
 }
 
-optim::Shard ShardedUnit::shard() const {
+optim::Shard ShardedSegment::shard() const {
   const int64_t first = place_.optimizer.begin(padded_), size = place_.optimizer.size(padded_);
   optim::Shard shard{.gradient = optimizer_gradient(),
                      .value = optimizer_weights(),

@@ -1,5 +1,5 @@
 // The mesh that a configuration's layout gives.
-#include "terrace/train/rank_share.h"
+#include "terrace/plan/rank_share.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "terrace/base/error.h"
 
-namespace terrace::train {
+namespace terrace::plan {
 namespace {
 
 TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
@@ -40,4 +40,4 @@ TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
 }
 
 }  // namespace
-}  // namespace terrace::train
+}  // namespace terrace::plan

@@ -1,5 +1,5 @@
 // Parameters, floating-point operations and activations of the GPT.
-#include "terrace/models/gpt/cost.h"
+#include "terrace/models/gpt/cost/cost.h"
 
 #include <algorithm>
 
@@ -28,34 +28,34 @@ int64_t norm_weights(const config::ModelConfig& config) {
 }
 
 // Between the cut layers, where sequence parallelism leaves each rank a part of the tokens.
-int64_t own_tokens(const config::ModelConfig& config, const ActivationOptions& options) {
-  return options.sequences * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
+int64_t own_tokens(const config::ModelConfig& config, const UnitTableOptions& options) {
+  return options.samples * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
 }
 
 // What a norm keeps: its input and output, and their statistics.
-int64_t norm_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+int64_t norm_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
   const int64_t statistics = (config.norm == config::Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
   return 2 * hidden_bytes(config, options) + statistics;
 }
 
-int64_t heads_of(const config::ModelConfig& config, const ActivationOptions& options) {
+int64_t heads_of(const config::ModelConfig& config, const UnitTableOptions& options) {
   return config.heads / options.tensor_ranks;
 }
 
 // Of a token on a rank: queries, keys and values, and the context.
-int64_t attention_columns(const config::ModelConfig& config, const ActivationOptions& options) {
+int64_t attention_columns(const config::ModelConfig& config, const UnitTableOptions& options) {
   const int64_t groups = std::max<int64_t>(1, config.kv_heads / options.tensor_ranks);
   return (2 * heads_of(config, options) + 2 * groups) * config.head_dim;
 }
 
 // Both sides of the inner layer's activation function, GELU or SwiGLU, which takes pairs.
-int64_t ffn_columns(const config::ModelConfig& config, const ActivationOptions& options) {
+int64_t ffn_columns(const config::ModelConfig& config, const UnitTableOptions& options) {
   return (config.activation == config::Activation::swiglu ? 3 : 2) * (config.ffn_width / options.tensor_ranks);
 }
 
 // What either half of a block keeps for its weights, with the columns in its middle.
-int64_t half_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options, int64_t columns) {
-  const int64_t tokens = options.sequences * config.sequence;
+int64_t half_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
+  const int64_t tokens = options.samples * config.sequence;
   // The input of the first product, and the gradient of the output of the second; that once more, of own positions, for
   // the bias.
   const int64_t outer = 2 * tokens * config.width * options.element_bytes;
@@ -104,49 +104,42 @@ double hardware_flops(const config::ModelConfig& config, int64_t sequences, Atte
   return model_flops(config, sequences, attention) + static_cast<double>(sequences) * repeated;
 }
 
-int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+int64_t hidden_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
   return own_tokens(config, options) * config.width * options.element_bytes;
 }
 
-int64_t block_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
-  return attention_activation_bytes(config, options) + ffn_activation_bytes(config, options);
-}
-
-int64_t attention_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
-  const int64_t tokens = options.sequences * config.sequence;
-  const int64_t log_sums = options.recompute == config::Recompute::none ? tokens * heads_of(config, options) * 4 : 0;
+int64_t attention_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options,
+                             config::Recompute recompute) {
+  if (recompute == config::Recompute::full) return hidden_bytes(config, options);
+  const int64_t tokens = options.samples * config.sequence;
+  const int64_t log_sums = recompute == config::Recompute::none ? tokens * heads_of(config, options) * 4 : 0;
   return norm_bytes(config, options) + tokens * attention_columns(config, options) * options.element_bytes + log_sums;
 }
 
-int64_t ffn_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  if (options.recompute == config::Recompute::full) return hidden_bytes(config, options);
-  const int64_t tokens = options.sequences * config.sequence;
+int64_t ffn_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options,
+                       config::Recompute recompute) {
+  if (recompute == config::Recompute::full) return hidden_bytes(config, options);
+  const int64_t tokens = options.samples * config.sequence;
   return norm_bytes(config, options) + tokens * ffn_columns(config, options) * options.element_bytes;
 }
 
-int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
+int64_t embedding_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
   const int64_t positions = config.positions == config::Positions::learned ? config.sequence * 8 : 0;
   // Where the table is cut by rows: indices within the part, and which tokens are elsewhere.
-  const int64_t tokens = options.tensor_ranks > 1 ? options.sequences * config.sequence * (8 + 1) : 0;
+  const int64_t tokens = options.tensor_ranks > 1 ? options.samples * config.sequence * (8 + 1) : 0;
   return positions + tokens;
 }
 
-int64_t block_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  return attention_weight_input_bytes(config, options) + ffn_weight_input_bytes(config, options);
+int64_t attention_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
+  return half_deferred_bytes(config, options, attention_columns(config, options));
 }
 
-int64_t attention_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  return half_weight_input_bytes(config, options, attention_columns(config, options));
+int64_t ffn_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
+  return half_deferred_bytes(config, options, ffn_columns(config, options));
 }
 
-int64_t ffn_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  return half_weight_input_bytes(config, options, ffn_columns(config, options));
-}
-
-int64_t embedding_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options) {
-  const int64_t tokens = options.sequences * config.sequence;
+int64_t embedding_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t tokens = options.samples * config.sequence;
   const bool learned = config.positions == config::Positions::learned, cut = options.tensor_ranks > 1;
   const int64_t positions = learned ? own_tokens(config, options) * 8 : 0;
   // Tokens and positions share the gradient of their sum, unless rows of other ranks are masked out of it.

@@ -1,4 +1,4 @@
-// The parameters of one unit of a model in flat buffers, of which each data-parallel rank keeps its parts.
+// The parameters of one segment of a model in flat buffers, of which each data-parallel rank keeps its parts.
 //
 // A flat buffer has the parameters one after another, each beginning at a multiple of `alignment` elements, and is
 // padded at its end so that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
@@ -15,15 +15,15 @@
 
 namespace terrace::parallel {
 
-class ShardedUnit {
+class ShardedSegment {
  public:
   // In elements: a cache line in 16 bits.
   static constexpr int64_t alignment = 32;
 
   // Takes the parameters' values and gradients over: they become views of the flat buffers, and what they held is
   // dropped. `keeps_whole_gradient`: the buffer that backward adds to stays, else it comes and goes.
-  ShardedUnit(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::ScalarType gradient_type,
-              bool keeps_whole_gradient);
+  ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::ScalarType gradient_type,
+                 bool keeps_whole_gradient);
 
   const std::vector<nn::Parameter*>& parameters() const { return parameters_; }
   int64_t padded() const { return padded_; }

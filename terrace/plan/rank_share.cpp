@@ -1,5 +1,5 @@
-// Shares of ranks, and what cannot be dealt out.
-#include "terrace/train/rank_share.h"
+// Shares of ranks, and sizes that are not divisible among them.
+#include "terrace/plan/rank_share.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/mesh/shards.h"
 
-namespace terrace::train {
+namespace terrace::plan {
 namespace {
 
-std::string not_dealt_out(const char* key, int64_t sequences, int64_t ranks) {
+std::string not_divisible(const char* key, int64_t sequences, int64_t ranks) {
   if (sequences % ranks == 0) return "";
   const int64_t below = sequences / ranks * ranks;
   int64_t fitting = ranks;
   while (sequences % fitting != 0) --fitting;
   return fmt::format(
-      "\n  train.{} = {} sequences cannot be dealt out to {} data-parallel ranks; use {}{}, or {} rank{}", key,
+      "\n  train.{} = {} sequences are not divisible among {} data-parallel ranks; use {}{}, or {} rank{}", key,
       sequences, ranks, below > 0 ? fmt::format("{} or ", below) : "", below + ranks, fitting, fitting == 1 ? "" : "s");
 }
 
@@ -42,9 +43,9 @@ mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ra
 }
 
 int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
-  std::string problems = not_dealt_out("global_batch", config.global_batch, data_ranks) +
-                         not_dealt_out("ramp_start", config.ramp_start, data_ranks) +
-                         not_dealt_out("ramp_increment", config.ramp_increment, data_ranks);
+  std::string problems = not_divisible("global_batch", config.global_batch, data_ranks) +
+                         not_divisible("ramp_start", config.ramp_start, data_ranks) +
+                         not_divisible("ramp_increment", config.ramp_increment, data_ranks);
   const int64_t share = config.global_batch / data_ranks;
   if (config.micro_batch == 0 && problems.empty()) return share;
   if (problems.empty() && share % config.micro_batch != 0) {
@@ -58,9 +59,15 @@ int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
   throw UserError("a step does not fit the ranks:" + problems);
 }
 
+void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
+  const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
+  micro_batch_of(config.train, mesh.size("data"));
+  mesh::shard_sizes(config.layout, mesh);
+}
+
 schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
   const int64_t sequences = config.train.global_batch / data_ranks;
   return schedule::pipeline_of(config.layout, sequences / micro_batch_of(config.train, data_ranks));
 }
 
-}  // namespace terrace::train
+}  // namespace terrace::plan

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "terrace/config/config.h"
-#include "terrace/models/activation_options.h"
+#include "terrace/schedule/unit_table.h"
 
 namespace terrace::models::gpt {
 
@@ -31,22 +31,23 @@ double model_flops(const config::ModelConfig& config, int64_t sequences, Attenti
 double hardware_flops(const config::ModelConfig& config, int64_t sequences, AttentionCount attention,
                       config::Recompute recompute);
 
-// Bytes of a hidden state [B, T, D]: what passes between units and between pipeline stages.
-int64_t hidden_bytes(const config::ModelConfig& config, const ActivationOptions& options);
-// Bytes that a block keeps from its forward to its backward, its input included and its output not, with our attention
-// kernels. See "Activations" in docs/sharding.md.
-int64_t block_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
-// Of a block that is cut in two: its attention with the norm before it, its feed-forward likewise.
-int64_t attention_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
-int64_t ffn_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
-// The embedding's: indices, not its output.
-int64_t embedding_activation_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+using schedule::UnitTableOptions;
 
-// Bytes that a block keeps from a backward that puts its weight gradients off to these, whatever is recomputed, and the
-// embedding's. See "Weight inputs" in docs/sharding.md.
-int64_t block_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
-int64_t attention_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
-int64_t ffn_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
-int64_t embedding_weight_input_bytes(const config::ModelConfig& config, const ActivationOptions& options);
+// Bytes of a hidden state [B, T, D]: what passes between units and between pipeline stages.
+int64_t hidden_bytes(const config::ModelConfig& config, const UnitTableOptions& options);
+// Bytes that attention, with the norm before it, and the feed-forward network, likewise, keep from their forward to
+// their backward, the input included and the output not, with our attention kernels; with recompute = "full" the input
+// alone. See "Activations" in docs/sharding.md.
+int64_t attention_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options,
+                             config::Recompute recompute);
+int64_t ffn_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
+// The embedding's: indices, not its output.
+int64_t embedding_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options);
+
+// Bytes that each keeps from a backward that defers its weight gradients to these, whatever is recomputed. See "Weight
+// inputs" in docs/sharding.md.
+int64_t attention_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options);
+int64_t ffn_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options);
+int64_t embedding_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options);
 
 }  // namespace terrace::models::gpt

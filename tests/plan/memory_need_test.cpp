@@ -1,20 +1,17 @@
 // What the activations of a pipeline take, by hand from the closed forms of a unit.
-#include "terrace/train/memory_need.h"
+#include "terrace/plan/memory_need.h"
 
 #include <gtest/gtest.h>
 
-#include "terrace/models/gpt/cost.h"
+#include "terrace/models/gpt/cost/cost.h"
 
-namespace terrace::train {
+namespace terrace::plan {
 namespace {
 
-using models::gpt::block_weight_input_bytes;
-using models::gpt::embedding_activation_bytes;
-using models::gpt::embedding_weight_input_bytes;
-using models::gpt::hidden_bytes;
+using namespace models::gpt;
 
 // Two blocks on each of two stages; with full recompute a block keeps its input alone until its backward.
-TEST(MemoryNeed, HoldsTheInputsOfWeightGradientsThatArePutOff) {
+TEST(MemoryNeed, HoldsTheInputsOfDeferredWeightGradients) {
   config::Config config;
   config.model = {.layers = 4,
                   .width = 24,
@@ -30,20 +27,21 @@ TEST(MemoryNeed, HoldsTheInputsOfWeightGradientsThatArePutOff) {
   config.train.recompute = config::Recompute::full;
   config.layout.pipeline = 2;
   config.layout.stage_layers = {2, 2};
-  const models::ActivationOptions options{.recompute = config::Recompute::full};
-  const int64_t saved = 2 * hidden_bytes(config.model, options);
-  const int64_t saved_first = saved + embedding_activation_bytes(config.model, options);
-  const int64_t put_off = 2 * block_weight_input_bytes(config.model, options);
-  const int64_t put_off_first = put_off + embedding_weight_input_bytes(config.model, options);
+  const UnitTableOptions options;
+  const int64_t kept = 2 * hidden_bytes(config.model, options);
+  const int64_t kept_first = kept + embedding_kept_bytes(config.model, options);
+  const int64_t deferred =
+      2 * (attention_deferred_bytes(config.model, options) + ffn_deferred_bytes(config.model, options));
+  const int64_t deferred_first = deferred + embedding_deferred_bytes(config.model, options);
   const auto activations = [&](config::PipelineSchedule schedule) {
     config.layout.schedule = schedule;
     return least_memory(config, 2, 2).activations;
   };
-  EXPECT_EQ(activations(config::PipelineSchedule::one_f_one_b), static_cast<double>(2 * saved_first + saved));
+  EXPECT_EQ(activations(config::PipelineSchedule::one_f_one_b), static_cast<double>(2 * kept_first + kept));
   // Two micro-batches on either stage: the first has one of them before its input gradient, the second none.
   EXPECT_EQ(activations(config::PipelineSchedule::zb_h1),
-            static_cast<double>(put_off_first + saved_first + 2 * put_off));
+            static_cast<double>(deferred_first + kept_first + 2 * deferred));
 }
 
 }  // namespace
-}  // namespace terrace::train
+}  // namespace terrace::plan

@@ -1,5 +1,5 @@
 // The table of marks of the GPT.
-#include "terrace/models/gpt/sharding.h"
+#include "terrace/models/gpt/cost/sharding.h"
 
 #include <optional>
 #include <string_view>
@@ -32,7 +32,7 @@ constexpr Rule rules[] = {
     {"head.output.weight", 0},  // by vocabulary
 };
 
-ParamMark mark_of(const Rule& rule, const config::ModelConfig& config, std::vector<int64_t> shape) {
+ParamMark mark_by(const Rule& rule, const config::ModelConfig& config, std::vector<int64_t> shape) {
   if (!rule.dim) return ParamMark::replicated(std::move(shape));
   ParamMark mark = ParamMark::sharded(std::move(shape), *rule.dim, "tensor");
   if (rule.rows == Rows::head_groups) {
@@ -45,14 +45,11 @@ ParamMark mark_of(const Rule& rule, const config::ModelConfig& config, std::vect
 
 }  // namespace
 
-void mark_parameters(const config::ModelConfig& config, const std::vector<nn::Parameter*>& parameters) {
-  for (nn::Parameter* parameter : parameters) {
-    for (const Rule& rule : rules) {
-      if (!parameter->name.ends_with(rule.suffix)) continue;
-      parameter->mark = mark_of(rule, config, parameter->value.sizes().vec());
-      break;
-    }
+ParamMark mark_of(const config::ModelConfig& config, const std::string& name, std::vector<int64_t> shape) {
+  for (const Rule& rule : rules) {
+    if (name.ends_with(rule.suffix)) return mark_by(rule, config, std::move(shape));
   }
+  return {};
 }
 
 }  // namespace terrace::models::gpt

@@ -1,0 +1,132 @@
+// Names and shapes of parameters as the modules of models/gpt/model.cpp register them, which build_model() checks, and
+// the figures of cost.h by unit.
+#include "terrace/models/gpt/cost/unit_table.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/models/gpt/cost/cost.h"
+#include "terrace/models/gpt/cost/sharding.h"
+
+namespace terrace::models::gpt {
+namespace {
+
+class Builder {
+ public:
+  Builder(const config::ModelConfig& config, const schedule::UnitTableOptions& options)
+      : config_(config), options_(options) {}
+
+  schedule::UnitTable table() {
+    embedding();
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      attention(layer);
+      ffn(layer);
+    }
+    head();
+    return std::move(table_);
+  }
+
+ private:
+  void begin(std::string name, int64_t layer) { table_.push_back({.name = std::move(name), .layer = layer}); }
+
+  void parameter(const std::string& name, std::vector<int64_t> shape) {
+    const std::string full = table_.back().name.substr(0, table_.back().name.rfind('.') + 1) + name;
+    table_.back().parameters.push_back({full, mark_of(config_, full, std::move(shape))});
+  }
+
+  void norm(const std::string& name) {
+    parameter(name + ".weight", {config_.width});
+    if (config_.norm == config::Norm::layernorm && config_.bias) parameter(name + ".bias", {config_.width});
+  }
+
+  void linear(const std::string& name, int64_t inputs, int64_t outputs, bool bias) {
+    parameter(name + ".weight", {outputs, inputs});
+    if (bias) parameter(name + ".bias", {outputs});
+  }
+
+  // A unit whose products take so many FLOPs in forward. Those with weights take as many for each gradient; those of
+  // attention's scores have two inputs and so twice as many for the input gradient.
+  void flops(double linear, double scores, double counted) {
+    schedule::UnitRow& row = table_.back();
+    const auto samples = static_cast<double>(options_.samples);
+    row.forward_flops = samples * (linear + scores);
+    row.input_gradient_flops = samples * (linear + 2 * scores);
+    row.weight_gradient_flops = samples * linear;
+    row.counted_flops = samples * 3 * counted;
+  }
+
+  template <typename Bytes>
+  void kept(const Bytes& bytes) {
+    using config::Recompute;
+    for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
+      table_.back().kept_bytes[static_cast<size_t>(mode)] = bytes(config_, options_, mode);
+    }
+    table_.back().output_bytes = hidden_bytes(config_, options_);
+  }
+
+  void embedding() {
+    begin("embedding", -1);
+    parameter("embedding.tokens.weight", {config_.padded_vocabulary(), config_.width});
+    if (config_.positions == config::Positions::learned) {
+      parameter("embedding.positions.weight", {config_.sequence, config_.width});
+    }
+    kept([](const auto& config, const auto& options, config::Recompute) {
+      return embedding_kept_bytes(config, options);
+    });
+    table_.back().deferred_bytes = embedding_deferred_bytes(config_, options_);
+  }
+
+  void attention(int64_t layer) {
+    begin(fmt::format("blocks.{}.attention", layer), layer);
+    const int64_t columns = config_.heads * config_.head_dim;
+    norm("attention_norm");
+    linear("attention.qkv", config_.width, columns + 2 * config_.kv_heads * config_.head_dim, config_.bias);
+    linear("attention.output", columns, config_.width, config_.bias);
+    const auto layers = static_cast<double>(config_.layers);
+    const double scores = attention_forward_flops(config_, AttentionCount::causal_half) / layers;
+    const double block = block_forward_flops(config_, AttentionCount::causal_half) / layers;
+    const double ffn = ffn_forward_flops(config_) / layers;
+    flops(block - ffn - scores, scores, block_forward_flops(config_, AttentionCount::full) / layers - ffn);
+    kept(attention_kept_bytes);
+    table_.back().deferred_bytes = attention_deferred_bytes(config_, options_);
+  }
+
+  void ffn(int64_t layer) {
+    begin(fmt::format("blocks.{}.ffn", layer), layer);
+    const int64_t first = config_.activation == config::Activation::swiglu ? 2 : 1;
+    norm("ffn_norm");
+    linear("ffn.first", config_.width, first * config_.ffn_width, config_.bias);
+    linear("ffn.second", config_.ffn_width, config_.width, config_.bias);
+    const double products = ffn_forward_flops(config_) / static_cast<double>(config_.layers);
+    flops(products, 0, products);
+    kept(ffn_kept_bytes);
+    table_.back().deferred_bytes = ffn_deferred_bytes(config_, options_);
+  }
+
+  void head() {
+    begin("head", -1);
+    norm("head.norm");
+    if (config_.tied_head) {
+      table_.back().reads_also = {0};
+    } else {
+      linear("head.output", config_.width, config_.padded_vocabulary(), false);
+    }
+    const double products = head_forward_flops(config_);
+    flops(products, 0, products);
+  }
+
+  const config::ModelConfig& config_;
+  const schedule::UnitTableOptions& options_;
+  schedule::UnitTable table_;
+};
+
+}  // namespace
+
+schedule::UnitTable unit_table(const config::ModelConfig& config, const schedule::UnitTableOptions& options) {
+  return Builder(config, options).table();
+}
+
+}  // namespace terrace::models::gpt

@@ -1,0 +1,136 @@
+// Adds up the rows of the unit table by stage and rank.
+#include "terrace/plan/memory_need.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/units.h"
+#include "terrace/mesh/shards.h"
+#include "terrace/models/cost/unit_table.h"
+#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/partition.h"
+#include "terrace/schedule/pipeline.h"
+
+namespace terrace::plan {
+namespace {
+
+// Of a parameter on a rank.
+double state_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
+  const int64_t masters = config.train.precision != config::Precision::fp32 ? 4 : 0;
+  // Masters and two moments are copied, each by one of the ranks that have it.
+  const int64_t copied = config.checkpoint.saves_beside_training() ? 12 : 0;
+  const auto share = [](int64_t bytes, int64_t ranks) {
+    return static_cast<double>(bytes) / static_cast<double>(ranks);
+  };
+  return share(config::element_bytes(config.train.precision), sizes.weights) +
+         share(config::element_bytes(config.train.gradient_type), sizes.gradients) +
+         share(masters + 8, sizes.optimizer) + share(copied, sizes.ranks);
+}
+
+struct StageNeed {
+  int64_t elements = 0;  // before they are cut over data-parallel ranks
+  int64_t activations = 0;
+};
+
+class StageNeeds {
+ public:
+  StageNeeds(const config::Config& config, int64_t data_ranks)
+      : config_(config),
+        table_(models::unit_table(config.model, unit_table_options(config, data_ranks))),
+        pipeline_(pipeline_of(config, data_ranks)),
+        placement_(schedule::placement(pipeline_)),
+        partition_(schedule::partition(table_, config.layout)) {}
+
+  int64_t parameters() const { return schedule::elements(table_); }
+
+  StageNeed of(int64_t stage) const { return {elements(stage), activations(stage)}; }
+
+ private:
+  int64_t elements(int64_t stage) const {
+    int64_t sum = 0;
+    for (const int64_t number : schedule::stage_segments(partition_, placement_, stage).held) {
+      const schedule::NumberRange& units = partition_.segment(number).units;
+      for (int64_t unit = units.begin; unit < units.end; ++unit) {
+        for (const schedule::UnitParameter& parameter : table_[static_cast<size_t>(unit)].parameters) {
+          sum += schedule::elements_on_rank(parameter.mark, config_.layout.tensor);
+        }
+      }
+    }
+    return sum;
+  }
+
+  // Chunks of a stage are counted as one of their mean size.
+  int64_t activations(int64_t stage) const {
+    const int64_t chunks = config_.layout.chunks;
+    int64_t kept = 0, deferred = 0;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const schedule::NumberRange& part = partition_.part(placement_.part(stage, chunk));
+      for (int64_t number = part.begin; number < part.end; ++number) {
+        kept += schedule::kept_bytes(table_, partition_.segment(number), config_.train.recompute);
+        deferred += schedule::deferred_bytes(table_, partition_.segment(number));
+      }
+    }
+    return schedule::live_bound(pipeline_, stage).bytes(kept, deferred) / chunks;
+  }
+
+  const config::Config& config_;
+  schedule::UnitTable table_;
+  schedule::Pipeline pipeline_;
+  schedule::Placement placement_;
+  schedule::Partition partition_;
+};
+
+}  // namespace
+
+schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks) {
+  return {.samples = micro_batch_of(config.train, data_ranks),
+          .element_bytes = config::element_bytes(config.train.precision),
+          .tensor_ranks = config.layout.tensor,
+          .sequence_parallel = config.layout.sequence_parallel};
+}
+
+MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here) {
+  const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
+  const double each = state_bytes(config, mesh::shard_sizes(config.layout, mesh));
+  const StageNeeds needs(config, mesh.size("data"));
+  std::vector<StageNeed> by_stage;
+  for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) by_stage.push_back(needs.of(stage));
+  MemoryNeed most{.parameters = needs.parameters()};
+  for (int64_t first = 0; first < mesh.size(); first += here) {
+    const int64_t end = std::min(first + here, mesh.size());
+    double states = 0, activations = 0;
+    for (int64_t rank = first; rank < end; ++rank) {
+      const StageNeed& own = by_stage[static_cast<size_t>(mesh.coordinate(rank, "pipeline"))];
+      states += static_cast<double>(own.elements) * each;
+      activations += static_cast<double>(own.activations);
+    }
+    if (states + activations <= most.states + most.activations) continue;
+    most.ranks = end - first;
+    most.states = states;
+    most.activations = activations;
+  }
+  return most;
+}
+
+std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, const MemoryNeed& need,
+                           double available_bytes) {
+  if (need.states + need.activations <= available_bytes) return "";
+  const bool copied = config.checkpoint.saves_beside_training();
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
+  return fmt::format(
+      "a model of {} parameters needs {} for weights, gradients and optimizer states{} and {} for activations{}, and "
+      "{} "
+      "of memory are left; use a smaller model.width or model.layers, {}{}{}{}or a machine with more memory",
+      format_count(need.parameters), format_bytes(need.states),
+      copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
+      need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks) : "", format_bytes(available_bytes),
+      micro_batch_of(config.train, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
+      config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
+      copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
+      sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "");
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,160 @@
+// Counts of units by part first, then segments, which may not reach across parts.
+#include "terrace/schedule/partition.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "terrace/base/error.h"
+#include "terrace/schedule/split.h"
+
+namespace terrace::schedule {
+namespace {
+
+// Units of each part by their costs. Units that share a graph stay together.
+std::vector<int64_t> split_units(const UnitTable& table, int64_t parts) {
+  std::vector<double> costs;
+  std::vector<int64_t> sizes;  // units of each cost
+  for (const UnitRow& row : table) {
+    if (row.shares_graph && !costs.empty()) {
+      costs.back() += row.forward_flops;
+      ++sizes.back();
+    } else {
+      costs.push_back(row.forward_flops);
+      sizes.push_back(1);
+    }
+  }
+  std::vector<int64_t> counts;
+  auto next = sizes.begin();
+  for (const int64_t count : split_by_cost(costs, parts)) {
+    counts.push_back(0);
+    for (int64_t i = 0; i < count; ++i) counts.back() += *next++;
+  }
+  return counts;
+}
+
+std::vector<int64_t> given_units(const UnitTable& table, const std::vector<int64_t>& layers_of_part, int64_t parts) {
+  std::set<int64_t> layers;
+  for (const UnitRow& row : table) {
+    if (row.layer >= 0) layers.insert(row.layer);
+  }
+  check_given_split(layers_of_part, static_cast<int64_t>(layers.size()), parts);
+  std::vector<int64_t> counts(static_cast<size_t>(parts), 0);
+  size_t part = 0;
+  int64_t begun = 0, last_layer = -1;  // layers that the present part has begun
+  for (const UnitRow& row : table) {
+    if (row.layer >= 0 && row.layer != last_layer) {
+      while (begun == layers_of_part[part]) {
+        ++part;
+        begun = 0;
+      }
+      ++begun;
+      last_layer = row.layer;
+    }
+    ++counts[part];
+  }
+  // Where the last part has no layers, the model's last unit is all that it has.
+  if (counts.back() == 0) {
+    --counts[part];
+    ++counts.back();
+  }
+  return counts;
+}
+
+// Where units share a graph, a split as given must leave them in one part.
+void check_graphs(const UnitTable& table, const std::vector<int64_t>& counts) {
+  int64_t begin = 0;
+  for (size_t part = 0; part < counts.size(); begin += counts[part++]) {
+    const UnitRow& row = table.at(static_cast<size_t>(begin));
+    if (begin == 0 || !row.shares_graph) continue;
+    throw UserError::of(
+        "the split begins part {} with {}, whose backward needs the unit before it too; move that boundary or use "
+        "fewer "
+        "parts",
+        part, row.name);
+  }
+}
+
+}  // namespace
+
+Partition partition(const UnitTable& table, int64_t parts, const std::vector<int64_t>& layers_of_part) {
+  const std::vector<int64_t> counts =
+      layers_of_part.empty() ? split_units(table, parts) : given_units(table, layers_of_part, parts);
+  Partition made;
+  check_graphs(table, counts);
+  std::vector<int64_t> segment_of;  // by unit
+  int64_t unit = 0;
+  for (const int64_t count : counts) {
+    const auto begin = static_cast<int64_t>(made.segments.size());
+    const int64_t end = unit + count;
+    for (int64_t first = unit; unit < end; ++unit) {
+      const UnitRow& row = table[static_cast<size_t>(unit)];
+      const bool joins = unit > first && (row.shares_graph ||
+                                          (row.layer >= 0 && row.layer == table[static_cast<size_t>(unit) - 1].layer));
+      if (!joins) made.segments.push_back({.units = {unit, unit}, .layer = row.layer});
+      Segment& segment = made.segments.back();
+      ++segment.units.end;
+      segment.has_parameters = segment.has_parameters || !row.parameters.empty();
+      segment_of.push_back(static_cast<int64_t>(made.segments.size()) - 1);
+    }
+    made.parts.push_back({begin, static_cast<int64_t>(made.segments.size())});
+  }
+  for (size_t number = 0; number < made.segments.size(); ++number) {
+    std::set<int64_t> reads = {static_cast<int64_t>(number)};
+    for (int64_t own = made.segments[number].units.begin; own < made.segments[number].units.end; ++own) {
+      for (const int64_t read : table[static_cast<size_t>(own)].reads_also) {
+        reads.insert(segment_of.at(static_cast<size_t>(read)));
+      }
+    }
+    made.segments[number].reads.assign(reads.begin(), reads.end());
+  }
+  return made;
+}
+
+Partition partition(const UnitTable& table, const config::LayoutConfig& layout) {
+  return partition(table, layout.pipeline * layout.chunks, layout.stage_layers);
+}
+
+StageSegments stage_segments(const Partition& partition, const Placement& placement, int64_t stage) {
+  StageSegments all{.chunks = {},
+                    .last = partition.last(),
+                    .reads = std::vector<std::vector<int64_t>>(partition.segments.size()),
+                    .held = {},
+                    .copies = {}};
+  std::set<int64_t> computed, read;
+  for (int64_t chunk = 0; chunk < placement.chunks; ++chunk) {
+    const NumberRange& own = partition.part(placement.part(stage, chunk));
+    std::vector<int64_t>& list = all.chunks.emplace_back();
+    for (int64_t segment = own.begin; segment < own.end; ++segment) {
+      list.push_back(segment);
+      computed.insert(segment);
+      all.reads[static_cast<size_t>(segment)] = partition.segment(segment).reads;
+      read.insert(partition.segment(segment).reads.begin(), partition.segment(segment).reads.end());
+    }
+  }
+  for (const int64_t segment : read) {
+    if (!partition.segment(segment).has_parameters) continue;
+    all.held.push_back(segment);
+    if (!computed.contains(segment)) all.copies.push_back(segment);
+  }
+  return all;
+}
+
+int64_t kept_bytes(const UnitTable& table, const Segment& segment, config::Recompute recompute) {
+  const auto mode = static_cast<size_t>(recompute);
+  const auto kept = [&](int64_t unit) { return table.at(static_cast<size_t>(unit)).kept_bytes[mode]; };
+  if (recompute == config::Recompute::full && segment.layer >= 0) return kept(segment.units.begin);
+  int64_t sum = 0;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) sum += kept(unit);
+  return sum;
+}
+
+int64_t deferred_bytes(const UnitTable& table, const Segment& segment) {
+  int64_t sum = 0;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    sum += table.at(static_cast<size_t>(unit)).deferred_bytes;
+  }
+  return sum;
+}
+
+}  // namespace terrace::schedule

@@ -1,0 +1,35 @@
+// Sums over the rows of a unit table.
+#include "terrace/schedule/unit_table.h"
+
+namespace terrace::schedule {
+
+int64_t elements(const ParamMark& mark) {
+  int64_t product = 1;
+  for (const int64_t size : mark.global_shape) product *= size;
+  return product;
+}
+
+int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks) {
+  const int64_t whole = elements(mark);
+  if (mark.kind != ParamMark::Kind::sharded || whole == 0) return whole;
+  const int64_t rows = mark.global_shape[static_cast<size_t>(mark.dim)];
+  int64_t own = 0;
+  for (const Slab& slab : slabs_of(mark, 0, tensor_ranks)) own += slab.size;
+  return whole / rows * own;
+}
+
+int64_t elements(const UnitTable& table) {
+  int64_t sum = 0;
+  for (const UnitRow& row : table) {
+    for (const UnitParameter& parameter : row.parameters) sum += elements(parameter.mark);
+  }
+  return sum;
+}
+
+double counted_flops(const UnitTable& table) {
+  double sum = 0;
+  for (const UnitRow& row : table) sum += row.counted_flops;
+  return sum;
+}
+
+}  // namespace terrace::schedule

@@ -1,0 +1,68 @@
+// What a model is made of, as a table without tensors: one row for each unit, in the order in which units are computed.
+// Each family of models derives it from its configuration (models/cost/unit_table.h); the pipeline split, the complete
+// list of a step, the memory that a run needs and the model FLOPs of a step are derived from it. docs/model.md says
+// what a family has to state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/mesh/param_mark.h"
+
+namespace terrace::schedule {
+
+// How a rank computes a micro-batch: what FLOPs and bytes depend on beside the configuration.
+struct UnitTableOptions {
+  int64_t samples = 1;        // of the micro-batch
+  int64_t element_bytes = 4;  // of the type that the model computes in
+  int64_t tensor_ranks = 1;
+  bool sequence_parallel = false;
+};
+
+struct UnitParameter {
+  std::string name;  // as in the model and in checkpoints
+  ParamMark mark;    // of the whole parameter, not yet cut
+
+  bool operator==(const UnitParameter&) const = default;
+};
+
+struct UnitRow {
+  std::string name;                            // "blocks.3.attention"
+  int64_t layer = -1;                          // units of one layer on one stage are one segment; -1: of no layer
+  std::vector<UnitParameter> parameters = {};  // a tied parameter belongs to the first unit that reads it
+  std::vector<int64_t> reads_also = {};        // other units whose parameters this unit's computation reads
+  // The backward needs the autograd graph of the unit before as well, as derivatives of an output with respect to an
+  // input do: both are in one segment, whatever their layers, and no pipeline stage ends between them.
+  bool shares_graph = false;
+
+  // Floating-point operations for one micro-batch on all tensor ranks together, two for each multiply-add; without what
+  // recompute repeats.
+  double forward_flops = 0, input_gradient_flops = 0, weight_gradient_flops = 0;
+  // Of forward and backward together as published utilisation figures count them.
+  double counted_flops = 0;
+
+  // Bytes of tensors on one rank for one micro-batch. Kept from the forward to the backward: the unit's input and what
+  // it saves, and not its output. By config::Recompute; with `full` what a segment keeps that begins with this unit. 0
+  // for the model's last unit, whose backward follows at once.
+  std::array<int64_t, 3> kept_bytes = {};
+  // Kept from a backward that defers its weight gradients to these: inputs of the weights and gradients of their
+  // outputs. 0 where a unit defers none, as the last one.
+  int64_t deferred_bytes = 0;
+  int64_t output_bytes = 0;  // handed to the next unit
+};
+
+using UnitTable = std::vector<UnitRow>;
+
+// Elements of a parameter in the whole model, and of the part that one of `tensor_ranks` ranks holds.
+int64_t elements(const ParamMark& mark);
+int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks);
+// Of all parameters of the whole model.
+int64_t elements(const UnitTable& table);
+
+// Model FLOPs of a micro-batch's forward and backward, as MFU counts them.
+double counted_flops(const UnitTable& table);
+
+}  // namespace terrace::schedule

@@ -1,0 +1,25 @@
+// The end of a step: the sum of losses, the norm, the verdict of the caller, the update.
+#include "terrace/train/training_step.h"
+
+namespace terrace::train {
+
+TrainingStep::TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,
+                           config::Recompute recompute)
+    : cut_(cut), optimizer_(optimizer), executor_(model, cut, recompute) {}
+
+void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
+                       const JudgeSums& judge) {
+  std::optional<double> multiplier;
+  executor_.run(micro_batches, pass,
+                {.norm =
+                     [&](double summed_loss) {
+                       StepSums sums{.loss = cut_.has_loss() ? summed_loss : 0.0, .gradients = {}};
+                       cut_.groups.control->all_reduce(&sums.loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
+                       sums.gradients = cut_.gradient_norm();
+                       multiplier = judge(sums);
+                       return multiplier.has_value();
+                     },
+                 .update = [&] { optimizer_.step(learning_rate, *multiplier); }});
+}
+
+}  // namespace terrace::train

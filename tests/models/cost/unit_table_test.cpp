@@ -1,0 +1,96 @@
+// The unit table of a GPT against the closed forms of the whole model.
+#include "terrace/models/cost/unit_table.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/base/error.h"
+#include "terrace/models/gpt/cost/cost.h"
+
+namespace terrace::models {
+namespace {
+
+using schedule::UnitRow;
+using schedule::UnitTable;
+
+// Of GPT-2's or of Llama's kind, with three groups of keys and values for six heads.
+config::ModelConfig config_of(bool llama) {
+  config::ModelConfig config;
+  config.layers = 3;
+  config.width = 48;
+  config.heads = 6;
+  config.kv_heads = llama ? 3 : 6;
+  config.head_dim = 8;
+  config.ffn_width = 132;
+  config.sequence = 20;
+  config.vocabulary = 61;
+  config.vocabulary_multiple = 8;
+  if (llama) {
+    config.positions = config::Positions::rotary;
+    config.norm = config::Norm::rmsnorm;
+    config.activation = config::Activation::swiglu;
+    config.tied_head = config.bias = false;
+  }
+  return config;
+}
+
+TEST(UnitTableOfAGpt, HasTheParametersAndFlopsOfTheModel) {
+  for (const bool llama : {false, true}) {
+    const config::ModelConfig config = config_of(llama);
+    const UnitTable table = unit_table(config, {.samples = 5});
+    ASSERT_EQ(table.size(), 8u);
+    EXPECT_EQ(schedule::elements(table), gpt::parameter_count(config));
+    EXPECT_DOUBLE_EQ(schedule::counted_flops(table), gpt::model_flops(config, 5, gpt::AttentionCount::full));
+    double executed = 0;
+    for (const UnitRow& row : table) {
+      executed += row.forward_flops + row.input_gradient_flops + row.weight_gradient_flops;
+    }
+    EXPECT_DOUBLE_EQ(executed, gpt::model_flops(config, 5, gpt::AttentionCount::causal_half));
+  }
+}
+
+TEST(UnitTableOfAGpt, CutsEachLayerIntoAttentionAndFeedForward) {
+  const UnitTable table = unit_table(config_of(false));
+  EXPECT_EQ(table[3].name, "blocks.1.attention");
+  EXPECT_EQ(table[4].name, "blocks.1.ffn");
+  EXPECT_EQ(table[3].layer, 1);
+  EXPECT_EQ(table[4].layer, 1);
+  EXPECT_EQ(table[3].parameters.front().name, "blocks.1.attention_norm.weight");
+  EXPECT_EQ(table[4].parameters.back().name, "blocks.1.ffn.second.bias");
+  EXPECT_EQ(table.front().layer, -1);
+  EXPECT_EQ(table.back().layer, -1);
+}
+
+TEST(UnitTableOfAGpt, SaysThatATiedHeadReadsTheEmbedding) {
+  EXPECT_EQ(unit_table(config_of(false)).back().reads_also, std::vector<int64_t>{0});
+  EXPECT_TRUE(unit_table(config_of(true)).back().reads_also.empty());
+}
+
+// Scores have two inputs, weights one: only what has weights is deferred.
+TEST(UnitTableOfAGpt, SharesTheBackwardBetweenInputsAndWeights) {
+  const config::ModelConfig config = config_of(true);
+  const UnitTable table = unit_table(config);
+  const double scores = gpt::attention_forward_flops(config, gpt::AttentionCount::causal_half) / 3;
+  EXPECT_DOUBLE_EQ(table[1].input_gradient_flops - table[1].forward_flops, scores);
+  EXPECT_DOUBLE_EQ(table[1].forward_flops - table[1].weight_gradient_flops, scores);
+  EXPECT_DOUBLE_EQ(table[2].input_gradient_flops, table[2].forward_flops);
+  EXPECT_DOUBLE_EQ(table[2].weight_gradient_flops, table[2].forward_flops);
+  EXPECT_EQ(table.front().forward_flops, 0);
+}
+
+TEST(UnitTableOfAGpt, KeepsTheInputAloneOfARecomputedLayer) {
+  const UnitTable table = unit_table(config_of(false), {.samples = 2, .element_bytes = 2});
+  const auto full = static_cast<size_t>(config::Recompute::full), none = static_cast<size_t>(config::Recompute::none);
+  EXPECT_EQ(table[1].kept_bytes[full], 2 * 20 * 48 * 2);
+  EXPECT_EQ(table[1].output_bytes, 2 * 20 * 48 * 2);
+  EXPECT_GT(table[1].kept_bytes[none], table[1].kept_bytes[static_cast<size_t>(config::Recompute::selective)]);
+  EXPECT_EQ(table.back().kept_bytes[none], 0);
+}
+
+TEST(UnitTable, OfAnotherFamilyIsRefused) {
+  config::ModelConfig config = config_of(false);
+  config.family = "vit";
+  EXPECT_THROW(unit_table(config), UserError);
+}
+
+}  // namespace
+}  // namespace terrace::models
