@@ -1,4 +1,4 @@
-// terrace report RUN: the loss curve and the figures of a run, in the terminal.
+// terrace report RUN: shows the loss curve and the figures of a run in the terminal.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,17 +12,19 @@ namespace terrace::cli {
 void add_report_command(CLI::App& app) {
   struct Arguments {
     std::string run;
-    bool json = false;
+    bool files = false, json = false;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("report", "Show the loss curve, speed, memory and files of a run");
+  CLI::App* command = app.add_subcommand("report", "Show the loss curve, speed, memory and size of a run");
   command->add_option("run", arguments->run, "The run's folder (checkpoint.folder of its configuration)")->required();
+  command->add_flag("--files", arguments->files, "List the run's files with their sizes (--json always does)");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->callback([arguments] {
     if (arguments->json) {
       fmt::print("{}\n", observe::summarize_run(arguments->run).dump());
     } else {
       fmt::print("{}", observe::draw_summary(arguments->run));
+      if (arguments->files) fmt::print("{}", observe::draw_files(arguments->run));
     }
   });
 }

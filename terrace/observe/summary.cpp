@@ -47,6 +47,7 @@ Json median(std::vector<double> values) {
   return *middle;
 }
 
+// Leaves out names that begin with a dot: they are those of locks and of files that are still being written.
 Json list_files(const fs::path& folder) {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
@@ -111,15 +112,23 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
   summary["peak_flops_per_second"] = peak;
   const Json rate = median(figures.flops_per_second);
   summary["mfu"] = rate.is_number() && peak > 0 ? Json(rate.get<double>() / peak) : Json();
+  summary["folder"] = folder.string();
   summary["files"] = list_files(folder);
+  int64_t folder_bytes = 0;
+  for (const Json& file : summary["files"]) folder_bytes += file["bytes"].get<int64_t>();
+  summary["folder_bytes"] = folder_bytes;
   return summary;
 }
 
-RunMetrics read_run(const fs::path& folder) {
+void check_is_run(const fs::path& folder) {
   if (!fs::exists(folder / "run.json")) {
     throw UserError::of("{} holds no run: there is no run.json in it; give the checkpoint.folder of a configuration",
                         folder.string());
   }
+}
+
+RunMetrics read_run(const fs::path& folder) {
+  check_is_run(folder);
   return read_metrics(folder);
 }
 
@@ -154,8 +163,15 @@ std::string draw_summary(const fs::path& folder) {
                                      summary["peak_name"].get<std::string>())
                        : ""));
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
-  line("files", "");
-  for (const Json& file : summary["files"]) {
+  line("folder", fmt::format("{}, {} in {} files", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),
+                             summary["files"].size()));
+  return text;
+}
+
+std::string draw_files(const fs::path& folder) {
+  check_is_run(folder);
+  std::string text = "  files\n";
+  for (const Json& file : list_files(folder)) {
     text += fmt::format("    {:>10}  {}\n", format_bytes(file["bytes"].get<double>()), file["path"].get<std::string>());
   }
   return text;

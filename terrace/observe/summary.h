@@ -11,10 +11,13 @@ namespace terrace::observe {
 // Reads metrics.jsonl and run.json of the run's folder. Throws UserError where the folder holds no run.
 // Keys: steps, loss, validation_loss, validation_loss_by_corpus (empty where there is one corpus), unigram_loss,
 // tokens, tokens_per_second (median step), step_seconds, mfu, peak_name, peak_flops_per_second, memory_bytes (peak),
-// parameters, files (list of path and bytes).
+// parameters, folder, folder_bytes (the sum over files), files (list of path and bytes).
 Json summarize_run(const std::filesystem::path& folder);
 
-// The loss curve and those figures, as lines.
+// The loss curve and those figures, as lines; of the files only the folder, their total size and their number.
 std::string draw_summary(const std::filesystem::path& folder);
+
+// A heading, then a line for each file of the run's folder: its size and its path. Throws as summarize_run does.
+std::string draw_files(const std::filesystem::path& folder);
 
 }  // namespace terrace::observe

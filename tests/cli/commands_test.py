@@ -262,6 +262,18 @@ class Run(CommandTest):
         self.assertEqual((summary["steps"], summary["tokens"]), (4, 4 * 2 * 16))
         self.assertGreater(summary["validation_loss"], 0)
 
+    def test_report_lists_the_files_on_request_and_otherwise_shows_their_folder_and_size(self):
+        drawn, listed, printed = (self.expect(0, terrace("report", "run", *flags, folder=self.folder)).stdout
+                                  for flags in ((), ("--files",), ("--json",)))
+        summary = json.loads(printed)
+        self.assertEqual(summary["folder"], "run")
+        self.assertGreater(len(summary["files"]), 2)
+        self.assertEqual(summary["folder_bytes"], sum(file["bytes"] for file in summary["files"]))
+        self.assertRegex(drawn, rf"\n  folder +run, \d+\.\d [KM]iB in {len(summary['files'])} files\n$")
+        self.assertTrue(listed.startswith(drawn))
+        self.assertEqual([line.split()[-1] for line in listed.removeprefix(drawn).splitlines()],
+                         ["files"] + [file["path"] for file in summary["files"]])
+
     def test_report_says_where_there_is_no_run(self):
         self.expect(2, terrace("report", "absent", folder=self.folder), "absent holds no run")
         self.expect(2, terrace("report", ".", "--json", folder=self.folder), "run.json")

@@ -37,9 +37,10 @@ GOOD = {
     "tests/ops/linear_test.cpp": "// Linear against a sum by hand.\nTEST(Linear, AddsUp) {}\n",
     "tests/house/doc_commands.txt": "# Commands.\nfirst: true\nrun: terrace plan tiny.toml --json\nLinear.AddsUp: terrace doctor\n",
     "tests/house/CMakeLists.txt": "# House.\nhouse_test(lint COMMAND true)\n",
-    "README.md": "# terrace\n## What it does\n| what | test |\n| --- | --- |\n| linear | `Linear.AddsUp` |\n"
-                 "| rules | `house.lint`, `tests/ops/linear_test.cpp`, `Linear.*` |\n## Use\n| a | b |\n| --- | --- |\n| x | y |\n"
+    "README.md": "# terrace\n## Use\n| a | b |\n| --- | --- |\n| a row of another document | names no test |\n"
                  "```sh\n# first\nterrace plan tiny.toml \\\n  --json\n$ terrace doctor\n```\n```text\nnot a command\n```\n",
+    "docs/proofs.md": "# Proofs\n## Operations\n| what | test |\n| --- | --- |\n| linear | `Linear.AddsUp` |\n\n## The house\n"
+                      "| what | test |\n| --- | --- |\n| rules | `house.lint`, `tests/ops/linear_test.cpp`, `Linear.*` |\n",
     "docs/plan.md": "# Plan\nSee [the rules](../README.md#use), [both](plan.md 'Plan'), [here](#plan), [the folder](../tests), [start](/README.md),\n"
                     "[elsewhere](ht" "tps://example.org/absent.md) and [mail](mailto:a@b.c); `[code](absent.md)` is none.\n"
                     "```\n[nor](absent.md)\n```\n[ref]: ../README.md\n",
@@ -95,7 +96,7 @@ BROKEN = [
     ("commented-out-code", "CMakeLists.txt", GOOD["CMakeLists.txt"] + "# set(x 3)\n", 9),
     ("note-to-self", "terrace/ops/linear.cpp", OPS + "// TO" + "DO: the bias\n", 2),
     ("machine-path", "tools/plan.py", "# P.\nfolder = '/ro" + "ot/data'\n", 2),
-    ("machine-path", "README.md", GOOD["README.md"] + "see /ho" + "me/someone\n", 20),
+    ("machine-path", "README.md", GOOD["README.md"] + "see /ho" + "me/someone\n", 15),
     ("host-name", "tools/setup", "#!/usr/bin/env bash\n# S.\ncurl ht" + "tps://example.org/x\n", 3),
     ("pragma-once", "terrace/ops/linear.h", "// L.\n", 2),
     ("backend-ifdef", "terrace/ops/linear.cpp", OPS + "#ifdef USE_CUDA\nint x;\n#endif\n", 2),
@@ -103,14 +104,15 @@ BROKEN = [
     ("room", "terrace/extra/extra.h", "// Extra.\n#pragma once\n", 1),
     ("room", "terrace/mesh/mesh.cpp", "// Mesh.\n", 1),
     ("room", "CMakeLists.txt", GOOD["CMakeLists.txt"] + "terrace_room(search)\n", 9),
-    ("readme-row", "README.md", GOOD["README.md"].replace("`Linear.AddsUp`", "yes"), 5),
-    ("readme-row", "README.md", GOOD["README.md"].replace("`Linear.AddsUp`", "`Linear.Absent`"), 5),
-    ("readme-row", "README.md", GOOD["README.md"].replace("What it does", "Features"), 1),
+    ("proof-row", "docs/proofs.md", GOOD["docs/proofs.md"].replace("`Linear.AddsUp`", "yes"), 5),
+    ("proof-row", "docs/proofs.md", GOOD["docs/proofs.md"].replace("`Linear.AddsUp`", "`Linear.Absent`"), 5),
+    ("proof-row", "docs/proofs.md", GOOD["docs/proofs.md"].replace("`house.lint`", "`house.absent`"), 10),
+    ("proof-row", "docs/proofs.md", "# Proofs\nA table is to come.\n", 1),
     ("dead-link", "docs/plan.md", "# Plan\n\nSee [the rules](README.md).\n", 3),
     ("dead-link", "docs/plan.md", "# Plan\n[a](../README.md) and ![b](<picture.png> \"B\")\n", 2),
     ("dead-link", "docs/plan.md", "# Plan\n[rules]: ../RULES.md\n", 2),
     ("dead-link", "docs/plan.md", "# Plan\n[out](../../outside.md)\n", 2),
-    ("dead-link", "README.md", GOOD["README.md"] + "[p](docs/plans.md#plan)\n", 20),
+    ("dead-link", "README.md", GOOD["README.md"] + "[p](docs/plans.md#plan)\n", 15),
     ("doc-command", "docs/plan.md", "```sh\nterrace plan unheard.toml\n```\n", 2),
     ("doc-command", "tests/house/doc_commands.txt", GOOD["tests/house/doc_commands.txt"] + "run: terrace gone\n", 5),
     ("doc-command", "tests/house/doc_commands.txt", "run: terrace plan tiny.toml --json\nLinear.Absent: terrace doctor\n", 2),
@@ -144,6 +146,10 @@ class Lint(unittest.TestCase):
     def test_finds_an_empty_folder(self):
         found = [(f.rule, f.path) for f in findings_of(GOOD, "docs/pictures")]
         self.assertEqual(found, [("empty-folder", "docs/pictures")])
+
+    def test_finds_that_the_table_of_proofs_is_missing(self):
+        found = [(f.rule, f.path, f.line) for f in findings_of({path: text for path, text in GOOD.items() if path != "docs/proofs.md"})]
+        self.assertEqual(found, [("proof-row", "docs/proofs.md", 1)])
 
     def test_counts_functions_as_a_reader_does(self):
         code = ("namespace a {\nstruct S : T {\n  S(int x) : x_{x}, y_{1} {\n    run([&] { return 1; });\n  }\n  int x_ = {3};\n};\n"

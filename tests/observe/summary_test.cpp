@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -93,16 +94,44 @@ TEST_F(SummaryTest, CountsEveryStepAgainstTheHighestPeak) {
   EXPECT_EQ(summary["mfu"], 0.125);
 }
 
-TEST_F(SummaryTest, ShowsBothLossesAndTheFiles) {
+TEST_F(SummaryTest, ShowsBothLossesAndTheParameters) {
   write_run();
   const std::string text = draw_summary(folder_);
   EXPECT_NE(text.find("6.250 nats"), std::string::npos) << text;
   EXPECT_NE(text.find("6.500 nats"), std::string::npos) << text;
   EXPECT_NE(text.find("1,234,567"), std::string::npos) << text;
-  EXPECT_NE(text.find("metrics.jsonl"), std::string::npos) << text;
+}
+
+// 1 MiB and 512 KiB on top of a run.json and a metrics.jsonl of less than 5 KiB together: 1.5 MiB.
+TEST_F(SummaryTest, ShowsTheFolderAndItsSizeAndListsTheFilesOnlyOnRequest) {
+  write_run();
+  const std::string checkpoint = (folder_ / "step_3").string();
+  std::filesystem::create_directory(checkpoint);
+  write_text_atomically(checkpoint + "/model.safetensors", std::string(1 << 20, 'm'));
+  write_text_atomically(checkpoint + "/optimizer.safetensors", std::string(1 << 19, 'o'));
+  write_text_atomically(folder_ / ".lock", "not one of the run's results");
+
+  const std::string text = draw_summary(folder_);
+  EXPECT_NE(text.find("folder            " + folder_.string() + ", 1.5 MiB in 4 files\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("metrics.jsonl"), std::string::npos) << text;
+  EXPECT_EQ(text.find("model.safetensors"), std::string::npos) << text;
+
+  const std::string files = draw_files(folder_);
+  EXPECT_NE(files.find("   1.0 MiB  " + checkpoint + "/model.safetensors\n"), std::string::npos) << files;
+  EXPECT_NE(files.find(" 512.0 KiB  " + checkpoint + "/optimizer.safetensors\n"), std::string::npos) << files;
+  EXPECT_NE(files.find((folder_ / "metrics.jsonl").string() + "\n"), std::string::npos) << files;
+  EXPECT_EQ(files.find(".lock"), std::string::npos) << files;
+  EXPECT_EQ(std::ranges::count(files, '\n'), 1 + 4) << files;  // a heading and the files
+
+  const Json summary = summarize_run(folder_);
+  EXPECT_EQ(summary["folder"], folder_.string());
+  EXPECT_EQ(summary["files"].size(), 4u);
+  EXPECT_EQ(summary["folder_bytes"], (1 << 20) + (1 << 19) + std::filesystem::file_size(folder_ / "run.json") +
+                                         std::filesystem::file_size(folder_ / "metrics.jsonl"));
 }
 
 TEST_F(SummaryTest, RefusesAFolderWithoutARun) {
+  EXPECT_THROW(draw_files(folder_), UserError);
   try {
     summarize_run(folder_);
     FAIL() << "no error";

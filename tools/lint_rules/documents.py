@@ -1,10 +1,10 @@
-"""Documents promise only what a test proves (rows name their test, commands are run by one) and link to what exists."""
+"""Documents promise only what a named test proves, show only commands that a test runs, and link to what exists."""
 import posixpath
 import re
 
 from .tree import IGNORED_AT_ROOT, Finding
 
-README_SECTION = "what it does"
+PROOF_TABLE = "docs/proofs.md"
 # Which test runs each command of the documents; see the file's first lines.
 COMMANDS = "tests/house/doc_commands.txt"
 PROOFS = ("run", ".ci/run", "./test")
@@ -16,34 +16,30 @@ SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:|^#")
 
 
 def check(tree):
-    if readme := tree.by_path.get("README.md"):
-        yield from _rows(tree, readme)
-    else:
-        yield Finding("README.md", 1, "readme", "write it: what terrace does, and the test that proves each point")
+    yield from _rows(tree)
     yield from _commands(tree)
     for file in tree.files:
         if file.language == "markdown":
             yield from _links(tree, file)
 
 
-def _rows(tree, readme):
-    inside, rows = False, 0
-    for number, line in enumerate(readme.lines, 1):
-        if line.startswith("#"):
-            inside = README_SECTION in line.lower()
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        header = number < len(readme.lines) and re.match(r"^\|[\s:|-]+\|$", readme.lines[number])
-        if not inside or not line.startswith("|") or header or re.match(r"^[\s:|-]+$", line):
+def _rows(tree):
+    """Every row of every table in docs/proofs.md names in its last column at least one test, and only tests that exist."""
+    file, rows = tree.by_path.get(PROOF_TABLE), 0
+    lines = file.lines if file else []
+    for number, line in enumerate(lines, 1):
+        header = number < len(lines) and re.match(r"^\|[\s:|-]+\|$", lines[number])
+        if not line.startswith("|") or header or re.match(r"^[\s:|-]+$", line):
             continue
         rows += 1
-        tests = re.findall(r"`([^`]+)`", cells[-1])
+        tests = re.findall(r"`([^`]+)`", line.strip().strip("|").split("|")[-1])
         if not tests:
-            yield Finding("README.md", number, "readme-row", "name in the last column, in backquotes, the test that proves this row")
+            yield Finding(PROOF_TABLE, number, "proof-row", "name in the last column, in backquotes, the test that proves this row")
         for test in tests:
             if not _is_test(tree, test):
-                yield Finding("README.md", number, "readme-row", f"`{test}` is no file under tests/, no Suite.Case and no house.NAME")
+                yield Finding(PROOF_TABLE, number, "proof-row", f"`{test}` is no file under tests/, no Suite.Case and no house.NAME")
     if rows == 0:
-        yield Finding("README.md", 1, "readme-row", f"a section '{README_SECTION}' has a table whose last column names tests")
+        yield Finding(PROOF_TABLE, 1, "proof-row", "write a table of what terrace does, whose last column names the tests that prove it")
 
 
 def _is_test(tree, name):
@@ -101,7 +97,7 @@ def _links(tree, file):
             for match in LINK.finditer(re.sub(r"`[^`]*`", "", line)):
                 target = match[1] or match[2]
                 if not SCHEME.match(target) and not _is_in_tree(tree, _target_path(file, target)):
-                    yield Finding(file.path, number, "dead-link", f"'{target}' is not in the tree; mend the path, relative to this file")
+                    yield Finding(file.path, number, "dead-link", f"'{target}' is not in the tree; write the path relative to this file")
 
 
 def _target_path(file, target):
