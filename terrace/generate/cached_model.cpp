@@ -36,10 +36,10 @@ at::Tensor CachedModel::hidden(std::span<const int64_t> tokens) {
   const at::NoGradGuard no_grad;
   at::Tensor ids = at::empty({1, length}, at::kLong);
   std::ranges::copy(tokens, ids.mutable_data_ptr<int64_t>());
-  const models::Batch batch{.tokens = ids.to(device_), .targets = {}, .positions = {}, .documents = {}, .samples = {}};
+  const models::Batch batch{.samples = {}, .tensors = {{"tokens", ids.to(device_)}}};
   models::Pass pass;
   pass.cache = cache_.get();
-  const at::Tensor hidden = model_.forward(0, model_.num_units() - 1, {}, batch, pass);  // [1, T, D]
+  const at::Tensor hidden = model_.forward(0, model_.num_units() - 1, {}, batch, pass).front();  // [1, T, D]
   size_ += length;
   return hidden;
 }

@@ -13,19 +13,21 @@ int64_t ForwardingModel::num_units() const { return model_->num_units(); }
 
 std::vector<nn::Parameter*> ForwardingModel::unit_parameters(int64_t unit) { return model_->unit_parameters(unit); }
 
-at::Tensor ForwardingModel::forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch,
-                                    const Pass& pass) {
-  return model_->forward(begin, end, hidden, batch, pass);
+Tensors ForwardingModel::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch,
+                                 const Pass& pass) {
+  return model_->forward(begin, end, input, batch, pass);
 }
 
-at::Tensor ForwardingModel::loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
-  return model_->loss(begin, hidden, batch, pass);
+Tensors ForwardingModel::loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
+  return model_->loss(begin, input, batch, pass);
 }
 
-std::vector<int64_t> ForwardingModel::hidden_sizes(int64_t unit, const Batch& batch) const {
-  return model_->hidden_sizes(unit, batch);
+std::vector<LossTerm> ForwardingModel::losses() const { return model_->losses(); }
+
+std::vector<TensorShape> ForwardingModel::output_shapes(int64_t unit, const Batch& batch) const {
+  return model_->output_shapes(unit, batch);
 }
 
-at::TensorOptions ForwardingModel::hidden_options() const { return model_->hidden_options(); }
+at::Device ForwardingModel::device() const { return model_->device(); }
 
 }  // namespace terrace::models

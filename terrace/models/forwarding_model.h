@@ -15,11 +15,11 @@ class ForwardingModel : public Model {
   std::vector<nn::Parameter*> parameters() override;
   int64_t num_units() const override;
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
-  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch,
-                     const Pass& pass) override;
-  at::Tensor loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
-  std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const override;
-  at::TensorOptions hidden_options() const override;
+  Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
+  Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
+  std::vector<LossTerm> losses() const override;
+  std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;
+  at::Device device() const override;
 
  private:
   std::unique_ptr<Model> model_;

@@ -7,6 +7,12 @@
 
 namespace terrace::models {
 
+const at::Tensor& Batch::operator[](std::string_view name) const {
+  static const at::Tensor none;
+  const auto found = tensors.find(name);
+  return found == tensors.end() ? none : found->second;
+}
+
 namespace {
 
 void apply_marks(Model& model, const schedule::UnitTable& table) {

@@ -4,7 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "terrace/config/config.h"
@@ -13,13 +17,32 @@
 
 namespace terrace::models {
 
-// One micro-batch. B sequences of T tokens.
+using Tensors = std::vector<at::Tensor>;
+
+// One micro-batch: the numbers of its samples, and by name what the units of the family read. Tensors have any type and
+// shape, in every micro-batch another one.
 struct Batch {
-  at::Tensor tokens;     // [B, T] int64
-  at::Tensor targets;    // [B, T] int64; -1 is not counted in the loss
-  at::Tensor positions;  // [B, T] int64; undefined: 0 .. T-1
-  at::Tensor documents;  // [B, T] int64, equal within a document; undefined: attention over the whole sequence
-  at::Tensor samples;    // [B] int64: the number of each sample in the run, for dropout
+  at::Tensor samples;  // [items] int64: the number of each sample in the run, for dropout
+  std::map<std::string, at::Tensor, std::less<>> tensors = {};
+  // By loss of the model: over how much of this micro-batch it is summed, such as tokens.
+  std::vector<int64_t> counts = {};
+
+  // Undefined where the batch has none of that name.
+  const at::Tensor& operator[](std::string_view name) const;
+};
+
+// One of the losses that a model is trained on. Each is summed over the whole global batch and divided by its count
+// there; the sum of these means, each times its weight, is what is minimised.
+struct LossTerm {
+  std::string name = "loss";
+  double weight = 1.0;
+};
+
+// A tensor that passes from one unit to the next.
+struct TensorShape {
+  std::vector<int64_t> sizes;  // on a rank without sequence parallelism
+  at::ScalarType type = at::kFloat;
+  int64_t sequence_dim = -1;  // that sequence parallelism cuts; -1: none
 };
 
 class KeyValueCache;
@@ -29,7 +52,8 @@ struct Pass {
   bool training = false;  // dropout is drawn and recompute applied
   uint64_t seed = 0;      // of dropout, together with step, sample and position
   int64_t step = 0;
-  double gradient_scale = 1.0;  // d(scaled loss)/d(summed loss): loss scale / tokens counted in the whole step
+  // By loss of the model, d(scaled loss) / d(summed loss): loss scale * weight / count in the whole step.
+  std::vector<double> gradient_scales = {1.0};
   bool recompute_attention = false;
   // Position of the first hidden state between layers, on a rank that has a part of the positions.
   int64_t first_position = 0;
@@ -45,23 +69,24 @@ class Model : public nn::Module {
   virtual int64_t num_units() const = 0;
   // Parameters of one unit, in the order of its row in the unit table.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
-  // The units [begin, end), without the last one of the model. Unit 0 takes an undefined tensor and reads the batch;
-  // the last but one gives hidden states [B, T, D] after the final norm or before it as the model likes.
-  virtual at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch,
-                             const Pass& pass) = 0;
-  // The units from `begin` to the last one in training: the sum over counted tokens of the loss, fp32 scalar on the
-  // device. Its backward yields gradients multiplied by pass.gradient_scale.
-  virtual at::Tensor loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) = 0;
-  // Shape of the output of a unit, which is not the last one.
-  virtual std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const = 0;
-  virtual at::TensorOptions hidden_options() const = 0;
+  // The units [begin, end), without the last one of the model. Unit 0 takes no tensors and reads the batch; every other
+  // one takes the output of the unit before it.
+  virtual Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
+  // The units from `begin` to the last one in training: for each of losses() its sum over the micro-batch, an fp32
+  // scalar on the device, whose backward yields gradients multiplied by its gradient scale.
+  virtual Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
+  virtual std::vector<LossTerm> losses() const { return {LossTerm{}}; }
+  // The output of a unit, which is not the last one, for a micro-batch; each time as many tensors of the same types.
+  virtual std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const = 0;
+  virtual at::Device device() const = 0;
 };
 
 // What a family offers beside that whose models generate text.
 class Generator {
  public:
   virtual ~Generator() = default;
-  // Of the output of the last unit but one: logits [B, T, vocabulary] in fp32, without the padding of the vocabulary.
+  // Of hidden states, the output of the last unit but one: logits [B, T, vocabulary] in fp32, without the padding of
+  // the vocabulary.
   virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
   // Keys and values of `batch` sequences of up to `length` tokens, for Pass::cache.
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;

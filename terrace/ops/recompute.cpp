@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
 #include "terrace/ops/saved_object.h"
 
 namespace terrace::ops {
@@ -11,34 +13,56 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Segment = std::function<at::Tensor(const at::Tensor&)>;
+using Segment = std::function<variable_list(const variable_list&)>;
+
+bool requires_grad(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const Segment& segment) {
-    context->save_for_backward({input});
+  // A TensorList, since autograd does not look for variables in a vector.
+  static variable_list forward(AutogradContext* context, at::TensorList input, const Segment& segment) {
+    context->save_for_backward(input.vec());
     save_object(context, "segment", segment);
-    return segment(input);
+    return segment(input.vec());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const at::Tensor input = context->get_saved_variables()[0].detach().requires_grad_(true);
-    at::Tensor output;
+    variable_list input;
+    for (const at::Tensor& saved : context->get_saved_variables()) {
+      input.push_back(saved.detach());
+      if (saved.requires_grad()) input.back().requires_grad_(true);
+    }
+    variable_list output;
     {
       at::AutoGradMode enabled(true);
       output = saved_object<Segment>(context, "segment")(input);
     }
+    variable_list roots, upstream;
+    for (size_t i = 0; i < output.size(); ++i) {
+      if (!requires_grad(output[i])) continue;
+      roots.push_back(output[i]);
+      upstream.push_back(gradients[i]);
+    }
     // backward() rather than grad(): leaves inside the segment have to receive theirs too.
-    torch::autograd::backward({output}, {gradients[0]});
-    return {input.grad(), {}};
+    torch::autograd::backward(roots, upstream);
+    variable_list result;
+    for (const at::Tensor& tensor : input) result.push_back(tensor.grad());
+    result.emplace_back();  // of the segment
+    return result;
   }
 };
 
 }  // namespace
 
-at::Tensor recompute(const Segment& segment, const at::Tensor& input) {
-  if (!at::GradMode::is_enabled() || !input.defined() || !input.requires_grad()) return segment(input);
-  return RecomputeFunction::apply(input, segment);
+variable_list recompute(const Segment& segment, const variable_list& input) {
+  if (!at::GradMode::is_enabled() || std::ranges::none_of(input, requires_grad)) return segment(input);
+  return RecomputeFunction::apply(at::TensorList(input), segment);
+}
+
+at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& segment, const at::Tensor& input) {
+  return recompute([segment](const variable_list& one) { return variable_list{segment(one.front())}; },
+                   variable_list{input})
+      .front();
 }
 
 }  // namespace terrace::ops

@@ -10,24 +10,35 @@
 
 namespace terrace::parallel {
 
-at::Tensor Incoming::take() {
+models::Tensors Incoming::take() {
   // Of the phase that takes it this is no work, but where the stage idles.
   const ops::PhaseRecord record("receive");
-  work_.wait();
-  return std::exchange(tensor_, {});
+  for (comm::Work& work : works_) work.wait();
+  works_.clear();
+  return std::exchange(tensors_, {});
 }
 
-void StageTransfers::send(const at::Tensor& tensor, int64_t stage, const comm::Label& label) {
-  const at::Tensor dense = tensor.detach().contiguous();
-  outgoing_.push_back({dense, group_.send(dense.const_data_ptr(), dense.numel(), comm_type(dense.scalar_type()), stage,
-                                          label, std::make_shared<const at::Tensor>(dense))});
+void StageTransfers::send(const models::Tensors& tensors, int64_t stage, const comm::Label& label) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) continue;
+    const at::Tensor dense = tensor.detach().contiguous();
+    outgoing_.push_back({dense, group_.send(dense.const_data_ptr(), dense.numel(), comm_type(dense.scalar_type()),
+                                            stage, label, std::make_shared<const at::Tensor>(dense))});
+  }
 }
 
-Incoming StageTransfers::receive(const std::vector<int64_t>& sizes, const at::TensorOptions& options, int64_t stage,
-                                 const comm::Label& label) {
-  const at::Tensor tensor = at::empty(sizes, options.requires_grad(false));
-  return {tensor, group_.receive(tensor.mutable_data_ptr(), tensor.numel(), comm_type(tensor.scalar_type()), stage,
-                                 label, std::make_shared<const at::Tensor>(tensor))};
+Incoming StageTransfers::receive(const std::vector<models::TensorShape>& shapes, const at::Device& device,
+                                 int64_t stage, const comm::Label& label) {
+  models::Tensors tensors;
+  std::vector<comm::Work> works;
+  for (const models::TensorShape& shape : shapes) {
+    const at::Tensor tensor = at::empty(shape.sizes, at::TensorOptions().device(device).dtype(shape.type));
+    tensors.push_back(tensor);
+    if (tensor.numel() == 0) continue;
+    works.push_back(group_.receive(tensor.mutable_data_ptr(), tensor.numel(), comm_type(tensor.scalar_type()), stage,
+                                   label, std::make_shared<const at::Tensor>(tensor)));
+  }
+  return {std::move(tensors), std::move(works)};
 }
 
 void StageTransfers::advance() {

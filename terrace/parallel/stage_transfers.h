@@ -8,22 +8,24 @@
 #include <vector>
 
 #include "terrace/comm/comm.h"
+#include "terrace/models/model.h"
 
 namespace terrace::parallel {
 
-// A tensor that is on its way here.
+// Tensors that are on their way here.
 class Incoming {
  public:
   Incoming() = default;
-  Incoming(at::Tensor tensor, comm::Work work) : tensor_(std::move(tensor)), work_(std::move(work)) {}
+  Incoming(models::Tensors tensors, std::vector<comm::Work> works)
+      : tensors_(std::move(tensors)), works_(std::move(works)) {}
 
-  bool expected() const { return tensor_.defined(); }
+  bool expected() const { return !tensors_.empty(); }
   // Waits; afterwards nothing is expected.
-  at::Tensor take();
+  models::Tensors take();
 
  private:
-  at::Tensor tensor_;  // before work_: it outlives it
-  comm::Work work_;
+  models::Tensors tensors_;  // before works_: they outlive them
+  std::vector<comm::Work> works_;
 };
 
 class StageTransfers {
@@ -31,9 +33,9 @@ class StageTransfers {
   // The group has the stages in order.
   explicit StageTransfers(comm::Comm& group) : group_(group) {}
 
-  // Returns at once; the tensor is kept until it has left.
-  void send(const at::Tensor& tensor, int64_t stage, const comm::Label& label);
-  Incoming receive(const std::vector<int64_t>& sizes, const at::TensorOptions& options, int64_t stage,
+  // Returns at once; the tensors are kept until they have left. Each is a message of its own, empty ones are none.
+  void send(const models::Tensors& tensors, int64_t stage, const comm::Label& label);
+  Incoming receive(const std::vector<models::TensorShape>& shapes, const at::Device& device, int64_t stage,
                    const comm::Label& label);
   // Lets go what has left.
   void advance();

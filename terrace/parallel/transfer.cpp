@@ -21,6 +21,12 @@ comm::Type comm_type(at::ScalarType type) {
       return comm::Type::bf16;
     case at::kHalf:
       return comm::Type::fp16;
+    case at::kLong:
+      return comm::Type::int64;
+    case at::kInt:
+      return comm::Type::int32;
+    case at::kByte:
+      return comm::Type::uint8;
     default:
       TERRACE_CHECK(false, "{} does not travel", c10::toString(type));
   }

@@ -2,6 +2,8 @@
 #include "terrace/train/executor.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <utility>
 
@@ -17,16 +19,17 @@ using Kind = StepInstruction::Kind;
 
 // One micro-batch in one chunk.
 struct Executor::Flight {
-  // Of one segment. Its graph ends at its input, a leaf, so that each segment has a backward of its own.
+  // Of one segment. Its graph ends at its inputs, leaves, so that each segment has a backward of its own.
   struct Segment {
-    at::Tensor input;   // undefined in the model's first segment
-    at::Tensor output;  // with its graph, until the backward
+    models::Tensors input;   // none in the model's first segment
+    models::Tensors output;  // with their graph, until the backward
     ops::WeightGradientQueue deferred = {};
   };
   std::vector<Segment> segments;  // of the chunk
-  at::Tensor hidden;  // that the next segment takes: the input of the chunk, then the output of each segment
-  at::Tensor
-      gradient;  // with respect to `hidden`, for the segment before: from the next part or the loss, then of each
+  models::Tensors hidden;  // that the next segment takes: the input of the chunk, then the output of each segment
+  // With respect to the floating-point tensors of `hidden`, for the segment before: from the next part or the loss,
+  // then of each.
+  models::Tensors gradient;
   parallel::Incoming activation, output_gradient;
   bool split = false;  // there are weight_gradients
 };
@@ -36,8 +39,8 @@ struct Executor::Step {
   models::Pass pass;
   const StepEnd& end;
   int64_t chunks;
-  std::vector<Flight> flights;  // micro-batch by micro-batch
-  std::vector<at::Tensor> losses = {};
+  std::vector<Flight> flights;               // micro-batch by micro-batch
+  std::vector<models::Tensors> losses = {};  // of micro-batches
   bool updates = false;
 
   Flight& flight(int64_t micro_batch, int64_t chunk) {
@@ -46,10 +49,13 @@ struct Executor::Step {
   Flight& flight(const StepInstruction& i) { return flight(i.micro_batch, i.chunk); }
   const models::Batch& batch(int64_t micro_batch) const { return micro_batches[static_cast<size_t>(micro_batch)]; }
 
-  double summed_loss() const {
-    double sum = 0;
-    for (const at::Tensor& loss : losses) sum += loss.item<double>();
-    return sum;
+  // By loss of the model.
+  std::vector<double> summed_losses(size_t number) const {
+    std::vector<double> sums(number, 0.0);
+    for (const models::Tensors& micro_batch : losses) {
+      for (size_t term = 0; term < number; ++term) sums[term] += micro_batch.at(term).item<double>();
+    }
+    return sums;
   }
 };
 
@@ -60,6 +66,37 @@ comm::Label label_of(const StepInstruction& instruction, const char* what, bool 
           .segment = -1,
           .phase = training ? "" : "evaluation",
           .micro_batch = training ? instruction.micro_batch : -1};
+}
+
+models::Tensors detached(const models::Tensors& tensors) {
+  models::Tensors all;
+  for (const at::Tensor& tensor : tensors) all.push_back(tensor.detach());
+  return all;
+}
+
+// Of floating-point inputs of a graph whose backward is done. One that nothing came of has a gradient of zeros, which
+// the stage before expects.
+models::Tensors gradients_of(const models::Tensors& input) {
+  models::Tensors gradients;
+  for (const at::Tensor& tensor : input) {
+    if (!tensor.is_floating_point()) continue;
+    gradients.push_back(tensor.grad().defined() ? tensor.grad() : at::zeros_like(tensor));
+  }
+  return gradients;
+}
+
+// `gradients`: with respect to the floating-point outputs; empty: of scalars, each 1.
+void backward_of(const models::Tensors& outputs, const models::Tensors& gradients) {
+  models::Tensors roots, upstream;
+  size_t next = 0;  // of the gradients
+  for (const at::Tensor& output : outputs) {
+    if (!output.is_floating_point()) continue;
+    const at::Tensor gradient = gradients.empty() ? at::Tensor() : gradients.at(next++);
+    if (!output.requires_grad()) continue;
+    roots.push_back(output);
+    if (gradient.defined()) upstream.push_back(gradient);
+  }
+  if (!roots.empty()) torch::autograd::backward(roots, upstream);
 }
 
 }  // namespace
@@ -74,18 +111,34 @@ Executor::Executor(models::Model& model, parallel::CutModel& cut, config::Recomp
 
 Executor::~Executor() = default;
 
-std::vector<int64_t> Executor::output_sizes(int64_t segment, const models::Batch& batch) const {
-  std::vector<int64_t> sizes = model_.hidden_sizes(stage_.segment(segment).units.end - 1, batch);
-  if (cut_.sequence_ranks() > 1) sizes.at(1) /= cut_.sequence_ranks();
-  return sizes;
+std::vector<models::TensorShape> Executor::output_shapes(int64_t segment, const models::Batch& batch) const {
+  std::vector<models::TensorShape> shapes = model_.output_shapes(stage_.segment(segment).units.end - 1, batch);
+  for (models::TensorShape& shape : shapes) {
+    if (shape.sequence_dim >= 0) shape.sizes.at(static_cast<size_t>(shape.sequence_dim)) /= cut_.sequence_ranks();
+  }
+  return shapes;
 }
 
-// What the segment takes: a leaf of its own graph, or undefined in the model's first segment.
-at::Tensor Executor::input_of(Step& step, const StepInstruction& instruction) {
+// Of this rank's part of the positions.
+int64_t Executor::first_position(const models::Batch& batch) const {
+  if (cut_.sequence_ranks() == 1) return 0;
+  for (const models::TensorShape& shape : model_.output_shapes(0, batch)) {
+    if (shape.sequence_dim < 0) continue;
+    return cut_.tensor.first_position(shape.sizes.at(static_cast<size_t>(shape.sequence_dim)));
+  }
+  return 0;
+}
+
+// What the segment takes: leaves of its own graph, or nothing in the model's first segment.
+models::Tensors Executor::input_of(Step& step, const StepInstruction& instruction) {
   Flight& flight = step.flight(instruction);
   if (flight.activation.expected()) flight.hidden = flight.activation.take();
-  at::Tensor input = std::exchange(flight.hidden, {});
-  if (input.defined() && step.pass.training) input = input.detach().requires_grad_(true);
+  models::Tensors input = std::exchange(flight.hidden, {});
+  if (!step.pass.training) return input;
+  for (at::Tensor& tensor : input) {
+    tensor = tensor.detach();
+    if (tensor.is_floating_point()) tensor.requires_grad_(true);
+  }
   return input;
 }
 
@@ -98,15 +151,16 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   if (flight.segments.empty()) flight.segments.resize(static_cast<size_t>(stage_.segments(chunk).end - begin));
   Flight::Segment& own = flight.segments[static_cast<size_t>(segment - begin)];
   models::Pass pass = step.pass;
+  pass.first_position = pass.training ? first_position(batch) : 0;
   if (flight.split) pass.deferred = &own.deferred;
   own.input = input_of(step, instruction);
   const auto& [units, layer, reads, has_parameters] = stage_.segment(segment);
-  const auto compute = [this, units = units, batch, pass](const at::Tensor& x) {
-    return model_.forward(units.begin, units.end, x, batch, pass);
+  const auto compute = [this, units = units, batch, pass](const models::Tensors& input) {
+    return model_.forward(units.begin, units.end, input, batch, pass);
   };
   const bool recomputes = layer >= 0 && pass.training && recompute_ == config::Recompute::full;
   own.output = recomputes ? ops::recompute(compute, own.input) : compute(own.input);
-  flight.hidden = own.output.detach();
+  flight.hidden = detached(own.output);
   if (!pass.training) own = {};
   if (segment + 1 < stage_.segments(chunk).end) return;
   if (const int64_t next = stage_.chunk_here_after(chunk); next >= 0) {
@@ -118,18 +172,20 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
 void Executor::loss(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("forward");
   Flight& flight = step.flight(instruction);
-  const at::Tensor hidden = input_of(step, instruction);
-  const at::Tensor loss = model_.loss(stage_.segment(instruction.segment).units.begin, hidden,
-                                      step.batch(instruction.micro_batch), step.pass);
-  if (step.pass.training) {
-    loss.backward();
+  const models::Tensors input = input_of(step, instruction);
+  models::Pass pass = step.pass;
+  const models::Batch& batch = step.batch(instruction.micro_batch);
+  pass.first_position = pass.training ? first_position(batch) : 0;
+  const models::Tensors losses = model_.loss(stage_.segment(instruction.segment).units.begin, input, batch, pass);
+  if (pass.training) {
+    backward_of(losses, {});
     sharded_.collect_gradient(instruction.segment);
     for (const int64_t copy : stage_.own().copies) sharded_.collect_gradient(copy);
-    if (hidden.defined()) flight.gradient = hidden.grad();
+    flight.gradient = gradients_of(input);
     if (instruction.segment == stage_.segments(instruction.chunk).begin) hand_down(step, instruction);
   }
-  // Without its graph; its number is read when the step is done: on a GPU that waits for the device.
-  step.losses.push_back(loss.detach());
+  // Without their graph; their numbers are read when the step is done: on a GPU that waits for the device.
+  step.losses.push_back(detached(losses));
 }
 
 // Gradients with respect to the input of the segment and, where they are not deferred, of its weights.
@@ -139,10 +195,8 @@ void Executor::backward(Step& step, const StepInstruction& instruction) {
   if (flight.output_gradient.expected()) flight.gradient = flight.output_gradient.take();
   const int64_t begin = stage_.segments(instruction.chunk).begin;
   Flight::Segment& own = flight.segments[static_cast<size_t>(instruction.segment - begin)];
-  own.output.backward(std::exchange(flight.gradient, {}));
-  own.output.reset();
-  if (own.input.defined()) flight.gradient = own.input.grad();
-  own.input.reset();
+  backward_of(std::exchange(own.output, {}), std::exchange(flight.gradient, {}));
+  flight.gradient = gradients_of(std::exchange(own.input, {}));
   if (instruction.kind == Kind::backward) sharded_.collect_gradient(instruction.segment);
   if (instruction.segment == begin) hand_down(step, instruction);
 }
@@ -173,10 +227,12 @@ void Executor::receive(Step& step, const StepInstruction& instruction) {
   const bool activation = instruction.kind == Kind::receive_activation;
   const schedule::NumberRange& segments = stage_.segments(instruction.chunk);
   Flight& flight = step.flight(instruction);
-  (activation ? flight.activation : flight.output_gradient) = transfers_.receive(
-      output_sizes((activation ? segments.begin : segments.end) - 1, step.batch(instruction.micro_batch)),
-      model_.hidden_options(), instruction.peer,
-      label_of(instruction, activation ? "activation" : "gradient", step.pass.training));
+  std::vector<models::TensorShape> shapes =
+      output_shapes((activation ? segments.begin : segments.end) - 1, step.batch(instruction.micro_batch));
+  if (!activation) std::erase_if(shapes, [](const auto& shape) { return !at::isFloatingType(shape.type); });
+  (activation ? flight.activation : flight.output_gradient) =
+      transfers_.receive(shapes, model_.device(), instruction.peer,
+                         label_of(instruction, activation ? "activation" : "gradient", step.pass.training));
 }
 
 void Executor::execute(Step& step, const StepInstruction& instruction) {
@@ -216,7 +272,7 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
     }
     case Kind::norm: {
       const ops::PhaseRecord record("optimizer");
-      step.updates = step.end.norm(step.summed_loss());
+      step.updates = step.end.norm(step.summed_losses(model_.losses().size()));
       return;
     }
     case Kind::update: {
@@ -236,7 +292,6 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
             .chunks = chunks,
             .flights = std::vector<Flight>(micro_batches.size() * static_cast<size_t>(chunks))};
   step.pass.training = true;
-  step.pass.first_position = cut_.tensor.first_position(micro_batches.front().tokens.size(1));
   step.pass.recompute_attention = recompute_ == config::Recompute::selective;
   for (const StepInstruction& instruction : list) {
     if (instruction.kind == Kind::weight_gradient) step.flight(instruction).split = true;
@@ -245,18 +300,19 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   for (const StepInstruction& instruction : list) execute(step, instruction);
 }
 
-double Executor::evaluate(const models::Batch& batch) {
+std::vector<double> Executor::evaluate(const models::Batch& batch) {
   const at::NoGradGuard no_grad;
   const std::vector<models::Batch> one = {batch};
   const auto chunks = static_cast<size_t>(stage_.placement().chunks);
   const StepEnd end;
+  const models::Pass pass;
   Step step{.micro_batches = one,
-            .pass = {},
+            .pass = pass,
             .end = end,
             .chunks = stage_.placement().chunks,
             .flights = std::vector<Flight>(chunks)};
   for (const StepInstruction& instruction : cut_.evaluation()) execute(step, instruction);
-  return step.summed_loss();
+  return step.summed_losses(model_.losses().size());
 }
 
 }  // namespace terrace::train

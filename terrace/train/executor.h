@@ -17,10 +17,10 @@ namespace terrace::train {
 
 // The end of a step, which is the caller's.
 struct StepEnd {
-  // The gradients of this rank's shards are complete. Gets the loss summed over all counted tokens of this rank's
+  // The gradients of this rank's shards are complete. Gets each loss of the model summed over this rank's
   // micro-batches, 0 where the model's last part is on another stage. Returns, the same on all ranks, whether to
   // update.
-  std::function<bool(double summed_loss)> norm;
+  std::function<bool(const std::vector<double>& summed_losses)> norm;
   std::function<void()> update;
 };
 
@@ -33,9 +33,9 @@ class Executor {
   // One training step with these micro-batches.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
 
-  // The loss of one micro-batch summed over its counted tokens, without gradients; 0 as above. All ranks of the stages
+  // The sums of the losses of one micro-batch, without gradients; 0 as above. All ranks of the stages
   // and groups do it at once.
-  double evaluate(const models::Batch& batch);
+  std::vector<double> evaluate(const models::Batch& batch);
 
  private:
   struct Flight;
@@ -49,8 +49,9 @@ class Executor {
   void hand_down(Step& step, const schedule::StepInstruction& instruction);
   void send(Step& step, const schedule::StepInstruction& instruction);
   void receive(Step& step, const schedule::StepInstruction& instruction);
-  at::Tensor input_of(Step& step, const schedule::StepInstruction& instruction);
-  std::vector<int64_t> output_sizes(int64_t segment, const models::Batch& batch) const;
+  models::Tensors input_of(Step& step, const schedule::StepInstruction& instruction);
+  std::vector<models::TensorShape> output_shapes(int64_t segment, const models::Batch& batch) const;
+  int64_t first_position(const models::Batch& batch) const;
 
   models::Model& model_;
   parallel::CutModel& cut_;

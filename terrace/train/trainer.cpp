@@ -83,6 +83,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       device_(take_device(config.train.device, *world_)),
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
+      losses_(model_->losses()),
       step_flops_(schedule::counted_flops(models::unit_table(config.model))),
       cut_(*model_, schedule::partition(models::unit_table(config.model), config.layout), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
@@ -110,36 +111,53 @@ int64_t Trainer::of_first_rank(int64_t value, const char* what) {
   return value;
 }
 
-models::Batch Trainer::to_device(const data::SampleBatch& samples) const {
+// On the device. The one loss of a language model is summed over the targets that count.
+models::Batch Trainer::micro_batch(const data::SampleBatch& samples) const {
   const auto tensor = [&](const std::vector<int64_t>& values, at::IntArrayRef shape) {
-    if (values.empty()) return at::Tensor();
     return at::from_blob(const_cast<int64_t*>(values.data()), shape, at::kLong).to(device_, at::kLong, false, true);
   };
-  const std::vector<int64_t> matrix = {samples.count, samples.length};
-  return {.tokens = tensor(samples.tokens, matrix),
-          .targets = tensor(samples.targets, matrix),
-          .positions = tensor(samples.positions, matrix),
-          .documents = tensor(samples.documents, matrix),
-          .samples = tensor(samples.ids, {samples.count})};
-}
-
-models::Batch Trainer::micro_batch(const data::SampleBatch& samples, int64_t& counted) const {
-  counted += std::count_if(samples.targets.begin(), samples.targets.end(), [](int64_t t) { return t >= 0; });
-  return to_device(samples);
+  models::Batch batch{.samples = tensor(samples.ids, {samples.count})};
+  const auto add = [&](const char* name, const std::vector<int64_t>& values) {
+    if (!values.empty()) batch.tensors.emplace(name, tensor(values, {samples.count, samples.length}));
+  };
+  add("tokens", samples.tokens);
+  add("targets", samples.targets);
+  add("positions", samples.positions);
+  add("documents", samples.documents);
+  batch.counts = {std::count_if(samples.targets.begin(), samples.targets.end(), [](int64_t t) { return t >= 0; })};
+  return batch;
 }
 
 // The step's sequences are shared out in order: the first rank has the first of them.
-std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const {
+std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t sequences) const {
   const ops::PhaseRecord record("data");
   const int64_t ranks = mesh_.size("data"), share = sequences / ranks;
   const int64_t first = mesh_.coordinate(world_->rank(), "data") * share;
   std::vector<models::Batch> batches;
   for (int64_t done = 0; done < share; done += micro_batch_) {
     const uint64_t next = first_sample + static_cast<uint64_t>(first + done);
-    batches.push_back(
-        micro_batch(loader_.batch(data::Split::train, next, std::min(micro_batch_, share - done)), counted));
+    batches.push_back(micro_batch(loader_.batch(data::Split::train, next, std::min(micro_batch_, share - done))));
   }
   return batches;
+}
+
+std::vector<double> Trainer::summed_counts(const std::vector<models::Batch>& batches) {
+  std::vector<int64_t> counts(losses_.size(), 0);
+  for (const models::Batch& batch : batches) {
+    for (size_t term = 0; term < counts.size(); ++term) counts[term] += batch.counts.at(term);
+  }
+  if (!cut_.has_loss()) std::ranges::fill(counts, 0);
+  const auto number = static_cast<int64_t>(counts.size());
+  cut_.groups.control->all_reduce(counts.data(), number, comm::Type::int64, {.what = "count targets"}).wait();
+  std::vector<double> whole;
+  for (const int64_t count : counts) whole.push_back(static_cast<double>(std::max<int64_t>(1, count)));
+  return whole;
+}
+
+double Trainer::weighted_mean(const std::vector<double>& sums, const std::vector<double>& counts) const {
+  double mean = 0;
+  for (size_t term = 0; term < losses_.size(); ++term) mean += losses_[term].weight * (sums[term] / counts[term]);
+  return mean;
 }
 
 StepReport Trainer::step() {
@@ -155,12 +173,15 @@ StepReport Trainer::step() {
   metrics.loss = metrics.gradient_norm = std::nan("");
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   if (!report.passed_over) {
-    int64_t targets = 0;
-    const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences, targets);
-    const auto counted = static_cast<double>(std::max<int64_t>(1, data_sum(targets, "count targets")));
-    const models::Pass pass{.seed = config_.train.seed, .step = step, .gradient_scale = loss_scale_.scale / counted};
+    const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences);
+    const std::vector<double> counts = summed_counts(batches);
+    models::Pass pass{.seed = config_.train.seed, .step = step};
+    pass.gradient_scales.clear();
+    for (size_t term = 0; term < losses_.size(); ++term) {
+      pass.gradient_scales.push_back(loss_scale_.scale * losses_[term].weight / counts[term]);
+    }
     training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
-      return judge_gradients(sums.loss / counted, sums.gradients, report);
+      return judge_gradients(weighted_mean(sums.losses, counts), sums.gradients, report);
     });
   }
   steps_done_ = step;
@@ -231,42 +252,51 @@ void Trainer::stop_skipping() {
       most_skipped));
 }
 
-std::optional<Trainer::LossSum> Trainer::held_out_loss(std::span<const uint64_t> samples) {
+std::optional<Trainer::LossSums> Trainer::held_out_loss(std::span<const uint64_t> samples) {
   // Ranks take turns. One that has none left in the last turn computes with the others, who need its weights.
   const int64_t ranks = mesh_.size("data"), own = mesh_.coordinate(world_->rank(), "data");
   const auto count = static_cast<int64_t>(samples.size());
   const int64_t size = micro_batch_, turns = (count + size * ranks - 1) / (size * ranks);
-  double sum = 0;
-  int64_t counted = 0;
+  std::vector<double> sums(losses_.size(), 0.0);
+  std::vector<int64_t> counts(losses_.size(), 0);
   for (int64_t turn = 0; turn < turns; ++turn) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
     const int64_t first = (turn * ranks + own) * size;
-    int64_t ignored = 0;
-    const bool counts = first < count;
-    const auto part = samples.subspan(static_cast<size_t>(counts ? first : 0),
-                                      static_cast<size_t>(counts ? std::min(size, count - first) : 1));
-    const double loss =
-        training_step_.evaluate(micro_batch(loader_.batch(data::Split::validation, part), counts ? counted : ignored));
-    if (counts) sum += loss;
+    const bool has_samples = first < count;
+    const auto part = samples.subspan(static_cast<size_t>(has_samples ? first : 0),
+                                      static_cast<size_t>(has_samples ? std::min(size, count - first) : 1));
+    const models::Batch batch = micro_batch(loader_.batch(data::Split::validation, part));
+    const std::vector<double> losses = training_step_.evaluate(batch);
+    if (!has_samples) continue;
+    for (size_t term = 0; term < losses_.size(); ++term) {
+      sums[term] += losses[term];
+      counts[term] += batch.counts.at(term);
+    }
   }
-  return LossSum{data_sum(sum, "validation loss"), data_sum(counted, "count targets")};
+  LossSums all;
+  for (size_t term = 0; term < losses_.size(); ++term) {
+    all.losses.push_back(data_sum(sums[term], "validation loss"));
+    all.counts.push_back(data_sum(counts[term], "count targets"));
+  }
+  return all;
 }
 
 std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
   const auto limit = batches == 0 ? std::numeric_limits<uint64_t>::max()
                                   : static_cast<uint64_t>(batches) * static_cast<uint64_t>(config_.train.global_batch);
-  const auto mean = [](const LossSum& sum) { return sum.loss / static_cast<double>(sum.targets); };
   Evaluation evaluation;
-  LossSum all;
+  LossSums all{.losses = std::vector<double>(losses_.size(), 0.0), .counts = std::vector<double>(losses_.size(), 0.0)};
   for (const data::HeldOut& held_out : loader_.held_out(limit)) {
-    const std::optional<LossSum> sum = held_out_loss(held_out.samples);
-    if (!sum) return std::nullopt;
-    evaluation.by_corpus.emplace_back(held_out.corpus, mean(*sum));
-    all.loss += sum->loss;
-    all.targets += sum->targets;
+    const std::optional<LossSums> sums = held_out_loss(held_out.samples);
+    if (!sums) return std::nullopt;
+    evaluation.by_corpus.emplace_back(held_out.corpus, weighted_mean(sums->losses, sums->counts));
+    for (size_t term = 0; term < losses_.size(); ++term) {
+      all.losses[term] += sums->losses[term];
+      all.counts[term] += sums->counts[term];
+    }
   }
-  evaluation.loss = mean(all);
+  evaluation.loss = weighted_mean(all.losses, all.counts);
   return evaluation;
 }
 

@@ -131,15 +131,18 @@ class Trainer {
   at::Device device() const { return device_; }
 
  private:
-  // This rank's micro-batches of a step. Adds the number of targets that count to `counted`.
-  std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences, int64_t& counted) const;
-  models::Batch micro_batch(const data::SampleBatch& samples, int64_t& counted) const;
-  // Over held-out samples and all ranks.
-  struct LossSum {
-    double loss = 0;
-    int64_t targets = 0;
+  // This rank's micro-batches of a step.
+  std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences) const;
+  models::Batch micro_batch(const data::SampleBatch& samples) const;
+  // By loss of the model, over all ranks: over how much it is summed, at least 1.
+  std::vector<double> summed_counts(const std::vector<models::Batch>& batches);
+  // What is trained on: the losses' means, each times its weight.
+  double weighted_mean(const std::vector<double>& sums, const std::vector<double>& counts) const;
+  // By loss of the model, over held-out samples and all ranks.
+  struct LossSums {
+    std::vector<double> losses, counts;
   };
-  std::optional<LossSum> held_out_loss(std::span<const uint64_t> samples);
+  std::optional<LossSums> held_out_loss(std::span<const uint64_t> samples);
   // Asked by all ranks at the same place.
   bool must_stop();
   // Over the ranks that have the loss of data, one for each.
@@ -148,7 +151,6 @@ class Trainer {
   // Over all ranks, in rank order.
   double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
-  models::Batch to_device(const data::SampleBatch& samples) const;
   // Fills the report. Returns what the gradients are multiplied by, nothing where the update is left out.
   std::optional<double> judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report);
   // MFU of a step. One that is faster than the peak shows that the peak was measured too low, and becomes the peak.
@@ -171,6 +173,7 @@ class Trainer {
   at::Device device_;
   data::Loader loader_;
   std::unique_ptr<models::Model> model_;
+  std::vector<models::LossTerm> losses_;
   double step_flops_;  // of a sequence
   parallel::CutModel cut_;
   Json data_record_;  // made once and by one rank for all: it reads the whole indexes and the tokenizer

@@ -1,6 +1,8 @@
 // The end of a step: the sum of losses, the norm, the verdict of the caller, the update.
 #include "terrace/train/training_step.h"
 
+#include <algorithm>
+
 namespace terrace::train {
 
 TrainingStep::TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,
@@ -12,9 +14,14 @@ void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const mo
   std::optional<double> multiplier;
   executor_.run(micro_batches, pass,
                 {.norm =
-                     [&](double summed_loss) {
-                       StepSums sums{.loss = cut_.has_loss() ? summed_loss : 0.0, .gradients = {}};
-                       cut_.groups.control->all_reduce(&sums.loss, 1, comm::Type::fp64, {.what = "loss"}).wait();
+                     [&](const std::vector<double>& summed_losses) {
+                       StepSums sums{.losses = summed_losses, .gradients = {}};
+                       // Of ranks that compute the same micro-batches one counts.
+                       if (!cut_.has_loss()) std::ranges::fill(sums.losses, 0.0);
+                       cut_.groups.control
+                           ->all_reduce(sums.losses.data(), static_cast<int64_t>(sums.losses.size()), comm::Type::fp64,
+                                        {.what = "loss"})
+                           .wait();
                        sums.gradients = cut_.gradient_norm();
                        multiplier = judge(sums);
                        return multiplier.has_value();

@@ -17,7 +17,7 @@ namespace terrace::train {
 
 // What a step has come to when its gradients are summed; the same on all ranks.
 struct StepSums {
-  double loss = 0;  // summed over the counted tokens of all micro-batches of all ranks
+  std::vector<double> losses;  // by loss of the model, over all micro-batches of all ranks
   optim::GradientNorm gradients;
 };
 
@@ -35,7 +35,7 @@ class TrainingStep {
            const JudgeSums& judge);
 
   // See Executor::evaluate.
-  double evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
+  std::vector<double> evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
 
  private:
   parallel::CutModel& cut_;

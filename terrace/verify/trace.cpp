@@ -59,15 +59,18 @@ void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64
   }
 }
 
-void TracedModel::note_backward(const at::Tensor& input, int64_t micro_batch, int64_t segment) {
-  if (!at::GradMode::is_enabled() || !input.defined() || !input.requires_grad()) return;
-  input.register_hook([this, micro_batch, segment](const at::Tensor& gradient) {
-    note(TraceEvent::What::input_gradient, micro_batch, segment, gradient);
-  });
+void TracedModel::note_backward(const models::Tensors& input, int64_t micro_batch, int64_t segment) {
+  if (!at::GradMode::is_enabled()) return;
+  for (const at::Tensor& tensor : input) {
+    if (!tensor.requires_grad()) continue;
+    tensor.register_hook([this, micro_batch, segment](const at::Tensor& gradient) {
+      note(TraceEvent::What::input_gradient, micro_batch, segment, gradient);
+    });
+  }
 }
 
-at::Tensor TracedModel::forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
-                                const models::Pass& pass) {
+models::Tensors TracedModel::forward(int64_t begin, int64_t end, const models::Tensors& input,
+                                     const models::Batch& batch, const models::Pass& pass) {
   const int64_t segment = segment_with(begin);
   Passes& passes = passes_[static_cast<size_t>(segment)];
   // What is recomputed runs without autograd first, and with it when it is run again.
@@ -76,28 +79,35 @@ at::Tensor TracedModel::forward(int64_t begin, int64_t end, const at::Tensor& hi
   const int64_t micro_batch = again ? passes.repeats++ : passes.forwards++;
   if (!with_graph) ++passes.without_graph;
   note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, micro_batch, segment);
-  note_backward(hidden, micro_batch, segment);
-  at::Tensor output = ForwardingModel::forward(begin, end, hidden, batch, pass);
-  note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, segment, output);
-  // A segment's backward begins with its output, when the weights that it needs are there.
-  if (!again && with_graph && output.requires_grad()) {
-    output.register_hook([this, micro_batch, segment](const at::Tensor&) {
+  note_backward(input, micro_batch, segment);
+  models::Tensors output = ForwardingModel::forward(begin, end, input, batch, pass);
+  for (const at::Tensor& tensor : output) {
+    note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, segment, tensor);
+  }
+  // A segment's backward begins with its outputs, when the weights that it needs are there.
+  const auto first = std::ranges::find_if(output, [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+  if (!again && with_graph && first != output.end()) {
+    first->register_hook([this, micro_batch, segment](const at::Tensor&) {
       note_weights(TraceEvent::What::weight_backward, micro_batch, segment);
     });
   }
   return output;
 }
 
-at::Tensor TracedModel::loss(int64_t begin, const at::Tensor& hidden, const models::Batch& batch,
-                             const models::Pass& pass) {
+models::Tensors TracedModel::loss(int64_t begin, const models::Tensors& input, const models::Batch& batch,
+                                  const models::Pass& pass) {
   const int64_t head = partition_.last();
   const auto micro_batch = static_cast<int64_t>(losses_.size());
   note_weights(TraceEvent::What::weight_forward, micro_batch, head);
-  note_backward(hidden, micro_batch, head);
-  at::Tensor loss = ForwardingModel::loss(begin, hidden, batch, pass);
-  note(TraceEvent::What::loss, micro_batch, head, loss);
-  losses_.push_back(loss.item<double>());
-  return loss;
+  note_backward(input, micro_batch, head);
+  models::Tensors losses = ForwardingModel::loss(begin, input, batch, pass);
+  double sum = 0;
+  for (const at::Tensor& loss : losses) {
+    note(TraceEvent::What::loss, micro_batch, head, loss);
+    sum += loss.item<double>();
+  }
+  losses_.push_back(sum);
+  return losses;
 }
 
 }  // namespace terrace::verify

@@ -39,12 +39,12 @@ class TracedModel : public models::ForwardingModel {
   void begin_step(int64_t step);
   const Trace& trace() const { return trace_; }
   // Of this step's micro-batches so far.
-  const std::vector<double>& losses() const { return losses_; }
+  const std::vector<double>& micro_batch_losses() const { return losses_; }
 
-  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
-                     const models::Pass& pass) override;
-  at::Tensor loss(int64_t begin, const at::Tensor& hidden, const models::Batch& batch,
-                  const models::Pass& pass) override;
+  models::Tensors forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,
+                          const models::Pass& pass) override;
+  models::Tensors loss(int64_t begin, const models::Tensors& input, const models::Batch& batch,
+                       const models::Pass& pass) override;
 
  private:
   // Of a segment in this step.
@@ -55,7 +55,7 @@ class TracedModel : public models::ForwardingModel {
   void note(TraceEvent::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
             std::string name = "");
   void note_weights(TraceEvent::What what, int64_t micro_batch, int64_t segment);
-  void note_backward(const at::Tensor& input, int64_t micro_batch, int64_t segment);
+  void note_backward(const models::Tensors& input, int64_t micro_batch, int64_t segment);
 
   int64_t segment_with(int64_t unit) const;
 

@@ -33,13 +33,11 @@ models::Batch random_batch(const config::Config& config, int64_t first, int64_t 
   const int64_t length = config.model.sequence;
   const auto integers = at::TensorOptions().dtype(at::kLong);
   const auto matrix = [&] { return at::empty({count, length}, integers); };
-  models::Batch batch{.tokens = matrix(),
-                      .targets = matrix(),
-                      .positions = matrix(),
-                      .documents = matrix(),
-                      .samples = at::arange(first, first + count, integers)};
-  auto tokens = batch.tokens.accessor<int64_t, 2>(), targets = batch.targets.accessor<int64_t, 2>();
-  auto positions = batch.positions.accessor<int64_t, 2>(), documents = batch.documents.accessor<int64_t, 2>();
+  models::Batch batch{.samples = at::arange(first, first + count, integers)};
+  for (const char* name : {"tokens", "targets", "positions", "documents"}) batch.tensors[name] = matrix();
+  batch.counts = {count * length};
+  auto tokens = batch["tokens"].accessor<int64_t, 2>(), targets = batch["targets"].accessor<int64_t, 2>();
+  auto positions = batch["positions"].accessor<int64_t, 2>(), documents = batch["documents"].accessor<int64_t, 2>();
   for (int64_t sequence = 0; sequence < count; ++sequence) {
     for (int64_t place = 0; place < length; ++place) {
       const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(first + sequence), static_cast<uint64_t>(place));
@@ -50,7 +48,10 @@ models::Batch random_batch(const config::Config& config, int64_t first, int64_t 
       positions[sequence][place] = begins ? 0 : positions[sequence][place - 1] + 1;
     }
   }
-  if (!config.data.reset_at_documents) batch.positions = batch.documents = at::Tensor();
+  if (!config.data.reset_at_documents) {
+    batch.tensors.erase("positions");
+    batch.tensors.erase("documents");
+  }
   return batch;
 }
 
@@ -63,7 +64,7 @@ double counted_tokens(const config::Config& config) {
 }
 
 models::Pass pass_of(const config::Config& config, int64_t step, double scale) {
-  return {.seed = config.train.seed, .step = step, .gradient_scale = scale / counted_tokens(config)};
+  return {.seed = config.train.seed, .step = step, .gradient_scales = {scale / counted_tokens(config)}};
 }
 
 parallel::ShardingOptions poisoned_options(const config::Config& config) {
@@ -121,7 +122,7 @@ class RankTrial {
     const double scale = trial_.loss_scale, norm = sums.gradients.norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
-      whole.loss = sums.loss / counted_tokens(config_);
+      whole.loss = sums.losses.front() / counted_tokens(config_);
       whole.norm = norm;
     }
     note_losses(whole.micro_batch_losses);
@@ -131,7 +132,7 @@ class RankTrial {
 
   void note_losses(std::vector<double>& whole) {
     if (!cut_.stage.has_last()) return;
-    const std::vector<double>& own = model_.losses();
+    const std::vector<double>& own = model_.micro_batch_losses();
     const int64_t place = mesh_.coordinate(world_.rank(), "data");
     const std::lock_guard lock(mutex_);
     whole.resize(own.size() * static_cast<size_t>(mesh_.size("data")));
@@ -187,7 +188,7 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
     const models::Batch batch =
         random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch);
     const int64_t head = model.num_units() - 1;
-    const at::Tensor loss = model.loss(head, model.forward(0, head, {}, batch, pass), batch, pass);
+    const at::Tensor loss = model.loss(head, model.forward(0, head, {}, batch, pass), batch, pass).front();
     loss.backward();
     losses.push_back(loss.item<double>());
   }

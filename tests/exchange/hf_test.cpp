@@ -80,7 +80,7 @@ void add_logits(testing::ErrorTally& tally, testing::PyTorch& pytorch, const std
                 const config::ModelConfig& config, const fs::path& folder, uint64_t seed) {
   const at::NoGradGuard no_grad;
   const models::Batch batch = models::some_batch(config, 2, seed);
-  testing::Tensors inputs = {{"tokens", batch.tokens}};
+  testing::Tensors inputs = {{"tokens", batch["tokens"]}};
   for (const nn::Parameter* parameter : model.parameters()) inputs[parameter->name] = parameter->value;
   Json options = models::options_of(config);
   options["folder"] = folder.string();

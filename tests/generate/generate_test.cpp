@@ -37,12 +37,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Generation, testing::Values(gpt2_like(), llama_
 // [T, V] in double.
 at::Tensor cacheless_logits(models::Model& model, const std::vector<int64_t>& tokens) {
   const at::NoGradGuard no_grad;
-  const models::Batch batch{.tokens = at::tensor(tokens, at::kLong).unsqueeze(0),
-                            .targets = {},
-                            .positions = {},
-                            .documents = {},
-                            .samples = {}};
-  const at::Tensor hidden = model.forward(0, model.num_units() - 1, {}, batch, {});
+  const models::Batch batch{.samples = {}, .tensors = {{"tokens", at::tensor(tokens, at::kLong).unsqueeze(0)}}};
+  const at::Tensor hidden = model.forward(0, model.num_units() - 1, {}, batch, {}).front();
   return dynamic_cast<models::Generator&>(model).logits(hidden, {}).squeeze(0).to(at::kDouble);
 }
 

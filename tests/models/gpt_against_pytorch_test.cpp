@@ -11,9 +11,10 @@ namespace {
 
 testing::Tensors inputs_of(Model& model, const Batch& batch, double scale) {
   testing::Tensors inputs = {
-      {"tokens", batch.tokens}, {"targets", batch.targets}, {"upstream.loss", at::full({}, scale)}};
-  if (batch.documents.defined()) inputs["documents"] = batch.documents;
-  if (batch.positions.defined()) inputs["positions"] = batch.positions;
+      {"tokens", batch["tokens"]}, {"targets", batch["targets"]}, {"upstream.loss", at::full({}, scale)}};
+  for (const char* name : {"documents", "positions"}) {
+    if (batch[name].defined()) inputs[name] = batch[name];
+  }
   for (const nn::Parameter* parameter : model.parameters()) inputs[parameter->name] = parameter->value;
   return inputs;
 }
@@ -41,9 +42,9 @@ TEST_P(GptAgainstPyTorch, HasItsLogitsLossAndGradients) {
         perturb(model->parameters());
         Batch batch = some_batch(small.config, 3, seed);
         if (documents) cut_into_documents(batch);
-        const Pass pass{.training = true, .gradient_scale = 1.0 / 64};
+        const Pass pass{.training = true, .gradient_scales = {1.0 / 64}};
         const auto ours = results_of(*model, batch, pass);
-        const auto inputs = inputs_of(*model, batch, pass.gradient_scale);
+        const auto inputs = inputs_of(*model, batch, pass.gradient_scales.front());
         const auto reference = pytorch.run("models/gpt_cases.py", "gpt", options_of(small.config), GetParam(), inputs);
         EXPECT_EQ(ours.size(), reference.exact.size());
         testing::add_errors(tally, small.name + (documents ? " with documents" : ""), ours, reference);

@@ -55,7 +55,7 @@ TEST(Gpt, HalvesOfABlockComputeWhatTheBlockDoes) {
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       for (const auto& config : {small.config, with_dropout(small.config)}) {
         ops::WeightGradientQueue later;
-        Pass pass{.training = true, .seed = 5, .step = 2, .gradient_scale = 0.1};
+        Pass pass{.training = true, .seed = 5, .step = 2, .gradient_scales = {0.1}};
         const Outcome whole = outcome_of(config, type, pass);
         std::set<int64_t> layers;
         for (int64_t layer = 0; layer < config.layers; ++layer) layers.insert(layer);
@@ -72,7 +72,7 @@ TEST(Gpt, RecomputeChangesNoBit) {
   for (const SmallModel& small : small_models()) {
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       for (const auto& config : {small.config, with_dropout(small.config)}) {
-        Pass pass{.training = true, .seed = 5, .step = 2, .gradient_scale = 0.1};
+        Pass pass{.training = true, .seed = 5, .step = 2, .gradient_scales = {0.1}};
         const Outcome kept = outcome_of(config, type, pass);
         EXPECT_TRUE(std::isfinite(kept.loss.item<double>()));
         EXPECT_EQ(outcome_of(config, type, pass, /*full=*/true), kept) << small.name << " " << type;
@@ -108,11 +108,9 @@ TEST(Gpt, DropoutDoesNotDependOnTheMicroBatches) {
   const Batch whole = some_batch(config, 3);
   std::vector<Batch> singles;
   for (int64_t i = 0; i < 3; ++i) {
-    singles.push_back({.tokens = whole.tokens.narrow(0, i, 1),
-                       .targets = whole.targets.narrow(0, i, 1),
-                       .positions = {},
-                       .documents = {},
-                       .samples = whole.samples.narrow(0, i, 1)});
+    singles.push_back(
+        {.samples = whole.samples.narrow(0, i, 1),
+         .tensors = {{"tokens", whole["tokens"].narrow(0, i, 1)}, {"targets", whole["targets"].narrow(0, i, 1)}}});
   }
   const Pass pass{.training = true, .seed = 5, .step = 2};
   const Outcome together = outcome_of(config, at::kDouble, pass, false, {whole});
@@ -143,7 +141,7 @@ at::Tensor cached_logits(Model& model, const at::Tensor& tokens, const std::vect
   int64_t begin = 0;
   for (int64_t piece : pieces) {
     Batch batch;
-    batch.tokens = tokens.narrow(1, begin, piece);
+    batch.tensors["tokens"] = tokens.narrow(1, begin, piece);
     parts.push_back(generator(model).logits(hidden_of(model, batch, pass), pass));
     begin += piece;
   }
@@ -164,7 +162,7 @@ TEST(Gpt, TheKeyValueCacheGivesTheLogitsOfTheWholeSequence) {
       const at::Tensor whole = generator(*model).logits(hidden_of(*model, batch, {}), {});
       EXPECT_EQ(whole.size(2), small.config.vocabulary);
       for (const auto& pieces : {std::vector<int64_t>{19}, {1, 18}, {12, 1, 1, 5}, std::vector<int64_t>(19, 1)}) {
-        EXPECT_TRUE(testing::as_accurate(cached_logits(*model, batch.tokens, pieces), whole, exact, type))
+        EXPECT_TRUE(testing::as_accurate(cached_logits(*model, batch["tokens"], pieces), whole, exact, type))
             << small.name << " " << type << " in " << pieces.size();
       }
     }
@@ -176,10 +174,10 @@ TEST(Gpt, MoreTokensThanTheModelOrTheCacheHoldsAreRefused) {
   for (const SmallModel& small : small_models()) {
     const auto model = initialized(small.config);
     Batch batch;
-    batch.tokens = at::zeros({1, 20}, at::kLong);
+    batch.tensors["tokens"] = at::zeros({1, 20}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {}), UserError) << small.name;
     const auto cache = generator(*model).make_cache(1, 8);
-    batch.tokens = at::zeros({1, 9}, at::kLong);
+    batch.tensors["tokens"] = at::zeros({1, 9}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {.cache = cache.get()}), UserError) << small.name;
   }
 }

@@ -57,29 +57,29 @@ inline Batch some_batch(const config::ModelConfig& config, int64_t sequences, ui
   auto generator = at::make_generator<at::CPUGeneratorImpl>(12 + seed);
   const auto integers = at::TensorOptions().dtype(at::kLong);
   Batch batch;
-  batch.tokens = at::randint(0, config.vocabulary, {sequences, config.sequence}, generator, integers);
-  batch.targets = at::randint(0, config.vocabulary, {sequences, config.sequence}, generator, integers);
-  batch.targets.narrow(1, config.sequence / 2, 2).fill_(-1);
+  batch.tensors["tokens"] = at::randint(0, config.vocabulary, {sequences, config.sequence}, generator, integers);
+  batch.tensors["targets"] = at::randint(0, config.vocabulary, {sequences, config.sequence}, generator, integers);
+  batch["targets"].narrow(1, config.sequence / 2, 2).fill_(-1);
   batch.samples = at::arange(sequences, integers);
   return batch;
 }
 
 // Documents of five tokens with positions that start anew.
 inline void cut_into_documents(Batch& batch) {
-  const at::Tensor index = at::arange(batch.tokens.size(1), at::kLong);
-  batch.documents = index.div(5, "floor").expand(batch.tokens.sizes()).contiguous();
-  batch.positions = index.remainder(5).expand(batch.tokens.sizes()).contiguous();
+  const at::Tensor index = at::arange(batch["tokens"].size(1), at::kLong);
+  batch.tensors["documents"] = index.div(5, "floor").expand(batch["tokens"].sizes()).contiguous();
+  batch.tensors["positions"] = index.remainder(5).expand(batch["tokens"].sizes()).contiguous();
 }
 
 // The hidden state that enters the head; whole layers are recomputed where `full` is set. The halves of the layers
 // named are computed one after the other.
 inline at::Tensor hidden_of(Model& model, const Batch& batch, const Pass& pass, bool full = false,
                             const std::set<int64_t>& halved = {}) {
-  at::Tensor hidden = model.forward(0, 1, {}, batch, pass);
+  at::Tensor hidden = model.forward(0, 1, {}, batch, pass).front();
   for (int64_t unit = 1, end = 0; unit + 1 < model.num_units(); unit = end) {
     end = unit % 2 == 1 && !halved.contains(unit / 2) ? unit + 2 : unit + 1;
     const auto segment = [&model, unit, end, batch, pass](const at::Tensor& input) {
-      return model.forward(unit, end, input, batch, pass);
+      return model.forward(unit, end, {input}, batch, pass).front();
     };
     hidden = full ? ops::recompute(segment, hidden) : segment(hidden);
   }
@@ -89,7 +89,7 @@ inline at::Tensor hidden_of(Model& model, const Batch& batch, const Pass& pass, 
 inline Generator& generator(Model& model) { return dynamic_cast<Generator&>(model); }
 
 inline at::Tensor loss_of(Model& model, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
-  return model.loss(model.num_units() - 1, hidden, batch, pass);
+  return model.loss(model.num_units() - 1, {hidden}, batch, pass).front();
 }
 
 // A forward and backward pass; gradients are added to the parameters' buffers.

@@ -100,7 +100,7 @@ std::vector<int64_t> deferred_on_ranks(const Case& c) {
     const schedule::Partition partition = schedule::partition(small_table(training), layout);
     CutModel cut(*model, partition, world, plan::mesh_of(layout, world.size(), world.size()), layout,
                  sharding_options(layout, at::kFloat));
-    const models::Batch batch = batch_of(1, 0, micro_batch);
+    const models::Batch batch = batch_of(training, 1, 0, micro_batch);
     std::vector<ops::WeightGradientQueue> queues(2);
     std::vector<int64_t> alive;
     const auto meter = std::make_shared<testing::MemoryMeter>();
@@ -110,10 +110,10 @@ std::vector<int64_t> deferred_on_ranks(const Case& c) {
                               .recompute_attention = c.recompute == config::Recompute::selective,
                               .first_position = cut.tensor.first_position(small_sequence),
                               .deferred = &deferred};
-      at::Tensor hidden = model->forward(0, 1, {}, batch, pass);
+      at::Tensor hidden = model->forward(0, 1, {}, batch, pass).front();
       for (int64_t number = 1; number < partition.last(); ++number) {
         const auto segment = [&, units = partition.segment(number).units](const at::Tensor& x) {
-          return model->forward(units.begin, units.end, x, batch, pass);
+          return model->forward(units.begin, units.end, {x}, batch, pass).front();
         };
         hidden = c.recompute == config::Recompute::full ? ops::recompute(segment, hidden) : segment(hidden);
       }

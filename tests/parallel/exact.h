@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ops/linalg_vector_norm.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 
@@ -14,17 +15,17 @@ inline Outcome exact_step(const Training& training) {
   const auto model = small_model(training, at::kDouble);
   nn::initialize(model->parameters(), 5);
   nn::allocate_gradients(model->parameters(), at::kDouble);
-  const models::Batch batch = batch_of(training.first_step, 0, training.sequences);
+  const models::Batch batch = batch_of(training, training.first_step, 0, training.sequences);
   const models::Pass pass{.training = true,
                           .seed = 5,
                           .step = training.first_step,
-                          .gradient_scale = 1.0 / static_cast<double>(training.sequences * small_sequence)};
+                          .gradient_scales = gradient_scales(training, training.first_step)};
   const int64_t head = model->num_units() - 1;
-  const at::Tensor loss = model->loss(head, model->forward(0, head, {}, batch, pass), batch, pass);
-  loss.backward();
+  const models::Tensors losses = model->loss(head, model->forward(0, head, {}, batch, pass), batch, pass);
+  torch::autograd::backward(losses, {});
   nn::collect_autograd_gradients(model->parameters());
   Outcome exact;
-  exact.losses = {loss.item<double>()};
+  for (const at::Tensor& loss : losses) exact.losses.push_back(loss.item<double>());
   double squares = 0;
   for (const nn::Parameter* parameter : model->parameters()) {
     exact.gradients[parameter->name] = parameter->gradient;

@@ -74,26 +74,28 @@ class LinearStack : public models::Model {
     return rows;
   }
 
-  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
-                     const models::Pass&) override {
-    at::Tensor x = begin == 0 ? numbers_of(batch.tokens) : hidden;  // [B, width]
+  models::Tensors forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,
+                          const models::Pass&) override {
+    at::Tensor x = begin == 0 ? numbers_of(batch["tokens"]) : input.front();  // [B, width]
     for (int64_t unit = begin; unit < end; ++unit) x = layers_.at(static_cast<size_t>(unit))->forward(x);
-    return x;
+    return {x};
   }
 
-  at::Tensor loss(int64_t, const at::Tensor& hidden, const models::Batch& batch, const models::Pass& pass) override {
-    at::Tensor output = hidden;
+  models::Tensors loss(int64_t, const models::Tensors& input, const models::Batch& batch,
+                       const models::Pass& pass) override {
+    at::Tensor output = input.front();
     if (tied_) output = layers_.back()->forward(output);
     // Each output counts as often as a target says, so that gradients differ.
-    const at::Tensor counts = numbers_of(batch.targets.narrow(1, 0, 1));  // [B, 1]
+    const at::Tensor counts = numbers_of(batch["targets"].narrow(1, 0, 1));  // [B, 1]
     const at::Tensor sum = output.mul(counts).sum().to(at::kFloat);
-    return Scaled::apply(sum, pass.gradient_scale);
+    return {Scaled::apply(sum, pass.gradient_scales.front())};
   }
 
-  std::vector<int64_t> hidden_sizes(int64_t unit, const models::Batch& batch) const override {
-    return {batch.tokens.size(0), local_shape(layers_.at(unit)->weight.mark)[0]};
+  std::vector<models::TensorShape> output_shapes(int64_t unit, const models::Batch& batch) const override {
+    return {{.sizes = {batch["tokens"].size(0), local_shape(layers_.at(static_cast<size_t>(unit))->weight.mark)[0]},
+             .type = type_}};
   }
-  at::TensorOptions hidden_options() const override { return at::TensorOptions().dtype(type_); }
+  at::Device device() const override { return at::kCPU; }
 
  private:
   // Small, so that no sum of a test leaves the whole numbers that fp32 has.

@@ -23,10 +23,10 @@ class MeteredModel : public models::ForwardingModel {
   // By micro-batch in the order of their forwards, before each.
   const std::vector<int64_t>& alive() const { return alive_; }
 
-  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const models::Batch& batch,
-                     const models::Pass& pass) override {
+  models::Tensors forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,
+                          const models::Pass& pass) override {
     if (meter_ != nullptr && begin == first_unit_) alive_.push_back(meter_->now);
-    return ForwardingModel::forward(begin, end, hidden, batch, pass);
+    return ForwardingModel::forward(begin, end, input, batch, pass);
   }
 
  private:

@@ -29,6 +29,7 @@
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
 #include "tests/parallel/metered_model.h"
+#include "tests/parallel/pair_model.h"
 
 namespace terrace::parallel {
 
@@ -109,6 +110,7 @@ inline config::ModelConfig small_config(const std::string& name) {
 
 inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type) {
   const nn::Build build{.type = type};
+  if (training.model == "pair") return std::make_unique<PairModel>(build);
   if (training.model.ends_with("stack")) {
     const bool whole = training.model.ends_with("whole_stack");
     const int64_t layers = whole ? 2 : training.model == "cut_deep_stack" ? 8 : 4;
@@ -119,18 +121,19 @@ inline std::unique_ptr<models::Model> small_model(const Training& training, at::
 }
 
 inline schedule::UnitTable small_table(const Training& training) {
-  if (!training.model.ends_with("stack")) return models::unit_table(small_config(training.model));
-  return dynamic_cast<LinearStack&>(*small_model(training, at::kFloat)).table();
+  const bool is_gpt = training.model != "pair" && !training.model.ends_with("stack");
+  if (is_gpt) return models::unit_table(small_config(training.model));
+  const auto model = small_model(training, at::kFloat);
+  if (auto* pair = dynamic_cast<PairModel*>(model.get())) return pair->table();
+  return dynamic_cast<LinearStack&>(*model).table();
 }
 
-inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
+inline models::Batch batch_of(const Training& training, int64_t step, int64_t first, int64_t count) {
+  if (training.model == "pair") return PairModel::batch(step, first, count);
   const auto integers = at::TensorOptions().dtype(at::kLong);
-  models::Batch batch{.tokens = at::empty({count, small_sequence}, integers),
-                      .targets = at::empty({count, small_sequence}, integers),
-                      .positions = {},
-                      .documents = {},
-                      .samples = at::arange(first, first + count, integers)};
-  auto tokens = batch.tokens.accessor<int64_t, 2>(), targets = batch.targets.accessor<int64_t, 2>();
+  models::Batch batch{.samples = at::arange(first, first + count, integers), .counts = {count * small_sequence}};
+  for (const char* name : {"tokens", "targets"}) batch.tensors[name] = at::empty({count, small_sequence}, integers);
+  auto tokens = batch["tokens"].accessor<int64_t, 2>(), targets = batch["targets"].accessor<int64_t, 2>();
   for (int64_t sequence = 0; sequence < count; ++sequence) {
     for (int64_t place = 0; place < small_sequence; ++place) {
       const PhiloxBlock draw = philox_at({static_cast<uint32_t>(step), 7}, static_cast<uint64_t>(first + sequence),
@@ -140,6 +143,17 @@ inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
     }
   }
   return batch;
+}
+
+// By loss of the model, for a step of all ranks together.
+inline std::vector<double> gradient_scales(const Training& training, int64_t step) {
+  const std::vector<int64_t> counts = batch_of(training, step, 0, training.sequences).counts;
+  const std::vector<models::LossTerm> losses = small_model(training, at::kFloat)->losses();
+  std::vector<double> scales;
+  for (size_t term = 0; term < losses.size(); ++term) {
+    scales.push_back(losses[term].weight / static_cast<double>(counts[term]));
+  }
+  return scales;
 }
 
 inline config::LayoutConfig layout_config(const Layout& layout, bool deterministic) {
@@ -176,18 +190,17 @@ class RankTraining {
     const int64_t size = training_.micro_batch > 0 ? training_.micro_batch : share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += size) {
-      batches.push_back(batch_of(step, place * share + done, size));
+      batches.push_back(batch_of(training_, step, place * share + done, size));
     }
-    const auto counted = static_cast<double>(training_.sequences * small_sequence);
+    models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step)};
     // A power of two keeps whole numbers exact.
-    const double scale = training_.model.ends_with("whole_stack") ? 1.0 : 1.0 / counted;
-    const models::Pass pass{.seed = 5, .step = step, .gradient_scale = scale};
+    if (training_.model.ends_with("whole_stack")) pass.gradient_scales = {1.0};
     cut_.sharded.finish_update();
     for (comm::Comm* group : counted_groups()) group->reset_traffic();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, model_.new_meter());
     step_.run(batches, pass, learning_rate, [&](const train::StepSums& sums) {
       if (world_.rank() == 0) {
-        outcome.losses.push_back(sums.loss);
+        outcome.losses.insert(outcome.losses.end(), sums.losses.begin(), sums.losses.end());
         outcome.norms.push_back(sums.gradients.norm);
       }
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });

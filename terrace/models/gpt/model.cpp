@@ -35,8 +35,9 @@ ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
 // [B, T], undefined where they are simply 0 .. T-1.
 at::Tensor positions_of(const Batch& batch, const Pass& pass, int64_t layer) {
   const int64_t begin = pass.cache ? pass.cache->size(layer) : 0;
-  if (begin == 0 || batch.positions.defined()) return batch.positions;
-  return at::arange(begin, begin + batch.tokens.size(1), batch.tokens.options()).expand(batch.tokens.sizes());
+  const at::Tensor positions = batch["positions"], tokens = batch["tokens"];
+  if (begin == 0 || positions.defined()) return positions;
+  return at::arange(begin, begin + tokens.size(1), tokens.options()).expand(tokens.sizes());
 }
 
 std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second) {
@@ -58,10 +59,11 @@ EmbeddingUnit::EmbeddingUnit(const config::ModelConfig& config, const nn::Build&
       dropout_(config.dropout) {}
 
 at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, const Pass& pass) const {
-  at::Tensor x = tokens.forward(batch.tokens, "token", pass.deferred);  // [B, T, D]
+  const at::Tensor ids = batch["tokens"];
+  at::Tensor x = tokens.forward(ids, "token", pass.deferred);  // [B, T, D]
   if (positions) {
-    const auto count = [&] { return at::arange(batch.tokens.size(1), batch.tokens.options()); };
-    const at::Tensor index = given.defined() ? given : count().expand(batch.tokens.sizes());
+    const auto count = [&] { return at::arange(ids.size(1), ids.options()); };
+    const at::Tensor index = given.defined() ? given : count().expand(ids.sizes());
     x = x.add(positions->forward(index, "position", pass.deferred));  // [B, T, D]
   }
   return ops::dropout_add({}, x, site(dropout_, batch, pass), "embedding");
@@ -79,16 +81,17 @@ Attention::Attention(const config::ModelConfig& config, int64_t layer, const nn:
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
   const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
+    const at::Tensor documents = batch["documents"];
     const ops::HeadLayout layout = layout_.part(joint.size(-1));
     auto dropout = site(dropout_, batch, pass);
     if (!pass.cache && dropout.rate == 0.0) {
-      return ops::joint_attention(joint, layout, table, positions, batch.documents, kernels_);
+      return ops::joint_attention(joint, layout, table, positions, documents, kernels_);
     }
     // Every position attends, with the heads that are here.
     dropout.first_position = 0;
     if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.slabs.front().begin);
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
-    at::Tensor mask = batch.documents.defined() ? ops::document_mask(batch.documents) : at::Tensor();
+    at::Tensor mask = documents.defined() ? ops::document_mask(documents) : at::Tensor();
     if (pass.cache) {
       TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");
       std::tie(heads.keys, heads.values) = pass.cache->append(layer_, heads.keys, heads.values);
@@ -196,9 +199,9 @@ std::vector<nn::Parameter*> Gpt::unit_parameters(int64_t unit) {
   return is_attention(unit) ? block.attention_parameters() : block.ffn_parameters();
 }
 
-at::Tensor Gpt::forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) {
   TERRACE_CHECK(begin >= 0 && end < num_units(), "units {} to {} of {} have no forward", begin, end - 1, num_units());
-  at::Tensor x = hidden;
+  at::Tensor x = input.empty() ? at::Tensor() : input.front();  // [B, T, D]
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t layer = unit == 0 ? 0 : layer_of(unit);
     const Block& block = *blocks_[static_cast<size_t>(layer)];
@@ -217,23 +220,24 @@ at::Tensor Gpt::forward(int64_t begin, int64_t end, const at::Tensor& hidden, co
       x = block.attend(x, table, positions, batch, pass);
     }
   }
-  return x;
+  return {x};
 }
 
-std::vector<int64_t> Gpt::hidden_sizes(int64_t, const Batch& batch) const {
-  return {batch.tokens.size(0), batch.tokens.size(1), config_.width};
+std::vector<TensorShape> Gpt::output_shapes(int64_t, const Batch& batch) const {
+  const at::Tensor tokens = batch["tokens"];
+  return {{.sizes = {tokens.size(0), tokens.size(1), config_.width}, .type = build_.type, .sequence_dim = 1}};
 }
-
-at::TensorOptions Gpt::hidden_options() const { return at::TensorOptions().device(build_.device).dtype(build_.type); }
 
 const nn::Parameter& Gpt::output_weight() const {
   return head_.output ? head_.output->weight : embedding_.tokens.weight;
 }
 
-at::Tensor Gpt::loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
+Tensors Gpt::loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
   TERRACE_CHECK(begin + 1 == num_units(), "the loss is that of the head alone, not of the units from {} on", begin);
-  const ops::VocabularyLossOptions options{.vocabulary = config_.vocabulary, .gradient_scale = pass.gradient_scale};
-  return ops::vocabulary_loss(head_.norm.forward(hidden), nn::weight_of(&output_weight()), batch.targets, options);
+  const ops::VocabularyLossOptions options{.vocabulary = config_.vocabulary,
+                                           .gradient_scale = pass.gradient_scales.front()};
+  const at::Tensor normed = head_.norm.forward(input.front());
+  return {ops::vocabulary_loss(normed, nn::weight_of(&output_weight()), batch["targets"], options)};
 }
 
 at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
@@ -243,7 +247,7 @@ at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
 
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
   return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,
-                                         hidden_options());
+                                         at::TensorOptions().device(build_.device).dtype(build_.type));
 }
 
 }  // namespace terrace::models::gpt

@@ -88,17 +88,22 @@ class HeadUnit : public nn::Module {
   nn::Linear* const output;  // null: tied
 };
 
+// Its batches have B sequences of T tokens:
+//   tokens     [B, T] int64
+//   targets    [B, T] int64; -1 is not counted in the loss
+//   positions  [B, T] int64; none: 0 .. T-1
+//   documents  [B, T] int64, equal within a document; none: attention over the whole sequence
+// From unit to unit passes one tensor, the hidden states [B, T, D].
 class Gpt : public Model, public Generator {
  public:
   Gpt(const config::ModelConfig& config, const nn::Build& build);
 
   int64_t num_units() const override { return 2 * config_.layers + 2; }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
-  at::Tensor forward(int64_t begin, int64_t end, const at::Tensor& hidden, const Batch& batch,
-                     const Pass& pass) override;
-  at::Tensor loss(int64_t begin, const at::Tensor& hidden, const Batch& batch, const Pass& pass) override;
-  std::vector<int64_t> hidden_sizes(int64_t unit, const Batch& batch) const override;
-  at::TensorOptions hidden_options() const override;
+  Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
+  Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
+  std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;
+  at::Device device() const override { return build_.device; }
   at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
   std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
 
