@@ -51,7 +51,7 @@ TEST(Failure, OfOneRankReachesTheOthersAndTheCaller) {
   }
 }
 
-// Its own call, which the others never make, goes while the exception does.
+// The exception destroys a call of its own, which the others never make.
 TEST(Failure, OfARankWithACallUnderWayReachesTheOthersBeforeTheyGiveUp) {
   const auto began = std::chrono::steady_clock::now();
   for (const int64_t count : {int64_t{1}, int64_t{1} << 20}) {
@@ -188,7 +188,7 @@ TEST(Failure, DoesNotHitACallThatTheEndedRankHasMade) {
   });
 }
 
-TEST(Failure, ByAbortIsTold) {
+TEST(Failure, ByAbortGivesTheReason) {
   std::atomic<int64_t> told = 0;
   run_threads(3, {}, [&](World& world) {
     const auto comm = world.connect({"data", {0, 1, 2}});
@@ -199,7 +199,7 @@ TEST(Failure, ByAbortIsTold) {
   EXPECT_EQ(told, 2);
 }
 
-TEST(Failure, ByTimeOutSaysWhoIsWhere) {
+TEST(Failure, ByTimeOutSaysWhatEachRankWaitsFor) {
   const auto began = std::chrono::steady_clock::now();
   const auto run = [] {
     run_threads(4, {.timeout_seconds = 0.2}, [](World& world) {
@@ -217,7 +217,7 @@ TEST(Failure, ByTimeOutSaysWhoIsWhere) {
 }
 
 TEST(Failure, LeavesNoBufferBehindThatAPeerStillTouches) {
-  // A large call is open when rank 0 fails; its buffers are freed while rank 1 still adds up chunks.
+  // A large call is open when rank 0 fails; its buffers are freed while rank 1 still adds up pieces.
   for (int round = 0; round < 20; ++round) {
     const auto run = [] {
       run_threads(2, {}, [](World& world) {
