@@ -1,5 +1,5 @@
-// Ranks under mpirun of which rank 1 does what the first argument says, and the others then tell. The way out is that
-// of the terrace program: the reason on standard error, and exit code 5.
+// Ranks under mpirun, of which rank 1 does what the first argument says; the others report what they see of it. They
+// end as the terrace program does: with the reason on standard error and exit code 5.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -189,7 +189,7 @@ int run(std::string way, const std::string& flight_folder) {
   signal(SIGTERM, SIG_IGN);
   flights = flight_folder;
   try {
-    const MpiLimits limits = by_messages.contains(way) ? MpiLimits{.box_members = 0} : MpiLimits{};
+    const MpiLimits limits = by_messages.contains(way) ? MpiLimits{.ring_members = 0} : MpiLimits{};
     const auto world = make_mpi_world(start_mpi(),
                                       {.timeout_seconds = way == "ends" ? 20.0 : 1.0,
                                        .check_calls = checks,
