@@ -1,5 +1,5 @@
-// A file whose being there is a lock, for file systems that have none: it says who holds it, and its time of change
-// that the holder lives.
+// A file whose existence is a lock, for file systems without locks. It names the process that holds it; its
+// modification time is a heartbeat of that process.
 #pragma once
 
 #include <chrono>
@@ -11,24 +11,24 @@
 
 namespace terrace {
 
-class LockMark {
+class OwnerFile {
  public:
-  // Throws UserError with `held_message`, and who holds it, where a living process does.
-  LockMark(std::filesystem::path path, const std::string& held_message);
-  LockMark(const LockMark&) = delete;
-  ~LockMark();
+  // Throws UserError with `held_message` and the holder where a live process holds the lock.
+  OwnerFile(std::filesystem::path path, const std::string& held_message);
+  OwnerFile(const OwnerFile&) = delete;
+  ~OwnerFile();
 
  private:
   bool create() const;
-  void take_over_a_dead_one(const std::string& held_message) const;
-  void show_life();
+  void take_over_from_dead_holder(const std::string& held_message) const;
+  void renew();
 
   const std::filesystem::path path_;
-  const std::string own_;  // its text
+  const std::string own_;  // the text of the file
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ends_ = false;
-  std::thread heart_;
+  bool stops_ = false;
+  std::thread heartbeat_;
 };
 
 }  // namespace terrace
