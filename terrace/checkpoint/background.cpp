@@ -86,7 +86,7 @@ void BackgroundSaver::write_copy() {
   } catch (const std::runtime_error& error) {
     not_staged.emplace(error.what());
   }
-  settle(copying_);  // from here on its thread makes no calls of the members' Comm
+  settle(copying_);  // from here on its thread makes no calls of the ranks' Comm
   agree_to_write(refusal);
   if (!staged_folder_.empty() && agree_on_staging(not_staged)) {
     copying_ = std::async(std::launch::async, [this, staged = std::move(*staged), step = copy_.step]() mutable {

@@ -85,11 +85,11 @@ class CheckpointSave {
 
  private:
   // Runs a step of the save on this rank, and throws on all ranks if it failed on any of them.
-  template <typename Part>
-  void run_on_all(Part&& part) {
+  template <typename Step>
+  void run_on_all(Step&& step) {
     std::optional<UserError> failure;
     try {
-      part();
+      step();
     } catch (const UserError& error) {
       failure = error;
     } catch (const std::system_error& error) {

@@ -23,7 +23,7 @@ void clear_staging(const std::filesystem::path& staged, const SavingRanks& ranks
 class StagedFiles {
  public:
   // Writes them into `staged`. Throws std::system_error where the disk refuses; nothing is left then. Makes no calls of
-  // the members' Comm.
+  // the ranks' Comm.
   StagedFiles(const std::filesystem::path& staged, const State& state, const SavingRanks& ranks);
   StagedFiles(StagedFiles&& other) noexcept;
   ~StagedFiles();
