@@ -18,9 +18,9 @@ using CallText = std::array<char, 256>;
 
 CallText call_text(const mesh::Group& group, const Call& call) {
   const std::string words = with_contents(group, call);
-  CallText card = {};
-  std::memcpy(card.data(), words.data(), std::min(words.size(), card.size() - 1));
-  return card;
+  CallText text = {};
+  std::memcpy(text.data(), words.data(), std::min(words.size(), text.size() - 1));
+  return text;
 }
 
 class CheckedOperation final : public MpiOperation {
@@ -41,7 +41,7 @@ class CheckedOperation final : public MpiOperation {
   const bool compares_only_;
   std::vector<MPI_Request> requests_;
   std::vector<CallText> texts_;  // by member
-  bool exchanges_ = false, agree_ = false;
+  bool exchanging_ = false, agree_ = false;
   MpiOperationPointer started_;
 };
 
@@ -71,7 +71,7 @@ void CheckedOperation::compare() const {
 }
 
 bool CheckedOperation::advance() {
-  if (!std::exchange(exchanges_, true)) exchange();
+  if (!std::exchange(exchanging_, true)) exchange();
   if (!agree_) {
     if (!test_all(requests_)) return false;
     compare();

@@ -57,7 +57,8 @@ void check_launch() {
   if (launched == 0 || launched == found) return;
   throw UserError::of(
       "the launcher started {} processes and the MPI library that terrace was built with ({}) sees {}: start with the "
-      "mpirun of that library, or with srun --mpi=TYPE where TYPE is one that it speaks ('srun --mpi=list' shows them; "
+      "mpirun of that library, or with srun --mpi=TYPE where TYPE is one that it supports ('srun --mpi=list' shows "
+      "them; "
       "pmix for Open MPI)",
       launched, library_version(), found);
 }

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr auto answer_time = 2s;  // to wait for answers, and for a call whose peer has already ended
 constexpr size_t most_named = 8;
-constexpr double log_interval_seconds = 600;  // between log lines about one wait, at least
+constexpr double log_interval_seconds = 600;  // between log lines about one wait, at most
 constexpr double ask_interval_seconds = 60;   // between questions in a long wait, at most
 
 // The other ranks that must take part before the operation can complete.
@@ -51,10 +51,10 @@ void MpiEngine::fail_if_late(MpiOperation& operation, Clock::time_point began) {
       waited.count() < std::min(options_.timeout_seconds, operation.call().limited ? 1e300 : log_interval_seconds))
     return;
   if (!ended && !operation.call().limited) return check_long_wait(operation, waited.count());
-  const std::string where = find_waiting_ranks(operation);
+  const std::string report = find_waiting_ranks(operation);
   if (operation.is_complete()) return;
-  fail(ended ? fmt::format("rank {} has ended: {}", *ended, where)
-             : fmt::format("waited {:g} s: {}", options_.timeout_seconds, where));
+  fail(ended ? fmt::format("rank {} has ended: {}", *ended, report)
+             : fmt::format("waited {:g} s: {}", options_.timeout_seconds, report));
 }
 
 // A call without a time limit continues as long as the ranks that it needs answer. A dead rank of another machine does
@@ -69,17 +69,17 @@ void MpiEngine::check_long_wait(MpiOperation& operation, double waited_seconds) 
   const Wait wait = wait_of(operation);
   const std::map<int64_t, RankStatus> statuses = ask_for_statuses(wait, operation);
   if (operation.is_complete() || has_failed()) return;
-  std::string where;
+  std::string report;
   {
     const Lock here = lock();
-    where = describe_waiting_ranks(operation, wait, statuses);
+    report = describe_waiting_ranks(operation, wait, statuses);
   }
   for (const int64_t rank : wait.ranks) {
     if (rank == rank_ || statuses.contains(rank)) {
       wait_state.silent_since.erase(rank);
     } else if (std::chrono::duration<double>(now - wait_state.silent_since.try_emplace(rank, now).first->second)
                    .count() > options_.timeout_seconds) {
-      return fail(fmt::format("rank {} has not answered for {:g} s: {}", rank, options_.timeout_seconds, where));
+      return fail(fmt::format("rank {} has not answered for {:g} s: {}", rank, options_.timeout_seconds, report));
     }
   }
   wait_state.next_question =
@@ -89,7 +89,7 @@ void MpiEngine::check_long_wait(MpiOperation& operation, double waited_seconds) 
   // Only the lowest of the ranks that wait logs it.
   const bool first = std::ranges::none_of(
       statuses, [&](const auto& status) { return status.first < rank_ && status.second.has_entered(wait); });
-  if (first) log_warning("still waiting after {:.0f} s: {}", waited_seconds, where);
+  if (first) log_warning("still waiting after {:.0f} s: {}", waited_seconds, report);
 }
 
 std::optional<int64_t> MpiEngine::find_ended_among(const std::vector<int64_t>& ranks) const {

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto spin_time = std::chrono::microseconds(50);  // about what waking a sleeping thread costs
-constexpr double log_interval_seconds = 600;               // between log lines about one wait, at least
+constexpr double log_interval_seconds = 600;               // between log lines about one wait, at most
 constexpr int64_t most_named = 8;                          // missing ranks in a message
 constexpr int64_t all_pieces = std::numeric_limits<int64_t>::max();
 
