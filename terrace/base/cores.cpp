@@ -1,4 +1,4 @@
-// Affinity masks and quotas of control groups.
+// Reads affinity masks and the quotas of control groups.
 #include "terrace/base/cores.h"
 
 #include <sched.h>
@@ -53,7 +53,7 @@ double first_version_quota() {
   return quota_file >> quota && period_file >> period && quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// The group's path, "/" in most containers.
+// The path of the process's control group, "/" in most containers.
 fs::path group_path() {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -68,7 +68,7 @@ double smaller_limit(double a, double b) { return a == 0 || b == 0 ? std::max(a,
 
 CoreMask core_mask() { return mask_of(own_set()); }
 
-// The kernel takes what is wanted for what is both wanted and given.
+// Asks for all cores for a moment: the kernel then sets those that are both asked for and allowed.
 CoreMask core_mask_unbound() {
   const CpuSet own = own_set();
   if (!own) return {};

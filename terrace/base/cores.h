@@ -1,4 +1,4 @@
-// Cores that this process may use, which can be fewer than the machine has.
+// Finds the cores that this process may use, which can be fewer than the machine has.
 #pragma once
 
 #include <bitset>
@@ -8,16 +8,17 @@ namespace terrace {
 
 using CoreMask = std::bitset<1024>;
 
-// That the calling thread may run on, as taskset, a launcher or a container has said; empty where nobody knows.
+// The cores that the calling thread may run on, as set by taskset, a launcher or a container; empty where unknown.
 CoreMask core_mask();
 
-// That it could run on if nobody had bound it: those that its container or job gives it.
+// The cores that its container or job allows, which an unbound thread could run on.
 CoreMask core_mask_unbound();
 
-// Cores' worth of time that the process's control groups (version 2, or 1 at its root) let it have; 0 without a limit.
+// The CPU time limit of the process's control groups (version 2, or version 1 at its root), in cores; 0 without a
+// limit.
 double core_quota();
 
-// At least 1: those of the mask, and no more than the quota rounded up.
+// The number of cores in the mask, at most the quota rounded up and at least 1.
 int64_t usable_cores();
 
 }  // namespace terrace

@@ -1,4 +1,4 @@
-// What a broken invariant prints before the program ends.
+// Prints the message of a broken invariant and aborts.
 #include "terrace/base/error.h"
 
 #include <cstdio>

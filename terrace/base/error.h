@@ -1,4 +1,4 @@
-// The two kinds of error: a user's mistake, which says the way out, and a broken invariant, which ends the program.
+// The two kinds of error: a user's mistake, whose message says how to correct it, and a broken invariant, which aborts.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,10 +8,10 @@
 
 namespace terrace {
 
-// Exit codes of the binary; scripts rely on them.
+// The exit codes of the binary; scripts rely on them.
 enum class ExitCode : int { done = 0, failure = 1, bad_input = 2, infeasible = 3, stopped = 4, peer_failed = 5 };
 
-// Something the user can mend. The message holds the numbers and a valid alternative.
+// An error that the user can correct. The message holds the numbers and a valid alternative.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message, ExitCode code = ExitCode::bad_input)
@@ -29,7 +29,7 @@ class UserError : public std::runtime_error {
 
 }  // namespace terrace
 
-// Aborts with the message when a promise between parts of the program is broken.
+// Aborts with the message when the condition, an invariant of the program, does not hold.
 #define TERRACE_CHECK(condition, ...)                                                    \
   do {                                                                                   \
     if (!(condition)) {                                                                  \

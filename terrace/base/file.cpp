@@ -1,4 +1,4 @@
-// POSIX calls behind whole-or-absent files.
+// Implements mapped and atomic files by POSIX calls.
 #include "terrace/base/file.h"
 
 #include <fcntl.h>
@@ -59,7 +59,7 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-// Both are advice: a system that does not take it reads the same bytes more slowly.
+// Both calls are only advice: a system that ignores it reads the same bytes more slowly.
 void MappedFile::expect_random_reads() const {
   if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_RANDOM);
 }

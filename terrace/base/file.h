@@ -1,4 +1,4 @@
-// Files that are either whole or absent: memory-mapped reading, and writing under a temporary name until it is durable.
+// Memory-mapped reading, and atomic writing: a file gets its final name only when its contents are durable.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // The file will be read here and there: the system then reads the pages that are touched and none around them, which
-  // can be megabytes a page otherwise. Ranges of more than a page are to be announced with expect().
+  // Advises the system of random reads: it then reads only the pages that are touched, where it could otherwise read
+  // megabytes around each. Announce ranges of more than a page with expect().
   void expect_random_reads() const;
-  // These bytes will be read soon; they are fetched at once and not page by page. Costs a system call.
+  // Announces that these bytes will be read soon, so that they are fetched at once and not page by page. Costs a system
+  // call.
   void expect(size_t offset, size_t size) const;
   const std::filesystem::path& path() const { return path_; }
 
@@ -34,8 +35,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// A file that appears under its final name only when commit() has synced it; otherwise the temporary one is removed.
-// The temporary file stands in the same folder, named ".NAME.PID.partial". Write errors throw std::system_error.
+// A file that gets its final name in commit(), after it is synced. Without commit() the destructor removes the
+// temporary file, which lies in the same folder and is named ".NAME.PID.partial". Write errors throw std::system_error.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -47,8 +48,8 @@ class AtomicFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
   uint64_t written() const { return written_; }
   const std::filesystem::path& temporary_path() const { return temporary_; }
-  // All that was written is on the disk, still under the temporary name. Several files that are to appear together are
-  // synced first, so that a full disk is found out while the old ones are whole.
+  // Makes all that was written durable under the temporary name. Sync several files before the first commit() where
+  // they must appear together, so that a full disk is detected while the old files are whole.
   void sync();
   // Syncs the data, renames, syncs the folder.
   void commit();
@@ -63,7 +64,7 @@ class AtomicFile {
 std::string read_text(const std::filesystem::path& path);
 void write_text_atomically(const std::filesystem::path& path, std::string_view text);
 
-// Makes renames and new names in the folder durable.
+// Makes renames and new files in the folder durable.
 void sync_folder(const std::filesystem::path& folder);
 
 // XXH3, 64 bits, as 16 hexadecimal digits.

@@ -1,4 +1,4 @@
-// flock on an open file, or a file in its place.
+// Locks by flock, or by an owner file where the file system has no locks.
 #include "terrace/base/file_lock.h"
 
 #include <fcntl.h>
@@ -11,13 +11,13 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/lock_mark.h"
 #include "terrace/base/log.h"
+#include "terrace/base/owner_file.h"
 
 namespace terrace {
 namespace {
 
-// 0, or the number of the error.
+// Returns 0 or the error number.
 int take_flock(int descriptor) {
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EINTR) return errno;
@@ -35,13 +35,13 @@ FileLock::FileLock(const std::filesystem::path& file, const std::string& held_me
   ::close(descriptor_);
   descriptor_ = -1;
   if (error == EWOULDBLOCK) throw UserError(held_message);
-  std::filesystem::path mark = file;
-  mark += ".owner";
-  static std::atomic<bool> said = false;  // savers lock each time
+  std::filesystem::path owner = file;
+  owner += ".owner";
+  static std::atomic<bool> said = false;  // every save takes the lock, and one warning is enough
   if (!said.exchange(true))
-    log_warning("the file system of {} has no locks ({}); {} is a lock in their place", file.string(),
-                std::strerror(error), mark.string());
-  mark_ = std::make_unique<LockMark>(mark, held_message);
+    log_warning("the file system of {} has no locks ({}); the file {} is used as a lock instead", file.string(),
+                std::strerror(error), owner.string());
+  owner_file_ = std::make_unique<OwnerFile>(owner, held_message);
 }
 
 FileLock::~FileLock() {

@@ -1,4 +1,4 @@
-// A lock on a file that ends with the process, however that ends.
+// A lock on a file, which is released when the process ends in any way.
 #pragma once
 
 #include <filesystem>
@@ -7,21 +7,21 @@
 
 namespace terrace {
 
-class LockMark;
+class OwnerFile;
 
 class FileLock {
  public:
   // Creates the file where it is missing. Throws UserError with `held_message` when another process, or another lock of
-  // this one, holds it. Where the file system knows no locks, warns, and locks by a file FILE.owner with the machine,
-  // the process and the time of its last sign of life; one of a process that has died, or whose signs have stopped for
-  // minutes, is taken over, with a warning too.
+  // this process, holds it. Where the file system has no locks, it warns and uses an owner file FILE.owner instead,
+  // which names the machine and the process; its modification time is a heartbeat. An owner file of a process that has
+  // died, or whose heartbeat stopped minutes ago, is taken over with a warning.
   FileLock(const std::filesystem::path& file, const std::string& held_message);
   FileLock(const FileLock&) = delete;
   ~FileLock();
 
  private:
   int descriptor_ = -1;
-  std::unique_ptr<LockMark> mark_;
+  std::unique_ptr<OwnerFile> owner_file_;
 };
 
 }  // namespace terrace

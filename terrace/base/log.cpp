@@ -1,4 +1,4 @@
-// The one logger of the process.
+// Sets up the one logger of the process.
 #include "terrace/base/log.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>

@@ -15,7 +15,7 @@ void log_warning(spdlog::format_string_t<Args...> format, Args&&... args) {
   spdlog::warn(format, std::forward<Args>(args)...);
 }
 
-// From here on only warnings: one of many processes speaks for all.
+// From here on logs only warnings. All processes of a run but one call it, so that messages appear once.
 void log_only_warnings();
 
 // Sends the default logger to standard error with a short time stamp; called once by main.

@@ -1,4 +1,4 @@
-// Drawing of the bar and the sparse lines.
+// Draws the bar and writes the log lines.
 #include "terrace/base/progress.h"
 
 #include <fmt/format.h>

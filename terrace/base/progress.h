@@ -1,4 +1,4 @@
-// A bar with an estimate on a terminal, a sparse log line otherwise.
+// Progress of long work: a bar with the estimated time left on a terminal, occasional log lines otherwise.
 #pragma once
 
 #include <chrono>
@@ -7,13 +7,13 @@
 
 namespace terrace {
 
-// Shows how far a piece of work is, on standard error. Not thread-safe: call from one thread. Nothing is shown in the
-// first two seconds; the bar is redrawn at most ten times a second, a log line comes at most every `line_seconds`.
+// Shows the progress on standard error. Not thread-safe: call it from one thread. Nothing is shown in the first two
+// seconds; the bar is redrawn at most ten times a second, and a log line is written at most every `line_seconds`.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `total` in any unit; 0 where unknown. `start` is where a resumed piece of work begins: it does not count as speed.
+  // `total` is in any unit, 0 where it is unknown. Resumed work begins at `start`, which does not count for the speed.
   Progress(std::string title, uint64_t total, uint64_t start = 0, double line_seconds = 30);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -23,7 +23,7 @@ class Progress {
   // Removes the bar so that other output starts on a clean line.
   void clear();
 
-  // Seconds left at the mean speed so far; negative where it cannot be known yet.
+  // Seconds left at the mean speed so far; negative where they are not known yet.
   double seconds_left(uint64_t done) const;
 
  private:

@@ -1,4 +1,4 @@
-// The normal quantile in plain IEEE arithmetic, and the keyed permutation.
+// Computes the normal quantile in plain IEEE arithmetic, and the keyed permutation.
 #include "terrace/base/random.h"
 
 #include <bit>

@@ -1,5 +1,5 @@
-// Counter-based random numbers: the n-th number of a stream is a function of (key, n), so any layout, thread or device
-// draws the same. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// Counter-based random numbers: the n-th number of a stream is a function of (key, n), so every layout, thread and
+// device draws the same numbers. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ constexpr PhiloxBlock philox(PhiloxKey key, PhiloxBlock counter) {
   return counter;
 }
 
-// A key of 64 bits: a seed mixed with the name of what is drawn (FNV-1a, then the SplitMix64 finalizer), so streams of
+// A key of 64 bits from a seed and the name of a stream (FNV-1a, then the SplitMix64 finalizer), so that streams with
 // different names are independent.
 constexpr PhiloxKey stream_key(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325;

@@ -1,11 +1,11 @@
-// Commands that a message offers, to be pasted into a shell.
+// Quotes words of the shell commands that messages suggest.
 #pragma once
 
 #include <string>
 
 namespace terrace {
 
-// The text as a shell takes it for one word: in quotation marks where it needs them.
+// The text as one word of a shell command, in quotation marks where it needs them.
 std::string shell_word(const std::string& text);
 
 }  // namespace terrace

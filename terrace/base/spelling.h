@@ -1,4 +1,4 @@
-// The nearest known word, for errors that name what was probably meant.
+// Finds the known word nearest to a misspelled one, for error messages.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Numbers with units, as people read them.
+// Formats numbers with units for people.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A thread for each write, and with staging another for each copying.
+// Starts a thread for each write, and with staging another one that copies the checkpoint out of the staging folder.
 #include "terrace/checkpoint/background.h"
 
 #include <chrono>
@@ -25,24 +25,24 @@ void settle(std::future<void>& task) {
 
 }  // namespace
 
-BackgroundSaver::BackgroundSaver(Options options) : options_(std::move(options)), members_(options_.ranks) {
+BackgroundSaver::BackgroundSaver(Options options) : options_(std::move(options)), saving_ranks_(options_.ranks) {
   if (options_.staging.empty()) return;
   staged_folder_ = staging_of(options_.staging, options_.folder);
-  clear_staging(staged_folder_, members_);
+  clear_staging(staged_folder_, saving_ranks_);
 }
 
 void BackgroundSaver::save(const State& state) {
   if (going_on(writing_)) {
-    if (members_.first()) {
+    if (saving_ranks_.is_first()) {
       log_warning(
-          "the checkpoint of step {} is still being written: training waits for it, then saves step {}; a larger "
+          "the checkpoint of step {} is still being written: training waits for it and then saves step {}; a larger "
           "checkpoint.every or a faster disk avoids that",
           copy_.step, state.step);
     }
     const auto began = Clock::now();
     writing_.wait();
-    if (members_.first()) {
-      log_info("training waited {} and goes on",
+    if (saving_ranks_.is_first()) {
+      log_info("training waited {} and continues",
                format_seconds(std::chrono::duration<double>(Clock::now() - began).count()));
     }
   }
@@ -76,22 +76,22 @@ void BackgroundSaver::write_copy() {
   try {
     if (options_.before_write) options_.before_write(copy_);
   } catch (const std::exception& error) {
-    if (members_.alone()) throw;
+    if (saving_ranks_.is_single()) throw;
     refusal.emplace(error.what());
   }
-  std::optional<Staged> staged;
+  std::optional<StagedFiles> staged;
   std::optional<UserError> not_staged;
   try {
-    if (!staged_folder_.empty() && !refusal) staged.emplace(staged_folder_, copy_, members_);
+    if (!staged_folder_.empty() && !refusal) staged.emplace(staged_folder_, copy_, saving_ranks_);
   } catch (const std::runtime_error& error) {
     not_staged.emplace(error.what());
   }
-  settle(copying_);  // from here on its thread makes no calls of the members' Comm
+  settle(copying_);  // from here on its thread makes no calls of the ranks' Comm
   agree_to_write(refusal);
   if (!staged_folder_.empty() && agree_on_staging(not_staged)) {
     copying_ = std::async(std::launch::async, [this, staged = std::move(*staged), step = copy_.step]() mutable {
-      const Staged own = std::move(staged);  // removed when it is copied
-      attempt([&] { return own.copy_out(options_.folder, options_.retention, members_); }, step);
+      const StagedFiles own = std::move(staged);  // removed when it is copied
+      attempt([&] { return own.copy_out(options_.folder, options_.retention, saving_ranks_); }, step);
     });
   } else {
     staged.reset();
@@ -101,7 +101,7 @@ void BackgroundSaver::write_copy() {
 
 void BackgroundSaver::agree_to_write(const std::optional<UserError>& refusal) const {
   try {
-    members_.agree(refusal);
+    saving_ranks_.throw_if_any_failed(refusal);
   } catch (const UserError& error) {
     throw std::runtime_error(error.what());
   }
@@ -109,12 +109,12 @@ void BackgroundSaver::agree_to_write(const std::optional<UserError>& refusal) co
 
 bool BackgroundSaver::agree_on_staging(const std::optional<UserError>& failure) const {
   try {
-    members_.agree(failure);
+    saving_ranks_.throw_if_any_failed(failure);
     return true;
   } catch (const UserError& error) {
-    if (members_.first()) {
+    if (saving_ranks_.is_first()) {
       log_warning(
-          "checkpoint.staging = \"{}\" cannot be used for step {}, which is written into its folder at once: {}",
+          "checkpoint.staging = \"{}\" cannot be used for step {}, which is written directly into the run's folder: {}",
           options_.staging.string(), copy_.step, error.what());
     }
     return false;
@@ -122,18 +122,18 @@ bool BackgroundSaver::agree_on_staging(const std::optional<UserError>& failure) 
 }
 
 std::filesystem::path BackgroundSaver::write_directly() const {
-  if (members_.alone()) return checkpoint::save(options_.folder, copy_, options_.retention);
+  if (saving_ranks_.is_single()) return checkpoint::save(options_.folder, copy_, options_.retention);
   return checkpoint::save(options_.folder, copy_, options_.retention, *options_.ranks);
 }
 
 void BackgroundSaver::attempt(const std::function<std::filesystem::path()>& action, int64_t step) {
   try {
     const std::string path = action().string();
-    if (members_.first()) log_info("checkpoint {}", path);
+    if (saving_ranks_.is_first()) log_info("checkpoint {}", path);
     saved_step_ = step;
   } catch (const UserError& error) {
     ++failures_;
-    if (members_.first()) {
+    if (saving_ranks_.is_first()) {
       log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
     }
   }

@@ -1,4 +1,4 @@
-// Saves beside training: the caller waits for a copy of its state, and a thread writes the copy.
+// Saves in the background: the caller waits until its state is copied, and a thread writes the copy.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/checkpoint/members.h"
+#include "terrace/checkpoint/saving_ranks.h"
 #include "terrace/checkpoint/snapshot.h"
 #include "terrace/checkpoint/staging.h"
 #include "terrace/config/config.h"
@@ -21,34 +21,35 @@ class BackgroundSaver {
   struct Options {
     std::filesystem::path folder;
     Retention retention;
-    std::filesystem::path staging = {};  // checkpoints are written there first and then copied out; "": none
-    // Called with each copy before it is written, on the writing thread; what it throws keeps the copy from being
-    // saved, on all ranks where it throws on one.
+    std::filesystem::path staging = {};  // if not empty, checkpoints are written there first and then copied out
+    // Called with each copy before it is written, on the writing thread. If it throws on one rank, the copy is saved on
+    // no rank.
     std::function<void(const State&)> before_write = {};
-    // The ranks that save together, each with a saver of its own; none: one. Only the savers make calls of it until
-    // finish() has returned, so it is not the one that training uses, and it outlives them.
+    // The ranks that save together, each with its own saver; null for a single rank. Until finish() has returned only
+    // the savers may make calls of it, so training needs another Comm. It outlives the savers.
     comm::Comm* ranks = nullptr;
   };
 
-  // Removes what interrupted runs of this folder left in the staging folder. With ranks all of them construct theirs at
-  // the same place, call save() and finish() alike, and get the same results; only member 0 says anything in the log.
+  // Removes the files that interrupted runs of this folder left in the staging folder. With several ranks all construct
+  // their savers at the same place and call save() and finish() alike; all get the same results, and only member 0
+  // logs.
   explicit BackgroundSaver(Options options);
   BackgroundSaver(const BackgroundSaver&) = delete;
 
-  // Copies the state and begins to write it. Where the copy before is still being written, waits for that and says so
-  // in the log: every checkpoint that is asked for is made. With staging a copy counts as written when it stands in the
-  // staging folder and the one before has left it, so that at most two stand there. A checkpoint that cannot be saved
-  // is a warning in the log as soon as that is known, and counted. Rethrows what before_write threw earlier.
+  // Copies the state and begins to write it. If the previous copy is still being written, waits for it and logs that:
+  // no checkpoint is skipped. With staging a copy counts as written when it is in the staging folder and the previous
+  // one has been copied out, so that at most two are there. A checkpoint that cannot be saved is logged as a warning as
+  // soon as that is known, and counted. Rethrows an earlier exception of before_write.
   void save(const State& state);
 
-  // Waits until nothing is being written or copied; the destructor does too. Rethrows what before_write threw, with
-  // ranks as a std::runtime_error on all of them.
+  // Waits until all copies are written and copied out, as the destructor does. Rethrows an exception of before_write;
+  // with several ranks all throw it as a std::runtime_error.
   void finish();
 
-  // Whether save() or finish() would throw at once. Ranks come to know it at different times.
+  // Whether save() or finish() would throw at once. It can become true at different times on different ranks.
   bool broken() const { return broken_; }
 
-  int64_t saved_step() const { return saved_step_; }  // of the last one that became complete; -1: none
+  int64_t saved_step() const { return saved_step_; }  // of the last complete checkpoint, or -1
   int64_t failures() const { return failures_; }      // checkpoints that could not be saved
 
  private:
@@ -61,14 +62,14 @@ class BackgroundSaver {
   void settle_writing();
 
   Options options_;
-  Members members_;
+  SavingRanks saving_ranks_;
   std::filesystem::path staged_folder_;
   Snapshot snapshot_;
   State copy_;  // lies in the snapshot
   std::atomic<int64_t> saved_step_ = -1, failures_ = 0;
   std::atomic<bool> broken_ = false;
-  // Destroyed from the last one on, each waiting for its end: the writing thread uses what stands above it. Others look
-  // at copying_ only while nothing is being written.
+  // The destructor of each waits for its thread. They come last because the threads use the members above; only while
+  // no copy is being written may other threads use copying_.
   std::future<void> copying_, writing_;
 };
 

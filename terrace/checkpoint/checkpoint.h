@@ -1,5 +1,5 @@
 // A checkpoint is a folder "step_00000200" with safetensors files, a manifest, the resolved configuration and the
-// tokenizer, complete only with the empty file COMPLETE in it, which is written last.
+// tokenizer. It is complete if it holds the empty marker file COMPLETE, which is written last.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,7 @@ class Comm;
 namespace terrace::checkpoint {
 
 // A tensor to save or to fill. `name` is global: "blocks.3.attention.qkv.weight". With a range the tensor is 1-D and
-// holds these elements of the slice that the mark means; a name may come with several ranges, and with an empty one.
+// holds these elements of the slice that the mark describes; a name may occur with several ranges or an empty one.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
@@ -31,64 +31,66 @@ struct NamedTensor {
   std::optional<ElementRange> range = std::nullopt;
 };
 
-// Everything a run continues from. One file per group and rank: "weights" (fp32 masters), "optimizer_m", "optimizer_v".
-// With several ranks a rank names every tensor that its part of the model has, with an empty range where it holds none
-// of it.
+// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v". Each rank writes one file for each
+// group. With several ranks a rank names every tensor of its stage, with an empty range where it holds no element of
+// it.
 struct Group {
   std::string name;
   std::vector<NamedTensor> tensors;
 };
 
+// Everything that a run continues from.
 struct State {
   int64_t step = 0;
   std::vector<Group> groups;
-  Json trainer;  // samples drawn, loss scale, random state, thread count, kernels: the trainer's own, kept verbatim
+  Json trainer;  // the trainer's own state, kept verbatim: samples drawn, loss scale, random state, threads, kernels
   config::Config config;
 };
 
 struct Retention {
-  int64_t keep = 3;        // newest complete checkpoints that stay; 0: all
-  int64_t keep_every = 0;  // steps that are multiples of this stay too; 0: none
+  int64_t keep = 3;        // the number of newest complete checkpoints that are kept; 0 keeps all
+  int64_t keep_every = 0;  // checkpoints of steps that are multiples of this are kept too; 0 for none
 };
 
-// Writes folder/step_N under a temporary name, syncs, marks complete, renames, then removes what the retention lets go;
-// left-overs of interrupted saves are removed first. Returns the path. A complete checkpoint of the same step is
-// replaced at once; later steps (of a run that was resumed from before them) do not count for the retention and stay.
-// Where the disk is full or refuses, the temporary folder is removed, earlier checkpoints stay as they are, and
-// UserError says what the system said and, where room was short, how much was needed and free. May run on a thread of
-// its own; two saves into one folder at a time are refused.
+// Writes folder/step_N under a temporary name, syncs it, marks it complete and renames it; then removes the checkpoints
+// that the retention does not keep. Left-overs of interrupted saves are removed first. Returns the path. A complete
+// checkpoint of the same step is replaced atomically. Checkpoints of later steps, left by a run that was resumed from
+// an earlier one, are kept and do not count for the retention. If a write fails or the disk is full, the temporary
+// folder is removed, earlier checkpoints stay as they are, and UserError gives the system's message and, where room was
+// short, the bytes needed and free. May run on its own thread; a second save into the same folder at the same time is
+// refused.
 std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention);
 
-// Does so with many ranks, each of which calls it with the ranges that it writes: together each tensor once. Each
-// writes files of its own (weights.rank_0003.safetensors); member 0 does the rest, and of the state's other parts only
-// its own count. `folder` lies on a file system that all ranks see, and `ranks` takes buffers in host memory. Returns
-// on every member when the checkpoint is complete, or throws the same UserError on each: then the temporary folder is
-// removed and earlier checkpoints stay as they are. Tensors of which elements are missing or come twice are an error
-// too. With one member: as above, with the same files.
+// Saves from several ranks. Each calls it with the ranges that it writes; together they hold each element once. Each
+// rank writes its own files (weights.rank_0003.safetensors), and member 0 writes everything else from its own state.
+// `folder` lies on a file system that all ranks see, and `ranks` takes buffers in host memory. Returns on every member
+// when the checkpoint is complete, or throws the same UserError on each; then the temporary folder is removed and
+// earlier checkpoints stay as they are. Tensors with missing or repeated elements are an error too. With one member it
+// does the same as the function above, with the same files.
 std::filesystem::path save(const std::filesystem::path& folder, const State& state, const Retention& retention,
                            comm::Comm& ranks);
 
 // Complete checkpoints in a run's folder, oldest first.
 std::vector<std::filesystem::path> list(const std::filesystem::path& folder);
 
-// The newest complete checkpoint of a run's folder, for "--resume auto". Incomplete ones are passed over with a
-// warning.
+// The newest complete checkpoint of a run's folder, for "--resume auto". Incomplete ones are skipped with a warning.
 std::optional<std::filesystem::path> newest(const std::filesystem::path& folder);
 
-// The checkpoint that a user's path means: a checkpoint's folder itself, or a run's folder and then its newest complete
-// one. Throws UserError where there is none.
+// The checkpoint that a user's path refers to: the path itself if it is a checkpoint's folder, else the newest complete
+// checkpoint of that run's folder. Throws UserError where there is none.
 std::filesystem::path resolve(const std::filesystem::path& path);
 
 struct Manifest;
 struct GroupRecord;
 
-// A checkpoint opened for reading. Opening checks the marker, the manifest and the files' sizes; throws UserError
-// naming the damaged file and how to go on from the newest other checkpoint of the same run, where there is one.
+// A checkpoint opened for reading. Opening checks the marker, the manifest and the files' sizes. Throws UserError that
+// names the damaged file and, where the run has another complete checkpoint, how to continue from the newest.
 class Reader {
  public:
-  // Where several ranks open the same checkpoint, each may look at the sizes of only every n-th file, those of `member`
-  // of `members`, and member 0 at the tokenizer. `resume_command` continues the run that reads, but for its --resume;
-  // errors about damage offer it.
+  // Where several ranks open the same checkpoint, `member` of `members` checks the sizes of every `members`-th file
+  // only, and member 0 checks the tokenizer. `resume_command` is the command that continues the run that reads, without
+  // its
+  // --resume; errors about damage suggest it.
   explicit Reader(const std::filesystem::path& checkpoint, int64_t member = 0, int64_t members = 1,
                   std::string resume_command = "");
 
@@ -98,10 +100,10 @@ class Reader {
   const config::Config& config() const { return config_; }
   std::filesystem::path tokenizer() const;  // empty where the run had none
 
-  // Copies every named tensor's slice or range into the given tensors (any float type and device: values are
-  // converted), whatever slices they were saved as. Missing, unknown or wrongly shaped names: one UserError with all of
-  // them, before anything is copied. Then the size and checksum of each file that holds something of what is wanted are
-  // checked; others are not opened. Thread-safe, and no other rank needs to take part.
+  // Copies every named tensor's slice or range into the given tensors, whatever slices were saved. The tensors may have
+  // any float type and device; values are converted. Throws one UserError with all missing, unknown or wrongly shaped
+  // names before anything is copied. Then it checks the size and checksum of each file with wanted elements; it opens
+  // no other file. Thread-safe, and no other rank needs to take part.
   void read(const Group& group) const;
 
  private:

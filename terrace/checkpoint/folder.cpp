@@ -1,4 +1,4 @@
-// Listing, locking and cleaning a run's folder of checkpoints.
+// Lists, locks and cleans a run's folder of checkpoints.
 #include "terrace/checkpoint/folder.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ std::vector<std::filesystem::path> step_folders(const std::filesystem::path& fol
   return found;
 }
 
-// A name beside a damaged checkpoint that is free and that nothing takes for a checkpoint.
+// A free name beside a damaged checkpoint that is not the name of a checkpoint.
 std::string away(const std::filesystem::path& checkpoint) {
   std::string name = checkpoint.string() + ".damaged";
   for (int i = 2; std::filesystem::exists(name); ++i) name = fmt::format("{}.damaged{}", checkpoint.string(), i);
@@ -48,7 +48,7 @@ std::optional<int64_t> step_of(const std::filesystem::path& checkpoint) {
   if (!name.starts_with(prefix)) return std::nullopt;
   int64_t step = 0;
   const auto [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
-  // Only the one spelling that step_name gives, so that no two folders stand for the same step.
+  // Only the spelling of step_name() is accepted, so that no two folders have the same step.
   if (error != std::errc() || step < 0 || name != step_name(step)) return std::nullopt;
   return step;
 }
@@ -111,8 +111,7 @@ std::vector<std::filesystem::path> list(const std::filesystem::path& folder) {
 std::optional<std::filesystem::path> newest(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found = step_folders(folder);
   while (!found.empty() && !is_complete(found.back())) {
-    log_warning("{} has no {} in it: its save was interrupted, and it is passed over", found.back().string(),
-                marker_name);
+    log_warning("{} has no file {}: its save was interrupted, so it is skipped", found.back().string(), marker_name);
     found.pop_back();
   }
   if (found.empty()) return std::nullopt;
@@ -129,7 +128,7 @@ std::filesystem::path resolve(const std::filesystem::path& path) {
       plain.string(), manifest_name);
 }
 
-std::string way_out(const std::filesystem::path& checkpoint, const std::string& resume_command) {
+std::string recovery_advice(const std::filesystem::path& checkpoint, const std::string& resume_command) {
   if (!step_of(checkpoint)) return "";
   std::vector<std::filesystem::path> others = list(checkpoint.parent_path());
   std::erase(others, checkpoint);

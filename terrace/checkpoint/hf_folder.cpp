@@ -1,4 +1,4 @@
-// Reading and writing folders in the layout of Hugging Face.
+// Reads and writes folders in Hugging Face's layout.
 #include "terrace/checkpoint/hf_folder.h"
 
 #include <set>
@@ -35,7 +35,7 @@ Json read_json(const fs::path& path) {
   throw UserError::of("{} holds neither {} nor {}", folder.string(), single_name, index_name);
 }
 
-// A name from an index that is a file of the folder itself.
+// Whether a name from an index is a file of the folder itself.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -46,7 +46,7 @@ bool is_plain_name(const std::string& name) {
 HfFolder::HfFolder(const fs::path& folder) : path_((folder / "").parent_path()) {
   if (!fs::is_directory(path_)) throw UserError::of("there is no folder {}", path_.string());
   if (!fs::exists(path_ / "config.json")) {
-    throw UserError::of("{} holds no config.json: it is no model's folder in the layout of Hugging Face",
+    throw UserError::of("{} holds no config.json, so it is not a model's folder in Hugging Face's layout",
                         path_.string());
   }
   config_ = read_json(path_ / "config.json");
@@ -61,14 +61,14 @@ HfFolder::HfFolder(const fs::path& folder) : path_((folder / "").parent_path()) 
 
 void HfFolder::add_file(const std::string& name) {
   const fs::path path = path_ / name;
-  if (!fs::exists(path)) throw UserError::of("{} names {}, which is not there", index_name, path.string());
+  if (!fs::exists(path)) throw UserError::of("{} names {}, which does not exist", index_name, path.string());
   files_.try_emplace(name, path);
 }
 
 void HfFolder::open_single() {
   add_file(single_name);
   const SafetensorsFile& file = files_.at(single_name);
-  for (const SafetensorsEntry& entry : file.header().entries) places_[entry.name] = {&file, &entry};
+  for (const SafetensorsEntry& entry : file.header().entries) locations_[entry.name] = {&file, &entry};
 }
 
 void HfFolder::open_indexed() {
@@ -89,19 +89,19 @@ void HfFolder::open_indexed() {
     if (entry == nullptr) {
       throw UserError::of("{}: '{}' lies in {}, which does not hold it", index_path.string(), tensor, name);
     }
-    places_[tensor] = {&opened, entry};
+    locations_[tensor] = {&opened, entry};
   }
 }
 
 std::vector<std::string> HfFolder::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, place] : places_) names.push_back(name);
+  for (const auto& [name, place] : locations_) names.push_back(name);
   return names;
 }
 
 at::Tensor HfFolder::tensor(const std::string& name) const {
-  const auto found = places_.find(name);
-  TERRACE_CHECK(found != places_.end(), "no tensor {}", name);
+  const auto found = locations_.find(name);
+  TERRACE_CHECK(found != locations_.end(), "no tensor {}", name);
   return found->second.file->tensor(*found->second.entry);
 }
 
@@ -116,7 +116,7 @@ void write_hf_folder(const fs::path& folder, const HfContents& contents) {
     fs::remove_all(partial, ignored);
   };
   try {
-    remove_partial();  // of a killed export
+    remove_partial();  // a killed export may have left one
     fs::create_directories(partial);
     for (const auto& [name, text] : contents.texts) write_text_atomically(partial / name, text);
     write_safetensors(partial / single_name, contents.tensors, {{"format", "pt"}});

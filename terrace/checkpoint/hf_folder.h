@@ -1,4 +1,5 @@
-// A model's folder in the layout of Hugging Face: config.json and safetensors, in one file or in several with an index.
+// A model's folder in Hugging Face's layout: config.json and safetensors, in one file or in several files with an
+// index.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,19 +18,19 @@ namespace terrace::checkpoint {
 
 class HfFolder {
  public:
-  // Opens config.json and every file of weights. Throws UserError naming the file and what is wrong with it; weights as
-  // Python pickles (.bin, .pt), which can run code when they are opened, are refused with the way out.
+  // Opens config.json and every file of weights. Throws UserError that names the file and the problem. Python pickles
+  // (.bin, .pt) can run code when they are opened, so they are refused, with the way to convert them.
   explicit HfFolder(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
   const Json& config() const { return config_; }
   std::vector<std::string> names() const;  // of all tensors, sorted
-  bool has(const std::string& name) const { return places_.contains(name); }
-  // Over the mapped file: for reading only, and not to outlive this object.
+  bool has(const std::string& name) const { return locations_.contains(name); }
+  // A view of the mapped file: it is read-only and must not outlive this object.
   at::Tensor tensor(const std::string& name) const;
 
  private:
-  struct Place {
+  struct TensorLocation {
     const SafetensorsFile* file;
     const SafetensorsEntry* entry;
   };
@@ -41,17 +42,17 @@ class HfFolder {
   std::filesystem::path path_;
   Json config_;
   std::map<std::string, SafetensorsFile> files_;
-  std::map<std::string, Place> places_;
+  std::map<std::string, TensorLocation> locations_;
 };
 
-// What such a folder is made of.
+// The files of such a folder.
 struct HfContents {
   std::vector<std::pair<std::string, std::string>> texts;   // file name and content
   std::vector<std::pair<std::string, at::Tensor>> tensors;  // into model.safetensors
 };
 
-// Writes the folder, whole or not at all: under a temporary name beside it, synced, renamed. Throws UserError where
-// `folder` exists and is not empty, and where the disk refuses.
+// Writes the folder atomically: under a temporary name beside it, which is synced and renamed. Throws UserError where
+// `folder` exists and is not empty, and where a write fails.
 void write_hf_folder(const std::filesystem::path& folder, const HfContents& contents);
 
 }  // namespace terrace::checkpoint

@@ -1,4 +1,4 @@
-// The manifest to JSON and back, with every key checked on the way back.
+// Writes the manifest as JSON, and parses it with a check of every key.
 #include "terrace/checkpoint/manifest.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
-#include "terrace/checkpoint/cover.h"
+#include "terrace/checkpoint/completeness.h"
 
 namespace terrace::checkpoint {
 namespace {
@@ -41,7 +41,7 @@ std::string text_checksum(const Json& json) {
   return checksum(std::as_bytes(std::span(text)));
 }
 
-// One value of the manifest together with the way to it ("groups[0].files[1].name"), for errors.
+// One value of the manifest with its path ("groups[0].files[1].name"), for error messages.
 class Node {
  public:
   Node(const Json& json, std::string_view file_name, std::string way)
@@ -147,7 +147,7 @@ TensorFile parse_tensor_file(const Node& node) {
   return file;
 }
 
-// Slices that overlap could hide that others are missing.
+// Rejects slices that overlap, since their sizes could hide that elements are missing.
 void check_slices(const Node& node, const GroupRecord& group) {
   std::map<std::string_view, TensorRecords> slices;
   for (const TensorFile& file : group.files) {
@@ -159,9 +159,9 @@ void check_slices(const Node& node, const GroupRecord& group) {
       throw node.wrong("gives '{}' the shapes [{}] and [{}]", name, fmt::join(records.front()->global_shape, ", "),
                        fmt::join(record->global_shape, ", "));
     }
-    if (const auto twice = shared_elements(records)) {
-      throw node.wrong("has elements of '{}' twice: {} and {}", name, place_of(*twice->first),
-                       place_of(*twice->second));
+    if (const auto twice = find_overlapping(records)) {
+      throw node.wrong("has elements of '{}' twice: {} and {}", name, describe_region(*twice->first),
+                       describe_region(*twice->second));
     }
   }
 }
@@ -185,7 +185,7 @@ bool has_parts(const Manifest& manifest) {
   return false;
 }
 
-// Far more than a manifest has; without a limit, what walks through nested values would exhaust the stack.
+// A manifest nests far less. Without a limit, deeply nested values would exhaust the stack.
 constexpr int most_nested = 64;
 
 Json parse_checked(std::string_view text, std::string_view file_name) {
@@ -199,7 +199,7 @@ Json parse_checked(std::string_view text, std::string_view file_name) {
     throw UserError::of("{} is damaged: not JSON: {}", file_name, error.what());
   }
   const Node root(json, file_name, "");
-  // The format first: another one may have its checksum elsewhere.
+  // The format is checked first, since another format may have its checksum elsewhere.
   if (const int64_t format = root["format"].number(); format < 1 || format > manifest_format) {
     throw UserError::of("{} has format {}; this terrace reads formats 1 to {}: use the terrace that wrote it",
                         file_name, format, manifest_format);

@@ -1,5 +1,5 @@
-// manifest.json: what a checkpoint consists of, with sizes, checksums and the place of every stored slice in its whole
-// tensor, so that any layout can find what it needs.
+// manifest.json lists the files of a checkpoint with sizes and checksums, and the position of every stored slice in its
+// whole tensor, so that a run with any layout finds the elements it needs.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace terrace::checkpoint {
 
-// The version of the folder's layout; a reader refuses a newer one. 2 has tensors that are cut into several entries of
-// a file; a manifest without such is written as 1.
+// The version of the manifest's format; a reader refuses newer ones. In version 2 a tensor may have several entries in
+// a file; a manifest without such tensors is written as version 1.
 constexpr int64_t manifest_format = 2;
 
 struct FileRecord {
-  std::string name;  // stands in the checkpoint's folder: no separator, no "..", no leading dot
+  std::string name;  // a file of the checkpoint's folder itself: no separator, no "..", no leading dot
   uint64_t bytes = 0;
   std::string checksum;  // terrace::checksum() of the whole file
   bool operator==(const FileRecord&) const = default;
 };
 
-// One stored slice: elements offset .. offset + shape of a tensor of global_shape, in each dimension.
+// One stored slice: the elements [offset, offset + shape) in each dimension of a tensor of global_shape.
 struct TensorRecord {
   std::string name;   // global
-  std::string entry;  // what the file calls it: the same, or with the offset where the file has a part: "NAME@3,0"
-  std::string type;   // the word of safetensors: "F32"
+  std::string entry;  // its name in the file: the same, or followed by the offset where it is not the whole: "NAME@3,0"
+  std::string type;   // as safetensors names it: "F32"
   std::vector<int64_t> global_shape;
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
   ParamMark::Kind kind = ParamMark::Kind::replicated;
-  int64_t dim = 0;   // sharded: which dimension is cut
-  std::string axis;  // sharded: over which mesh axis
+  int64_t dim = 0;   // for sharded: the dimension that is sharded
+  std::string axis;  // for sharded: the mesh axis
   bool operator==(const TensorRecord&) const = default;
 };
 
@@ -62,15 +62,15 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-// JSON text whose last key is a checksum of everything before it.
+// Returns JSON text whose last key is a checksum of all keys before it.
 std::string dump_manifest(const Manifest& manifest);
 
-// Throws UserError naming `file_name` and the first thing that is wrong: not JSON, checksum, format, a key that is
-// missing or of another kind, a file name that leaves the folder, a slice outside its tensor, elements that a group has
-// twice.
+// Throws UserError that names `file_name` and the first problem: text that is not JSON, a wrong checksum, an unknown
+// format, a key that is missing or has another type, a file name outside the folder, a slice outside its tensor, or an
+// element that a group has twice.
 Manifest parse_manifest(std::string_view text, std::string_view file_name);
 
-// One group by itself, and back with the same checks.
+// One group alone as JSON, and its parsing with the same checks.
 Json group_json(const GroupRecord& group);
 GroupRecord parse_group(const Json& json, std::string_view file_name);
 

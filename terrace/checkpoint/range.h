@@ -1,4 +1,4 @@
-// A range of a tensor's elements in row-major order as boxes, which every reader of tensors understands.
+// Splits a range of a tensor's elements in row-major order into regions, which every safetensors reader can represent.
 #pragma once
 
 #include <cstdint>
@@ -6,26 +6,27 @@
 
 namespace terrace::checkpoint {
 
-// Elements [begin, end) of a slice of `shape`, counted in row-major order: what a rank holds where parameters lie one
-// after another in a buffer that is cut anywhere.
+// Elements [begin, end) of a slice of `shape`, counted in row-major order. A rank holds such ranges where parameters
+// lie one after another in a flat buffer that is sharded at any element.
 struct ElementRange {
   int64_t begin = 0;
   int64_t end = 0;
-  std::vector<int64_t> shape;  // of the slice whose elements are counted: the parameter's own on this rank
+  std::vector<int64_t> shape;  // of the slice whose elements are counted: the parameter's local shape on this rank
 
   bool operator==(const ElementRange&) const = default;
 };
 
-struct Box {
+// A rectangular block of a tensor: the elements [offset, offset + shape) in each dimension.
+struct Region {
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
 
   int64_t numel() const;
-  bool operator==(const Box&) const = default;
+  bool operator==(const Region&) const = default;
 };
 
-// The fewest boxes that hold exactly the range, in the order of their elements: for d dimensions at most 2 d - 1 (the
-// rest of a row, whole rows, the start of a row). None for an empty range. The range lies inside its shape.
-std::vector<Box> boxes_of(const ElementRange& range);
+// The fewest regions that together are the range, in the order of their elements: for d dimensions at most 2 d - 1 (the
+// rest of a row, whole rows, the start of a row), and none for an empty range. The range must lie inside its shape.
+std::vector<Region> regions_of(const ElementRange& range);
 
 }  // namespace terrace::checkpoint

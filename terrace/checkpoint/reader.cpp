@@ -1,4 +1,4 @@
-// Reading a checkpoint back: what is damaged is named before anything is copied.
+// Reads a checkpoint. Damage is found and named before any tensor is changed.
 #include <ATen/core/grad_mode.h>
 #include <c10/core/ScalarType.h>
 
@@ -18,13 +18,13 @@
 namespace terrace::checkpoint {
 namespace {
 
-// Runs `read`, and where it finds damage adds how to go on from another checkpoint.
+// Runs `read`, and adds to a UserError that it throws how to continue from another checkpoint.
 template <typename Read>
-auto with_way_out(const std::filesystem::path& checkpoint, const std::string& resume_command, Read&& read) {
+auto with_recovery_advice(const std::filesystem::path& checkpoint, const std::string& resume_command, Read&& read) {
   try {
     return read();
   } catch (const UserError& error) {
-    throw UserError(error.what() + way_out(checkpoint, resume_command), error.code);
+    throw UserError(error.what() + recovery_advice(checkpoint, resume_command), error.code);
   }
 }
 
@@ -63,20 +63,20 @@ SafetensorsFile open_checked(const std::filesystem::path& checkpoint, const Tens
   return opened;
 }
 
-// A stored slice, and the file that it is in.
-struct Stored {
+// A stored slice and its file.
+struct StoredSlice {
   const TensorFile* file;
   const TensorRecord* record;
 };
 
-// What is wanted of a stored slice, and the view that it goes to.
+// The copy of the wanted elements of a stored slice into a view of the destination.
 struct Copy {
-  Stored from;
+  StoredSlice from;
   Overlap common;
   at::Tensor to;
 };
 
-// What of a group goes where, and what keeps it from being read.
+// The copies that fill the wanted tensors of a group, and the problems that prevent it.
 class ReadPlan {
  public:
   ReadPlan(const GroupRecord& stored, const Group& wanted) {
@@ -90,7 +90,7 @@ class ReadPlan {
       if (std::string problem = add(named); !problem.empty()) problems_.push_back(std::move(problem));
     }
     for (const std::string& name : unknown) {
-      problems_.push_back(fmt::format("'{}' is there and not in this model", name));
+      problems_.push_back(fmt::format("'{}' is in the checkpoint and not in this model", name));
     }
   }
 
@@ -98,12 +98,12 @@ class ReadPlan {
   const std::vector<Copy>& copies() const { return copies_; }
 
  private:
-  // What keeps the tensor from being put together out of the stored slices; "" where nothing does.
+  // Adds the copies for one tensor. Returns why the stored slices cannot fill it, or "".
   std::string add(const NamedTensor& named) {
     const auto stored = stored_.find(named.name);
     if (stored == stored_.end()) {
       const bool empty = std::ranges::find(named.mark.global_shape, 0) != named.mark.global_shape.end();
-      return empty ? "" : fmt::format("'{}' is not there", named.name);
+      return empty ? "" : fmt::format("'{}' is not in the checkpoint", named.name);
     }
     if (std::string problem = mismatch(named, stored->second); !problem.empty()) return problem;
     for (const Slice& slice : slices_of(named)) {
@@ -112,35 +112,36 @@ class ReadPlan {
     return "";
   }
 
-  static std::string mismatch(const NamedTensor& named, const std::vector<Stored>& stored) {
+  static std::string mismatch(const NamedTensor& named, const std::vector<StoredSlice>& stored) {
     for (const auto& [file, record] : stored) {
       if (record->global_shape != named.mark.global_shape) {
-        return fmt::format("'{}' has shape [{}] there and [{}] here", named.name, fmt::join(record->global_shape, ", "),
-                           fmt::join(named.mark.global_shape, ", "));
+        return fmt::format("'{}' has shape [{}] in the checkpoint and [{}] in this model", named.name,
+                           fmt::join(record->global_shape, ", "), fmt::join(named.mark.global_shape, ", "));
       }
       const at::ScalarType type = named.tensor.scalar_type();
       if (c10::isFloatingType(scalar_type(record->type)) != c10::isFloatingType(type)) {
-        return fmt::format("'{}' has type {} there and {} here", named.name, record->type, safetensors_type(type));
+        return fmt::format("'{}' has type {} in the checkpoint and {} in this model", named.name, record->type,
+                           safetensors_type(type));
       }
     }
     return "";
   }
 
-  std::string add(const Slice& wanted, const std::vector<Stored>& stored) {
+  std::string add(const Slice& wanted, const std::vector<StoredSlice>& stored) {
     const TensorRecord& record = wanted.record;
-    int64_t covered = 0;  // of stored slices that have no elements in common
-    for (const Stored& from : stored) {
+    int64_t covered = 0;  // elements; the stored slices have no elements in common
+    for (const StoredSlice& from : stored) {
       const Overlap common = overlap(*from.record, record);
       if (common.numel() == 0) continue;
       covered += common.numel();
       copies_.push_back({from, common, view_at(wanted.values.detach(), common.from_second, common.shape)});
     }
     if (covered == wanted.values.numel()) return "";
-    return fmt::format("'{}': only {} of the {} elements at [{}] of shape [{}] are there", record.name, covered,
-                       wanted.values.numel(), fmt::join(record.offset, ", "), fmt::join(record.shape, ", "));
+    return fmt::format("'{}': the checkpoint has only {} of the {} elements at [{}] of shape [{}]", record.name,
+                       covered, wanted.values.numel(), fmt::join(record.offset, ", "), fmt::join(record.shape, ", "));
   }
 
-  std::unordered_map<std::string, std::vector<Stored>> stored_;
+  std::unordered_map<std::string, std::vector<StoredSlice>> stored_;
   std::vector<std::string> problems_;
   std::vector<Copy> copies_;
 };
@@ -151,7 +152,7 @@ Reader::Reader(const std::filesystem::path& checkpoint, int64_t member, int64_t 
     : path_((checkpoint / "").parent_path()), resume_command_(std::move(resume_command)) {
   TERRACE_CHECK(0 <= member && member < members, "member {} of {}", member, members);
   if (!std::filesystem::is_directory(path_)) throw UserError::of("there is no checkpoint {}", path_.string());
-  with_way_out(path_, resume_command_, [&] { open(member, members); });
+  with_recovery_advice(path_, resume_command_, [&] { open(member, members); });
 }
 
 void Reader::open(int64_t member, int64_t members) {
@@ -202,7 +203,7 @@ void Reader::read(const Group& group) const {
   for (const Copy& copy : plan.copies()) {
     const TensorFile* file = copy.from.file;
     if (files.contains(file)) continue;
-    files.emplace(file, with_way_out(path_, resume_command_, [&] { return open_checked(path_, *file); }));
+    files.emplace(file, with_recovery_advice(path_, resume_command_, [&] { return open_checked(path_, *file); }));
   }
   const at::NoGradGuard no_grad;
   for (const Copy& copy : plan.copies()) {

@@ -1,4 +1,4 @@
-// Tensors over the mapping of a safetensors file.
+// Makes tensors that are views of the mapping of a safetensors file.
 #include "terrace/checkpoint/safetensors.h"
 
 #include <ATen/ops/empty.h>

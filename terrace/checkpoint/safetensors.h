@@ -1,4 +1,4 @@
-// safetensors files as tensors: reading through a mapping, and writing.
+// Reads safetensors files through a memory mapping, and writes them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +24,8 @@ class SafetensorsFile {
   const SafetensorsHeader& header() const { return header_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
 
-  // A CPU tensor over the mapping itself, so it is for reading only and must not outlive this object. A copy where the
-  // bytes do not lie at a multiple of the type's size, and for BOOL, whose bytes may be other than 0 and 1.
+  // A CPU tensor that is a view of the mapping, so it is read-only and must not outlive this object. It is a copy where
+  // the bytes are not aligned to the type's size, and for BOOL, whose bytes may be other than 0 and 1.
   at::Tensor tensor(const SafetensorsEntry& entry) const;
 
  private:
@@ -38,8 +38,8 @@ struct WrittenFile {
   std::string checksum;  // as terrace::checksum() of the whole file gives
 };
 
-// Streams the tensors, one after another on the CPU, into a file that is durable on return. Their bytes are ordered by
-// falling element size, so that each lies at a multiple of its own. Throws std::system_error where the disk refuses.
+// Writes the tensors, one after another by way of the CPU, into a file that is durable on return. They are ordered by
+// decreasing element size, so that each is aligned to its own. Throws std::system_error where a write fails.
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                               const std::map<std::string, std::string>& metadata);

@@ -1,4 +1,4 @@
-// Reading safetensors: the header is untrusted input and every number in it is checked.
+// Reads the header of safetensors files. It is untrusted input, so every number in it is checked.
 #include "terrace/checkpoint/safetensors_header.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 11> type_words
     {"BOOL", at::kBool},
 }};
 
-// Sorted keys, unlike terrace::Json: the order carries no meaning here, and a hostile header with a million names must
-// not take a million searches of a list.
+// Unlike terrace::Json this type has sorted keys: their order has no meaning here, and a hostile header with a million
+// names must not cause a million searches of a list.
 using HeaderJson = nlohmann::json;
 
 template <typename... Args>
@@ -100,7 +100,7 @@ uint64_t size_bytes(const SafetensorsEntry& entry, std::string_view file_name) {
   return bytes;
 }
 
-// Offsets still relative to the end of the header.
+// The offsets of the result are relative to the end of the header.
 SafetensorsEntry parse_entry(const std::string& name, const HeaderJson& json, uint64_t data_bytes,
                              std::string_view file_name) {
   if (!json.is_object()) throw damaged(file_name, "tensor '{}' is not described by an object", name);
@@ -134,7 +134,7 @@ SafetensorsEntry parse_entry(const std::string& name, const HeaderJson& json, ui
   return entry;
 }
 
-// Every byte after the header belongs to one tensor.
+// Checks that every byte after the header belongs to exactly one tensor.
 void check_coverage(const std::vector<SafetensorsEntry>& entries, uint64_t data_bytes, std::string_view file_name) {
   uint64_t covered = 0;
   for (const SafetensorsEntry& entry : entries) {

@@ -1,6 +1,6 @@
 // The safetensors file format: a JSON header with names, types, shapes and offsets, then the tensors' bytes without
-// gaps. Format: https://huggingface.co/docs/safetensors (8 bytes of header length, little-endian; header; data). Of
-// torch only the names of types are needed here, so that the fuzzer of this reader links none of its operations.
+// gaps. Format: https://huggingface.co/docs/safetensors (8 bytes of header length, little-endian; header; data). This
+// file needs only torch's names of types, so that the fuzzer of this reader links none of torch's operations.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -15,10 +15,10 @@
 
 namespace terrace::checkpoint {
 
-// The format's word for a type ("BF16"); a type that it has none for breaks an invariant.
+// The format's name of a type ("BF16"). It is a broken invariant if the format has no such type.
 std::string_view safetensors_type(at::ScalarType type);
 
-// The way back: at::ScalarType::Undefined for a word that is not known.
+// The type with this name, or at::ScalarType::Undefined for an unknown name.
 at::ScalarType scalar_type(std::string_view word);
 
 struct SafetensorsEntry {
@@ -36,8 +36,8 @@ struct SafetensorsHeader {
   const SafetensorsEntry* find(std::string_view name) const;  // null where there is none
 };
 
-// Checks everything before it takes memory: the header's length against the file, types, shapes against offsets, and
-// that the tensors cover the rest of the file once. Throws UserError with `file_name` and what is wrong.
+// Checks all numbers before it allocates memory: the header's length against the file, types, shapes against offsets,
+// and that the tensors cover the rest of the file exactly once. Throws UserError with `file_name` and the problem.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view file_name);
 
 }  // namespace terrace::checkpoint

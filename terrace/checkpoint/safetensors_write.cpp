@@ -1,4 +1,5 @@
-// Writing safetensors: the header is known from the shapes, then the tensors are streamed and hashed on the way.
+// Writes safetensors files: first the header, which follows from the shapes, then the tensors, which are hashed as
+// well.
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <xxhash.h>
@@ -13,7 +14,7 @@
 namespace terrace::checkpoint {
 namespace {
 
-// Hashes what is meant to be written, so that a fault between here and the disk shows when the file is read.
+// A file that hashes the bytes before it writes them, so that a fault between here and the disk is found by the reader.
 class HashedFile {
  public:
   explicit HashedFile(const std::filesystem::path& path) : file_(path), hash_(XXH3_createState(), XXH3_freeState) {
@@ -21,7 +22,7 @@ class HashedFile {
   }
 
   void write(const void* data, size_t bytes) {
-    // Pieces that stay in the cache between hashing and writing.
+    // A piece stays in the cache between hashing and writing.
     constexpr size_t piece_bytes = size_t{1} << 20;
     const char* begin = static_cast<const char*>(data);
     for (size_t done = 0; done < bytes; done += piece_bytes) {

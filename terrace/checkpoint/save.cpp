@@ -1,4 +1,4 @@
-// Saving: everything into a folder under a temporary name, synced, renamed, marked complete.
+// Saves a checkpoint: writes and syncs all files in a folder under a temporary name, marks it complete and renames it.
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -10,15 +10,15 @@
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
+#include "terrace/checkpoint/make_checkpoint.h"
 #include "terrace/checkpoint/manifest.h"
-#include "terrace/checkpoint/place.h"
 
 namespace terrace::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Removes the folder that stands in it at the end.
+// Removes the folder `path` at the end of the scope, unless it is empty by then.
 struct FolderGuard {
   fs::path path;
 
@@ -28,9 +28,9 @@ struct FolderGuard {
   }
 };
 
-// Marks the finished folder complete and then gives it its name, so that whichever folder has the name is whole. One
-// that stood there takes its place in `written`, to be removed.
-void give_name(FolderGuard& written, const fs::path& final_path) {
+// Marks the finished folder complete and then renames it, so that a folder with the final name is always whole. If such
+// a folder existed, it is then in `written`, to be removed.
+void publish(FolderGuard& written, const fs::path& final_path) {
   write_text_atomically(written.path / marker_name, "");
   const bool stands_there = fs::exists(final_path);
   if (!stands_there) {
@@ -43,53 +43,53 @@ void give_name(FolderGuard& written, const fs::path& final_path) {
   if (!stands_there) written.path.clear();
 }
 
-// A quota and the largest size of a file are limits of room too.
+// Whether the error means that space ran out; a quota or a file size limit counts too.
 bool says_no_room(const std::error_code& code) {
   return code == std::errc::no_space_on_device || code == std::errc::file_too_large ||
          code == std::error_code(EDQUOT, std::generic_category());
 }
 
-constexpr const char* another_folder = "Mend that, or choose another checkpoint.folder";
+constexpr const char* another_folder = "Fix the cause, or choose another checkpoint.folder";
 constexpr const char* shared_folder =
-    "With several machines checkpoint.folder lies on a file system that all of them see";
+    "With several machines checkpoint.folder must lie on a file system that all of them see";
 
-// One save on its way, as one member sees it.
-class Placing {
+// One save, as one of the saving ranks sees it.
+class CheckpointSave {
  public:
-  explicit Placing(const Placement& placement)
-      : placement_(placement),
-        members_(placement.members),
-        partial_(partial_path(placement.folder, placement.step)),
-        final_path_(placement.folder / step_name(placement.step)) {}
+  explicit CheckpointSave(const CheckpointRequest& request)
+      : request_(request),
+        saving_ranks_(request.ranks),
+        partial_(partial_path(request.folder, request.step)),
+        final_path_(request.folder / step_name(request.step)) {}
 
-  fs::path run(const std::function<Written(const fs::path&)>& write) {
-    needed_bytes_ = members_.sum(placement_.needed_bytes);
-    together([this] {
-      if (members_.first()) begin();
+  fs::path run(const std::function<WrittenFiles(const fs::path&)>& write) {
+    needed_bytes_ = saving_ranks_.sum(request_.needed_bytes);
+    run_on_all([this] {
+      if (saving_ranks_.is_first()) begin();
     });
-    available_bytes_ = members_.from_first(available_bytes_);
-    Written written;
-    together([&] {
-      // Where it is missing, writing would make it anew on this machine's own disk.
-      if (!fs::is_directory(partial_)) throw not_saved(partial_.string() + " is not there", shared_folder);
+    available_bytes_ = saving_ranks_.broadcast_from_first(available_bytes_);
+    WrittenFiles written;
+    run_on_all([&] {
+      // Without this check a rank on another machine would create the folder on its own disk.
+      if (!fs::is_directory(partial_)) throw not_saved(partial_.string() + " does not exist", shared_folder);
       written = write(partial_);
     });
-    const std::vector<std::string> texts = members_.collect(to_text(written.groups));
-    together([&] {
-      if (members_.first()) complete(written, texts);
+    const std::vector<std::string> texts = saving_ranks_.gather_texts(to_text(written.groups));
+    run_on_all([&] {
+      if (saving_ranks_.is_first()) complete(written, texts);
     });
-    if (members_.first()) retain();
-    members_.wait_for_all();  // here and not in training, where waiting is limited
+    if (saving_ranks_.is_first()) retain();
+    saving_ranks_.wait_for_all();  // a wait in training would have a time-out
     return final_path_;
   }
 
  private:
-  // Does this member's part of something, and throws on all members where one of them could not.
-  template <typename Part>
-  void together(Part&& part) {
+  // Runs a step of the save on this rank, and throws on all ranks if it failed on any of them.
+  template <typename Step>
+  void run_on_all(Step&& step) {
     std::optional<UserError> failure;
     try {
-      part();
+      step();
     } catch (const UserError& error) {
       failure = error;
     } catch (const std::system_error& error) {
@@ -97,50 +97,50 @@ class Placing {
     } catch (const std::exception& error) {
       failure = not_saved(error.what(), another_folder);
     }
-    members_.agree(failure);
+    saving_ranks_.throw_if_any_failed(failure);
   }
 
   void begin() {
-    fs::create_directories(placement_.folder);
-    lock_.emplace(placement_.folder / lock_name, held_message(placement_.folder));
-    remove_leftovers(placement_.folder);
-    available_bytes_ = static_cast<int64_t>(fs::space(placement_.folder).available);
+    fs::create_directories(request_.folder);
+    lock_.emplace(request_.folder / lock_name, held_message(request_.folder));
+    remove_leftovers(request_.folder);
+    available_bytes_ = static_cast<int64_t>(fs::space(request_.folder).available);
     if (available_bytes_ < needed_bytes_) throw no_room("the disk is too full");
     guard_.path = partial_;
     fs::create_directory(partial_);
   }
 
-  void complete(const Written& own, const std::vector<std::string>& texts) {
+  void complete(const WrittenFiles& own, const std::vector<std::string>& texts) {
     Manifest manifest{.terrace_version = TERRACE_VERSION,
-                      .step = placement_.step,
+                      .step = request_.step,
                       .groups = {},
                       .config = own.config.value(),
                       .tokenizer = own.tokenizer,
-                      .trainer = placement_.trainer};
+                      .trainer = request_.trainer};
     try {
-      manifest.groups = whole_groups(texts);
+      manifest.groups = merge_groups(texts);
     } catch (const UserError& error) {
-      throw not_saved(error.what(), "This is a mistake of the program, not of the configuration");
+      throw not_saved(error.what(), "This is an error of the program, not of the configuration");
     }
     for (const FileRecord& file : manifest.files()) {
       std::error_code error;
       if (fs::file_size(partial_ / file.name, error) == file.bytes && !error) continue;
-      throw not_saved(fmt::format("{} was written and is not there as it should be", file.name), shared_folder);
+      throw not_saved(fmt::format("{} was written but is missing or has another size", file.name), shared_folder);
     }
     write_text_atomically(partial_ / manifest_name, dump_manifest(manifest));
-    give_name(guard_, final_path_);
+    publish(guard_, final_path_);
   }
 
   void retain() const {
     try {
-      apply_retention(placement_.folder, placement_.step, placement_.retention);
+      apply_retention(request_.folder, request_.step, request_.retention);
     } catch (const std::system_error& error) {
-      log_warning("an old checkpoint in {} could not be removed: {}", placement_.folder.string(), error.what());
+      log_warning("an old checkpoint in {} could not be removed: {}", request_.folder.string(), error.what());
     }
   }
 
   UserError not_saved(const std::string& why, const std::string& remedy) const {
-    const std::string who = members_.alone() ? "" : fmt::format("rank {}: ", members_.rank());
+    const std::string who = saving_ranks_.is_single() ? "" : fmt::format("rank {}: ", saving_ranks_.rank());
     return UserError(fmt::format("checkpoint {} was not saved: {}{}. Earlier checkpoints are untouched. {}",
                                  final_path_.string(), who, why, remedy),
                      ExitCode::failure);
@@ -153,23 +153,23 @@ class Placing {
                      "Make room, lower checkpoint.keep or choose another checkpoint.folder");
   }
 
-  const Placement& placement_;
-  const Members& members_;
+  const CheckpointRequest& request_;
+  const SavingRanks& saving_ranks_;
   const fs::path partial_, final_path_;
-  int64_t needed_bytes_ = 0, available_bytes_ = 0;  // of all members
-  // Of member 0. The folder goes before others may save.
+  int64_t needed_bytes_ = 0, available_bytes_ = 0;  // of all ranks together
+  // Only the first rank has these. The folder is removed before the lock is released.
   std::optional<FileLock> lock_;
   FolderGuard guard_;
 };
 
-fs::path save(const fs::path& folder, const State& state, const Retention& retention, const Members& members) {
-  return place_checkpoint({.folder = folder,
-                           .step = state.step,
-                           .trainer = state.trainer,
-                           .needed_bytes = needed_bytes(state),
-                           .retention = retention,
-                           .members = members},
-                          [&](const fs::path& partial) { return write_files(partial, state, members); });
+fs::path save(const fs::path& folder, const State& state, const Retention& retention, const SavingRanks& ranks) {
+  return make_checkpoint({.folder = folder,
+                          .step = state.step,
+                          .trainer = state.trainer,
+                          .needed_bytes = needed_bytes(state),
+                          .retention = retention,
+                          .ranks = ranks},
+                         [&](const fs::path& partial) { return write_files(partial, state, ranks); });
 }
 
 }  // namespace
@@ -182,16 +182,16 @@ int64_t needed_bytes(const State& state) {
   return bytes;
 }
 
-fs::path place_checkpoint(const Placement& placement, const std::function<Written(const fs::path&)>& write) {
-  return Placing(placement).run(write);
+fs::path make_checkpoint(const CheckpointRequest& request, const std::function<WrittenFiles(const fs::path&)>& write) {
+  return CheckpointSave(request).run(write);
 }
 
 fs::path save(const fs::path& folder, const State& state, const Retention& retention) {
-  return save(folder, state, retention, Members(nullptr));
+  return save(folder, state, retention, SavingRanks(nullptr));
 }
 
 fs::path save(const fs::path& folder, const State& state, const Retention& retention, comm::Comm& ranks) {
-  return save(folder, state, retention, Members(&ranks));
+  return save(folder, state, retention, SavingRanks(&ranks));
 }
 
 }  // namespace terrace::checkpoint

@@ -1,4 +1,4 @@
-// Slices of whole tensors: intersection of boxes.
+// Computes slices of whole tensors and their overlaps.
 #include "terrace/checkpoint/slice.h"
 
 #include <algorithm>
@@ -10,15 +10,15 @@ namespace terrace::checkpoint {
 
 namespace {
 
-// The record of a box of the part that the mark means, where that is one piece of the whole.
-TensorRecord record_of(const NamedTensor& named, const Box& box) {
+// The record of a region that lies in one piece in the whole tensor.
+TensorRecord record_of(const NamedTensor& named, const Region& region) {
   const ParamMark& mark = named.mark;
   return {.name = named.name,
           .entry = named.name,
           .type = std::string(safetensors_type(named.tensor.scalar_type())),
           .global_shape = mark.global_shape,
-          .offset = box.offset,
-          .shape = box.shape,
+          .offset = region.offset,
+          .shape = region.shape,
           .kind = mark.kind,
           .dim = mark.dim,
           .axis = mark.axis};
@@ -32,8 +32,8 @@ void check_fits(const NamedTensor& named, const std::vector<int64_t>& shape) {
   TERRACE_CHECK(has_dim, "tensor '{}' of shape [{}] is cut in dimension {}", named.name,
                 fmt::join(mark.global_shape, ", "), mark.dim);
   bool fits = shape == local_shape(mark);
-  for (const Slab& slab : mark.slabs) {
-    fits = fits && slab.begin >= 0 && slab.begin + slab.size <= mark.global_shape.at(mark.dim);
+  for (const RowRange& rows : mark.row_ranges) {
+    fits = fits && rows.begin >= 0 && rows.begin + rows.size <= mark.global_shape.at(mark.dim);
   }
   TERRACE_CHECK(fits, "tensor '{}' of shape [{}] does not fit its mark: [{}] of [{}]", named.name,
                 fmt::join(shape, ", "), fmt::join(local_shape(mark), ", "), fmt::join(mark.global_shape, ", "));
@@ -48,25 +48,25 @@ std::string entry_of(const TensorRecord& record) {
 
 namespace {
 
-// A box of the part that the mark means, and its values, as one slice for each slab that it reaches into.
-void add_slices(const NamedTensor& named, const Box& box, const at::Tensor& values, std::vector<Slice>& slices) {
-  const auto add = [&](const Box& place, const at::Tensor& own) {
+// Adds a region of this rank's tensor and its values, as one slice for each row range that it overlaps.
+void add_slices(const NamedTensor& named, const Region& region, const at::Tensor& values, std::vector<Slice>& slices) {
+  const auto add = [&](const Region& place, const at::Tensor& own) {
     Slice slice{record_of(named, place), own};
     slice.record.entry = entry_of(slice.record);
     slices.push_back(std::move(slice));
   };
-  if (named.mark.kind != ParamMark::Kind::sharded) return add(box, values);
-  const int64_t dim = named.mark.dim, begin = box.offset[dim], end = begin + box.shape[dim];
+  if (named.mark.kind != ParamMark::Kind::sharded) return add(region, values);
+  const int64_t dim = named.mark.dim, begin = region.offset[dim], end = begin + region.shape[dim];
   int64_t at = 0;
-  for (const Slab& slab : named.mark.slabs) {
-    const int64_t from = std::max(begin, at), to = std::min(end, at + slab.size);
+  for (const RowRange& rows : named.mark.row_ranges) {
+    const int64_t from = std::max(begin, at), to = std::min(end, at + rows.size);
     if (from < to) {
-      Box place = box;
-      place.offset[dim] = slab.begin + from - at;
+      Region place = region;
+      place.offset[dim] = rows.begin + from - at;
       place.shape[dim] = to - from;
       add(place, values.narrow(dim, from - begin, to - from));
     }
-    at += slab.size;
+    at += rows.size;
   }
 }
 
@@ -86,9 +86,9 @@ std::vector<Slice> slices_of(const NamedTensor& named) {
                 range.begin, range.end);
   check_fits(named, range.shape);
   int64_t done = 0;
-  for (const Box& box : boxes_of(range)) {
-    add_slices(named, box, named.tensor.detach().narrow(0, done, box.numel()).view(box.shape), slices);
-    done += box.numel();
+  for (const Region& region : regions_of(range)) {
+    add_slices(named, region, named.tensor.detach().narrow(0, done, region.numel()).view(region.shape), slices);
+    done += region.numel();
   }
   return slices;
 }

@@ -1,4 +1,4 @@
-// Where a rank's tensor lies in its whole parameter, and the common part of two such slices.
+// The slices of whole parameters that a rank's tensors are, and the overlap of two slices.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,29 +11,29 @@
 
 namespace terrace::checkpoint {
 
-// A box of a whole tensor, and the values in it: the tensor itself or a view of it.
+// A region of a whole tensor with its values, which are a rank's tensor or a view of it.
 struct Slice {
   TensorRecord record;
   at::Tensor values;
 };
 
-// A tensor by its mark: one slice, or the boxes of its range. A tensor that is unmarked or does not fit its mark or its
-// range breaks an invariant.
+// The slices that a tensor consists of by its mark and range. It is a broken invariant if the tensor is unmarked or
+// does not fit its mark or its range.
 std::vector<Slice> slices_of(const NamedTensor& named);
 
-// What two slices of one whole tensor share.
+// The elements that two slices of one whole tensor have in common.
 struct Overlap {
-  std::vector<int64_t> from_first;   // where it starts in the first slice, in each dimension
-  std::vector<int64_t> from_second;  // and in the second
+  std::vector<int64_t> from_first;   // their offset in the first slice
+  std::vector<int64_t> from_second;  // their offset in the second slice
   std::vector<int64_t> shape;
 
   int64_t numel() const;
 };
 
-// Both records have the same number of dimensions. Empty extents come back as 0.
+// Both records have the same number of dimensions. The result has size 0 in dimensions without common indices.
 Overlap overlap(const TensorRecord& first, const TensorRecord& second);
 
-// The view of `tensor` that starts at `offset` and has `shape`.
+// The view of the region [offset, offset + shape) of `tensor`.
 at::Tensor view_at(at::Tensor tensor, const std::vector<int64_t>& offset, const std::vector<int64_t>& shape);
 
 }  // namespace terrace::checkpoint

@@ -1,4 +1,4 @@
-// One block of memory for all tensors, filled by all threads.
+// Copies all tensors into one block of memory, with all threads.
 #include "terrace/checkpoint/snapshot.h"
 
 #include <ATen/Parallel.h>
@@ -11,9 +11,9 @@
 namespace terrace::checkpoint {
 namespace {
 
-// Tensors begin at cache lines.
+// Each tensor begins at a cache line.
 constexpr int64_t alignment_bytes = 64;
-// Small enough to share the work out evenly, large enough that starting a piece costs nothing.
+// Small enough to divide the work evenly among threads, large enough that the overhead of a piece is negligible.
 constexpr int64_t piece_bytes = int64_t{1} << 22;
 
 struct Piece {
@@ -52,8 +52,8 @@ State Snapshot::take(const State& state) {
   State copy = state;
   const int64_t bytes = total_bytes(state);
   if (!memory_.defined() || memory_.numel() != bytes) {
-    memory_.reset();  // before the new one is taken, so that there are never two
-    // Pages that stay where they are: a GPU copies into them at the full rate of its link.
+    memory_.reset();  // before the new allocation, so that both never exist at once
+    // A GPU copies into pinned pages at the full rate of its link.
     memory_ = at::empty({bytes}, at::TensorOptions(at::kByte).pinned_memory(any_on_gpu(state)));
   }
   auto* to = static_cast<std::byte*>(memory_.mutable_data_ptr());

@@ -1,4 +1,4 @@
-// A copy of a training state in memory of its own, so that training goes on while the copy is written.
+// A copy of a training state in its own memory, so that training can continue while the copy is written.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +9,9 @@ namespace terrace::checkpoint {
 
 class Snapshot {
  public:
-  // Copies the values of all tensors, on the CPU with as many threads as the caller has. Memory is taken at the first
-  // call and used again by later ones of the same size. The state that is returned lies in it: it is valid until the
-  // next call and as long as this object lives.
+  // Copies the values of all tensors into host memory, with as many threads as the caller has. The memory is allocated
+  // at the first call and reused by later calls of the same size. The returned state lies in it and is valid until the
+  // next call or the end of this object.
   State take(const State& state);
 
  private:

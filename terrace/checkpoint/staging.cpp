@@ -1,4 +1,4 @@
-// Writing into a node-local folder and copying out of it.
+// Writes into a node-local folder and copies out of it.
 #include "terrace/checkpoint/staging.h"
 
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/folder.h"
-#include "terrace/checkpoint/place.h"
+#include "terrace/checkpoint/make_checkpoint.h"
 
 namespace terrace::checkpoint {
 namespace {
@@ -38,8 +38,8 @@ void copy_checked(const fs::path& from, const fs::path& to, const FileRecord& re
       ExitCode::failure);
 }
 
-// In a folder that all users share, another user may have made one of this name, to read what is staged there or to
-// change it on its way.
+// Makes the folder or checks that it is this user's own. In a folder that all users share, another user may have made
+// one with this name to read or change the staged files.
 void take_folder(const fs::path& staged) {
   fs::create_directories(staged.parent_path());
   if (::mkdir(staged.c_str(), S_IRWXU) == 0) return;
@@ -59,9 +59,9 @@ void take_folder(const fs::path& staged) {
       staged.parent_path().string(), staged.string(), what);
 }
 
-// Ranks of one machine share the folder, and none may remove what another has.
-fs::path own_folder(const fs::path& staged, const Members& members) {
-  return members.alone() ? staged : staged / fmt::format("rank_{:04}", members.rank());
+// Ranks of one machine share the staging folder, so each has its own subfolder.
+fs::path own_folder(const fs::path& staged, const SavingRanks& ranks) {
+  return ranks.is_single() ? staged : staged / fmt::format("rank_{:04}", ranks.rank());
 }
 
 }  // namespace
@@ -71,18 +71,18 @@ fs::path staging_of(const fs::path& staging, const fs::path& run_folder) {
   return staging / ("terrace_" + checksum(std::as_bytes(std::span(name))));
 }
 
-void clear_staging(const fs::path& staged, const Members& members) {
+void clear_staging(const fs::path& staged, const SavingRanks& ranks) {
   std::optional<UserError> refusal;
   try {
     take_folder(staged);
   } catch (const UserError& error) {
     refusal = error;
   } catch (const std::system_error& error) {
-    log_warning("{}", error.what());  // the first save says what becomes of it
+    log_warning("{}", error.what());  // the first save reports what follows from it
   }
-  members.agree(refusal);
+  ranks.throw_if_any_failed(refusal);
   std::error_code error;
-  // Ranks of one machine remove the same names, and some are gone before they come to them. The folder itself stays.
+  // The ranks of one machine remove the same names, so some are gone when a rank reaches them. The folder itself stays.
   do {
     error.clear();
     for (fs::directory_iterator entry(staged, error), end; !error && entry != end; entry.increment(error)) {
@@ -93,16 +93,16 @@ void clear_staging(const fs::path& staged, const Members& members) {
   if (error && fs::exists(staged)) {
     log_warning("left-overs in {} could not be removed: {}", staged.string(), error.message());
   }
-  members.wait_for_all();
+  ranks.wait_for_all();
 }
 
-Staged::Staged(const fs::path& staged, const State& state, const Members& members)
-    : path_(own_folder(staged, members) / step_name(state.step)), step_(state.step), trainer_(state.trainer) {
-  take_folder(staged);  // where the first of a machine finds it gone, it makes it again
+StagedFiles::StagedFiles(const fs::path& staged, const State& state, const SavingRanks& ranks)
+    : path_(own_folder(staged, ranks) / step_name(state.step)), step_(state.step), trainer_(state.trainer) {
+  take_folder(staged);  // makes the folder again if it was removed
   fs::remove_all(path_);
   fs::create_directories(path_);
   try {
-    written_ = write_files(path_, state, members);
+    written_ = write_files(path_, state, ranks);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -110,30 +110,30 @@ Staged::Staged(const fs::path& staged, const State& state, const Members& member
   }
 }
 
-Staged::Staged(Staged&& other) noexcept
+StagedFiles::StagedFiles(StagedFiles&& other) noexcept
     : path_(std::exchange(other.path_, {})),
       step_(other.step_),
       trainer_(std::move(other.trainer_)),
       written_(std::move(other.written_)) {}
 
-Staged::~Staged() {
+StagedFiles::~StagedFiles() {
   std::error_code ignored;
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
-fs::path Staged::copy_out(const fs::path& folder, const Retention& retention, const Members& members) const {
+fs::path StagedFiles::copy_out(const fs::path& folder, const Retention& retention, const SavingRanks& ranks) const {
   int64_t needed = 0;
   for (const FileRecord& file : written_.files()) needed += static_cast<int64_t>(file.bytes);
-  return place_checkpoint({.folder = folder,
-                           .step = step_,
-                           .trainer = trainer_,
-                           .needed_bytes = needed,
-                           .retention = retention,
-                           .members = members},
-                          [&](const fs::path& partial) {
-                            for (const FileRecord& file : written_.files()) copy_checked(path_, partial, file);
-                            return written_;
-                          });
+  return make_checkpoint({.folder = folder,
+                          .step = step_,
+                          .trainer = trainer_,
+                          .needed_bytes = needed,
+                          .retention = retention,
+                          .ranks = ranks},
+                         [&](const fs::path& partial) {
+                           for (const FileRecord& file : written_.files()) copy_checked(path_, partial, file);
+                           return written_;
+                         });
 }
 
 }  // namespace terrace::checkpoint

@@ -1,5 +1,4 @@
-// One call of a communication operation as plain data: what every backend starts, what the flight recorder keeps, what
-// is counted.
+// One call of a communication operation as plain data, which backends start and the flight recorder keeps.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ int64_t size_of(Type type);  // bytes
 const char* name_of(Kind kind);
 const char* name_of(Type type);
 
-// What a call is for. The words are literals; numbers below 0 are not said.
+// The purpose of a call. The texts are string literals; numbers below 0 are left out of messages.
 struct Label {
   const char* what = "";   // "gather weights"
   int64_t segment = -1;    // of the model
@@ -31,20 +30,21 @@ std::string to_string(const Label& label);  // "gather weights, segment 7, backw
 struct Call {
   Kind kind = Kind::barrier;
   Type type = Type::uint8;
-  // Elements: of the whole buffer for all_reduce, broadcast, send and receive; of one member's block for the others.
+  // The number of elements of the whole buffer for all_reduce, broadcast, send and receive, of one block for the
+  // others.
   int64_t count = 0;
   const void* from = nullptr;
   void* to = nullptr;
-  int64_t peer = -1;  // member number: root of a broadcast, other end of a send or receive
+  int64_t peer = -1;  // member number of the root of a broadcast, or of the other side of a send or receive
   Label label = {};
-  // From 1: of the group's collectives, so that it is the same on all members, or of this member's sends and receives.
+  // Counts from 1 the collectives of the group, alike on all members, or else this member's sends and receives.
   uint64_t sequence = 0;
-  bool limited = true;  // whether it may wait for others no longer than the world's time-out
+  bool limited = true;  // whether the world's time-out holds for the call
 };
 
-// Bytes of payload that a member hands to others in a call, as docs/cost_model.md counts them, n members and b bytes of
-// the whole buffer: all_reduce 2 b (n-1)/n, reduce_scatter, all_gather and all_to_all b (n-1)/n, broadcast b at the
-// root and 0 elsewhere, send b, receive and barrier 0. Rounded down.
+// The bytes that a member sends in a call, as docs/cost_model.md counts them, rounded down. With n members and b bytes
+// of the whole buffer: all_reduce 2 b (n-1)/n, reduce_scatter, all_gather and all_to_all b (n-1)/n, broadcast b at the
+// root and 0 elsewhere, send b, receive and barrier 0.
 int64_t sent_bytes(const Call& call, int64_t members, int64_t member);
 
 }  // namespace terrace::comm

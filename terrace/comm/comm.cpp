@@ -1,4 +1,4 @@
-// What all backends share: numbering and counting of calls, groups of one, time spent waiting.
+// The part that all backends share: numbers and counts calls, handles groups of one, and measures the time of waits.
 #include "terrace/comm/comm.h"
 
 #include <chrono>
@@ -39,13 +39,13 @@ Work::~Work() {
   if (!state_) return;
   try {
     if (std::uncaught_exceptions() > exceptions_) {
-      // The others may wait for this rank elsewhere: waiting for them here would hide what it fails with.
+      // Waiting for the others here could time out and hide the error that this rank fails with.
       state_->abandon();
     } else {
       wait();
     }
   } catch (...) {
-    // The next call of this rank throws the same; a destructor cannot.
+    // A destructor cannot throw; the next call of this rank throws the same error.
     state_.reset();
   }
 }

@@ -1,4 +1,5 @@
-// Communication among the ranks of a group. A backend is a class behind Comm and World; nothing else knows which it is.
+// Communication among the ranks of a group. A backend implements Comm and World; other code does not depend on which
+// backend it is.
 #pragma once
 
 #include <array>
@@ -20,37 +21,38 @@ namespace terrace::comm {
 class Comm;
 class FlightRecorder;
 
-// A peer died, never came, asked for another operation, or gave up: the run cannot go on. Ends the program with exit
-// code 5.
+// A peer died, never took part, made a different call or gave up, so the run cannot continue. Ends the program with
+// exit code 5.
 class CommError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Whatever keeps the memory of a call's buffers alive.
+// Keeps the memory of a call's buffers alive.
 using Owner = std::shared_ptr<const void>;
 
-// A call under way. Buffers must stay as they are until wait() returns; a Work that is destroyed unfinished waits,
-// unless an exception destroys it: then the rank is failing, and the calls of all ranks soon fail with it.
+// A call under way. The caller leaves its buffers alone until wait() returns. The destructor of an unfinished Work
+// waits, unless an exception is unwinding the stack: then this rank fails, and soon the calls of all ranks.
 class Work {
  public:
   class State {
    public:
     virtual ~State() = default;
     virtual void wait() = 0;  // throws CommError
-    virtual bool done() = 0;  // whether wait() would not wait, true where it would throw; may help the call along
-    // The rank is being left by an exception. Lets its calls fail, and returns when no other rank uses the buffers.
+    virtual bool done() = 0;  // whether wait() would return or throw at once; may make progress with the call
+    // Called while an exception unwinds the rank's stack. Makes the rank's calls fail, and returns when no other rank
+    // uses the buffers.
     virtual void abandon() = 0;
   };
 
-  Work() = default;  // of a call that is complete
+  Work() = default;  // a call that is complete
   explicit Work(std::unique_ptr<State> state) : state_(std::move(state)) {}
   Work(Work&&) noexcept = default;
   Work& operator=(Work&& other) noexcept;
   ~Work();
 
-  // Returns when the call is complete here: what it writes can be read, what it reads can be written. Throws CommError
-  // where that will never be.
+  // Returns when the call is complete on this rank: its result can be read and its input can be overwritten. Throws
+  // CommError where the call failed.
   void wait();
   bool done();  // whether wait() would return, or throw, at once
 
@@ -58,27 +60,27 @@ class Work {
   friend class Comm;
 
   std::unique_ptr<State> state_;
-  Comm* comm_ = nullptr;  // that began the call
+  Comm* comm_ = nullptr;  // the Comm that began the call
   Kind kind_ = Kind::barrier;
-  uint64_t ticket_ = 0;  // in the flight recorder
+  uint64_t ticket_ = 0;  // the call's number in the flight recorder
   int exceptions_ = std::uncaught_exceptions();
 };
 
-// What went over a group so far, by kind of call.
+// The calls of one kind that a group has made so far.
 struct Traffic {
   int64_t calls = 0;
-  int64_t bytes = 0;             // handed to others by this member, see sent_bytes()
-  double exposed_seconds = 0.0;  // that this member waited
+  int64_t bytes = 0;             // that this member sent, see sent_bytes()
+  double exposed_seconds = 0.0;  // that this member spent in Work::wait()
 };
 
-// The ranks of one group as one member sees them, for one thread at a time; it outlives the Works of its calls. Calls
-// return at once and are complete after Work::wait(). All members make the same calls in the same order, except that
-// sends and receives pair up by peer and order alone. Data are contiguous. In a group of one every call is complete
-// when it returns (and copies where `to` is another buffer).
+// One member's interface to its group, for one thread at a time; it outlives the Works of its calls. A call returns at
+// once and is complete after Work::wait(). All members make the same collectives in the same order; sends and receives
+// are matched by peer and order alone. Data are contiguous. In a group of one every call is complete when it returns
+// (and copies where `to` is another buffer).
 //
-// After a failure others may still write into the buffers of a call that was given up. A backend where they may keeps
-// the call's owner until the process ends; a call without an owner passes through memory of the backend's own, which
-// costs a copy.
+// After a failure other ranks may still write into the buffers of a call that was given up. A backend where this can
+// happen keeps the call's owner until the process ends; a call without an owner uses memory of the backend, which costs
+// a copy.
 class Comm {
  public:
   virtual ~Comm() = default;
@@ -87,11 +89,12 @@ class Comm {
   int64_t member() const { return member_; }
   int64_t size() const { return static_cast<int64_t>(group_.ranks.size()); }
 
-  // Sums over the members, in place. 16-bit types are added in fp32 and rounded once where the backend can.
+  // Sums over the members, in place. 16-bit types are added in fp32 and rounded once on backends that can.
   Work all_reduce(void* data, int64_t count, Type type, const Label& label, Owner owner = {});
-  // `from` has size() blocks of `count`; member i gets the sum of the blocks i. `to` may be the own block of `from`.
+  // `from` has size() blocks of `count`; member i gets the sum of all blocks i. `to` may be this member's block of
+  // `from`.
   Work reduce_scatter(const void* from, void* to, int64_t count, Type type, const Label& label, Owner owner = {});
-  // `to` gets size() blocks of `count`, block i from member i. `from` may be the own block of `to`.
+  // `to` gets size() blocks of `count`, block i from member i. `from` may be this member's block of `to`.
   Work all_gather(const void* from, void* to, int64_t count, Type type, const Label& label, Owner owner = {});
   // Block i of `from` goes to block member() of member i's `to`. The buffers do not overlap.
   Work all_to_all(const void* from, void* to, int64_t count, Type type, const Label& label, Owner owner = {});
@@ -100,19 +103,19 @@ class Comm {
   Work receive(void* data, int64_t count, Type type, int64_t from_member, const Label& label, Owner owner = {});
   Work barrier(const Label& label);
 
-  // A call given as data, but for its sequence number.
+  // Makes a call from its data; the sequence number is set here.
   Work begin(Call call, Owner owner = {});
 
-  // This member's calls wait for the others as long as these live, for calls behind work whose time nobody knows, such
-  // as writing to a disk. A rank that ends, dies or does not answer for the time of the time-out still fails them. A
-  // long wait is a line in the log.
+  // Removes the time-out from this member's calls, for calls that follow work of unknown duration such as writing to a
+  // disk. They still fail where a rank ends, dies or does not answer for as long as the time-out. A long wait is
+  // logged.
   void lift_time_limit() { limited_ = false; }
 
   const Traffic& traffic(Kind kind) const { return traffic_[static_cast<size_t>(kind)]; }
   void reset_traffic() { traffic_ = {}; }
 
  protected:
-  // The recorder outlives this.
+  // The recorder outlives this object.
   Comm(mesh::Group group, int64_t member, FlightRecorder* recorder = nullptr);
   virtual Work start(const Call& call, Owner owner) = 0;
 
@@ -130,35 +133,36 @@ class Comm {
   std::array<Traffic, num_kinds> traffic_ = {};
 };
 
-// All ranks of a run as one of them sees them.
+// One rank's interface to all ranks of a run.
 class World {
  public:
   virtual ~World() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
-  // Ranks on this rank's machine, itself included, neighbours in rank order.
+  // The number of ranks on this rank's machine, itself included. They are consecutive.
   virtual int64_t ranks_per_node() const = 0;
-  // Cores of its machine for each rank, at least 1: where ranks share cores, its part of them; the fewest that any rank
-  // has.
+  // The number of cores for each rank, at least 1. Ranks that share cores divide them; where ranks differ, the smallest
+  // number counts for all.
   virtual int64_t cores_per_rank() const = 0;
-  // Groups that are connected from now on take buffers in this GPU's memory too, but for barriers; all ranks call it.
-  // Their calls begin behind what the GPU's default stream holds, and Work::wait() lets that stream wait and not the
-  // rank, so it is the stream that uses the buffers. Throws UserError where the backend cannot.
+  // Groups that are connected later also take buffers in this GPU's memory, except for barriers; all ranks call it. A
+  // call on such buffers begins after earlier work on the GPU's default stream, and Work::wait() makes that stream wait
+  // instead of the rank, so the buffers are to be used on that stream. Throws UserError where the backend cannot do so.
   virtual void use_gpu(int gpu) = 0;
-  // Made by every rank of the group at the same place in its program, and by no other. Lives no longer than the world.
+  // Called by every rank of the group at the same place in its program, and by no other rank. The world outlives the
+  // Comm.
   virtual std::unique_ptr<Comm> connect(const mesh::Group& group) = 0;
-  // Lets every call of every rank that is or comes to wait fail with the reason.
+  // Makes all current and later calls of all ranks fail with the reason.
   virtual void abort(const std::string& reason) = 0;
 };
 
 struct WorldOptions {
-  double timeout_seconds = 600.0;  // that a call may wait for others
-  bool rank_order = false;         // sums in ascending order of ranks on backends that would take another order
+  double timeout_seconds = 600.0;  // for which a call may wait for other ranks
+  bool rank_order = false;         // sums are taken in ascending order of ranks on every backend
   bool check_calls = false;        // kind, type, size and label of each collective are compared before it runs
-  // Where the last calls of each rank are written when the run fails; empty: nowhere.
+  // The folder in which each rank writes its last calls when the run fails; where it is empty, no file is written.
   std::filesystem::path flight_folder = {};
-  // When this number changes on one of the ranks, every rank soon logs its last call and writes its last calls, and all
-  // go on. Made to be changed by a handler of a signal; outlives the world.
+  // When this number changes on one rank, every rank soon logs its last call and writes its last calls, and the run
+  // continues. A signal handler may change it. It outlives the world.
   const std::atomic<int>* report_requests = nullptr;
 };
 

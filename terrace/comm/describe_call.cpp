@@ -1,4 +1,4 @@
-// The words for what a call moves.
+// Formats the description of a call.
 #include "terrace/comm/describe_call.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A call with what it moves in words, for messages about calls that do not fit together.
+// Describes a call with its number and type of elements, for messages about calls that disagree.
 #pragma once
 
 #include <string>

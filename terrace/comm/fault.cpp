@@ -1,4 +1,4 @@
-// Calls passed on to another Comm late, not at all, or with a bit turned.
+// Forwards calls to another Comm late, not at all, or with a flipped bit.
 #include "terrace/comm/fault.h"
 
 #include <chrono>
@@ -8,7 +8,7 @@
 namespace terrace::comm {
 namespace {
 
-void turn_bit(char* data, int64_t bytes) {
+void flip_bit(char* data, int64_t bytes) {
   if (bytes > 0) data[bytes / 2] = static_cast<char>(data[bytes / 2] ^ 1);
 }
 
@@ -17,14 +17,14 @@ int64_t written_bytes(const Call& call, int64_t members) {
   return (of_all ? members : 1) * call.count * size_of(call.type);
 }
 
-// A call whose result gets a wrong bit when it is complete; or a send of a wrong copy, kept until then.
+// A call in whose result a bit is flipped when it is complete, or a send of a corrupted copy, which lives as long.
 class CorruptedCall : public Work::State {
  public:
   CorruptedCall(Comm& inner, Call call, Owner owner) {
     if (call.kind == Kind::send) {
       const char* const from = static_cast<const char*>(call.from);
       copy_.assign(from, from + call.count * size_of(call.type));
-      turn_bit(copy_.data(), static_cast<int64_t>(copy_.size()));
+      flip_bit(copy_.data(), static_cast<int64_t>(copy_.size()));
       call.from = copy_.data();
     } else {
       written_ = static_cast<char*>(call.to);
@@ -35,10 +35,10 @@ class CorruptedCall : public Work::State {
 
   void wait() override {
     work_.wait();
-    if (written_ != nullptr) turn_bit(std::exchange(written_, nullptr), bytes_);
+    if (written_ != nullptr) flip_bit(std::exchange(written_, nullptr), bytes_);
   }
   bool done() override { return work_.done(); }
-  void abandon() override {}  // work_ does so itself
+  void abandon() override {}  // the destructor of work_ abandons the inner call
 
  private:
   std::vector<char> copy_;

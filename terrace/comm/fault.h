@@ -1,4 +1,4 @@
-// A World whose calls go wrong as rules say: for tests of what a run does then.
+// A World that injects faults into calls, for tests of how a run fails.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace terrace::comm {
 struct Fault {
   enum class Effect {
     delay,    // the call starts later; the rank sleeps meanwhile
-    drop,     // the call is not made, and said to be complete
-    corrupt,  // one bit, the lowest in the middle of what the call writes or sends, is turned
+    drop,     // the call is not made and is reported as complete
+    corrupt,  // the lowest bit of the middle byte that the call writes or sends is flipped
   };
 
   Effect effect = Effect::drop;
-  // Of the rank's calls, those that this hits. The first fault that hits a call counts.
+  // Which of the rank's calls the fault affects. The first fault of the list that hits a call counts.
   std::function<bool(int64_t rank, const mesh::Group& group, const Call& call)> hits;
   double delay_seconds = 0.0;
 };
 
-// The rank's world with faults. `inner` outlives it. Dropped calls are counted by the Comm of this world, not by the
-// inner one, so that sequence numbers of the two differ after them.
+// Adds faults to the rank's world `inner`, which outlives the result. Dropped calls are counted by the Comm of this
+// world and not by the inner one, so their sequence numbers differ afterwards.
 std::unique_ptr<World> make_faulty_world(World& inner, std::vector<Fault> faults);
 
 }  // namespace terrace::comm

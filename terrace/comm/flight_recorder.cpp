@@ -1,4 +1,4 @@
-// A ring of the last calls: each slot has a version by which a reader knows that it was not written meanwhile.
+// A ring buffer of the last calls. Each slot has a version, by which a reader detects that the slot was overwritten.
 #include "terrace/comm/flight_recorder.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ constexpr auto acquire = std::memory_order_acquire;
 
 double seconds_since(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
 
-// Seconds since 1970, so that files of several processes compare.
+// Seconds since 1970, so that the files of several processes can be compared.
 double wall_time(Clock::time_point time) {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() -
          seconds_since(time);
@@ -72,7 +72,7 @@ int64_t FlightRecorder::add_group(const mesh::Group& group) {
   return static_cast<int64_t>(groups_.size()) - 1;
 }
 
-// Stores that are releases stay behind the odd version; on x86 and the like that costs nothing.
+// Release stores are not reordered before the store of the odd version; on x86 they cost nothing.
 uint64_t FlightRecorder::enter(int64_t group, const Call& call) {
   const uint64_t ticket = next_ticket_.fetch_add(1, relaxed);
   Slot& slot = slots_[ticket % kept_calls];
@@ -141,7 +141,7 @@ void FlightRecorder::write(const std::filesystem::path& folder) const {
   const std::vector<FlightEntry> calls = last_calls();
   if (calls.empty()) {
     std::error_code ignored;
-    std::filesystem::remove(path, ignored);  // one of an earlier run would be taken for this one's
+    std::filesystem::remove(path, ignored);  // a file of an earlier run would be mistaken for this run's
     return;
   }
   std::filesystem::create_directories(folder);

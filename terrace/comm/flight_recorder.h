@@ -1,4 +1,4 @@
-// The last calls of a rank, kept so that a run that hangs or fails can say who was where.
+// Keeps the last calls of a rank, so that a run that hangs or fails can report what each rank waits for.
 #pragma once
 
 #include <array>
@@ -17,17 +17,16 @@
 
 namespace terrace::comm {
 
-// "all_reduce(data), reduce gradients, segment 7, backward, call 4821", with the ranks that a send or a receive is
-// between.
+// "all_reduce(data), reduce gradients, segment 7, backward, call 4821", with the peer's rank for a send or a receive.
 std::string describe(const mesh::Group& group, const Call& call);
 
 struct FlightEntry {
   const mesh::Group* group = nullptr;  // lives as long as the recorder
-  Call call;                           // without its buffers
+  Call call;                           // its buffers are null
   std::chrono::steady_clock::time_point entered;
   std::optional<std::chrono::steady_clock::time_point> done;  // when its wait returned
 
-  std::string describe() const;  // with how long ago or for how long
+  std::string describe() const;  // with the time since it was entered or done
 };
 
 // Written by the threads of one rank without locks or allocation; read by any thread at any time.
@@ -39,21 +38,21 @@ class FlightRecorder {
 
   int64_t rank() const { return rank_; }
 
-  // The number by which enter() knows the group.
+  // Returns the number of the group for enter().
   int64_t add_group(const mesh::Group& group);
-  // The call's ticket for finish().
+  // Records the call and returns its ticket, the number for finish().
   uint64_t enter(int64_t group, const Call& call);
   void finish(uint64_t ticket, std::chrono::steady_clock::time_point now);
 
-  std::vector<FlightEntry> last_calls() const;  // oldest first; without one that is being written at this moment
+  std::vector<FlightEntry> last_calls() const;  // oldest first; leaves out an entry that is being written
   std::string describe_last_call() const;       // "its last call is ..", or "it has made no call"
 
-  // Writes FOLDER/flight_rank_003.json, a list in JSON with a line for each call; no file where there was none. The
-  // folder is made where it is missing. Throws std::system_error.
+  // Writes FOLDER/flight_rank_003.json, a JSON list with a line for each call, or no file where the rank made no call.
+  // Creates the folder where it is missing. Throws std::system_error.
   void write(const std::filesystem::path& folder) const;
 
  private:
-  // Odd while it is written, then twice the ticket plus 2.
+  // `version` is odd while the slot is written, and then 2 * ticket + 2.
   struct Slot {
     std::atomic<uint64_t> version = 0;
     std::atomic<int64_t> kind, type, group, count, peer, segment, micro_batch;

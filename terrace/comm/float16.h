@@ -1,5 +1,5 @@
-// The 16-bit floating-point types as bits, with conversions that compilers make vectors of: rounding to nearest even,
-// NaN stays NaN.
+// The 16-bit floating-point types as bits, with conversions that compilers can vectorize. They round to nearest even,
+// and NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -26,7 +26,7 @@ inline BFloat16 to_bfloat16(float x) {
 inline float widen(Float16 x) {
   const uint32_t magnitude = (x.bits & 0x7fffU) << 13;
   const uint32_t sign = (x.bits & 0x8000U) << 16;
-  // Subnormal: as the fraction of 2^-14, from which the implied one is taken away again.
+  // A subnormal is first read as a fraction with an implied leading one, which is then subtracted.
   const float subnormal = std::bit_cast<float>(magnitude + (113U << 23)) - std::bit_cast<float>(113U << 23);
   const uint32_t rebias = magnitude >= (31U << 23) ? (255U - 31U) << 23 : (127U - 15U) << 23;
   const uint32_t normal = magnitude + rebias;
@@ -37,7 +37,7 @@ inline Float16 to_float16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 16) & 0x8000U;
   const uint32_t magnitude = bits & 0x7fffffffU;
-  // Subnormal: added to a number whose last place is worth 2^-24, the sum is rounded there by the hardware.
+  // A subnormal is added to a number whose last place is 2^-24, so that the hardware rounds it there.
   const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
   const uint32_t subnormal = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5F);
   const uint32_t normal = (magnitude - ((127U - 15U) << 23) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;

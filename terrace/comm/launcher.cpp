@@ -1,4 +1,4 @@
-// The variables that launchers set: Open MPI's and MPICH's mpirun, MVAPICH, PALS, and srun with and without PMI.
+// Reads the variables that launchers set: mpirun of Open MPI and MPICH, MVAPICH, PALS, and srun with and without PMI.
 #include "terrace/comm/launcher.h"
 
 #include <charconv>
@@ -22,7 +22,7 @@ std::optional<int64_t> number_in(const char* name, int64_t least) {
 }  // namespace
 
 int64_t launched_processes() {
-  // mpirun inside of a Slurm job sees both its own variables and those of the step that it runs in: its own come first.
+  // Processes of mpirun inside a Slurm job have the variables of both; those of mpirun come first.
   for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     if (const auto number = number_in(size, 1)) return *number;
   }

@@ -1,18 +1,18 @@
-// Who started this process, as its environment says.
+// Finds out from the environment which launcher started this process.
 #pragma once
 
 #include <cstdint>
 
 namespace terrace::comm {
 
-// Processes of the launch that this one belongs to: by mpirun, srun or another launcher that speaks PMI or PMIx. 1
-// where nobody says so, 0 where a launcher is named but not how many it started.
+// The number of processes that mpirun, srun or another launcher with PMI or PMIx started together with this one. 1
+// where the environment names no launcher, 0 where it names one without a number of processes.
 int64_t launched_processes();
 
-// This process's number in its launch, 0 where nobody says it.
+// The rank of this process among them, 0 where the environment does not give it.
 int64_t launched_rank();
 
-// Whether mpirun, srun or the like started this process as one of several. Asks the environment alone.
+// Whether a launcher started this process as one of several. Reads the environment only.
 bool started_by_mpi();
 
 }  // namespace terrace::comm

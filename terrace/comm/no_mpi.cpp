@@ -1,4 +1,4 @@
-// In place of mpi.cpp where no MPI library was found when terrace was built.
+// Replaces comm/mpi/ in a build without an MPI library.
 #include "terrace/base/error.h"
 #include "terrace/comm/mpi/mpi.h"
 

@@ -1,4 +1,4 @@
-// In place of nccl.cpp where terrace is built without the CUDA kernels or without MPI. Nothing is on a GPU then.
+// Replaces comm/nccl/ in a build without the CUDA kernels or without MPI. No memory is on a GPU then.
 #include "terrace/base/error.h"
 #include "terrace/comm/nccl/nccl.h"
 

@@ -1,4 +1,4 @@
-// Sums by tiles that stay in the nearest cache, compiled for several generations of processors.
+// Sums in tiles that stay in the L1 cache, compiled for several generations of processors.
 #include "terrace/comm/sum.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Batch-size ramp-up and skipped ranges: how many sequences each step takes, and how many were drawn before it, at any
-// step at once. Steps are counted from 1, as metrics.jsonl shows them.
+// Batch-size ramp-up and skipped steps: computes the batch size of any step, and how many sequences were drawn before
+// it, in constant time. Steps are counted from 1, as in metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ namespace terrace::data {
 // Without a ramp-up every step takes global_batch.
 class BatchRamp {
  public:
-  // The configuration must have passed its checks. Costs one addition per increment.
+  // The configuration must have passed its checks. The cost is one addition for each increment.
   explicit BatchRamp(const config::TrainConfig& config);
 
   int64_t batch_size(int64_t step) const;      // sequences of the step
   int64_t samples_before(int64_t step) const;  // sequences drawn by steps 1 .. step - 1
 
  private:
-  // Consecutive steps of one size.
-  struct Level {
+  // Consecutive steps with the same batch size.
+  struct SizeInterval {
     int64_t first_step, batch, samples_before;
   };
-  const Level& level_of(int64_t step) const;
+  const SizeInterval& interval_of(int64_t step) const;
 
-  std::vector<Level> levels_;
+  std::vector<SizeInterval> intervals_;
 };
 
-// Whether the update of the step is skipped: it lies in one of the ranges of skip_steps.
+// Whether the update of the step is skipped, because the step lies in one of the ranges of skip_steps.
 bool skipped(const config::TrainConfig& config, int64_t step);
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// Plain, gzip and zstd reading over one buffered file.
+// Implements plain, gzip and zstd sources over one buffered file.
 #include "terrace/data/byte_source.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t buffer_bytes = size_t{1} << 18;
 
-// A file descriptor with a buffer that can be looked at before it is taken.
+// A file with a read buffer whose bytes can be inspected before they are consumed.
 class BufferedFile {
  public:
   explicit BufferedFile(const std::filesystem::path& path) : name_(path.string()), buffer_(buffer_bytes) {
@@ -33,7 +33,7 @@ class BufferedFile {
   std::string_view ahead() const { return {buffer_.data() + begin_, end_ - begin_}; }
   void take(size_t size) { begin_ += size; }
 
-  // Reads on until `size` bytes are ahead or the file ends; pipes give them in parts.
+  // Reads until the buffer has `size` bytes or the file ends; a pipe may need several reads.
   void look_ahead(size_t size) {
     if (begin_ > 0 && begin_ + size > buffer_.size()) {
       std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -50,7 +50,7 @@ class BufferedFile {
     }
   }
 
-  // Some bytes, or none at the end.
+  // Returns some bytes, or none at the end of the file.
   std::string_view refill() {
     if (begin_ == end_) {
       begin_ = end_ = 0;
@@ -102,7 +102,7 @@ class GzipSource : public ByteSource {
         if (between_members_) return 0;
         throw UserError::of("{} is a truncated gzip file: it ends within its data; fetch it again", file_->name());
       }
-      // gzip -t accepts zeros behind the last member: tapes pad with them.
+      // Zeros after the last member are padding, which gzip -t accepts too.
       if (between_members_ && input.front() == '\0') {
         file_->take(1);
         continue;
@@ -146,7 +146,8 @@ class ZstdSource : public ByteSource {
     ZSTD_outBuffer output{to, size, 0};
     while (output.pos == 0) {
       const std::string_view bytes = file_->refill();
-      // The decoder may hold output back after its last input, so it is asked once more before the file counts as cut.
+      // The decoder may hold output after its last input, so it is called once more before the file counts as
+      // truncated.
       if (bytes.empty() && (between_frames_ || drained_)) {
         if (between_frames_) return 0;
         throw UserError::of("{} is a truncated zstd file: it ends within its data; fetch it again", file_->name());

@@ -1,4 +1,4 @@
-// The bytes of a file, unpacked where it is packed with gzip or zstd, in a fixed amount of memory.
+// Reads the bytes of a file, decompressed if it is compressed with gzip or zstd, in a fixed amount of memory.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // Fills `to` with up to `size` > 0 bytes; 0 only at the end. Throws UserError naming the file where it is truncated
-  // or corrupt.
+  // Reads up to `size` > 0 bytes into `to` and returns their number, 0 only at the end. Throws UserError that names the
+  // file where it is truncated or corrupt.
   virtual size_t read(char* to, size_t size) = 0;
   // Bytes of the file on disk read so far.
   virtual uint64_t disk_position() const = 0;
 };
 
-// Tells the packing by the file's first bytes, whatever its name: gzip (several members and dictzip too), zstd (several
-// frames too), or plain. Throws UserError for a file that cannot be read, and for xz, bzip2 and zip, which are not
-// read.
+// Detects the compression from the file's first bytes, not from its name: gzip (several members and dictzip too), zstd
+// (several frames too), or none. Throws UserError for a file that cannot be read, and for xz, bzip2 and zip, which are
+// not supported.
 std::unique_ptr<ByteSource> open_bytes(const std::filesystem::path& path);
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// Walking folders and telling formats by name.
+// Searches folders and detects formats by name.
 #include "terrace/data/input_files.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, none) && !none;
 }
 
-// Descriptors of this process: what the shell opened for /dev/stdin and <(COMMAND).
+// Paths of this process's descriptors, which the shell opens for /dev/stdin and <(COMMAND).
 bool is_open_pipe(const fs::path& path) {
   if (!fs::is_fifo(path)) return false;
   const fs::path folder = path.parent_path();

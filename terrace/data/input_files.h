@@ -1,4 +1,4 @@
-// The files that a list of files and folders stands for, in an order that depends on their names alone.
+// Expands a list of files and folders to input files, in an order that depends only on their names.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct InputFile {
   uint64_t bytes = 0;  // on disk; 0 for pipes
 };
 
-// Folders are searched with all below them, sorted by name; names that start with a dot and `excluded` are left out.
-// By name, .jsonl, .ndjson and .json (before .gz, .dz or .zst) are JSON lines and all else is plain text. A pipe is
-// read where it is open already: /dev/stdin, /dev/fd/N. Throws UserError for a path that does not exist, for one that
-// is no file or folder (a named pipe without a writer would never end), and where no file is found.
+// Folders are searched recursively, sorted by name; names that start with a dot and `excluded` are left out. Files
+// named .jsonl, .ndjson or .json (before .gz, .dz or .zst) are JSON lines, all others plain text. A pipe is read only
+// if it is already open: /dev/stdin, /dev/fd/N. Throws UserError for a path that does not exist or is neither file nor
+// folder (a named pipe without a writer would never end), and where no file is found.
 std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, FormatChoice format,
                                         const std::vector<std::filesystem::path>& excluded = {});
 

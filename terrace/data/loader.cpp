@@ -1,4 +1,4 @@
-// Opening corpora, dividing their windows between the splits, and filling batches.
+// Opens corpora, divides their windows between the splits, and fills batches.
 #include "terrace/data/loader.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t probes = 64;
 constexpr uint64_t probe_tokens = 512;
 
-// Looks at tokens here and there: a corpus of another tokenizer is found out before training starts.
+// Checks a few tokens of the corpus, so that a corpus of another tokenizer is detected before training starts.
 void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
   std::vector<int64_t> tokens(std::min(probe_tokens, corpus.tokens()));
   const uint64_t last = corpus.tokens() - tokens.size();
@@ -41,7 +41,7 @@ Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabul
   return windows;
 }
 
-// Cuts the held-out windows off the end of a corpus.
+// Divides the windows of a corpus: the held-out windows are the last ones.
 Windows split_off(Windows& train, double share, const std::string& prefix) {
   Windows held_out = train;
   const double wanted = std::round(share * static_cast<double>(train.count));
@@ -99,8 +99,8 @@ Loader::Loader(const config::DataConfig& config, int64_t sequence, int64_t vocab
   }
   train.mixture = mixture_of(train, config.weights, stream_key(seed, "order of training samples"), true);
   if (validation.corpora.empty()) return;
-  // Without the seed in its key, so that runs of different seeds are evaluated on the same samples; and without
-  // weights, with which samples of one corpus would come many times before all of another have come once.
+  // The key does not depend on the seed, so that runs with different seeds are evaluated on the same samples. There are
+  // no weights, with which samples of one corpus would repeat before all of another have occurred once.
   validation.mixture = mixture_of(validation, {}, stream_key(0, "order of validation samples"), false);
 }
 
@@ -167,7 +167,7 @@ SampleBatch Loader::batch(Split split, std::span<const uint64_t> samples) const 
     return values.empty() ? std::span<int64_t>() : std::span(values).subspan(row * length, length);
   };
   for (size_t row = 0; row < rows; ++row) {
-    const Mixture::Place place = windows.mixture->at(samples[row]);
+    const Mixture::CorpusSample place = windows.mixture->at(samples[row]);
     reader.read(windows.corpora[place.corpus], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
                 row_of(batch.positions, row), row_of(batch.documents, row));
     batch.ids.push_back(static_cast<int64_t>(samples[row]));

@@ -1,5 +1,5 @@
-// Samples for training: fixed-length windows over memory-mapped corpora, in an order that is a pure function of
-// (seed, epoch, sample), so any step of any run is reached at once.
+// Loads samples for training: fixed-length windows of memory-mapped corpora. Their order is a pure function of
+// (seed, epoch, sample), so a run can start at any step in constant time.
 #pragma once
 
 #include <cstdint>
@@ -34,46 +34,46 @@ struct HeldOut {
 
 class Loader {
  public:
-  // Opens every corpus and checks it: throws UserError naming the file and what is wrong, also where a token can be as
-  // large as `vocabulary`, a split is shorter than one sample, a corpus is named twice, or the corpora are not of one
-  // tokenizer, which is config.tokenizer where that is given. Cost does not grow with the corpus but for page
-  // faults.
+  // Opens and checks every corpus. Throws UserError that names the file and the problem, also where a token is not
+  // below `vocabulary`, a split is shorter than one sample, a corpus is named twice, or the corpora were not all
+  // encoded with one tokenizer (config.tokenizer where that is given). The cost does not grow with the corpus except
+  // for page faults.
   Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
   ~Loader();
   Loader(Loader&&) noexcept;
 
-  // Samples first .. first + count - 1 of the run. Training passes over its samples again and again, each epoch in
-  // another order; validation has one fixed order and wraps around. Thread-safe.
+  // Samples first .. first + count - 1 of the run. Training repeats its samples in epochs, each in another order;
+  // validation has one fixed order and wraps around. Thread-safe.
   SampleBatch batch(Split split, uint64_t first, int64_t count) const;
-  // Those with the numbers given.
+  // The samples with these numbers.
   SampleBatch batch(Split split, std::span<const uint64_t> samples) const;
 
-  // Samples in one pass over the split. For training on several weighted corpora: in one pass over the mixture's
-  // longest corpus. For validation every held-out sample counts once, whatever the weights.
+  // The number of samples in one pass over the split. For training on several weighted corpora that is a pass over the
+  // mixture's longest corpus. For validation every held-out sample counts once, whatever the weights.
   uint64_t samples(Split split) const;
 
-  // Names of the split's corpora as the configuration has them.
+  // The names of the split's corpora, as in the configuration.
   std::vector<std::string> corpora(Split split) const;
 
-  // The first `at_most` samples of the validation split, or all where there are no more, by corpus; corpora without any
-  // among them are left out. The order of the split is shuffled over all corpora, so a limited number takes from each
-  // about its share of the held-out samples. The same at every call and for every seed.
+  // The first `at_most` samples of the validation split, or all if there are fewer, grouped by corpus; corpora without
+  // such samples are left out. The order of the split is shuffled over all corpora, so a limited number has about the
+  // share of each corpus. The result is the same at every call and for every seed.
   std::vector<HeldOut> held_out(uint64_t at_most) const;
 
-  // Two identities of the corpora, each an entry for every corpus and split.
+  // Two identities of the corpora, each with an entry for every corpus and split.
   //
-  // The full one: name, tokens, windows of the split, and the checksum of the whole index. Checkpoints keep it, and a
-  // run continues only where it is the same. Reads every index, which takes seconds for gigabytes: for one rank.
+  // The full identity: name, tokens, windows of the split, and the checksum of the whole index. Checkpoints keep it,
+  // and a run continues only where it is the same. It reads every index, which takes seconds for gigabytes, so that
+  // only one rank should call it.
   Json identity() const;
-  // The cheap one: the same with corpus_fingerprint() in place of the checksum. Milliseconds, so every rank computes
-  // its own and all compare them: files of the same names and sizes on the disks of different machines do not pass for
-  // equal.
+  // The cheap identity: the same with corpus_fingerprint() in place of the checksum. It takes milliseconds, so every
+  // rank computes it and all compare: that detects different files with the same names and sizes on different machines.
   Json fingerprint() const;
 
-  // Unigram baseline: mean over validation targets of -ln(frequency in the training split), add-one smoothed,
-  // in nats a token. Reads both splits once; for huge corpora at most `token_limit` tokens of each, evenly spread. The
-  // result is kept beside the first corpus (unigram_store.h), and another start with the same corpora, splits, sequence
-  // and vocabulary takes it from there. Where that folder cannot be written to, fewer tokens are read.
+  // The unigram baseline: the mean over validation targets of -ln(frequency in the training split), add-one smoothed,
+  // in nats per token. It reads both splits once, or at most `token_limit` evenly spread tokens of each. The result is
+  // stored beside the first corpus (unigram_store.h) and reused by later starts with the same corpora, splits, sequence
+  // and vocabulary. Where that folder cannot be written to, fewer tokens are read.
   double unigram_loss(uint64_t token_limit = 50'000'000) const;
 
  private:

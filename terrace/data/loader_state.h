@@ -1,4 +1,4 @@
-// What a Loader holds: its corpora and, for each split, which of their samples belong to it.
+// The state of a Loader: its corpora and, for each split, the samples that belong to it.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@
 
 namespace terrace::data {
 
-// Samples of one corpus: a contiguous range of its windows. Window i covers tokens [i * T, i * T + T], one more than T,
-// so that the last has a target; neighbours share one token, which is a target in the first only.
+// The samples of one corpus in a split: a contiguous range of its windows. Window i covers the T + 1 tokens
+// [i * T, i * T + T], so that the last input has a target. Consecutive windows share one token, which is a target in
+// the first of them only.
 struct Windows {
   std::string name;  // as the configuration has it
   std::shared_ptr<const TokenCorpus> corpus;

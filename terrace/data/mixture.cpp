@@ -1,4 +1,4 @@
-// Shares of corpora in whole numbers, and keyed orders.
+// Computes the samples of each corpus in a block, and the keyed orders.
 #include "terrace/data/mixture.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t longest_block = 4096;
 
-// Slots of a block of `length` by largest remainder, at least one each.
+// The samples of each corpus in a block of `length`, by largest remainder and at least one for each.
 std::vector<uint64_t> slots_of(const std::vector<double>& weights, uint64_t length) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<uint64_t> slots(weights.size());
@@ -38,7 +38,7 @@ std::vector<uint64_t> slots_of(const std::vector<double>& weights, uint64_t leng
   return slots;
 }
 
-// The shortest block in which every weight is a whole number of slots, or the longest allowed.
+// The shortest block in which every weight is a whole number of samples, or the longest allowed block.
 uint64_t block_length(const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (uint64_t length = weights.size(); length < longest_block; ++length) {
@@ -88,13 +88,13 @@ double Mixture::share(size_t corpus) const {
   return static_cast<double>(begins_[corpus + 1] - begins_[corpus]) / static_cast<double>(begins_.back());
 }
 
-// The place of `index` in the endless order of a stream over `size` things.
+// Element `index` of the endless sequence of epochs of a stream over `size` elements.
 uint64_t Mixture::ordered(uint64_t stream, uint64_t size, uint64_t index) const {
   const uint64_t epoch = reshuffle_ ? index / size : 0;
   return permute(key_at(key_, epoch, stream), size, index % size);
 }
 
-Mixture::Place Mixture::at(uint64_t run_sample) const {
+Mixture::CorpusSample Mixture::at(uint64_t run_sample) const {
   const uint64_t length = begins_.back();
   const uint64_t slot = ordered(0, length, run_sample);
   const auto after = std::upper_bound(begins_.begin(), begins_.end(), slot);

@@ -1,4 +1,4 @@
-// Which corpus, and which of its samples, a sample of the run is: a pure function in constant memory.
+// Maps a sample of the run to a corpus and one of its samples: a pure function in constant memory.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,27 @@
 
 namespace terrace::data {
 
-// Without weights, all samples of all corpora form one epoch in a shuffled order, and each comes once an epoch. With
-// weights, the run is a sequence of blocks of equal length; each block takes the same number of samples from a corpus,
-// in a shuffled order of its own, and each corpus passes through epochs at its own pace: within one, each of its
-// samples comes once.
+// Without weights, all samples of all corpora form one epoch in a shuffled order, so each occurs once per epoch. With
+// weights, the run is a sequence of blocks of equal length. Each block has the same number of samples from a corpus, in
+// its own shuffled order. Each corpus has its own epochs, in which each of its samples occurs once.
 class Mixture {
  public:
-  struct Place {
+  struct CorpusSample {
     size_t corpus;
     uint64_t sample;  // within the corpus
   };
 
-  // `sizes` are samples, all > 0; `weights` has as many entries or none. reshuffle: another order each epoch, else the
-  // same in all.
+  // `sizes` are numbers of samples, all > 0; `weights` has as many entries or none. With `reshuffle` each epoch has
+  // another order.
   Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle);
 
-  Place at(uint64_t run_sample) const;
+  CorpusSample at(uint64_t run_sample) const;
 
-  // In one pass over all corpora; with weights, until every sample of every corpus came at least once.
+  // The number of samples in one pass over all corpora; with weights, until every sample of every corpus has occurred.
   uint64_t samples() const { return samples_; }
 
-  // Share of the run's samples that a corpus gives: its weight to within 1/4096 of the whole, exactly where every
-  // weight is a multiple of 1/B with B up to 4096.
+  // The fraction of the run's samples that come from a corpus: its weight with an error of up to 1/4096, or exactly its
+  // weight where every weight is a multiple of 1/B with B up to 4096.
   double share(size_t corpus) const;
 
  private:
@@ -38,7 +37,7 @@ class Mixture {
   void fill_block(const std::vector<double>& weights);
 
   std::vector<uint64_t> sizes_;
-  std::vector<uint64_t> begins_;  // [corpora + 1]: without weights samples, with weights slots of a block, summed
+  std::vector<uint64_t> begins_;  // [corpora + 1]: running sums of samples, or with weights of samples in a block
   PhiloxKey key_;
   bool reshuffle_;
   bool weighted_;

@@ -1,4 +1,4 @@
-// A stream mapped by several threads, its results taken in the order of the stream.
+// Maps a stream with several threads, and keeps the order of the results.
 #pragma once
 
 #include <condition_variable>
@@ -13,9 +13,9 @@
 
 namespace terrace::data {
 
-// Calls `produce` until it returns nothing and `consume` for every result in the order produced, both in the calling
-// thread; each of `threads` workers has a function of its own from `make_worker`. At most 2 * threads + 2 inputs and
-// results are alive, so memory is bounded. An exception of any of the three ends the rest and is thrown on.
+// Calls `produce` until it returns nothing, and `consume` for every result in the order of the inputs, both in the
+// calling thread. Each of `threads` workers has its own function from `make_worker`. At most 2 * threads + 2 inputs and
+// results exist at a time, so memory is bounded. An exception of any of the three ends the others and is rethrown.
 template <typename In, typename Out>
 void ordered_map(int threads, const std::function<std::optional<In>()>& produce,
                  const std::function<std::function<Out(In&)>()>& make_worker,
@@ -46,7 +46,7 @@ void ordered_map(int threads, const std::function<std::optional<In>()>& produce,
     }
   };
 
-  // Declared after all that the workers use; joins them however this function is left, without starting what waits.
+  // Declared after everything that the workers use. The destructor drops the waiting tasks and joins the workers.
   struct Workers {
     std::function<void()> close;
     std::vector<std::jthread> running;

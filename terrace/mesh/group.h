@@ -1,4 +1,4 @@
-// Some ranks in an order, as plain data.
+// A group of ranks as plain data.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace terrace::mesh {
 
-// Ranks of the world; a rank's position in the list is its member number. Collectives hand out blocks by member number
-// and add in ascending order of the ranks, so that groups of the same ranks in another order add alike.
+// An ordered list of ranks of the world; the position of a rank in the list is its member number. Collectives assign
+// blocks by member number and add in ascending order of ranks, so groups of the same ranks in another order have the
+// same sums.
 struct Group {
-  std::string name;  // what it is for: "data", "shard_weights"
+  std::string name;  // the purpose: "data", "shard_weights"
   std::vector<int64_t> ranks;
 
   bool operator==(const Group&) const = default;

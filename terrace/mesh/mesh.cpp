@@ -1,4 +1,4 @@
-// Coordinates by division, groups as slices of the grid.
+// Computes coordinates by division, and groups as slices of the grid.
 #include "terrace/mesh/mesh.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int64_t product(const std::vector<Axis>& axes) {
                          [](int64_t n, const Axis& axis) { return n * axis.size; });
 }
 
-// What the sizes would fit, as the end of a message.
+// The end of a message: numbers of ranks or sizes that fit.
 std::string suggestion(int64_t ranks, const std::vector<Axis>& axes) {
   std::string text = fmt::format("start {} ranks", product(axes));
   for (const Axis& axis : axes) {
@@ -26,12 +26,12 @@ std::string suggestion(int64_t ranks, const std::vector<Axis>& axes) {
   return text;
 }
 
-std::string line_of(const Group& group, const Placement& placement) {
+std::string format_group(const Group& group, const Topology& topology) {
   std::string ranks;
   for (size_t i = 0; i < std::min(shown_ranks, group.ranks.size()); ++i) ranks += fmt::format(" {}", group.ranks[i]);
   if (group.ranks.size() > shown_ranks) ranks += " ...";
   return fmt::format("{:<18} {:>5} rank{}  {:<8}{}\n", group.name, group.ranks.size(),
-                     group.ranks.size() == 1 ? " " : "s", name_of(tier_of(group.ranks, placement)), ranks);
+                     group.ranks.size() == 1 ? " " : "s", name_of(tier_of(group.ranks, topology)), ranks);
 }
 
 }  // namespace
@@ -50,22 +50,22 @@ std::string_view name_of(Tier tier) {
   return "unknown";
 }
 
-Tier tier_of(const std::vector<int64_t>& ranks, const Placement& placement) {
+Tier tier_of(const std::vector<int64_t>& ranks, const Topology& topology) {
   const auto together = [&](int64_t size) {
     return std::ranges::all_of(ranks, [&](int64_t rank) { return rank / size == ranks.front() / size; });
   };
   if (ranks.empty() || together(1)) return Tier::rank;
-  // Pairs never reach over the end of a node, even where its size is not a multiple of theirs.
-  if (!together(placement.ranks_per_node)) return Tier::network;
-  const auto pair_of = [&](int64_t rank) { return rank % placement.ranks_per_node / placement.ranks_per_pair; };
+  // A pair lies in one node, even where the node's size is not a multiple of the pair's.
+  if (!together(topology.ranks_per_node)) return Tier::network;
+  const auto pair_of = [&](int64_t rank) { return rank % topology.ranks_per_node / topology.ranks_per_pair; };
   const bool pair = std::ranges::all_of(ranks, [&](int64_t rank) { return pair_of(rank) == pair_of(ranks.front()); });
   return pair ? Tier::pair : Tier::node;
 }
 
-Mesh::Mesh(int64_t ranks, std::vector<Axis> axes, const Placement& placement)
-    : size_(ranks), axes_(std::move(axes)), placement_(placement) {
-  TERRACE_CHECK(placement.ranks_per_pair >= 1 && placement.ranks_per_node >= 1, "{} ranks a pair, {} a node",
-                placement.ranks_per_pair, placement.ranks_per_node);
+Mesh::Mesh(int64_t ranks, std::vector<Axis> axes, const Topology& topology)
+    : size_(ranks), axes_(std::move(axes)), topology_(topology) {
+  TERRACE_CHECK(topology.ranks_per_pair >= 1 && topology.ranks_per_node >= 1, "{} ranks a pair, {} a node",
+                topology.ranks_per_pair, topology.ranks_per_node);
   for (const Axis& axis : axes_) TERRACE_CHECK(axis.size >= 1, "axis {} has size {}", axis.name, axis.size);
   if (product(axes_) == ranks) return;
   std::string sizes;
@@ -122,9 +122,9 @@ Group all_ranks(std::string name, int64_t ranks) {
 std::string overview(const Mesh& mesh, const std::vector<Group>& further) {
   std::string text;
   for (const Axis& axis : mesh.axes()) {
-    if (axis.size > 1) text += line_of(mesh.group(0, axis.name), mesh.placement());
+    if (axis.size > 1) text += format_group(mesh.group(0, axis.name), mesh.topology());
   }
-  for (const Group& group : further) text += line_of(group, mesh.placement());
+  for (const Group& group : further) text += format_group(group, mesh.topology());
   return text;
 }
 

@@ -10,19 +10,19 @@
 
 namespace terrace::mesh {
 
-// Where neighbouring ranks sit. Ranks fill pairs, and pairs fill nodes, in rank order.
-struct Placement {
-  int64_t ranks_per_pair = 1;  // share a package
-  int64_t ranks_per_node = 1;  // share a machine
+// How the ranks are distributed over the hardware. Ranks fill pairs, and pairs fill nodes, in rank order.
+struct Topology {
+  int64_t ranks_per_pair = 1;  // ranks that share a package
+  int64_t ranks_per_node = 1;  // ranks that share a machine
 
-  bool operator==(const Placement&) const = default;
+  bool operator==(const Topology&) const = default;
 };
 
 // The slowest link that a group of ranks needs.
 enum class Tier { rank, pair, node, network };
 std::string_view name_of(Tier tier);
 
-Tier tier_of(const std::vector<int64_t>& ranks, const Placement& placement);
+Tier tier_of(const std::vector<int64_t>& ranks, const Topology& topology);
 
 struct Axis {
   std::string name;  // "pipeline", "data", "tensor"
@@ -33,19 +33,19 @@ struct Axis {
 
 class Mesh {
  public:
-  // Axes from the outermost to the innermost, whose neighbours have neighbouring ranks. Throws UserError where the
-  // sizes do not multiply to `ranks`, with sizes that do.
-  Mesh(int64_t ranks, std::vector<Axis> axes, const Placement& placement);
+  // The axes are given from the outermost to the innermost, along which ranks are consecutive. Throws UserError where
+  // the product of the sizes is not `ranks`, and suggests sizes that fit.
+  Mesh(int64_t ranks, std::vector<Axis> axes, const Topology& topology);
 
   int64_t size() const { return size_; }
   int64_t size(std::string_view axis) const;
   const std::vector<Axis>& axes() const { return axes_; }
-  const Placement& placement() const { return placement_; }
+  const Topology& topology() const { return topology_; }
 
   int64_t coordinate(int64_t rank, std::string_view axis) const;
-  // The rank with these coordinates, one for each axis in order.
+  // The rank with these coordinates, which are in the order of the axes.
   int64_t rank_at(const std::vector<int64_t>& coordinates) const;
-  // The ranks that differ from this one in the axis alone, in order; the group has the axis' name.
+  // The ranks that differ from this one only in their coordinate on the axis, in order. The group has the axis' name.
   Group group(int64_t rank, std::string_view axis) const;
 
  private:
@@ -54,10 +54,10 @@ class Mesh {
 
   int64_t size_;
   std::vector<Axis> axes_;
-  Placement placement_;
+  Topology topology_;
 };
 
-// One line for each axis longer than 1 and for each further group: name, members of the first rank's group, tier.
+// One line for each axis longer than 1 and for each further group: name, size, tier, and members of rank 0's group.
 //   data    4 ranks  node     0 1 2 3
 std::string overview(const Mesh& mesh, const std::vector<Group>& further);
 

@@ -1,4 +1,4 @@
-// Slabs of rows, and the runs of elements that they are.
+// Computes row ranges of parameters and the ranges of elements that they consist of.
 #include "terrace/mesh/param_mark.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ ParamMark ParamMark::sharded(std::vector<int64_t> shape, int64_t dim, std::strin
   return {.kind = Kind::sharded,
           .global_shape = std::move(shape),
           .dim = dim,
-          .slabs = {{.begin = 0, .size = rows}},
+          .row_ranges = {{.begin = 0, .size = rows}},
           .axis = std::move(axis)};
 }
 
@@ -34,11 +34,11 @@ std::vector<int64_t> local_shape(const ParamMark& mark) {
   std::vector<int64_t> shape = mark.global_shape;
   if (mark.kind != ParamMark::Kind::sharded) return shape;
   shape.at(mark.dim) = 0;
-  for (const Slab& slab : mark.slabs) shape.at(mark.dim) += slab.size;
+  for (const RowRange& rows : mark.row_ranges) shape.at(mark.dim) += rows.size;
   return shape;
 }
 
-std::vector<Slab> slabs_of(const ParamMark& mark, int64_t member, int64_t ranks) {
+std::vector<RowRange> row_ranges_of(const ParamMark& mark, int64_t member, int64_t ranks) {
   const int64_t rows = mark.global_shape.at(mark.dim);
   const int64_t groups = std::max<int64_t>(mark.groups, 1), group = rows / groups;
   if (mark.groups == 0 || groups % ranks == 0) {
@@ -48,46 +48,46 @@ std::vector<Slab> slabs_of(const ParamMark& mark, int64_t member, int64_t ranks)
   const int64_t sharing = ranks / groups, own = group - mark.shared;
   TERRACE_CHECK(ranks % groups == 0 && own % sharing == 0, "{} groups of {} rows on {} ranks", groups, own, ranks);
   const int64_t begin = member / sharing * group, place = member % sharing;
-  std::vector<Slab> slabs = {{.begin = begin + place * (own / sharing), .size = own / sharing}};
-  if (mark.shared > 0) slabs.push_back({.begin = begin + own, .size = mark.shared, .counted = place == 0});
-  return slabs;
+  std::vector<RowRange> row_ranges = {{.begin = begin + place * (own / sharing), .size = own / sharing}};
+  if (mark.shared > 0) row_ranges.push_back({.begin = begin + own, .size = mark.shared, .counted = place == 0});
+  return row_ranges;
 }
 
-std::vector<ElementRun> runs_of(const ParamMark& mark, int64_t begin, int64_t end) {
+std::vector<MappedRange> mapped_ranges(const ParamMark& mark, int64_t begin, int64_t end) {
   if (begin >= end) return {};
   if (mark.kind != ParamMark::Kind::sharded) return {{begin, begin, end - begin, mark.counted}};
   const std::vector<int64_t> shape = local_shape(mark);
   const auto dim = shape.begin() + mark.dim;
   const int64_t inner = product(dim + 1, shape.end()), block = *dim * inner;
   const int64_t whole_block = mark.global_shape.at(mark.dim) * inner;
-  std::vector<ElementRun> runs;
+  std::vector<MappedRange> ranges;
   for (int64_t outer = begin / block; outer * block < end; ++outer) {
     int64_t at = outer * block;
-    for (const Slab& slab : mark.slabs) {
-      const int64_t size = slab.size * inner, from = std::max(begin, at), to = std::min(end, at + size);
+    for (const RowRange& rows : mark.row_ranges) {
+      const int64_t size = rows.size * inner, from = std::max(begin, at), to = std::min(end, at + size);
       if (from < to)
-        runs.push_back({from, outer * whole_block + slab.begin * inner + from - at, to - from, slab.counted});
+        ranges.push_back({from, outer * whole_block + rows.begin * inner + from - at, to - from, rows.counted});
       at += size;
     }
   }
-  return runs;
+  return ranges;
 }
 
 std::vector<LocalRange> counted_ranges(const ParamMark& mark, int64_t begin, int64_t end) {
-  // A slab is as often one run for each row, so that the common cases are told apart first.
-  const auto is_counted = [&](const Slab& slab) { return slab.counted; };
+  // A row range can consist of one range of elements for each row, so the two common cases are handled first.
+  const auto is_counted = [&](const RowRange& rows) { return rows.counted; };
   const bool sharded = mark.kind == ParamMark::Kind::sharded;
-  const bool any = sharded ? std::ranges::any_of(mark.slabs, is_counted) : mark.counted;
-  const bool all = sharded ? std::ranges::all_of(mark.slabs, is_counted) : mark.counted;
+  const bool any = sharded ? std::ranges::any_of(mark.row_ranges, is_counted) : mark.counted;
+  const bool all = sharded ? std::ranges::all_of(mark.row_ranges, is_counted) : mark.counted;
   if (begin >= end || !any) return {};
   if (all) return {{begin, end}};
   std::vector<LocalRange> ranges;
-  for (const ElementRun& run : runs_of(mark, begin, end)) {
-    if (!run.counted) continue;
-    if (!ranges.empty() && ranges.back().end == run.local) {
-      ranges.back().end += run.size;
+  for (const MappedRange& range : mapped_ranges(mark, begin, end)) {
+    if (!range.counted) continue;
+    if (!ranges.empty() && ranges.back().end == range.local) {
+      ranges.back().end += range.size;
     } else {
-      ranges.push_back({run.local, run.local + run.size});
+      ranges.push_back({range.local, range.local + range.size});
     }
   }
   return ranges;

@@ -1,4 +1,4 @@
-// Numbers of parts and members of groups.
+// Computes the numbers of parts and the members of groups.
 #include "terrace/mesh/shards.h"
 
 #include <algorithm>
@@ -26,9 +26,9 @@ int64_t size_of(const ShardGroup& group, const Mesh& mesh) {
     case Word::none:
       return 1;
     case Word::pair:
-      return data_ranks_within(std::min(mesh.placement().ranks_per_pair, mesh.placement().ranks_per_node), mesh);
+      return data_ranks_within(std::min(mesh.topology().ranks_per_pair, mesh.topology().ranks_per_node), mesh);
     case Word::node:
-      return data_ranks_within(mesh.placement().ranks_per_node, mesh);
+      return data_ranks_within(mesh.topology().ranks_per_node, mesh);
     case Word::all:
       return mesh.size("data");
     case Word::number:
@@ -79,7 +79,7 @@ ShardPlace::ShardPlace(const ShardSizes& s, int64_t d)
       update(filled(s.optimizer / s.weights)),
       everyone(filled(s.ranks)) {
   const int64_t w = s.weights, g = s.gradients, o = s.optimizer;
-  // Each outer number follows the inner one, so that parts lie in each other.
+  // Each outer part number continues the inner one, so that the parts are nested.
   const auto weight_part = [&](int64_t rank) { return rank % w; };
   const auto gradient_part = [&](int64_t rank) { return weight_part(rank) * (g / w) + rank % g / w; };
   const auto optimizer_part = [&](int64_t rank) { return gradient_part(rank) * (o / g) + rank % o / g; };

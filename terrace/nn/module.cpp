@@ -53,7 +53,7 @@ at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarTy
       const ParamMark mark = parameter.mark.kind == ParamMark::Kind::unmarked
                                  ? ParamMark::replicated(parameter.value.sizes().vec())
                                  : parameter.mark;
-      for (const ElementRun& run : runs_of(mark, begin, end)) {
+      for (const MappedRange& run : mapped_ranges(mark, begin, end)) {
         ops::fill_normal(values.narrow(0, run.local - begin, run.size), stream_key(seed, parameter.name),
                          parameter.initial.value, run.global);
       }

@@ -1,4 +1,4 @@
-// Rows in the order of the keys; numbers that are not finite are empty.
+// Writes rows in the order of the keys; the cells of numbers that are not finite are empty.
 #include "terrace/observe/csv_file.h"
 
 #include <fcntl.h>
@@ -107,7 +107,7 @@ void CsvFile::add(const StepMetrics& metrics) {
 }
 
 void CsvFile::add(const EvaluationMetrics& metrics) {
-  // The evaluation of a step that was passed over stands in a row of its own.
+  // The evaluation of a skipped step has its own row.
   if (step_ && step_->step != metrics.step) flush();
   evaluation_ = metrics;
 }

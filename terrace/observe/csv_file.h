@@ -1,4 +1,4 @@
-// metrics.csv in the run's folder: a row a step, made from metrics.jsonl, for spreadsheets.
+// metrics.csv in the run's folder has one row for each step, for spreadsheets. It is derived from metrics.jsonl.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace terrace::observe {
 
 class CsvFile {
  public:
-  // Replaces folder/metrics.csv by the rows of `so_far`; the losses of corpora that are more than one have columns.
+  // Replaces folder/metrics.csv by the rows of `so_far`. If there are several corpora, the loss of each has a column.
   // Errors of the file system throw std::system_error.
   CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, const std::vector<std::string>& corpora);
   CsvFile(CsvFile&& other) noexcept
@@ -25,18 +25,18 @@ class CsvFile {
   // Writes the last row.
   ~CsvFile();
 
-  // A row is written when the next one begins, so that an evaluation of its step, which comes later, stands in it.
+  // A row is written when the next one begins, so that it includes the evaluation of its step, which comes later.
   void add(const StepMetrics& metrics);
   void add(const EvaluationMetrics& metrics);
-  // Makes the rows written durable, on any thread. A row that is held back stays so: its evaluation may come after the
-  // checkpoint of its step, and a resumed run makes the file again from metrics.jsonl.
+  // Makes the written rows durable; may be called from any thread. The last row is still held back, because its
+  // evaluation may come after the checkpoint of its step. A resumed run writes the file again from metrics.jsonl.
   void sync();
 
  private:
   void flush();
 
   std::filesystem::path path_;
-  std::vector<std::string> corpora_;  // none where there is only one
+  std::vector<std::string> corpora_;  // empty where there is only one
   int file_ = -1;
   std::optional<StepMetrics> step_;
   std::optional<EvaluationMetrics> evaluation_;

@@ -1,4 +1,4 @@
-// Scales, dots and labels of the chart.
+// Computes the scales, dots and labels of the chart.
 #include "terrace/observe/curve.h"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ struct Scale {
 
   void choose_ticks(int most) {
     const double magnitude = std::max(std::abs(low), std::abs(high));
-    if (high - low <= 1e-12 * magnitude) {  // nothing that labels could tell apart
+    if (high - low <= 1e-12 * magnitude) {  // labels could not distinguish the values
       const double margin = magnitude < 1e-300 ? 1 : magnitude / 10;
       low -= margin;
       high += margin;
@@ -113,7 +113,7 @@ struct Canvas {
     }
   }
 
-  // Dots without gaps from one to the other.
+  // Draws a line of dots without gaps from one point to the other.
   void connect(int from_column, int from_row, int column, int row) {
     const int steps = std::max({1, std::abs(column - from_column), std::abs(row - from_row)});
     for (int i = 0; i <= steps; ++i) {

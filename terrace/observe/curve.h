@@ -1,4 +1,4 @@
-// A loss curve as text for the terminal.
+// Draws a loss curve as text for the terminal.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace terrace::observe {
 
-// Points (x, y) in any order of x; those with a number that is not finite are left out.
+// Points (x, y) in any order; points with a number that is not finite are left out.
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
@@ -27,9 +27,9 @@ struct Chart {
   int height = 18;  // rows in all, at least 6
 };
 
-// UTF-8 lines that end with '\n', `height` in all and none wider than `width`: the plot of Braille dots (2 x 4 a
-// character; points of the line that share a column of dots are averaged) with both axes, and a legend that names
-// marks, levels and x and is cut where it is too long. Without any point: one line that says so.
+// Returns `height` UTF-8 lines that end with '\n', none wider than `width`: the plot in Braille dots (2 x 4 dots a
+// character; points of the line in the same column of dots are averaged) with both axes, and a legend that names marks,
+// levels and x and is truncated where it is too long. Without points it returns one line that says so.
 std::string draw(const Chart& chart);
 
 }  // namespace terrace::observe

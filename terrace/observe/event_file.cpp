@@ -1,4 +1,4 @@
-// Checksums, frames and the few fields of tensorboard/compat/proto/event.proto that scalars need.
+// Encodes checksums, frames and the fields of tensorboard/compat/proto/event.proto that scalars need.
 #include "terrace/observe/event_file.h"
 
 #include <fcntl.h>
@@ -75,7 +75,7 @@ std::string event_message(int64_t step) {
   return message;
 }
 
-// The checksum of bytes that hold their own checksum says little, so the format keeps checksums in this disguise.
+// The format masks checksums, because the checksum of data that contain their own checksum is weak.
 uint32_t masked(uint32_t checksum) { return std::rotr(checksum, 15) + 0xA282EAD8; }
 
 // Files are read in the order of their names, which hold a time in seconds.

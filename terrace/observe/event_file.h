@@ -1,4 +1,4 @@
-// Event files as TensorBoard reads them: TFRecord frames, each with a protocol-buffer message of type Event.
+// Writes event files for TensorBoard: TFRecord frames, each with a protocol-buffer message of type Event.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ uint32_t crc32c(std::string_view bytes);
 std::string tfrecord(std::string_view record);
 
 struct Scalar {
-  std::string tag;  // TensorBoard groups by what stands before the first '/'
+  std::string tag;  // TensorBoard groups tags by their text before the first '/'
   double value;     // written as fp32
 };
 
 class EventFile {
  public:
-  // Starts a file of its own in the folder (made where it is missing), named so that TensorBoard reads it after those
-  // that are there, and says in it that the run goes on after `last_step`: what the others hold of later steps no
-  // longer counts. Errors of the file system throw std::system_error.
+  // Starts a new file in the folder (created where it is missing), named so that TensorBoard reads it after the
+  // existing files. Its first record says that the run continues after `last_step`, so that TensorBoard drops later
+  // steps of the existing files. Errors of the file system throw std::system_error.
   EventFile(const std::filesystem::path& folder, int64_t last_step);
   EventFile(EventFile&& other) noexcept : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
   ~EventFile();

@@ -1,4 +1,4 @@
-// The kernel's own counts.
+// Reads the kernel's counts in /proc.
 #include "terrace/observe/memory.h"
 
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// The keys of the metrics in their order: every format that is written or read goes through this one list.
+// The keys of the metrics in their order. The code for every format uses this list.
 #pragma once
 
 #include <type_traits>

@@ -1,4 +1,4 @@
-// Appending lines, cutting the file back to a step, and reading it.
+// Appends lines, truncates the file to a step, and reads it.
 #include "terrace/observe/metrics.h"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ bool read_number(const Json& value, double& number) {
   return value.is_number() || value.is_null();
 }
 
-// Nothing where a key is missing or is of another type.
+// Returns nullopt where a key is missing or has another type.
 template <typename Metrics>
 std::optional<Metrics> metrics_of(const Json& line) {
   Metrics metrics;
@@ -69,14 +69,14 @@ std::optional<Metrics> metrics_of(const Json& line) {
   return whole ? std::optional(metrics) : std::nullopt;
 }
 
-// The object of a line; null where it is none with a step.
+// The JSON object of a line; null where the line is not an object with a step.
 Json parse_line(std::string_view line) {
   Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const bool is_line = object.is_object() && object.contains("step") && object["step"].is_number_integer();
   return is_line ? object : Json();
 }
 
-// Calls visit(line without its end) for every line, the last one also where its end is missing.
+// Calls visit(line without its newline) for every line, including a last line without a newline.
 template <typename Visit>
 void for_each_line(std::string_view text, Visit visit) {
   while (!text.empty()) {
@@ -86,7 +86,7 @@ void for_each_line(std::string_view text, Visit visit) {
   }
 }
 
-// Numbers that are not known are left out; a loss that is not finite is shown as such.
+// Leaves out unknown numbers; a loss that is not finite is shown.
 template <typename Metrics>
 std::vector<Scalar> scalars_of(const Metrics& metrics, const std::string& group) {
   std::vector<Scalar> scalars;
@@ -148,7 +148,7 @@ void MetricsWriter::append(const std::string& text) {
   const bool waited = !waiting_.empty();
   waiting_ += text;
   ssize_t written = 0;
-  // A write that stops short of a limit does not say why; the next one does.
+  // A write that was cut short has no error; the next one gives it.
   do {
     written = ::write(file_, waiting_.data(), waiting_.size());
     if (written > 0) waiting_.erase(0, static_cast<size_t>(written));
@@ -156,7 +156,7 @@ void MetricsWriter::append(const std::string& text) {
   const int error = errno;
   if (waited && waiting_.empty()) log_info("{} has its lines again", path_.string());
   if (!waited && !waiting_.empty()) {
-    log_warning("{} cannot be written: {}; its lines wait in memory until it can", path_.string(),
+    log_warning("{} cannot be written: {}; its lines are kept in memory until it can", path_.string(),
                 std::strerror(error));
   }
 }
@@ -172,7 +172,7 @@ void MetricsWriter::write_all(const Metrics& metrics, const char* run) {
     if (events_) events_->write(metrics.step, scalars_of(metrics, run));
     if (csv_) csv_->add(metrics);
   } catch (const std::system_error& error) {
-    log_warning("{}; the run goes on without TensorBoard's and CSV's files", error.what());
+    log_warning("{}; the run continues without the files for TensorBoard and CSV", error.what());
     events_.reset();
     csv_.reset();
   }

@@ -1,5 +1,5 @@
-// metrics.jsonl in the run's folder: one object a line, each step once, also across restarts; the same for TensorBoard
-// and as CSV where asked for.
+// Writes and reads metrics.jsonl in the run's folder: one JSON object a line, each step once, even across restarts. The
+// writer can also write the metrics for TensorBoard and as CSV.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct StepMetrics {
   double step_seconds = 0;
   double mfu = std::numeric_limits<double>::quiet_NaN();  // share of peak_flops_per_second
   double peak_flops_per_second = std::numeric_limits<double>::quiet_NaN();
-  int64_t memory_bytes = 0;  // the process's resident memory at most so far
+  int64_t memory_bytes = 0;  // the peak of the process's resident memory so far
 
   bool operator==(const StepMetrics&) const = default;
 };
@@ -34,7 +34,8 @@ struct StepMetrics {
 struct EvaluationMetrics {
   int64_t step = 0;
   double validation_loss = 0;
-  // Of each corpus by its name; only where there are several. In JSON the object validation_loss_by_corpus.
+  // The loss of each corpus with its name, only where there are several. In JSON it is the object
+  // validation_loss_by_corpus.
   std::vector<std::pair<std::string, double>> by_corpus = {};
 
   bool operator==(const EvaluationMetrics&) const = default;
@@ -43,29 +44,29 @@ struct EvaluationMetrics {
 class CsvFile;
 class EventFile;
 
-// What is written beside metrics.jsonl.
+// The formats that are written in addition to metrics.jsonl.
 struct MetricsFormats {
   bool tensorboard = false;  // event files in folder/tensorboard
   bool csv = false;          // folder/metrics.csv
-  // The held-out corpora; where there are several, each has a column of its own in the CSV.
+  // The held-out corpora. If there are several, each has its own column in the CSV.
   std::vector<std::string> corpora = {};
 };
 
 class MetricsWriter {
  public:
-  // Opens folder/metrics.jsonl (made where it is missing) to go on after `last_step`, 0 for a new run: lines of later
-  // steps, a last line that an interruption cut off, and lines that cannot be read are removed, by replacing the whole
-  // file at once. The other formats hold the same steps. Errors of the file system throw std::system_error.
+  // Opens folder/metrics.jsonl (created where it is missing) to continue after `last_step`, which is 0 for a new run.
+  // Lines of later steps, an incomplete last line and unreadable lines are removed by replacing the file atomically.
+  // The other formats get the same steps. Errors of the file system throw std::system_error.
   MetricsWriter(const std::filesystem::path& folder, int64_t last_step, const MetricsFormats& formats = {});
   MetricsWriter(MetricsWriter&& other) noexcept;
   ~MetricsWriter();
 
-  // Each line is appended by one system call and can be read at once. What the file system refuses, as on a full disk,
-  // waits in memory and goes with a later line; the log says so once.
+  // Appends each line by one system call, so that it can be read at once. If a write fails, as on a full disk, the
+  // lines are kept in memory and written with a later line; this is logged once.
   void write(const StepMetrics& metrics);
   void write(const EvaluationMetrics& metrics);
-  // Makes what was written durable; to be called before a checkpoint counts as complete, on any thread. Throws
-  // std::system_error where the disk refuses.
+  // Makes the written lines durable. Call it before a checkpoint counts as complete; it may be called from any thread.
+  // Throws std::system_error where a write fails.
   void sync();
 
  private:
@@ -80,7 +81,7 @@ class MetricsWriter {
   std::unique_ptr<CsvFile> csv_;
 };
 
-// By step; where several lines are of one step, the last one counts. Numbers that are null come back as NaN.
+// Metrics by step. If several lines have the same step, the last one counts. Numbers that are null are read as NaN.
 struct RunMetrics {
   std::map<int64_t, StepMetrics> steps;
   std::map<int64_t, EvaluationMetrics> evaluations;

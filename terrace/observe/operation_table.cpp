@@ -1,4 +1,4 @@
-// Own time by a walk over nested spans, sums by name, and the printed table.
+// Computes the exclusive time of nested spans, sums it by name, and prints the table.
 #include "terrace/observe/operation_table.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 double seconds_of(const Span& span) { return 1e-9 * static_cast<double>(span.end_ns - span.begin_ns); }
 
-// A span while those inside it are being visited, and what they account for.
+// A span whose inner spans are being visited, with their sums.
 struct Open {
   const Span* span;
   bool in_step;
@@ -84,7 +84,7 @@ class Counter {
   void close() {
     const Open done = open_.back();
     open_.pop_back();
-    // An operation made of others reads and writes what they do, and no more.
+    // An operation that consists of others reads and writes only what they do.
     const double flops = std::max(done.span->flops, done.flops_inside);
     const double bytes = std::max(done.span->bytes, done.bytes_inside);
     if (done.in_step) {

@@ -1,4 +1,4 @@
-// Where the time of the profiled steps went, by operation.
+// Tables of the time that each operation took in the profiled steps.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace terrace::observe {
 
-// All calls of one operation. Time, FLOPs and bytes are its own: what operations inside it account for is taken off, so
-// rows add up.
+// All calls of one operation. Time, FLOPs and bytes exclude those of operations inside of it, so that rows can be
+// added.
 struct OperationRow {
   std::string name;
   int64_t calls = 0;
@@ -22,9 +22,9 @@ struct OperationRow {
 
 struct OperationTable {
   int64_t steps = 0;
-  double seconds = 0;                     // of the steps, on the clock
+  double seconds = 0;                     // elapsed time of the steps
   std::vector<OperationRow> rows;         // most time first
-  double between_seconds = 0;             // of the steps, outside of every operation
+  double between_seconds = 0;             // time of the steps outside of all operations
   std::vector<OperationRow> phases = {};  // in the order they first began: all of their time, FLOPs and bytes
 
   // Keys: steps, seconds, between_seconds, operations and phases (lists of name, calls, seconds, share, flops, bytes,
@@ -34,8 +34,8 @@ struct OperationTable {
   std::string text(size_t most = 15) const;
 };
 
-// Counts, of the first rank's lanes, the operations inside of spans named step_phase, and, on lanes without phases (a
-// GPU's backward pass has a thread of its own), those that run while a step does.
+// Counts the operations of the first rank's lanes: those inside of spans named step_phase and, on lanes without phases
+// (a GPU's backward pass has its own thread), those that run during a step.
 OperationTable count_operations(const Trace& trace);
 
 }  // namespace terrace::observe

@@ -1,4 +1,4 @@
-// Trace events as JSON, a line each.
+// Writes trace events as JSON, one on each line.
 #include "terrace/observe/trace.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace terrace::observe {
 namespace {
 
-// Where viewers show a lane.
-struct Place {
+// The position at which viewers show a lane.
+struct TrackPosition {
   int64_t group;
   size_t track;
 };
 
-Json event_of(const Span& span, const Place& place, int64_t origin_ns) {
+Json event_of(const Span& span, const TrackPosition& position, int64_t origin_ns) {
   const double seconds = 1e-9 * static_cast<double>(span.end_ns - span.begin_ns);
   Json arguments = Json::object();
   if (!span.detail.empty()) arguments["detail"] = span.detail;
@@ -31,16 +31,16 @@ Json event_of(const Span& span, const Place& place, int64_t origin_ns) {
           {"ph", "X"},
           {"ts", 1e-3 * static_cast<double>(span.begin_ns - origin_ns)},
           {"dur", 1e-3 * static_cast<double>(span.end_ns - span.begin_ns)},
-          {"pid", place.group},
-          {"tid", place.track},
+          {"pid", position.group},
+          {"tid", position.track},
           {"args", arguments}};
 }
 
-Json name_event(const char* what, const Place& place, const std::string& name) {
-  return {{"name", what}, {"ph", "M"}, {"pid", place.group}, {"tid", place.track}, {"args", {{"name", name}}}};
+Json name_event(const char* what, const TrackPosition& position, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", position.group}, {"tid", position.track}, {"args", {{"name", name}}}};
 }
 
-// Ranks in their order, and what belongs to none behind them.
+// The names of the ranks in their order, followed by that of lanes without a single rank.
 std::map<int64_t, std::string> groups_of(const Trace& trace) {
   std::map<int64_t, std::string> names;
   int64_t last = 0;
@@ -73,11 +73,11 @@ void write_chrome_trace(const Trace& trace, const std::filesystem::path& path) {
     separator = ",\n";
   }
   for (size_t lane = 0; lane < trace.size(); ++lane) {
-    const Place place{trace[lane].rank < 0 ? groups.rbegin()->first : trace[lane].rank, lane};
-    file.write(separator + name_event("thread_name", place, trace[lane].name).dump());
+    const TrackPosition position{trace[lane].rank < 0 ? groups.rbegin()->first : trace[lane].rank, lane};
+    file.write(separator + name_event("thread_name", position, trace[lane].name).dump());
     std::vector<Span> spans = trace[lane].spans;
     std::ranges::stable_sort(spans, encloses_or_precedes);
-    for (const Span& span : spans) file.write(",\n" + event_of(span, place, origin_ns).dump());
+    for (const Span& span : spans) file.write(",\n" + event_of(span, position, origin_ns).dump());
   }
   file.write("\n]}\n");
   file.commit();

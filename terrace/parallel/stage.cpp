@@ -64,7 +64,7 @@ Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, c
     for (nn::Parameter* parameter : segment_parameters(model, segment(number))) {
       if (!kept) drop(*parameter);
       if (copy) parameter->mark.counted = false;
-      for (Slab& slab : parameter->mark.slabs) slab.counted = slab.counted && !copy;
+      for (RowRange& rows : parameter->mark.row_ranges) rows.counted = rows.counted && !copy;
     }
   }
 }

@@ -50,7 +50,7 @@ void place_own_elements(const std::vector<nn::Parameter*>& parameters, optim::Ad
   for (const optim::AdamW::State& state : optimizer.states()) {
     for (const optim::ShardPiece& piece : state.shard.own_pieces()) {
       const at::Tensor into = whole.at(piece.parameter->name).view({-1}), from = tensor_of(state);
-      for (const ElementRun& run : runs_of(piece.parameter->mark, piece.begin, piece.end)) {
+      for (const MappedRange& run : mapped_ranges(piece.parameter->mark, piece.begin, piece.end)) {
         if (!run.counted) continue;
         into.narrow(0, run.global, run.size).copy_(from.narrow(0, piece.at + run.local - piece.begin, run.size));
       }

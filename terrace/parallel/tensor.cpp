@@ -94,7 +94,7 @@ void TensorParallel::cut(nn::Parameter& parameter) {
     mark.counted = member() == 0;
     return;
   }
-  mark.slabs = slabs_of(mark, member(), size());
+  mark.row_ranges = row_ranges_of(mark, member(), size());
   parameter.value = at::empty(local_shape(mark), parameter.value.options()).set_requires_grad(true);
 }
 
@@ -111,7 +111,7 @@ void TensorParallel::sum_shares(const std::vector<optim::Shard>& shards) {
       if (shared_by_ == 1 || mark.shared == 0) continue;
       // The last slab; the ranks that share it have it at the same place.
       const int64_t inner = piece.parameter->value.numel() / piece.parameter->value.size(0);
-      const int64_t from = std::max(piece.begin, mark.slabs.front().size * inner);
+      const int64_t from = std::max(piece.begin, mark.row_ranges.front().size * inner);
       if (from < piece.end) shared.push_back(shard.gradient.narrow(0, piece.at + from - piece.begin, piece.end - from));
     }
   }

@@ -14,7 +14,7 @@ int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks) {
   if (mark.kind != ParamMark::Kind::sharded || whole == 0) return whole;
   const int64_t rows = mark.global_shape[static_cast<size_t>(mark.dim)];
   int64_t own = 0;
-  for (const Slab& slab : slabs_of(mark, 0, tensor_ranks)) own += slab.size;
+  for (const RowRange& range : row_ranges_of(mark, 0, tensor_ranks)) own += range.size;
   return whole / rows * own;
 }
 

@@ -1,4 +1,4 @@
-// What is asked of the system, beside what the system says by other ways.
+// The cores of this process, compared with other sources of the same facts.
 #include "terrace/base/cores.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace terrace {
 namespace {
 
-// Runs the function in a thread that may use these cores alone.
+// Runs the function in a thread that may use only these cores.
 template <typename Action>
 void bound_to(const CoreMask& cores, Action&& action) {
   std::thread([&] {

@@ -1,4 +1,4 @@
-// Files are whole or absent: mapping, atomic writing, interrupted and failed writing.
+// Mapped files, and atomic files: complete, interrupted and failed writing.
 #include "terrace/base/file.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 class Files : public testing::Test {
  protected:
-  // Names of everything in the folder, also what a listing would hide.
+  // All names in the folder, including hidden files.
   std::vector<std::string> names() const {
     std::vector<std::string> result;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) result.push_back(entry.path().filename());
@@ -49,7 +49,7 @@ TEST_F(Files, AnEmptyFileMapsToNoBytes) {
 }
 
 TEST_F(Files, WhatCannotBeMappedIsAUserErrorThatNamesIt) {
-  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);  // without a writer, for whom an open would wait
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);  // it has no writer, so that a blocking open would wait
   for (const std::filesystem::path& path :
        {folder_ / "missing", folder_, folder_ / "pipe", std::filesystem::path("/dev/null")}) {
     try {
@@ -129,7 +129,7 @@ TEST_F(Files, MissingFoldersAreMade) {
   EXPECT_THROW(AtomicFile(folder_ / "file" / "out"), std::system_error);
 }
 
-// A limit on the size of files stands for a full disk.
+// A limit on the size of files simulates a full disk.
 TEST_F(Files, AFailedWriteThrowsAndLeavesNothing) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -1,4 +1,4 @@
-// The estimate of time left; a bar on a terminal, lines elsewhere.
+// The estimate of the time left, the bar on a terminal and log lines elsewhere.
 #include "terrace/base/progress.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ double seconds_since(Progress::Clock::time_point when) {
   return std::chrono::duration<double>(Progress::Clock::now() - when).count();
 }
 
-// Standard error replaced by a pseudo-terminal for as long as the object lives.
+// Replaces standard error by a pseudo-terminal as long as the object lives.
 class Terminal {
  public:
   Terminal() : saved_(::dup(STDERR_FILENO)) {
@@ -38,7 +38,7 @@ class Terminal {
   }
   bool opened() const { return opened_; }
 
-  // What was drawn since the last call.
+  // The output since the last call.
   std::string drawn() const {
     std::string text;
     pollfd ready{.fd = master_, .events = POLLIN, .revents = 0};
@@ -56,7 +56,7 @@ class Terminal {
   bool opened_ = false;
 };
 
-// Half of what is left is done, so as much time is left as has passed.
+// Half of the remaining work is done, so the time left equals the time that has passed.
 TEST(Progress, EstimatesFromTheMeanSpeedSinceTheStart) {
   const auto before = Progress::Clock::now();
   const Progress progress("steps", 100, 50);
@@ -103,7 +103,7 @@ TEST(Progress, DrawsABarOnATerminalAndRemovesIt) {
   EXPECT_NE(bar.find("steps [#######.....................]  25%"), std::string::npos) << bar;
   EXPECT_NE(bar.find("left  loss 3.21"), std::string::npos) << bar;
   std::this_thread::sleep_for(milliseconds(110));
-  progress.update(130);  // more than was foreseen
+  progress.update(130);  // more than the total
   EXPECT_NE(terminal.drawn().find("steps [############################] 100%"), std::string::npos);
   progress.clear();
   EXPECT_EQ(terminal.drawn(), "\r\033[K");

@@ -1,4 +1,4 @@
-// The nearest word, and none where nothing is near.
+// The nearest word is found, or none where no word is near.
 #include "terrace/base/spelling.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ TEST(NearestWord, FindsOneLetterDroppedAddedReplacedOrExchanged) {
   EXPECT_EQ(nearest_word("learningrate", words), "learning_rate");
 }
 
-// "layers" and "players": distance 1; "xx" has two letters, and a distance of 2 is always near enough.
+// "layers" and "players" have distance 1. "xx" has two letters, and a distance of 2 always counts as near.
 TEST(NearestWord, IsEmptyBeyondHalfOfTheWord) {
   EXPECT_EQ(nearest_word("precision", words), "");
   EXPECT_EQ(nearest_word("players", words), "layers");

@@ -1,4 +1,4 @@
-// Numbers with units at and around the places where the unit changes.
+// Numbers with units, at and around the values where the unit changes.
 #include "terrace/base/units.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Saving beside training on many ranks: the state of the call, the same results on all, by way of staging folders too.
+// Saving in the background on many ranks: the state at the call is saved, all ranks get the same results, with staging
+// too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Saving beside training: what is written is the state at the call, nothing is lost when writes are slow or refused,
-// and staging leaves whole checkpoints or none.
+// Saving in the background: the state at the call is written, no checkpoint is lost when writes are slow or fail, and
+// staging leaves whole checkpoints or none.
 #include "terrace/checkpoint/background.h"
 
 #include <ATen/Parallel.h>
@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Lets what waits for it pass when it is opened.
+// Blocks threads until it is opened.
 class Gate {
  public:
   void pass() {
@@ -46,7 +46,7 @@ class Gate {
   bool open_ = false;
 };
 
-const Members alone(nullptr);
+const SavingRanks alone(nullptr);
 
 void overwrite(const State& state) {
   for (const Group& group : state.groups) {
@@ -156,7 +156,7 @@ TEST(Staging, CopiesWholeCheckpointsOutAndLeavesNothing) {
   const ScratchFolder folder;
   const State state = sample_state(5);
   {
-    const Staged staged(folder / "fast", state, alone);
+    const StagedFiles staged(folder / "fast", state, alone);
     EXPECT_FALSE(fs::exists(staged.path() / marker_name));
     EXPECT_FALSE(fs::exists(folder / "run"));
     EXPECT_EQ(staged.copy_out(folder / "run", {}, alone), folder / "run/step_00000005");
@@ -168,7 +168,7 @@ TEST(Staging, CopiesWholeCheckpointsOutAndLeavesNothing) {
 TEST(Staging, AFileThatChangedOnItsWayIsNotSaved) {
   const ScratchFolder folder;
   save(folder / "run", sample_state(4), {});
-  const Staged staged(folder / "fast", sample_state(5), alone);
+  const StagedFiles staged(folder / "fast", sample_state(5), alone);
   std::ofstream(staged.path() / "optimizer_m.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(900)
       << "xx";
   EXPECT_THAT(user_error([&] { staged.copy_out(folder / "run", {}, alone); }),
@@ -219,7 +219,7 @@ TEST(Staging, InAFolderThatAnotherUserCouldChangeIsRefused) {
   fs::permissions(own, fs::perms::all);
   EXPECT_THAT(said(), HasSubstr("can be written to by others"));
   fs::permissions(own, fs::perms::owner_all);
-  // A right that root alone has.
+  // Only root may do this.
   if (chown(own.c_str(), 12345, 12345) == 0) {
     EXPECT_THAT(said(), HasSubstr("belongs to user 12345"));
   }

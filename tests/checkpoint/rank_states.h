@@ -1,5 +1,5 @@
-// States of many ranks for the tests of checkpoints: whole parameters that each rank knows, and layouts that say which
-// elements a rank has of them.
+// States of many ranks for the tests of checkpoints: whole parameters that each rank knows, and layouts that define
+// which elements a rank holds of them.
 #pragma once
 
 #include <ATen/ops/cat.h>
@@ -29,23 +29,23 @@ struct Cut {
   int64_t begin, end;  // of a slice's elements
 };
 
-// What `member` of `members` has of a slice of `elements` that begins at `before` in a row of all of them.
+// The range that `member` of `members` holds of a slice of `elements` that begins at `before` in the flat buffer.
 using CutOf = std::function<Cut(int64_t before, int64_t elements, int64_t all, int64_t member, int64_t members)>;
 
-// All parameters one after another, cut into equal parts whatever they are.
+// All parameters one after another in a flat buffer, which is divided into equal parts.
 inline Cut flat(int64_t before, int64_t elements, int64_t all, int64_t member, int64_t members) {
   const int64_t part = (all + members - 1) / members;
   const auto inside = [&](int64_t at) { return std::clamp<int64_t>(at - before, 0, elements); };
   return {inside(part * member), inside(part * (member + 1))};
 }
 
-// Each parameter cut into equal parts by itself, so that the last members have nothing of small ones.
+// Each parameter is divided into equal parts, so that the last members hold nothing of small parameters.
 inline Cut each(int64_t, int64_t elements, int64_t, int64_t member, int64_t members) {
   const int64_t part = (elements + members - 1) / members;
   return {std::min(part * member, elements), std::min(part * (member + 1), elements)};
 }
 
-// Everything on the last one.
+// The last member holds everything.
 inline Cut last(int64_t, int64_t elements, int64_t, int64_t member, int64_t members) {
   return {0, member == members - 1 ? elements : 0};
 }
@@ -54,8 +54,8 @@ struct Layout {
   const char* name;
   int64_t ranks;
   CutOf cut;
-  // So many groups of ranks, each with a part of the columns of two-dimensional parameters and with its own share of
-  // the others.
+  // The number of tensor-parallel groups. Each holds a part of the columns of two-dimensional parameters, and its own
+  // part of the others.
   int64_t tensor_parallel = 1;
 };
 
@@ -64,7 +64,8 @@ struct SliceOfParameter {
   at::Tensor values;
 };
 
-// The slice of a parameter that a tensor-parallel rank has. Those that are not cut are on the first one alone.
+// The slice of a parameter that a tensor-parallel rank holds. Parameters that are not sharded are on the first rank
+// alone.
 inline SliceOfParameter slice_of(const at::Tensor& whole, int64_t tensor_rank, int64_t tensor_ranks) {
   if (whole.dim() != 2 || tensor_ranks == 1) {
     return {ParamMark::replicated(whole.sizes().vec()), whole};
@@ -72,11 +73,11 @@ inline SliceOfParameter slice_of(const at::Tensor& whole, int64_t tensor_rank, i
   const int64_t begin = whole.size(1) * tensor_rank / tensor_ranks;
   const int64_t end = whole.size(1) * (tensor_rank + 1) / tensor_ranks;
   ParamMark mark = ParamMark::sharded(whole.sizes().vec(), 1, "tensor");
-  mark.slabs = {{.begin = begin, .size = end - begin}};
+  mark.row_ranges = {{.begin = begin, .size = end - begin}};
   return {std::move(mark), whole.narrow(1, begin, end - begin)};
 }
 
-// What a rank has at the layout: its ranges, with the values, or with -9 everywhere to read into.
+// A rank's tensors with the layout: its ranges, filled with their values, or with -9 everywhere to read into.
 inline State state_of(const Layout& layout, int64_t rank, int64_t step, double salt, bool filled = true) {
   State state;
   state.step = step;
@@ -123,7 +124,7 @@ inline std::filesystem::path save_at(const Layout& layout, const std::filesystem
   return list(folder).back();
 }
 
-// Every rank of the layout finds the bits of its elements.
+// Expects that every rank of the layout reads the bits of its elements.
 inline void expect_reads_at(const Layout& layout, const std::filesystem::path& checkpoint, double salt) {
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
     const Reader reader(checkpoint, rank, layout.ranks);

@@ -1,5 +1,5 @@
-// Saving from many ranks and loading at any other number of them: the same bits, each written once; and what a rank
-// that fails leaves.
+// Saving from many ranks and loading on any other number of ranks: the same bits, each written once; and the state of
+// the folder after a rank fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// The message that all ranks throw; "" where none does, and a failed test where they don't agree.
+// The message that all ranks throw, or "" where none throws. The test fails where they differ.
 std::string error_on_all(int64_t ranks, const std::function<void(comm::Comm&)>& action) {
   std::mutex mutex;
   std::multiset<std::string> messages;
@@ -166,7 +166,7 @@ struct FailingRanks : testing::Test {
     expect_reads_at(three, folder / "step_00000001", 0.0);
   }
 
-  // Saves with what `change` makes of a rank's state.
+  // Saves each rank's state after `change` was applied to it.
   std::string saving(const std::function<void(State&, int64_t rank)>& change) const {
     return error_on_all(3, [&](comm::Comm& ranks) {
       State state = state_of(three, ranks.member(), 2, 0.0);
@@ -215,7 +215,7 @@ TEST_F(FailingRanks, ElementsThatNobodyOrTwoRanksWriteAreAnError) {
               }),
               AllOf(HasSubstr("what the ranks wrote is not all of the optimizer_v: 'parameters.0.weight' of shape "
                               "[13, 7] has 90 of its 91 elements; the first that is missing is at [0, 0]"),
-                    HasSubstr("mistake of the program")));
+                    HasSubstr("error of the program")));
   expect_untouched();
   EXPECT_THAT(saving([](State& state, int64_t rank) {
                 NamedTensor& named = state.groups[0].tensors[0];

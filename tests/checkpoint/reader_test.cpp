@@ -1,4 +1,4 @@
-// Reading: damage is named with a way out, shapes and names are compared all at once, slices are put together.
+// Reading: damage is reported with a way to continue, all wrong names and shapes at once, and slices are assembled.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST_F(TwoCheckpoints, TheWayOutOfADamagedOneLeadsToTheOther) {
   std::filesystem::rename(folder / "away", newer);
   std::filesystem::resize_file(older / "weights.safetensors", 10);
   EXPECT_THAT(reading(older), AllOf(HasSubstr("with: mv " + older.string()), HasSubstr("use " + newer.string())));
-  // What the message names is free, also after it was followed once.
+  // The name that the message suggests is free, even after the advice was followed once.
   std::filesystem::create_directory(older.string() + ".damaged");
   EXPECT_THAT(reading(older), HasSubstr(older.string() + ".damaged2, and "));
   EXPECT_EQ(user_error([&] { Reader reader(folder / "step_00000300"); }),
@@ -162,10 +162,10 @@ TEST_F(TwoCheckpoints, EveryMisfitIsInOneError) {
   wanted.tensors[2] = replicated("blocks.1.norm.weight", at::zeros({8}));
   const at::Tensor untouched = wanted.tensors[1].tensor.clone();
   EXPECT_THAT(user_error([&] { Reader(newer).read(wanted); }),
-              AllOf(HasSubstr("'embedding.weight' has shape [40, 8] there and [41, 8] here"),
-                    HasSubstr("'blocks.1.norm.weight' is not there"),
-                    HasSubstr("'blocks.0.norm.weight' is there and not in this model"), HasSubstr("config.toml"),
-                    Not(HasSubstr("qkv"))));
+              AllOf(HasSubstr("'embedding.weight' has shape [40, 8] in the checkpoint and [41, 8] in this model"),
+                    HasSubstr("'blocks.1.norm.weight' is not in the checkpoint"),
+                    HasSubstr("'blocks.0.norm.weight' is in the checkpoint and not in this model"),
+                    HasSubstr("config.toml"), Not(HasSubstr("qkv"))));
   EXPECT_TRUE(same_bits(wanted.tensors[1].tensor, untouched));
   wanted.name = "optimizer";
   EXPECT_THAT(user_error([&] { Reader(newer).read(wanted); }),
@@ -185,7 +185,8 @@ TEST_F(TwoCheckpoints, ValuesAreConvertedToTheTensorsType) {
   }
   Group integers = saved.groups[0];
   integers.tensors[0].tensor = at::zeros({40, 8}, at::kLong);
-  EXPECT_THAT(user_error([&] { Reader(newer).read(integers); }), HasSubstr("has type F32 there and I64 here"));
+  EXPECT_THAT(user_error([&] { Reader(newer).read(integers); }),
+              HasSubstr("has type F32 in the checkpoint and I64 in this model"));
 }
 
 TEST(Slices, ARankReadsItsPartOfAWholeTensor) {

@@ -83,7 +83,7 @@ TEST(Safetensors, StridedTensorsAreWrittenInTheirOrder) {
                {{"t", whole.t().contiguous()}, {"narrow", whole.narrow(1, 2, 3).contiguous()}});
 }
 
-// Python's own package reads our file, finds the values, and writes them anew; we read that.
+// Python's own package reads our file, checks the values, and writes another file; we read that.
 TEST(Safetensors, AgreesWithThePythonPackageBothWays) {
   const ScratchFolder folder;
   const Named tensors = sample_tensors();

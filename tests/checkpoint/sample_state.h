@@ -43,7 +43,7 @@ inline NamedTensor row_slice(const std::string& name, const at::Tensor& tensor, 
   std::vector<int64_t> global = tensor.sizes().vec();
   global[0] = rows;
   ParamMark mark = ParamMark::sharded(std::move(global), 0, "tp");
-  mark.slabs = {{.begin = offset, .size = tensor.size(0)}};
+  mark.row_ranges = {{.begin = offset, .size = tensor.size(0)}};
   return {name, tensor, std::move(mark)};
 }
 

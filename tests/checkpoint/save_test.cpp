@@ -1,4 +1,4 @@
-// Saving: what is kept, what an interruption or a full disk leaves, and what replaces what.
+// Saving: which checkpoints are kept, what an interruption or a full disk leaves, and which folder replaces which.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -132,7 +132,7 @@ TEST(Save, ARefusedWriteLeavesEarlierCheckpointsAlone) {
   const ScratchFolder folder;
   const State first = sample_state(1);
   save(folder.path(), first, {.keep = 1});
-  // Limits that stop it in the configuration, in the first weights and in the manifest.
+  // Limits that make the save fail in the configuration, in the first weights and in the manifest.
   for (rlim_t bytes : {10, 500, 2300}) {
     const std::string message = user_error([&] {
       const FileSizeLimit limit(bytes);
@@ -154,7 +154,7 @@ TEST(Save, OtherRefusalsAreNotCalledAFullDisk) {
                              HasSubstr("choose another checkpoint.folder"), testing::Not(HasSubstr("free")),
                              testing::Not(HasSubstr("room"))));
   if (::geteuid() != 0) return;
-  // Root may write anywhere, so for a moment this is nobody.
+  // Root may write anywhere, so this process becomes the user nobody for a moment.
   save(folder / "run", sample_state(1), {});
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
   ASSERT_EQ(::seteuid(65'534), 0);

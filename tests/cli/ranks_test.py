@@ -150,7 +150,7 @@ class Ranks(CommandTest):
             os.kill(self.ranks_of(folder)[0], signal.SIGUSR1)
             _, said = child.communicate(timeout=60)
             self.assertEqual(child.returncode, 4, said)
-            self.assertRegex(said, "waits on after [67] s: rank 0 waits in .*save checkpoint")
+            self.assertRegex(said, "still waiting after [67] s: rank 0 waits in .*save checkpoint")
             self.assertIn("continue with --resume auto", said)
             self.assertTrue((self.folder / folder / "step_00000002/COMPLETE").exists())
 

@@ -1,4 +1,4 @@
-// Calls as data: words, sizes, counted bytes; and what all backends share.
+// Calls as data: names, sizes and counted bytes; and the part that all backends share.
 #include "terrace/comm/call.h"
 
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ std::string error_of(const std::function<void()>& call) {
 
 TEST(Failure, OfOneRankReachesTheOthersAndTheCaller) {
   for (const int64_t ranks : {1, 2, 3, 8}) {
-    std::atomic<int64_t> told = 0;
+    std::atomic<int64_t> informed = 0;
     const auto run = [&] {
       run_threads(ranks, {}, [&](World& world) {
         if (world.rank() == ranks - 1) throw std::runtime_error("no bread");
@@ -43,15 +43,15 @@ TEST(Failure, OfOneRankReachesTheOthersAndTheCaller) {
         EXPECT_THAT(error, StartsWith("rank " + std::to_string(ranks - 1) + " failed: no bread"));
         // And so does every call after it.
         EXPECT_THAT(error_of([&] { comm->barrier({}).wait(); }), AllOf(StartsWith("rank "), HasSubstr("no bread")));
-        ++told;
+        ++informed;
       });
     };
     EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("no bread"));
-    EXPECT_EQ(told, ranks - 1);
+    EXPECT_EQ(informed, ranks - 1);
   }
 }
 
-// Its own call, which the others never make, goes while the exception does.
+// The exception destroys a call of its own, which the others never make.
 TEST(Failure, OfARankWithACallUnderWayReachesTheOthersBeforeTheyGiveUp) {
   const auto began = std::chrono::steady_clock::now();
   for (const int64_t count : {int64_t{1}, int64_t{1} << 20}) {
@@ -188,18 +188,18 @@ TEST(Failure, DoesNotHitACallThatTheEndedRankHasMade) {
   });
 }
 
-TEST(Failure, ByAbortIsTold) {
-  std::atomic<int64_t> told = 0;
+TEST(Failure, ByAbortGivesTheReason) {
+  std::atomic<int64_t> informed = 0;
   run_threads(3, {}, [&](World& world) {
     const auto comm = world.connect({"data", {0, 1, 2}});
     if (world.rank() == 2) return world.abort("the disk is full");
     EXPECT_THAT(error_of([&] { comm->barrier({}).wait(); }), StartsWith("the disk is full"));
-    ++told;
+    ++informed;
   });
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(informed, 2);
 }
 
-TEST(Failure, ByTimeOutSaysWhoIsWhere) {
+TEST(Failure, ByTimeOutSaysWhatEachRankWaitsFor) {
   const auto began = std::chrono::steady_clock::now();
   const auto run = [] {
     run_threads(4, {.timeout_seconds = 0.2}, [](World& world) {
@@ -217,7 +217,7 @@ TEST(Failure, ByTimeOutSaysWhoIsWhere) {
 }
 
 TEST(Failure, LeavesNoBufferBehindThatAPeerStillTouches) {
-  // A large call is open when rank 0 fails; its buffers are freed while rank 1 still adds up chunks.
+  // A large call is open when rank 0 fails; its buffers are freed while rank 1 still adds up pieces.
   for (int round = 0; round < 20; ++round) {
     const auto run = [] {
       run_threads(2, {}, [](World& world) {
@@ -260,7 +260,7 @@ TEST(Failure, ByDisagreementNamesBothSides) {
       {true, usual, [](Comm& comm, void* data) { return comm.all_reduce(data, 8, Type::fp32, {"norm"}); }, "norm"},
   };
   for (const Case& one : cases) {
-    std::atomic<int64_t> told = 0;
+    std::atomic<int64_t> informed = 0;
     const auto run = [&] {
       run_threads(3, {.check_calls = one.check_calls}, [&](World& world) {
         const auto comm = world.connect({"data", {0, 1, 2}});
@@ -270,11 +270,11 @@ TEST(Failure, ByDisagreementNamesBothSides) {
         EXPECT_THAT(error, AllOf(HasSubstr("rank 0 makes"), HasSubstr("reduce gradients, segment 7"),
                                  HasSubstr("rank 2 makes"), HasSubstr(one.said)));
         EXPECT_EQ(data, std::vector<float>(100, 1.0F));
-        ++told;
+        ++informed;
       });
     };
     run();
-    EXPECT_EQ(told, 3);
+    EXPECT_EQ(informed, 3);
   }
 }
 

@@ -1,4 +1,4 @@
-// Calls that are late, lost or wrong on one rank, and what the others see of it.
+// Calls that are late, dropped or corrupted on one rank, and their effect on the other ranks.
 #include "terrace/comm/fault.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST(Fault, DelayBeyondTheTimeOutFails) {
                        "all_reduce(data), sum, segment 1, step, call 1"))));
 }
 
-// Rank 1 is one call ahead of the others ever after, and its last one finds nobody.
+// From then on rank 1 is one call ahead of the others, and nobody joins its last one.
 TEST(Fault, DropOfACallLeavesTheOthersWaiting) {
   const auto run = [] { sums_with(on_rank(1, 2, Fault::Effect::drop), {.timeout_seconds = 10}); };
   EXPECT_THAT(

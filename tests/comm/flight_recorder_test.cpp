@@ -1,4 +1,4 @@
-// The last calls of a rank: what is kept, what is said of them, and what time-outs, failures and requests do with them.
+// The last calls of a rank: how they are recorded and described, and written at time-outs, failures and requests.
 #include "terrace/comm/flight_recorder.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What the environment of a launcher says about how this process was started.
+// Detects from the environment of a launcher how this process was started.
 #include "terrace/comm/launcher.h"
 
 #include <gtest/gtest.h>

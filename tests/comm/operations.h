@@ -1,4 +1,4 @@
-// What every backend must do: each operation with each type, size and group, against its definition.
+// Checks that every backend must pass: each operation with each type, size and group, against its definition.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace terrace::comm {
 
-// The operations of one group as one member does them, each in turn. What came out wrong is told in `wrong`.
+// The operations of one group as one member makes them, one after another. Wrong results are described in `wrong`.
 class OperationCheck {
  public:
   OperationCheck(Comm& comm, Type type, int64_t count) : comm_(comm), type_(type), count_(count) {}
@@ -99,7 +99,7 @@ class OperationCheck {
     expect("broadcast", buffer, data(root, count_));
   }
 
-  // Everyone sends to the next and receives from the one before.
+  // Each member sends to the next one and receives from the previous one.
   void around() {
     const int64_t n = comm_.size(), next = (comm_.member() + 1) % n, before = (comm_.member() + n - 1) % n;
     Bytes from = data(comm_.member(), count_), to = room_for(count_);

@@ -26,7 +26,7 @@ mesh::Group everyone(const World& world, const std::string& name = "data") {
 
 class Threads : public testing::TestWithParam<int64_t> {};
 
-// 35,000 bytes are a chunk and a part.
+// 35,000 bytes are one whole piece and a shorter one.
 TEST_P(Threads, DoEveryOperationWithEveryTypeAndSize) {
   run_threads(GetParam(), {}, [](World& world) {
     EXPECT_EQ(wrong_operations(world, everyone(world), {0, 1, 3, 1000}, 35000), std::vector<std::string>{});
@@ -152,7 +152,7 @@ TEST(ThreadSends, PairUpByPeerAndOrderAmongOtherCalls) {
   });
 }
 
-// The peer posts and computes, and never waits until it is told that the call is done.
+// The peer posts its call and computes; it waits only after the call is done.
 TEST(ThreadCalls, CompleteWhileThePeerComputes) {
   std::atomic<bool> completed = false;
   run_threads(2, {}, [&](World& world) {
@@ -171,7 +171,7 @@ TEST(ThreadCalls, CompleteWhileThePeerComputes) {
   });
 }
 
-// 12 MiB and more are written past the caches.
+// Copies of 12 MiB and more bypass the caches.
 TEST(ThreadCalls, OfManyMegabytesAreExact) {
   run_threads(2, {}, [](World& world) {
     const auto comm = world.connect(everyone(world));

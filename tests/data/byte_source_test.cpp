@@ -1,4 +1,4 @@
-// Packed files give the bytes that Python packed; damaged ones are refused by name.
+// Compressed files give the bytes that Python compressed; damaged ones are refused with their names.
 #include "terrace/data/byte_source.h"
 
 #include <zlib.h>

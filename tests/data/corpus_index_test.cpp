@@ -1,4 +1,4 @@
-// An index is believed only where every number in it fits the files.
+// An index is accepted only if every number in it fits the files.
 #include "terrace/data/text/corpus_index.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Which tokenizer made a corpus, and which corpora go into one run.
+// The record of a corpus's tokenizer, and the checks of which corpora fit into one run.
 #include "terrace/data/text/corpus_record.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// tools/corpus: what it makes of Markdown, and what it leaves alone.
+// tools/corpus: the text that it makes from Markdown, and the parts that it keeps unchanged.
 #include "tests/data/test_corpus.h"
 #include "tests/paths.h"
 

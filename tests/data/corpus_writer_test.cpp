@@ -1,4 +1,4 @@
-// Corpora that Megatron's own package reads and writes, and files that are whole or absent.
+// Corpora are exchanged with Megatron's own package, and their files are written atomically.
 #include "terrace/data/text/corpus_writer.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// The field that counts, and the reasons why a line does not.
+// The text of the named field of a line, and the problems of malformed lines.
 #include "terrace/data/text/json_lines.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A corpus and the tokenizer trained for it change together, whenever the run that replaces them is killed.
+// A corpus and the tokenizer trained for it are replaced together, whenever the run that replaces them is killed.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-// What a batch holds, whatever the size, split, mixture or step.
+// The contents of batches for any size, split, mixture and step.
 #include "terrace/data/loader.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace terrace::data {
 namespace {
 
-// Token i of the corpus is first + i, so that a token tells its place.
+// Token i of the corpus is first + i, so that a token shows its position.
 std::vector<int32_t> counting(int32_t first, int32_t size) {
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < size; ++i) tokens.push_back(first + i);

@@ -1,4 +1,4 @@
-// Orders as permutations, and shares as exact counts.
+// Orders are permutations, and the samples of each corpus have exact counts.
 #include "terrace/data/mixture.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(Mixture, EachSampleComesOnceAnEpoch) {
     for (uint64_t epoch : {uint64_t{0}, uint64_t{1}, uint64_t{1'000'000}}) {
       std::set<std::pair<size_t, uint64_t>> seen;
       for (uint64_t i = 0; i < total; ++i) {
-        const Mixture::Place place = mixture.at(epoch * total + i);
+        const Mixture::CorpusSample place = mixture.at(epoch * total + i);
         ASSERT_LT(place.corpus, sizes.size());
         ASSERT_LT(place.sample, sizes[place.corpus]);
         seen.insert({place.corpus, place.sample});
@@ -88,7 +88,7 @@ TEST(Mixture, WithWeightsEachCorpusKeepsItsOwnEpochs) {
   std::vector<uint64_t> met(2);
   // Within a block, slots are shuffled, so an epoch ends where its block's slots do: count in whole blocks of both.
   for (uint64_t i = 0; i < 7 * 50 * 3; ++i) {
-    const Mixture::Place place = mixture.at(i);
+    const Mixture::CorpusSample place = mixture.at(i);
     ++met[place.corpus];
     epochs[place.corpus][place.sample].insert(i);
   }

@@ -1,4 +1,4 @@
-// What the tests of this room share: a folder that goes away, small texts, tokenizers and corpora, and Python as the
+// Shared by the tests of this room: a temporary folder, small texts, tokenizers and corpora, and Python as an
 // independent reader.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Blocks stay small and lose no byte, wherever they are cut.
+// Blocks stay small and lose no byte, wherever text is split.
 #include "terrace/data/text/text_blocks.h"
 
 #include "terrace/data/text/sentencepiece_tokenizer.h"

@@ -1,4 +1,4 @@
-// Every string of bytes comes back, and the ids are SentencePiece's own.
+// Every string of bytes is decoded exactly, and the ids equal SentencePiece's own.
 #include "terrace/base/random.h"
 #include "terrace/data/text/sentencepiece_encoder.h"
 #include "terrace/data/text/sentencepiece_tokenizer.h"

@@ -1,4 +1,4 @@
-// The unigram loss by hand, and that no start of a run computes it twice.
+// The unigram loss against a computation by hand; later starts of a run read the stored loss.
 #include <unistd.h>
 
 #include <cmath>

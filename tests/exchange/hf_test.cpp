@@ -301,7 +301,7 @@ TEST(Import, FilesThatAreNotWeightsAreRefusedByName) {
   };
   EXPECT_THAT(index(Json::array()), HasSubstr("has no weight_map"));
   EXPECT_THAT(index({{"weight_map", {{"a", "../x.safetensors"}}}}), HasSubstr("no safetensors file of this folder"));
-  EXPECT_THAT(index({{"weight_map", {{"a", "b.safetensors"}}}}), HasSubstr("b.safetensors, which is not there"));
+  EXPECT_THAT(index({{"weight_map", {{"a", "b.safetensors"}}}}), HasSubstr("b.safetensors, which does not exist"));
   fs::remove(folder.path() / "config.json");
   EXPECT_THAT(folder.refused(), HasSubstr("holds no config.json"));
 }

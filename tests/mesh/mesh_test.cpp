@@ -1,4 +1,4 @@
-// Coordinates, groups and tiers of grids worked out by hand, and what is refused.
+// Coordinates, groups and tiers of grids, worked out by hand, and the errors for sizes that do not fit.
 #include "terrace/mesh/mesh.h"
 
 #include <gtest/gtest.h>
@@ -32,13 +32,13 @@ TEST(Mesh, EveryRankIsWhereItsCoordinatesSay) {
 }
 
 TEST(Tiers, AreTheSlowestLinkOfAGroup) {
-  const Placement frontier{.ranks_per_pair = 2, .ranks_per_node = 8};
+  const Topology frontier{.ranks_per_pair = 2, .ranks_per_node = 8};
   EXPECT_EQ(tier_of({3}, frontier), Tier::rank);
   EXPECT_EQ(tier_of({2, 3}, frontier), Tier::pair);
   EXPECT_EQ(tier_of({1, 2}, frontier), Tier::node);
   EXPECT_EQ(tier_of({0, 7}, frontier), Tier::node);
   EXPECT_EQ(tier_of({7, 8}, frontier), Tier::network);
-  // A pair does not reach over the end of a node with an odd number of ranks.
+  // A pair does not extend beyond the end of a node with an odd number of ranks.
   EXPECT_EQ(tier_of({2, 3}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Tier::network);
   EXPECT_EQ(tier_of({3, 4}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Tier::pair);
 }

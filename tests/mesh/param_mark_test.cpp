@@ -1,4 +1,4 @@
-// Slabs of rows and runs of elements, worked out by hand.
+// Row ranges and the ranges of elements that they consist of, worked out by hand.
 #include "terrace/mesh/param_mark.h"
 
 #include <gtest/gtest.h>
@@ -9,37 +9,37 @@ namespace terrace {
 namespace {
 
 ParamMark cut(ParamMark mark, int64_t member, int64_t ranks) {
-  mark.slabs = slabs_of(mark, member, ranks);
+  mark.row_ranges = row_ranges_of(mark, member, ranks);
   return mark;
 }
 
 TEST(Slabs, AreEqualPiecesWhereRowsStandAlone) {
   const ParamMark mark = ParamMark::sharded({12, 5}, 0, "tensor");
-  EXPECT_EQ(slabs_of(mark, 0, 1), (std::vector<Slab>{{0, 12}}));
-  EXPECT_EQ(slabs_of(mark, 2, 3), (std::vector<Slab>{{8, 4}}));
+  EXPECT_EQ(row_ranges_of(mark, 0, 1), (std::vector<RowRange>{{0, 12}}));
+  EXPECT_EQ(row_ranges_of(mark, 2, 3), (std::vector<RowRange>{{8, 4}}));
   EXPECT_EQ(local_shape(cut(mark, 2, 3)), (std::vector<int64_t>{4, 5}));
 }
 
-// Two groups of six rows, of which the last two are every rank's of the group.
+// Two groups of six rows; all ranks of a group hold its last two rows.
 TEST(Slabs, OfGroupsShareTheRowsAtTheirEnd) {
   ParamMark mark = ParamMark::sharded({12, 5}, 0, "tensor");
   mark.groups = 2;
   mark.shared = 2;
-  EXPECT_EQ(slabs_of(mark, 1, 2), (std::vector<Slab>{{6, 6}}));
-  EXPECT_EQ(slabs_of(mark, 2, 4), (std::vector<Slab>{{6, 2}, {10, 2, true}}));
-  EXPECT_EQ(slabs_of(mark, 3, 4), (std::vector<Slab>{{8, 2}, {10, 2, false}}));
+  EXPECT_EQ(row_ranges_of(mark, 1, 2), (std::vector<RowRange>{{6, 6}}));
+  EXPECT_EQ(row_ranges_of(mark, 2, 4), (std::vector<RowRange>{{6, 2}, {10, 2, true}}));
+  EXPECT_EQ(row_ranges_of(mark, 3, 4), (std::vector<RowRange>{{8, 2}, {10, 2, false}}));
   EXPECT_EQ(local_shape(cut(mark, 3, 4)), (std::vector<int64_t>{4, 5}));
 }
 
 TEST(Runs, OfAReplicatedParameterAreOneRun) {
   const ParamMark mark = ParamMark::replicated({3, 4});
-  EXPECT_EQ(runs_of(mark, 2, 9), (std::vector<ElementRun>{{2, 2, 7}}));
-  EXPECT_TRUE(runs_of(mark, 4, 4).empty());
+  EXPECT_EQ(mapped_ranges(mark, 2, 9), (std::vector<MappedRange>{{2, 2, 7}}));
+  EXPECT_TRUE(mapped_ranges(mark, 4, 4).empty());
 }
 
 TEST(Runs, OfRowsAreOneRunEach) {
   const ParamMark mark = cut(ParamMark::sharded({4, 6}, 1, "tensor"), 1, 3);  // columns 2 and 3
-  EXPECT_EQ(runs_of(mark, 1, 5), (std::vector<ElementRun>{{1, 3, 1}, {2, 8, 2}, {4, 14, 1}}));
+  EXPECT_EQ(mapped_ranges(mark, 1, 5), (std::vector<MappedRange>{{1, 3, 1}, {2, 8, 2}, {4, 14, 1}}));
 }
 
 TEST(Runs, OfSlabsSayWhoCountsThem) {
@@ -47,7 +47,7 @@ TEST(Runs, OfSlabsSayWhoCountsThem) {
   mark.groups = 2;
   mark.shared = 2;
   mark = cut(mark, 3, 4);  // rows 8, 9 and, not counted, 10, 11
-  EXPECT_EQ(runs_of(mark, 1, 8), (std::vector<ElementRun>{{1, 17, 3, true}, {4, 20, 4, false}}));
+  EXPECT_EQ(mapped_ranges(mark, 1, 8), (std::vector<MappedRange>{{1, 17, 3, true}, {4, 20, 4, false}}));
   EXPECT_EQ(counted_ranges(mark, 1, 8), (std::vector<LocalRange>{{1, 4}}));
   EXPECT_TRUE(counted_ranges(mark, 4, 8).empty());
 }
@@ -57,7 +57,7 @@ TEST(CountedRanges, OfAdjacentRunsAreOne) {
   EXPECT_EQ(counted_ranges(mark, 1, 5), (std::vector<LocalRange>{{1, 5}}));
 }
 
-// Every element of the whole comes from exactly one rank that counts it.
+// Exactly one rank counts each element of the whole parameter.
 TEST(Runs, OfAllRanksAreTheWholeOnce) {
   ParamMark grouped = ParamMark::sharded({24, 3}, 0, "tensor");
   grouped.groups = 2;
@@ -73,7 +73,7 @@ TEST(Runs, OfAllRanksAreTheWholeOnce) {
         const auto shape = local_shape(own);
         int64_t held = 1;
         for (const int64_t extent : shape) held *= extent;
-        for (const ElementRun& run : runs_of(own, 0, held)) {
+        for (const MappedRange& run : mapped_ranges(own, 0, held)) {
           for (int64_t i = 0; run.counted && i < run.size; ++i) ++seen[static_cast<size_t>(run.global + i)];
         }
       }

@@ -1,4 +1,5 @@
-// The three nested groups: one place worked out by hand, what holds for every setting, and what is refused.
+// The three nested groups: one rank worked out by hand, properties of every setting, and errors for settings that do
+// not fit.
 #include "terrace/mesh/shards.h"
 
 #include <gtest/gtest.h>

@@ -81,7 +81,7 @@ TEST(Initialize, AShardStartsFromItsPartOfTheWhole) {
   Parameter& shard = part.second.weight;
   shard.value = at::zeros({7, 2}).set_requires_grad(true);
   shard.mark = ParamMark::sharded({7, 5}, 1, "tensor");
-  shard.mark.slabs = {{.begin = 2, .size = 2}};
+  shard.mark.row_ranges = {{.begin = 2, .size = 2}};
   initialize({&shard}, 4);
   EXPECT_TRUE(shard.value.equal(whole.second.weight.value.narrow(1, 2, 2)));
 }

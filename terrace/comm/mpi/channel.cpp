@@ -1,4 +1,4 @@
-// Making and freeing communicators, and tags.
+// Makes and frees communicators and shared memory, and numbers the tags of messages.
 #include "terrace/comm/mpi/channel.h"
 
 #include <algorithm>
@@ -39,12 +39,12 @@ void MpiChannel::separate() {
   check_mpi(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-void MpiChannel::share(const ProcessMark& first) {
-  const BoxSize size = choices_.limits.boxes;
-  TERRACE_CHECK(size.slot_bytes >= BoxSize::alignment * (this->size() - 1), "slots of {} bytes for {} members",
+void MpiChannel::share(const ProcessIdentity& first) {
+  const RingSize size = choices_.limits.rings;
+  TERRACE_CHECK(size.slot_bytes >= RingSize::alignment * (this->size() - 1), "slots of {} bytes for {} members",
                 size.slot_bytes, this->size());
-  const size_t bytes = SharedBoxes::bytes_needed(this->size(), size);
-  TERRACE_CHECK(this->size() <= MpiLimits::most_box_members, "boxes for {} members", this->size());
+  const size_t bytes = SharedRings::bytes_needed(this->size(), size);
+  TERRACE_CHECK(this->size() <= MpiLimits::most_ring_members, "slot rings for {} members", this->size());
   std::unique_ptr<SharedMemory> memory;
   int descriptor = -1;
   if (member_ == 0) {
@@ -57,7 +57,7 @@ void MpiChannel::share(const ProcessMark& first) {
   int mapped = memory->is_mapped() ? 1 : 0, all_mapped = 0;
   check_mpi(MPI_Allreduce(&mapped, &all_mapped, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce");
   memory->close_descriptor();
-  if (all_mapped != 0) boxes_ = std::make_unique<SharedBoxes>(std::move(memory), this->size(), member_, size);
+  if (all_mapped != 0) rings_ = std::make_unique<SharedRings>(std::move(memory), this->size(), member_, size);
 }
 
 int tag_of(const Call& call, TagUse use) {

@@ -1,5 +1,4 @@
-// A group's communicator, and what operations on it are made of: pieces that MPI can count, and who is added after
-// whom.
+// The MPI communicator of a group, with the group's shared memory and the order in which its members' terms are added.
 #pragma once
 
 #include <mpi.h>
@@ -16,7 +15,7 @@
 
 namespace terrace::comm {
 
-// How the calls of a world are made.
+// How a world makes its calls.
 struct MpiChoices {
   bool rank_order = false;
   bool check_calls = false;
@@ -25,35 +24,36 @@ struct MpiChoices {
 
 class MpiChannel {
  public:
-  // On a communicator of someone else, whose ranks are those of the group.
+  // Starts on a communicator that it does not own, whose ranks are ranks of the world.
   MpiChannel(std::shared_ptr<MpiLibrary> library, const mesh::Group& group, int64_t member, const MpiChoices& choices,
              MPI_Comm communicator, uint64_t key);
   ~MpiChannel();
   MpiChannel(const MpiChannel&) = delete;
   MpiChannel& operator=(const MpiChannel&) = delete;
 
-  // Makes a communicator of the group's own out of that one, members in their order. A collective of the group, whose
-  // members are known to have come.
+  // Makes a communicator for this group alone, with the members in their order. It is a collective of the group: all
+  // members must be known to take part.
   void separate();
-  // After that, also a collective: makes boxes for members that are processes of one machine, `first` the mark of the
-  // first of them. There are none where one of them may not map that process's memory.
-  void share(const ProcessMark& first);
-  // The group was left in an error: its members may never come to free the communicator.
+  // Makes slot rings in shared memory for a group whose members are processes of one machine; `first` identifies the
+  // process of the first member. A collective, called after separate(). The channel has no rings where one of the
+  // processes may not map the memory of the first.
+  void share(const ProcessIdentity& first);
+  // Says that the group failed: its members may never take part in freeing the communicator.
   void abandon() { separated_ = false; }
 
-  uint64_t key() const { return key_; }  // by which all members name the group
+  uint64_t key() const { return key_; }  // identifies the group on all its members
   MPI_Comm communicator() const { return communicator_; }
   const MpiLibrary& library() const { return *library_; }
   const MpiChoices& choices() const { return choices_; }
   const mesh::Group& group() const { return group_; }
   int64_t size() const { return static_cast<int64_t>(group_.ranks.size()); }
   int64_t member() const { return member_; }
-  SharedBoxes* boxes() const { return boxes_.get(); }                           // none without share()
+  SharedRings* rings() const { return rings_.get(); }                           // none without share()
   const std::vector<int64_t>& in_rank_order() const { return in_rank_order_; }  // member numbers
 
-  // Collectives whose operations have been given to MPI: it pairs them up by their order alone.
+  // Collectives whose operations have been started in MPI, which matches them by their order alone.
   uint64_t started_collectives = 0;
-  // That this member has entered, for those who ask.
+  // Collectives that this member has entered, for the answers to other ranks' questions.
   uint64_t entered_collectives = 0;
 
  private:
@@ -65,10 +65,10 @@ class MpiChannel {
   MPI_Comm communicator_;
   uint64_t key_;
   bool separated_ = false;
-  std::unique_ptr<SharedBoxes> boxes_;
+  std::unique_ptr<SharedRings> rings_;
 };
 
-// A tag for each purpose of a call, so that no message is taken for one of another call on the same communicator.
+// Each purpose of a call has its own tag, so that messages of different calls on one communicator are not confused.
 enum class TagUse { terms = 0, totals = 1, check = 2 };
 int tag_of(const Call& call, TagUse use);
 inline constexpr int send_receive_tag = 32766;

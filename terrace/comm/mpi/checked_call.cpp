@@ -1,4 +1,4 @@
-// A collective that first compares what its members ask for: each sends all others a card that says it.
+// A collective whose members first exchange a description of their calls and compare them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace terrace::comm {
 namespace {
 
-// Words that are the same where the calls are.
-using Card = std::array<char, 256>;
+// A description that is equal on two members exactly where their calls agree.
+using CallText = std::array<char, 256>;
 
-Card card_of(const mesh::Group& group, const Call& call) {
+CallText call_text(const mesh::Group& group, const Call& call) {
   const std::string words = with_contents(group, call);
-  Card card = {};
-  std::memcpy(card.data(), words.data(), std::min(words.size(), card.size() - 1));
-  return card;
+  CallText text = {};
+  std::memcpy(text.data(), words.data(), std::min(words.size(), text.size() - 1));
+  return text;
 }
 
 class CheckedOperation final : public MpiOperation {
@@ -29,7 +29,7 @@ class CheckedOperation final : public MpiOperation {
       : MpiOperation(channel, call),
         own_channel_(std::move(channel)),
         compares_only_(compares_only),
-        cards_(static_cast<size_t>(this->channel().size())) {}
+        texts_(static_cast<size_t>(this->channel().size())) {}
 
   bool advance() override;
 
@@ -40,42 +40,42 @@ class CheckedOperation final : public MpiOperation {
   std::shared_ptr<MpiChannel> own_channel_;
   const bool compares_only_;
   std::vector<MPI_Request> requests_;
-  std::vector<Card> cards_;  // by member
-  bool exchanges_ = false, alike_ = false;
+  std::vector<CallText> texts_;  // by member
+  bool exchanging_ = false, agree_ = false;
   MpiOperationPointer started_;
 };
 
 void CheckedOperation::exchange() {
-  Card& own = cards_[static_cast<size_t>(channel().member())];
-  own = card_of(channel().group(), call());
+  CallText& own = texts_[static_cast<size_t>(channel().member())];
+  own = call_text(channel().group(), call());
   const int tag = tag_of(call(), TagUse::check);
   for (int64_t member = 0; member < channel().size(); ++member) {
     if (member == channel().member()) continue;
-    Card& theirs = cards_[static_cast<size_t>(member)];
-    check_mpi(MPI_Irecv(theirs.data(), sizeof(Card), MPI_CHAR, static_cast<int>(member), tag, channel().communicator(),
-                        &requests_.emplace_back(MPI_REQUEST_NULL)),
+    CallText& theirs = texts_[static_cast<size_t>(member)];
+    check_mpi(MPI_Irecv(theirs.data(), sizeof(CallText), MPI_CHAR, static_cast<int>(member), tag,
+                        channel().communicator(), &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Irecv");
-    check_mpi(MPI_Isend(own.data(), sizeof(Card), MPI_CHAR, static_cast<int>(member), tag, channel().communicator(),
+    check_mpi(MPI_Isend(own.data(), sizeof(CallText), MPI_CHAR, static_cast<int>(member), tag, channel().communicator(),
                         &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend");
   }
 }
 
 void CheckedOperation::compare() const {
-  for (size_t member = 1; member < cards_.size(); ++member) {
-    if (cards_[member] == cards_[0]) continue;
+  for (size_t member = 1; member < texts_.size(); ++member) {
+    if (texts_[member] == texts_[0]) continue;
     throw CommError(fmt::format("ranks disagree on a call: rank {} makes {}, rank {} makes {}",
-                                channel().group().ranks[0], cards_[0].data(), channel().group().ranks[member],
-                                cards_[member].data()));
+                                channel().group().ranks[0], texts_[0].data(), channel().group().ranks[member],
+                                texts_[member].data()));
   }
 }
 
 bool CheckedOperation::advance() {
-  if (!std::exchange(exchanges_, true)) exchange();
-  if (!alike_) {
+  if (!std::exchange(exchanging_, true)) exchange();
+  if (!agree_) {
     if (!test_all(requests_)) return false;
     compare();
-    alike_ = true;
+    agree_ = true;
   }
   if (!started_) {
     if (own_channel_->started_collectives + 1 != call().sequence) return false;

@@ -1,4 +1,4 @@
-// A call on copies of its buffers, which stay with the operation as long as MPI may use them.
+// A call on copies of its buffers. The operation owns the copies, so they live as long as MPI may use them.
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -9,7 +9,7 @@
 namespace terrace::comm {
 namespace {
 
-// Of bytes that a call reads or writes.
+// The number of blocks of `count` elements that a call reads, and below the number that it writes.
 int64_t blocks_read(Kind kind, int64_t members) {
   if (kind == Kind::receive || kind == Kind::barrier) return 0;
   return kind == Kind::reduce_scatter || kind == Kind::all_to_all ? members : 1;
@@ -47,7 +47,7 @@ OperationOnCopies::OperationOnCopies(const std::shared_ptr<MpiChannel>& on, cons
   inner_ = checked ? start_checked(on, copied) : start_unchecked(on, copied);
 }
 
-// One inside of the other where the buffers are so: the way that a sum goes depends on it.
+// Places one copy inside of the other where the buffers overlap so, since the algorithm of a sum depends on that.
 void OperationOnCopies::place() {
   const auto* const from = static_cast<const std::byte*>(call().from);
   auto* const to = static_cast<std::byte*>(call().to);

@@ -1,6 +1,6 @@
-// Sums by direct exchange: each member gets everyone's terms of its part, adds them, and in an all_reduce hands the
-// total to all. In chunks, several under way at a time, so that memory beside the buffers stays bounded. A short buffer
-// is one part that everyone adds.
+// Sums by direct exchange: each member receives all terms of its part, adds them, and in an all_reduce sends the total
+// to all. Parts are exchanged in pieces, a few at a time, so that the memory beside the buffers is bounded. A short
+// buffer is one part, which every member adds.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace terrace::comm {
 namespace {
 
-constexpr int64_t depth = 3;  // chunks under way
+constexpr int64_t depth = 3;  // pieces under way
 
 class DirectSum final : public MpiOperation {
  public:
@@ -22,25 +22,26 @@ class DirectSum final : public MpiOperation {
  private:
   struct Slot {
     std::vector<MPI_Request> requests;
-    std::vector<char> terms;  // of the other members, one after the other
+    std::vector<char> terms;  // of the other members, in their order
   };
 
-  Span part(int64_t member) const;
-  Span chunk_of(int64_t member, int64_t chunk) const;
-  Slot& slot(int64_t chunk) { return slots_[static_cast<size_t>(chunk % depth)]; }
-  char* term(int64_t member, int64_t chunk);
-  void* total(int64_t chunk) const;
-  void post_terms(int64_t chunk);
-  void add(int64_t chunk);
-  void post_totals(int64_t chunk);
+  ElementRange part(int64_t member) const;
+  ElementRange member_piece(int64_t member, int64_t piece) const;
+  Slot& slot(int64_t piece) { return slots_[static_cast<size_t>(piece % depth)]; }
+  char* term(int64_t member, int64_t piece);
+  void* total(int64_t piece) const;
+  void post_terms(int64_t piece);
+  void add(int64_t piece);
+  void post_totals(int64_t piece);
   void send(const void* data, int64_t count, int64_t to, TagUse use, Slot& slot);
   void receive(void* data, int64_t count, int64_t from, TagUse use, Slot& slot);
 
   bool everyone_adds_;
-  int64_t part_count_;   // of the longest part
-  int64_t chunk_count_;  // elements of a chunk
-  int64_t chunks_;
-  // Chunks that came so far; all members take them in ascending order, so that messages pair up.
+  int64_t part_count_;   // elements of the longest part
+  int64_t piece_count_;  // elements of a piece
+  int64_t pieces_;
+  // Pieces that were posted, added and finished so far. All members take them in ascending order, so that messages
+  // match.
   int64_t posted_ = 0, added_ = 0, finished_ = 0;
   std::array<Slot, depth> slots_;
 };
@@ -49,29 +50,31 @@ DirectSum::DirectSum(std::shared_ptr<MpiChannel> channel, const Call& c) : MpiOp
   const int64_t members = this->channel().size(), bytes = size_of(c.type);
   everyone_adds_ = c.kind == Kind::all_reduce && c.count * bytes <= this->channel().choices().limits.gathered_bytes;
   part_count_ = c.kind == Kind::all_reduce && !everyone_adds_ ? (c.count + members - 1) / members : c.count;
-  // Terms of many members at a time are cut shorter.
-  const int64_t chunk_bytes = this->channel().choices().limits.chunk_bytes * 8 / std::max<int64_t>(8, members - 1);
-  chunk_count_ = std::max<int64_t>(1, chunk_bytes / bytes);
-  chunks_ = (part_count_ + chunk_count_ - 1) / chunk_count_;
+  // With many members the pieces are shorter, since a member receives one from each other.
+  const int64_t piece_bytes = this->channel().choices().limits.piece_bytes * 8 / std::max<int64_t>(8, members - 1);
+  piece_count_ = std::max<int64_t>(1, piece_bytes / bytes);
+  pieces_ = (part_count_ + piece_count_ - 1) / piece_count_;
 }
 
-// What the member adds.
-Span DirectSum::part(int64_t member) const {
+// The elements that the member adds.
+ElementRange DirectSum::part(int64_t member) const {
   if (everyone_adds_) return {0, call().count};
   const int64_t blocks = call().kind == Kind::reduce_scatter ? channel().size() : 1;
   return part_of(member, part_count_, blocks * call().count);
 }
 
-Span DirectSum::chunk_of(int64_t member, int64_t chunk) const { return piece_of(part(member), chunk, chunk_count_); }
-
-char* DirectSum::term(int64_t member, int64_t chunk) {
-  const int64_t place = member < channel().member() ? member : member - 1;
-  return slot(chunk).terms.data() + place * std::min(chunk_count_, part_count_) * size_of(call().type);
+ElementRange DirectSum::member_piece(int64_t member, int64_t piece) const {
+  return piece_of(part(member), piece, piece_count_);
 }
 
-void* DirectSum::total(int64_t chunk) const {
+char* DirectSum::term(int64_t member, int64_t piece) {
+  const int64_t place = member < channel().member() ? member : member - 1;
+  return slot(piece).terms.data() + place * std::min(piece_count_, part_count_) * size_of(call().type);
+}
+
+void* DirectSum::total(int64_t piece) const {
   const int64_t begin =
-      call().kind == Kind::reduce_scatter ? chunk * chunk_count_ : chunk_of(channel().member(), chunk).begin;
+      call().kind == Kind::reduce_scatter ? piece * piece_count_ : member_piece(channel().member(), piece).begin;
   return static_cast<char*>(call().to) + begin * size_of(call().type);
 }
 
@@ -89,61 +92,61 @@ void DirectSum::receive(void* data, int64_t count, int64_t from, TagUse use, Slo
             "MPI_Irecv");
 }
 
-// Members begin with their right neighbour, so that not all send to the same one at a time.
-void DirectSum::post_terms(int64_t chunk) {
+// Each member begins with the member after it, so that not all send to the same one at a time.
+void DirectSum::post_terms(int64_t piece) {
   const int64_t members = channel().size(), me = channel().member();
-  const int64_t own = chunk_of(me, chunk).count;
-  Slot& here = slot(chunk);
+  const int64_t own = member_piece(me, piece).count;
+  Slot& here = slot(piece);
   here.requests.reserve(static_cast<size_t>(2 * (members - 1)));
-  here.terms.resize(static_cast<size_t>((members - 1) * std::min(chunk_count_, part_count_) * size_of(call().type)));
+  here.terms.resize(static_cast<size_t>((members - 1) * std::min(piece_count_, part_count_) * size_of(call().type)));
   for (int64_t step = 1; step < members; ++step) {
     const int64_t from = (me + members - step) % members;
-    receive(term(from, chunk), own, from, TagUse::terms, here);
+    receive(term(from, piece), own, from, TagUse::terms, here);
   }
   for (int64_t step = 1; step < members; ++step) {
     const int64_t to = (me + step) % members;
-    const Span theirs = chunk_of(to, chunk);
+    const ElementRange theirs = member_piece(to, piece);
     send(static_cast<const char*>(call().from) + theirs.begin * size_of(call().type), theirs.count, to, TagUse::terms,
          here);
   }
 }
 
-void DirectSum::add(int64_t chunk) {
-  const Span own = chunk_of(channel().member(), chunk);
+void DirectSum::add(int64_t piece) {
+  const ElementRange own = member_piece(channel().member(), piece);
   if (own.count == 0) return;
   std::vector<const void*> from;
   from.reserve(static_cast<size_t>(channel().size()));
   for (const int64_t member : channel().in_rank_order()) {
     from.push_back(member == channel().member()
                        ? static_cast<const char*>(call().from) + own.begin * size_of(call().type)
-                       : term(member, chunk));
+                       : term(member, piece));
   }
-  void* const to[] = {total(chunk)};
+  void* const to[] = {total(piece)};
   sum_members(call().type, from, to, 0, own.count);
 }
 
-void DirectSum::post_totals(int64_t chunk) {
+void DirectSum::post_totals(int64_t piece) {
   const int64_t members = channel().size(), me = channel().member();
   for (int64_t step = 1; step < members; ++step) {
     const int64_t from = (me + members - step) % members, to = (me + step) % members;
-    const Span theirs = chunk_of(from, chunk);
+    const ElementRange theirs = member_piece(from, piece);
     receive(static_cast<char*>(call().to) + theirs.begin * size_of(call().type), theirs.count, from, TagUse::totals,
-            slot(chunk));
-    send(total(chunk), chunk_of(me, chunk).count, to, TagUse::totals, slot(chunk));
+            slot(piece));
+    send(total(piece), member_piece(me, piece).count, to, TagUse::totals, slot(piece));
   }
 }
 
 bool DirectSum::advance() {
-  const bool hands_out = call().kind == Kind::all_reduce && !everyone_adds_;
+  const bool sends_totals = call().kind == Kind::all_reduce && !everyone_adds_;
   for (bool moved = true; moved;) {
     moved = false;
-    if (posted_ < chunks_ && posted_ - finished_ < depth) {
+    if (posted_ < pieces_ && posted_ - finished_ < depth) {
       post_terms(posted_++);
       moved = true;
     }
     if (added_ < posted_ && test_all(slot(added_).requests)) {
       add(added_);
-      if (hands_out) post_totals(added_);
+      if (sends_totals) post_totals(added_);
       ++added_;
       moved = true;
     }
@@ -152,7 +155,7 @@ bool DirectSum::advance() {
       moved = true;
     }
   }
-  return finished_ == chunks_;
+  return finished_ == pieces_;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The progress thread, waiting, and failing.
+// The progress thread, waiting for operations, and failure of the run.
 #include "terrace/comm/mpi/engine.h"
 
 #include <pthread.h>
@@ -15,14 +15,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto poll_time = 200us;    // while calls are outstanding
-constexpr auto recent = 20ms;        // or were a moment ago, so that a stream of short calls need not wake the thread
-constexpr auto look_time = 50ms;     // at the peers and at what they tell
-constexpr auto grace = 2s;           // for answers, and for calls whose peer has ended already
-constexpr auto last_words = 200ms;   // of a peer that has ended, to arrive
-constexpr auto unwinding_time = 5s;  // from an exception to where its words are known
+constexpr auto poll_interval = 200us;  // of the thread, while calls are outstanding
+constexpr auto recent_time = 20ms;     // the thread keeps polling after a call, so that short calls need not wake it
+constexpr auto check_interval = 50ms;  // between checks of the peers and of their messages
+constexpr auto answer_time = 2s;       // to wait for answers, and for a call whose peer has already ended
+constexpr auto last_message_time = 200ms;  // for the last message of a peer that has ended to arrive
+constexpr auto unwinding_time = 5s;        // from an exception to where its reason is known
 
-// Signals are for the rank's own threads.
+// Signals must reach the rank's own threads and not the progress thread.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -39,13 +39,13 @@ class SignalsBlocked {
 }  // namespace
 
 MpiEngine::MpiEngine(MpiLibrary& library, const WorldOptions& options, FlightRecorder& flight,
-                     const std::vector<ProcessMark>& marks)
+                     const std::vector<ProcessIdentity>& identities)
     : options_(options),
       flight_(flight),
       rank_(flight.rank()),
-      peers_(marks, rank_),
+      peers_(identities, rank_),
       reports_(options.report_requests != nullptr ? options.report_requests->load() : 0),
-      watch_(library, [this](uint64_t group_key) { return describe_standing(group_key); }) {
+      control_(library, [this](uint64_t group_key) { return own_status(group_key); }) {
   const SignalsBlocked blocked;
   thread_ = std::thread([this] { run(); });
 }
@@ -53,7 +53,7 @@ MpiEngine::MpiEngine(MpiLibrary& library, const WorldOptions& options, FlightRec
 MpiEngine::~MpiEngine() {
   stop();
   if (!has_failed()) return;
-  watch_.abandon();
+  control_.abandon();
   for (const MpiOperationPointer& operation : outstanding_) {
     if (!operation->on_gpu()) MpiLibrary::keep_for_ever(operation);
   }
@@ -70,43 +70,43 @@ void MpiEngine::stop() {
 }
 
 void MpiEngine::run() {
-  auto next_look = Clock::now();
+  auto next_question = Clock::now();
   while (!stops_) {
     const auto now = Clock::now();
-    const bool looks = now >= next_look;
-    if (looks) {
-      look_after_peers();
+    const bool checks = now >= next_question;
+    if (checks) {
+      check_peers();
       report_if_asked();
-      look_after_gpu_calls();
-      next_look = now + look_time;
+      check_gpu_calls();
+      next_question = now + check_interval;
     }
-    // Who waits advances the calls of all.
-    if (looks || (num_outstanding_ > 0 && num_waiting_ == 0)) {
+    // A thread that waits advances all outstanding operations itself.
+    if (checks || (num_outstanding_ > 0 && num_waiting_ == 0)) {
       const Lock here = lock();
       advance_all();
-      if (looks) listen();
+      if (checks) receive_control_messages();
     }
-    sleep(num_outstanding_ == 0 && now - last_start_.load() > recent);
+    sleep(num_outstanding_ == 0 && now - last_start_.load() > recent_time);
   }
 }
 
-void MpiEngine::sleep(bool deeply) {
-  if (!deeply) return std::this_thread::sleep_for(poll_time);
+void MpiEngine::sleep(bool until_woken) {
+  if (!until_woken) return std::this_thread::sleep_for(poll_interval);
   std::unique_lock lock(sleep_mutex_);
-  sleeps_deeply_ = true;
-  // Looked at after saying so: whoever starts a call counts it first and then looks whether the thread sleeps.
-  wake_.wait_for(lock, look_time, [&] { return num_outstanding_ > 0 || stops_; });
-  sleeps_deeply_ = false;
+  sleeps_until_woken_ = true;
+  // The count is read after this store: add() first counts its operation and then checks whether the thread sleeps.
+  wake_.wait_for(lock, check_interval, [&] { return num_outstanding_ > 0 || stops_; });
+  sleeps_until_woken_ = false;
 }
 
-void MpiEngine::look_after_peers() {
+void MpiEngine::check_peers() {
   if (ending_ || has_failed()) return;
   const auto ended = peers_.find_ended();
   if (!ended || ending_) return;
-  // It may have said why it ended, or that another rank failed.
-  for (const auto began = Clock::now(); Clock::now() - began < last_words; std::this_thread::sleep_for(1ms)) {
+  // The peer may have sent the reason for its end, or the failure of another rank.
+  for (const auto began = Clock::now(); Clock::now() - began < last_message_time; std::this_thread::sleep_for(1ms)) {
     const Lock here = lock();
-    listen();
+    receive_control_messages();
     if (has_failed()) return;
   }
   set_failure(fmt::format("rank {} (process {} on this machine) has died; the run can be continued from its newest "
@@ -115,15 +115,15 @@ void MpiEngine::look_after_peers() {
               true, ended->rank);
 }
 
-// No rank waits for them itself, so nobody else finds out that one is late, and they would go on after a failure.
-void MpiEngine::look_after_gpu_calls() {
+// No rank waits for GPU calls itself, so only this thread can find out that one is late or must end after a failure.
+void MpiEngine::check_gpu_calls() {
   std::vector<MpiOperationPointer> calls;
   {
     const Lock here = lock();
     std::ranges::copy_if(outstanding_, std::back_inserter(calls), [](const auto& call) { return call->on_gpu(); });
   }
   for (const MpiOperationPointer& call : calls) {
-    if (!has_failed()) give_up_if_late(*call, call->began());
+    if (!has_failed()) fail_if_late(*call, call->began());
     if (has_failed()) call->abandon();
   }
 }
@@ -131,7 +131,7 @@ void MpiEngine::look_after_gpu_calls() {
 void MpiEngine::add(const MpiOperationPointer& operation) {
   const Call& call = operation->call();
   if (is_collective(call)) operation->channel().entered_collectives = call.sequence;
-  // Also where it cannot be begun: MPI may have a part of it.
+  // The operation is kept even where it fails to start: MPI may already work on a part of it.
   outstanding_.push_back(operation);
   try {
     if (!operation->on_gpu() && operation->advance()) {
@@ -143,7 +143,7 @@ void MpiEngine::add(const MpiOperationPointer& operation) {
   }
   num_outstanding_ = outstanding_.size();
   last_start_ = Clock::now();
-  if (!sleeps_deeply_) return;
+  if (!sleeps_until_woken_) return;
   const std::lock_guard lock(sleep_mutex_);
   wake_.notify_one();
 }
@@ -178,9 +178,9 @@ bool MpiEngine::advance_until_complete(MpiOperation& operation) {
 void MpiEngine::wait(MpiOperation& operation) {
   constexpr int64_t eager_tries = 20, tries_between_looks = 32, busy_tries = 1000;
   constexpr auto busy_time = 10ms;
-  // After a millisecond or so the others are computing: whoever waits long leaves the core to them, and to the threads
-  // of its own rank.
-  constexpr auto nap = std::chrono::microseconds(50);
+  // After about a millisecond the others are probably computing: a rank that waits longer leaves the core to them and
+  // to its own threads.
+  constexpr auto pause = std::chrono::microseconds(50);
   struct Counted {
     explicit Counted(std::atomic<int>& count) : count(count) { ++count; }
     ~Counted() { --count; }
@@ -199,20 +199,20 @@ void MpiEngine::wait(MpiOperation& operation) {
   const WaitedIn waited_in{.engine = *this, .operation = operation};
   const auto began = Clock::now();
   for (int64_t tries = 1; !advance_until_complete(operation); ++tries) {
-    // Another rank may need this core to get on.
+    // Another rank may need this core to make progress.
     if (tries > busy_tries) {
-      std::this_thread::sleep_for(nap);
+      std::this_thread::sleep_for(pause);
     } else if (tries > eager_tries) {
       std::this_thread::yield();
     }
-    // On a busy machine a few tries take long.
+    // On a busy machine a few tries can take long.
     const bool long_since = tries % tries_between_looks == 0 && Clock::now() - began > busy_time;
     if (tries == busy_tries || (tries < busy_tries && long_since)) {
       const Lock here = lock();
-      // Of two threads the one that trains, rather than the one that saves.
+      // Where two threads wait, report the one that trains rather than the one that saves.
       if (waited_in_ == nullptr || operation.call().limited) waited_in_ = &operation;
     }
-    if (tries % tries_between_looks == 0) give_up_if_late(operation, began);
+    if (tries % tries_between_looks == 0) fail_if_late(operation, began);
   }
   if (!operation.is_complete()) throw_failure(operation);
 }
@@ -230,14 +230,15 @@ void MpiEngine::throw_if_failed() const {
   throw CommError(failure_);
 }
 
-void MpiEngine::set_failure(const std::string& reason, bool tell, std::optional<int64_t> dead) {
-  // Who waits will throw it at once; who computes may be ended by the launcher before coming to the next call.
+void MpiEngine::set_failure(const std::string& reason, bool send, std::optional<int64_t> dead) {
+  // A rank that waits throws the reason at once. A rank that computes logs it, since the launcher may end it before its
+  // next call.
   const bool computes = num_waiting_ == 0;
   {
     const std::lock_guard lock(failure_mutex_);
     if (failed_) return;
     failure_ = reason;
-    failure_to_tell_ = tell;
+    failure_to_send_ = send;
     dead_ = dead;
     failed_ = true;
   }
@@ -250,7 +251,7 @@ void MpiEngine::abort(const std::string& reason) {
     const std::lock_guard lock(failure_mutex_);
     if (failed_ && !reason_due_) return;
     failure_ = reason;
-    failure_to_tell_ = true;
+    failure_to_send_ = true;
     reason_due_.reset();
     if (failed_.exchange(true)) return;
   }
@@ -274,12 +275,12 @@ void MpiEngine::report_if_asked() {
   bool wanted = std::exchange(reports_, asked) != asked;
   {
     const Lock here = lock();
-    if (wanted) watch_.ask_for_reports();
-    const int asked_by_others = watch_.reports_asked();
+    if (wanted) control_.ask_for_reports();
+    const int asked_by_others = control_.reports_asked();
     wanted |= std::exchange(reports_of_others_, asked_by_others) != asked_by_others;
   }
   if (!wanted) return;
-  // Said by every rank, also where only the first one logs what is no warning.
+  // Every rank logs this, as a warning because ranks other than the first log only warnings.
   log_warning("rank {}: {}", rank_, flight_.describe_last_call());
   write_flight();
 }
@@ -293,16 +294,16 @@ void MpiEngine::write_flight() const {
   }
 }
 
-void MpiEngine::listen() {
+void MpiEngine::receive_control_messages() {
   try {
-    watch_.poll();
-    if (watch_.told_failure()) set_failure(*watch_.told_failure(), false, std::nullopt);
+    control_.poll();
+    if (control_.received_failure()) set_failure(*control_.received_failure(), false, std::nullopt);
     const std::lock_guard lock(failure_mutex_);
     if (reason_due_ && Clock::now() > *reason_due_) {
       reason_due_.reset();
-      failure_to_tell_ = true;
+      failure_to_send_ = true;
     }
-    if (std::exchange(failure_to_tell_, false)) watch_.tell_failure(failure_, dead_);
+    if (std::exchange(failure_to_send_, false)) control_.send_failure(failure_, dead_);
   } catch (const CommError& error) {
     set_failure(error.what(), false, std::nullopt);
   }
@@ -314,24 +315,24 @@ bool MpiEngine::end() {
   if (!has_failed()) {
     MPI_Request barrier = MPI_REQUEST_NULL;
     try {
-      ended = wait_for_the_others(barrier);
+      ended = wait_for_others_to_end(barrier);
     } catch (const CommError& error) {
       set_failure(error.what(), true, std::nullopt);
     }
     if (!ended) set_failure(fmt::format("rank {} has ended and others have not", rank_), true, std::nullopt);
   }
-  if (!ended) finish_telling();
+  if (!ended) finish_sending();
   stop();
   return ended;
 }
 
-bool MpiEngine::wait_for_the_others(MPI_Request& barrier) {
+bool MpiEngine::wait_for_others_to_end(MPI_Request& barrier) {
   const auto began = Clock::now();
   const auto timeout = std::chrono::duration<double>(options_.timeout_seconds);
-  bool told = false;
+  bool end_sent = false;
   {
     const Lock here = lock();
-    watch_.start_barrier(barrier);
+    control_.start_barrier(barrier);
   }
   while (true) {
     {
@@ -339,23 +340,23 @@ bool MpiEngine::wait_for_the_others(MPI_Request& barrier) {
       int done = 0;
       check_mpi(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
       if (done != 0) return true;
-      listen();
-      // A rank that the others still wait for says that it will not come.
-      if (!told && Clock::now() - began > grace / 4) {
-        watch_.tell_end();
-        told = true;
+      receive_control_messages();
+      // Tells ranks that still wait for a call of this rank that the call will not come.
+      if (!end_sent && Clock::now() - began > answer_time / 4) {
+        control_.send_end();
+        end_sent = true;
       }
     }
     if (has_failed() || Clock::now() - began > timeout) return false;
-    std::this_thread::sleep_for(poll_time);
+    std::this_thread::sleep_for(poll_interval);
   }
 }
 
-void MpiEngine::finish_telling() {
-  for (const auto began = Clock::now(); Clock::now() - began < grace / 2;) {
+void MpiEngine::finish_sending() {
+  for (const auto began = Clock::now(); Clock::now() - began < answer_time / 2;) {
     const Lock here = lock();
-    listen();
-    if (watch_.all_sent()) return;
+    receive_control_messages();
+    if (control_.all_sent()) return;
   }
 }
 

@@ -1,5 +1,5 @@
-// The id of a communicator travels by MPI; calls on the GPU are watched by the engine's thread, since no rank waits for
-// them itself.
+// Broadcasts the id of the NCCL communicators over MPI. The engine's thread monitors calls on the GPU, since no rank
+// waits for them itself.
 #include "terrace/comm/mpi/gpu_group.h"
 
 #include <fmt/format.h>
@@ -39,13 +39,13 @@ std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_p
                   .to = id.data(),
                   .peer = 0,
                   .label = {.what = "connect GPUs"}};
-  MpiOperationPointer told;
+  MpiOperationPointer id_broadcast;
   {
     const MpiEngine::Lock lock = engine.lock();
-    told = start_unchecked(channel, call);
-    engine.add(told);
+    id_broadcast = start_unchecked(channel, call);
+    engine.add(id_broadcast);
   }
-  engine.wait(*told);
+  engine.wait(*id_broadcast);
   const auto began = MpiEngine::Clock::now();
   const auto check = [&] {
     engine.throw_if_failed();

@@ -1,4 +1,4 @@
-// Start and end of MPI, and sums of 16-bit types, which MPI has not.
+// Starts and ends MPI, and defines the sums of 16-bit types that MPI lacks.
 #include "terrace/comm/mpi/library.h"
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 namespace terrace::comm {
 namespace {
 
-// In a tree of sums each pair is added in fp32 and rounded.
+// MPI adds pairs of terms in a tree; each pair is added in fp32 and rounded.
 template <Type type>
 void add_pairs(void* in, void* in_and_out, int* count, MPI_Datatype*) {
   const void* const from[] = {in_and_out, in};
@@ -39,7 +39,7 @@ void check_thread_level(int provided) {
       library_version(), provided, static_cast<int>(MPI_THREAD_SERIALIZED));
 }
 
-// Open MPI ends the process, with advice on how to build Slurm, where srun does not speak its language.
+// Without PMIx, Open MPI would end the process with advice on how to build Slurm.
 void check_pmix() {
   if (std::getenv("SLURM_STEP_NUM_TASKS") == nullptr || launched_processes() <= 1) return;
   if (library_version().rfind("Open MPI", 0) != 0) return;
@@ -57,7 +57,8 @@ void check_launch() {
   if (launched == 0 || launched == found) return;
   throw UserError::of(
       "the launcher started {} processes and the MPI library that terrace was built with ({}) sees {}: start with the "
-      "mpirun of that library, or with srun --mpi=TYPE where TYPE is one that it speaks ('srun --mpi=list' shows them; "
+      "mpirun of that library, or with srun --mpi=TYPE where TYPE is one that it supports ('srun --mpi=list' shows "
+      "them; "
       "pmix for Open MPI)",
       launched, library_version(), found);
 }
@@ -92,8 +93,8 @@ MpiLibrary::MpiLibrary() {
   check_mpi(MPI_Op_create(add_pairs<Type::fp16>, 1, &sum_fp16_), "MPI_Op_create");
 }
 
-// A call that was given up cannot be called back: the nonblocking collectives of MPI know no cancelling, nor does a
-// message of which a part has come.
+// An operation that was given up cannot be cancelled: MPI cancels neither nonblocking collectives nor a message of
+// which a part has arrived.
 void MpiLibrary::keep_for_ever(std::shared_ptr<const void> memory) {
   static auto& kept = *new std::vector<std::shared_ptr<const void>>;  // found by no destructor
   kept.push_back(std::move(memory));

@@ -1,4 +1,4 @@
-// MPI's start and end, its errors as exceptions, its names for our types and sums.
+// Starts and finalizes MPI, turns its errors into exceptions, and maps our types and sums to MPI's.
 #pragma once
 
 #include <mpi.h>
@@ -11,7 +11,7 @@
 
 namespace terrace::comm {
 
-// Throws CommError with the library's words where a call of MPI failed.
+// Throws CommError with the library's message where an MPI call failed.
 void check_mpi(int code, const char* call);
 
 class MpiLibrary {
@@ -23,12 +23,12 @@ class MpiLibrary {
 
   MPI_Datatype type_of(Type type) const;
   MPI_Op sum_of(Type type) const;
-  // Frees the communicator, but not before MPI ends: a peer may still be in the last operation on it, and with Open MPI
-  // 4.1.4 such a nonblocking operation then at times never completes there.
+  // Frees the communicator when MPI ends and not before: a peer may still be in the last operation on it, and with Open
+  // MPI 4.1.4 such a nonblocking operation then sometimes never completes.
   void retire(MPI_Comm communicator) { retired_.push_back(communicator); }
-  // Peers may be dead: MPI_Finalize would wait for them.
+  // Skips MPI_Finalize, which would wait for peers that may be dead.
   void leave_unfinalized() { finalizes_ = false; }
-  // Until the process ends: MPI may still write into it, or read it, after a failure.
+  // Keeps the memory until the process ends, since MPI may still read or write it after a failure.
   static void keep_for_ever(std::shared_ptr<const void> memory);
 
  private:

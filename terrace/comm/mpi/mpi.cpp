@@ -1,4 +1,4 @@
-// The world of processes that MPI connects, and a rank's view of a group in it.
+// The World of processes that MPI connects, and the Comm of a group in it.
 #include "terrace/comm/mpi/mpi.h"
 
 #include <fmt/ranges.h>
@@ -43,7 +43,7 @@ void MpiWork::wait() {
 
 class MpiComm final : public Comm {
  public:
-  // Without a channel where the group has one member.
+  // A group of one member has no channel.
   MpiComm(MpiEngine& engine, FlightRecorder& flight, std::shared_ptr<MpiChannel> channel,
           std::shared_ptr<NcclChannel> gpus, const mesh::Group& group, int64_t member)
       : Comm(group, member, &flight), engine_(engine), channel_(std::move(channel)), gpus_(std::move(gpus)) {}
@@ -57,7 +57,7 @@ class MpiComm final : public Comm {
   MpiEngine& engine_;
   std::shared_ptr<MpiChannel> channel_;
   MpiOperationPointer last_on_gpu_;
-  std::shared_ptr<NcclChannel> gpus_;  // none where buffers are in the machine's memory alone
+  std::shared_ptr<NcclChannel> gpus_;  // null where all buffers are in host memory
 };
 
 MpiComm::~MpiComm() {
@@ -90,15 +90,15 @@ Work MpiComm::start(const Call& call, Owner owner) {
 
 MpiOperationPointer MpiComm::start_in_memory(const Call& call, Owner owner) {
   const bool checked = is_collective(call) && channel_->choices().check_calls;
-  // Through boxes only this process writes into its buffers, and not after a failure.
-  const bool used_by_mpi = channel_->boxes() == nullptr && call.count > 0 && call.kind != Kind::barrier;
+  // With slot rings only this process writes into its buffers, and not after a failure.
+  const bool used_by_mpi = channel_->rings() == nullptr && call.count > 0 && call.kind != Kind::barrier;
   if (used_by_mpi && !owner) return start_on_copies(channel_, call, checked);
   MpiOperationPointer operation = checked ? start_checked(channel_, call) : start_unchecked(channel_, call);
   operation->keep(std::move(owner));
   return operation;
 }
 
-// Outside of the engine's lock, as a GPU that has much to do may keep the rank waiting here.
+// Starts the call without the engine's lock, since a busy GPU may make the rank wait here.
 MpiOperationPointer MpiComm::start_with_gpus(const Call& call) {
   if (is_collective(call) && channel_->choices().check_calls) {
     MpiOperationPointer comparison;
@@ -133,9 +133,9 @@ class MpiWorld final : public World {
   void count_ranks();
   void count_cores(MPI_Comm node);
   void check_even(const std::vector<int>& ranks_there) const;
-  std::vector<ProcessMark> exchange_marks() const;
+  std::vector<ProcessIdentity> exchange_identities() const;
   bool on_one_machine(const mesh::Group& group) const;
-  void meet(const std::shared_ptr<MpiChannel>& channel);
+  void wait_for_members(const std::shared_ptr<MpiChannel>& channel);
 
   std::shared_ptr<MpiLibrary> library_;
   const MpiChoices choices_;
@@ -144,9 +144,9 @@ class MpiWorld final : public World {
   int rank_ = 0, size_ = 0, ranks_per_node_ = 0;
   int64_t cores_per_rank_ = 1;
   std::vector<int> machines_;  // by rank: the first rank of its machine
-  std::vector<ProcessMark> marks_;
+  std::vector<ProcessIdentity> identities_;
   std::optional<int> gpu_;
-  MPI_Comm meeting_ = MPI_COMM_NULL;
+  MPI_Comm world_communicator_ = MPI_COMM_NULL;
   std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
   std::unique_ptr<FlightRecorder> flight_;
   std::unique_ptr<MpiEngine> engine_;
@@ -159,11 +159,11 @@ MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& opti
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   count_ranks();
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &meeting_), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(meeting_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  marks_ = exchange_marks();
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world_communicator_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(world_communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  identities_ = exchange_identities();
   flight_ = std::make_unique<FlightRecorder>(rank_);
-  engine_ = std::make_unique<MpiEngine>(*library_, options, *flight_, marks_);
+  engine_ = std::make_unique<MpiEngine>(*library_, options, *flight_, identities_);
 }
 
 MpiWorld::~MpiWorld() {
@@ -172,10 +172,10 @@ MpiWorld::~MpiWorld() {
   const bool all_ended = engine_->end();
   if (!all_ended) library_->leave_unfinalized();
   engine_.reset();
-  // This rank has done all it had to, and the run has failed: its exit code must not say otherwise, whichever rank's
-  // the launcher takes.
+  // This rank has finished its work but the run has failed. The launcher may take the exit code of any rank, so that of
+  // this one must say that the run failed.
   if (left_alone && !all_ended) std::_Exit(static_cast<int>(ExitCode::peer_failed));
-  if (all_ended) library_->retire(meeting_);
+  if (all_ended) library_->retire(world_communicator_);
 }
 
 void MpiWorld::count_ranks() {
@@ -201,7 +201,7 @@ void MpiWorld::count_ranks() {
       worst);
 }
 
-// The ranks of a machine may have cores of their own, or the same ones.
+// Counts a core that several ranks of the machine may use as an equal share for each of them.
 void MpiWorld::count_cores(MPI_Comm node) {
   const CoreMask own = core_mask();
   std::vector<CoreMask> masks(static_cast<size_t>(ranks_per_node_));
@@ -213,12 +213,12 @@ void MpiWorld::count_cores(MPI_Comm node) {
   }
   if (own.none()) cores = static_cast<double>(usable_cores()) / ranks_per_node_;
   if (const double quota = core_quota(); quota > 0) cores = std::min(cores, std::ceil(quota) / ranks_per_node_);
-  // Thirds of three cores are one.
+  // Three thirds of a core may sum to slightly less than one.
   const int64_t share = std::max<int64_t>(1, static_cast<int64_t>(cores + 1e-6));
   MPI_Allreduce(&share, &cores_per_rank_, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
 }
 
-// The mesh counts machines by ranks: with more on one of them, ranks would be in different groups by their own account.
+// The mesh derives machines from rank numbers. With unequal numbers of ranks, the ranks would compute different groups.
 void MpiWorld::check_even(const std::vector<int>& ranks_there) const {
   if (std::ranges::count(ranks_there, ranks_there.front()) == size_) return;
   constexpr size_t most_named = 16;
@@ -243,20 +243,21 @@ void MpiWorld::check_even(const std::vector<int>& ranks_there) const {
       fewest);
 }
 
-std::vector<ProcessMark> MpiWorld::exchange_marks() const {
-  std::vector<ProcessMark> marks(static_cast<size_t>(size_));
-  const ProcessMark own = own_process_mark();
-  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, marks.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
+std::vector<ProcessIdentity> MpiWorld::exchange_identities() const {
+  std::vector<ProcessIdentity> identities(static_cast<size_t>(size_));
+  const ProcessIdentity own = own_process_identity();
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, identities.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
             "MPI_Allgather");
-  return marks;
+  return identities;
 }
 
-// As MPI sees it, which the user may have told to take processes for those of several machines, and as the kernel does.
+// Whether both MPI and the kernel say that the members share a machine. MPI can be set to treat the processes of one
+// machine as those of several.
 bool MpiWorld::on_one_machine(const mesh::Group& group) const {
   const auto first = static_cast<size_t>(group.ranks.front());
   return std::ranges::all_of(group.ranks, [&](int64_t rank) {
     const auto at = static_cast<size_t>(rank);
-    return machines_[at] == machines_[first] && marks_[at].kernel == marks_[first].kernel;
+    return machines_[at] == machines_[first] && identities_[at].kernel == identities_[first].kernel;
   });
 }
 
@@ -278,13 +279,13 @@ std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
   std::shared_ptr<NcclChannel> gpus;
   if (group.ranks.size() > 1) {
     const uint64_t key = key_of(group, occurrence);
-    meet(std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key));
-    channel = std::make_shared<MpiChannel>(library_, group, member, choices_, meeting_, key);
+    wait_for_members(std::make_shared<MpiChannel>(library_, group, member, choices_, world_communicator_, key));
+    channel = std::make_shared<MpiChannel>(library_, group, member, choices_, world_communicator_, key);
     {
       const MpiEngine::Lock lock = engine_->lock();
       channel->separate();
-      if (std::ssize(group.ranks) <= choices_.limits.box_members && on_one_machine(group)) {
-        channel->share(marks_[static_cast<size_t>(group.ranks.front())]);
+      if (std::ssize(group.ranks) <= choices_.limits.ring_members && on_one_machine(group)) {
+        channel->share(identities_[static_cast<size_t>(group.ranks.front())]);
       }
       engine_->add_group(channel);
     }
@@ -293,14 +294,14 @@ std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
   return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), std::move(gpus), group, member);
 }
 
-// MPI would wait in MPI_Comm_create_group for ever for a member that never comes.
-void MpiWorld::meet(const std::shared_ptr<MpiChannel>& channel) {
+// MPI_Comm_create_group would wait for ever for a member that never calls it, so all members report first.
+void MpiWorld::wait_for_members(const std::shared_ptr<MpiChannel>& channel) {
   engine_->throw_if_failed();
   const Call call = {.label = {.what = "connect"}, .sequence = 1};
   MpiOperationPointer arrival;
   {
     const MpiEngine::Lock lock = engine_->lock();
-    arrival = start_arrival(channel, call);
+    arrival = start_arrival_barrier(channel, call);
     engine_->add_group(channel);
     engine_->add(arrival);
   }

@@ -1,4 +1,4 @@
-// Calls as MPI's own nonblocking operations, cut into pieces that MPI can count.
+// Calls as MPI's own nonblocking operations, in pieces whose element counts fit MPI's int.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -51,7 +51,7 @@ void NativeOperation::post() {
   }
 }
 
-// The same elements of one buffer at all members.
+// Starts the operation for elements [begin, begin + count) of a buffer that all members have.
 void NativeOperation::post_piece(int64_t begin, int count) {
   const Call& c = call();
   const MPI_Datatype type = channel().library().type_of(c.type);
@@ -78,7 +78,7 @@ void NativeOperation::post_piece(int64_t begin, int count) {
   }
 }
 
-// `count` elements as one item whose like of the next block begins a whole block further on.
+// An MPI type for `count` elements of each block: the next item begins one block of `block_bytes` further on.
 class PieceOfBlocks {
  public:
   PieceOfBlocks(MPI_Datatype element, int count, int64_t block_bytes) {
@@ -99,7 +99,7 @@ class PieceOfBlocks {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-// The same elements of each block.
+// Starts the operation for elements [begin, begin + count) of every block.
 void NativeOperation::post_block_piece(int64_t begin, int count) {
   const Call& c = call();
   const MPI_Datatype element = channel().library().type_of(c.type);

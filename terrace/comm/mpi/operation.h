@@ -1,4 +1,4 @@
-// A call that MPI works on. All of it happens under the engine's lock.
+// A call that is made over MPI or shared memory. Operations are used under the engine's lock only.
 #pragma once
 
 #include <mpi.h>
@@ -21,22 +21,22 @@ class MpiOperation {
   MpiOperation(const MpiOperation&) = delete;
   MpiOperation& operator=(const MpiOperation&) = delete;
 
-  // Begins where that has not happened yet, and goes on as far as it can without waiting; true when nothing is left to
-  // do. Throws CommError. MPI may use this object's memory from the first call until that.
+  // Starts the operation at the first call and continues it as far as possible without waiting. Returns true when it is
+  // complete. Throws CommError. MPI may use this object's memory from the first call until completion.
   virtual bool advance() = 0;
 
-  // Of a call on memory of GPUs: nobody waits for it here, but the GPU does where let_gpu_wait() says so.
+  // Whether the buffers are in GPU memory: then no rank waits for the operation, and let_gpu_wait() makes the GPU wait.
   virtual bool on_gpu() const { return false; }
   virtual void let_gpu_wait() {}
   virtual std::chrono::steady_clock::time_point began() const { return {}; }
-  virtual void abandon() {}  // the run has failed: ends what would go on by itself
+  virtual void abandon() {}  // the run has failed: ends work that would continue by itself
 
-  // Of the call's buffers, which then live as long as this.
+  // Takes the owner of the call's buffers, which then live as long as this object.
   void keep(Owner owner) { owner_ = std::move(owner); }
 
-  // What is known of the ranks that a call without a time limit waits for.
+  // State of the wait of a call without a time limit.
   struct LongWait {
-    std::chrono::steady_clock::time_point next_look, next_words;
+    std::chrono::steady_clock::time_point next_question, next_log_line;
     std::map<int64_t, std::chrono::steady_clock::time_point> silent_since;
   };
   LongWait long_wait;
@@ -53,56 +53,55 @@ class MpiOperation {
   std::atomic<bool> complete_ = false;
 };
 
-// Elements of a buffer.
-struct Span {
+// The elements [begin, begin + count) of a buffer.
+struct ElementRange {
   int64_t begin = 0;
   int64_t count = 0;
 };
 
-// A member's part where members have `longest` elements each of `total`, the last ones fewer or none.
-inline Span part_of(int64_t member, int64_t longest, int64_t total) {
-  const int64_t begin = member * longest;
-  return {begin, std::clamp<int64_t>(total - begin, 0, longest)};
+// The part of a member where each member has `longest` of the `total` elements and the last members fewer or none.
+inline ElementRange part_of(int64_t member, int64_t max_message_bytes, int64_t total) {
+  const int64_t begin = member * max_message_bytes;
+  return {begin, std::clamp<int64_t>(total - begin, 0, max_message_bytes)};
 }
 
-// A part's piece of up to `longest` elements, none behind its end.
-inline Span piece_of(const Span& part, int64_t piece, int64_t longest) {
-  const int64_t skipped = piece * longest;
-  return {part.begin + skipped, std::clamp<int64_t>(part.count - skipped, 0, longest)};
+// The piece with this number of a part in pieces of `longest` elements; empty behind the end of the part.
+inline ElementRange piece_of(const ElementRange& part, int64_t piece, int64_t max_message_bytes) {
+  const int64_t skipped = piece * max_message_bytes;
+  return {part.begin + skipped, std::clamp<int64_t>(part.count - skipped, 0, max_message_bytes)};
 }
 
 inline bool is_collective(const Call& call) { return call.kind != Kind::send && call.kind != Kind::receive; }
 
 using MpiOperationPointer = std::shared_ptr<MpiOperation>;
 
-// True when all are complete, and leaves none then.
+// Returns true when all requests are complete, and then empties the list.
 bool test_all(std::vector<MPI_Request>& requests);
 
 // Starts the call as MPI's own nonblocking operations.
 MpiOperationPointer start_native(std::shared_ptr<MpiChannel> channel, const Call& call);
 
-// Starts an all_reduce or reduce_scatter that exchanges the terms and adds them here, folded in ascending order of
-// ranks, 16-bit types in fp32. Sends as many bytes as a ring would.
+// Starts an all_reduce or reduce_scatter that exchanges the terms and adds them on this rank in ascending order of
+// ranks, 16-bit types in fp32. It sends as many bytes as a ring algorithm.
 MpiOperationPointer start_direct_sum(std::shared_ptr<MpiChannel> channel, const Call& call);
 
-// Starts the call through memory that all members share, where the channel has boxes there. Its sums are as those
-// above.
-MpiOperationPointer start_in_boxes(std::shared_ptr<MpiChannel> channel, const Call& call);
+// Starts the call through the channel's slot rings in shared memory. Its sums are computed as those of a direct sum.
+MpiOperationPointer start_in_shared_memory(std::shared_ptr<MpiChannel> channel, const Call& call);
 
-// Starts the call in the one of these ways that serves it best.
+// Starts the call in the fastest of these ways.
 MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const Call& call);
 
-// Starts the call on copies of its buffers, compared first where `checked`: after a failure MPI may go on with a call
-// whose caller has left.
+// Starts the call on copies of its buffers, since MPI may use them after a failed caller has returned. Where `checked`,
+// the members' calls are compared first.
 MpiOperationPointer start_on_copies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked);
 
-// Compares what all members ask for before it starts the collective.
+// Compares the calls of all members before it starts the collective.
 MpiOperationPointer start_checked(std::shared_ptr<MpiChannel> channel, const Call& call);
 
-// Only compares.
+// Compares the calls of all members and starts nothing.
 MpiOperationPointer start_comparison(std::shared_ptr<MpiChannel> channel, const Call& call);
 
-// Complete when every member of the channel's group has started it. Its call only says what it is for.
-MpiOperationPointer start_arrival(std::shared_ptr<MpiChannel> channel, const Call& call);
+// A barrier that works before the group has its own communicator. The call only carries the label.
+MpiOperationPointer start_arrival_barrier(std::shared_ptr<MpiChannel> channel, const Call& call);
 
 }  // namespace terrace::comm

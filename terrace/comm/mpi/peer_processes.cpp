@@ -1,4 +1,5 @@
-// Process file descriptors: one becomes readable when its process ends, and never means a later process of that number.
+// Uses process file descriptors: one becomes readable when its process ends, and never refers to a later process with
+// the same number.
 #include "terrace/comm/mpi/peer_processes.h"
 
 #include <poll.h>
@@ -27,19 +28,19 @@ std::string process_namespace() {
 
 }  // namespace
 
-ProcessMark own_process_mark() {
+ProcessIdentity own_process_identity() {
   const std::string kernel = boot_id() + process_namespace();
   return {.process_id = getpid(), .kernel = XXH3_64bits(kernel.data(), kernel.size())};
 }
 
-PeerProcesses::PeerProcesses(const std::vector<ProcessMark>& marks, int64_t own_rank) {
-  for (size_t rank = 0; rank < marks.size(); ++rank) {
+PeerProcesses::PeerProcesses(const std::vector<ProcessIdentity>& identities, int64_t own_rank) {
+  for (size_t rank = 0; rank < identities.size(); ++rank) {
     if (static_cast<int64_t>(rank) == own_rank) continue;
-    if (marks[rank].kernel != marks[static_cast<size_t>(own_rank)].kernel) continue;
-    const long watch = syscall(SYS_pidfd_open, static_cast<pid_t>(marks[rank].process_id), 0);
-    // A process that ended between the exchange and now is kept with no descriptor, and found at once.
+    if (identities[rank].kernel != identities[static_cast<size_t>(own_rank)].kernel) continue;
+    const long watch = syscall(SYS_pidfd_open, static_cast<pid_t>(identities[rank].process_id), 0);
+    // A process that ended since the exchange is kept without a descriptor, so that find_ended() reports it.
     if (watch < 0 && errno != ESRCH) continue;
-    peers_.push_back({static_cast<int64_t>(rank), marks[rank].process_id, static_cast<int>(watch)});
+    peers_.push_back({static_cast<int64_t>(rank), identities[rank].process_id, static_cast<int>(watch)});
   }
 }
 

@@ -1,4 +1,4 @@
-// Processes of other ranks on this machine, watched through the kernel: an end is seen at once, however it came.
+// Detects through the kernel that the process of another rank on this machine has ended, in whatever way.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace terrace::comm {
 
-// Says who a process is to those who share its kernel and see the same process numbers. Plain bytes, to be sent.
-struct ProcessMark {
+// Identifies a process to processes with the same kernel and process-id namespace. Plain bytes that can be sent.
+struct ProcessIdentity {
   int64_t process_id = 0;
   uint64_t kernel = 0;  // boot and process-id namespace, hashed
 
-  bool operator==(const ProcessMark&) const = default;
+  bool operator==(const ProcessIdentity&) const = default;
 };
 
-ProcessMark own_process_mark();
+ProcessIdentity own_process_identity();
 
 class PeerProcesses {
  public:
-  // Watches those of `marks`, one a rank, that this process can see. A kernel older than Linux 5.3 cannot watch.
-  PeerProcesses(const std::vector<ProcessMark>& marks, int64_t own_rank);
+  // `identities` has one entry for each rank. Watches the processes that this one can see; needs Linux 5.3 or newer.
+  PeerProcesses(const std::vector<ProcessIdentity>& identities, int64_t own_rank);
   ~PeerProcesses();
   PeerProcesses(const PeerProcesses&) = delete;
   PeerProcesses& operator=(const PeerProcesses&) = delete;

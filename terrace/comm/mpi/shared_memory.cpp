@@ -1,4 +1,4 @@
-// Where the boxes of a group lie in its memory, and the counters by which slots change hands.
+// Lays out the rings of a group in shared memory, and publishes and releases slots by counters.
 #include "terrace/comm/mpi/shared_memory.h"
 
 #include <fcntl.h>
@@ -14,46 +14,46 @@ namespace {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "other processes know nothing of this one's locks");
 
-// A box: how far each member has read, then the slots. The box for all has a reader in every other member, that for
-// one member only there.
-size_t box_bytes(int64_t members, BoxSize size) {
-  return static_cast<size_t>(members) * sizeof(SlotsLeft) + static_cast<size_t>(size.slots) * size.stride();
+// The memory of a ring: the counter of each reader, then the slots. A ring for all is read by every other member, a
+// ring for one member by that member only.
+size_t ring_bytes(int64_t members, RingSize size) {
+  return static_cast<size_t>(members) * sizeof(SlotsRead) + static_cast<size_t>(size.slots) * size.stride();
 }
 
-SlotHead& head_of(std::byte* slots, uint64_t number, BoxSize size) {
+SlotHeader& header_of(std::byte* slots, uint64_t number, RingSize size) {
   const uint64_t place = number % static_cast<uint64_t>(size.slots);
-  return *reinterpret_cast<SlotHead*>(slots + place * size.stride());
+  return *reinterpret_cast<SlotHeader*>(slots + place * size.stride());
 }
 
-std::byte* bytes_behind(SlotHead& head) { return reinterpret_cast<std::byte*>(&head + 1); }
+std::byte* bytes_of(SlotHeader& header) { return reinterpret_cast<std::byte*>(&header + 1); }
 
 }  // namespace
 
-std::byte* BoxWriter::room() {
+std::byte* RingWriter::free_slot() {
   const auto slots = static_cast<uint64_t>(size_.slots);
-  if (filled_ - all_left_ >= slots) {
+  if (filled_ - read_by_all_ >= slots) {
     uint64_t least = filled_;
-    for (const SlotsLeft* reader : readers_) least = std::min(least, reader->slots.load(std::memory_order_acquire));
-    all_left_ = least;
-    if (filled_ - all_left_ >= slots) return nullptr;
+    for (const SlotsRead* reader : readers_) least = std::min(least, reader->slots.load(std::memory_order_acquire));
+    read_by_all_ = least;
+    if (filled_ - read_by_all_ >= slots) return nullptr;
   }
-  return bytes_behind(head_of(slots_, filled_, size_));
+  return bytes_of(header_of(slots_, filled_, size_));
 }
 
-void BoxWriter::fill(const SlotMark& mark) {
-  SlotHead& head = head_of(slots_, filled_, size_);
-  head.mark = mark;
-  head.filled.store(++filled_, std::memory_order_release);
+void RingWriter::fill(const CallSignature& signature) {
+  SlotHeader& header = header_of(slots_, filled_, size_);
+  header.signature = signature;
+  header.filled.store(++filled_, std::memory_order_release);
 }
 
-const std::byte* BoxReader::slot() const {
-  SlotHead& head = head_of(slots_, left_, size_);
-  return head.filled.load(std::memory_order_acquire) == left_ + 1 ? bytes_behind(head) : nullptr;
+const std::byte* RingReader::filled_slot() const {
+  SlotHeader& header = header_of(slots_, read_, size_);
+  return header.filled.load(std::memory_order_acquire) == read_ + 1 ? bytes_of(header) : nullptr;
 }
 
-const SlotMark& BoxReader::mark() const { return head_of(slots_, left_, size_).mark; }
+const CallSignature& RingReader::signature() const { return header_of(slots_, read_, size_).signature; }
 
-void BoxReader::leave() { told_->slots.store(++left_, std::memory_order_release); }
+void RingReader::release() { slots_read_->slots.store(++read_, std::memory_order_release); }
 
 SharedMemory::SharedMemory(size_t bytes) : bytes_(bytes), descriptor_(memfd_create("terrace", MFD_CLOEXEC)) {
   if (descriptor_ >= 0 && ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0) map();
@@ -80,17 +80,17 @@ void SharedMemory::close_descriptor() {
   if (const int descriptor = std::exchange(descriptor_, -1); descriptor >= 0) close(descriptor);
 }
 
-SharedBoxes::SharedBoxes(std::unique_ptr<SharedMemory> memory, int64_t members, int64_t member, BoxSize size)
+SharedRings::SharedRings(std::unique_ptr<SharedMemory> memory, int64_t members, int64_t member, RingSize size)
     : memory_(std::move(memory)), member_(member), size_(size) {
-  const size_t bytes = box_bytes(members, size);
+  const size_t bytes = ring_bytes(members, size);
   const auto readers_of = [&](int64_t from, int64_t to) {
-    return reinterpret_cast<SlotsLeft*>(memory_->data() + static_cast<size_t>(from * members + to) * bytes);
+    return reinterpret_cast<SlotsRead*>(memory_->data() + static_cast<size_t>(from * members + to) * bytes);
   };
   const auto slots_of = [&](int64_t from, int64_t to) {
     return reinterpret_cast<std::byte*>(readers_of(from, to) + members);
   };
   for (int64_t other = 0; other < members; ++other) {
-    std::vector<const SlotsLeft*> readers;
+    std::vector<const SlotsRead*> readers;
     for (int64_t reader = 0; reader < members; ++reader) {
       const bool reads = other == member ? reader != member : reader == other;
       if (reads) readers.push_back(readers_of(member, other) + reader);
@@ -101,8 +101,8 @@ SharedBoxes::SharedBoxes(std::unique_ptr<SharedMemory> memory, int64_t members, 
   }
 }
 
-size_t SharedBoxes::bytes_needed(int64_t members, BoxSize size) {
-  return static_cast<size_t>(members * members) * box_bytes(members, size);
+size_t SharedRings::bytes_needed(int64_t members, RingSize size) {
+  return static_cast<size_t>(members * members) * ring_bytes(members, size);
 }
 
 }  // namespace terrace::comm

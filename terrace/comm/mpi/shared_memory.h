@@ -1,6 +1,6 @@
-// Boxes in memory that the processes of a machine share, through which the members of a group hand each other what
-// calls carry: one for what a member gives to all others, one for what it sends to each. A box is a ring of
-// slots, filled by one member and left by its readers in the same order; nothing is locked.
+// Slot rings in memory that the processes of one machine share; the members of a group exchange the data of their calls
+// through them. Each member writes one ring that all others read, and one ring for each other member. A slot ring is a
+// circular buffer: its writer fills the slots in order, its readers read them in the same order, and nothing is locked.
 #pragma once
 
 #include <atomic>
@@ -14,87 +14,88 @@
 
 namespace terrace::comm {
 
-// What the calls of both sides must have in common.
-struct SlotMark {
+// The arguments that must agree on both sides of a call.
+struct CallSignature {
   Kind kind = Kind::barrier;
   Type type = Type::uint8;
   int64_t count = 0;
   int64_t peer = -1;
 
-  bool operator==(const SlotMark&) const = default;
+  bool operator==(const CallSignature&) const = default;
 };
 
-// In front of a slot's bytes.
-struct alignas(64) SlotHead {
-  std::atomic<uint64_t> filled = 0;  // how many slots of the box were filled when this one was, last
-  SlotMark mark;
+// Precedes the bytes of a slot.
+struct alignas(64) SlotHeader {
+  std::atomic<uint64_t> filled = 0;  // the number of slots filled so far, this one included
+  CallSignature signature;
 };
 
-// On a cache line of its own.
-struct alignas(64) SlotsLeft {
+// The number of slots that a reader has read, on its own cache line.
+struct alignas(64) SlotsRead {
   std::atomic<uint64_t> slots = 0;
 };
 
-struct BoxSize {
+struct RingSize {
   static constexpr int64_t alignment = 64;  // a cache line
 
   int64_t slots = 0;
-  int64_t slot_bytes = 0;  // a multiple of it
+  int64_t slot_bytes = 0;  // a multiple of the alignment
 
-  size_t stride() const { return sizeof(SlotHead) + static_cast<size_t>(slot_bytes); }
+  size_t stride() const { return sizeof(SlotHeader) + static_cast<size_t>(slot_bytes); }
 };
 
-// Who has which place in a queue of operations that all want the same box.
-class Turns {
+// First-in, first-out order of the operations that use the same ring.
+class FifoOrder {
  public:
-  uint64_t take() { return taken_++; }
-  bool is_at(uint64_t turn) const { return turn == over_; }
-  void end_one() { ++over_; }
+  uint64_t join() { return joined_++; }
+  bool is_first(uint64_t position) const { return position == finished_; }
+  void leave() { ++finished_; }
 
  private:
-  uint64_t taken_ = 0, over_ = 0;
+  uint64_t joined_ = 0, finished_ = 0;
 };
 
-class BoxWriter {
+class RingWriter {
  public:
-  BoxWriter(std::byte* slots, std::vector<const SlotsLeft*> readers, BoxSize size)
+  RingWriter(std::byte* slots, std::vector<const SlotsRead*> readers, RingSize size)
       : slots_(slots), readers_(std::move(readers)), size_(size) {}
 
-  std::byte* room();                // the bytes of the next slot; null while a reader has not left it yet
-  void fill(const SlotMark& mark);  // hands the next slot over
+  std::byte* free_slot();                     // the bytes of the next slot; null while a reader has not released it
+  void fill(const CallSignature& signature);  // publishes the next slot
 
-  Turns turns;
+  FifoOrder order;
 
  private:
   std::byte* slots_;
-  std::vector<const SlotsLeft*> readers_;
-  BoxSize size_;
-  uint64_t filled_ = 0, all_left_ = 0;
+  std::vector<const SlotsRead*> readers_;
+  RingSize size_;
+  uint64_t filled_ = 0, read_by_all_ = 0;
 };
 
-class BoxReader {
+class RingReader {
  public:
-  BoxReader(std::byte* slots, SlotsLeft* told, BoxSize size) : slots_(slots), told_(told), size_(size) {}
+  RingReader(std::byte* slots, SlotsRead* slots_read, RingSize size)
+      : slots_(slots), slots_read_(slots_read), size_(size) {}
 
-  const std::byte* slot() const;  // the bytes of the next slot; null while it is not filled
-  const SlotMark& mark() const;
-  void leave();  // the writer may fill the slot again
+  const std::byte* filled_slot() const;  // the bytes of the next slot; null while it is not filled
+  const CallSignature& signature() const;
+  void release();  // the writer may fill the slot again
 
-  Turns turns;
+  FifoOrder order;
 
  private:
   std::byte* slots_;
-  SlotsLeft* told_;
-  BoxSize size_;
-  uint64_t left_ = 0;
+  SlotsRead* slots_read_;
+  RingSize size_;
+  uint64_t read_ = 0;
 };
 
-// Memory that one process of the machine made and others map. It lives until the last of them has left it, and a
-// crash leaves nothing behind.
+// Memory that one process of the machine made and others map. The system frees it when the last of them unmaps it or
+// ends, so a crash leaves nothing behind.
 class SharedMemory {
  public:
-  explicit SharedMemory(size_t bytes);  // zeros; is_mapped() is false where the system gives none
-  // That of another process, named by its number there and the descriptor() it has.
+  explicit SharedMemory(size_t bytes);  // zeros; is_mapped() is false where the system has none left
+  // Maps the memory that the process `process_id` made, by the descriptor() that it has in that process.
   SharedMemory(int64_t process_id, int descriptor, size_t bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -113,27 +114,27 @@ class SharedMemory {
   std::byte* data_ = nullptr;
 };
 
-// What one member uses of the boxes of its group.
-class SharedBoxes {
+// The rings of a group that one member writes or reads.
+class SharedRings {
  public:
-  SharedBoxes(std::unique_ptr<SharedMemory> memory, int64_t members, int64_t member, BoxSize size);
+  SharedRings(std::unique_ptr<SharedMemory> memory, int64_t members, int64_t member, RingSize size);
 
-  static size_t bytes_needed(int64_t members, BoxSize size);
+  static size_t bytes_needed(int64_t members, RingSize size);
 
-  BoxSize size() const { return size_; }
-  BoxWriter& to_all() { return to(member_); }
-  BoxReader& from_all(int64_t member) { return from_all_[static_cast<size_t>(member)]; }
-  BoxWriter& to(int64_t member) { return to_[static_cast<size_t>(member)]; }
-  BoxReader& from(int64_t member) { return from_[static_cast<size_t>(member)]; }
+  RingSize size() const { return size_; }
+  RingWriter& to_all() { return to(member_); }
+  RingReader& from_all(int64_t member) { return from_all_[static_cast<size_t>(member)]; }
+  RingWriter& to(int64_t member) { return to_[static_cast<size_t>(member)]; }
+  RingReader& from(int64_t member) { return from_[static_cast<size_t>(member)]; }
 
-  Turns collective_reads;
+  FifoOrder collective_reads;
 
  private:
   std::unique_ptr<SharedMemory> memory_;
   int64_t member_;
-  BoxSize size_;
-  std::vector<BoxWriter> to_;               // by receiver; at the own place is the box for all
-  std::vector<BoxReader> from_all_, from_;  // by writer
+  RingSize size_;
+  std::vector<RingWriter> to_;               // by receiver; at the own index is the ring that all others read
+  std::vector<RingReader> from_all_, from_;  // by writer
 };
 
 }  // namespace terrace::comm

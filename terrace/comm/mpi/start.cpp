@@ -1,4 +1,4 @@
-// Which way a call goes, and the meeting of a group's members before it has a communicator of its own.
+// Chooses the algorithm of a call, and the barrier of a group's members before the group has its own communicator.
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +10,12 @@ namespace {
 bool sums_natively(const MpiChannel& channel, const Call& call) {
   const MpiLimits& limits = channel.choices().limits;
   if (channel.choices().rank_order || channel.size() <= limits.direct_members) return false;
-  // A tree, which takes log(n) messages, is for short buffers of many members.
+  // MPI's tree, which takes log(n) messages, is faster for short buffers of many members.
   const int64_t part = call.kind == Kind::all_reduce ? call.count / channel.size() : call.count;
   if (part * size_of(call.type) >= limits.direct_part_bytes) return false;
   const int64_t total = call.count * channel.size();
   if (call.kind == Kind::reduce_scatter) {
-    // MPI neither cuts blocks into pieces nor takes a result that lies in the terms.
+    // MPI_Ireduce_scatter_block takes neither pieces of blocks nor a result that overlaps the terms.
     const char* const from = static_cast<const char*>(call.from);
     const char* const to = static_cast<const char*>(call.to);
     const bool inside = to >= from && to < from + total * size_of(call.type);
@@ -24,10 +24,10 @@ bool sums_natively(const MpiChannel& channel, const Call& call) {
   return true;
 }
 
-// A member reports to the first one, which calls all when the last has come.
-class Arrival final : public MpiOperation {
+// Each member sends a message to the first one, which answers all when it has heard from the last.
+class ArrivalBarrier final : public MpiOperation {
  public:
-  Arrival(std::shared_ptr<MpiChannel> channel, const Call& call);
+  ArrivalBarrier(std::shared_ptr<MpiChannel> channel, const Call& call);
   bool advance() override;
 
  private:
@@ -40,7 +40,7 @@ class Arrival final : public MpiOperation {
   bool answered_;
 };
 
-Arrival::Arrival(std::shared_ptr<MpiChannel> to, const Call& c) : MpiOperation(std::move(to), c) {
+ArrivalBarrier::ArrivalBarrier(std::shared_ptr<MpiChannel> to, const Call& c) : MpiOperation(std::move(to), c) {
   const std::vector<int64_t>& ranks = channel().group().ranks;
   const bool first = channel().member() == 0;
   requests_.reserve(ranks.size() + 1);
@@ -53,7 +53,7 @@ Arrival::Arrival(std::shared_ptr<MpiChannel> to, const Call& c) : MpiOperation(s
   for (size_t member = 1; member < ranks.size(); ++member) receive(ranks[member]);
 }
 
-bool Arrival::advance() {
+bool ArrivalBarrier::advance() {
   if (!test_all(requests_)) return false;
   if (answered_) return true;
   answered_ = true;
@@ -62,12 +62,12 @@ bool Arrival::advance() {
   return test_all(requests_);
 }
 
-void Arrival::send(int64_t rank) {
+void ArrivalBarrier::send(int64_t rank) {
   check_mpi(MPI_Isend(nullptr, 0, MPI_CHAR, static_cast<int>(rank), tag, channel().communicator(), next_request()),
             "MPI_Isend");
 }
 
-void Arrival::receive(int64_t rank) {
+void ArrivalBarrier::receive(int64_t rank) {
   check_mpi(MPI_Irecv(nullptr, 0, MPI_CHAR, static_cast<int>(rank), tag, channel().communicator(), next_request()),
             "MPI_Irecv");
 }
@@ -75,14 +75,14 @@ void Arrival::receive(int64_t rank) {
 }  // namespace
 
 MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const Call& call) {
-  if (channel->boxes() != nullptr) return start_in_boxes(std::move(channel), call);
+  if (channel->rings() != nullptr) return start_in_shared_memory(std::move(channel), call);
   const bool sum = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
   if (sum && !sums_natively(*channel, call)) return start_direct_sum(std::move(channel), call);
   return start_native(std::move(channel), call);
 }
 
-MpiOperationPointer start_arrival(std::shared_ptr<MpiChannel> channel, const Call& call) {
-  return std::make_shared<Arrival>(std::move(channel), call);
+MpiOperationPointer start_arrival_barrier(std::shared_ptr<MpiChannel> channel, const Call& call) {
+  return std::make_shared<ArrivalBarrier>(std::move(channel), call);
 }
 
 }  // namespace terrace::comm

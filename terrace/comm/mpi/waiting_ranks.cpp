@@ -1,4 +1,4 @@
-// The engine's part that finds out who is where when a call takes too long.
+// The part of the engine that finds out what each rank waits for when a call takes too long.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto grace = 2s;  // for answers, and for calls whose peer has ended already
+constexpr auto answer_time = 2s;  // to wait for answers, and for a call whose peer has already ended
 constexpr size_t most_named = 8;
-constexpr double words_seconds = 600;  // between lines in the log about one wait, at most
-constexpr double look_seconds = 60;    // between questions in such a wait, at most
+constexpr double log_interval_seconds = 600;  // between log lines about one wait, at most
+constexpr double ask_interval_seconds = 60;   // between questions in a long wait, at most
 
-// The others that the operation needs.
+// The other ranks that must take part before the operation can complete.
 std::vector<int64_t> ranks_needed(const MpiOperation& operation) {
   const mesh::Group& group = operation.channel().group();
   const int64_t own = group.ranks[static_cast<size_t>(operation.channel().member())];
@@ -39,157 +39,160 @@ Wait wait_of(const MpiOperation& operation) {
 
 }  // namespace
 
-void MpiEngine::give_up_if_late(MpiOperation& operation, Clock::time_point began) {
+void MpiEngine::fail_if_late(MpiOperation& operation, Clock::time_point began) {
   const std::chrono::duration<double> waited = Clock::now() - began;
   std::optional<int64_t> ended;
   {
     const Lock here = lock();
-    listen();
-    if (waited > grace) ended = find_ended_among(ranks_needed(operation));
+    receive_control_messages();
+    if (waited > answer_time) ended = find_ended_among(ranks_needed(operation));
   }
-  if (!ended && waited.count() < std::min(options_.timeout_seconds, operation.call().limited ? 1e300 : words_seconds))
+  if (!ended &&
+      waited.count() < std::min(options_.timeout_seconds, operation.call().limited ? 1e300 : log_interval_seconds))
     return;
-  if (!ended && !operation.call().limited) return look_at_a_long_wait(operation, waited.count());
-  const std::string where = ask_who_is_where(operation);
+  if (!ended && !operation.call().limited) return check_long_wait(operation, waited.count());
+  const std::string report = find_waiting_ranks(operation);
   if (operation.is_complete()) return;
-  fail(ended ? fmt::format("rank {} has ended: {}", *ended, where)
-             : fmt::format("waited {:g} s: {}", options_.timeout_seconds, where));
+  fail(ended ? fmt::format("rank {} has ended: {}", *ended, report)
+             : fmt::format("waited {:g} s: {}", options_.timeout_seconds, report));
 }
 
-// As long as the ranks answer that it needs, a call without a limit goes on. A dead rank of another machine does not.
-void MpiEngine::look_at_a_long_wait(MpiOperation& operation, double waited_seconds) {
-  MpiOperation::LongWait& known = operation.long_wait;
+// A call without a time limit continues as long as the ranks that it needs answer. A dead rank of another machine does
+// not answer.
+void MpiEngine::check_long_wait(MpiOperation& operation, double waited_seconds) {
+  MpiOperation::LongWait& wait_state = operation.long_wait;
   const auto now = Clock::now();
-  if (now < known.next_look) return;
+  if (now < wait_state.next_question) return;
   const auto later = [&](double seconds) {
     return now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   };
   const Wait wait = wait_of(operation);
-  const std::map<int64_t, Standing> standings = ask(wait, operation);
+  const std::map<int64_t, RankStatus> statuses = ask_for_statuses(wait, operation);
   if (operation.is_complete() || has_failed()) return;
-  std::string where;
+  std::string report;
   {
     const Lock here = lock();
-    where = who_is_where(operation, wait, standings);
+    report = describe_waiting_ranks(operation, wait, statuses);
   }
   for (const int64_t rank : wait.ranks) {
-    if (rank == rank_ || standings.contains(rank)) {
-      known.silent_since.erase(rank);
-    } else if (std::chrono::duration<double>(now - known.silent_since.try_emplace(rank, now).first->second).count() >
-               options_.timeout_seconds) {
-      return fail(fmt::format("rank {} has not answered for {:g} s: {}", rank, options_.timeout_seconds, where));
+    if (rank == rank_ || statuses.contains(rank)) {
+      wait_state.silent_since.erase(rank);
+    } else if (std::chrono::duration<double>(now - wait_state.silent_since.try_emplace(rank, now).first->second)
+                   .count() > options_.timeout_seconds) {
+      return fail(fmt::format("rank {} has not answered for {:g} s: {}", rank, options_.timeout_seconds, report));
     }
   }
-  known.next_look = later(known.silent_since.empty() ? std::min(options_.timeout_seconds, look_seconds) : 1.0);
-  if (now < known.next_words) return;
-  known.next_words = later(std::min(options_.timeout_seconds, words_seconds));
-  // One of those that wait says it.
+  wait_state.next_question =
+      later(wait_state.silent_since.empty() ? std::min(options_.timeout_seconds, ask_interval_seconds) : 1.0);
+  if (now < wait_state.next_log_line) return;
+  wait_state.next_log_line = later(std::min(options_.timeout_seconds, log_interval_seconds));
+  // Only the lowest of the ranks that wait logs it.
   const bool first = std::ranges::none_of(
-      standings, [&](const auto& standing) { return standing.first < rank_ && standing.second.has_entered(wait); });
-  if (first) log_warning("waits on after {:.0f} s: {}", waited_seconds, where);
+      statuses, [&](const auto& status) { return status.first < rank_ && status.second.has_entered(wait); });
+  if (first) log_warning("still waiting after {:.0f} s: {}", waited_seconds, report);
 }
 
 std::optional<int64_t> MpiEngine::find_ended_among(const std::vector<int64_t>& ranks) const {
-  const auto found = std::ranges::find_if(ranks, [&](int64_t rank) { return watch_.has_ended(rank); });
+  const auto found = std::ranges::find_if(ranks, [&](int64_t rank) { return control_.has_ended(rank); });
   if (found == ranks.end()) return std::nullopt;
   return *found;
 }
 
-std::string MpiEngine::ask_who_is_where(MpiOperation& operation) {
+std::string MpiEngine::find_waiting_ranks(MpiOperation& operation) {
   const Wait wait = wait_of(operation);
-  const std::map<int64_t, Standing> standings = ask(wait, operation);
+  const std::map<int64_t, RankStatus> statuses = ask_for_statuses(wait, operation);
   std::vector<int64_t> absent;
-  for (const auto& [rank, standing] : standings) {
-    if (!standing.has_entered(wait)) absent.push_back(rank);
+  for (const auto& [rank, status] : statuses) {
+    if (!status.has_entered(wait)) absent.push_back(rank);
   }
-  std::string words;
+  std::string text;
   {
     const Lock here = lock();
-    words = who_is_where(operation, wait, standings);
+    text = describe_waiting_ranks(operation, wait, statuses);
   }
-  return words + follow(absent, standings, operation);
+  return text + follow_waiting_ranks(absent, statuses, operation);
 }
 
-// What the ranks that the wait needs say of themselves, those that answer.
-std::map<int64_t, Standing> MpiEngine::ask(const Wait& wait, const MpiOperation& operation) {
+// The statuses of those of the ranks in `wait` that answer.
+std::map<int64_t, RankStatus> MpiEngine::ask_for_statuses(const Wait& wait, const MpiOperation& operation) {
   const std::lock_guard asking(asking_mutex_);
   {
     const Lock here = lock();
-    watch_.ask(wait.ranks, wait.group_key);
+    control_.send_questions(wait.ranks, wait.group_key);
   }
-  const auto answered = [&](int64_t rank) { return rank == rank_ || watch_.answer_of(rank).has_value(); };
-  for (const auto began = Clock::now(); Clock::now() - began < grace; std::this_thread::sleep_for(1ms)) {
+  const auto answered = [&](int64_t rank) { return rank == rank_ || control_.answer_of(rank).has_value(); };
+  for (const auto began = Clock::now(); Clock::now() - began < answer_time; std::this_thread::sleep_for(1ms)) {
     const Lock here = lock();
-    listen();
+    receive_control_messages();
     advance_all();
     if (std::ranges::all_of(wait.ranks, answered) || operation.is_complete() || has_failed()) break;
   }
-  std::map<int64_t, Standing> standings;
+  std::map<int64_t, RankStatus> statuses;
   const Lock here = lock();
   for (const int64_t rank : wait.ranks) {
-    if (const auto standing = watch_.answer_of(rank)) standings.emplace(rank, *standing);
+    if (const auto status = control_.answer_of(rank)) statuses.emplace(rank, *status);
   }
-  return standings;
+  return statuses;
 }
 
-// From ranks that wait themselves to those that do not.
-std::string MpiEngine::follow(const std::vector<int64_t>& absent, std::map<int64_t, Standing> standings,
-                              const MpiOperation& operation) {
-  std::string words;
-  std::vector<int64_t> told = absent;
-  for (size_t i = 0; i < told.size() && told.size() < most_named; ++i) {
-    const int64_t waiting = told[i];
-    const Wait wait = standings.at(waiting).wait;
+// Follows the absent ranks that wait for other ranks to those that do not wait.
+std::string MpiEngine::follow_waiting_ranks(const std::vector<int64_t>& absent, std::map<int64_t, RankStatus> statuses,
+                                            const MpiOperation& operation) {
+  std::string text;
+  std::vector<int64_t> named = absent;
+  for (size_t i = 0; i < named.size() && named.size() < most_named; ++i) {
+    const int64_t waiting = named[i];
+    const Wait wait = statuses.at(waiting).wait;
     if (wait.ranks.empty() || operation.is_complete() || has_failed()) continue;
-    for (const auto& [rank, standing] : ask(wait, operation)) {
-      const bool known = rank == rank_ || std::ranges::find(told, rank) != told.end();
-      if (known || standing.has_entered(wait)) continue;
-      words += fmt::format("; rank {} waits for rank {}; {}", waiting, rank, standing.words);
-      standings.emplace(rank, standing);
-      told.push_back(rank);
+    for (const auto& [rank, status] : ask_for_statuses(wait, operation)) {
+      const bool known = rank == rank_ || std::ranges::find(named, rank) != named.end();
+      if (known || status.has_entered(wait)) continue;
+      text += fmt::format("; rank {} waits for rank {}; {}", waiting, rank, status.description);
+      statuses.emplace(rank, status);
+      named.push_back(rank);
     }
   }
-  return words;
+  return text;
 }
 
-std::string MpiEngine::who_is_where(const MpiOperation& operation, const Wait& wait,
-                                    const std::map<int64_t, Standing>& standings) const {
+std::string MpiEngine::describe_waiting_ranks(const MpiOperation& operation, const Wait& wait,
+                                              const std::map<int64_t, RankStatus>& statuses) const {
   const Call& call = operation.call();
-  std::string words = waits_in(operation);
+  std::string text = describe_own_call(operation);
   size_t named = 0, more = 0;
   for (const int64_t rank : wait.ranks) {
-    const auto found = standings.find(rank);
-    if (found != standings.end() && found->second.has_entered(wait)) continue;
+    const auto found = statuses.find(rank);
+    if (found != statuses.end() && found->second.has_entered(wait)) continue;
     if (++named > most_named) {
       ++more;
-    } else if (found == standings.end()) {
-      words += fmt::format("; rank {} does not answer", rank);
+    } else if (found == statuses.end()) {
+      text += fmt::format("; rank {} does not answer", rank);
     } else if (is_collective(call)) {
-      words += fmt::format("; rank {} never entered it; {}", rank, found->second.words);
+      text += fmt::format("; rank {} never entered it; {}", rank, found->second.description);
     } else {
-      words += fmt::format("; of rank {}: {}", rank, found->second.words);
+      text += fmt::format("; of rank {}: {}", rank, found->second.description);
     }
   }
-  return more == 0 ? words : words + fmt::format("; neither did {} more ranks", more);
+  return more == 0 ? text : text + fmt::format("; {} more ranks never entered it either", more);
 }
 
-Standing MpiEngine::describe_standing(uint64_t group_key) const {
+RankStatus MpiEngine::own_status(uint64_t group_key) const {
   const auto found = groups_.find(group_key);
   Wait wait;
   if (waited_in_ != nullptr) wait = wait_of(*waited_in_);
-  if (wait.ranks.size() > MpiWatch::most_waited_for) wait.ranks.clear();
+  if (wait.ranks.size() > ControlMessages::most_waited_for) wait.ranks.clear();
   return {.collectives = found == groups_.end() ? 0 : found->second->entered_collectives,
           .wait = std::move(wait),
-          .words = ending_ ? "it has ended" : flight_.describe_last_call()};
+          .description = ending_ ? "it has ended" : flight_.describe_last_call()};
 }
 
-std::string MpiEngine::waits_in(const MpiOperation& operation) const {
+std::string MpiEngine::describe_own_call(const MpiOperation& operation) const {
   return fmt::format("rank {} waits in {}", rank_, describe(operation.channel().group(), operation.call()));
 }
 
 void MpiEngine::throw_failure(const MpiOperation& operation) const {
   const std::lock_guard lock(failure_mutex_);
-  const std::string own = waits_in(operation);
+  const std::string own = describe_own_call(operation);
   throw CommError(failure_.find(own) != std::string::npos ? failure_ : fmt::format("{}; {}", failure_, own));
 }
 

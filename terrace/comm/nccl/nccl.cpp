@@ -1,4 +1,4 @@
-// Calls on NCCL's communicators, which are made nonblocking so that nothing outlives an abort.
+// Calls on NCCL communicators. They are nonblocking, so that every call returns after an abort.
 #include "terrace/comm/nccl/nccl.h"
 
 #include <fmt/format.h>
@@ -20,8 +20,8 @@ namespace terrace::comm {
 namespace {
 
 constexpr cudaStream_t default_stream = nullptr;
-enum { collectives, messages_onwards, messages_back, num_lines };
-constexpr int64_t terms_bytes = int64_t{32} << 20;  // of terms that are added at once
+enum { collectives, messages_onwards, messages_back, num_communicators };
+constexpr int64_t terms_bytes = int64_t{32} << 20;  // memory for the terms that are added at once
 
 void check_gpu(cudaError_t error, const char* call) {
   if (error != cudaSuccess) throw CommError(fmt::format("{} failed: {}", call, cudaGetErrorString(error)));
@@ -47,7 +47,7 @@ ncclDataType_t type_of(Type type) {
   TERRACE_CHECK(false, "type {}", static_cast<int>(type));
 }
 
-// A moment of a stream.
+// A CUDA event, recorded on a stream at construction.
 class Event {
  public:
   explicit Event(cudaStream_t stream) {
@@ -70,8 +70,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// A communicator and the stream that its calls run on, one after another.
-struct Line {
+// A communicator and the stream on which its calls run one after another.
+struct CommunicatorStream {
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;
 };
@@ -85,9 +85,9 @@ struct NcclChannel::State {
 
   int64_t size() const { return static_cast<int64_t>(group.ranks.size()); }
   void connect(const NcclId& id, const std::function<void()>& check);
-  void settle(const Line& line, const std::function<void()>& check = {}) const;
-  void release(Line& line) const;
-  const Line& line_of(const Call& call) const;
+  void settle(const CommunicatorStream& used, const std::function<void()>& check = {}) const;
+  void release(CommunicatorStream& used) const;
+  const CommunicatorStream& communicator_for(const Call& call) const;
   void check(ncclResult_t result, const char* call) const;
   void throw_if_aborted() const;
 
@@ -95,18 +95,18 @@ struct NcclChannel::State {
   void exchange_blocks(const Call& call);
   void sum_in_rank_order(const Call& call);
   void sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to);
-  void spread_parts(const Call& call, const std::vector<int64_t>& starts);
-  int64_t place_in_rank_order(int64_t of_member) const;
+  void broadcast_parts(const Call& call, const std::vector<int64_t>& starts);
+  int64_t index_in_rank_order(int64_t of_member) const;
 
   const mesh::Group group;
   const int64_t member;
   const int gpu;
   const bool rank_order;
-  std::mutex mutex;  // around all that the communicator is used for
+  std::mutex mutex;  // guards all use of the communicators
   std::atomic<bool> aborted = false;
-  Line lines[num_lines];
-  ncclComm_t communicator = nullptr;  // of collectives
-  cudaStream_t stream = nullptr;      // likewise
+  CommunicatorStream communicators[num_communicators];
+  ncclComm_t communicator = nullptr;  // of the collectives
+  cudaStream_t stream = nullptr;      // of the collectives
   void* terms = nullptr;
 };
 
@@ -121,34 +121,34 @@ char* at(void* start, int64_t element, Type type) { return static_cast<char*>(st
 
 NcclChannel::State::~State() {
   static_cast<void>(cudaSetDevice(gpu));
-  for (Line& line : lines) release(line);
+  for (CommunicatorStream& used : communicators) release(used);
   static_cast<void>(cudaFree(terms));
 }
 
-// Ends in good order with the others, or, where they do not come, alone.
-void NcclChannel::State::release(Line& line) const {
-  if (line.communicator != nullptr) {
+// Finalizes the communicator with the other members, or aborts it where they do not take part.
+void NcclChannel::State::release(CommunicatorStream& used) const {
+  if (used.communicator != nullptr) {
     try {
       throw_if_aborted();
-      check(ncclCommFinalize(line.communicator), "ncclCommFinalize");
+      check(ncclCommFinalize(used.communicator), "ncclCommFinalize");
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-      settle(line, [&] {
-        if (std::chrono::steady_clock::now() > end) throw CommError("the others have not come");
+      settle(used, [&] {
+        if (std::chrono::steady_clock::now() > end) throw CommError("other members do not finalize");
       });
-      ncclCommDestroy(line.communicator);
+      ncclCommDestroy(used.communicator);
     } catch (const CommError&) {
-      ncclCommAbort(line.communicator);
+      ncclCommAbort(used.communicator);
     }
   }
-  if (line.stream != nullptr) static_cast<void>(cudaStreamDestroy(line.stream));
+  if (used.stream != nullptr) static_cast<void>(cudaStreamDestroy(used.stream));
 }
 
-// Messages to members further on and messages to members further back each have a line, so that members that all send
-// to the next one and receive from the one before do not wait for each other in a circle.
-const Line& NcclChannel::State::line_of(const Call& call) const {
-  if (call.kind != Kind::send && call.kind != Kind::receive) return lines[collectives];
+// Messages to higher members and messages to lower members have separate communicators, so that members that all send
+// to the next one and receive from the one before do not deadlock.
+const CommunicatorStream& NcclChannel::State::communicator_for(const Call& call) const {
+  if (call.kind != Kind::send && call.kind != Kind::receive) return communicators[collectives];
   const bool onwards = call.kind == Kind::send ? call.peer > member : call.peer < member;
-  return lines[onwards ? messages_onwards : messages_back];
+  return communicators[onwards ? messages_onwards : messages_back];
 }
 
 void NcclChannel::State::check(ncclResult_t result, const char* call) const {
@@ -162,11 +162,11 @@ void NcclChannel::State::throw_if_aborted() const {
   if (aborted) throw CommError(fmt::format("the calls of group {} were ended", group.name));
 }
 
-// Until what was asked of the communicator is done or under way on the GPU.
-void NcclChannel::State::settle(const Line& line, const std::function<void()>& check_others) const {
+// Waits until the last operation of the communicator is done or enqueued on the GPU.
+void NcclChannel::State::settle(const CommunicatorStream& used, const std::function<void()>& check_others) const {
   ncclResult_t state = ncclInProgress;
   while (true) {
-    check(ncclCommGetAsyncError(line.communicator, &state), "ncclCommGetAsyncError");
+    check(ncclCommGetAsyncError(used.communicator, &state), "ncclCommGetAsyncError");
     if (state != ncclInProgress) break;
     throw_if_aborted();
     if (check_others) {
@@ -179,24 +179,24 @@ void NcclChannel::State::settle(const Line& line, const std::function<void()>& c
 
 void NcclChannel::State::connect(const NcclId& id, const std::function<void()>& check_others) {
   check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
-  for (size_t i = 0; i < num_lines; ++i) {
-    check_gpu(cudaStreamCreateWithFlags(&lines[i].stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  for (size_t i = 0; i < num_communicators; ++i) {
+    check_gpu(cudaStreamCreateWithFlags(&communicators[i].stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     ncclUniqueId unique;
     std::memcpy(&unique, id.data() + i * sizeof unique, sizeof unique);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    check(ncclCommInitRankConfig(&lines[i].communicator, static_cast<int>(size()), unique, static_cast<int>(member),
-                                 &config),
+    check(ncclCommInitRankConfig(&communicators[i].communicator, static_cast<int>(size()), unique,
+                                 static_cast<int>(member), &config),
           "ncclCommInitRankConfig");
   }
-  for (const Line& line : lines) settle(line, check_others);
-  communicator = lines[collectives].communicator;
-  stream = lines[collectives].stream;
-  // Now, since taking memory may wait for what runs on the GPU.
+  for (const CommunicatorStream& used : communicators) settle(used, check_others);
+  communicator = communicators[collectives].communicator;
+  stream = communicators[collectives].stream;
+  // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
 }
 
-// The same order of blocks at the sender and the receiver; NCCL makes what is in a group all at once.
+// Blocks have the same order at the sender and the receiver; NCCL runs the operations of a group together.
 void NcclChannel::State::exchange_blocks(const Call& call) {
   check(ncclGroupStart(), "ncclGroupStart");
   for (int64_t other = 0; other < size(); ++other) {
@@ -211,12 +211,12 @@ void NcclChannel::State::exchange_blocks(const Call& call) {
   check(ncclGroupEnd(), "ncclGroupEnd");
 }
 
-int64_t NcclChannel::State::place_in_rank_order(int64_t of_member) const {
+int64_t NcclChannel::State::index_in_rank_order(int64_t of_member) const {
   const int64_t own = group.ranks[static_cast<size_t>(of_member)];
   return std::ranges::count_if(group.ranks, [&](int64_t rank) { return rank < own; });
 }
 
-// Every member gets all terms of its part, a piece at a time, and adds them. Part m is from starts[m] to starts[m + 1].
+// Each member receives all terms of its part, a piece at a time, and adds them. Part m is [starts[m], starts[m + 1]).
 void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to) {
   const ncclDataType_t type = type_of(call.type);
   const auto part = [&](int64_t of) {
@@ -228,7 +228,7 @@ void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_
   for (int64_t of = 0; of < size(); ++of) longest = std::max(longest, part(of).second - part(of).first);
   for (int64_t done = 0; done < longest; done += piece) {
     const int64_t own_count = std::clamp<int64_t>(own_end - own_begin - done, 0, piece);
-    const auto term = [&](int64_t of) { return at(terms, place_in_rank_order(of) * own_count, call.type); };
+    const auto term = [&](int64_t of) { return at(terms, index_in_rank_order(of) * own_count, call.type); };
     check(ncclGroupStart(), "ncclGroupStart");
     for (int64_t other = 0; other < size(); ++other) {
       const auto [begin, end] = part(other);
@@ -244,13 +244,13 @@ void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_
       }
     }
     check(ncclGroupEnd(), "ncclGroupEnd");
-    settle(lines[collectives]);
+    settle(communicators[collectives]);
     sum_on_gpu(call.type, terms, size(), own_count, at(to, done, call.type), stream);
     check_gpu(cudaGetLastError(), "the sum of terms");
   }
 }
 
-void NcclChannel::State::spread_parts(const Call& call, const std::vector<int64_t>& starts) {
+void NcclChannel::State::broadcast_parts(const Call& call, const std::vector<int64_t>& starts) {
   check(ncclGroupStart(), "ncclGroupStart");
   for (size_t of = 0; of + 1 < starts.size(); ++of) {
     const int64_t count = starts[of + 1] - starts[of];
@@ -272,7 +272,7 @@ void NcclChannel::State::sum_in_rank_order(const Call& call) {
   }
   if (scatter) return sum_own_part(call, starts, call.to);
   sum_own_part(call, starts, at(call.to, starts[static_cast<size_t>(member)], call.type));
-  spread_parts(call, starts);
+  broadcast_parts(call, starts);
 }
 
 void NcclChannel::State::enqueue(const Call& call) {
@@ -294,10 +294,13 @@ void NcclChannel::State::enqueue(const Call& call) {
     case Kind::broadcast:
       return check(ncclBroadcast(call.from, call.to, count, type, peer, communicator, stream), "ncclBroadcast");
     case Kind::send:
-      return check(ncclSend(call.from, count, type, peer, line_of(call).communicator, line_of(call).stream),
-                   "ncclSend");
+      return check(
+          ncclSend(call.from, count, type, peer, communicator_for(call).communicator, communicator_for(call).stream),
+          "ncclSend");
     case Kind::receive:
-      return check(ncclRecv(call.to, count, type, peer, line_of(call).communicator, line_of(call).stream), "ncclRecv");
+      return check(
+          ncclRecv(call.to, count, type, peer, communicator_for(call).communicator, communicator_for(call).stream),
+          "ncclRecv");
     case Kind::barrier:
       break;
   }
@@ -309,8 +312,8 @@ namespace {
 template <typename State>
 class StartedCall final : public NcclCall {
  public:
-  StartedCall(std::shared_ptr<State> state, const Line& line)
-      : state_(std::move(state)), line_(line), end_(line.stream) {}
+  StartedCall(std::shared_ptr<State> state, const CommunicatorStream& used)
+      : state_(std::move(state)), used_(used), end_(used.stream) {}
 
   bool done() override {
     state_->throw_if_aborted();
@@ -318,7 +321,7 @@ class StartedCall final : public NcclCall {
     const std::unique_lock lock(state_->mutex, std::try_to_lock);
     if (!lock || state_->aborted) return false;
     ncclResult_t error = ncclSuccess;
-    state_->check(ncclCommGetAsyncError(line_.communicator, &error), "ncclCommGetAsyncError");
+    state_->check(ncclCommGetAsyncError(used_.communicator, &error), "ncclCommGetAsyncError");
     state_->check(error, "NCCL");
     return false;
   }
@@ -330,7 +333,7 @@ class StartedCall final : public NcclCall {
 
  private:
   std::shared_ptr<State> state_;
-  const Line& line_;  // of the state
+  const CommunicatorStream& used_;  // lies in the state
   Event end_;
 };
 
@@ -342,7 +345,7 @@ bool is_on_gpu(const void* data) {
   if (data == nullptr) return false;
   cudaPointerAttributes attributes = {};
   if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // there is no GPU, or HIP does not know memory of the machine
+    static_cast<void>(cudaGetLastError());  // there is no GPU, or HIP does not accept host memory
     return false;
   }
   return is_of_gpu(attributes);
@@ -355,9 +358,9 @@ void copy_on_gpu(const void* from, void* to, int64_t bytes) {
 
 NcclId make_nccl_id() {
   NcclId id;
-  for (size_t i = 0; i < num_lines; ++i) {
+  for (size_t i = 0; i < num_communicators; ++i) {
     ncclUniqueId unique;
-    static_assert(sizeof id == num_lines * sizeof unique);
+    static_assert(sizeof id == num_communicators * sizeof unique);
     const ncclResult_t result = ncclGetUniqueId(&unique);
     if (result != ncclSuccess) {
       throw CommError(
@@ -385,19 +388,19 @@ std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
   const std::lock_guard lock(state_->mutex);
   state_->throw_if_aborted();
   check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
-  const Line& line = state_->line_of(call);
-  Event(default_stream).hold(line.stream);
+  const CommunicatorStream& used = state_->communicator_for(call);
+  Event(default_stream).hold(used.stream);
   if (call.count > 0) state_->enqueue(call);
-  state_->settle(line);
-  return std::make_shared<StartedCall<State>>(state_, line);
+  state_->settle(used);
+  return std::make_shared<StartedCall<State>>(state_, used);
 }
 
 void NcclChannel::abort() {
-  // Whoever waits inside of the lock for NCCL sees it and leaves.
+  // A thread that holds the lock and waits for NCCL sees the flag and returns.
   if (state_->aborted.exchange(true)) return;
   const std::lock_guard lock(state_->mutex);
-  for (Line& line : state_->lines) {
-    if (line.communicator != nullptr) ncclCommAbort(std::exchange(line.communicator, nullptr));
+  for (CommunicatorStream& used : state_->communicators) {
+    if (used.communicator != nullptr) ncclCommAbort(std::exchange(used.communicator, nullptr));
   }
 }
 

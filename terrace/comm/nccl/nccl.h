@@ -1,6 +1,6 @@
-// The NCCL backend: calls of a group on memory of GPUs, one GPU a rank. The processes find each other and stay in touch
-// by MPI (mpi_nccl.cpp); here is what one member does. On AMD's GPUs the same files are compiled against RCCL. Where
-// terrace is built without the CUDA kernels, made_with_nccl() is false and nothing else may be called.
+// The NCCL backend: calls of a group on GPU memory, one GPU for each rank. The processes exchange ids and monitor each
+// other over MPI (mpi/gpu_group.cpp); this file is one member's side. For AMD GPUs the same files are compiled against
+// RCCL. In a build without the CUDA kernels made_with_nccl() is false and nothing else may be called.
 #pragma once
 
 #include <array>
@@ -14,34 +14,34 @@ namespace terrace::comm {
 
 bool made_with_nccl();
 
-// Whether the memory is a GPU's; false for memory of the machine, and for nullptr.
+// Whether the memory is on a GPU; false for host memory and for nullptr.
 bool is_on_gpu(const void* data);
 
-// Copies on the GPU, in the order of its default stream.
+// Copies on the GPU, ordered by its default stream.
 void copy_on_gpu(const void* from, void* to, int64_t bytes);
 
-// By which the members of a group find each other: made by one of them and handed to all.
+// The ids of a group's communicators, by which its members connect. One member makes them and broadcasts them.
 using NcclId = std::array<char, 3 * 128>;
 NcclId make_nccl_id();
 
-// A call that has been given to the GPU.
+// A call that has been enqueued on the GPU.
 class NcclCall {
  public:
   virtual ~NcclCall() = default;
   virtual bool done() = 0;  // returns at once; throws CommError
-  // Lets what is given to the GPU's default stream from now on wait for the call. Does not wait itself.
+  // Makes later work on the GPU's default stream wait for the call. Returns at once.
   virtual void let_default_stream_wait() = 0;
 };
 
-// One member's end of a group's communicators, each with a stream of its own: of collectives, of messages to members
-// further on, and of messages to members further back. Calls begin when what was given to the default stream before
-// them is done, and those of one communicator are made one after another in the order in which the member starts them.
-// For one thread at a time, but for abort().
+// One member's side of the three communicators of a group: for collectives, for messages to higher members and for
+// messages to lower members. Each has its own stream. A call begins when earlier work on the default stream is done,
+// and the calls of one communicator run one after another in the order in which the member starts them. For one thread
+// at a time, except abort().
 class NcclChannel {
  public:
-  // A collective of the group. `check` is called again and again while the others are waited for; what it throws ends
-  // the waiting. With sums in rank order members exchange their terms and add them in ascending order of ranks, 16-bit
-  // types in fp32, as every other backend does; NCCL's own sums come in an order of its choice. Throws CommError.
+  // A collective of the group. It calls `check` repeatedly while it waits for the others, and throws what `check`
+  // throws. With `rank_order` the members exchange their terms and add them in ascending order of ranks, 16-bit types
+  // in fp32, as every other backend does; NCCL's own sums have an order of its choice. Throws CommError.
   NcclChannel(const NcclId& id, const mesh::Group& group, int64_t member, int gpu, bool rank_order,
               std::function<void()> check);
   ~NcclChannel();
@@ -49,7 +49,7 @@ class NcclChannel {
   NcclChannel& operator=(const NcclChannel&) = delete;
 
   std::shared_ptr<NcclCall> start(const Call& call);  // throws CommError
-  // Ends what is under way on the GPU; every later call throws. From any thread.
+  // Ends the calls that run on the GPU; every later call throws. May be called from any thread.
   void abort();
 
  private:

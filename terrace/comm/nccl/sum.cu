@@ -1,4 +1,4 @@
-// One thread an element, which walks along the terms.
+// The kernel that adds terms: each thread adds the terms of one element at a time.
 #include <algorithm>
 #include <type_traits>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr int threads = 256;
 constexpr int64_t most_blocks = 4096;
 
-// The upper half of an fp32.
+// bf16 as its bits, which are the upper half of an fp32.
 struct BFloat16 {
   uint16_t bits;
 };
@@ -23,7 +23,7 @@ __device__ uint8_t widen(uint8_t x) { return x; }
 __device__ float widen(__half x) { return __half2float(x); }
 __device__ float widen(BFloat16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
 
-// bf16 to the nearest, to even in the middle; a NaN stays one.
+// Rounds to bf16 to nearest, ties to even; a NaN stays a NaN.
 template <typename T, typename Wide>
 __device__ T narrow(Wide x) {
   if constexpr (std::is_same_v<T, __half>) {

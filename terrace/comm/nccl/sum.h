@@ -1,4 +1,4 @@
-// The sum of terms that lie one after another in a GPU's memory.
+// Sums terms that lie one after another in GPU memory.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace terrace::comm {
 
-// to[i] = terms[0][i] + terms[1][i] + .., folded in this order, with `count` elements each; 16-bit types are added in
-// fp32 and rounded once, integers wrap around. On the stream. `to` does not overlap the terms.
+// to[i] = terms[0][i] + terms[1][i] + .., added in this order, with `count` elements each, on the stream. 16-bit types
+// are added in fp32 and rounded once; integers wrap around. `to` does not overlap the terms.
 void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, void* to, cudaStream_t stream);
 
 }  // namespace terrace::comm

@@ -1,4 +1,4 @@
-// Non-temporal stores of whole cache lines; the ends are copied as usual.
+// Writes whole cache lines with non-temporal stores and copies both ends with memcpy.
 #include "terrace/comm/threads/copy.h"
 
 #include <cstdint>
@@ -25,7 +25,7 @@ void copy_past_caches(void* to, const void* from, size_t bytes) {
         _mm_stream_si128(reinterpret_cast<__m128i*>(written + at), part);
       }
     }
-    // Whoever is told that the copy is done must find it.
+    // The bytes must be visible to other threads before they learn that the copy is done.
     _mm_sfence();
   }
 #endif

@@ -1,12 +1,12 @@
-// Copies that go around the caches, for buffers that would not stay in them anyway.
+// Copies that bypass the caches, for buffers that are too large to stay in them.
 #pragma once
 
 #include <cstddef>
 
 namespace terrace::comm {
 
-// As memcpy, but the written lines are not read first and push nothing out of the caches, where the processor can do
-// so.
+// Does what memcpy does. Where the processor has non-temporal stores, the written cache lines are not read first and
+// evict nothing from the caches.
 void copy_past_caches(void* to, const void* from, size_t bytes);
 
 }  // namespace terrace::comm

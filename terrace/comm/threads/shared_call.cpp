@@ -1,4 +1,4 @@
-// Posting, claiming chunks and the recycling of pages.
+// Posts calls, claims their pieces, and recycles the pages of the queue.
 #include "terrace/comm/threads/shared_call.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ constexpr int64_t page_calls = 16;
 }  // namespace
 
 struct CallPage {
-  // Calls that a member has left; only that member counts, but maybe from several of its threads.
+  // The number of calls that a member has left. Only this member writes it, possibly from several threads.
   struct alignas(64) Left {
     std::atomic<int64_t> calls = 0;
   };
@@ -29,8 +29,8 @@ struct CallPage {
   std::vector<Post> posts;
   std::vector<Left> left;
   std::array<SharedCall, page_calls> calls;
-  CallPage* next = nullptr;  // guarded by the queue's mutex, as is:
-  int64_t members_through = 0;
+  CallPage* next = nullptr;      // guarded by the queue's mutex
+  int64_t members_finished = 0;  // likewise; the members that have left all calls of the page
 };
 
 bool SharedCall::post_tiny(int64_t member, const Call& call) {
@@ -38,13 +38,13 @@ bool SharedCall::post_tiny(int64_t member, const Call& call) {
   post.call = call;
   if (call.count > 0)
     std::memcpy(post.tiny_data.data(), call.from, static_cast<size_t>(call.count * size_of(call.type)));
-  // Whoever posts last sees all posts, and then who sleeps.
-  post.there.store(true, std::memory_order_seq_cst);
+  // The member that posts last sees all posts, and after them which members sleep.
+  post.is_posted.store(true, std::memory_order_seq_cst);
   return all_posted();
 }
 
 bool SharedCall::all_posted() const {
-  return std::all_of(posts_.begin(), posts_.end(), [](const Post& post) { return post.there.load(); });
+  return std::all_of(posts_.begin(), posts_.end(), [](const Post& post) { return post.is_posted.load(); });
 }
 
 void SharedCall::run_tiny(int64_t member, std::span<const int64_t> in_rank_order) const {
@@ -55,15 +55,15 @@ bool SharedCall::post(int64_t member, const Call& call) {
   prepare_small(call, members(), member);
   Post& post = posts_[static_cast<size_t>(member)];
   post.call = call;
-  post.there.store(true, std::memory_order_release);
+  post.is_posted.store(true, std::memory_order_release);
   return num_posted_.fetch_add(1, std::memory_order_acq_rel) + 1 == posts_.size();
 }
 
 void SharedCall::run_or_open(std::span<const int64_t> in_rank_order) {
   joint_ = {.posts = posts_, .in_rank_order = in_rank_order};
-  plan_ = plan_chunks(joint_.of(0), members());
+  plan_ = plan_pieces(joint_.of(0), members());
   if (plan_.small) {
-    for (int64_t chunk = 0; chunk < plan_.chunks; ++chunk) run_chunk(joint_, plan_, chunk);
+    for (int64_t piece = 0; piece < plan_.pieces; ++piece) run_piece(joint_, plan_, piece);
   }
   state_.store(plan_.small ? complete : open, std::memory_order_seq_cst);
 }
@@ -75,11 +75,11 @@ void SharedCall::refuse(const std::string& reason) {
 
 bool SharedCall::help(int64_t most) {
   for (int64_t i = 0; i < most; ++i) {
-    if (next_chunk_.load(std::memory_order_relaxed) >= plan_.chunks) return false;
-    const int64_t chunk = next_chunk_.fetch_add(1, std::memory_order_relaxed);
-    if (chunk >= plan_.chunks) return false;
-    run_chunk(joint_, plan_, chunk);
-    if (chunks_done_.fetch_add(1, std::memory_order_acq_rel) + 1 == plan_.chunks) {
+    if (next_piece_.load(std::memory_order_relaxed) >= plan_.pieces) return false;
+    const int64_t piece = next_piece_.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= plan_.pieces) return false;
+    run_piece(joint_, plan_, piece);
+    if (pieces_done_.fetch_add(1, std::memory_order_acq_rel) + 1 == plan_.pieces) {
       state_.store(complete, std::memory_order_seq_cst);
       return true;
     }
@@ -106,25 +106,25 @@ CallPage* CallQueue::fresh_page() {
   CallPage* const page = free_.back();
   free_.pop_back();
   page->next = nullptr;
-  page->members_through = 0;
+  page->members_finished = 0;
   for (CallPage::Left& left : page->left) left.calls.store(0, std::memory_order_relaxed);
-  for (Post& post : page->posts) post.there.store(false, std::memory_order_relaxed);
+  for (Post& post : page->posts) post.is_posted.store(false, std::memory_order_relaxed);
   for (SharedCall& call : page->calls) {
     call.num_posted_.store(0, std::memory_order_relaxed);
     call.state_.store(SharedCall::gathering, std::memory_order_relaxed);
-    call.next_chunk_.store(0, std::memory_order_relaxed);
-    call.chunks_done_.store(0, std::memory_order_relaxed);
+    call.next_piece_.store(0, std::memory_order_relaxed);
+    call.pieces_done_.store(0, std::memory_order_relaxed);
   }
   return page;
 }
 
-SharedCall& CallQueue::take(Place& place) {
-  SharedCall& call = place.page->calls[place.index];
-  if (++place.index == page_calls) {
-    // Before the last call of the page is posted, so that the page is not recycled under this member's feet.
+SharedCall& CallQueue::take(Position& position) {
+  SharedCall& call = position.page->calls[position.index];
+  if (++position.index == page_calls) {
+    // The member moves on before it posts the last call of the page, so that the page is not recycled while it is here.
     const std::lock_guard lock(mutex_);
-    if (place.page->next == nullptr) place.page->next = fresh_page();
-    place = {place.page->next, 0};
+    if (position.page->next == nullptr) position.page->next = fresh_page();
+    position = {position.page->next, 0};
   }
   return call;
 }
@@ -134,7 +134,7 @@ void CallQueue::leave(SharedCall& call, int64_t member) {
   std::atomic<int64_t>& left = page.left[static_cast<size_t>(member)].calls;
   if (left.fetch_add(1, std::memory_order_acq_rel) + 1 < page_calls) return;
   const std::lock_guard lock(mutex_);
-  if (++page.members_through == members_) free_.push_back(&page);
+  if (++page.members_finished == members_) free_.push_back(&page);
 }
 
 }  // namespace terrace::comm

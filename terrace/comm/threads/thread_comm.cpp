@@ -1,4 +1,4 @@
-// Posting a call, helping it along, and waiting for it: spinning briefly, then asleep.
+// Posts calls, works on their pieces, and waits for them: a waiting rank spins briefly and then sleeps.
 #include "terrace/comm/threads/thread_comm.h"
 
 #include <fmt/format.h>
@@ -19,9 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto spin_time = std::chrono::microseconds(50);  // about what waking a sleeping thread costs
-constexpr double words_seconds = 600;                      // between lines in the log about one wait, at most
-constexpr int64_t most_told = 8;                           // of the ranks that are missing
-constexpr int64_t all_chunks = std::numeric_limits<int64_t>::max();
+constexpr double log_interval_seconds = 600;               // between log lines about one wait, at most
+constexpr int64_t most_named = 8;                          // missing ranks in a message
+constexpr int64_t all_pieces = std::numeric_limits<int64_t>::max();
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -31,7 +31,7 @@ void pause_briefly() {
 #endif
 }
 
-// The first member whose call is not the one of member 0, or none.
+// The first member whose call differs from that of member 0, or -1.
 int64_t find_mismatch(const SharedCall& shared, bool labels_too) {
   const Call& first = shared.posted(0);
   const bool collective = first.kind != Kind::send && first.kind != Kind::receive;
@@ -44,31 +44,31 @@ int64_t find_mismatch(const SharedCall& shared, bool labels_too) {
   return -1;
 }
 
-// In what the members, who have all posted, asked for different calls; empty where they agree.
-std::string disagreement(const ThreadLine& line, const SharedCall& shared) {
-  const int64_t other = find_mismatch(shared, line.all.options().check_calls);
+// How the calls of the members, who have all posted, differ; empty where they agree.
+std::string disagreement(const QueueView& view, const SharedCall& shared) {
+  const int64_t other = find_mismatch(shared, view.all.options().check_calls);
   if (other < 0) return "";
   const auto makes = [&](int64_t i) {
-    return fmt::format("rank {} makes {}", line.ranks[static_cast<size_t>(i)],
-                       with_contents(line.group, shared.posted(i)));
+    return fmt::format("rank {} makes {}", view.ranks[static_cast<size_t>(i)],
+                       with_contents(view.group, shared.posted(i)));
   };
   return fmt::format("ranks disagree on a call: {}, {}", makes(0), makes(other));
 }
 
-[[noreturn]] void fail_all(const ThreadLine& line, const std::string& reason) {
-  line.all.abort(reason, line.own_rank());
+[[noreturn]] void fail_all(const QueueView& view, const std::string& reason) {
+  view.all.abort(reason, view.own_rank());
   throw CommError(reason);
 }
 
-// This member's part of a tiny call that all have posted.
-void complete_tiny(const ThreadLine& line, SharedCall& shared) {
-  const std::string wrong = disagreement(line, shared);
-  if (!wrong.empty()) fail_all(line, wrong);
-  shared.run_tiny(line.own, line.in_rank_order);
-  line.queue.leave(shared, line.own);
+// Computes this member's result of a tiny call that all members have posted.
+void complete_tiny(const QueueView& view, SharedCall& shared) {
+  const std::string wrong = disagreement(view, shared);
+  if (!wrong.empty()) fail_all(view, wrong);
+  shared.run_tiny(view.own, view.in_rank_order);
+  view.queue.leave(shared, view.own);
 }
 
-// Says whom a rank waits for as long as it lives.
+// Publishes which ranks a rank waits for, as long as this object lives.
 class Waiting {
  public:
   Waiting(WaitedFor& by, WaitedFor::Missing missing) : by_(by), missing_(std::move(missing)) { by_.set(&missing_); }
@@ -83,8 +83,8 @@ class Waiting {
 
 class PendingCall : public Work::State {
  public:
-  PendingCall(ThreadLine& line, SharedCall& shared)
-      : line_(line), shared_(shared), tiny_(is_tiny(shared.posted(line.own))) {}
+  PendingCall(QueueView& view, SharedCall& shared)
+      : view_(view), shared_(shared), tiny_(is_tiny(shared.posted(view.own))) {}
 
   void wait() override;
   bool done() override;
@@ -96,13 +96,13 @@ class PendingCall : public Work::State {
   bool sleep(SharedCall::State seen, Clock::time_point deadline) const;
   std::vector<int64_t> missing() const;
   int64_t missing_and_ended() const;
-  bool mixed() const;
-  std::string waits() const;
-  std::string who_is_where() const;
-  void say_that_it_waits(double seconds) const;
+  bool has_tiny_posts() const;
+  std::string describe_own_call() const;
+  std::string describe_waiting_ranks() const;
+  void log_long_wait(double seconds) const;
   void fail(const std::string& reason);
 
-  ThreadLine& line_;
+  QueueView& view_;
   SharedCall& shared_;
   const bool tiny_;
 };
@@ -113,38 +113,39 @@ SharedCall::State PendingCall::state() const {
 }
 
 void PendingCall::wait() {
-  const double timeout = std::clamp(line_.all.options().timeout_seconds, 0.0, 1e8);
-  const bool limited = shared_.posted(line_.own).limited;
+  const double timeout = std::clamp(view_.all.options().timeout_seconds, 0.0, 1e8);
+  const bool limited = shared_.posted(view_.own).limited;
   const auto began = Clock::now();
   const auto patience = std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(limited ? timeout : std::min(timeout, words_seconds)));
+      std::chrono::duration<double>(limited ? timeout : std::min(timeout, log_interval_seconds)));
   auto deadline = began + patience;
   while (true) {
     const SharedCall::State seen = state();
     if (seen == SharedCall::complete) {
-      return tiny_ ? complete_tiny(line_, shared_) : line_.queue.leave(shared_, line_.own);
+      return tiny_ ? complete_tiny(view_, shared_) : view_.queue.leave(shared_, view_.own);
     }
     if (seen == SharedCall::refused) throw CommError(shared_.refusal());
-    if (seen == SharedCall::open && shared_.help(all_chunks)) {
-      line_.ring_others();
+    if (seen == SharedCall::open && shared_.help(all_pieces)) {
+      view_.notify_others();
       continue;
     }
     if (spin(seen)) continue;
-    // Also while it says why it gives up: whoever gives up at the same time may ask.
-    const Waiting waiting(line_.all.waited_for(line_.own_rank()), [this] { return missing(); });
+    // Lasts until the message about giving up is composed: another rank that gives up meanwhile reads it too.
+    const Waiting waiting(view_.all.waited_for(view_.own_rank()), [this] { return missing(); });
     const bool in_time = sleep(seen, seen == SharedCall::open ? Clock::time_point::max() : deadline);
     if (seen == SharedCall::open || state() != seen) continue;
     if (!in_time && !limited) {
-      say_that_it_waits(std::chrono::duration<double>(Clock::now() - began).count());
+      log_long_wait(std::chrono::duration<double>(Clock::now() - began).count());
       deadline = Clock::now() + patience;
     } else if (!in_time) {
-      fail(fmt::format("waited {:g} s: {}", timeout, who_is_where()));
-    } else if (line_.all.aborted()) {
+      fail(fmt::format("waited {:g} s: {}", timeout, describe_waiting_ranks()));
+    } else if (view_.all.aborted()) {
       fail("");
-    } else if (mixed()) {
-      fail_all(line_, disagreement(line_, shared_));
+    } else if (has_tiny_posts()) {
+      fail_all(view_, disagreement(view_, shared_));
     } else {
-      fail(fmt::format("rank {} has ended: {}", line_.ranks[static_cast<size_t>(missing_and_ended())], who_is_where()));
+      fail(fmt::format("rank {} has ended: {}", view_.ranks[static_cast<size_t>(missing_and_ended())],
+                       describe_waiting_ranks()));
     }
   }
 }
@@ -152,10 +153,10 @@ void PendingCall::wait() {
 bool PendingCall::done() {
   switch (state()) {
     case SharedCall::gathering:
-      return line_.all.aborted() || missing_and_ended() >= 0;
+      return view_.all.aborted() || missing_and_ended() >= 0;
     case SharedCall::open:
       if (!shared_.help(1)) return false;
-      line_.ring_others();
+      view_.notify_others();
       return true;
     default:
       return true;
@@ -163,14 +164,14 @@ bool PendingCall::done() {
 }
 
 void PendingCall::abandon() {
-  line_.all.expect_failure(line_.own_rank());
-  // The others read what a tiny call holds, and not its buffers.
+  view_.all.expect_failure(view_.own_rank());
+  // The others read the post of a tiny call, not its buffers.
   if (!tiny_ && !shared_.give_up()) wait();
 }
 
-// Whether the state changed.
+// Spins for a while; returns whether the state changed.
 bool PendingCall::spin(SharedCall::State seen) const {
-  if (!line_.all.may_spin()) return false;
+  if (!view_.all.may_spin()) return false;
   const auto end = Clock::now() + spin_time;
   do {
     for (int i = 0; i < 64; ++i) {
@@ -181,21 +182,21 @@ bool PendingCall::spin(SharedCall::State seen) const {
   return false;
 }
 
-// Whether there is something to look at before the deadline.
+// Sleeps until the state may have changed or the call can fail; returns false at the deadline.
 bool PendingCall::sleep(SharedCall::State seen, Clock::time_point deadline) const {
-  const auto come = [&] {
+  const auto ready = [&] {
     if ((tiny_ ? state() : shared_.state_after_stores()) != seen) return true;
-    return seen == SharedCall::gathering && (line_.all.aborted() || missing_and_ended() >= 0 || mixed());
+    return seen == SharedCall::gathering && (view_.all.aborted() || missing_and_ended() >= 0 || has_tiny_posts());
   };
-  Bell& bell = line_.all.bell(line_.own_rank());
-  return bell.sleep_until(come, deadline);
+  WakeEvent& wake_event = view_.all.wake_event(view_.own_rank());
+  return wake_event.wait_until(ready, deadline);
 }
 
 // Ranks that have not made the call.
 std::vector<int64_t> PendingCall::missing() const {
   std::vector<int64_t> ranks;
   for (int64_t i = 0; i < shared_.members(); ++i) {
-    if (!shared_.has_posted(i)) ranks.push_back(line_.ranks[static_cast<size_t>(i)]);
+    if (!shared_.has_posted(i)) ranks.push_back(view_.ranks[static_cast<size_t>(i)]);
   }
   return ranks;
 }
@@ -203,14 +204,14 @@ std::vector<int64_t> PendingCall::missing() const {
 // A rank that has ended and never made the call, or -1.
 int64_t PendingCall::missing_and_ended() const {
   for (int64_t i = 0; i < shared_.members(); ++i) {
-    // In this order: what it posted, it posted before it ended.
-    if (line_.all.has_ended(line_.ranks[static_cast<size_t>(i)]) && !shared_.has_posted(i)) return i;
+    // The order of the two reads matters: a rank posts all its calls before it ends.
+    if (view_.all.has_ended(view_.ranks[static_cast<size_t>(i)]) && !shared_.has_posted(i)) return i;
   }
   return -1;
 }
 
-// Whether all have posted, but some a tiny call, which does not count for opening others.
-bool PendingCall::mixed() const {
+// Whether all members have posted, but some of them a tiny call, so that nobody opens the call.
+bool PendingCall::has_tiny_posts() const {
   if (tiny_ || !shared_.all_posted()) return false;
   for (int64_t i = 0; i < shared_.members(); ++i) {
     if (is_tiny(shared_.posted(i))) return true;
@@ -218,55 +219,55 @@ bool PendingCall::mixed() const {
   return false;
 }
 
-std::string PendingCall::waits() const {
-  return fmt::format("rank {} waits in {}", line_.own_rank(), describe(line_.group, shared_.posted(line_.own)));
+std::string PendingCall::describe_own_call() const {
+  return fmt::format("rank {} waits in {}", view_.own_rank(), describe(view_.group, shared_.posted(view_.own)));
 }
 
-std::string PendingCall::who_is_where() const {
-  std::string words = waits();
+std::string PendingCall::describe_waiting_ranks() const {
+  std::string text = describe_own_call();
   const std::vector<int64_t> absent = missing();
-  std::vector<int64_t> told(absent.begin(), absent.begin() + std::min(std::ssize(absent), most_told));
-  for (const int64_t rank : told) {
-    words += fmt::format("; rank {} never entered it; {}", rank, line_.all.flight(rank).describe_last_call());
+  std::vector<int64_t> named(absent.begin(), absent.begin() + std::min(std::ssize(absent), most_named));
+  for (const int64_t rank : named) {
+    text += fmt::format("; rank {} never entered it; {}", rank, view_.all.flight(rank).describe_last_call());
   }
-  if (std::ssize(absent) > most_told) {
-    words += fmt::format("; neither did {} more ranks", std::ssize(absent) - most_told);
+  if (std::ssize(absent) > most_named) {
+    text += fmt::format("; {} more ranks never entered it either", std::ssize(absent) - most_named);
   }
-  // Ranks that wait themselves, to those that do not.
-  for (size_t i = 0; i < told.size(); ++i) {
-    for (const int64_t rank : line_.all.waited_for(told[i]).ranks()) {
-      const bool known = rank == line_.own_rank() || std::ranges::find(told, rank) != told.end();
-      if (known || std::ssize(told) == most_told) continue;
-      words +=
-          fmt::format("; rank {} waits for rank {}; {}", told[i], rank, line_.all.flight(rank).describe_last_call());
-      told.push_back(rank);
+  // Follows the ranks that wait for other ranks to those that do not wait.
+  for (size_t i = 0; i < named.size(); ++i) {
+    for (const int64_t rank : view_.all.waited_for(named[i]).ranks()) {
+      const bool known = rank == view_.own_rank() || std::ranges::find(named, rank) != named.end();
+      if (known || std::ssize(named) == most_named) continue;
+      text +=
+          fmt::format("; rank {} waits for rank {}; {}", named[i], rank, view_.all.flight(rank).describe_last_call());
+      named.push_back(rank);
     }
   }
-  return words;
+  return text;
 }
 
-// One of those that wait says it.
-void PendingCall::say_that_it_waits(double seconds) const {
+// Only the lowest of the ranks that wait logs it.
+void PendingCall::log_long_wait(double seconds) const {
   const std::vector<int64_t> absent = missing();
-  const bool first = std::ranges::none_of(line_.ranks, [&](int64_t rank) {
-    return rank < line_.own_rank() && std::ranges::find(absent, rank) == absent.end();
+  const bool first = std::ranges::none_of(view_.ranks, [&](int64_t rank) {
+    return rank < view_.own_rank() && std::ranges::find(absent, rank) == absent.end();
   });
-  if (first) log_warning("waits on after {:.0f} s: {}", seconds, who_is_where());
+  if (first) log_warning("still waiting after {:.0f} s: {}", seconds, describe_waiting_ranks());
 }
 
-// All ranks fail with this one, unless the call will complete after all. An earlier reason stays.
+// Makes all ranks fail with this one, unless the call will complete after all. An earlier reason stays.
 void PendingCall::fail(const std::string& reason) {
-  if (!reason.empty()) line_.all.abort(reason, line_.own_rank());
+  if (!reason.empty()) view_.all.abort(reason, view_.own_rank());
   if (!tiny_ && !shared_.give_up()) return;
-  const std::string first_reason = line_.all.reason(line_.own_rank());
-  throw CommError(first_reason == reason ? reason : fmt::format("{}; {}", first_reason, waits()));
+  const std::string first_reason = view_.all.reason(view_.own_rank());
+  throw CommError(first_reason == reason ? reason : fmt::format("{}; {}", first_reason, describe_own_call()));
 }
 
 }  // namespace
 
-void ThreadLine::ring_others() const {
+void QueueView::notify_others() const {
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (static_cast<int64_t>(i) != own) all.bell(ranks[i]).ring();
+    if (static_cast<int64_t>(i) != own) all.wake_event(ranks[i]).notify();
   }
 }
 
@@ -282,51 +283,51 @@ ThreadComm::ThreadComm(ThreadRanks& all, ThreadChannel& channel, int64_t member)
                    .own = member,
                    .next = channel.collectives.start()} {}
 
-ThreadLine& ThreadComm::line_of(const Call& call) {
+QueueView& ThreadComm::view_for(const Call& call) {
   if (call.kind != Kind::send && call.kind != Kind::receive) return collectives_;
   const bool sends = call.kind == Kind::send;
-  std::map<int64_t, ThreadLine>& lines = sends ? sends_ : receives_;
-  const auto found = lines.find(call.peer);
-  if (found != lines.end()) return found->second;
+  std::map<int64_t, QueueView>& views = sends ? sends_ : receives_;
+  const auto found = views.find(call.peer);
+  if (found != views.end()) return found->second;
   const int64_t sender = sends ? member() : call.peer, receiver = sends ? call.peer : member();
   CallQueue& queue = channel_.sends(sender, receiver);
   const auto rank = [&](int64_t of) { return group().ranks[static_cast<size_t>(of)]; };
-  return lines
-      .try_emplace(call.peer, ThreadLine{.all = all_,
-                                         .queue = queue,
-                                         .group = channel_.group,
-                                         .ranks = {rank(sender), rank(receiver)},
-                                         .in_rank_order = {0, 1},
-                                         .own = sends ? 0 : 1,
-                                         .next = queue.start()})
+  return views
+      .try_emplace(call.peer, QueueView{.all = all_,
+                                        .queue = queue,
+                                        .group = channel_.group,
+                                        .ranks = {rank(sender), rank(receiver)},
+                                        .in_rank_order = {0, 1},
+                                        .own = sends ? 0 : 1,
+                                        .next = queue.start()})
       .first->second;
 }
 
-// What is given up here is used by nobody, so that the buffers need no owner.
+// Nobody uses the buffers of a call that was given up, so they need no owner.
 Work ThreadComm::start(const Call& call, Owner) {
   if (all_.aborted()) throw CommError(all_.reason(collectives_.own_rank()));
-  ThreadLine& line = line_of(call);
-  SharedCall& shared = line.queue.take(line.next);
+  QueueView& view = view_for(call);
+  SharedCall& shared = view.queue.take(view.next);
   if (is_tiny(call)) {
-    if (shared.post_tiny(line.own, call)) {
-      line.ring_others();
-      complete_tiny(line, shared);
+    if (shared.post_tiny(view.own, call)) {
+      view.notify_others();
+      complete_tiny(view, shared);
       return {};
     }
-  } else if (shared.post(line.own, call)) {
-    const std::string wrong = disagreement(line, shared);
+  } else if (shared.post(view.own, call)) {
+    const std::string wrong = disagreement(view, shared);
     if (!wrong.empty()) {
       shared.refuse(wrong);
-      fail_all(line, wrong);
+      fail_all(view, wrong);
     }
-    shared.run_or_open(line.in_rank_order);
-    line.ring_others();
+    shared.run_or_open(view.in_rank_order);
+    view.notify_others();
     if (shared.state() == SharedCall::complete) {
-      line.queue.leave(shared, line.own);
+      view.queue.leave(shared, view.own);
       return {};
     }
   }
-  return Work(std::make_unique<PendingCall>(line, shared));
+  return Work(std::make_unique<PendingCall>(view, shared));
 }
 
 }  // namespace terrace::comm

@@ -1,4 +1,4 @@
-// The Comm of a rank that is a thread: each call is made together, by whoever comes to wait.
+// The Comm of a rank that is a thread. The members that wait for a call do its work together.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,18 @@
 
 namespace terrace::comm {
 
-// One order of calls as one of the threads sees it that take part: the collectives of a group, or what one member sends
-// to another.
-struct ThreadLine {
+// A queue of calls as one of its ranks sees it: the collectives of a group, or the messages from one member to another.
+struct QueueView {
   ThreadRanks& all;
   CallQueue& queue;
   const mesh::Group& group;
-  std::vector<int64_t> ranks;          // that take part
+  std::vector<int64_t> ranks;          // that share the queue
   std::vector<int64_t> in_rank_order;  // indices into ranks
   int64_t own;                         // index of this rank
-  CallQueue::Place next;
+  CallQueue::Position next;
 
   int64_t own_rank() const { return ranks[static_cast<size_t>(own)]; }
-  void ring_others() const;
+  void notify_others() const;
 };
 
 class ThreadComm : public Comm {
@@ -32,13 +31,13 @@ class ThreadComm : public Comm {
 
  private:
   Work start(const Call& call, Owner owner) override;
-  ThreadLine& line_of(const Call& call);
+  QueueView& view_for(const Call& call);
 
   ThreadRanks& all_;
   ThreadChannel& channel_;
-  ThreadLine collectives_;
-  std::map<int64_t, ThreadLine> sends_;     // by receiver
-  std::map<int64_t, ThreadLine> receives_;  // by sender
+  QueueView collectives_;
+  std::map<int64_t, QueueView> sends_;     // by receiver
+  std::map<int64_t, QueueView> receives_;  // by sender
 };
 
 }  // namespace terrace::comm

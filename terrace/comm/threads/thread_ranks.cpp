@@ -1,4 +1,4 @@
-// Sleeping and waking, failing together, and finding the same channel.
+// Lets ranks sleep and wake, fail together, and find the same channel.
 #include "terrace/comm/threads/thread_ranks.h"
 
 #include <fmt/format.h>
@@ -14,16 +14,16 @@
 namespace terrace::comm {
 namespace {
 
-constexpr auto look_time = std::chrono::milliseconds(100);  // for requests of reports
-constexpr auto unwinding_time = std::chrono::seconds(5);    // from an exception to where its words are known
+constexpr auto poll_interval = std::chrono::milliseconds(100);  // between checks for requests of reports
+constexpr auto unwinding_time = std::chrono::seconds(5);        // from an exception to where its reason is known
 
-std::string words_of(const std::exception_ptr& failure) {
+std::string message_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception without words";
+    return "an exception without a message";
   }
 }
 
@@ -47,20 +47,20 @@ std::vector<int64_t> members_in_rank_order(const std::vector<int64_t>& ranks) {
 
 }  // namespace
 
-void Bell::ring() {
+void WakeEvent::notify() {
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  // Whoever found nothing to have come holds the mutex until it sleeps.
+  // A thread whose ready() returned false holds the mutex until it sleeps.
   { const std::lock_guard lock(mutex_); }
-  rung_.notify_all();
+  notified_.notify_all();
 }
 
-bool Bell::sleep_until(const std::function<bool()>& come, Deadline deadline) {
+bool WakeEvent::wait_until(const std::function<bool()>& ready, Deadline deadline) {
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   std::unique_lock lock(mutex_);
-  const bool has_come = rung_.wait_until(lock, deadline, come);
+  const bool is_ready = notified_.wait_until(lock, deadline, ready);
   lock.unlock();
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
-  return has_come;
+  return is_ready;
 }
 
 void WaitedFor::set(const Missing* missing) {
@@ -84,7 +84,7 @@ CallQueue& ThreadChannel::sends(int64_t sender, int64_t receiver) {
 ThreadRanks::ThreadRanks(int64_t ranks, const WorldOptions& options)
     : options_(options),
       may_spin_(ranks <= usable_cores()),
-      bells_(static_cast<size_t>(ranks)),
+      wake_events_(static_cast<size_t>(ranks)),
       waited_for_(static_cast<size_t>(ranks)),
       ended_(static_cast<size_t>(ranks)),
       reports_(options.report_requests != nullptr ? options.report_requests->load() : 0) {
@@ -109,7 +109,7 @@ void ThreadRanks::abort(const std::string& reason, int64_t rank) {
   }
   changed_.notify_all();
   if (expected) return;
-  ring_all();
+  notify_all_ranks();
   write_flights();
 }
 
@@ -122,7 +122,7 @@ void ThreadRanks::expect_failure(int64_t rank) {
     aborted_ = true;
   }
   changed_.notify_all();
-  ring_all();
+  notify_all_ranks();
   write_flights();
 }
 
@@ -154,8 +154,8 @@ void ThreadRanks::write_flights() const {
 
 void ThreadRanks::end(int64_t rank, const std::exception_ptr& failure) {
   if (failure) {
-    // Before the rank counts as ended, so that the others name this reason.
-    abort(fmt::format("rank {} failed: {}", rank, words_of(failure)), rank);
+    // This comes before the rank counts as ended, so that the others name this reason.
+    abort(fmt::format("rank {} failed: {}", rank, message_of(failure)), rank);
     const std::lock_guard lock(mutex_);
     std::exception_ptr& first = is_of_peers(failure) ? failure_of_peers_ : own_failure_;
     if (!first || rank == failing_rank_) first = failure;
@@ -165,7 +165,7 @@ void ThreadRanks::end(int64_t rank, const std::exception_ptr& failure) {
     ended_[static_cast<size_t>(rank)] = true;
   }
   changed_.notify_all();
-  ring_all();
+  notify_all_ranks();
 }
 
 double ThreadRanks::patience_seconds() const { return std::clamp(options_.timeout_seconds, 5.0, 1e8); }
@@ -176,7 +176,7 @@ bool ThreadRanks::wait_for_end() {
     return std::all_of(ended_.begin(), ended_.end(), [](const auto& e) { return e.load(); });
   };
   const auto over = [&] { return aborted_.load() || all_ended(); };
-  while (!changed_.wait_for(lock, look_time, over)) {
+  while (!changed_.wait_for(lock, poll_interval, over)) {
     lock.unlock();
     report_if_asked();
     lock.lock();
@@ -197,8 +197,8 @@ std::exception_ptr ThreadRanks::failure() const {
   return own_failure_ ? own_failure_ : failure_of_peers_;
 }
 
-void ThreadRanks::ring_all() {
-  for (Bell& bell : bells_) bell.ring();
+void ThreadRanks::notify_all_ranks() {
+  for (WakeEvent& wake_event : wake_events_) wake_event.notify();
 }
 
 }  // namespace terrace::comm

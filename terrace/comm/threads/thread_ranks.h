@@ -1,4 +1,4 @@
-// What the ranks of a run share when they are threads: who still runs, why the run failed, who sleeps, and the groups.
+// The state that ranks share when they are threads: which ranks run, sleep or have failed, and the calls of all groups.
 #pragma once
 
 #include <atomic>
@@ -20,27 +20,28 @@
 
 namespace terrace::comm {
 
-// Wakes the threads of one rank. Whoever changes what a rank may wait for rings; that costs one load while none sleeps.
-class Bell {
+// Wakes the sleeping threads of one rank. A thread that changes what the rank may wait for calls notify(), which costs
+// one load while no thread sleeps.
+class WakeEvent {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  void ring();
-  // Sleeps until `come` holds, which is looked at after each ring. False at the deadline.
-  bool sleep_until(const std::function<bool()>& come, Deadline deadline);
+  void notify();
+  // Sleeps until `ready` returns true; it is called after each notify(). Returns false at the deadline.
+  bool wait_until(const std::function<bool()>& ready, Deadline deadline);
 
  private:
   std::atomic<int> sleepers_ = 0;
   std::mutex mutex_;
-  std::condition_variable rung_;
+  std::condition_variable notified_;
 };
 
-// Whom a rank waits for, for others to look at.
+// Which ranks one rank waits for; other ranks read it.
 class WaitedFor {
  public:
   using Missing = std::function<std::vector<int64_t>()>;
 
-  void set(const Missing* missing);  // null: it does not wait
+  void set(const Missing* missing);  // null: the rank does not wait
   std::vector<int64_t> ranks() const;
 
  private:
@@ -57,7 +58,7 @@ class ThreadChannel {
   const std::vector<int64_t> in_rank_order;  // member numbers
   CallQueue collectives;
 
-  // What `sender` sends to `receiver`, members.
+  // The messages from member `sender` to member `receiver`.
   CallQueue& sends(int64_t sender, int64_t receiver);
 
  private:
@@ -69,57 +70,59 @@ class ThreadRanks {
  public:
   ThreadRanks(int64_t ranks, const WorldOptions& options);
 
-  int64_t size() const { return static_cast<int64_t>(bells_.size()); }
+  int64_t size() const { return static_cast<int64_t>(wake_events_.size()); }
   const WorldOptions& options() const { return options_; }
   bool may_spin() const { return may_spin_; }
-  Bell& bell(int64_t rank) { return bells_[static_cast<size_t>(rank)]; }
+  WakeEvent& wake_event(int64_t rank) { return wake_events_[static_cast<size_t>(rank)]; }
 
   WaitedFor& waited_for(int64_t rank) { return waited_for_[static_cast<size_t>(rank)]; }
 
-  // The channel that the `occurrence`-th connection of each member to this group finds.
+  // The channel of the `occurrence`-th connection of each member to this group.
   ThreadChannel& channel(const mesh::Group& group, int64_t occurrence);
 
   FlightRecorder& flight(int64_t rank) { return flights_[static_cast<size_t>(rank)]; }
 
-  // Lets all calls fail, for a reason that the rank gives. The first one stays. With it the last calls of all ranks are
-  // written.
+  // Makes all calls fail for a reason that the rank gives, and writes the last calls of all ranks. The first reason
+  // stays.
   void abort(const std::string& reason, int64_t rank);
-  // An exception leaves the rank and destroys what it has: all calls fail, and with the words that its abort() or end()
-  // will soon have.
+  // Called while an exception unwinds the rank's stack: all calls fail, with the reason that the rank's abort() or
+  // end() will soon give.
   void expect_failure(int64_t rank);
   bool aborted() const { return aborted_.load(); }
-  // Waits for expected words, but not on the rank that will have them.
+  // Waits for the reason where expect_failure() was called, but not on the rank that will give it.
   std::string reason(int64_t asking_rank) const;
 
-  // The rank makes no more calls; `failure` is what it ended by. The first failure aborts the others.
+  // Says that the rank makes no more calls; `failure` is the exception that ended it. The first failure aborts the
+  // others.
   void end(int64_t rank, const std::exception_ptr& failure);
-  // Returns when all ranks have ended; false where some have not patience_seconds() after the first failure: the
-  // time-out, and at least what unwinding takes on a busy machine. Meanwhile writes the last calls where asked for.
+  // Returns when all ranks have ended, or false where some have not ended patience_seconds() after the first failure.
+  // These are the time-out, and at least the time that unwinding takes on a busy machine. Until then it writes the last
+  // calls when a report is requested.
   bool wait_for_end();
   double patience_seconds() const;
   bool has_ended(int64_t rank) const { return ended_[static_cast<size_t>(rank)].load(); }
-  // What the run failed by. A rank's own error comes before the words of those that waited for it.
+  // The exception that the run failed by: a rank's own error rather than a CommError of those that waited for it.
   std::exception_ptr failure() const;
   std::vector<int64_t> still_running() const;
 
  private:
-  void ring_all();
+  void notify_all_ranks();
   void report_if_asked();
   void write_flights() const;
 
   const WorldOptions options_;
   const bool may_spin_;
-  std::vector<Bell> bells_;
+  std::vector<WakeEvent> wake_events_;
   std::vector<WaitedFor> waited_for_;
   std::vector<std::atomic<bool>> ended_;
   std::deque<FlightRecorder> flights_;
-  int reports_;  // requests that were met
+  int reports_;  // requests for reports that were answered
   std::atomic<bool> aborted_ = false;
   mutable std::mutex writing_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;  // a rank ended, or the run failed, or its reason is known
+  mutable std::condition_variable changed_;  // notified when a rank ended, the run failed or its reason became known
   std::string reason_;
-  int64_t failing_rank_ = -1;  // that gave the reason or will
+  int64_t failing_rank_ = -1;  // the rank that gave the reason or will give it
   bool reason_known_ = false;
   std::exception_ptr own_failure_, failure_of_peers_;
   std::map<std::pair<std::pair<std::string, std::vector<int64_t>>, int64_t>, ThreadChannel> channels_;

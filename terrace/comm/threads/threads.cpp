@@ -1,4 +1,4 @@
-// Starting and ending the threads of the ranks, and the World that each sees.
+// Starts and ends the threads of the ranks, each with its own World.
 #include "terrace/comm/threads/threads.h"
 
 #include <fmt/format.h>
@@ -86,9 +86,9 @@ void run_rank(ThreadRanks& all, int64_t rank, const std::function<void(World&)>&
   all.end(rank, failure);
 }
 
-// A thread that computes for ever cannot be ended, other than with its process.
+// A thread that computes for ever can only be ended together with its process.
 [[noreturn]] void give_up_on(const ThreadRanks& all) {
-  spdlog::error("{}; {:g} s after that, ranks {} have not ended: the process is ended", all.reason(-1),
+  spdlog::error("{}; {:g} s later ranks {} have not ended, so the process is ended", all.reason(-1),
                 all.patience_seconds(), fmt::join(all.still_running(), ", "));
   std::_Exit(static_cast<int>(ExitCode::peer_failed));
 }

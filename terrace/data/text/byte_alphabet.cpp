@@ -1,4 +1,4 @@
-// The table of GPT-2's byte alphabet, made by its rule.
+// Computes the table of GPT-2's byte alphabet.
 #include "terrace/data/text/byte_alphabet.h"
 
 #include <array>

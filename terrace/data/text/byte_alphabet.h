@@ -11,7 +11,7 @@ namespace terrace::data {
 // The spelling, in UTF-8, of any bytes.
 std::string spelled(std::string_view bytes);
 
-// The way back; nothing where a character is not of the alphabet.
+// Decodes the spelling; returns nullopt where a character is not of the alphabet.
 std::optional<std::string> unspelled(std::string_view spelling);
 
 }  // namespace terrace::data

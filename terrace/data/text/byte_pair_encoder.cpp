@@ -1,4 +1,4 @@
-// From text to ids with a byte-level BPE.
+// Encodes text to ids with a byte-level BPE.
 #include "terrace/data/text/byte_pair_encoder.h"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ void BytePairEncoder::add_candidate(int32_t left) {
   std::push_heap(candidates_.begin(), candidates_.end(), std::greater<>());
 }
 
-// The merge of the lowest rank first, of equal ones the leftmost, until there is none.
+// Merges tokens, the lowest rank first and the leftmost of equal ranks, until no merge applies.
 void BytePairEncoder::merge(std::string_view word, std::vector<int32_t>& ids) {
   symbols_.clear();
   candidates_.clear();

@@ -1,4 +1,4 @@
-// Encoding with a byte-level BPE: added tokens, then words by the tokenizer's expressions, then merges.
+// Encodes with a byte-level BPE: first added tokens, then words by the tokenizer's expressions, then merges.
 #pragma once
 
 #include <cstdint>

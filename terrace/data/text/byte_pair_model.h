@@ -10,30 +10,30 @@
 
 namespace terrace::data {
 
-// Found in text as a whole, before anything else.
+// A token that is matched in the text as a whole, before words are split.
 struct AddedToken {
   int32_t id = 0;
   std::string text;
   bool special = true;      // a control token: decodes to nothing
-  bool normalized = false;  // looked for in what the tokens without it leave
+  bool normalized = false;  // matched only in the text that added tokens without this flag leave
   bool operator==(const AddedToken&) const = default;
 };
 
 struct BytePairModel {
   std::unordered_map<std::string, int32_t> vocabulary;      // by spelling in the byte alphabet
-  std::vector<std::pair<std::string, std::string>> merges;  // spellings, the first to be merged first
+  std::vector<std::pair<std::string, std::string>> merges;  // pairs of spellings in the order of merging
   std::vector<AddedToken> added;
-  std::vector<std::string> patterns;  // each cuts the pieces of the one before
-  bool add_prefix_space = false;      // a text that starts with no space gets one
-  bool ignore_merges = false;         // a word that is in the vocabulary is that token
+  std::vector<std::string> patterns;  // each splits the pieces of the previous one
+  bool add_prefix_space = false;      // a text that does not start with a space gets one
+  bool ignore_merges = false;         // a word that is in the vocabulary becomes that token without merges
   bool operator==(const BytePairModel&) const = default;
 };
 
-// The expression that GPT-2 cuts text into words with.
+// The expression by which GPT-2 splits text into words.
 extern const char* const gpt2_pattern;
 
-// Throws UserError that starts with `name`: for what is no tokenizer.json, whatever the bytes are, and for components
-// that are not supported, by name and with what is.
+// Throws UserError that starts with `name` where the bytes are not a tokenizer.json, and for unsupported components,
+// with their names and the supported ones.
 BytePairModel parse_tokenizer_json(std::string_view text, const std::string& name);
 
 // GPT-2's older pair of files, vocab.json and merges.txt.

@@ -1,4 +1,4 @@
-// Tables of a byte-level BPE, and where text may be cut.
+// Builds the tables of a byte-level BPE, and finds the positions at which text may be split.
 #include "terrace/data/text/byte_pair_tokenizer.h"
 
 #include <algorithm>
@@ -172,7 +172,7 @@ size_t BytePairTokenizer::cut(std::string_view text) const {
   for (size_t at = text.size(); at-- > 1;) {
     if (may_cut(text, at)) return at;
   }
-  // Not exact from here on, but a token cut in two at a space is a lesser change than one within a word.
+  // From here on the result is not exact, but splitting a token at a space changes less than splitting one in a word.
   for (char blank : {'\n', ' '}) {
     const size_t at = text.rfind(blank);
     if (at != std::string_view::npos && at > text.size() / 2) return at;

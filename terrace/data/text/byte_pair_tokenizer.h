@@ -1,4 +1,4 @@
-// A byte-level BPE as a tokenizer.
+// The tokenizer of a byte-level BPE.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace terrace::data {
 
-// Ids are those of the tokenizers package without its post-processor, which would add tokens of templates. Bytes
-// outside of UTF-8, which that package cannot be given, are words of their own.
+// The ids equal those of the tokenizers package without its post-processor, which would add tokens of templates. Bytes
+// outside of UTF-8, which that package does not accept, are separate words.
 class BytePairTokenizer : public Tokenizer {
  public:
-  // `name` is for error messages: ids that repeat or leave great gaps, merges that name no token, bytes without one.
-  // Of the added special tokens the end token is the first that there is of <|endoftext|>, <|end_of_text|>, </s>,
-  // <|eos|>, <eos> and <|im_end|>; else the only special one.
+  // `name` is for error messages about repeated ids, large gaps between ids, merges of unknown tokens, and bytes
+  // without a token. The end token is the first of <|endoftext|>, <|end_of_text|>, </s>, <|eos|>, <eos> and <|im_end|>
+  // that is an added special token, else the only special token.
   BytePairTokenizer(BytePairModel model, const std::string& name);
 
   bool has_bytes() const override { return true; }
@@ -31,7 +31,7 @@ class BytePairTokenizer : public Tokenizer {
  private:
   friend class BytePairEncoder;
 
-  // What two neighbouring tokens become.
+  // The token that two neighbouring tokens merge to.
   struct Merge {
     int32_t rank, result;
   };
@@ -55,9 +55,9 @@ class BytePairTokenizer : public Tokenizer {
   std::unordered_map<uint64_t, Merge> merges_;
   std::unordered_map<std::string, int32_t> words_;  // by bytes; filled where ignore_merges is set
   AddedByByte plain_added_ = AddedByByte(256), normalized_added_ = AddedByByte(256);
-  std::vector<const AddedToken*> blank_added_;  // added tokens with a blank in them, at which text must not be cut
-  bool spaces_start_words_ = true;              // no word goes on past a space that follows another character
-  bool newlines_end_words_ = true;              // nor past a newline between two characters
+  std::vector<const AddedToken*> blank_added_;  // added tokens that contain a space, in which text must not be split
+  bool spaces_start_words_ = true;              // no word extends across a space that follows another character
+  bool newlines_end_words_ = true;              // no word extends across a newline between two characters
 };
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// Checks of an .idx file, each before the value is relied on.
+// Checks an .idx file, each value before it is used.
 #include "terrace/data/text/corpus_index.h"
 
 #include <bit>

@@ -16,22 +16,22 @@ inline constexpr std::string_view index_magic{"MMIDIDX\0\0", 9};
 inline constexpr uint64_t index_version = 1;
 inline constexpr size_t index_header_bytes = 34;
 
-// Megatron's numbers.
+// The numbers of the token types in Megatron's format.
 enum class TokenType : uint8_t { uint8 = 1, int8 = 2, int16 = 3, int32 = 4, int64 = 5, uint16 = 8 };
 
 uint64_t token_bytes(TokenType type);
 std::string_view token_type_name(TokenType type);
-// What Megatron takes for a vocabulary: uint16 below 65,500, else int32.
+// The type that Megatron uses for a vocabulary: uint16 below 65,500, else int32.
 TokenType token_type_for(int64_t vocabulary);
 
 // A view of an .idx file's bytes, which must outlive it.
 class CorpusIndex {
  public:
-  // all: every entry is looked at. sampled: every entry up to 4 million, past that the ends and evenly spread ones, so
-  // that a corpus of any size opens at once; what is not looked at here is when it is used.
+  // all: every entry is checked. sampled: every entry up to 4 million is checked, and beyond that both ends and evenly
+  // spread entries, so that a corpus of any size opens quickly; the other entries are checked when they are used.
   enum class Check { sampled, all };
 
-  // Throws UserError that starts with `name` and says what is wrong, whatever the bytes are. Nothing is allocated.
+  // Throws UserError that starts with `name` and says what is wrong, for any bytes. It allocates no memory.
   static CorpusIndex parse(std::span<const std::byte> bytes, uint64_t bin_bytes, const std::string& name, Check check);
 
   TokenType type() const { return type_; }
@@ -39,10 +39,10 @@ class CorpusIndex {
   uint64_t documents() const { return documents_; }
   uint64_t tokens() const { return tokens_; }
 
-  // Number of the first token of a document; at documents(), the number of tokens. Throws UserError where the entry is
-  // corrupt.
+  // The position of the first token of a document; at documents(), the number of tokens. Throws UserError where the
+  // entry is corrupt.
   uint64_t document_begin(uint64_t document) const;
-  // The document that a token belongs to: the last that begins at it or before.
+  // The document that a token belongs to: the last one that begins at or before the token.
   uint64_t document_of(uint64_t token) const;
 
  private:

@@ -1,4 +1,4 @@
-// Reading and writing records of corpora, and which corpora they let into one run.
+// Reads and writes records of corpora, and decides which corpora fit into one run.
 #include "terrace/data/text/corpus_record.h"
 
 #include <sys/stat.h>
@@ -44,7 +44,7 @@ std::vector<std::string> all_corpora(const config::DataConfig& config) {
   return names;
 }
 
-// By device and inode, which are the same for every spelling of a path and for links.
+// Compares device and inode, which are the same for every spelling of a path and for links.
 void check_distinct(const std::vector<std::string>& names) {
   std::map<std::pair<dev_t, ino_t>, std::string> seen;
   for (const std::string& name : names) {

@@ -1,5 +1,5 @@
-// What is known of a corpus beside what Megatron's two files say: which tokenizer made it. PREFIX.corpus.json, which
-// `terrace data prepare` writes together with PREFIX.bin and PREFIX.idx. Corpora of other programs have none.
+// The record of a corpus, PREFIX.corpus.json, says which tokenizer made the corpus, which Megatron's two files do not.
+// `terrace data prepare` writes it together with PREFIX.bin and PREFIX.idx. Corpora of other programs have no record.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct TokenizerRecord {
   int64_t vocabulary = 0;
   bool operator==(const TokenizerRecord&) const = default;
 
-  static constexpr size_t shown_digits = 8;  // of a checksum in messages
+  static constexpr size_t shown_digits = 8;  // digits of a checksum in messages
   // "3f1b8d20 (sentencepiece, 600 tokens)".
   std::string text() const;
 };
@@ -37,22 +37,22 @@ struct CorpusRecord {
 };
 
 std::filesystem::path record_path(const std::string& prefix);
-// None where the file is missing. Keys that are not known are passed over. Throws UserError for a file that is damaged.
+// Returns nullopt where the file is missing. Unknown keys are ignored. Throws UserError for a damaged file.
 std::optional<CorpusRecord> read_corpus_record(const std::string& prefix);
 
-// Tells corpora apart in milliseconds, whatever their size: a checksum over the sizes of both files, the head and the
-// tail of the index, and about 64 places of 4 KiB in each file, evenly spread. It does not depend on where the files
-// lie or when they were written. Two corpora that differ in a few tokens between these places have the same.
+// A fingerprint that takes milliseconds for any size of corpus: a checksum over the sizes of both files, the beginning
+// and the end of the index, and about 64 evenly spread places of 4 KiB in each file. It does not depend on the files'
+// paths or times. Two corpora that differ only in a few tokens between these places have the same fingerprint.
 std::string corpus_fingerprint(std::span<const std::byte> index, std::span<const std::byte> bin);
-// Of a corpus by its name in data.train, without looking at what the files hold otherwise; a token file of llm.c's has
-// no index. Throws UserError for a file that cannot be opened.
+// The fingerprint of a corpus by its name in data.train. It does not check the files otherwise; llm.c's token files
+// have no index. Throws UserError for a file that cannot be opened.
 std::string corpus_fingerprint(const std::string& name);
 
 // Throws UserError where `bytes`, the content of the file `tokenizer`, are not the tokenizer of the corpus's record.
 void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record,
                         const std::filesystem::path& tokenizer, std::string_view bytes);
 
-// Refuses corpora that do not belong in one run, before any is opened; what does not exist is passed over. Throws
+// Refuses corpora that do not fit into one run, before any is opened; files that do not exist are ignored. Throws
 // UserError where two names in data.train and data.validation are of the same files (by another spelling, a link), and
 // where the records name other tokenizers than data.tokenizer or than each other. Reads the records and the tokenizer.
 void check_corpora_of_run(const config::DataConfig& config);

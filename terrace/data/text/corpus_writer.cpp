@@ -1,4 +1,4 @@
-// The order of writes and renames behind a whole corpus.
+// Writes and renames the files of a corpus in an order that never leaves a mixture of two corpora.
 #include "terrace/data/text/corpus_writer.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const fs::path& path) { return path.parent_path().empty() ? "." : path.parent_path(); }
 
-// An unnamed file in the folder of the result, where there is room for it; gone with the process.
+// An unnamed file in the folder of the result, which has room for it; the system removes it when the process ends.
 std::FILE* open_unnamed(const fs::path& folder) {
   std::string name = (folder / ".lengths.XXXXXX").string();
   const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
@@ -116,7 +116,7 @@ void CorpusWriter::end_document() {
 
 template <typename Visit>
 void CorpusWriter::visit_sequences(Visit visit) {
-  // rewind() alone would drop what does not fit on the disk without a word.
+  // rewind() alone would ignore that data do not fit on the disk.
   if (std::fflush(lengths_) != 0) throw_errno("cannot write the lengths of " + prefix_);
   std::rewind(lengths_);
   std::vector<int32_t> entries(1 << 16);

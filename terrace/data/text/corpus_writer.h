@@ -1,4 +1,4 @@
-// Writing PREFIX.bin, PREFIX.idx and the record of their tokenizer so that all appear whole or not at all.
+// Writes PREFIX.bin, PREFIX.idx and the record of their tokenizer atomically.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace terrace::data {
 
-// Memory does not grow with the corpus: the index's entries wait in an unnamed file until commit(). Without commit()
-// nothing stays behind; what a killed run left is removed by the next run for the same prefix. Write errors throw
+// Memory does not grow with the corpus: the entries of the index are kept in an unnamed file until commit(). Without
+// commit() no file is left; files of a killed run are removed by the next run for the same prefix. Write errors throw
 // std::system_error.
 class CorpusWriter {
  public:
@@ -38,9 +38,9 @@ class CorpusWriter {
   void append(std::span<const int32_t> tokens);
   void end_document();
   // Closes an open document. `trained`, where given, is the file of the tokenizer that was trained for this corpus; it
-  // takes its name together with the corpus. Everything is written and synced before anything old is touched, so that a
-  // full disk leaves the old files whole. Then the old index is removed first and the new one takes its name last: at
-  // no instant an index stands beside a .bin, a record or a trained tokenizer of another run.
+  // gets its name together with the corpus. Everything is written and synced before old files are changed, so that a
+  // full disk leaves them whole. Then the old index is removed first and the new one is renamed last, so that there is
+  // never an index beside a .bin, a record or a trained tokenizer of another run.
   void commit(AtomicFile* trained = nullptr);
 
   uint64_t tokens() const { return tokens_; }
@@ -58,15 +58,15 @@ class CorpusWriter {
   Options options_;
   TokenType type_;
   std::unique_ptr<AtomicFile> bin_;
-  std::FILE* lengths_ = nullptr;  // one int32 a sequence: its length, or ~length where its document goes on
+  std::FILE* lengths_ = nullptr;  // one int32 for each sequence: its length, or ~length where its document continues
   std::vector<uint16_t> narrow_;
   int64_t sequence_tokens_ = 0;
   bool document_open_ = false;
   uint64_t tokens_ = 0, sequences_ = 0, documents_ = 0;
 };
 
-// Removes temporary files that AtomicFile made for this path in processes that are gone. Throws UserError where a
-// process that lives is writing it.
+// Removes temporary files that AtomicFile made for this path in processes that have ended. Throws UserError where a
+// live process is writing the file.
 void remove_abandoned_partials(const std::filesystem::path& final_path);
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// One pass over lengths and tokens.
+// Makes one pass over the lengths and tokens of a corpus.
 #include "terrace/data/text/inspect.h"
 
 #include <algorithm>

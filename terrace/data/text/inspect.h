@@ -1,4 +1,4 @@
-// What is in a corpus of tokens: `terrace data inspect`.
+// Reports the contents of a corpus of tokens: `terrace data inspect`.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct CorpusSummary {
   std::string table() const;
 };
 
-// Looks at every entry of the index and every token. `tokenizer` is the path of a tokenizer or "". Throws UserError for
-// what is corrupt, where the corpus was made with another tokenizer, and where a token is not below its vocabulary.
+// Checks every entry of the index and every token. `tokenizer` is the path of a tokenizer or "". Throws UserError where
+// the corpus is corrupt or was made with another tokenizer, and where a token is not below its vocabulary.
 CorpusSummary inspect(const std::string& prefix, const std::string& tokenizer, int64_t sample_tokens);
 
 }  // namespace terrace::data

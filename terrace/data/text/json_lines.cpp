@@ -1,4 +1,4 @@
-// A reader of JSON events that keeps one string and builds no tree.
+// Parses JSON by events, so that only one string is kept and no tree is built.
 #include "terrace/data/text/json_lines.h"
 
 #include <fmt/format.h>

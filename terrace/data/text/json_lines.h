@@ -1,4 +1,4 @@
-// The text in one line of JSON.
+// Extracts the text from a line of JSON.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace terrace::data {
 
-// Sets `text` to the named field of the JSON object in `line`, unescaped (the last one where it is repeated). Returns
-// what is wrong with the line, or nothing. Only the object's own fields are looked at, not those of objects within it.
+// Sets `text` to the named field of the JSON object in `line`, unescaped; the last one counts where it is repeated.
+// Returns the problem of the line, or "". Fields of nested objects are ignored.
 std::optional<std::string> extract_text(std::string_view line, std::string_view field, std::string& text);
 
 }  // namespace terrace::data

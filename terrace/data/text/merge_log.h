@@ -1,4 +1,4 @@
-// How far SentencePiece's trainer is. It has no hook for that, but logs its merges on std::cerr.
+// Follows the progress of SentencePiece's trainer, which has no hook for it but logs its merges to std::cerr.
 #pragma once
 
 #include <cstdint>

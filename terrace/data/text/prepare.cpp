@@ -1,4 +1,4 @@
-// Blocks of text, encoded by all cores and written in order.
+// Encodes blocks of text on all cores and writes them in order.
 #include "terrace/data/text/prepare.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t malformed_shown = 10;
 
-// The tokens of one block; what is in `ends` is where documents end, their end tokens included.
+// The tokens of one block; `ends` are the positions after the end tokens of documents.
 struct EncodedBlock {
   std::vector<int32_t> tokens;
   std::vector<size_t> ends;
@@ -87,7 +87,7 @@ void check_options(const PrepareOptions& options) {
   if (options.tokenizer.empty()) {
     throw UserError("no tokenizer; give --tokenizer MODEL, or --train-tokenizer MODEL with --vocabulary N");
   }
-  // Before a tokenizer is trained for minutes.
+  // These checks come before the training of a tokenizer, which takes minutes.
   if (!options.overwrite) CorpusWriter::check_absent(options.output);
   if (options.train && !options.overwrite && std::filesystem::exists(options.tokenizer)) {
     throw UserError::of("{} exists; use it with --tokenizer, or give --overwrite to train it again", options.tokenizer);
@@ -108,7 +108,7 @@ void check_stop(const PrepareOptions& options) {
   }
 }
 
-// The tokenizer of a run. One that was trained waits under a temporary name until its corpus is whole.
+// The tokenizer of a run. A trained tokenizer has a temporary name until its corpus is complete.
 struct RunTokenizer {
   std::unique_ptr<const Tokenizer> tokenizer;
   TokenizerRecord record;
@@ -140,7 +140,7 @@ RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<Inp
   return made;
 }
 
-// Takes encoded blocks in order.
+// Writes encoded blocks in order.
 class Sink {
  public:
   Sink(const PrepareOptions& options, CorpusWriter& writer, PrepareReport& report)
@@ -195,7 +195,7 @@ void encode_all(const PrepareOptions& options, const std::vector<InputFile>& fil
   for (const InputFile& file : files) disk_bytes += file.bytes;
   Progress progress("tokenizing", disk_bytes);
   Sink sink(options, writer, report);
-  std::deque<uint64_t> read_by;  // bytes on disk up to the end of each block that is at work
+  std::deque<uint64_t> read_by;  // bytes on disk up to the end of each block that is being encoded
   ordered_map<TextBlock, EncodedBlock>(
       report.threads,
       [&] {
@@ -211,7 +211,7 @@ void encode_all(const PrepareOptions& options, const std::vector<InputFile>& fil
       [&](EncodedBlock& block) {
         check_stop(options);
         sink.take(block);
-        // What is only read is not yet done: counted too, it would make the estimate of the first minute too short.
+        // Blocks that are only read do not count: they would make the estimate of the first minute too short.
         progress.update(read_by.front(), fmt::format("{} tokens", format_count(static_cast<int64_t>(writer.tokens()))));
         read_by.pop_front();
       });

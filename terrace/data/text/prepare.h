@@ -1,4 +1,4 @@
-// Raw text in, a corpus of tokens out: `terrace data prepare`.
+// Makes a corpus of tokens from raw text: `terrace data prepare`.
 #pragma once
 
 #include <atomic>
@@ -46,9 +46,9 @@ struct PrepareReport {
   Json json() const;
 };
 
-// Writes options.output.bin, .idx and .corpus.json and the tokenizer that was trained for them, whole and together or
-// not at all, each document closed by the tokenizer's end token. The result does not depend on the number of threads.
-// Throws UserError for what the user can correct.
+// Writes options.output.bin, .idx and .corpus.json, and the tokenizer that was trained for them, all of them or none.
+// Each document ends with the tokenizer's end token. The result does not depend on the number of threads. Throws
+// UserError for errors that the user can correct.
 PrepareReport prepare(const PrepareOptions& options);
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// Splitting text into runs that SentencePiece keeps, words, and bytes to escape.
+// Splits text into words, runs of words that SentencePiece keeps as they are, and bytes to escape.
 #include "terrace/data/text/sentencepiece_encoder.h"
 
 #include <sentencepiece_processor.h>
@@ -15,7 +15,7 @@ constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
 constexpr size_t longest_run = 256;                      // bytes, about
 constexpr size_t longest_segment = size_t{1} << 14;      // SentencePiece's time a byte grows with the text's length
 
-// Bytes at the front of `text` that SentencePiece keeps: valid UTF-8 without its space mark.
+// The number of bytes at the start of `text` that SentencePiece keeps: valid UTF-8 without its space mark.
 size_t plain_length(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
@@ -43,7 +43,7 @@ void SentencePieceEncoder::encode(std::string_view text, bool starts_text, std::
   }
 }
 
-// Words not met before are encoded in runs: a call of SentencePiece costs as much as several words.
+// Words that are not cached are encoded in runs, since a call of SentencePiece costs as much as several words.
 void SentencePieceEncoder::encode_plain(std::string_view text, bool starts_text, std::vector<int32_t>& ids) {
   size_t run = 0;
   for (size_t at = 0; at < text.size();) {
@@ -77,8 +77,8 @@ void SentencePieceEncoder::encode_run(std::string_view run, bool starts_text, st
   remember(run, std::span(ids).subspan(before));
 }
 
-// Deals the ids of a run out to its words by the bytes they stand for, as far as these are those of the run: a model
-// may normalise.
+// Divides the ids of a run among its words by their bytes, as far as these equal those of the run: a model may
+// normalise.
 void SentencePieceEncoder::remember(std::string_view run, std::span<const int32_t> ids) {
   while (!run.empty()) {
     const std::string_view text = run.substr(0, word_length(run));

@@ -1,5 +1,5 @@
-// Encoding at a multiple of SentencePiece's rate: text is cut into words where no piece crosses, and the ids of words
-// met before are remembered.
+// Encodes faster than SentencePiece: text is split into words at points that no piece crosses, and the ids of words are
+// cached.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace terrace::data {
 
-// Ids are those of SentencePiece for the whole text wherever the model keeps words apart (a model of type unigram may
-// break ties between equal scores differently).
+// The ids equal those of SentencePiece for the whole text if no piece of the model crosses words (except that a unigram
+// model may break ties between equal scores differently).
 class SentencePieceEncoder : public TextEncoder {
  public:
   explicit SentencePieceEncoder(const SentencePieceTokenizer& tokenizer) : tokenizer_(tokenizer) {}

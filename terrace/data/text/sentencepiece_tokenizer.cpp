@@ -1,4 +1,4 @@
-// Reading a SentencePiece model: the bytes of its pieces, and where text may be cut.
+// Reads a SentencePiece model: the bytes of its pieces, and the positions at which text may be split.
 #include "terrace/data/text/sentencepiece_tokenizer.h"
 
 #include <sentencepiece_processor.h>
@@ -131,7 +131,7 @@ size_t SentencePieceTokenizer::cut(std::string_view text) const {
   for (size_t at = text.size(); at-- > 1;) {
     if (starts_word(text, at)) return at;
   }
-  // Not exact from here on, but a token cut in two at a space is a lesser change than one within a word.
+  // From here on the result is not exact, but splitting a token at a space changes less than splitting one in a word.
   for (char blank : {'\n', ' '}) {
     const size_t at = text.rfind(blank);
     if (at != std::string_view::npos && at > text.size() / 2) return at;

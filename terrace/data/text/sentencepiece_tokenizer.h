@@ -1,4 +1,4 @@
-// A SentencePiece model as a tokenizer.
+// The tokenizer of a SentencePiece model.
 #pragma once
 
 #include "terrace/data/text/tokenizer.h"
@@ -11,7 +11,7 @@ namespace terrace::data {
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  // The content of a model's file; `name` is for error messages. Throws UserError where it is none.
+  // Takes the content of a model's file; `name` is for error messages. Throws UserError where it is not a model.
   static SentencePieceTokenizer from_model(std::string model, const std::string& name);
   SentencePieceTokenizer(SentencePieceTokenizer&&) noexcept;
   ~SentencePieceTokenizer() override;
@@ -21,7 +21,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unique_ptr<TextEncoder> make_encoder() const override;
   size_t cut(std::string_view text) const override;
 
-  int32_t unknown_token() const { return unknown_token_; }  // stands for what cannot be kept
+  int32_t unknown_token() const { return unknown_token_; }  // replaces characters that cannot be encoded
   const std::string& model() const { return model_; }       // the file's content
 
  private:
@@ -36,11 +36,11 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   std::vector<int32_t> byte_ids_;  // 256 ids or none
   int32_t unknown_token_ = 0;
-  bool spaces_start_words_ = true;    // no piece goes on past a space that follows another character
+  bool spaces_start_words_ = true;    // no piece extends across a space that follows another character
   bool newlines_stand_alone_ = true;  // no piece joins a newline with anything else
   bool dummy_prefix_ = false;         // the model puts a space before every text
-  // A character that is in no piece, and its ids with the dummy prefix: put before a part of a text, they keep the
-  // dummy prefix away from it.
+  // A character that is in no piece, and its ids with the dummy prefix. Placed before a part of a text, the character
+  // takes the dummy prefix instead of the part.
   std::string guard_;
   std::vector<int32_t> guard_ids_;
 };

@@ -1,4 +1,4 @@
-// Cutting files into blocks at document ends, line ends, or where the encoder allows.
+// Splits files into blocks at document ends, line ends, or positions that the encoder allows.
 #include "terrace/data/text/text_blocks.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ uint64_t TextBlocks::disk_bytes_read() const {
   return finished_bytes_ + (source_ == nullptr ? 0 : std::min(source_->disk_position(), file_->bytes));
 }
 
-// Reads on until `size` bytes are pending or the file ends.
+// Reads until `size` bytes are pending or the file ends.
 void TextBlocks::fill(uint64_t size) {
   while (!ended_ && pending_.size() < size) {
     const size_t before = pending_.size();
@@ -87,7 +87,7 @@ std::optional<TextBlock> TextBlocks::next() {
 
 TextBlock TextBlocks::plain_block() {
   TextBlock block{.file = file_, .starts_document = !in_document_};
-  // One byte more than the block tells whether the file goes on.
+  // One byte more than the block is read, to know whether the file continues.
   fill(rules_.block_bytes + 1);
   if (rules_.separator) {
     take_separated(block);
@@ -105,8 +105,8 @@ TextBlock TextBlocks::plain_block() {
   return block;
 }
 
-// Takes the whole lines that are pending, without the separators. A line longer than a block comes in parts, of which
-// none is a separator.
+// Takes the whole pending lines without the separators. A line longer than a block is split into parts, which are never
+// separators.
 void TextBlocks::take_separated(TextBlock& block) {
   size_t end = pending_.size();
   if (!ended_) {

@@ -1,4 +1,4 @@
-// Input files as a stream of blocks of bounded size, each to be encoded apart from all others.
+// Reads input files as a stream of blocks of bounded size, which can be encoded independently.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct BlockRules {
   uint64_t block_bytes = 1 << 20;          // about; a line of JSON is never split
   uint64_t max_line_bytes = 64 << 20;      // a longer line of JSON counts as malformed
   std::function<size_t(std::string_view)>
-      cut{};  // where plain text that goes on may be cut: (0, size]; unset: anywhere
+      cut{};  // the position in (0, size] at which plain text that continues may be split; unset for any position
 };
 
 struct MalformedLine {
@@ -29,7 +29,7 @@ struct MalformedLine {
   std::string reason;
 };
 
-// Part of a document, whole documents, or both.
+// A block holds a part of a document, whole documents, or both.
 struct TextBlock {
   const InputFile* file = nullptr;
   std::string bytes{};                     // plain: text; JSON lines: whole lines
@@ -47,7 +47,7 @@ class TextBlocks {
   // The next block, or nothing after the last.
   std::optional<TextBlock> next();
 
-  // Goes on with the next file.
+  // Continues with the next file.
   void skip_file();
 
   uint64_t disk_bytes_read() const;                         // of all files so far
@@ -67,7 +67,7 @@ class TextBlocks {
   size_t next_file_ = 0;
   const InputFile* file_ = nullptr;
   std::unique_ptr<ByteSource> source_;
-  std::string pending_;          // read and not yet in a block
+  std::string pending_;          // bytes that were read and are not in a block yet
   bool ended_ = true;            // the source has no more
   uint64_t finished_bytes_ = 0;  // on disk, of files done with
   uint64_t file_bytes_ = 0;
@@ -76,8 +76,8 @@ class TextBlocks {
   bool at_line_start_ = true;
 };
 
-// Calls take(text, starts, ends) for each part of a document in the block and returns the malformed lines, those left
-// out of the block included.
+// Calls take(text, starts, ends) for each part of a document in the block. Returns the malformed lines, including those
+// that were left out of the block.
 std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRules& rules,
                                          const std::function<void(std::string_view, bool starts, bool ends)>& take);
 

@@ -1,4 +1,4 @@
-// Encoding text that comes in parts: what every kind of tokenizer gives one of to each thread.
+// Encodes text that comes in parts. Every kind of tokenizer makes one encoder for each thread.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace terrace::data {
 
-// What could not be encoded the plain way.
+// Counts of text that needed special handling.
 struct EncodeCounts {
   uint64_t invalid_bytes = 0;   // outside of UTF-8: written as byte tokens
   uint64_t space_marks = 0;     // U+2581, SentencePiece's own mark for a space: written as byte pieces
@@ -26,7 +26,7 @@ class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
 
-  // Appends the ids of `text`. A text given in parts is cut by Tokenizer::cut; only its first part starts the text.
+  // Appends the ids of `text`. A text is split into parts by Tokenizer::cut; only its first part starts the text.
   virtual void encode(std::string_view text, bool starts_text, std::vector<int32_t>& ids) = 0;
 
   const EncodeCounts& counts() const { return counts_; }

@@ -1,4 +1,4 @@
-// Opening the pair of files and widening tokens.
+// Opens the pair of files and converts tokens to int64.
 #include "terrace/data/text/token_corpus.h"
 
 #include <cstring>

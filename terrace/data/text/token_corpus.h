@@ -17,30 +17,30 @@ namespace terrace::data {
 
 std::filesystem::path bin_path(const std::string& prefix);
 std::filesystem::path index_path(const std::string& prefix);
-// The files that a corpus in data.train consists of: the pair, or the one file where the name ends in ".bin".
+// The files of a corpus in data.train: the pair, or one file where the name ends in ".bin".
 std::vector<std::filesystem::path> corpus_files(const std::string& name);
 
 class TokenCorpus {
  public:
-  // Throws UserError naming the file and what is wrong with it, also where the files and the record beside them are not
-  // of one run of `terrace data prepare`.
-  // A name that ends in ".bin" is of a token file of llm.c's; its documents are found by reading it once.
+  // Throws UserError that names the file and the problem, also where the files and the record beside them are not from
+  // one run of `terrace data prepare`. A name that ends in ".bin" is of a token file of llm.c's; its documents are
+  // found by reading it once.
   explicit TokenCorpus(const std::string& name, CorpusIndex::Check check = CorpusIndex::Check::sampled);
 
   const CorpusIndex& index() const { return index_; }
   uint64_t tokens() const { return index_.tokens(); }
   uint64_t bin_bytes() const { return bin_.bytes().size(); }
   uint64_t index_bytes() const { return index_file_.bytes().size(); }  // on disk
-  // Of the whole index: seconds for gigabytes.
+  // The checksum of the whole index, which takes seconds for gigabytes.
   std::string index_checksum() const { return checksum(made_index_.empty() ? index_file_.bytes() : made_index_); }
-  // corpus_fingerprint() of the two files: milliseconds.
+  // The corpus_fingerprint() of the two files, which takes milliseconds.
   std::string fingerprint() const { return corpus_fingerprint(index_file_.bytes(), bin_.bytes()); }
-  const std::optional<CorpusRecord>& record() const { return record_; }  // none where nothing is known
+  const std::optional<CorpusRecord>& record() const { return record_; }  // nullopt where there is no record
   const std::filesystem::path& path() const { return bin_.path(); }
   // One or two, as corpus_files() names them.
   const std::vector<std::filesystem::path>& files() const { return files_; }
 
-  // Advice on reading from the disk: windows will be read in no order; these tokens will be read next.
+  // Advise the system that windows will be read in random order, and that these tokens will be read next.
   void expect_random_reads() const { bin_.expect_random_reads(); }
   void expect(uint64_t first, uint64_t count) const {
     const uint64_t width = token_bytes(index_.type());

@@ -1,4 +1,4 @@
-// Checking llm.c's header, and finding the documents.
+// Checks llm.c's header and finds the documents.
 #include "terrace/data/text/token_file.h"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 using Header = std::array<int32_t, token_file_header_bytes / sizeof(int32_t)>;
 
-// What else llm.c writes, by magic.
+// The other files that llm.c writes, by their magic numbers.
 std::string other_file(int32_t magic) {
   switch (magic) {
     case 20240326:

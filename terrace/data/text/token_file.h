@@ -1,6 +1,6 @@
 // llm.c's file of tokens, NAME.bin: a header of 256 int32 (magic 20240520, version, number of tokens, zeros), then the
-// tokens of all documents in a row. Version 1 holds GPT-2's tokens as uint16, version 7 Llama 3's as uint32. A document
-// is told from the next by one token.
+// tokens of all documents one after another. Version 1 holds GPT-2's tokens as uint16, version 7 Llama 3's as uint32.
+// One token separates documents.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Opening either kind of tokenizer, and what both share.
+// Opens either kind of tokenizer, and implements what both share.
 #include "terrace/data/text/tokenizer.h"
 
 #include "terrace/base/error.h"

@@ -1,4 +1,4 @@
-// What maps bytes to token ids and back without losing any: a SentencePiece model or a byte-level BPE.
+// Maps bytes to token ids and back without loss, by a SentencePiece model or a byte-level BPE.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class TextEncoder;
 // every string of bytes that holds no control token's text.
 class Tokenizer {
  public:
-  // A SentencePiece model or a tokenizer.json, told by its first byte. Throws UserError naming the file and what is
-  // wrong with it.
+  // Opens a SentencePiece model or a tokenizer.json; the first byte decides which it is. Throws UserError that names
+  // the file and the problem.
   static std::unique_ptr<const Tokenizer> open(const std::filesystem::path& path);
   // The same from memory; `name` is for error messages.
   static std::unique_ptr<const Tokenizer> from_bytes(std::string bytes, const std::string& name);
@@ -30,8 +30,8 @@ class Tokenizer {
   // The exact bytes. Control tokens, the end token among them, are empty. Every id must be below vocabulary().
   virtual std::string decode(std::span<const int32_t> ids) const;
 
-  // The bytes of one token, as for showing text while it is generated: a space stays where decode() would drop the one
-  // that a model with a dummy prefix puts before the first word.
+  // The bytes of one token, for showing text while it is generated. Unlike decode() it keeps the space that a model
+  // with a dummy prefix puts before the first word.
   std::string_view text_of(int32_t id) const;
 
   int64_t vocabulary() const { return static_cast<int64_t>(texts_.size()); }
@@ -42,8 +42,8 @@ class Tokenizer {
   // An encoder for one thread; this must outlive it.
   virtual std::unique_ptr<TextEncoder> make_encoder() const = 0;
 
-  // The largest position in (0, text.size()] at which text that goes on may be cut, encoded in parts and still give the
-  // ids of the whole; where there is none, at a character's end.
+  // The largest position in (0, text.size()] at which text that continues can be split so that its parts encode to the
+  // ids of the whole. If there is none, the position is at the end of a character.
   virtual size_t cut(std::string_view text) const = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// Which kind of tokenizer a file holds, without the libraries that open it.
+// Detects the kind of tokenizer in a file without the libraries that open it.
 #include "terrace/data/text/tokenizer.h"
 
 namespace terrace::data {

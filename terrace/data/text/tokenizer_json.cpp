@@ -1,4 +1,4 @@
-// Reading tokenizer.json: every component is known or refused by name.
+// Reads tokenizer.json; every component that is not supported is refused by name.
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -138,7 +138,7 @@ BytePairModel read_file(const FileJson& file, const std::string& name) {
   return model;
 }
 
-// Runs `read` on the parsed text; a value of another kind than expected is the file's fault.
+// Runs `read` on the parsed text; a value with another type than expected is reported as an error of the file.
 template <typename Read>
 auto parsed(std::string_view text, const std::string& name, Read read) {
   try {

@@ -1,4 +1,4 @@
-// Writing tokenizer.json.
+// Writes tokenizer.json.
 #include <algorithm>
 
 #include "terrace/base/json.h"

@@ -1,4 +1,4 @@
-// Sampling text and SentencePiece's settings.
+// Samples text and trains SentencePiece with fixed settings.
 #include "terrace/data/text/tokenizer_training.h"
 
 #include <sentencepiece_trainer.h>
@@ -18,8 +18,8 @@ constexpr size_t longest_piece = 2048;
 constexpr std::string_view space_mark = "\xE2\x96\x81";    // U+2581
 constexpr std::string_view unknown_mark = "\xE2\x96\x85";  // U+2585, which SentencePiece's trainer keeps for itself
 
-// Bytes at the front that may be trained on: valid UTF-8 without control characters (but newlines) and without
-// SentencePiece's own marks.
+// The number of bytes at the start that may be trained on: valid UTF-8 without control characters (except newlines) and
+// without SentencePiece's own marks.
 size_t trainable_length(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
@@ -57,7 +57,7 @@ class PieceIterator : public sentencepiece::SentenceIterator {
   size_t at_ = 0;
 };
 
-// Of each file at most its share of so many times the sample is read.
+// Of each file at most its share of this multiple of the sample is read.
 constexpr uint64_t read_for_sample = 8;
 
 TextSample sample_text(const std::vector<InputFile>& files, const BlockRules& rules,

@@ -1,4 +1,4 @@
-// Training a SentencePiece model on an even sample of the input.
+// Trains a SentencePiece model on an even sample of the input.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct TokenizerTraining {
   uint64_t sample_bytes = 16 << 20;  // of text held and trained on
 };
 
-// An even sample of pieces of text, never more than a number of bytes of them: each piece draws a number from the
-// counter-based generator, and only those below a bound are kept; the bound halves whenever there is no room.
+// An even sample of pieces of text of a bounded size. Each piece draws a number from the counter-based generator, and
+// only pieces with numbers below a bound are kept. The bound is halved when the sample gets too large.
 class TextSample {
  public:
   explicit TextSample(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  // Cuts text at newlines, which stand in pieces of their own, and about every 2 KiB at a space.
+  // Splits text at newlines, which are pieces of their own, and about every 2 KiB at a space.
   void add(std::string_view text);
   const std::vector<std::string>& pieces() const { return pieces_; }
   uint64_t bytes() const { return bytes_; }  // of the pieces

@@ -1,4 +1,4 @@
-// Matching with PCRE2, which knows the Unicode classes.
+// Matches with PCRE2, which has the Unicode classes.
 #include "terrace/data/text/unicode_pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -67,7 +67,7 @@ UnicodePattern::UnicodePattern(const std::string& expression, const std::string&
   }
   code_ = std::shared_ptr<const pcre2_code>(
       code, [](const pcre2_code* one) { pcre2_code_free(const_cast<pcre2_code*>(one)); });
-  // Where a machine has no just-in-time compiler, matching is slower and the same.
+  // Without a just-in-time compiler matching is slower and gives the same results.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 }
 

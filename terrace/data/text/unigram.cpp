@@ -1,4 +1,4 @@
-// The loss of the best model that knows only how often each token occurs.
+// Computes the loss of the best model that knows only the frequency of each token.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,14 +13,13 @@
 namespace terrace::data {
 namespace {
 
-// A pass over all windows is in order, which the corpus does not expect by itself.
+// The corpus is opened for random reads; a pass over all windows announces that it reads in order.
 constexpr uint64_t announced_tokens = 1 << 20;
 
-// Of a sample, so many windows lie side by side that a place is read for this many tokens, where that leaves enough
-// places.
+// A sample consists of groups of consecutive windows with about this many tokens each, where that leaves enough groups.
 constexpr uint64_t place_tokens = 4096, least_places = 256;
 
-// Where the loss cannot be stored and is computed at each start while the other ranks wait.
+// The limit where the loss cannot be stored and is computed at each start while the other ranks wait.
 constexpr uint64_t brief_token_limit = 4'000'000;
 
 // How often each token is a target in one corpus's part of a split, and how many targets were counted.
@@ -114,7 +113,7 @@ Json key_of(const SplitWindows& split) {
   return key;
 }
 
-// All that a loss depends on.
+// Everything that a loss depends on.
 Json key_of(const WindowReader& reader, const SplitWindows& train, const SplitWindows& held_out, uint64_t token_limit) {
   return {{"sequence", reader.sequence},
           {"vocabulary", reader.vocabulary},

@@ -1,4 +1,4 @@
-// A JSON file of losses that is replaced whole.
+// Stores losses in a JSON file, which is replaced atomically.
 #include "terrace/data/text/unigram_store.h"
 
 #include <fcntl.h>
@@ -53,8 +53,8 @@ bool write_all(int descriptor, const std::string& text) {
   return ::fsync(descriptor) == 0;
 }
 
-// A file in the folder of `file` that goes away unless it is renamed. Its name is its own: machines that share a folder
-// may have processes of the same number.
+// A file in the folder of `file` that is removed unless it is renamed. Its name is random: machines that share a folder
+// may have processes with the same id.
 struct TemporaryFile {
   explicit TemporaryFile(const fs::path& file)
       : name((file.parent_path() / ("." + file.filename().string() + ".XXXXXX")).string()),

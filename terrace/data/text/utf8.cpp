@@ -1,4 +1,4 @@
-// The table of well-formed UTF-8 byte sequences as comparisons.
+// Checks UTF-8 by comparisons with the table of well-formed byte sequences.
 #include "terrace/data/text/utf8.h"
 
 #include <algorithm>

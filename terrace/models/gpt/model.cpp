@@ -89,7 +89,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
     }
     // Every position attends, with the heads that are here.
     dropout.first_position = 0;
-    if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.slabs.front().begin);
+    if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.row_ranges.front().begin);
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
     at::Tensor mask = documents.defined() ? ops::document_mask(documents) : at::Tensor();
     if (pass.cache) {

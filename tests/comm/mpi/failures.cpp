@@ -1,5 +1,5 @@
-// Ranks under mpirun of which rank 1 does what the first argument says, and the others then tell. The way out is that
-// of the terrace program: the reason on standard error, and exit code 5.
+// Ranks under mpirun, of which rank 1 does what the first argument says; the others report what they see of it. They
+// end as the terrace program does: with the reason on standard error and exit code 5.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ std::filesystem::path flights;
 
 void compute() { std::this_thread::sleep_for(30s); }
 
-// All ranks meet, rank 1 goes its way, and the others wait for it in their second call.
+// All ranks make a first call; then rank 1 does something else and the others wait for it in their second call.
 void others_wait(World& world, const std::function<void(Comm&)>& rank_1) {
   const auto comm = world.connect(everyone);
   comm->barrier({"start"}).wait();
@@ -43,7 +43,7 @@ void others_wait(World& world, const std::function<void(Comm&)>& rank_1) {
   comm->all_reduce(data, 8, Type::fp32, label).wait();
 }
 
-// Longer than the time-out, and nobody gives up.
+// The others wait longer than the time-out, and do not give up.
 void others_wait_without_limit(World& world, const std::function<void()>& rank_1) {
   const auto comm = world.connect(everyone);
   comm->lift_time_limit();
@@ -51,7 +51,7 @@ void others_wait_without_limit(World& world, const std::function<void()>& rank_1
   comm->barrier({"save"}).wait();
 }
 
-// Rank 0 gives up a receive and uses the memory for something else; then the message comes. What has an owner lives on.
+// Rank 0 gives up a receive and reuses the memory; then the message arrives. A buffer with an owner is kept.
 void sends_too_late(World& world) {
   const auto comm = world.connect(everyone);
   const auto numbers = world.connect({"numbers", {0, 1, 2}});
@@ -103,7 +103,7 @@ const std::map<std::string, std::function<void(World&)>> ways = {
          throw CommError("the disk is full");
        });
      }},
-    // Its own call goes while the exception does.
+    // The exception destroys a call of its own.
     {"throws with a call under way",
      [](World& world) {
        others_wait(world, [&](Comm& comm) {
@@ -154,7 +154,7 @@ const std::map<std::string, std::function<void(World&)>> ways = {
        if (world.rank() == 1) return compute();
        float data[8] = {};
        if (world.rank() == 0) left->all_reduce(data, 8, Type::fp32, label).wait();
-       // So that the first rank is the first to give up.
+       // This lets the first rank give up first.
        std::this_thread::sleep_for(500ms);
        right->all_reduce(data, 8, Type::fp32, label).wait();
      }},
@@ -163,7 +163,7 @@ const std::map<std::string, std::function<void(World&)>> ways = {
        const auto comm = world.connect(everyone);
        comm->barrier({"start"}).wait();
        if (world.rank() == 1) ++report_requests;
-       // The others compute until all have written, and then it goes on.
+       // The others compute until all have written their last calls, and then the run continues.
        for (const char* rank : {"0", "1", "2"}) {
          const auto flight = flights / fmt::format("flight_rank_00{}.json", rank);
          while (!std::filesystem::exists(flight)) std::this_thread::sleep_for(1ms);
@@ -177,10 +177,10 @@ const std::map<std::string, std::function<void(World&)>> ways = {
      }},
 };
 
-// In no shared memory.
+// These run without shared memory.
 const std::set<std::string> by_messages = {"sends too late"};
 
-// "computes" with calls that are compared first, "computes unchecked" without.
+// Calls are compared first, except where the name ends in "unchecked".
 int run(std::string way, const std::string& flight_folder) {
   const std::string unchecked = " unchecked";
   const bool checks = !way.ends_with(unchecked);
@@ -189,7 +189,7 @@ int run(std::string way, const std::string& flight_folder) {
   signal(SIGTERM, SIG_IGN);
   flights = flight_folder;
   try {
-    const MpiLimits limits = by_messages.contains(way) ? MpiLimits{.box_members = 0} : MpiLimits{};
+    const MpiLimits limits = by_messages.contains(way) ? MpiLimits{.ring_members = 0} : MpiLimits{};
     const auto world = make_mpi_world(start_mpi(),
                                       {.timeout_seconds = way == "ends" ? 20.0 : 1.0,
                                        .check_calls = checks,

@@ -100,8 +100,8 @@ class Failures(unittest.TestCase):
     def test_a_wait_without_a_limit_is_in_the_log_and_goes_on(self):
         run = self.check("takes long", "rank 0 goes on", "rank 1 goes on", "rank 2 goes on",
                          "rank 0 waits in barrier(data), save, call 1; rank 1 never entered it", code=0)
-        self.assertRegex(run.output, "waits on after [12] s: rank 0 waits")
-        self.assertNotRegex(run.output, "waits on after .*: rank 2 waits")
+        self.assertRegex(run.output, "still waiting after [12] s: rank 0 waits")
+        self.assertNotRegex(run.output, "still waiting after .*: rank 2 waits")
 
     def test_a_rank_that_dies_ends_a_wait_without_a_limit(self):
         run = self.check("takes long and dies", "has died", alone=True, code=None)

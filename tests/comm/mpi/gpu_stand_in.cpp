@@ -1,6 +1,6 @@
-// CUDA and NCCL without a GPU, for the functions that the backend calls: memory of the machine counts as a GPU's,
-// streams are threads, the default stream is the caller, and members of a communicator share memory by its id. What it
-// cannot show is whether real GPUs do the same.
+// Replaces the CUDA and NCCL functions that the backend calls, without a GPU: host memory counts as GPU memory, streams
+// are threads, the default stream is the caller, and members of a communicator share memory by its id. It cannot show
+// whether real GPUs behave alike.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@
 
 using Task = std::function<void()>;
 
-// A stream's thread makes its tasks one after another.
+// A stream is a thread that runs its tasks one after another.
 struct CUstream_st {
   CUstream_st() : thread([this] { run(); }) {}
 
@@ -61,7 +61,7 @@ namespace {
 constexpr int most_members = 4;
 constexpr size_t slot_bytes = 1 << 16;
 
-// What one member has sent to another and that one has not yet taken.
+// Messages that one member has sent to another and that the other has not received yet.
 struct Slot {
   std::atomic<uint64_t> written, taken;
   char data[slot_bytes];
@@ -108,7 +108,7 @@ terrace::comm::Type type_of(ncclDataType_t type) {
   }
 }
 
-// Of the calling thread, while it is inside of a group.
+// The operations of the calling thread between ncclGroupStart and ncclGroupEnd.
 struct Group {
   int depth = 0;
   cudaStream_t stream = nullptr;
@@ -163,7 +163,7 @@ struct ncclComm {
     for (std::thread& sender : senders) sender.join();
     return all;
   }
-  // In descending order of members: an order that is not the one of the ranks.
+  // Adds in descending order of members, so that the order differs from that of the ranks.
   void sum(const void* own, void* to, int64_t first, int64_t count, int64_t all, ncclDataType_t type) const {
     auto terms = gather(own, all * ::size_of(type));
     if (aborted) return;
@@ -258,7 +258,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
 }
-// Tasks under way may still look at it.
+// Running tasks may still read it.
 ncclResult_t ncclCommAbort(ncclComm_t comm) { return comm->aborted = true, ncclSuccess; }
 
 ncclResult_t ncclGroupStart() { return ++open_group.depth, ncclSuccess; }

@@ -1,5 +1,5 @@
-// Ranks under mpirun whose calls go by the NCCL backend, over a stand-in for GPUs: every operation against its
-// definition, sums in rank order bit for bit, and what happens when a rank never comes.
+// Ranks under mpirun that use the NCCL backend over a stand-in for GPUs: every operation against its definition, sums
+// in rank order bit for bit, and the failure where a rank never takes part.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -43,7 +43,7 @@ TEST(Gpus, EveryOperationOfEveryType) {
   }
 }
 
-// 1e8 swallows a 1 that is added to it, so that each order of four terms has a sum of its own.
+// Adding 1 to 1e8 in fp32 loses the 1, so that different orders of four terms have different sums.
 TEST(Gpus, SumInRankOrderWhateverTheOrderOfTheMembers) {
   const auto world = world_of_gpus({.rank_order = true});
   mesh::Group group = everyone(*world);
@@ -52,7 +52,7 @@ TEST(Gpus, SumInRankOrderWhateverTheOrderOfTheMembers) {
   const std::vector<float> terms = {1e8F, 1.0F, -1e8F, 3.0F};
   float expected = terms[0];
   for (int64_t rank = 1; rank < world->size(); ++rank) expected += terms[static_cast<size_t>(rank)];
-  // More than fits between the GPUs at once.
+  // More than the memory for terms holds at once.
   std::vector<float> data(3'000'001, terms[static_cast<size_t>(world->rank())]);
   comm->all_reduce(data.data(), std::ssize(data), Type::fp32, {"add up"}).wait();
   EXPECT_EQ(std::ranges::count(data, expected), std::ssize(data));

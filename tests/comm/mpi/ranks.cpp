@@ -27,16 +27,17 @@ using namespace std::chrono_literals;
 
 std::shared_ptr<MpiLibrary> library;
 
-// Short buffers reach what only long ones do: several pieces of a call, several chunks of a sum.
-const MpiLimits small_limits = {.elements_per_call = 1000, .chunk_bytes = 1024, .gathered_bytes = 64, .box_members = 0};
-// In shared memory: one slot after the other, and slots of several pieces that are used again and again.
-const MpiLimits one_slot = {.boxes = {.slots = 1, .slot_bytes = 512}};
-const MpiLimits small_boxes = {.boxes = {.slots = 5, .slot_bytes = 640}};
-// All is MPI's own.
+// With these limits short buffers take the paths of long ones: calls and sums in several pieces.
+const MpiLimits small_limits = {
+    .elements_per_call = 1000, .piece_bytes = 1024, .gathered_bytes = 64, .ring_members = 0};
+// In shared memory: a ring of one slot, and a ring whose slots hold several pieces and are used again and again.
+const MpiLimits one_slot = {.rings = {.slots = 1, .slot_bytes = 512}};
+const MpiLimits small_rings = {.rings = {.slots = 5, .slot_bytes = 640}};
+// Every operation is MPI's own.
 constexpr int64_t never = int64_t{1} << 60;
-const MpiLimits native = {.direct_members = 0, .direct_part_bytes = never, .box_members = 0};
+const MpiLimits native = {.direct_members = 0, .direct_part_bytes = never, .ring_members = 0};
 const MpiLimits native_in_pieces = {
-    .elements_per_call = 4000, .direct_members = 0, .direct_part_bytes = never, .box_members = 0};
+    .elements_per_call = 4000, .direct_members = 0, .direct_part_bytes = never, .ring_members = 0};
 
 mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.size()); }
 
@@ -92,7 +93,7 @@ TEST_P(MpiWays, WaitForOutstandingCallsInAnyOrder) {
   }
 }
 
-// Messages of several sizes to each other, all sent before any is received: more than boxes hold.
+// Messages of several sizes between all members, all sent before any is received: more than the rings hold.
 TEST_P(MpiWays, KeepMessagesInTheirOrder) {
   constexpr int64_t messages = 40;
   const auto world = make_world();
@@ -128,13 +129,13 @@ TEST_P(MpiWays, KeepMessagesInTheirOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MpiWays,
-                         testing::Values(Way{"Default", {}, {}}, Way{"Direct", {}, {.box_members = 0}},
-                                         Way{"InChunks", {}, small_limits}, Way{"InOneSlot", {}, one_slot},
-                                         Way{"InSmallBoxes", {.rank_order = true}, small_boxes},
+                         testing::Values(Way{"Default", {}, {}}, Way{"Direct", {}, {.ring_members = 0}},
+                                         Way{"InPieces", {}, small_limits}, Way{"InOneSlot", {}, one_slot},
+                                         Way{"InSmallRings", {.rank_order = true}, small_rings},
                                          Way{"Native", {}, native}, Way{"NativeInPieces", {}, native_in_pieces},
                                          Way{"RankOrder", {.rank_order = true}, native},
                                          Way{"Checked", {.check_calls = true}, {}},
-                                         Way{"CheckedDirect", {.check_calls = true}, {.box_members = 0}},
+                                         Way{"CheckedDirect", {.check_calls = true}, {.ring_members = 0}},
                                          Way{"CheckedNative", {.check_calls = true}, native}),
                          [](const auto& way) { return way.param.name; });
 
@@ -169,7 +170,7 @@ std::vector<char> sums_of(World& world, const mesh::Group& group, Type type, int
 }
 
 TEST(MpiSums, InRankOrderAreBitwiseThoseOfThreads) {
-  for (const MpiLimits& limits : {MpiLimits{}, small_limits, one_slot, small_boxes}) {
+  for (const MpiLimits& limits : {MpiLimits{}, small_limits, one_slot, small_rings}) {
     const auto world = make_mpi_world(library, {.rank_order = true}, limits);
     for (const mesh::Group& group : {everyone(*world), in_another_order(*world)}) {
       for (const Type type : {Type::fp64, Type::fp32, Type::bf16, Type::fp16}) {
@@ -208,7 +209,7 @@ TEST(MpiGroups, OfPartOfTheWorldAndConnectedTwiceKeepTheirCallsApart) {
 
 // Rank 0 computes, as far as MPI can see, until the others are through.
 TEST(MpiCalls, CompleteWhileAPeerComputes) {
-  for (const MpiLimits& limits : {MpiLimits{}, MpiLimits{.box_members = 0}, native}) {
+  for (const MpiLimits& limits : {MpiLimits{}, MpiLimits{.ring_members = 0}, native}) {
     const auto world = make_mpi_world(library, {}, limits);
     const auto comm = world->connect(everyone(*world));
     std::vector<float> data(1 << 20, 1.0F);
@@ -248,7 +249,7 @@ TEST(MpiWorld, KnowsItsRanksAndTheirMachine) {
 }  // namespace terrace::comm
 
 int main(int argc, char** argv) {
-  // Others than the first tell only of failures.
+  // Ranks other than the first print only failures.
   const char* const rank = std::getenv("PMIX_RANK");
   if (rank != nullptr && std::string(rank) != "0") GTEST_FLAG_SET(brief, true);
   testing::InitGoogleTest(&argc, argv);

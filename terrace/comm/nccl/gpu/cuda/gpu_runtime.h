@@ -1,4 +1,4 @@
-// What the NCCL backend takes from the GPU's maker, on NVIDIA's. The folder gpu/rocm has the same for AMD's; the build
+// The GPU runtime that the NCCL backend uses on NVIDIA GPUs. gpu/rocm has the same file for AMD GPUs; the build
 // includes one of the two.
 #pragma once
 

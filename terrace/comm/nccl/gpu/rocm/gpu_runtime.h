@@ -1,4 +1,4 @@
-// What the NCCL backend takes from the GPU's maker, on AMD's: HIP under CUDA's names. RCCL keeps those of NCCL.
+// The GPU runtime that the NCCL backend uses on AMD GPUs: HIP under CUDA's names. RCCL has the names of NCCL.
 #pragma once
 
 #include <hip/hip_fp16.h>
@@ -31,7 +31,7 @@
 #define cudaStreamWaitEvent hipStreamWaitEvent
 #define cudaSuccess hipSuccess
 
-// HIP 6 renamed the member.
+// HIP 6 renamed this member.
 template <typename Attributes>
 bool is_of_gpu(const Attributes& memory) {
   if (memory.isManaged != 0) return true;

@@ -1,5 +1,5 @@
-// A lock by a file: one holder at a time, taken over from the dead alone.
-#include "terrace/base/lock_mark.h"
+// The owner file as a lock: it has one holder at a time, and is taken over only from dead processes.
+#include "terrace/base/owner_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -27,50 +27,50 @@ std::string text_in(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(LockMark, IsHeldByOneAtATime) {
+TEST(OwnerFile, IsHeldByOneAtATime) {
   const ScratchFolder folder;
   const auto path = folder / "run.owner";
   for (int round = 0; round < 2; ++round) {
-    const LockMark mark(path, "held");
-    EXPECT_THAT([&] { LockMark(path, "held"); },
+    const OwnerFile mark(path, "held");
+    EXPECT_THAT([&] { OwnerFile(path, "held"); },
                 testing::ThrowsMessage<UserError>(
                     AllOf(HasSubstr("held"), HasSubstr("process " + std::to_string(getpid()) + " on "))));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(LockMark, OfAKilledProcessIsTakenOver) {
+TEST(OwnerFile, OfAKilledProcessIsTakenOver) {
   const ScratchFolder folder;
   const auto path = folder / "run.owner";
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const LockMark mark(path, "held");
+    const OwnerFile mark(path, "held");
     const ssize_t written = write(ready[1], "x", 1);
     while (written == 1) pause();
     _exit(1);
   }
   char letter = 0;
   ASSERT_EQ(read(ready[0], &letter, 1), 1);
-  EXPECT_THROW(LockMark(path, "held"), UserError);
+  EXPECT_THROW(OwnerFile(path, "held"), UserError);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(std::filesystem::exists(path));
-  const LockMark mark(path, "held");
+  const OwnerFile mark(path, "held");
   EXPECT_THAT(text_in(path), HasSubstr(" " + std::to_string(getpid()) + " "));
 }
 
-TEST(LockMark, OfAnotherMachineIsTakenOverWhenItsSignsOfLifeStop) {
+TEST(OwnerFile, OfAnotherMachineIsTakenOverWhenItsSignsOfLifeStop) {
   const ScratchFolder folder;
   const auto path = folder / "run.owner";
   for (const char* text : {"elsewhere 4242 99 another-kernel\n", ""}) {
     std::ofstream(path) << text;
-    EXPECT_THROW(LockMark(path, "held"), UserError);
+    EXPECT_THROW(OwnerFile(path, "held"), UserError);
     const timespec long_ago[2] = {{.tv_sec = time(nullptr) - 600, .tv_nsec = 0},
                                   {.tv_sec = time(nullptr) - 600, .tv_nsec = 0}};
     ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), long_ago, 0), 0);
-    const LockMark mark(path, "held");
+    const OwnerFile mark(path, "held");
     EXPECT_THAT(text_in(path), HasSubstr(" " + std::to_string(getpid()) + " "));
   }
 }

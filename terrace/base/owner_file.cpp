@@ -1,5 +1,5 @@
-// Creating a file that nobody else has created, and finding out whether who has is alive.
-#include "terrace/base/lock_mark.h"
+// Creates the file exclusively, and finds out whether the process that created it is alive.
+#include "terrace/base/owner_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto beat = std::chrono::seconds(15);
-constexpr double dead_after_seconds = 180;  // without a sign of life, as the file system's clock has it
+constexpr auto heartbeat_interval = std::chrono::seconds(15);
+constexpr double dead_after_seconds = 180;  // without a heartbeat, by the file system's clock
 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
@@ -37,7 +37,7 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-// Among what processes' numbers mean the same: the boot of a machine and its namespace of processes.
+// Identifies the boot and the process-id namespace in which a process id is unique.
 std::string kernel() {
   std::string boot = text_of("/proc/sys/kernel/random/boot_id");
   while (!boot.empty() && boot.back() == '\n') boot.pop_back();
@@ -46,7 +46,8 @@ std::string kernel() {
   return boot + (length > 0 ? std::string(name, static_cast<size_t>(length)) : "");
 }
 
-// By which it is not taken for a later process of its number; empty where there is none.
+// The start time of the process, which distinguishes it from a later process with the same id; empty where there is
+// none.
 std::string start_of(int64_t process_id) {
   const std::string text = text_of(fmt::format("/proc/{}/stat", process_id));
   const size_t name_end = text.rfind(')');
@@ -58,7 +59,7 @@ std::string start_of(int64_t process_id) {
   return word;
 }
 
-std::string mark_of_this_process() {
+std::string owner_text_of_this_process() {
   return fmt::format("{} {} {} {}\n", host_name(), ::getpid(), start_of(::getpid()), kernel());
 }
 
@@ -74,58 +75,58 @@ std::optional<Holder> holder_in(const std::string& text) {
   return std::nullopt;
 }
 
-timespec change_of(const fs::path& path) {
+timespec modification_time(const fs::path& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? status.st_mtim : timespec{};
 }
 
-// Both times are of the file system's clock, which may be another machine's.
-double seconds_without_life(const fs::path& path) {
+// Both times are taken from the file system's clock, which may be another machine's.
+double seconds_since_heartbeat(const fs::path& path) {
   const fs::path beside = path.string() + fmt::format(".{}.now", ::getpid());
   std::ofstream(beside) << "\n";
-  const timespec now = change_of(beside), then = change_of(path);
+  const timespec now = modification_time(beside), then = modification_time(path);
   std::error_code ignored;
   fs::remove(beside, ignored);
   return static_cast<double>(now.tv_sec - then.tv_sec);
 }
 
-// Why who holds it is taken for dead; empty where it lives.
-std::string death_of(const fs::path& path, const std::optional<Holder>& holder) {
+// Why the holder is considered dead; empty where it is alive.
+std::string reason_to_take_over(const fs::path& path, const std::optional<Holder>& holder) {
   if (holder && holder->kernel == kernel()) {
     return start_of(holder->process_id) == holder->start ? "" : "has died";
   }
-  const double seconds = seconds_without_life(path);
-  return seconds > dead_after_seconds ? fmt::format("has given no sign of life for {:.0f} s", seconds) : "";
+  const double seconds = seconds_since_heartbeat(path);
+  return seconds > dead_after_seconds ? fmt::format("has shown no heartbeat for {:.0f} s", seconds) : "";
 }
 
 }  // namespace
 
-LockMark::LockMark(fs::path path, const std::string& held_message)
-    : path_(std::move(path)), own_(mark_of_this_process()) {
+OwnerFile::OwnerFile(fs::path path, const std::string& held_message)
+    : path_(std::move(path)), own_(owner_text_of_this_process()) {
   if (!create()) {
-    take_over_a_dead_one(held_message);
+    take_over_from_dead_holder(held_message);
     if (!create()) throw UserError(held_message);
   }
-  // Signals are for the program's own threads.
+  // Signals must reach the program's other threads and not this one.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  heart_ = std::thread([this] { show_life(); });
+  heartbeat_ = std::thread([this] { renew(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-LockMark::~LockMark() {
+OwnerFile::~OwnerFile() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    stops_ = true;
   }
   changed_.notify_all();
-  heart_.join();
+  heartbeat_.join();
   std::error_code ignored;
   if (text_of(path_) == own_) fs::remove(path_, ignored);
 }
 
-bool LockMark::create() const {
+bool OwnerFile::create() const {
   const int descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (descriptor < 0 && errno == EEXIST) return false;
   const bool written = descriptor >= 0 && ::write(descriptor, own_.data(), own_.size()) == std::ssize(own_);
@@ -136,30 +137,30 @@ bool LockMark::create() const {
   throw std::system_error(error, std::generic_category(), "cannot create " + path_.string());
 }
 
-void LockMark::take_over_a_dead_one(const std::string& held_message) const {
+void OwnerFile::take_over_from_dead_holder(const std::string& held_message) const {
   const std::string text = text_of(path_);
   const std::optional<Holder> holder = holder_in(text);
-  const std::string death = death_of(path_, holder);
-  const std::string who = holder ? fmt::format("process {} on {}", holder->process_id, holder->host)
-                                 : "a process that did not say its name";
-  if (death.empty()) throw UserError::of("{} ({} holds {})", held_message, who, path_.string());
-  // Out of the way in one operation. Another process may have done so before and hold the lock by now.
+  const std::string reason = reason_to_take_over(path_, holder);
+  const std::string who =
+      holder ? fmt::format("process {} on {}", holder->process_id, holder->host) : "an unknown process";
+  if (reason.empty()) throw UserError::of("{} ({} holds {})", held_message, who, path_.string());
+  // The file is moved away in one operation. Another process may have done so before and hold the lock by now.
   const fs::path aside = path_.string() + fmt::format(".{}.dead", ::getpid());
   if (::rename(path_.c_str(), aside.c_str()) != 0) return;
   const bool another = text_of(aside) != text;
   if (another && ::link(aside.c_str(), path_.c_str()) != 0 && errno != EEXIST) {
-    log_warning("{} could not be given back to its owner", path_.string());
+    log_warning("{} could not be restored for its owner", path_.string());
   }
   ::unlink(aside.c_str());
   if (another) throw UserError(held_message);
-  log_warning("{}, which holds {}, {}: its lock is taken over", who, path_.string(), death);
+  log_warning("{}, which holds {}, {}: its lock is taken over", who, path_.string(), reason);
 }
 
-void LockMark::show_life() {
+void OwnerFile::renew() {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, beat, [this] { return ends_; })) {
+  while (!changed_.wait_for(lock, heartbeat_interval, [this] { return stops_; })) {
     if (::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0) == 0) continue;
-    log_warning("{} shows no more that this process lives: {}", path_.string(),
+    log_warning("the heartbeat of {} could not be updated: {}", path_.string(),
                 std::error_code(errno, std::generic_category()).message());
   }
 }

@@ -1,5 +1,5 @@
-// A sweep over the rows for elements that are there twice, and a count for those that are missing.
-#include "terrace/checkpoint/cover.h"
+// Finds repeated elements by a sweep over the rows, and missing ones by counting.
+#include "terrace/checkpoint/completeness.h"
 
 #include <fmt/format.h>
 
@@ -32,8 +32,8 @@ bool contains(const TensorRecord& record, const std::vector<int64_t>& place) {
   return true;
 }
 
-// The first element in row-major order that no slice holds; there is one. Goes from the end of one slice's row to the
-// next slice.
+// The first element in row-major order that no slice holds; there must be one. Each step goes to the end of a slice's
+// row.
 std::vector<int64_t> first_missing(const TensorRecords& slices) {
   const std::vector<int64_t>& shape = slices.front()->global_shape;
   std::vector<int64_t> place(shape.size(), 0);
@@ -53,15 +53,15 @@ std::vector<int64_t> first_missing(const TensorRecords& slices) {
 
 }  // namespace
 
-std::string place_of(const TensorRecord& record) {
+std::string describe_region(const TensorRecord& record) {
   return fmt::format("[{}] at [{}]", fmt::join(record.shape, ", "), fmt::join(record.offset, ", "));
 }
 
-std::optional<std::pair<const TensorRecord*, const TensorRecord*>> shared_elements(TensorRecords slices) {
+std::optional<std::pair<const TensorRecord*, const TensorRecord*>> find_overlapping(TensorRecords slices) {
   std::erase_if(slices, [](const auto* slice) { return is_empty(*slice); });
   std::ranges::sort(
       slices, {}, [](const auto* slice) -> const auto& { return slice->offset; });
-  TensorRecords open;  // those that reach into the row where the next one begins
+  TensorRecords open;  // the slices that extend to the row where the next one begins
   for (const TensorRecord* slice : slices) {
     std::erase_if(open, [slice](const auto* before) {
       return !slice->offset.empty() && before->offset[0] + before->shape[0] <= slice->offset[0];
@@ -74,7 +74,7 @@ std::optional<std::pair<const TensorRecord*, const TensorRecord*>> shared_elemen
   return std::nullopt;
 }
 
-std::string cover_problem(const TensorRecords& slices) {
+std::string completeness_problem(const TensorRecords& slices) {
   const TensorRecord& first = *slices.front();
   int64_t held = 0;
   for (const TensorRecord* slice : slices) {
@@ -84,9 +84,10 @@ std::string cover_problem(const TensorRecords& slices) {
     }
     held += numel(slice->shape);
   }
-  if (const auto twice = shared_elements(slices)) {
+  if (const auto twice = find_overlapping(slices)) {
     return fmt::format("'{}' of shape [{}] has elements twice: {} and {}", first.name,
-                       fmt::join(first.global_shape, ", "), place_of(*twice->first), place_of(*twice->second));
+                       fmt::join(first.global_shape, ", "), describe_region(*twice->first),
+                       describe_region(*twice->second));
   }
   if (const int64_t all = numel(first.global_shape); held != all) {
     return fmt::format("'{}' of shape [{}] has {} of its {} elements; the first that is missing is at [{}]", first.name,

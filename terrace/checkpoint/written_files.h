@@ -1,4 +1,4 @@
-// What the ranks have written of a checkpoint, each for itself and then put together.
+// The files of a checkpoint that each rank has written, and the merged records of all ranks.
 #pragma once
 
 #include <filesystem>
@@ -8,18 +8,18 @@
 
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/manifest.h"
-#include "terrace/checkpoint/members.h"
+#include "terrace/checkpoint/saving_ranks.h"
 
 namespace terrace::checkpoint {
 
-// One rank's part of a group.
+// The file that one rank has written for a group.
 struct WrittenGroup {
-  GroupRecord record;                  // with no file or one
-  std::vector<std::string> unwritten;  // tensors that it knows and holds no element of
+  GroupRecord record;                  // with at most one file
+  std::vector<std::string> unwritten;  // tensors that the rank names but holds no element of
 };
 
-struct Written {
-  std::optional<FileRecord> config;  // by member 0
+struct WrittenFiles {
+  std::optional<FileRecord> config;  // written by the first rank only
   std::optional<FileRecord> tokenizer;
   std::vector<WrittenGroup> groups;
 
@@ -28,11 +28,11 @@ struct Written {
 
 // Writes this rank's files into the folder, each of them synced: its parts of the groups, and on member 0 the
 // configuration and the tokenizer. Throws std::system_error where the disk refuses.
-Written write_files(const std::filesystem::path& folder, const State& state, const Members& members);
+WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks);
 
 // Parts of the groups as text, and the whole of them out of all ranks' texts. Throws UserError where a tensor is not
 // there exactly once.
 std::string to_text(const std::vector<WrittenGroup>& parts);
-std::vector<GroupRecord> whole_groups(const std::vector<std::string>& texts);
+std::vector<GroupRecord> merge_groups(const std::vector<std::string>& texts);
 
 }  // namespace terrace::checkpoint

@@ -1,5 +1,5 @@
-// Agreement by collectives on a few numbers, and texts by way of their lengths.
-#include "terrace/checkpoint/members.h"
+// Implements the agreement by collectives on a few numbers. Texts are sent after their lengths.
+#include "terrace/checkpoint/saving_ranks.h"
 
 #include <algorithm>
 #include <iterator>
@@ -12,22 +12,22 @@ constexpr comm::Label saving = {.what = "save checkpoint"};
 
 }  // namespace
 
-int64_t Members::sum(int64_t own) const {
-  if (!alone()) ranks_->all_reduce(&own, 1, comm::Type::int64, saving).wait();
+int64_t SavingRanks::sum(int64_t own) const {
+  if (!is_single()) ranks_->all_reduce(&own, 1, comm::Type::int64, saving).wait();
   return own;
 }
 
-int64_t Members::from_first(int64_t value) const {
-  if (!alone()) ranks_->broadcast(&value, 1, comm::Type::int64, 0, saving).wait();
+int64_t SavingRanks::broadcast_from_first(int64_t value) const {
+  if (!is_single()) ranks_->broadcast(&value, 1, comm::Type::int64, 0, saving).wait();
   return value;
 }
 
-void Members::wait_for_all() const {
-  if (!alone()) ranks_->barrier(saving).wait();
+void SavingRanks::wait_for_all() const {
+  if (!is_single()) ranks_->barrier(saving).wait();
 }
 
-void Members::agree(const std::optional<UserError>& failure) const {
-  if (alone()) {
+void SavingRanks::throw_if_any_failed(const std::optional<UserError>& failure) const {
+  if (is_single()) {
     if (failure) throw UserError(*failure);
     return;
   }
@@ -46,12 +46,12 @@ void Members::agree(const std::optional<UserError>& failure) const {
   throw UserError(text, static_cast<ExitCode>(found->code));
 }
 
-std::vector<std::string> Members::collect(std::string own) const {
-  if (alone()) return {std::move(own)};
+std::vector<std::string> SavingRanks::gather_texts(std::string own) const {
+  if (is_single()) return {std::move(own)};
   std::vector<int64_t> lengths(static_cast<size_t>(ranks_->size()));
   const auto length = static_cast<int64_t>(own.size());
   ranks_->all_gather(&length, lengths.data(), 1, comm::Type::int64, saving).wait();
-  if (!first()) {
+  if (!is_first()) {
     ranks_->send(own.data(), length, comm::Type::uint8, 0, saving).wait();
     return {};
   }

@@ -1,5 +1,5 @@
-// Chunks of sums and copies between the members' buffers.
-#include "terrace/comm/threads/chunks.h"
+// Plans the pieces of a call and runs them: sums and copies between the members' buffers.
+#include "terrace/comm/threads/pieces.h"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,10 @@
 namespace terrace::comm {
 namespace {
 
-constexpr int64_t chunk_bytes = 32768;
+constexpr int64_t piece_bytes = 32768;
 constexpr int64_t small_bytes = 16384;
-constexpr int64_t past_caches_bytes =
-    12 << 20;  // written by a call; from there on such copies were measured to be faster
+// Of a call that writes at least so many bytes, copies that bypass the caches were measured to be faster.
+constexpr int64_t past_caches_bytes = 12 << 20;
 
 const char* source(const Call& call, int64_t element) {
   return static_cast<const char*>(call.from) + element * size_of(call.type);
@@ -24,7 +24,7 @@ const char* source(const Call& call, int64_t element) {
 char* target(const Call& call, int64_t element) { return static_cast<char*>(call.to) + element * size_of(call.type); }
 
 struct Copy {
-  const ChunkPlan& plan;
+  const PiecePlan& plan;
   int64_t count;
 
   void operator()(const Call& from, int64_t from_element, const Call& to, int64_t to_element) const {
@@ -40,7 +40,7 @@ struct Copy {
   }
 };
 
-// Pointers of a call's members, on the stack where they are few.
+// One pointer for each member of a call, on the stack where there are few members.
 template <typename T>
 class Pointers {
  public:
@@ -57,8 +57,8 @@ class Pointers {
   std::span<T> all_;
 };
 
-// Elements [begin, begin + count) of block `block` of every `from`, in the order of ranks.
-void sum_chunk(const JointCall& joint, int64_t block, int64_t begin, int64_t count) {
+// Sums the elements [begin, begin + count) of block `block` of every member's `from`, in ascending order of ranks.
+void sum_piece(const JointCall& joint, int64_t block, int64_t begin, int64_t count) {
   const Call& first = joint.of(0);
   const int64_t n = joint.members();
   Pointers<const void*> from(n);
@@ -110,37 +110,37 @@ void run_tiny(const JointCall& joint, int64_t member) {
   sum_members(call.type, from.all(), {&to, 1}, 0, call.count);
 }
 
-ChunkPlan plan_chunks(const Call& call, int64_t members) {
+PiecePlan plan_pieces(const Call& call, int64_t members) {
   const int64_t blocks = num_blocks(call.kind, members);
-  ChunkPlan plan;
-  plan.elements = chunk_bytes / size_of(call.type);
+  PiecePlan plan;
+  plan.elements = piece_bytes / size_of(call.type);
   plan.per_block = (call.count + plan.elements - 1) / plan.elements;
-  plan.chunks = plan.per_block * blocks;
+  plan.pieces = plan.per_block * blocks;
   plan.bytes = blocks * call.count * size_of(call.type);
   if (call.kind == Kind::all_reduce || call.kind == Kind::all_gather) plan.bytes *= members;
   if (call.kind == Kind::broadcast) plan.bytes *= members - 1;
-  plan.small = plan.chunks <= 1 || plan.bytes <= small_bytes;
+  plan.small = plan.pieces <= 1 || plan.bytes <= small_bytes;
   plan.past_caches = plan.bytes >= past_caches_bytes;
   return plan;
 }
 
 void prepare_small(const Call& call, int64_t members, int64_t member) {
   if (call.kind != Kind::all_gather || call.count == 0) return;
-  const ChunkPlan plan = plan_chunks(call, members);
+  const PiecePlan plan = plan_pieces(call, members);
   if (plan.small) Copy{plan, call.count}(call, 0, call, member * call.count);
 }
 
-void run_chunk(const JointCall& joint, const ChunkPlan& plan, int64_t chunk) {
+void run_piece(const JointCall& joint, const PiecePlan& plan, int64_t piece) {
   const Call& call = joint.of(0);
   const int64_t members = joint.members();
-  const int64_t block = chunk / plan.per_block;
-  const int64_t begin = chunk % plan.per_block * plan.elements;
+  const int64_t block = piece / plan.per_block;
+  const int64_t begin = piece % plan.per_block * plan.elements;
   const int64_t count = std::min(plan.elements, call.count - begin);
   const Copy copy{plan, count};
   switch (call.kind) {
     case Kind::all_reduce:
     case Kind::reduce_scatter:
-      return sum_chunk(joint, block, begin, count);
+      return sum_piece(joint, block, begin, count);
     case Kind::all_gather:
       for (int64_t i = 0; i < members; ++i) {
         if (i != block || !plan.small) copy(joint.of(block), begin, joint.of(i), block * call.count + begin);

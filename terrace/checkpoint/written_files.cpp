@@ -1,5 +1,5 @@
-// Each rank's files, and the check that together they hold every element once.
-#include "terrace/checkpoint/written.h"
+// Writes each rank's files, and checks that together they hold every element once.
+#include "terrace/checkpoint/written_files.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
-#include "terrace/checkpoint/cover.h"
+#include "terrace/checkpoint/completeness.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/safetensors.h"
 #include "terrace/checkpoint/slice.h"
@@ -25,15 +25,15 @@ FileRecord write_file(const std::filesystem::path& folder, const char* name, std
   return {name, bytes.size(), checksum(bytes)};
 }
 
-std::string file_name(const std::string& group, const Members& members) {
-  if (members.alone()) return group + ".safetensors";
-  return fmt::format("{}.rank_{:04}.safetensors", group, members.rank());
+std::string file_name(const std::string& group, const SavingRanks& ranks) {
+  if (ranks.is_single()) return group + ".safetensors";
+  return fmt::format("{}.rank_{:04}.safetensors", group, ranks.rank());
 }
 
-WrittenGroup write_group(const std::filesystem::path& folder, const Group& group, const Members& members) {
+WrittenGroup write_group(const std::filesystem::path& folder, const Group& group, const SavingRanks& ranks) {
   WrittenGroup part{{group.name, {}}, {}};
   TensorFile file;
-  file.file.name = file_name(group.name, members);
+  file.file.name = file_name(group.name, ranks);
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (const NamedTensor& named : group.tensors) {
     std::vector<Slice> slices = slices_of(named);
@@ -45,7 +45,7 @@ WrittenGroup write_group(const std::filesystem::path& folder, const Group& group
       file.tensors.push_back(std::move(slice.record));
     }
   }
-  if (tensors.empty() && !members.alone()) return part;
+  if (tensors.empty() && !ranks.is_single()) return part;
   // Other programs look for the key "format" to know the order of dimensions.
   const WrittenFile written = write_safetensors(folder / file.file.name, tensors, {{"format", "pt"}});
   file.file.bytes = written.bytes;
@@ -54,7 +54,7 @@ WrittenGroup write_group(const std::filesystem::path& folder, const Group& group
   return part;
 }
 
-// A SentencePiece model never starts as JSON does.
+// A SentencePiece model never begins with a brace, as JSON does.
 const char* tokenizer_name(std::span<const std::byte> bytes) {
   const bool json = !bytes.empty() && bytes.front() == std::byte{'{'};
   return json ? "tokenizer.json" : "tokenizer.model";
@@ -63,15 +63,15 @@ const char* tokenizer_name(std::span<const std::byte> bytes) {
 std::optional<FileRecord> write_tokenizer(const std::filesystem::path& folder, const std::string& source) {
   if (source.empty()) return std::nullopt;
   if (!std::filesystem::exists(source)) {
-    // A checkpoint without its tokenizer is worth more than none.
-    log_warning("the tokenizer {} is gone: the checkpoint is saved without it", source);
+    // A checkpoint without its tokenizer is better than none.
+    log_warning("the tokenizer {} does not exist any more: the checkpoint is saved without it", source);
     return std::nullopt;
   }
   const MappedFile file(source);
   return write_file(folder, tokenizer_name(file.bytes()), file.bytes());
 }
 
-// The parts of all ranks, one after another.
+// The files of all ranks for one group.
 struct Gathered {
   GroupRecord record;
   std::set<std::string> unwritten;
@@ -87,7 +87,7 @@ void check_whole(const Gathered& group) {
                     ExitCode::failure);
   };
   for (const auto& [name, records] : slices) {
-    if (const std::string problem = cover_problem(records); !problem.empty()) refuse(problem);
+    if (const std::string problem = completeness_problem(records); !problem.empty()) refuse(problem);
   }
   for (const std::string& name : group.unwritten) {
     if (!slices.contains(name)) refuse(fmt::format("no rank has an element of '{}'", name));
@@ -96,7 +96,7 @@ void check_whole(const Gathered& group) {
 
 }  // namespace
 
-std::vector<FileRecord> Written::files() const {
+std::vector<FileRecord> WrittenFiles::files() const {
   std::vector<FileRecord> files;
   if (config) files.push_back(*config);
   if (tokenizer) files.push_back(*tokenizer);
@@ -106,14 +106,14 @@ std::vector<FileRecord> Written::files() const {
   return files;
 }
 
-Written write_files(const std::filesystem::path& folder, const State& state, const Members& members) {
-  Written written;
-  if (members.first()) {
+WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks) {
+  WrittenFiles written;
+  if (ranks.is_first()) {
     const std::string config = config::dump(state.config);
     written.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
     written.tokenizer = write_tokenizer(folder, state.config.data.tokenizer);
   }
-  for (const Group& group : state.groups) written.groups.push_back(write_group(folder, group, members));
+  for (const Group& group : state.groups) written.groups.push_back(write_group(folder, group, ranks));
   return written;
 }
 
@@ -125,7 +125,7 @@ std::string to_text(const std::vector<WrittenGroup>& parts) {
   return json.dump();
 }
 
-std::vector<GroupRecord> whole_groups(const std::vector<std::string>& texts) {
+std::vector<GroupRecord> merge_groups(const std::vector<std::string>& texts) {
   std::vector<Gathered> groups;
   for (const std::string& text : texts) {
     for (const Json& part : Json::parse(text)) {
