@@ -20,19 +20,11 @@ using schedule::Movement;
 
 struct Sharded::Segment {
   std::optional<ShardedSegment> flat = {};  // none: it has no parameters of its own, or they are not here
-  Transfer gather = {}, update = {};
+  PendingCollective gather = {}, update = {};
   // Of its gradient: one movement at a time, and what arrives of a micro-batch that is added to earlier ones.
-  Transfer reduction = {};
+  PendingCollective reduction = {};
   at::Tensor sum = {};
 };
-
-ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type) {
-  return {.gradient_type = gradient_type,
-          .gather_type = layout.gather_type,
-          .reduce_type = layout.reduce_type,
-          .update_type = layout.update_type,
-          .deterministic = layout.deterministic};
-}
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
     : groups_(groups), options_(options), segments_(stage.partition().segments.size()) {
@@ -51,11 +43,12 @@ Sharded::~Sharded() = default;
 
 std::vector<optim::Shard> Sharded::shards() const {
   std::vector<optim::Shard> shards;
+  const Collective update = collective(Movement::publish);
   for (const Segment& segment : segments_) {
     if (!segment.flat) continue;
     shards.push_back(segment.flat->shard());
-    const at::ScalarType kept = shards.back().value.scalar_type();
-    shards.back().keeps_master = groups_.update->size() > 1 && wire_type(options_.update_type, kept) != kept;
+    const bool arrives_rounded = !update.format().preserves(shards.back().value.scalar_type());
+    shards.back().keeps_master = update.route().size() > 1 && arrives_rounded;
   }
   return shards;
 }
@@ -73,31 +66,28 @@ void Sharded::begin_step() {
   }
 }
 
-Transfer Sharded::gather(int64_t index, const char* phase) {
+PendingCollective Sharded::gather(int64_t index, const char* phase) {
   const at::Tensor& whole = flat(index).whole_weights();
   take(whole, &StateBytes::gathered_weights);
   const at::NoGradGuard no_grad;
   if (options_.poison) whole.fill_(std::numeric_limits<float>::quiet_NaN());
-  return Transfer::all_gather(*groups_.gather, flat(index).weights(), whole,
-                              wire_type(options_.gather_type, whole.scalar_type()),
-                              {.what = to_string(Movement::gather_weights), .segment = index, .phase = phase});
+  return collective(Movement::gather_weights)
+      .all_gather(flat(index).weights(), whole,
+                  {.what = to_string(Movement::gather_weights), .segment = index, .phase = phase});
 }
 
-// Over all ranks at once, or over the ranks that share the gradients.
-Transfer Sharded::reduce(int64_t index, bool accumulates) {
+PendingCollective Sharded::reduce(int64_t index, bool accumulates) {
   const at::Tensor kept = options_.deterministic ? flat(index).own_gradient() : flat(index).gradient();
-  comm::Comm& group = options_.deterministic ? *groups_.everyone : *groups_.reduce;
   at::Tensor& sum = segments_[static_cast<size_t>(index)].sum;
   sum = accumulates ? at::empty_like(kept) : kept;
-  return Transfer::reduce_scatter(group, flat(index).whole_gradient(), sum,
-                                  wire_type(options_.reduce_type, options_.gradient_type),
-                                  {.what = to_string(Movement::reduce), .segment = index, .phase = "backward"});
+  return collective(Movement::reduce)
+      .reduce_scatter(flat(index).whole_gradient(), sum,
+                      {.what = to_string(Movement::reduce), .segment = index, .phase = "backward"});
 }
 
 void Sharded::begin(int64_t index, Movement movement, bool accumulates, const char* phase) {
   Segment& segment = segments_.at(static_cast<size_t>(index));
   const ShardedSegment& own = flat(index);
-  const at::ScalarType wire = wire_type(options_.reduce_type, options_.gradient_type);
   const comm::Label label{.what = to_string(movement), .segment = index, .phase = "backward"};
   switch (movement) {
     case Movement::gather_weights:
@@ -107,20 +97,17 @@ void Sharded::begin(int64_t index, Movement movement, bool accumulates, const ch
       segment.reduction = reduce(index, accumulates);
       return;
     case Movement::reduce_across:
-      segment.reduction =
-          Transfer::reduce_scatter(*groups_.reduce_across, own.gradient(), own.optimizer_gradient(), wire, label);
+      segment.reduction = collective(movement).reduce_scatter(own.gradient(), own.optimizer_gradient(), label);
       return;
     case Movement::reduce_replicas:
-      segment.reduction = Transfer::all_reduce(*groups_.replicas, own.optimizer_gradient(), wire, label);
+      segment.reduction = collective(movement).all_reduce(own.optimizer_gradient(), label);
       return;
     case Movement::gather_gradients:
-      segment.reduction = Transfer::all_gather(*groups_.replicas, own.own_gradient(), own.optimizer_gradient(),
-                                               options_.gradient_type, label);
+      segment.reduction = collective(movement).all_gather(own.own_gradient(), own.optimizer_gradient(), label);
       return;
     case Movement::publish:
-      segment.update = Transfer::all_gather(*groups_.update, own.optimizer_weights(), own.weights(),
-                                            wire_type(options_.update_type, own.weights().scalar_type()),
-                                            {.what = to_string(movement), .segment = index, .phase = "step"});
+      segment.update = collective(movement).all_gather(
+          own.optimizer_weights(), own.weights(), {.what = to_string(movement), .segment = index, .phase = "step"});
       return;
   }
 }

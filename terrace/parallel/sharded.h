@@ -8,28 +8,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "terrace/comm/comm.h"
-#include "terrace/config/config.h"
 #include "terrace/models/model.h"
 #include "terrace/optim/shard.h"
+#include "terrace/parallel/collective.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/sharded_segment.h"
+#include "terrace/parallel/sharding_options.h"
 #include "terrace/parallel/stage.h"
-#include "terrace/parallel/transfer.h"
 #include "terrace/schedule/step.h"
 
 namespace terrace::parallel {
-
-struct ShardingOptions {
-  at::ScalarType gradient_type = at::kFloat;
-  config::WireType gather_type = config::WireType::same, reduce_type = config::WireType::same,
-                   update_type = config::WireType::same;
-  bool deterministic = false;
-  // For tests: whole weights are NaN until they are gathered, so that a use at the wrong time shows.
-  bool poison = false;
-};
-
-ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type);
 
 // Bytes of tensors that this rank holds, by what they are for; docs/sharding.md has the formula.
 struct StateBytes {
@@ -79,8 +67,9 @@ class Sharded {
   struct Segment;
 
   const ShardedSegment& flat(int64_t segment) const;
-  Transfer gather(int64_t segment, const char* phase);
-  Transfer reduce(int64_t segment, bool accumulates);
+  Collective collective(schedule::Movement movement) const { return collective_of(movement, groups_, options_); }
+  PendingCollective gather(int64_t segment, const char* phase);
+  PendingCollective reduce(int64_t segment, bool accumulates);
   // Memory of a whole segment, counted.
   void take(const at::Tensor& whole, int64_t StateBytes::*category);
   void give_back(const at::Tensor& whole, int64_t StateBytes::*category);

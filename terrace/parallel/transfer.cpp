@@ -32,18 +32,6 @@ comm::Type comm_type(at::ScalarType type) {
   }
 }
 
-at::ScalarType wire_type(config::WireType wanted, at::ScalarType kept) {
-  switch (wanted) {
-    case config::WireType::same:
-      return kept;
-    case config::WireType::fp32:
-      return at::kFloat;
-    case config::WireType::bf16:
-      return at::kBFloat16;
-  }
-  return kept;
-}
-
 // The tensors for as long as a backend needs their memory.
 comm::Owner Transfer::owner() const {
   return std::make_shared<const std::pair<at::Tensor, at::Tensor>>(sent_, received_);
@@ -88,6 +76,14 @@ Transfer Transfer::all_gather(comm::Comm& group, const at::Tensor& own, const at
   Transfer transfer(own, whole, wire);
   transfer.work_ = group.all_gather(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(), own.numel(),
                                     comm_type(wire), label, transfer.owner());
+  return transfer;
+}
+
+Transfer Transfer::all_to_all(comm::Comm& group, const at::Tensor& from, const at::Tensor& to,
+                              const comm::Label& label) {
+  Transfer transfer(from, to, to.scalar_type());
+  transfer.work_ = group.all_to_all(transfer.sent_.const_data_ptr(), transfer.received_.mutable_data_ptr(),
+                                    to.numel() / group.size(), comm_type(to.scalar_type()), label, transfer.owner());
   return transfer;
 }
 

@@ -3,15 +3,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
-
 #include "terrace/comm/comm.h"
-#include "terrace/config/config.h"
 
 namespace terrace::parallel {
 
 comm::Type comm_type(at::ScalarType type);
-at::ScalarType wire_type(config::WireType wanted, at::ScalarType kept);
 
 // A collective under way, with the buffers that it reads and writes.
 class Transfer {
@@ -30,6 +26,8 @@ class Transfer {
   // type, all blocks are rounded, the own one too, so that members agree.
   static Transfer all_gather(comm::Comm& group, const at::Tensor& own, const at::Tensor& whole, at::ScalarType wire,
                              const comm::Label& label);
+  // Block i of from [size() n] goes to block member() of member i's `to`, which has the same size and type.
+  static Transfer all_to_all(comm::Comm& group, const at::Tensor& from, const at::Tensor& to, const comm::Label& label);
 
  private:
   // Of what is sent and what arrives, before the call.

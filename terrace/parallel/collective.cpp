@@ -1,0 +1,104 @@
+// One call or two, and the encoding around them.
+#include "terrace/parallel/collective.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <utility>
+
+#include "terrace/base/error.h"
+
+namespace terrace::parallel {
+namespace {
+
+// `payloads` of equal size, one from each member: their sum in the order of the members, in fp32.
+void sum_decoded(const WireFormat& format, const at::Tensor& payloads, int64_t members, const at::Tensor& to) {
+  const int64_t size = payloads.numel() / members;
+  const at::Tensor sum = to.scalar_type() == at::kFloat ? to : at::empty_like(to, to.options().dtype(at::kFloat));
+  const at::Tensor term = at::empty_like(sum);
+  format.decode(payloads.narrow(0, 0, size), 1, sum);
+  for (int64_t member = 1; member < members; ++member) {
+    format.decode(payloads.narrow(0, member * size, size), 1, term);
+    sum.add_(term);
+  }
+  if (!sum.is_same(to)) to.copy_(sum);
+}
+
+}  // namespace
+
+void PendingCollective::finish() {
+  first_.finish();
+  const at::NoGradGuard no_grad;
+  for (const std::function<void()>& step : std::exchange(rest_, {})) step();
+}
+
+Collective::Collective(std::shared_ptr<const WireFormat> format, const Route& route)
+    : format_(std::move(format)), route_(route) {}
+
+at::Tensor Collective::encode(const at::Tensor& values, int64_t parts) const {
+  const int64_t expected = parts * format_->bytes(values.numel() / parts, values.scalar_type());
+  at::Tensor payloads = format_->encode(values, parts);
+  TERRACE_CHECK(static_cast<int64_t>(payloads.nbytes()) == expected, "a payload of {} bytes instead of {}",
+                payloads.nbytes(), expected);
+  return payloads;
+}
+
+PendingCollective Collective::reduce_scatter_over(comm::Comm& group, const at::Tensor& from, const at::Tensor& to,
+                                                  const comm::Label& label) const {
+  if (format_->summable()) {
+    return Transfer::reduce_scatter(group, from, to, format_->payload_type(from.scalar_type()), label);
+  }
+  const at::Tensor sent = encode(from, group.size());
+  const at::Tensor received = at::empty_like(sent);
+  return {Transfer::all_to_all(group, sent, received, label),
+          {[=, format = format_, members = group.size()] { sum_decoded(*format, received, members, to); }}};
+}
+
+PendingCollective Collective::reduce_scatter(const at::Tensor& from, const at::Tensor& to,
+                                             const comm::Label& label) const {
+  if (route_.outer == nullptr) return reduce_scatter_over(*route_.inner, from, to, label);
+  // Sums that the communicator made have the payload's type, and stay in it.
+  const at::ScalarType between = format_->summable() ? format_->payload_type(from.scalar_type()) : at::kFloat;
+  const at::Tensor sums = at::empty({to.numel() * route_.outer_size()}, from.options().dtype(between));
+  PendingCollective reduction = reduce_scatter_over(*route_.inner, from, sums, label);
+  reduction.rest_.emplace_back([=, *this] { reduce_scatter_over(*route_.outer, sums, to, label).finish(); });
+  return reduction;
+}
+
+PendingCollective Collective::all_gather(const at::Tensor& own, const at::Tensor& whole,
+                                         const comm::Label& label) const {
+  const at::Tensor payload = encode(own, 1);
+  const at::ScalarType type = payload.scalar_type();
+  const bool in_place = format_->preserves(whole.scalar_type());
+  const at::Tensor payloads = in_place ? whole : at::empty({route_.size() * payload.numel()}, payload.options());
+  std::vector<std::function<void()>> rest;
+  // The blocks of this rank's outer group, which lie side by side.
+  const int64_t outer_elements = route_.outer_size() * payload.numel();
+  const at::Tensor of_outer = payloads.narrow(0, route_.inner->member() * outer_elements, outer_elements);
+  if (route_.outer != nullptr) {
+    rest.emplace_back(
+        [=, inner = route_.inner] { Transfer::all_gather(*inner, of_outer, payloads, type, label).finish(); });
+  }
+  if (!in_place) {
+    rest.emplace_back([=, format = format_, parts = route_.size()] { format->decode(payloads, parts, whole); });
+  }
+  if (route_.outer == nullptr) return {Transfer::all_gather(*route_.inner, payload, payloads, type, label), rest};
+  return {Transfer::all_gather(*route_.outer, payload, of_outer, type, label), rest};
+}
+
+PendingCollective Collective::all_reduce(const at::Tensor& data, const comm::Label& label) const {
+  if (route_.size() == 1) return {};
+  if (format_->summable() && route_.outer == nullptr) {
+    return Transfer::all_reduce(*route_.inner, data, format_->payload_type(data.scalar_type()), label);
+  }
+  TERRACE_CHECK(data.numel() % route_.size() == 0, "{} elements are not divisible among {} ranks", data.numel(),
+                route_.size());
+  const int64_t size = data.numel() / route_.size();
+  const at::Tensor own = data.narrow(0, route_.block() * size, size);
+  PendingCollective reduction = reduce_scatter(data, own, label);
+  reduction.rest_.emplace_back([=, *this] { all_gather(own, data, label).finish(); });
+  return reduction;
+}
+
+}  // namespace terrace::parallel

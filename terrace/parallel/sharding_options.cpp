@@ -1,0 +1,62 @@
+// The format and the groups of each movement.
+#include "terrace/parallel/sharding_options.h"
+
+#include "terrace/base/error.h"
+
+namespace terrace::parallel {
+namespace {
+
+using schedule::Movement;
+
+comm::Comm& group_of(Movement movement, DataGroups& groups, bool deterministic) {
+  switch (movement) {
+    case Movement::gather_weights:
+      return *groups.gather;
+    case Movement::reduce:
+      // Over all ranks at once, or over the ranks that share the gradients.
+      return deterministic ? *groups.everyone : *groups.reduce;
+    case Movement::reduce_across:
+      return *groups.reduce_across;
+    case Movement::reduce_replicas:
+    case Movement::gather_gradients:
+      return *groups.replicas;
+    case Movement::publish:
+      return *groups.update;
+  }
+  TERRACE_CHECK(false, "movement {}", static_cast<int>(movement));
+}
+
+std::shared_ptr<const WireFormat> format_of(Movement movement, const WireFormats& formats) {
+  switch (movement) {
+    case Movement::gather_weights:
+      return formats.gather;
+    case Movement::reduce:
+    case Movement::reduce_across:
+    case Movement::reduce_replicas:
+      return formats.reduce;
+    case Movement::gather_gradients:
+      // The sums are complete, and deterministic training promises the same ones where no replicas hold a part.
+      return element_format(config::WireType::same);
+    case Movement::publish:
+      return formats.update;
+  }
+  TERRACE_CHECK(false, "movement {}", static_cast<int>(movement));
+}
+
+}  // namespace
+
+ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type) {
+  return {.gradient_type = gradient_type,
+          .formats = {.gather = element_format(layout.gather_type),
+                      .reduce = element_format(layout.reduce_type),
+                      .update = element_format(layout.update_type)},
+          .deterministic = layout.deterministic};
+}
+
+Collective collective_of(Movement movement, DataGroups& groups, const ShardingOptions& options) {
+  const Route route =
+      options.route ? options.route(movement, groups) : Route(group_of(movement, groups, options.deterministic));
+  return Collective(format_of(movement, options.formats), route);
+}
+
+}  // namespace terrace::parallel

@@ -1,0 +1,124 @@
+// Sharded data parallelism with a format of bytes with scales and a route of two hops, given through ShardingOptions.
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include "tests/parallel/byte_format.h"
+#include "tests/parallel/training.h"
+
+namespace terrace::parallel {
+namespace {
+
+// One step of the stack of linear layers on whole numbers, whose first gradients are exact in any order.
+struct Step {
+  std::map<std::string, at::Tensor> gradients;
+  std::vector<at::Tensor> weights;                             // of the first segment, of each rank after the step
+  std::map<std::string, std::map<comm::Kind, Count>> traffic;  // of each group, on the first rank
+};
+
+Step step_with(const Layout& layout, const std::function<void(ShardingOptions&)>& change) {
+  at::set_num_threads(1);
+  const Training training{.model = "whole_stack", .deterministic = false};
+  const config::LayoutConfig config = layout_config(layout, training.deterministic);
+  Step outcome;
+  outcome.weights.resize(static_cast<size_t>(layout.ranks));
+  std::mutex mutex;
+  comm::run_threads(layout.ranks, {.timeout_seconds = 60, .check_calls = true}, [&](comm::World& world) {
+    const auto model = small_model(training, at::kFloat);
+    ShardingOptions options = sharding_options(config, at::kFloat);
+    options.poison = true;
+    change(options);
+    CutModel cut(*model, schedule::partition(small_table(training), config), world,
+                 plan::mesh_of(config, world.size(), world.size()), config, options);
+    optim::AdamW optimizer(cut.shards, optimizer_config());
+    train::TrainingStep step(*model, cut, optimizer, config::Recompute::none);
+    set_initial_values(cut.sharded, optimizer, 5);
+    cut.sharded.finish_update();
+    const auto counted_groups = {cut.groups.gather.get(), cut.groups.reduce.get(), cut.groups.update.get()};
+    for (comm::Comm* group : counted_groups) group->reset_traffic();
+    const int64_t share = training.sequences / layout.ranks;
+    step.run({batch_of(1, world.rank() * share, share)}, {.seed = 5, .step = 1}, learning_rate,
+             [&](const train::StepSums&) {
+               const std::lock_guard lock(mutex);
+               place_own_elements(
+                   model->parameters(), optimizer, [](const auto& state) { return state.shard.gradient; },
+                   outcome.gradients);
+               return 1.0;
+             });
+    cut.sharded.finish_update();
+    outcome.weights[static_cast<size_t>(world.rank())] = cut.shards.front().value.clone();
+    if (world.rank() > 0) return;
+    for (const comm::Comm* group : counted_groups) {
+      for (const comm::Kind kind : used_kinds) outcome.traffic[group->group().name][kind] = counted(*group, kind);
+    }
+  });
+  return outcome;
+}
+
+void expect_equal_gradients(const Step& step, const Step& expected) {
+  for (const auto& [name, gradient] : expected.gradients) {
+    EXPECT_GT(gradient.abs().max().item<float>(), 0) << name;
+    EXPECT_TRUE(at::equal(step.gradients.at(name), gradient)) << name;
+  }
+}
+
+// Every part is a whole number of blocks of 64: a byte a value and 4 bytes a block, of what fp32 sends.
+Count with_scales(const Count& fp32) { return {fp32.calls, fp32.bytes / 4 * (64 + 4) / 64}; }
+
+TEST(Sharded, GathersWeightsAsBytesWithScales) {
+  for (const Layout& layout : {Layout{2, {"sharding=zero3"}}, Layout{3, {"sharding=zero3"}},
+                               Layout{4, {"shard_weights=2", "shard_gradients=4", "shard_optimizer=4"}}}) {
+    SCOPED_TRACE(layout.name());
+    const Step plain = step_with(layout, [](ShardingOptions&) {});
+    const Step bytes = step_with(layout, [](ShardingOptions& options) { options.formats.gather = byte_format(64); });
+    expect_equal_gradients(bytes, plain);  // all weights are 0 or 1 in the first step
+    auto expected = plain.traffic;
+    Count& gathers = expected.at("shard_weights").at(comm::Kind::all_gather);
+    ASSERT_GT(gathers.bytes, 0);
+    gathers = with_scales(gathers);
+    EXPECT_EQ(bytes.traffic, expected);
+  }
+}
+
+TEST(Sharded, PublishesUpdatedWeightsAsBytesWithScales) {
+  const Layout layout{3, {"sharding=zero1"}};
+  const Step plain = step_with(layout, [](ShardingOptions&) {});
+  const Step bytes = step_with(layout, [](ShardingOptions& options) { options.formats.update = byte_format(64); });
+  auto expected = plain.traffic;
+  Count& gathers = expected.at("update").at(comm::Kind::all_gather);
+  ASSERT_GT(gathers.bytes, 0);
+  gathers = with_scales(gathers);
+  EXPECT_EQ(bytes.traffic, expected);
+}
+
+// Weights over pairs and gradients over two pairs, so that the parts of the gradients lie as two hops leave them.
+const Layout two_pairs{4, {"shard_weights=2", "shard_gradients=4", "shard_optimizer=4"}};
+
+Route through_pairs(schedule::Movement movement, DataGroups& groups) {
+  if (movement == schedule::Movement::reduce) return {*groups.gather, *groups.update};
+  return movement == schedule::Movement::publish ? *groups.update : *groups.gather;
+}
+
+TEST(Sharded, ReducesGradientsOverTwoHops) {
+  const Step one_hop = step_with(two_pairs, [](ShardingOptions&) {});
+  const Step two_hops = step_with(two_pairs, [](ShardingOptions& options) { options.route = through_pairs; });
+  expect_equal_gradients(two_hops, one_hop);
+  const Count reductions = one_hop.traffic.at("shard_gradients").at(comm::Kind::reduce_scatter);
+  const int64_t elements = reductions.bytes / 3;  // four bytes for three quarters of them
+  EXPECT_EQ(two_hops.traffic.at("shard_gradients").at(comm::Kind::reduce_scatter), Count{});
+  EXPECT_EQ(two_hops.traffic.at("shard_weights").at(comm::Kind::reduce_scatter),
+            (Count{reductions.calls, elements / 2 * 4}));
+  EXPECT_EQ(two_hops.traffic.at("update").at(comm::Kind::reduce_scatter), (Count{reductions.calls, elements / 4 * 4}));
+
+  const Step bytes = step_with(two_pairs, [](ShardingOptions& options) {
+    options.route = through_pairs;
+    options.formats.reduce = byte_format(64);
+  });
+  for (const char* group : {"shard_weights", "update"}) {
+    EXPECT_EQ(bytes.traffic.at(group).at(comm::Kind::all_to_all),
+              with_scales(two_hops.traffic.at(group).at(comm::Kind::reduce_scatter)));
+    EXPECT_EQ(bytes.traffic.at(group).at(comm::Kind::reduce_scatter), Count{});
+  }
+}
+
+}  // namespace
+}  // namespace terrace::parallel
