@@ -216,7 +216,8 @@ void add_layout_keys(std::vector<Key>& list) {
   layout.optional("shard_optimizer", &L::shard_optimizer, GroupOfRanks{}, may_change,
                   "Likewise of the optimizer states.");
   layout.optional("prefetch", &L::prefetch, Whole{0, 1'000}, may_change,
-                  "Units of the model whose weights are gathered ahead of their use, where weights are cut.");
+                  "Segments of the model (a layer, the embedding, the head) whose weights are gathered ahead of their "
+                  "use, where weights are cut.");
   layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
                   "In which gathered weights travel before the passes; same: as they are kept.");
   layout.optional("reduce_type", &L::reduce_type, Choice<WireType>{}, may_change, "In which gradients travel.");
@@ -230,7 +231,7 @@ void add_layout_keys(std::vector<Key>& list) {
   layout.optional("ranks_per_node", &L::ranks_per_node, Whole{0, most_ranks}, may_change,
                   "Neighbouring ranks on one machine. 0: as the launcher says.");
   layout.optional("timeout", &L::timeout, Duration{}, may_change,
-                  "How long a rank waits for another before the run fails with who is where.");
+                  "How long a rank waits for another before the run fails and says what each rank waits for.");
   layout.optional("check_calls", &L::check_calls, Flag{}, may_change,
                   "Kind, type, size and purpose of each collective are compared across ranks before it runs.");
 }
