@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
 // An embedding, `layers` layers of two units with these FLOPs each, and a head.
@@ -87,7 +86,7 @@ TEST(StageSegments, HoldACopyOfWhatTheirLastSegmentReads) {
   const StageSegments first = stage_segments(tied, {.stages = 2}, 0), last = stage_segments(tied, {.stages = 2}, 1);
   EXPECT_THAT(first.chunks, ElementsAre(ElementsAre(0, 1, 2)));
   EXPECT_THAT(first.held, ElementsAre(0, 1, 2));
-  EXPECT_THAT(first.copies, IsEmpty());
+  EXPECT_THAT(first.copies, ElementsAre());
   EXPECT_THAT(last.chunks, ElementsAre(ElementsAre(3, 4)));
   EXPECT_THAT(last.held, ElementsAre(0, 3, 4));
   EXPECT_THAT(last.copies, ElementsAre(0));
@@ -101,7 +100,7 @@ TEST(StageSegments, OfAVeeAreTheFirstAndTheLast) {
   const StageSegments first = stage_segments(parts, vee, 0);
   EXPECT_EQ(first.chunks.front().front(), 0);
   EXPECT_EQ(first.chunks.back().back(), parts.last());
-  EXPECT_THAT(first.copies, IsEmpty());  // the head reads the embedding beside it
+  EXPECT_THAT(first.copies, ElementsAre());  // the head reads the embedding beside it
 }
 
 TEST(SegmentBytes, AreThoseOfTheInputAloneWhereALayerIsRecomputed) {
