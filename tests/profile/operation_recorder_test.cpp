@@ -14,8 +14,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "terrace/observe/operation_table.h"
 #include "terrace/ops/record.h"
+#include "tests/profile/sum_of.h"
 
 namespace terrace::profile {
 namespace {
@@ -29,18 +29,6 @@ observe::OperationTable record(const Action& action) {
     action();
   }
   return observe::count_operations(recorder.finish());
-}
-
-observe::OperationRow sum_of(const observe::OperationTable& table, const std::string& part = "") {
-  observe::OperationRow sum;
-  for (const observe::OperationRow& row : table.rows) {
-    if (row.name.find(part) == std::string::npos) continue;
-    sum.calls += row.calls;
-    sum.seconds += row.seconds;
-    sum.flops += row.flops;
-    sum.bytes += row.bytes;
-  }
-  return sum;
 }
 
 TEST(OperationRecorder, OfPhasesAloneLeavesOperationsOut) {

@@ -10,24 +10,13 @@
 #include "terrace/ops/record.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
+#include "tests/profile/sum_of.h"
 #include "tests/train/tiny_run.h"
 
 namespace terrace::train {
 namespace {
 
 using ::testing::HasSubstr;
-
-observe::OperationRow sum_of(const observe::OperationTable& table, const std::string& part = "") {
-  observe::OperationRow sum;
-  for (const observe::OperationRow& row : table.rows) {
-    if (row.name.find(part) == std::string::npos) continue;
-    sum.calls += row.calls;
-    sum.seconds += row.seconds;
-    sum.flops += row.flops;
-    sum.bytes += row.bytes;
-  }
-  return sum;
-}
 
 void expect_all_in(const std::set<std::string>& names, std::initializer_list<const char*> expected) {
   for (const char* name : expected) EXPECT_TRUE(names.contains(name)) << name;
