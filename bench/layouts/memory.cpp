@@ -50,10 +50,8 @@ Bytes formula(train::Trainer& trainer) {
   const schedule::UnitTable table = models::unit_table(config.model);
   for (const schedule::Segment& segment : schedule::partition(table, config.layout).segments) {
     int64_t elements = 0;
-    for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-      for (const schedule::UnitParameter& parameter : table[static_cast<size_t>(unit)].parameters) {
-        elements += (schedule::elements_on_rank(parameter.mark, config.layout.tensor) + 31) / 32 * 32;
-      }
+    for (const auto& parameter : schedule::segment_parameters(table, segment)) {
+      elements += (schedule::elements_on_rank(parameter.mark, config.layout.tensor) + 31) / 32 * 32;
     }
     n += (elements + padding - 1) / padding * padding;
   }

@@ -28,8 +28,6 @@ class Stage {
   // Of the chunk.
   const schedule::NumberRange& segments(int64_t chunk) const { return partition_.part(placement_.part(stage_, chunk)); }
   const schedule::Segment& segment(int64_t number) const { return partition_.segment(number); }
-  bool is_first(int64_t chunk) const { return placement_.part(stage_, chunk) == 0; }
-  bool is_last(int64_t chunk) const { return placement_.part(stage_, chunk) + 1 == placement_.parts(); }
   // Whether the loss is computed here.
   bool has_last() const;
 

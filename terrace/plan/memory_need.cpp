@@ -52,11 +52,8 @@ class StageNeeds {
   int64_t elements(int64_t stage) const {
     int64_t sum = 0;
     for (const int64_t number : schedule::stage_segments(partition_, placement_, stage).held) {
-      const schedule::NumberRange& units = partition_.segment(number).units;
-      for (int64_t unit = units.begin; unit < units.end; ++unit) {
-        for (const schedule::UnitParameter& parameter : table_[static_cast<size_t>(unit)].parameters) {
-          sum += schedule::elements_on_rank(parameter.mark, config_.layout.tensor);
-        }
+      for (const auto& parameter : schedule::segment_parameters(table_, partition_.segment(number))) {
+        sum += schedule::elements_on_rank(parameter.mark, config_.layout.tensor);
       }
     }
     return sum;

@@ -140,6 +140,15 @@ StageSegments stage_segments(const Partition& partition, const Placement& placem
   return all;
 }
 
+std::vector<UnitParameter> segment_parameters(const UnitTable& table, const Segment& segment) {
+  std::vector<UnitParameter> list;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    const std::vector<UnitParameter>& own = table.at(static_cast<size_t>(unit)).parameters;
+    list.insert(list.end(), own.begin(), own.end());
+  }
+  return list;
+}
+
 int64_t kept_bytes(const UnitTable& table, const Segment& segment, config::Recompute recompute) {
   const auto mode = static_cast<size_t>(recompute);
   const auto kept = [&](int64_t unit) { return table.at(static_cast<size_t>(unit)).kept_bytes[mode]; };

@@ -61,6 +61,9 @@ struct StageSegments {
 
 StageSegments stage_segments(const Partition& partition, const Placement& placement, int64_t stage);
 
+// Of all units of the segment, in order.
+std::vector<UnitParameter> segment_parameters(const UnitTable& table, const Segment& segment);
+
 // Bytes on one rank for one micro-batch of the segment's units: see UnitRow.
 int64_t kept_bytes(const UnitTable& table, const Segment& segment, config::Recompute recompute);
 int64_t deferred_bytes(const UnitTable& table, const Segment& segment);

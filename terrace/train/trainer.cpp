@@ -84,8 +84,8 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
       model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
       losses_(model_->losses()),
-      step_flops_(schedule::counted_flops(models::unit_table(config.model))),
-      cut_(*model_, schedule::partition(models::unit_table(config.model), config.layout), *world_, mesh_, config.layout,
+      unit_table_(models::unit_table(config.model)),
+      cut_(*model_, schedule::partition(unit_table_, config.layout), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
       data_record_(Json::parse(told_by_first(*cut_.groups.control, [this] { return data_record().dump(); }))),
       optimizer_(cut_.shards, config.optimizer),
@@ -192,7 +192,7 @@ StepReport Trainer::step() {
   if (report.passed_over) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.tokens_per_second = static_cast<double>(tokens) / metrics.step_seconds;
-  if (peak_.known()) add_mfu(step_flops_ * static_cast<double>(sequences), metrics);
+  if (peak_.known()) add_mfu(schedule::counted_flops(unit_table_) * static_cast<double>(sequences), metrics);
   return report;
 }
 

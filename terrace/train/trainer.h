@@ -174,7 +174,7 @@ class Trainer {
   data::Loader loader_;
   std::unique_ptr<models::Model> model_;
   std::vector<models::LossTerm> losses_;
-  double step_flops_;  // of a sequence
+  schedule::UnitTable unit_table_;  // of one sequence
   parallel::CutModel cut_;
   Json data_record_;  // made once and by one rank for all: it reads the whole indexes and the tokenizer
   optim::AdamW optimizer_;

@@ -27,10 +27,7 @@ std::vector<NamedSegment> named_segments(const config::Config& config) {
   std::vector<NamedSegment> named;
   for (const schedule::Segment& segment : schedule::partition(table, config.layout).segments) {
     NamedSegment& own = named.emplace_back();
-    for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-      for (const auto& parameter : table[static_cast<size_t>(unit)].parameters)
-        own.parameters.push_back(parameter.name);
-    }
+    for (const auto& parameter : schedule::segment_parameters(table, segment)) own.parameters.push_back(parameter.name);
     own.name = common_part(own.parameters);
   }
   return named;

@@ -27,10 +27,8 @@ struct Formula {
     const schedule::UnitTable table = small_table(training);
     for (const schedule::Segment& segment : schedule::partition(table, 1, {}).segments) {
       int64_t elements = 0;
-      for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-        for (const schedule::UnitParameter& parameter : table[static_cast<size_t>(unit)].parameters) {
-          elements += (schedule::elements(parameter.mark) + 31) / 32 * 32;
-        }
+      for (const auto& parameter : schedule::segment_parameters(table, segment)) {
+        elements += (schedule::elements(parameter.mark) + 31) / 32 * 32;
       }
       segments.push_back((elements + d * 1024 - 1) / (d * 1024) * d * 1024);
       reads.push_back(segment.reads);

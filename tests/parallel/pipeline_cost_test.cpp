@@ -69,12 +69,9 @@ TEST(PipelineMemory, IsThatOfTheStagesSegments) {
       for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
         const schedule::NumberRange& part = split.part(parts.part(stage_of(c, rank), chunk));
         for (int64_t number = part.begin; number < part.end; ++number) {
-          const schedule::NumberRange& units = split.segment(number).units;
           int64_t flat = 0;
-          for (int64_t unit = units.begin; unit < units.end; ++unit) {
-            for (const schedule::UnitParameter& parameter : table[static_cast<size_t>(unit)].parameters) {
-              flat += (schedule::elements_on_rank(parameter.mark, c.tensor) + 31) / 32 * 32;
-            }
+          for (const auto& parameter : schedule::segment_parameters(table, split.segment(number))) {
+            flat += (schedule::elements_on_rank(parameter.mark, c.tensor) + 31) / 32 * 32;
           }
           const int64_t piece = c.data * 1024;
           elements += (flat + piece - 1) / piece * piece;
