@@ -27,7 +27,7 @@ std::shared_ptr<comm::MpiLibrary> start_mpi() {
   try {
     return comm::start_mpi();
   } catch (const UserError& error) {
-    throw UserError(speaks_for_the_launch() ? error.what() : "", error.code);
+    throw UserError(is_reporting_process() ? error.what() : "", error.code);
   }
 }
 
@@ -49,14 +49,14 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
   std::optional<UserError> refusal;
   try {
     ranks.world = comm::make_mpi_world(ranks.library, train::world_options(ranks.config));
-    if (!ranks.speaks()) log_only_warnings();
+    if (!ranks.is_reporting_rank()) log_only_warnings();
     train::agree(*ranks.world, problem);
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   } catch (const UserError& error) {
     // How the processes are spread every rank sees in the same way, before there is a world.
     if (ranks.world) throw;
-    throw UserError(speaks_for_the_launch() ? error.what() : "", error.code);
+    throw UserError(is_reporting_process() ? error.what() : "", error.code);
   }
   if (!refusal) return ranks;
   // With the exception on its way already, the world would tell the others of a failure.
@@ -77,6 +77,6 @@ void check_same_configuration(LaunchedRanks& ranks) {
   throw UserError(*refusal);
 }
 
-bool speaks_for_the_launch() { return comm::launched_rank() == 0; }
+bool is_reporting_process() { return comm::launched_rank() == 0; }
 
 }  // namespace terrace::cli

@@ -20,7 +20,7 @@ struct LaunchedRanks {
   std::unique_ptr<comm::World> world = {};
 
   bool launched() const { return library != nullptr; }
-  bool speaks() const { return world == nullptr || world->rank() == 0; }
+  bool is_reporting_rank() const { return world == nullptr || world->rank() == 0; }
 };
 
 // Reads the configuration and meets the other processes of the launch, if there are any. Throws UserError on all of
@@ -33,6 +33,6 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
 void check_same_configuration(LaunchedRanks& ranks);
 
 // Whether this process is the one of its launch that says what is wrong with a command line that all of them have.
-bool speaks_for_the_launch();
+bool is_reporting_process();
 
 }  // namespace terrace::cli

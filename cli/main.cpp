@@ -44,16 +44,16 @@ int run(int argc, char** argv) {
   terrace::cli::add_man_command(app);
   terrace::cli::show_examples(app);
   // Processes of a launch have the same command line, and one of them says what is wrong with it.
-  const bool speaks = terrace::cli::speaks_for_the_launch();
+  const bool is_reporting_rank = terrace::cli::is_reporting_process();
   try {
     terrace::cli::check_words(terrace::cli::commands_of(app), {argv + 1, argv + argc});
   } catch (const terrace::UserError& error) {
-    throw terrace::UserError(speaks ? error.what() : "", error.code);
+    throw terrace::UserError(is_reporting_rank ? error.what() : "", error.code);
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (!speaks)
+    if (!is_reporting_rank)
       throw terrace::UserError("", error.get_exit_code() == 0 ? terrace::ExitCode::done : terrace::ExitCode::bad_input);
     const int code = app.exit(error);
     return code == 0 ? 0 : static_cast<int>(terrace::ExitCode::bad_input);

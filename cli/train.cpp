@@ -89,7 +89,7 @@ void run_training(const Arguments& arguments) {
   train::report_on_signal();
   LaunchedRanks ranks = load_and_meet(arguments.config, arguments.overrides, arguments.ranks);
   const config::Config& config = ranks.config;
-  const bool speaks = ranks.speaks();
+  const bool is_reporting_rank = ranks.is_reporting_rank();
   log_info("resolved configuration:\n{}", config::dump(config));
   Json json;
   const auto report = [&](const train::Profile& profile) {
@@ -99,8 +99,8 @@ void run_training(const Arguments& arguments) {
       print_profile(profile);
     }
   };
-  const auto measure = [speaks](const at::Device& device, at::ScalarType type) {
-    return measure_peak(device, type, speaks);
+  const auto measure = [is_reporting_rank](const at::Device& device, at::ScalarType type) {
+    return measure_peak(device, type, is_reporting_rank);
   };
   train::RunResult result;
   std::optional<train::Refusal> refusal;
@@ -120,7 +120,7 @@ void run_training(const Arguments& arguments) {
   // Errors from here on concern all ranks alike: none leaves the others waiting.
   ranks.world.reset();
   if (refusal) throw UserError(*refusal);
-  if (!speaks) {
+  if (!is_reporting_rank) {
     if (!result.finished) throw UserError("", ExitCode::stopped);
     return;
   }

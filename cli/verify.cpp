@@ -18,11 +18,12 @@ namespace terrace::cli {
 namespace {
 
 // What is refused, all processes of a launch refuse alike.
-verify::Verdict verify_alike(const config::Config& config, const verify::VerifyOptions& options, bool speaks) {
+verify::Verdict verify_alike(const config::Config& config, const verify::VerifyOptions& options,
+                             bool is_reporting_rank) {
   try {
     return verify::verify(config, options);
   } catch (const UserError& error) {
-    throw UserError(speaks ? error.what() : "", error.code);
+    throw UserError(is_reporting_rank ? error.what() : "", error.code);
   }
 }
 
@@ -50,17 +51,18 @@ void add_verify_command(CLI::App& app) {
   command->footer("Exit code 0 where everything holds, 1 where something does not.");
   command->callback([arguments] {
     LaunchedRanks ranks = load_and_meet(arguments->config, arguments->overrides, arguments->ranks);
-    const bool speaks = ranks.speaks();
+    const bool is_reporting_rank = ranks.is_reporting_rank();
     verify::VerifyOptions options{.ranks = arguments->ranks};
     if (ranks.launched()) {
       check_same_configuration(ranks);
       options = {.ranks = ranks.world->size(), .processes = ranks.library, .ranks_here = ranks.world->ranks_per_node()};
       ranks.world.reset();  // each run makes one of its own
     }
-    const verify::Verdict verdict = verify_alike(ranks.config, options, speaks);
-    if (speaks) fmt::print("{}", arguments->json ? verify::json(verdict).dump() + "\n" : verify::text(verdict));
+    const verify::Verdict verdict = verify_alike(ranks.config, options, is_reporting_rank);
+    if (is_reporting_rank)
+      fmt::print("{}", arguments->json ? verify::json(verdict).dump() + "\n" : verify::text(verdict));
     if (verdict.holds()) return;
-    throw UserError(speaks ? "the layout does not train as it should; standard output says where" : "",
+    throw UserError(is_reporting_rank ? "the layout does not train as it should; standard output says where" : "",
                     ExitCode::failure);
   });
 }

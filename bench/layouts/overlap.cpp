@@ -119,13 +119,13 @@ int main(int count, char** arguments) {
   };
   const auto world = comm::make_mpi_world(train::world_options(config_of(8)));
   const auto all = world->connect({.name = "all", .ranks = {0, 1}});
-  const bool speaks = world->rank() == 0;
+  const bool is_reporting_rank = world->rank() == 0;
   {
     train::Trainer trainer(config_of(4), train::Peak{});
     trainer.step();
     all->barrier({.what = "begin"}).wait();  // both compute at the same time, as in the step with communication
     const double seconds = steps_seconds(trainer, steps);
-    if (speaks) fmt::print("@ without {:.6f}\n", seconds);
+    if (is_reporting_rank) fmt::print("@ without {:.6f}\n", seconds);
   }
   RecordingWorld recording(*world);
   train::Trainer trainer(config_of(8), train::Peak{}, {}, &recording);
@@ -133,7 +133,7 @@ int main(int count, char** arguments) {
   all->barrier({.what = "begin"}).wait();
   recording.forget_calls();
   const double seconds = steps_seconds(trainer, steps);
-  if (speaks) fmt::print("@ with {:.6f}\n", seconds);
+  if (is_reporting_rank) fmt::print("@ with {:.6f}\n", seconds);
   for (const auto& group : recording.groups()) {
     int64_t bytes = 0;
     double exposed = 0;
@@ -144,7 +144,7 @@ int main(int count, char** arguments) {
     }
     if (group->calls.empty()) continue;
     const double alone = alone_seconds(*group, steps);
-    if (speaks) fmt::print("@ group {} {} {:.6f} {:.6f}\n", group->name, bytes, alone, exposed);
+    if (is_reporting_rank) fmt::print("@ group {} {} {:.6f} {:.6f}\n", group->name, bytes, alone, exposed);
   }
   return 0;
 }

@@ -1,10 +1,9 @@
-// Exit codes and lengths travel as numbers, then texts.
+// Sends exit codes and lengths as numbers, then texts.
 #include "terrace/train/agreement.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -17,15 +16,24 @@ void agree(comm::World& world, const std::optional<UserError>& problem) {
   all->all_gather(&own, codes.data(), 1, comm::Type::int64, {.what = "agree"}).wait();
   const auto found = std::ranges::find_if(codes, [](int64_t code) { return code != 0; });
   if (found == codes.end()) return;
-  const int64_t speaker = found - codes.begin();
-  const bool speaks = world.rank() == speaker;
-  throw Refusal(!speaks        ? ""
-                : speaker == 0 ? problem->what()
-                               : fmt::format("rank {}, and not those before it: {}", speaker, problem->what()),
-                static_cast<ExitCode>(*found));
+  const int64_t reporting_rank = found - codes.begin();
+  std::string text;
+  if (world.rank() == reporting_rank) {
+    text = reporting_rank == 0 ? problem->what()
+                               : fmt::format("rank {}, and not those before it: {}", reporting_rank, problem->what());
+  }
+  throw Refusal(text, static_cast<ExitCode>(*found));
 }
 
-std::string told_by_first(comm::Comm& all, const std::function<std::string()>& act) {
+std::string broadcast_text(comm::Comm& all, std::string text, int64_t member, const char* what) {
+  auto length = static_cast<int64_t>(text.size());
+  all.broadcast(&length, 1, comm::Type::int64, member, {.what = what}).wait();
+  text.resize(static_cast<size_t>(length));
+  all.broadcast(text.data(), length, comm::Type::uint8, member, {.what = what}).wait();
+  return text;
+}
+
+std::string broadcast_result(comm::Comm& all, const std::function<std::string()>& act) {
   std::optional<UserError> problem;
   std::string text;
   if (all.member() == 0) {
@@ -35,13 +43,10 @@ std::string told_by_first(comm::Comm& all, const std::function<std::string()>& a
       problem = error;
     }
   }
-  std::array<int64_t, 2> facts = {problem ? static_cast<int64_t>(problem->code) : 0, static_cast<int64_t>(text.size())};
-  all.broadcast(facts.data(), 2, comm::Type::int64, 0, {.what = "start"}).wait();
-  if (problem) throw Refusal(problem->what(), problem->code);
-  if (facts[0] != 0) throw Refusal("", static_cast<ExitCode>(facts[0]));
-  text.resize(static_cast<size_t>(facts[1]));
-  all.broadcast(text.data(), facts[1], comm::Type::uint8, 0, {.what = "start"}).wait();
-  return text;
+  int64_t code = problem ? static_cast<int64_t>(problem->code) : 0;
+  all.broadcast(&code, 1, comm::Type::int64, 0, {.what = "start"}).wait();
+  if (code != 0) throw Refusal(problem ? problem->what() : "", static_cast<ExitCode>(code));
+  return broadcast_text(all, std::move(text), 0, "start");
 }
 
 }  // namespace terrace::train

@@ -1,4 +1,5 @@
-// How the processes of a launch agree before anything is built: what one of them finds wrong all know, and one says.
+// How the processes of a launch agree before anything is built: all learn of an error that one of them finds, and one
+// reports it.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,14 +17,15 @@
 
 namespace terrace::train {
 
-// A mistake of the user's that all ranks of the launch know: they end in good order. On all but the rank that says it
-// there is no text.
+// A mistake of the user's that all ranks of the launch know of, so that all end in good order. It has its text on the
+// rank that reports it, and none on the others.
 class Refusal : public UserError {
  public:
   using UserError::UserError;
 };
 
-// Called by all ranks of the world. Throws a Refusal on each where one has a problem; the first that has says it.
+// Called by all ranks of the world. Throws a Refusal on each where any rank has a problem; the first such rank reports
+// it.
 void agree(comm::World& world, const std::optional<UserError>& problem);
 
 // What a start depends on: names such as "optimizer.learning_rate" with their values as text.
@@ -36,8 +38,9 @@ void check_same(comm::Comm& all, const StartFacts& facts);
 // "rank 3", "ranks 0, 2 and 4 to 7" of ascending numbers.
 std::string rank_list(const std::vector<int64_t>& ranks);
 
-// Runs a rank's part. What it throws ends the other ranks with its words at once, before what this rank has is
-// destroyed, which may take long; then it is thrown on. A Refusal passes: all ranks know it.
+// Runs a rank's part of the program. An exception ends the other ranks at once with its text, before the objects of
+// this rank are destroyed, which may take long; then it is thrown on. A Refusal is only thrown on: all ranks know of
+// it.
 template <typename Part>
 auto abort_on_error(comm::World& world, Part&& part) {
   try {
@@ -50,8 +53,11 @@ auto abort_on_error(comm::World& world, Part&& part) {
   }
 }
 
-// Lets the first rank act and all others know how it went: a text of the first rank's for all. Its UserError is a
-// Refusal on every rank.
-std::string told_by_first(comm::Comm& all, const std::function<std::string()>& act);
+// The text of one member, on every member.
+std::string broadcast_text(comm::Comm& all, std::string text, int64_t member, const char* what);
+
+// Runs `act` on the first member alone and returns its result on every member. A UserError of `act` is a Refusal on
+// every rank.
+std::string broadcast_result(comm::Comm& all, const std::function<std::string()>& act);
 
 }  // namespace terrace::train

@@ -42,15 +42,6 @@ std::vector<Variant> variants_of(comm::Comm& all, const std::string& text) {
   return variants;
 }
 
-// The text of one member on all of them.
-std::string broadcast_text(comm::Comm& all, std::string text, int64_t member) {
-  auto length = static_cast<int64_t>(text.size());
-  all.broadcast(&length, 1, comm::Type::int64, member, {.what = "same start"}).wait();
-  text.resize(static_cast<size_t>(length));
-  all.broadcast(text.data(), length, comm::Type::uint8, member, {.what = "same start"}).wait();
-  return text;
-}
-
 // "NAME is A on rank 0, B on ranks 1 and 2", or "" where all variants have the same value.
 std::string difference(const std::string& name, const std::vector<Variant>& variants) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> values;
@@ -99,7 +90,7 @@ void check_same(comm::Comm& all, const StartFacts& facts) {
   std::vector<std::string> names;
   for (Variant& variant : variants) {
     const auto member = std::ranges::find(all.group().ranks, variant.ranks.front()) - all.group().ranks.begin();
-    for (const auto& [name, value] : Json::parse(broadcast_text(all, own, member)).get<StartFacts>()) {
+    for (const auto& [name, value] : Json::parse(broadcast_text(all, own, member, "same start")).get<StartFacts>()) {
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
       variant.facts[name] = value;
     }

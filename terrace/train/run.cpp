@@ -159,14 +159,14 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
 
 // One rank of a run, from its first step to its last.
 RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) {
-  const bool speaks = world.rank() == 0;
-  if (speaks) {
+  const bool is_reporting_rank = world.rank() == 0;
+  if (is_reporting_rank) {
     say_what_runs(trainer, start);
     say_how_the_pipeline_runs(trainer);
   }
   set_out(trainer, start.resumed);
   trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the one without a time limit
-  if (speaks) write_run_facts(trainer);
+  if (is_reporting_rank) write_run_facts(trainer);
   add_standard_hooks(trainer, start.options.began);
   if (start.options.profile_steps > 0) {
     trainer.add_hook(
@@ -260,7 +260,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   check_same(*all, start_facts(config, options));
   const bool first = world.rank() == 0;
   std::optional<Prelude> prelude;
-  const std::string checkpoint = told_by_first(*all, [&]() -> std::string {
+  const std::string checkpoint = broadcast_result(*all, [&]() -> std::string {
     prelude.emplace(config, options, world.size(), world.ranks_per_node());
     return prelude->resumed ? prelude->resumed->path().string() : "";
   });
@@ -279,7 +279,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
   // All ranks compute with what is faster on the first.
   const std::string products =
-      told_by_first(*all, [&] { return std::string(start.peak.products == ops::Products::own ? "own" : "torch"); });
+      broadcast_result(*all, [&] { return std::string(start.peak.products == ops::Products::own ? "own" : "torch"); });
   start.peak.products = products == "own" ? ops::Products::own : ops::Products::torch;
   start.kernels = kernels_of(start.resumed, start.peak);
   return run_rank(start, world);

@@ -32,7 +32,7 @@ bool appears(const fs::path& path, double patience_seconds) {
 void check_shared_folder(comm::Comm& all, const fs::path& folder, double patience_seconds) {
   if (all.size() == 1) return;
   // The name is new in each start, so that nobody takes an old file for it.
-  const std::string name = told_by_first(all, [&] {
+  const std::string name = broadcast_result(all, [&] {
     const auto now = std::chrono::system_clock::now().time_since_epoch().count();
     std::string text = fmt::format(".start_{}_{}", ::getpid(), now);
     write_text_atomically(folder / text, "");

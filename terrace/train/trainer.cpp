@@ -87,7 +87,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       unit_table_(models::unit_table(config.model)),
       cut_(*model_, schedule::partition(unit_table_, config.layout), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
-      data_record_(Json::parse(told_by_first(*cut_.groups.control, [this] { return data_record().dump(); }))),
+      data_record_(Json::parse(broadcast_result(*cut_.groups.control, [this] { return data_record().dump(); }))),
       optimizer_(cut_.shards, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),
