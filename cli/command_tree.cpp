@@ -4,7 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "terrace/config/key.h"
+#include "terrace/config/family.h"
+#include "terrace/models/family.h"
 
 namespace terrace::cli {
 namespace {
@@ -22,7 +23,12 @@ std::vector<std::string> words_of(const std::string& type_name) {
 
 std::vector<std::string> config_keys() {
   std::vector<std::string> words;
-  for (const config::Key& key : config::keys()) words.push_back(key.full_name() + "=");
+  for (const config::Family* family : models::families()) {
+    for (const config::Key& key : config::keys_of(family)) {
+      const std::string word = key.full_name() + "=";
+      if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+    }
+  }
   return words;
 }
 

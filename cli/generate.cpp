@@ -120,7 +120,7 @@ void run_generation(Arguments& arguments) {
   arguments.request.end_token = loaded.tokenizer->end_token();
   arguments.request.vocabulary = loaded.tokenizer->vocabulary();
 
-  generate::CachedModel model(*loaded.model, loaded.config, device);
+  generate::CachedModel model(*loaded.model);
   const auto start = std::chrono::steady_clock::now();
   const auto continuations = arguments.json ? generate::generate(model, arguments.request, [](int64_t, int64_t) {})
                                             : print_while_drawn(model, arguments, prompt, *loaded.tokenizer);

@@ -7,6 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/models/family.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/run.h"
 #include "terrace/train/start_facts.h"
@@ -34,12 +35,12 @@ std::shared_ptr<comm::MpiLibrary> start_mpi() {
 }  // namespace
 
 LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
-  if (!comm::started_by_mpi()) return {.config = config::load(config, overrides)};
+  if (!comm::started_by_mpi()) return {.config = config::load(config, models::families(), overrides)};
   LaunchedRanks ranks;
   std::optional<UserError> problem;
   try {
     check_threads(threads);
-    ranks.config = config::load(config, overrides);
+    ranks.config = config::load(config, models::families(), overrides);
   } catch (const UserError& error) {
     problem = error;
   } catch (const std::exception& error) {

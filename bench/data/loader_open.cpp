@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
-#include "terrace/data/loader.h"
 #include "terrace/data/text/corpus_index.h"
+#include "terrace/data/text/loader.h"
 
 namespace {
 
@@ -42,7 +42,7 @@ int main(int count, char** arguments) {
   }
   const std::string prefix = std::string(arguments[1]) + "/billion";
   write_sparse_corpus(prefix);
-  terrace::config::DataConfig config;
+  terrace::data::TextConfig config;
   config.train = {prefix};
   config.reset_at_documents = true;
   const double began = seconds();

@@ -13,6 +13,7 @@
 
 #include "bench/random_corpus.h"
 #include "terrace/config/config.h"
+#include "terrace/models/family.h"
 
 namespace terrace::bench {
 
@@ -49,7 +50,7 @@ inline config::Config config_of(const Folder& folder, int64_t vocabulary, const 
   }
   std::vector<std::string> all;
   for (const auto& [key, value] : last) all.push_back(fmt::format("{}={}", key, value));
-  return config::parse("", "bench", all);
+  return config::parse("", "bench", models::families(), all);
 }
 
 struct Quartiles {

@@ -13,6 +13,7 @@
 
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/config.h"
+#include "terrace/models/family.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
 
@@ -62,7 +63,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: bench_layouts_trainer CONFIG RANKS [section.key=value...]\n");
     return 2;
   }
-  const config::Config config = config::load(argv[1], std::vector<std::string>(argv + 3, argv + argc));
+  const config::Config config =
+      config::load(argv[1], models::families(), std::vector<std::string>(argv + 3, argv + argc));
   const int64_t ranks = std::stoll(argv[2]);
   train::prepare_machine(std::max<int64_t>(1, train::choose_threads(config.train.threads) / ranks));
   comm::run_threads(ranks, train::world_options(config), [&](comm::World& world) { obey(config, world); });

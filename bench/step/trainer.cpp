@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/models/family.h"
 #include "terrace/train/prepare_machine.h"
 
 namespace {
@@ -27,7 +28,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: bench_step_trainer CONFIG [section.key=value...]\n");
     return 2;
   }
-  const config::Config config = config::load(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  const config::Config config =
+      config::load(argv[1], models::families(), std::vector<std::string>(argv + 2, argv + argc));
   train::prepare_machine(train::choose_threads(config.train.threads));
   train::Trainer trainer(config, train::Peak{});
   double loss = trainer.step().metrics.loss;

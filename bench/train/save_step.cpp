@@ -12,6 +12,7 @@
 
 #include "bench/random_corpus.h"
 #include "terrace/checkpoint/snapshot.h"
+#include "terrace/models/family.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace {
@@ -38,7 +39,7 @@ config::Config config_of(const std::string& folder, const std::string& name, con
                                         "checkpoint.folder=" + folder + "/" + name,
                                         fmt::format("checkpoint.every={}", every)};
   overrides.insert(overrides.end(), more.begin(), more.end());
-  return config::parse("", "bench", overrides);
+  return config::parse("", "bench", models::families(), overrides);
 }
 
 // The last hook of a run: its times are of whole steps, hooks and all.

@@ -45,6 +45,7 @@ struct State {
   std::vector<Group> groups;
   Json trainer;  // the trainer's own state, kept verbatim: samples drawn, loss scale, random state, threads, kernels
   config::Config config;
+  std::string tokenizer = {};  // a file that is kept with the checkpoint; "": none
 };
 
 struct Retention {
@@ -97,7 +98,8 @@ class Reader {
   const std::filesystem::path& path() const { return path_; }
   int64_t step() const;
   const Json& trainer() const;
-  const config::Config& config() const { return config_; }
+  // The configuration of the run. Throws UserError where it does not fit these families.
+  config::Config config(const config::Families& families) const;
   std::filesystem::path tokenizer() const;  // empty where the run had none
 
   // Copies every named tensor's slice or range into the given tensors, whatever slices were saved. The tensors may have
@@ -113,7 +115,7 @@ class Reader {
   std::filesystem::path path_;
   std::string resume_command_;
   std::shared_ptr<const Manifest> manifest_;
-  config::Config config_;
+  std::string config_;  // as TOML
 };
 
 }  // namespace terrace::checkpoint

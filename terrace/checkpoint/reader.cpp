@@ -167,13 +167,16 @@ void Reader::open(int64_t member, int64_t members) {
     check_size(path_, files[i]);
   }
   const std::filesystem::path config_path = path_ / manifest_->config.name;
-  const std::string config = read_text(config_path);
-  check_checksum(config_path, std::as_bytes(std::span(config)), manifest_->config);
+  config_ = read_text(config_path);
+  check_checksum(config_path, std::as_bytes(std::span(config_)), manifest_->config);
   if (manifest_->tokenizer && member == 0) {
     const MappedFile tokenizer(path_ / manifest_->tokenizer->name);
     check_checksum(tokenizer.path(), tokenizer.bytes(), *manifest_->tokenizer);
   }
-  config_ = config::parse(config, config_path.string(), {}, config::IdleKeys::accept);
+}
+
+config::Config Reader::config(const config::Families& families) const {
+  return config::parse(config_, (path_ / manifest_->config.name).string(), families, {}, config::IdleKeys::accept);
 }
 
 int64_t Reader::step() const { return manifest_->step; }

@@ -111,7 +111,7 @@ WrittenFiles write_files(const std::filesystem::path& folder, const State& state
   if (ranks.is_first()) {
     const std::string config = config::dump(state.config);
     written.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
-    written.tokenizer = write_tokenizer(folder, state.config.data.tokenizer);
+    written.tokenizer = write_tokenizer(folder, state.tokenizer);
   }
   for (const Group& group : state.groups) written.groups.push_back(write_group(folder, group, ranks));
   return written;

@@ -1,4 +1,5 @@
 // The whole configuration of a run as plain structs, one per table of the TOML file. Defaults are what is written here.
+// [model] and [data] belong to the model's family, see family.h.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/config/family_settings.h"
+
 namespace terrace::config {
 
-enum class Positions { learned, rotary };
-enum class Norm { layernorm, rmsnorm };
-enum class Activation { gelu, swiglu };
 enum class Precision { fp32, bf16, fp16 };
 // Bytes of a number.
 inline int64_t element_bytes(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
@@ -25,47 +25,9 @@ enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
 enum class WireType { same, fp32, bf16 };
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
 
-struct ModelConfig {
-  std::string family = "gpt";
-  int64_t layers = 0;
-  int64_t width = 0;  // hidden size
-  int64_t heads = 0;
-  int64_t kv_heads = 0;   // fewer than heads: grouped-query attention; 0 in the file means heads
-  int64_t head_dim = 0;   // 0 in the file means width / heads
-  int64_t ffn_width = 0;  // 0 in the file means 4 * width
-  int64_t sequence = 0;   // tokens
-  int64_t vocabulary = 0;
-  int64_t vocabulary_multiple = 128;  // the embedding has the next multiple of rows
-  Positions positions = Positions::learned;
-  double rope_theta = 10000.0;
-  Norm norm = Norm::layernorm;
-  double norm_epsilon = 1e-5;
-  Activation activation = Activation::gelu;
-  bool tied_head = true;
-  bool bias = true;
-  double dropout = 0.0;            // on embeddings and residuals
-  double attention_dropout = 0.0;  // takes an unfused path
-  double init_std = 0.02;          // output projections: divided by sqrt(2 * layers)
-
-  int64_t padded_vocabulary() const {
-    return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
-  }
-  bool operator==(const ModelConfig&) const = default;
-};
-
-struct DataConfig {
-  std::vector<std::string> train;       // prefixes of .bin/.idx
-  std::vector<double> weights;          // one per prefix; empty: in proportion to their tokens
-  std::vector<std::string> validation;  // prefixes; empty: validation_share of train is held out
-  double validation_share = 0.01;
-  bool reset_at_documents = false;  // attention and positions start anew at document boundaries
-  std::string tokenizer;            // SentencePiece model, kept with the checkpoint; may be empty
-  bool operator==(const DataConfig&) const = default;
-};
-
 struct TrainConfig {
-  int64_t global_batch = 0;  // sequences a step
-  int64_t micro_batch = 0;   // sequences; 0: the share of a rank
+  int64_t global_batch = 0;  // samples a step
+  int64_t micro_batch = 0;   // samples; 0: the share of a rank
   int64_t steps = 0;
   Precision precision = Precision::fp32;
   Precision gradient_type = Precision::fp32;  // of accumulation
@@ -77,7 +39,7 @@ struct TrainConfig {
   int64_t evaluate_batches = 0;  // global batches of held-out data; 0: all of them
   int64_t log_every = 10;        // steps between log lines where standard error is no terminal
   OnNan on_nan = OnNan::stop;
-  // Batch-size ramp-up: starts at ramp_start sequences and grows by ramp_increment evenly over ramp_samples samples.
+  // Batch-size ramp-up: starts at ramp_start samples and grows by ramp_increment evenly over ramp_samples samples.
   int64_t ramp_start = 0;  // 0: no ramp-up
   int64_t ramp_increment = 0;
   int64_t ramp_samples = 0;
@@ -153,9 +115,13 @@ struct ObserveConfig {
   bool operator==(const ObserveConfig&) const = default;
 };
 
+struct Family;
+// Of which a configuration may name one; the first is the default.
+using Families = std::vector<const Family*>;
+
 struct Config {
-  ModelConfig model;
-  DataConfig data;
+  const Family* family = nullptr;  // of the model; outlives the configuration
+  FamilySettings model, data;      // structs of the family
   TrainConfig train;
   OptimizerConfig optimizer;
   LayoutConfig layout;
@@ -166,8 +132,9 @@ struct Config {
   std::vector<std::string> idle;
 
   bool operator==(const Config& other) const {
-    return model == other.model && data == other.data && train == other.train && optimizer == other.optimizer &&
-           layout == other.layout && checkpoint == other.checkpoint && observe == other.observe;
+    return family == other.family && model == other.model && data == other.data && train == other.train &&
+           optimizer == other.optimizer && layout == other.layout && checkpoint == other.checkpoint &&
+           observe == other.observe;
   }
 };
 
@@ -177,11 +144,12 @@ enum class IdleKeys { refuse, accept };
 
 // Reads and checks the whole file. `overrides` are "section.key=value" with a TOML value, where a bare word counts as a
 // string. Zeros that mean "derive it" come back derived. Throws one UserError with every problem: file, line, rule,
-// numbers, valid values nearby, and for an unknown key the nearest known one. Does not look at the files it names.
-// A key without effect comes back at its default.
-Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
-Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides = {},
-             IdleKeys idle = IdleKeys::refuse);
+// numbers, valid values nearby, and for an unknown key the nearest known one or the family that has it. Does not look
+// at the files it names. A key without effect comes back at its default.
+Config load(const std::filesystem::path& path, const Families& families,
+            const std::vector<std::string>& overrides = {});
+Config parse(const std::string& toml, const std::string& file_name, const Families& families,
+             const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::refuse);
 
 // The resolved configuration as TOML that parse() reads back to an equal Config: every key but those that others leave
 // without effect.

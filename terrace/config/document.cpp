@@ -2,7 +2,7 @@
 #include "terrace/config/document.h"
 
 #include "terrace/base/error.h"
-#include "terrace/config/key.h"
+#include "terrace/config/family.h"
 
 namespace terrace::config {
 namespace {
@@ -19,21 +19,33 @@ std::string_view on_resume(OnResume rule) {
   return "";
 }
 
-}  // namespace
-
-std::string document() {
-  const Config defaults;
-  std::string text, section;
-  for (const Key& key : keys()) {
-    if (key.section != section) {
-      text += fmt::format(
-          "{}### [{}]\n\n| key | value | default | on resume | meaning |\n| --- | --- | --- | --- | --- |\n",
-          text.empty() ? "" : "\n", key.section);
-      section = key.section;
-    }
+// The rows of the section that are the family's own, or those that every family has.
+std::string table(const std::vector<Key>& keys, const std::string& section, const Config& defaults) {
+  std::string text;
+  for (const Key& key : keys) {
+    if (key.section != section) continue;
     const std::string value = key.required() ? "required" : fmt::format("`{}`", key.write(defaults));
     text +=
         fmt::format("| `{}` | {} | {} | {} | {} |\n", key.name, key.values, value, on_resume(key.on_resume), key.about);
+  }
+  if (text.empty()) return "";
+  return "| key | value | default | on resume | meaning |\n| --- | --- | --- | --- | --- |\n" + text;
+}
+
+}  // namespace
+
+std::string document(const Families& families) {
+  std::string text;
+  const auto add = [&](const std::string& heading, const std::string& rows) {
+    if (!rows.empty()) text += fmt::format("{}### {}\n\n{}", text.empty() ? "" : "\n", heading, rows);
+  };
+  for (const std::string& section : section_names()) {
+    const bool is_familys = section == "model" || section == "data";
+    for (const Family* family : families) {
+      const std::vector<Key> keys = is_familys ? keys_of(family) : family->keys;
+      add(fmt::format("[{}] with family = \"{}\"", section, family->name), table(keys, section, config_of(*family)));
+    }
+    if (!is_familys) add(fmt::format("[{}]", section), table(keys_of(nullptr), section, Config{}));
   }
   return text;
 }

@@ -3,9 +3,12 @@
 
 #include <string>
 
+#include "terrace/config/config.h"
+
 namespace terrace::config {
 
-// One heading and one table for each section, from the list of keys.
-std::string document();
+// One heading and one table for each section, from the list of keys; in a section of which families have keys of their
+// own, one for each family.
+std::string document(const Families& families);
 
 }  // namespace terrace::config

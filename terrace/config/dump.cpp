@@ -1,15 +1,14 @@
 // What is made of a finished configuration: its TOML, and the comparison of two on resume.
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
-#include "terrace/config/idle.h"
-#include "terrace/config/key.h"
+#include "terrace/config/family.h"
 #include "terrace/config/key_values.h"
 
 namespace terrace::config {
 
 std::string dump(const Config& config) {
   std::string text, section;
-  for (const Key& key : keys()) {
+  for (const Key& key : keys_of(config.family)) {
     if (key.section != section) {
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", key.section);
       section = key.section;
@@ -21,13 +20,18 @@ std::string dump(const Config& config) {
 
 std::vector<std::pair<std::string, std::string>> key_values(const Config& config) {
   std::vector<std::pair<std::string, std::string>> values;
-  for (const Key& key : keys()) values.emplace_back(key.full_name(), key.write(config));
+  for (const Key& key : keys_of(config.family)) values.emplace_back(key.full_name(), key.write(config));
   return values;
 }
 
 void check_resume(const Config& saved, const Config& now) {
+  if (saved.family != now.family) {
+    throw UserError::of(
+        "the run's model is of the family \"{}\", and the configuration's of \"{}\"; set model.family back",
+        saved.family->name, now.family->name);
+  }
   std::string changes;
-  for (const Key& key : keys()) {
+  for (const Key& key : keys_of(now.family)) {
     if (key.on_resume == OnResume::may_change || key.identity(saved) == key.identity(now)) continue;
     changes +=
         fmt::format("\n  {} = {} in the checkpoint, but {} now", key.full_name(), key.write(saved), key.write(now));

@@ -5,31 +5,13 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/domain.h"
-#include "terrace/config/key.h"
+#include "terrace/config/family.h"
 #include "terrace/config/shard_groups.h"
 
 namespace terrace::config {
 namespace {
 
 using Word = ShardGroup::Word;
-
-std::string theta(const Config& c) {
-  if (c.model.positions == Positions::rotary) return "";
-  return fmt::format("with positions = \"{}\"; remove it, or use \"rotary\"", name_of(c.model.positions));
-}
-
-std::string initial_spread(const Config& c) {
-  if (c.train.initial_weights.empty()) return "";
-  return "beside train.initial_weights, which gives every weight its first value; remove one of them";
-}
-
-std::string corpus_weights(const Config& c) {
-  return c.data.train.size() == 1 && c.data.weights.size() == 1 ? "with one corpus in data.train; remove it" : "";
-}
-
-std::string held_out_share(const Config& c) {
-  return c.data.validation.empty() ? "" : "beside data.validation; remove one of them";
-}
 
 std::string evaluation_size(const Config& c) {
   if (c.train.evaluate_every > 0) return "";
@@ -179,12 +161,8 @@ std::string RankFacts::data_text() const {
   return data == 1 ? "one data-parallel rank" : fmt::format("{} data-parallel ranks", data);
 }
 
-const std::vector<IdleRule>& idle_rules() {
+const std::vector<IdleRule>& core_idle_rules() {
   static const std::vector<IdleRule> list = {
-      {.key = "model.rope_theta", .causes = {"model.positions"}, .beside = theta},
-      {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
-      {.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = corpus_weights},
-      {.key = "data.validation_share", .causes = {"data.validation"}, .off = "0.0", .beside = held_out_share},
       {.key = "train.evaluate_batches",
        .causes = {"train.evaluate_every", "train.steps"},
        .off = "0",
@@ -236,18 +214,28 @@ const std::vector<IdleRule>& idle_rules() {
   return list;
 }
 
+std::vector<IdleRule> idle_rules_of(const Family* family) {
+  std::vector<IdleRule> list = core_idle_rules();
+  if (family != nullptr) list.insert(list.end(), family->idle_rules.begin(), family->idle_rules.end());
+  return list;
+}
+
 std::string idle_beside(const Config& config, const std::string& full_name) {
-  const auto& list = idle_rules();
-  const auto rule = std::ranges::find(list, full_name, &IdleRule::key);
-  return rule == list.end() || rule->beside == nullptr ? "" : rule->beside(config);
+  const auto reason = [&](const std::vector<IdleRule>& list) -> std::string {
+    const auto rule = std::ranges::find(list, full_name, &IdleRule::key);
+    return rule == list.end() || rule->beside == nullptr ? "" : rule->beside(config);
+  };
+  const std::string text = reason(core_idle_rules());
+  return text.empty() && config.family != nullptr ? reason(config.family->idle_rules) : text;
 }
 
 std::vector<std::string> idle_keys(const Config& config, const RankFacts& ranks) {
-  const Config defaults;
+  const Config defaults = config_of(*config.family);
+  const std::vector<Key> keys = keys_of(config.family);
   std::vector<std::string> sentences = config.idle;
-  for (const IdleRule& rule : idle_rules()) {
+  for (const IdleRule& rule : idle_rules_of(config.family)) {
     if (rule.on == nullptr) continue;
-    const Key& key = *find_key(rule.key);
+    const Key& key = *find_key(keys, rule.key);
     const std::string value = key.write(config);
     if (value == key.write(defaults) || value == rule.off || !idle_beside(config, rule.key).empty()) continue;
     const std::string reason = rule.on(config, ranks);

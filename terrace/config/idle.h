@@ -18,7 +18,8 @@ struct IdleRule {
   std::string (*on)(const Config&, const RankFacts&) = nullptr;  // likewise of the ranks
 };
 
-const std::vector<IdleRule>& idle_rules();
+// Those of keys that every configuration has.
+const std::vector<IdleRule>& core_idle_rules();
 
 // The end of "KEY = VALUE has no effect ..." beside the other keys of the configuration; "" where it has one.
 std::string idle_beside(const Config& config, const std::string& full_name);

@@ -1,5 +1,5 @@
 // One descriptor per key of the file. Reading, writing, the check on resume, the page of documentation and the guesses
-// at misspelt keys all go through this one list.
+// at misspelt keys all use the list keys_of() a family.
 #pragma once
 
 #include <toml++/toml.h>
@@ -34,10 +34,9 @@ struct Key {
   std::string full_name() const { return section + "." + name; }
 };
 
-// In the order of the page; keys of one section stand together.
-const std::vector<Key>& keys();
 // nullptr where there is none.
-const Key* find_key(std::string_view full_name);
+const Key* find_key(const std::vector<Key>& keys, std::string_view full_name);
+// The tables of a file, in the order of the page.
 std::vector<std::string> section_names();
 
 }  // namespace terrace::config

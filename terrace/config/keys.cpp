@@ -1,9 +1,10 @@
-// The list of all keys.
+// The keys that every configuration has.
+#include <algorithm>
 #include <filesystem>
-#include <type_traits>
+#include <iterator>
 
-#include "terrace/config/domain.h"
-#include "terrace/config/key.h"
+#include "terrace/config/family.h"
+#include "terrace/config/section_keys.h"
 
 namespace terrace::config {
 namespace {
@@ -12,258 +13,178 @@ constexpr OnResume fixed = OnResume::fixed;
 constexpr OnResume names_fixed = OnResume::names_fixed;
 constexpr OnResume may_change = OnResume::may_change;
 
-// Upper limits of whole numbers keep every product that counts parameters or tokens inside 63 bits.
-constexpr int64_t most_layers = 100'000;
-constexpr int64_t most_width = 1'000'000;
-constexpr int64_t most_ffn_width = 10'000'000;
-constexpr int64_t most_heads = 10'000;
-constexpr int64_t most_head_dim = 1'024;
-constexpr int64_t most_tokens = 100'000'000;     // of one sequence
-constexpr int64_t most_vocabulary = 1 << 30;     // token numbers are int32 in .bin files
-constexpr int64_t most_sequences = 100'000'000;  // of one step
-constexpr int64_t most_ranks = 1 << 24;
-constexpr int64_t most_steps = 1'000'000'000'000;
-constexpr int64_t most_samples = 1'000'000'000'000'000;
-
-constexpr Real positive{.least = 0, .least_excluded = true};
-constexpr Real share{.least = 0, .most = 1, .most_excluded = true};  // [0, 1)
-
-std::string without_folder(const std::string& path) { return std::filesystem::path(path).filename().string(); }
-std::vector<std::string> without_folder(std::vector<std::string> paths) {
-  for (std::string& path : paths) path = without_folder(path);
-  return paths;
-}
-template <typename Value>
-const Value& without_folder(const Value& value) {
-  return value;
-}
-
-// Makes the descriptors of one table of the file.
-template <typename Section>
-struct SectionKeys {
-  std::string section;
-  Section Config::*table;
-  std::vector<Key>& list;
-
-  template <typename Field, typename Domain>
-  void required(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume, const char* example,
-                const char* about) const {
-    const auto part = table;
-    list.push_back(
-        {.section = section,
-         .name = name,
-         .values = domain.description(),
-         .about = about,
-         .on_resume = on_resume,
-         .example = example,
-         .read = [=](const toml::node& node, Config& config) { return domain.read(node, config.*part.*field); },
-         .write = [=](const Config& config) { return toml_text(config.*part.*field); },
-         .identity =
-             [=](const Config& config) {
-               const Field& value = config.*part.*field;
-               return on_resume == names_fixed ? toml_text(without_folder(value)) : toml_text(value);
-             }});
-  }
-
-  template <typename Field, typename Domain>
-  void optional(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume,
-                const char* about) const {
-    required(name, field, domain, on_resume, "", about);
-  }
-};
-
-void add_model_keys(std::vector<Key>& list) {
-  using M = ModelConfig;
-  const SectionKeys<M> model{"model", &Config::model, list};
-  model.optional("family", &M::family, Word{{"gpt"}}, fixed, "Decoder-only language models.");
-  model.required("layers", &M::layers, Whole{1, most_layers}, fixed, "12", "Transformer blocks.");
-  model.required("width", &M::width, Whole{1, most_width}, fixed, "768", "Hidden size.");
-  model.required("heads", &M::heads, Whole{1, most_heads}, fixed, "12",
-                 "Attention heads; divides `width` unless `head_dim` is given.");
-  model.optional("kv_heads", &M::kv_heads, Whole{0, most_heads}, fixed,
-                 "Heads of keys and values; divides `heads`; fewer: grouped-query attention. 0: as many as `heads`.");
-  model.optional("head_dim", &M::head_dim, Whole{0, most_head_dim}, fixed, "Width of one head. 0: `width` / `heads`.");
-  model.optional(
-      "ffn_width", &M::ffn_width, Whole{0, most_ffn_width}, fixed,
-      "Inner width of the feed-forward block, with SwiGLU of each of its two input matrices. 0: 4 * `width`.");
-  model.required("sequence", &M::sequence, Whole{1, most_tokens}, fixed, "1024", "Tokens of a sequence.");
-  model.required("vocabulary", &M::vocabulary, Whole{1, most_vocabulary}, fixed, "50257",
-                 "Tokens that the tokenizer knows.");
-  model.optional("vocabulary_multiple", &M::vocabulary_multiple, Whole{1, most_width}, fixed,
-                 "The embedding has the next multiple of this many rows.");
-  model.optional("positions", &M::positions, Choice<Positions>{}, fixed,
-                 "How positions enter; rotary needs an even head width.");
-  model.optional("rope_theta", &M::rope_theta, positive, fixed, "Base of the wavelengths of rotary positions.");
-  model.optional("norm", &M::norm, Choice<Norm>{}, fixed, "Normalisation before each block and at the end.");
-  model.optional("norm_epsilon", &M::norm_epsilon, positive, fixed, "Added to the variance inside norms.");
-  model.optional("activation", &M::activation, Choice<Activation>{}, fixed, "Of the feed-forward block.");
-  model.optional("tied_head", &M::tied_head, Flag{}, fixed, "The output matrix is the token embedding.");
-  model.optional("bias", &M::bias, Flag{}, fixed, "Linear layers and LayerNorms have biases.");
-  model.optional("dropout", &M::dropout, share, may_change, "On embeddings and residuals.");
-  model.optional("attention_dropout", &M::attention_dropout, share, may_change,
-                 "On attention weights; above 0 it takes a slower, unfused path.");
-  model.optional("init_std", &M::init_std, Real{}, fixed,
-                 "Standard deviation of initial weights; output projections: divided by sqrt(2 * `layers`).");
-}
-
-void add_data_keys(std::vector<Key>& list) {
-  using D = DataConfig;
-  const SectionKeys<D> data{"data", &Config::data, list};
-  data.required("train", &D::train, Prefixes{}, names_fixed, "[\"data/corpus\"]",
-                "Prefixes of the .bin and .idx files to train on, or token files of llm.c's (`NAME.bin`).");
-  data.optional("weights", &D::weights, PositiveReals{}, fixed,
-                "Shares of the corpora in `train`, one each, in any unit. Empty: in proportion to their tokens.");
-  data.optional("validation", &D::validation, Prefixes{.may_be_empty = true}, names_fixed,
-                "Held-out corpora, named likewise. Empty: `validation_share` of `train` is held out.");
-  data.optional("validation_share", &D::validation_share, share, fixed, "Share of `train` that is held out; 0: none.");
-  data.optional("reset_at_documents", &D::reset_at_documents, Flag{}, fixed,
-                "Attention and positions start anew at document boundaries.");
-  data.optional("tokenizer", &D::tokenizer, Text{.may_be_empty = true}, names_fixed,
-                "SentencePiece model or tokenizer.json; kept with each checkpoint for `terrace generate`.");
-}
-
 void add_train_keys(std::vector<Key>& list) {
   using T = TrainConfig;
-  const SectionKeys<T> train{"train", &Config::train, list};
-  train.required("global_batch", &T::global_batch, Whole{1, most_sequences}, fixed, "8", "Sequences of a step.");
-  train.optional(
-      "micro_batch", &T::micro_batch, Whole{0, most_sequences}, may_change,
-      "Sequences that pass through the model at once; divides what each rank has of `global_batch`. 0: all of that.");
-  train.required("steps", &T::steps, Whole{1, most_steps}, may_change, "1000", "Optimizer steps, counted from 1.");
-  train.optional("precision", &T::precision, Choice<Precision>{}, fixed,
-                 "Of weights and activations in the passes; bf16 and fp16 keep fp32 master weights.");
-  train.optional("gradient_type", &T::gradient_type, Choice<Precision>{}, fixed,
-                 "In which gradients accumulate: fp32, or the same as `precision`.");
-  train.optional("recompute", &T::recompute, Choice<Recompute>{}, may_change,
-                 "What the backward pass computes again instead of keeping: nothing, attention, or whole blocks.");
-  train.optional("seed", &T::seed, Whole{}, fixed, "Of initial weights, dropout and the order of the data.");
-  train.optional("device", &T::device, Word{{"auto", "cpu", "cuda"}}, may_change, "auto: cuda where there is one.");
-  train.optional("threads", &T::threads, Whole{0, 4096}, may_change,
-                 "Of the CPU, for each rank. 0: the cores that the process may use, divided among its ranks.");
-  train.optional("evaluate_every", &T::evaluate_every, Whole{0, most_steps}, may_change,
-                 "Steps between evaluations on held-out data. 0: never.");
-  train.optional("evaluate_batches", &T::evaluate_batches, Whole{0, most_steps}, may_change,
-                 "Global batches of an evaluation. 0: all held-out data.");
-  train.optional("log_every", &T::log_every, Whole{1, most_steps}, may_change,
-                 "Steps between log lines where standard error is no terminal.");
-  train.optional("on_nan", &T::on_nan, Choice<OnNan>{}, may_change,
-                 "What a loss that is not finite does: stop the run, or skip the step.");
-  train.optional("ramp_start", &T::ramp_start, Whole{0, most_sequences}, fixed,
-                 "Batch-size ramp-up: sequences of the first step. 0: no ramp-up.");
-  train.optional("ramp_increment", &T::ramp_increment, Whole{0, most_sequences}, fixed,
-                 "Sequences that each increment of the ramp-up adds.");
-  train.optional("ramp_samples", &T::ramp_samples, Whole{0, most_samples}, fixed,
-                 "Sequences over which the increments are spread evenly.");
-  train.optional("skip_steps", &T::skip_steps, Ranges{}, may_change,
-                 "First and last step of ranges whose update is skipped, such as [[10, 12]].");
-  train.optional("initial_loss_scale", &T::initial_loss_scale, Real{.least = 1}, fixed, "Of fp16.");
-  train.optional("loss_scale_window", &T::loss_scale_window, Whole{1, most_steps}, may_change,
-                 "Of fp16: good steps until the loss scale doubles.");
-  train.optional("initial_weights", &T::initial_weights, Text{.may_be_empty = true}, fixed,
-                 "A checkpoint whose weights, and nothing else, a new run starts from.");
-  train.optional("time_limit", &T::time_limit, Duration{}, may_change,
-                 "The run stops with a checkpoint after the step that reaches it, counted from the start of the "
-                 "program. 0: none.");
+  const SectionKeys train{"train", [](auto& config) -> auto& {return config.train;
 }
+, list
+};  // namespace
+train.required("global_batch", &T::global_batch, Whole{1, most_step_samples}, fixed, "8",
+               "Samples of a step: sequences of a language model.");
+train.optional(
+    "micro_batch", &T::micro_batch, Whole{0, most_step_samples}, may_change,
+    "Samples that pass through the model at once; divides what each rank has of `global_batch`. 0: all of that.");
+train.required("steps", &T::steps, Whole{1, most_steps}, may_change, "1000", "Optimizer steps, counted from 1.");
+train.optional("precision", &T::precision, Choice<Precision>{}, fixed,
+               "Of weights and activations in the passes; bf16 and fp16 keep fp32 master weights.");
+train.optional("gradient_type", &T::gradient_type, Choice<Precision>{}, fixed,
+               "In which gradients accumulate: fp32, or the same as `precision`.");
+train.optional("recompute", &T::recompute, Choice<Recompute>{}, may_change,
+               "What the backward pass computes again instead of keeping: nothing, attention, or whole blocks.");
+train.optional("seed", &T::seed, Whole{}, fixed, "Of initial weights, dropout and the order of the data.");
+train.optional("device", &T::device, Word{{"auto", "cpu", "cuda"}}, may_change, "auto: cuda where there is one.");
+train.optional("threads", &T::threads, Whole{0, 4096}, may_change,
+               "Of the CPU, for each rank. 0: the cores that the process may use, divided among its ranks.");
+train.optional("evaluate_every", &T::evaluate_every, Whole{0, most_steps}, may_change,
+               "Steps between evaluations on held-out data. 0: never.");
+train.optional("evaluate_batches", &T::evaluate_batches, Whole{0, most_steps}, may_change,
+               "Global batches of an evaluation. 0: all held-out data.");
+train.optional("log_every", &T::log_every, Whole{1, most_steps}, may_change,
+               "Steps between log lines where standard error is no terminal.");
+train.optional("on_nan", &T::on_nan, Choice<OnNan>{}, may_change,
+               "What a loss that is not finite does: stop the run, or skip the step.");
+train.optional("ramp_start", &T::ramp_start, Whole{0, most_step_samples}, fixed,
+               "Batch-size ramp-up: samples of the first step. 0: no ramp-up.");
+train.optional("ramp_increment", &T::ramp_increment, Whole{0, most_step_samples}, fixed,
+               "Samples that each increment of the ramp-up adds.");
+train.optional("ramp_samples", &T::ramp_samples, Whole{0, most_samples}, fixed,
+               "Samples over which the increments are spread evenly.");
+train.optional("skip_steps", &T::skip_steps, Ranges{}, may_change,
+               "First and last step of ranges whose update is skipped, such as [[10, 12]].");
+train.optional("initial_loss_scale", &T::initial_loss_scale, Real{.least = 1}, fixed, "Of fp16.");
+train.optional("loss_scale_window", &T::loss_scale_window, Whole{1, most_steps}, may_change,
+               "Of fp16: good steps until the loss scale doubles.");
+train.optional("initial_weights", &T::initial_weights, Text{.may_be_empty = true}, fixed,
+               "A checkpoint whose weights, and nothing else, a new run starts from.");
+train.optional("time_limit", &T::time_limit, Duration{}, may_change,
+               "The run stops with a checkpoint after the step that reaches it, counted from the start of the "
+               "program. 0: none.");
+}  // namespace terrace::config
 
 void add_optimizer_keys(std::vector<Key>& list) {
   using O = OptimizerConfig;
-  const SectionKeys<O> optimizer{"optimizer", &Config::optimizer, list};
-  optimizer.required("learning_rate", &O::learning_rate, positive, may_change, "3e-4", "Peak learning rate.");
-  optimizer.optional("schedule", &O::schedule, Choice<Decay>{}, may_change,
-                     "How the rate falls after the warm-up; wsd: warm-up, stable, decay.");
-  optimizer.optional("warmup_steps", &O::warmup_steps, Whole{0, most_steps}, may_change,
-                     "The rate rises linearly and reaches its peak at this step.");
-  optimizer.optional(
-      "decay_steps", &O::decay_steps, Whole{0, most_steps}, may_change,
-      "Cosine and linear: the step at which the rate is lowest, 0: `train.steps`. wsd: steps of the final decay.");
-  optimizer.optional("min_learning_rate", &O::min_learning_rate, Real{}, may_change, "Where the decay ends.");
-  optimizer.optional("weight_decay", &O::weight_decay, Real{}, may_change, "Of matrices; not of norms and biases.");
-  optimizer.optional("beta1", &O::beta1, share, may_change, "Of the mean of gradients.");
-  optimizer.optional("beta2", &O::beta2, share, may_change, "Of the mean of squared gradients.");
-  optimizer.optional("epsilon", &O::epsilon, positive, may_change, "Added to the root of the mean square.");
-  optimizer.optional("clip", &O::clip, Real{}, may_change, "Largest global gradient norm. 0: no clipping.");
+  const SectionKeys optimizer{"optimizer", [](auto& config) -> auto& {return config.optimizer;
+}
+, list
+}
+;
+optimizer.required("learning_rate", &O::learning_rate, positive, may_change, "3e-4", "Peak learning rate.");
+optimizer.optional("schedule", &O::schedule, Choice<Decay>{}, may_change,
+                   "How the rate falls after the warm-up; wsd: warm-up, stable, decay.");
+optimizer.optional("warmup_steps", &O::warmup_steps, Whole{0, most_steps}, may_change,
+                   "The rate rises linearly and reaches its peak at this step.");
+optimizer.optional(
+    "decay_steps", &O::decay_steps, Whole{0, most_steps}, may_change,
+    "Cosine and linear: the step at which the rate is lowest, 0: `train.steps`. wsd: steps of the final decay.");
+optimizer.optional("min_learning_rate", &O::min_learning_rate, Real{}, may_change, "Where the decay ends.");
+optimizer.optional("weight_decay", &O::weight_decay, Real{}, may_change, "Of matrices; not of norms and biases.");
+optimizer.optional("beta1", &O::beta1, share, may_change, "Of the mean of gradients.");
+optimizer.optional("beta2", &O::beta2, share, may_change, "Of the mean of squared gradients.");
+optimizer.optional("epsilon", &O::epsilon, positive, may_change, "Added to the root of the mean square.");
+optimizer.optional("clip", &O::clip, Real{}, may_change, "Largest global gradient norm. 0: no clipping.");
 }
 
 void add_layout_keys(std::vector<Key>& list) {
   using L = LayoutConfig;
-  const SectionKeys<L> layout{"layout", &Config::layout, list};
-  layout.optional("order", &L::order, OrderOf{{"pipeline", "data", "tensor"}}, may_change,
-                  "Axes of the mesh, outermost first: ranks that differ in the last one alone are neighbours.");
-  layout.optional("pipeline", &L::pipeline, Whole{1, most_ranks}, may_change,
-                  "Stages that share the layers out, each a part of the ranks; micro-batches pass through them.");
-  layout.optional("schedule", &L::schedule, Choice<PipelineSchedule>{}, may_change,
-                  "In which order the stages compute; docs/schedules.md draws them.");
-  layout.optional("chunks", &L::chunks, Whole{1, 1'000}, may_change,
-                  "Parts of the model that each stage has: more than one for interleaved, two for zb-v.");
-  layout.optional("stage_layers", &L::stage_layers, WholeNumbers{}, may_change,
-                  "Layers of each part of the model, in order: pipeline * chunks numbers. Empty: shared out by cost.");
-  layout.optional(
-      "tensor", &L::tensor, Whole{1, most_ranks}, may_change,
-      "Neighbouring ranks that cut the matrices of every layer among them; divides the heads, ffn_width and "
-      "the padded vocabulary.");
-  layout.optional(
-      "sequence_parallel", &L::sequence_parallel, Flag{}, may_change,
-      "With `tensor`: what lies between the cut matrices is cut along the sequence, which saves its memory.");
-  layout.optional(
-      "sharding", &L::sharding, Choice<Sharding>{}, may_change,
-      "What is cut over the data-parallel ranks, by its name in the field; docs/sharding.md has the table.");
-  layout.optional("shard_group", &L::shard_group, Whole{0, most_ranks}, may_change,
-                  "Of hybrid: ranks that share one copy of everything.");
-  layout.optional("shard_weights", &L::shard_weights, GroupOfRanks{}, may_change,
-                  "Ranks that share one copy of the weights, where `sharding` shall not say it.");
-  layout.optional("shard_gradients", &L::shard_gradients, GroupOfRanks{}, may_change, "Likewise of the gradients.");
-  layout.optional("shard_optimizer", &L::shard_optimizer, GroupOfRanks{}, may_change,
-                  "Likewise of the optimizer states.");
-  layout.optional("prefetch", &L::prefetch, Whole{0, 1'000}, may_change,
-                  "Segments of the model (a layer, the embedding, the head) whose weights are gathered ahead of their "
-                  "use, where weights are cut.");
-  layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
-                  "In which gathered weights travel before the passes; same: as they are kept.");
-  layout.optional("reduce_type", &L::reduce_type, Choice<WireType>{}, may_change, "In which gradients travel.");
-  layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
-                  "In which updated weights travel after the step.");
-  layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
-                  "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
-                  "`sharding` gives the same bits; slower across machines.");
-  layout.optional("ranks_per_pair", &L::ranks_per_pair, Whole{1, 1'024}, may_change,
-                  "Neighbouring ranks with the fastest link, such as the two dies of a package.");
-  layout.optional("ranks_per_node", &L::ranks_per_node, Whole{0, most_ranks}, may_change,
-                  "Neighbouring ranks on one machine. 0: as the launcher says.");
-  layout.optional("timeout", &L::timeout, Duration{}, may_change,
-                  "How long a rank waits for another before the run fails and says what each rank waits for.");
-  layout.optional("check_calls", &L::check_calls, Flag{}, may_change,
-                  "Kind, type, size and purpose of each collective are compared across ranks before it runs.");
+  const SectionKeys layout{"layout", [](auto& config) -> auto& {return config.layout;
+}
+, list
+}
+;
+layout.optional("order", &L::order, OrderOf{{"pipeline", "data", "tensor"}}, may_change,
+                "Axes of the mesh, outermost first: ranks that differ in the last one alone are neighbours.");
+layout.optional("pipeline", &L::pipeline, Whole{1, most_ranks}, may_change,
+                "Stages that share the layers out, each a part of the ranks; micro-batches pass through them.");
+layout.optional("schedule", &L::schedule, Choice<PipelineSchedule>{}, may_change,
+                "In which order the stages compute; docs/schedules.md draws them.");
+layout.optional("chunks", &L::chunks, Whole{1, 1'000}, may_change,
+                "Parts of the model that each stage has: more than one for interleaved, two for zb-v.");
+layout.optional("stage_layers", &L::stage_layers, WholeNumbers{}, may_change,
+                "Layers of each part of the model, in order: pipeline * chunks numbers. Empty: shared out by cost.");
+layout.optional("tensor", &L::tensor, Whole{1, most_ranks}, may_change,
+                "Neighbouring ranks that cut the matrices of every layer among them; divides the heads, ffn_width and "
+                "the padded vocabulary.");
+layout.optional("sequence_parallel", &L::sequence_parallel, Flag{}, may_change,
+                "With `tensor`: what lies between the cut matrices is cut along the sequence, which saves its memory.");
+layout.optional("sharding", &L::sharding, Choice<Sharding>{}, may_change,
+                "What is cut over the data-parallel ranks, by its name in the field; docs/sharding.md has the table.");
+layout.optional("shard_group", &L::shard_group, Whole{0, most_ranks}, may_change,
+                "Of hybrid: ranks that share one copy of everything.");
+layout.optional("shard_weights", &L::shard_weights, GroupOfRanks{}, may_change,
+                "Ranks that share one copy of the weights, where `sharding` shall not say it.");
+layout.optional("shard_gradients", &L::shard_gradients, GroupOfRanks{}, may_change, "Likewise of the gradients.");
+layout.optional("shard_optimizer", &L::shard_optimizer, GroupOfRanks{}, may_change,
+                "Likewise of the optimizer states.");
+layout.optional("prefetch", &L::prefetch, Whole{0, 1'000}, may_change,
+                "Segments of the model (a layer, the embedding, the head) whose weights are gathered ahead of their "
+                "use, where weights are cut.");
+layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
+                "In which gathered weights travel before the passes; same: as they are kept.");
+layout.optional("reduce_type", &L::reduce_type, Choice<WireType>{}, may_change, "In which gradients travel.");
+layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
+                "In which updated weights travel after the step.");
+layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
+                "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
+                "`sharding` gives the same bits; slower across machines.");
+layout.optional("ranks_per_pair", &L::ranks_per_pair, Whole{1, 1'024}, may_change,
+                "Neighbouring ranks with the fastest link, such as the two dies of a package.");
+layout.optional("ranks_per_node", &L::ranks_per_node, Whole{0, most_ranks}, may_change,
+                "Neighbouring ranks on one machine. 0: as the launcher says.");
+layout.optional("timeout", &L::timeout, Duration{}, may_change,
+                "How long a rank waits for another before the run fails and says what each rank waits for.");
+layout.optional("check_calls", &L::check_calls, Flag{}, may_change,
+                "Kind, type, size and purpose of each collective are compared across ranks before it runs.");
 }
 
 void add_checkpoint_keys(std::vector<Key>& list) {
   using C = CheckpointConfig;
-  const SectionKeys<C> checkpoint{"checkpoint", &Config::checkpoint, list};
-  checkpoint.required("folder", &C::folder, Text{}, may_change, "\"runs/first\"",
-                      "The run's folder: checkpoints and metrics.jsonl.");
-  checkpoint.optional("every", &C::every, Whole{0, most_steps}, may_change,
-                      "Steps between checkpoints. 0: only at the end.");
-  checkpoint.optional("keep", &C::keep, Whole{0, most_steps}, may_change, "Newest checkpoints that stay. 0: all.");
-  checkpoint.optional("keep_every", &C::keep_every, Whole{0, most_steps}, may_change,
-                      "Checkpoints at multiples of this step stay as well; a multiple of `every`. 0: none.");
-  checkpoint.optional("background", &C::background, Flag{}, may_change,
-                      "Training goes on while a copy of its state, 12 bytes a parameter in memory, is written.");
-  checkpoint.optional("staging", &C::staging, Text{.may_be_empty = true}, may_change,
-                      "A folder on a fast local disk that checkpoints are written into and copied out of.");
+  const SectionKeys checkpoint{"checkpoint", [](auto& config) -> auto& {return config.checkpoint;
+}
+, list
+}
+;
+checkpoint.required("folder", &C::folder, Text{}, may_change, "\"runs/first\"",
+                    "The run's folder: checkpoints and metrics.jsonl.");
+checkpoint.optional("every", &C::every, Whole{0, most_steps}, may_change,
+                    "Steps between checkpoints. 0: only at the end.");
+checkpoint.optional("keep", &C::keep, Whole{0, most_steps}, may_change, "Newest checkpoints that stay. 0: all.");
+checkpoint.optional("keep_every", &C::keep_every, Whole{0, most_steps}, may_change,
+                    "Checkpoints at multiples of this step stay as well; a multiple of `every`. 0: none.");
+checkpoint.optional("background", &C::background, Flag{}, may_change,
+                    "Training goes on while a copy of its state, 12 bytes a parameter in memory, is written.");
+checkpoint.optional("staging", &C::staging, Text{.may_be_empty = true}, may_change,
+                    "A folder on a fast local disk that checkpoints are written into and copied out of.");
 }
 
 void add_observe_keys(std::vector<Key>& list) {
   using O = ObserveConfig;
-  const SectionKeys<O> observe{"observe", &Config::observe, list};
-  observe.optional("tensorboard", &O::tensorboard, Flag{}, may_change,
-                   "Event files for TensorBoard, in `tensorboard` in the run's folder.");
-  observe.optional("csv", &O::csv, Flag{}, may_change, "metrics.csv in the run's folder, a row a step.");
+  const SectionKeys observe{"observe", [](auto& config) -> auto& {return config.observe;
+}
+, list
+}
+;
+observe.optional("tensorboard", &O::tensorboard, Flag{}, may_change,
+                 "Event files for TensorBoard, in `tensorboard` in the run's folder.");
+observe.optional("csv", &O::csv, Flag{}, may_change, "metrics.csv in the run's folder, a row a step.");
 }
 
-std::vector<Key> all_keys() {
+// The family itself; its other keys stand behind.
+void add_family_key(const Family* family, std::vector<Key>& list) {
+  const std::string word = toml_text(family == nullptr ? "" : family->name);
+  list.push_back({.section = "model",
+                  .name = "family",
+                  .values = word,
+                  .about = family == nullptr ? "" : family->about,
+                  .on_resume = fixed,
+                  .example = "",
+                  .read = [](const toml::node&, Config&) { return ""; },  // parse() reads it before all others
+                  .write = [word](const Config&) { return word; },
+                  .identity = [word](const Config&) { return word; }});
+}
+
+std::vector<Key> core_keys(const Family* family) {
   std::vector<Key> list;
-  add_model_keys(list);
-  add_data_keys(list);
+  add_family_key(family, list);
   add_train_keys(list);
   add_optimizer_keys(list);
   add_layout_keys(list);
@@ -274,24 +195,46 @@ std::vector<Key> all_keys() {
 
 }  // namespace
 
-const std::vector<Key>& keys() {
-  static const std::vector<Key> list = all_keys();
-  return list;
-}
+std::string without_folder(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
-const Key* find_key(std::string_view full_name) {
-  for (const Key& key : keys()) {
-    if (key.full_name() == full_name) return &key;
-  }
-  return nullptr;
+std::vector<std::string> without_folder(std::vector<std::string> paths) {
+  for (std::string& path : paths) path = without_folder(path);
+  return paths;
 }
 
 std::vector<std::string> section_names() {
-  std::vector<std::string> names;
-  for (const Key& key : keys()) {
-    if (names.empty() || names.back() != key.section) names.push_back(key.section);
+  return {"model", "data", "train", "optimizer", "layout", "checkpoint", "observe"};
+}
+
+std::vector<Key> keys_of(const Family* family) {
+  const std::vector<Key> core = core_keys(family);
+  std::vector<Key> list;
+  for (const std::string& section : section_names()) {
+    const auto add = [&](const std::vector<Key>& keys) {
+      std::ranges::copy_if(keys, std::back_inserter(list), [&](const Key& key) { return key.section == section; });
+    };
+    add(core);
+    if (family != nullptr) add(family->keys);
   }
-  return names;
+  return list;
+}
+
+const Key* find_key(const std::vector<Key>& keys, std::string_view full_name) {
+  const auto found = std::ranges::find(keys, full_name, &Key::full_name);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+const Family* find_family(const Families& families, std::string_view name) {
+  const auto found = std::ranges::find(families, name, &Family::name);
+  return found == families.end() ? nullptr : *found;
+}
+
+Config config_of(const Family& family) {
+  Config config;
+  config.family = &family;
+  config.model = family.model;
+  config.data = family.data;
+  return config;
 }
 
 }  // namespace terrace::config

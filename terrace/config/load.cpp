@@ -10,11 +10,9 @@
 #include "terrace/base/spelling.h"
 #include "terrace/config/config.h"
 #include "terrace/config/domain.h"
-#include "terrace/config/idle.h"
-#include "terrace/config/key.h"
+#include "terrace/config/family.h"
 #include "terrace/config/not_built.h"
 #include "terrace/config/problems.h"
-#include "terrace/config/rules.h"
 
 namespace terrace::config {
 namespace {
@@ -25,9 +23,12 @@ struct Given {
   Place place;
 };
 
-// Everything that was said, in the file and on the command line.
+// Everything that was given, in the file and on the command line.
 struct Source {
   std::string file_name;
+  const Families& families;
+  const Family* family = nullptr;  // null where the one given is unknown; then [model] and [data] are not read
+  std::vector<Key> keys = {};      // of the family
   toml::table table;
   std::vector<toml::table> overrides;
   std::map<std::string, Given> given;  // by full name
@@ -40,13 +41,29 @@ struct Source {
   Place whole_file() const { return {Place::Source::file, 0, 0, file_name}; }
 };
 
-std::string unknown_key(const std::string& section, const std::string& name) {
+// The families beside the configuration's that have the key, as `"vit" and "gnn"`; "" where there is none.
+std::string other_families_with(const Source& source, const std::string& full_name) {
+  std::vector<std::string> names;
+  for (const Family* family : source.families) {
+    if (family != source.family && find_key(family->keys, full_name) != nullptr) {
+      names.push_back(toml_text(family->name));
+    }
+  }
+  return listed(names, "and");
+}
+
+std::string unknown_key(const Source& source, const std::string& section, const std::string& name) {
+  const std::string full_name = section + "." + name, families = other_families_with(source, full_name);
+  if (!families.empty()) {
+    return fmt::format("{} belongs to model.family = {}, not to \"{}\"; remove it", full_name, families,
+                       source.family->name);
+  }
   std::vector<std::string> here, elsewhere;
-  for (const Key& key : keys()) {
+  for (const Key& key : source.keys) {
     if (key.section == section) here.push_back(key.name);
     if (key.name == name) elsewhere.push_back("[" + key.section + "]");
   }
-  std::string text = fmt::format("unknown key {}.{}", section, name);
+  std::string text = fmt::format("unknown key {}", full_name);
   if (!elsewhere.empty()) return text + fmt::format("; {} belongs to {}", name, listed(elsewhere));
   const std::string nearest = nearest_word(name, here);
   if (!nearest.empty()) return text + fmt::format("; did you mean {}?", nearest);
@@ -60,21 +77,26 @@ std::string unknown_table(const std::string& name) {
                                  : fmt::format("; did you mean [{}]?", nearest));
 }
 
+// Of which the keys are not known where the family is not.
+bool is_unread(const Source& source, const std::string& section) {
+  return source.family == nullptr && (section == "model" || section == "data");
+}
+
 // Why there is no such key, "" where there is one.
-std::string refusal(const std::string& section, const std::string& name) {
+std::string refusal(const Source& source, const std::string& section, const std::string& name) {
   const std::string full_name = section + "." + name;
-  if (find_key(full_name) != nullptr) return "";
+  if (find_key(source.keys, full_name) != nullptr || is_unread(source, section)) return "";
   const std::string reason = not_built(section, name);
   if (!reason.empty()) return fmt::format("{}: {}", full_name, reason);
   const std::vector<std::string> sections = section_names();
   const bool known = std::find(sections.begin(), sections.end(), section) != sections.end();
-  return known ? unknown_key(section, name) : unknown_table(section);
+  return known ? unknown_key(source, section, name) : unknown_table(section);
 }
 
 void collect_section(Source& source, const std::string& section, const toml::table& table) {
   for (const auto& [key, node] : table) {
     const std::string name{key.str()};
-    const std::string problem = refusal(section, name);
+    const std::string problem = refusal(source, section, name);
     if (!problem.empty()) {
       source.problems.push_back({source.at(key.source()), problem});
     } else {
@@ -101,7 +123,7 @@ void collect_file(Source& source) {
       problem = fmt::format("{} must be one table, written [{}]", name, name);
     } else if (table == nullptr) {
       std::vector<std::string> owners;
-      for (const Key& one : keys()) {
+      for (const Key& one : source.keys) {
         if (one.name == name) owners.push_back("[" + one.section + "]");
       }
       problem = owners.empty() ? fmt::format("unknown key {} outside of any table", name)
@@ -144,7 +166,7 @@ void add_override(Source& source, const std::string& text) {
   if (equals == std::string::npos || dot == std::string::npos) {
     return refuse("must be section.key=value, such as train.steps=100");
   }
-  const std::string problem = refusal(full_name.substr(0, dot), full_name.substr(dot + 1));
+  const std::string problem = refusal(source, full_name.substr(0, dot), full_name.substr(dot + 1));
   if (!problem.empty()) return refuse(problem);
   const auto earlier = source.given.find(full_name);
   if (earlier != source.given.end() && earlier->second.place.source == Place::Source::override_) {
@@ -168,7 +190,7 @@ void add_missing(Source& source, const Key& key) {
 // Reads every key; returns the full names of those without a valid value.
 std::set<std::string> read_keys(Source& source, Config& config) {
   std::set<std::string> invalid;
-  for (const Key& key : keys()) {
+  for (const Key& key : source.keys) {
     const auto found = source.given.find(key.full_name());
     if (found == source.given.end()) {
       if (!key.required()) continue;
@@ -177,9 +199,7 @@ std::set<std::string> read_keys(Source& source, Config& config) {
       continue;
     }
     const auto& [node, place] = found->second;
-    const std::string family = key.full_name() == "model.family" ? node->value<std::string>().value_or("") : "";
-    std::string problem = family_not_built(family);
-    if (problem.empty()) problem = key.read(*node, config);
+    const std::string problem = key.read(*node, config);
     if (problem.empty()) continue;
     source.problems.push_back({place, fmt::format("{} = {} {}", key.full_name(), shown(*node), problem)});
     invalid.insert(key.full_name());
@@ -205,7 +225,7 @@ bool is_override(const Source& source, const std::string& name) {
 }
 
 void set_to_default(const Key& key, Config& config) {
-  const toml::table table = toml::parse("value = " + key.write(Config{}));
+  const toml::table table = toml::parse("value = " + key.write(config_of(*config.family)));
   TERRACE_CHECK(key.read(*table.get("value"), config).empty(), "{} refuses its default", key.full_name());
 }
 
@@ -213,13 +233,13 @@ void set_to_default(const Key& key, Config& config) {
 // does, which may stand for one run of many, the run shall only say it.
 void check_idle(Source& source, Config& config, const std::set<std::string>& invalid, IdleKeys idle) {
   const Config given = config;
-  for (const IdleRule& rule : idle_rules()) {
+  for (const IdleRule& rule : idle_rules_of(source.family)) {
     const auto found = source.given.find(rule.key);
     const auto unknown = [&](const std::string& name) { return invalid.contains(name); };
     if (found == source.given.end() || unknown(rule.key) || std::ranges::any_of(rule.causes, unknown)) continue;
     const std::string reason = idle_beside(given, rule.key);
     if (reason.empty()) continue;
-    const Key& key = *find_key(rule.key);
+    const Key& key = *find_key(source.keys, rule.key);
     const std::string value = key.write(given);
     set_to_default(key, config);
     if (value == rule.off) continue;
@@ -234,8 +254,9 @@ void check_idle(Source& source, Config& config, const std::set<std::string>& inv
   }
 }
 
-void check_rules(Source& source, const Config& config, const std::set<std::string>& invalid) {
-  for (const Rule& rule : rules()) {
+void check_rules(Source& source, const std::vector<Rule>& rules, const Config& config,
+                 const std::set<std::string>& invalid) {
+  for (const Rule& rule : rules) {
     const bool known = std::none_of(rule.keys.begin(), rule.keys.end(),
                                     [&](const std::string& name) { return invalid.contains(name); });
     const std::string problem = known ? rule.problem(config) : "";
@@ -243,30 +264,71 @@ void check_rules(Source& source, const Config& config, const std::set<std::strin
   }
 }
 
+// The last override of model.family counts, else what the file says, else the first family there is.
+void find_family_of(Source& source, const std::vector<std::string>& overrides) {
+  TERRACE_CHECK(!source.families.empty(), "no family of models to read {} with", source.file_name);
+  toml::table given_by_override;
+  const toml::node* node = nullptr;
+  Place place;
+  if (const toml::table* model = source.table["model"].as_table(); model != nullptr && model->contains("family")) {
+    node = model->get("family");
+    place = source.at(node->source());
+  }
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    const size_t equals = overrides[i].find('=');
+    if (equals == std::string::npos || trimmed(overrides[i].substr(0, equals)) != "model.family") continue;
+    try {
+      given_by_override = parse_override_value(trimmed(overrides[i].substr(equals + 1)));
+    } catch (const UserError&) {
+      continue;  // add_override() reports it
+    }
+    node = given_by_override.get("value");
+    place = {Place::Source::override_, static_cast<int>(i), 0, "--set " + overrides[i]};
+  }
+  if (node == nullptr) {
+    source.family = source.families.front();
+  } else {
+    Word names;
+    for (const Family* family : source.families) names.words.push_back(family->name);
+    std::string name;
+    const std::string problem = names.read(*node, name);
+    source.family = find_family(source.families, name);
+    if (!problem.empty()) {
+      source.problems.push_back({place, fmt::format("model.family = {} {}", shown(*node), problem)});
+    }
+  }
+  source.keys = keys_of(source.family);
+}
+
 }  // namespace
 
-Config parse(const std::string& toml, const std::string& file_name, const std::vector<std::string>& overrides,
-             IdleKeys idle) {
-  Source source{.file_name = file_name, .table = {}, .overrides = {}, .given = {}, .problems = {}};
+Config parse(const std::string& toml, const std::string& file_name, const Families& families,
+             const std::vector<std::string>& overrides, IdleKeys idle) {
+  Source source{
+      .file_name = file_name, .families = families, .table = {}, .overrides = {}, .given = {}, .problems = {}};
   try {
     source.table = toml::parse(toml);
   } catch (const toml::parse_error& error) {
     throw UserError::of("{}: {}", source.at(error.source()).text, error.description());
   }
+  find_family_of(source, overrides);
   collect_file(source);
   source.overrides.reserve(overrides.size());  // Given points into its elements
   for (const std::string& text : overrides) add_override(source, text);
-  Config config;
+  Config config = source.family == nullptr ? Config{} : config_of(*source.family);
   const std::set<std::string> invalid = read_keys(source, config);
+  // The rules between keys need the family.
+  if (source.family == nullptr) report(std::move(source.problems), file_name);
   check_idle(source, config, invalid, idle);
-  check_rules(source, config, invalid);
+  check_rules(source, core_rules(), config, invalid);
+  check_rules(source, source.family->rules, config, invalid);
   report(std::move(source.problems), file_name);
-  derive(config);
+  if (source.family->derive != nullptr) source.family->derive(config);
   return config;
 }
 
-Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return parse(read_text(path), path.string(), overrides);
+Config load(const std::filesystem::path& path, const Families& families, const std::vector<std::string>& overrides) {
+  return parse(read_text(path), path.string(), families, overrides);
 }
 
 }  // namespace terrace::config

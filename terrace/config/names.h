@@ -14,18 +14,6 @@ template <typename Enum>
 struct Names;
 
 template <>
-struct Names<Positions> {
-  static constexpr std::array<std::string_view, 2> words = {"learned", "rotary"};
-};
-template <>
-struct Names<Norm> {
-  static constexpr std::array<std::string_view, 2> words = {"layernorm", "rmsnorm"};
-};
-template <>
-struct Names<Activation> {
-  static constexpr std::array<std::string_view, 2> words = {"gelu", "swiglu"};
-};
-template <>
 struct Names<Precision> {
   static constexpr std::array<std::string_view, 3> words = {"fp32", "bf16", "fp16"};
 };

@@ -29,8 +29,4 @@ std::string not_built(std::string_view section, std::string_view name) {
   return "";
 }
 
-std::string family_not_built(std::string_view family) {
-  return family == "vit" || family == "gnn" ? "is not built yet; use \"gpt\"" : "";
-}
-
 }  // namespace terrace::config

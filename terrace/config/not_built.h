@@ -9,7 +9,4 @@ namespace terrace::config {
 // Why the key is refused, "" for any other key.
 std::string not_built(std::string_view section, std::string_view name);
 
-// Why the value of model.family is refused, "" for any other value.
-std::string family_not_built(std::string_view family);
-
 }  // namespace terrace::config

@@ -6,87 +6,16 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/units.h"
+#include "terrace/config/divisors.h"
 #include "terrace/config/domain.h"
+#include "terrace/config/family.h"
 
 namespace terrace::config {
 namespace {
 
-// All divisors where they are few, else the nearest ones on both sides of the value.
-std::vector<int64_t> divisors_near(int64_t number, int64_t value) {
-  std::vector<int64_t> divisors;
-  for (int64_t i = 1; i * i <= number; ++i) {
-    if (number % i != 0) continue;
-    divisors.push_back(i);
-    if (i != number / i) divisors.push_back(number / i);
-  }
-  std::sort(divisors.begin(), divisors.end());
-  if (divisors.size() <= 8) return divisors;
-  const auto above = std::lower_bound(divisors.begin(), divisors.end(), value);
-  const auto first = above - std::min<ptrdiff_t>(2, above - divisors.begin());
-  const auto last = above + std::min<ptrdiff_t>(2, divisors.end() - above);
-  return {first, last};
-}
-
-std::string listed(const std::vector<int64_t>& numbers) {
-  std::vector<std::string> words;
-  for (const int64_t number : numbers) words.push_back(std::to_string(number));
-  return config::listed(words);
-}
-
-int64_t head_width(const ModelConfig& model) { return model.head_dim > 0 ? model.head_dim : model.width / model.heads; }
-
-std::string heads_divide_width(const Config& c) {
-  const auto& [heads, width] = std::pair(c.model.heads, c.model.width);
-  if (c.model.head_dim > 0 || width % heads == 0) return "";
-  return fmt::format("model.heads = {} does not divide model.width = {}; use {}, or give head_dim", heads, width,
-                     listed(divisors_near(width, heads)));
-}
-
-std::string kv_heads_divide_heads(const Config& c) {
-  const auto& [kv_heads, heads] = std::pair(c.model.kv_heads, c.model.heads);
-  if (kv_heads == 0 || heads % kv_heads == 0) return "";
-  return fmt::format("model.kv_heads = {} does not divide model.heads = {}; use {}", kv_heads, heads,
-                     listed(divisors_near(heads, kv_heads)));
-}
-
-std::string rotary_needs_even_heads(const Config& c) {
-  const int64_t dim = head_width(c.model);
-  if (c.model.positions != Positions::rotary || dim % 2 == 0) return "";
-  return fmt::format(
-      "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: {}; use head_dim = {}, or "
-      "positions = \"learned\"",
-      c.model.head_dim > 0 ? std::to_string(dim) : fmt::format("{} / {} = {}", c.model.width, c.model.heads, dim),
-      dim == 1 ? 2 : dim - 1);
-}
-
-std::string weights_match_corpora(const Config& c) {
-  const size_t weights = c.data.weights.size(), corpora = c.data.train.size();
-  if (weights == 0 || weights == corpora) return "";
-  return fmt::format("data.weights has {} numbers for {} corpora in data.train; give {}, or leave it out", weights,
-                     corpora, corpora);
-}
-
-std::string corpora_are_disjoint(const Config& c) {
-  for (const std::string& prefix : c.data.validation) {
-    if (std::find(c.data.train.begin(), c.data.train.end(), prefix) == c.data.train.end()) continue;
-    return fmt::format(
-        "data.validation names \"{}\", which is in data.train too; remove it from one of them, or use validation_share",
-        prefix);
-  }
-  return "";
-}
-
-std::string evaluation_needs_data(const Config& c) {
-  if (c.train.evaluate_every == 0 || !c.data.validation.empty() || c.data.validation_share > 0) return "";
-  return fmt::format(
-      "train.evaluate_every = {} needs held-out data; give data.validation or a validation_share such as 0.01, or use "
-      "evaluate_every = 0",
-      c.train.evaluate_every);
-}
-
 std::string micro_batch_divides_batch(const Config& c) {
   const auto& [micro, global] = std::pair(c.train.micro_batch, c.train.global_batch);
-  if (micro == 0 || global % micro == 0) return "";
+  if (micro == 0 || global % micro == 0 || !c.family->equal_shares) return "";
   std::vector<int64_t> multiples = {(global / micro) * micro, (global / micro + 1) * micro};
   if (multiples.front() == 0) multiples.erase(multiples.begin());
   return fmt::format(
@@ -113,9 +42,9 @@ std::string ramp_reaches_batch(const Config& c) {
   }
   if ((global - start) % increment != 0) {
     return fmt::format(
-        "train.ramp_increment = {} does not lead from ramp_start = {} to global_batch = {}: {} sequences are between "
+        "train.ramp_increment = {} does not lead from ramp_start = {} to global_batch = {}: {} {} are between "
         "them; use {}",
-        increment, start, global, global - start, listed(divisors_near(global - start, increment)));
+        increment, start, global, global - start, c.family->samples, listed(divisors_near(global - start, increment)));
   }
   constexpr int64_t most_increments = 100'000;
   if ((global - start) / increment > most_increments) {
@@ -127,7 +56,7 @@ std::string ramp_reaches_batch(const Config& c) {
 
 std::string micro_batch_divides_ramp(const Config& c) {
   const TrainConfig& train = c.train;
-  if (train.ramp_start == 0) return "";
+  if (train.ramp_start == 0 || !c.family->equal_shares) return "";
   const int64_t micro = train.micro_batch == 0 ? train.global_batch : train.micro_batch;
   if (train.ramp_start % micro == 0 && train.ramp_increment % micro == 0) return "";
   const int64_t common = std::gcd(std::gcd(train.ramp_start, train.ramp_increment), train.global_batch);
@@ -166,16 +95,6 @@ std::string skipped_steps_are_taken(const Config& c) {
         toml_text(range), steps, remedy, last);
   }
   return "";
-}
-
-// Tokens drawn are counted in 63 bits.
-std::string tokens_can_be_counted(const Config& c) {
-  const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
-                        static_cast<double>(c.model.sequence);
-  if (tokens < 9e18) return "";
-  return fmt::format(
-      "train.steps = {} of {} sequences of {} tokens are {:.1e} tokens in all; at most 9e18 can be counted",
-      c.train.steps, c.train.global_batch, c.model.sequence, tokens);
 }
 
 std::string warmup_fits(const Config& c) {
@@ -217,41 +136,6 @@ std::string hybrid_has_a_group(const Config& c) {
   return "layout.sharding = \"hybrid\" needs layout.shard_group, the ranks that share one copy, such as 8";
 }
 
-// What `number` of something the ranks would have to divide; "" where they do.
-std::string tensor_divides(const Config& c, const char* what, int64_t number) {
-  const int64_t tensor = c.layout.tensor;
-  if (number % tensor == 0) return "";
-  return fmt::format("layout.tensor = {} does not divide {} = {}; use {}", tensor, what, number,
-                     listed(divisors_near(number, tensor)));
-}
-
-std::string tensor_divides_heads(const Config& c) { return tensor_divides(c, "model.heads", c.model.heads); }
-
-std::string tensor_fits_groups(const Config& c) {
-  const int64_t tensor = c.layout.tensor, groups = c.model.kv_heads == 0 ? c.model.heads : c.model.kv_heads;
-  if (c.model.heads % tensor != 0 || groups % tensor == 0 || tensor % groups == 0) return "";
-  return fmt::format(
-      "layout.tensor = {} neither divides model.kv_heads = {} nor is a multiple of it, so that ranks could share keys "
-      "and values; use {}",
-      tensor, groups, listed(divisors_near(groups, tensor)));
-}
-
-std::string tensor_divides_ffn(const Config& c) {
-  return tensor_divides(c, "model.ffn_width", c.model.ffn_width > 0 ? c.model.ffn_width : 4 * c.model.width);
-}
-
-std::string tensor_divides_vocabulary(const Config& c) {
-  const std::string problem = tensor_divides(c, "the padded vocabulary", c.model.padded_vocabulary());
-  if (problem.empty()) return "";
-  return fmt::format("{}, or vocabulary_multiple = {}", problem,
-                     std::lcm(c.model.vocabulary_multiple, c.layout.tensor));
-}
-
-std::string sequence_is_cut(const Config& c) {
-  if (!c.layout.sequence_parallel) return "";
-  return tensor_divides(c, "model.sequence", c.model.sequence);
-}
-
 std::string schedule_has_its_chunks(const Config& c) {
   const auto& [schedule, chunks] = std::pair(c.layout.schedule, c.layout.chunks);
   const std::string_view name = name_of(schedule);
@@ -268,12 +152,12 @@ std::string schedule_has_its_chunks(const Config& c) {
 
 // The embedding and the head are units too, which a part may have alone.
 std::string parts_have_layers(const Config& c) {
-  const int64_t parts = c.layout.pipeline * c.layout.chunks, units = c.model.layers + 2;
+  const int64_t parts = c.layout.pipeline * c.layout.chunks, layers = c.family->layers(c), units = layers + 2;
   if (parts > units) {
     return fmt::format(
         "layout.pipeline = {} with chunks = {} cuts the {} layers, embedding and head of the model into {} "
         "parts; use at most {} parts",
-        c.layout.pipeline, c.layout.chunks, c.model.layers, parts, units);
+        c.layout.pipeline, c.layout.chunks, layers, parts, units);
   }
   const std::vector<int64_t>& given = c.layout.stage_layers;
   if (given.empty() || c.layout.pipeline == 1) return "";
@@ -281,12 +165,12 @@ std::string parts_have_layers(const Config& c) {
   const auto numbers = static_cast<int64_t>(given.size());
   bool empty_inside = false;
   for (size_t i = 1; i + 1 < given.size(); ++i) empty_inside = empty_inside || given[i] == 0;
-  if (numbers == parts && sum == c.model.layers && !empty_inside) return "";
+  if (numbers == parts && sum == layers && !empty_inside) return "";
   return fmt::format(
       "layout.stage_layers has {} numbers with the sum {}{}; give {} (pipeline * chunks), each above 0 but for the "
       "first and "
       "the last, with the sum of the {} layers",
-      numbers, sum, empty_inside ? " and a part without layers" : "", parts, c.model.layers);
+      numbers, sum, empty_inside ? " and a part without layers" : "", parts, layers);
 }
 
 std::string pairs_fit_nodes(const Config& c) {
@@ -312,14 +196,8 @@ std::string staging_is_elsewhere(const Config& c) {
 
 }  // namespace
 
-const std::vector<Rule>& rules() {
+const std::vector<Rule>& core_rules() {
   static const std::vector<Rule> list = {
-      {{"model.heads", "model.width", "model.head_dim"}, heads_divide_width},
-      {{"model.kv_heads", "model.heads"}, kv_heads_divide_heads},
-      {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
-      {{"data.weights", "data.train"}, weights_match_corpora},
-      {{"data.validation", "data.train"}, corpora_are_disjoint},
-      {{"train.evaluate_every", "data.validation_share", "data.validation"}, evaluation_needs_data},
       {{"train.global_batch", "train.micro_batch"}, micro_batch_divides_batch},
       {{"train.ramp_start", "train.ramp_increment", "train.ramp_samples"}, ramp_is_complete},
       {{"train.ramp_start", "train.ramp_increment", "train.global_batch"}, ramp_reaches_batch},
@@ -328,30 +206,17 @@ const std::vector<Rule>& rules() {
       {{"train.gradient_type", "train.precision"}, gradient_type_fits},
       {{"train.skip_steps"}, skipped_ranges_are_disjoint},
       {{"train.skip_steps", "train.steps"}, skipped_steps_are_taken},
-      {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
       {{"optimizer.warmup_steps", "train.steps"}, warmup_fits},
       {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
       {{"layout.schedule", "layout.chunks", "layout.pipeline"}, schedule_has_its_chunks},
       {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, parts_have_layers},
-      {{"layout.tensor", "model.heads"}, tensor_divides_heads},
-      {{"layout.tensor", "model.kv_heads", "model.heads"}, tensor_fits_groups},
-      {{"layout.tensor", "model.ffn_width", "model.width"}, tensor_divides_ffn},
-      {{"layout.tensor", "model.vocabulary", "model.vocabulary_multiple"}, tensor_divides_vocabulary},
-      {{"layout.sequence_parallel", "layout.tensor", "model.sequence"}, sequence_is_cut},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},
       {{"checkpoint.staging", "checkpoint.folder"}, staging_is_elsewhere},
   };
   return list;
-}
-
-void derive(Config& config) {
-  ModelConfig& model = config.model;
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.head_dim == 0) model.head_dim = model.width / model.heads;
-  if (model.ffn_width == 0) model.ffn_width = 4 * model.width;
 }
 
 }  // namespace terrace::config

@@ -14,9 +14,7 @@ struct Rule {
   std::string (*problem)(const Config&);  // "" where the rule holds
 };
 
-const std::vector<Rule>& rules();
-
-// Zeros that mean "derive it" replaced by their values.
-void derive(Config& config);
+// Those between keys that every configuration has.
+const std::vector<Rule>& core_rules();
 
 }  // namespace terrace::config

@@ -13,6 +13,7 @@
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"
+#include "terrace/models/family.h"
 #include "terrace/models/gpt/hf_layout.h"
 #include "terrace/nn/precision.h"
 
@@ -33,9 +34,9 @@ std::string type_word(config::Precision precision) {
   }
 }
 
-Tensors their_tensors(const checkpoint::Reader& reader, at::ScalarType type) {
-  const std::vector<models::gpt::HfTensor> layout = models::gpt::hf_tensors(reader.config().model);
-  const checkpoint::Group weights = make_weights(reader.config().model);
+Tensors their_tensors(const checkpoint::Reader& reader, const models::gpt::ModelConfig& model, at::ScalarType type) {
+  const std::vector<models::gpt::HfTensor> layout = models::gpt::hf_tensors(model);
+  const checkpoint::Group weights = make_weights(model);
   reader.read(weights);
   std::map<std::string, at::Tensor> ours;
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
@@ -59,7 +60,8 @@ void add_tokens(Json& config, const data::Tokenizer& tokenizer) {
 
 Exported export_hf(const ExportOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(options.checkpoint));
-  const config::ModelConfig& model = reader.config().model;
+  const config::Config trained = reader.config(models::families());
+  const models::gpt::ModelConfig& model = models::gpt::model_of(trained);
   Json config = models::gpt::hf_config(model);
   config["torch_dtype"] = type_word(options.precision);
   Json generation = Json::object();
@@ -84,7 +86,7 @@ Exported export_hf(const ExportOptions& options) {
   }
   contents.texts.emplace_back("config.json", config.dump(2) + "\n");
   contents.texts.emplace_back("generation_config.json", generation.dump(2) + "\n");
-  contents.tensors = their_tensors(reader, nn::scalar_type(options.precision));
+  contents.tensors = their_tensors(reader, model, nn::scalar_type(options.precision));
   for (const auto& [name, tensor] : contents.tensors) result.parameters += tensor.numel();
   if (!model.bias && result.architecture == "GPT2LMHeadModel") {
     log_warning("GPT-2's layout has biases and this model none: they are written as zeros");

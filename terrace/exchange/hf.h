@@ -6,6 +6,7 @@
 #include <string>
 
 #include "terrace/config/config.h"
+#include "terrace/models/gpt/cost/config.h"
 
 namespace terrace::exchange {
 
@@ -38,7 +39,7 @@ struct Imported {
   std::filesystem::path checkpoint;  // OUTPUT/step_00000000: weights alone
   std::filesystem::path config;      // OUTPUT/train.toml: a run that starts from them
   std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty where there is none
-  config::ModelConfig model;
+  models::gpt::ModelConfig model;
   int64_t parameters = 0;
 };
 

@@ -21,7 +21,7 @@ Json settings(const char* tokenizer_class, int64_t sequence) {
 
 }  // namespace
 
-void check_fits(const data::Tokenizer& tokenizer, const config::ModelConfig& model, const fs::path& path) {
+void check_fits(const data::Tokenizer& tokenizer, const models::gpt::ModelConfig& model, const fs::path& path) {
   if (tokenizer.vocabulary() <= model.vocabulary) return;
   throw UserError::of("tokenizer {} has {} tokens and the model knows {}: use the tokenizer it was trained with",
                       path.string(), tokenizer.vocabulary(), model.vocabulary);

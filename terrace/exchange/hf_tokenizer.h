@@ -5,13 +5,14 @@
 #include <string>
 
 #include "terrace/checkpoint/hf_folder.h"
-#include "terrace/config/config.h"
 #include "terrace/data/text/tokenizer.h"
+#include "terrace/models/gpt/cost/config.h"
 
 namespace terrace::exchange {
 
 // Throws UserError where the tokenizer has more tokens than the model.
-void check_fits(const data::Tokenizer& tokenizer, const config::ModelConfig& model, const std::filesystem::path& path);
+void check_fits(const data::Tokenizer& tokenizer, const models::gpt::ModelConfig& model,
+                const std::filesystem::path& path);
 
 // Adds the tokenizer's own file and the tokenizer_config.json that AutoTokenizer reads beside it. `bytes` is the file.
 void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64_t sequence,

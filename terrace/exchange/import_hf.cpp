@@ -11,10 +11,12 @@
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
+#include "terrace/data/text/text_config.h"
 #include "terrace/data/text/tokenizer.h"
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"
+#include "terrace/models/gpt/family.h"
 #include "terrace/models/gpt/hf_layout.h"
 
 namespace terrace::exchange {
@@ -57,7 +59,7 @@ void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>
                       fmt::join(problems, "\n  "));
 }
 
-checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const config::ModelConfig& model) {
+checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const models::gpt::ModelConfig& model) {
   const std::vector<HfTensor> layout = models::gpt::hf_tensors(model);
   check_names(folder, layout, model.tied_head);
   const at::NoGradGuard no_grad;
@@ -72,10 +74,10 @@ checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const config:
 }
 
 // A run of the model; what the folder cannot say has values to start from.
-config::Config starting_config(const config::ModelConfig& model, const fs::path& output) {
-  config::Config config;
-  config.model = model;
-  config.data.train = {"data/corpus"};
+config::Config starting_config(const models::gpt::ModelConfig& model, const fs::path& output) {
+  config::Config config = config::config_of(models::gpt::family());
+  models::gpt::model_of(config) = model;
+  data::text_of(config).train = {"data/corpus"};
   config.train.global_batch = 8;
   config.train.micro_batch = 1;
   config.train.steps = 1000;
@@ -84,7 +86,7 @@ config::Config starting_config(const config::ModelConfig& model, const fs::path&
   config.checkpoint.folder = output.string() + "-trained";
   config.checkpoint.every = 200;
   // Through the parser, which derives what is left out and refuses what no configuration may hold.
-  return config::parse(config::dump(config), "the model's config.json");
+  return config::parse(config::dump(config), "the model's config.json", models::families());
 }
 
 void check_end_token(const Json& json, const data::Tokenizer& tokenizer) {
@@ -100,7 +102,7 @@ void check_end_token(const Json& json, const data::Tokenizer& tokenizer) {
 
 // The tokenizer's file in the output; empty where there is none.
 fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder,
-                         const config::ModelConfig& model) {
+                         const models::gpt::ModelConfig& model) {
   if (options.without_tokenizer) return {};
   const std::string bytes = options.tokenizer.empty() ? read_hf_tokenizer(folder.path()) : read_text(options.tokenizer);
   const fs::path source = options.tokenizer.empty() ? folder.path() : options.tokenizer;
@@ -121,15 +123,21 @@ fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolde
 }
 
 Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& folder, config::Config config) {
-  Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = config.model};
-  result.tokenizer = place_tokenizer(options, folder, config.model);
-  config.data.tokenizer = result.tokenizer.string();
-  checkpoint::State state{.step = 0, .groups = {read_weights(folder, config.model)}, .trainer = {}, .config = config};
+  const models::gpt::ModelConfig model = models::gpt::model_of(config);
+  Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = model};
+  result.tokenizer = place_tokenizer(options, folder, model);
+  data::text_of(config).tokenizer = result.tokenizer.string();
+  checkpoint::State state{.step = 0,
+                          .groups = {read_weights(folder, model)},
+                          .trainer = {},
+                          .config = config,
+                          .tokenizer = result.tokenizer.string()};
   for (const checkpoint::NamedTensor& named : state.groups[0].tensors) result.parameters += named.tensor.numel();
   state.trainer = {{"imported_from", folder.path().string()}};
   result.checkpoint = checkpoint::save(options.output, state, {});
   config.train.initial_weights = options.output.string();
-  config.model.init_std = config::ModelConfig{}.init_std;  // beside initial weights it has no effect
+  models::gpt::model_of(config).init_std =
+      models::gpt::ModelConfig{}.init_std;  // beside initial weights it has no effect
   write_text_atomically(result.config,
                         "# Trains on from the weights beside it: name your corpora in data.train, made with this "
                         "tokenizer, and choose the\n# steps, the batch and the rate.\n" +
@@ -141,7 +149,7 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
 
 Imported import_hf(const ImportOptions& options) {
   const checkpoint::HfFolder folder(options.folder);
-  const config::ModelConfig model =
+  const models::gpt::ModelConfig model =
       models::gpt::config_of_hf(folder.config(), (folder.path() / "config.json").string());
   if (fs::exists(options.output) && !(fs::is_directory(options.output) && fs::is_empty(options.output))) {
     throw UserError::of("{} exists; name another output, or remove it", options.output.string());

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/config/config.h"
+#include "terrace/models/gpt/cost/config.h"
 
 namespace terrace::exchange {
 
 // The group "weights" of such a model, zeroed.
-checkpoint::Group make_weights(const config::ModelConfig& config);
+checkpoint::Group make_weights(const models::gpt::ModelConfig& config);
 
 }  // namespace terrace::exchange

@@ -10,23 +10,13 @@
 #include "terrace/models/key_value_cache.h"
 
 namespace terrace::generate {
-namespace {
 
-models::Generator& generator_of(models::Model& model, const std::string& family) {
-  auto* generator = dynamic_cast<models::Generator*>(&model);
-  if (generator == nullptr) throw UserError::of("models of the family \"{}\" generate no text", family);
-  return *generator;
-}
-
-}  // namespace
-
-CachedModel::CachedModel(models::Model& model, const config::ModelConfig& config, at::Device device)
+CachedModel::CachedModel(models::Model& model)
     : model_(model),
-      generator_(generator_of(model, config.family)),
-      device_(device),
-      capacity_(config.sequence),
-      vocabulary_(config.vocabulary),
-      cache_(generator_.make_cache(1, config.sequence)) {}
+      generator_(models::generator_of(model)),
+      capacity_(generator_.longest_sequence()),
+      vocabulary_(generator_.vocabulary()),
+      cache_(generator_.make_cache(1, capacity_)) {}
 
 CachedModel::~CachedModel() = default;
 
@@ -36,7 +26,7 @@ at::Tensor CachedModel::hidden(std::span<const int64_t> tokens) {
   const at::NoGradGuard no_grad;
   at::Tensor ids = at::empty({1, length}, at::kLong);
   std::ranges::copy(tokens, ids.mutable_data_ptr<int64_t>());
-  const models::Batch batch{.samples = {}, .tensors = {{"tokens", ids.to(device_)}}};
+  const models::Batch batch{.samples = {}, .tensors = {{"tokens", ids.to(model_.device())}}};
   models::Pass pass;
   pass.cache = cache_.get();
   const at::Tensor hidden = model_.forward(0, model_.num_units() - 1, {}, batch, pass).front();  // [1, T, D]

@@ -8,16 +8,15 @@
 #include <span>
 #include <vector>
 
-#include "terrace/config/config.h"
 #include "terrace/models/model.h"
 
 namespace terrace::generate {
 
 class CachedModel {
  public:
-  // The model must outlive this object. Throws UserError where its family generates no text. Room for config.sequence
-  // tokens is taken at once.
-  CachedModel(models::Model& model, const config::ModelConfig& config, at::Device device);
+  // The model must outlive this object. Throws UserError where its family generates no text. Room for the longest
+  // sequence is taken at once.
+  explicit CachedModel(models::Model& model);
   ~CachedModel();
 
   // Runs T further tokens and returns their hidden states, [1, T, D]. At most capacity() tokens in all.
@@ -36,7 +35,6 @@ class CachedModel {
  private:
   models::Model& model_;
   models::Generator& generator_;
-  at::Device device_;
   int64_t capacity_;
   int64_t vocabulary_;
   int64_t size_ = 0;

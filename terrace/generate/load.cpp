@@ -3,20 +3,20 @@
 
 #include "terrace/base/error.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 
 namespace terrace::generate {
 namespace {
 
 std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::path& asked,
-                                                      const checkpoint::Reader& reader) {
+                                                      const checkpoint::Reader& reader, int64_t known) {
   const std::filesystem::path path = asked.empty() ? reader.tokenizer() : asked;
   if (path.empty()) {
     throw UserError::of("checkpoint {} holds no tokenizer (data.tokenizer was not set): name one with --tokenizer",
                         reader.path().string());
   }
   auto tokenizer = data::Tokenizer::open(path);
-  const int64_t known = reader.config().model.vocabulary;
   if (tokenizer->vocabulary() > known) {
     throw UserError::of(
         "tokenizer {} has {} tokens and the model of {} knows {}: use the tokenizer it was trained with", path.string(),
@@ -29,18 +29,19 @@ std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::pat
 
 Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
-  auto tokenizer = open_tokenizer(options.tokenizer, reader);
+  const config::Config config = reader.config(models::families());
   // One token at a time, a product is bound by reading the weight once, and our kernels would copy it first.
   const nn::Build build{.device = options.device,
                         .type = nn::scalar_type(options.precision),
                         .kernels = {.products = ops::Products::torch}};
-  std::unique_ptr<models::Model> model = models::build_model(reader.config().model, build);
+  std::unique_ptr<models::Model> model = models::build_model(config, build);
+  auto tokenizer = open_tokenizer(options.tokenizer, reader, models::generator_of(*model).vocabulary());
   checkpoint::Group weights{"weights", {}};
   for (const nn::Parameter* parameter : model->parameters()) {
     weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }
   reader.read(weights);
-  return {reader.path(), reader.step(), reader.config().model, std::move(model), std::move(tokenizer)};
+  return {reader.path(), reader.step(), config, std::move(model), std::move(tokenizer)};
 }
 
 }  // namespace terrace::generate

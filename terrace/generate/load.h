@@ -22,7 +22,7 @@ struct LoadOptions {
 struct Loaded {
   std::filesystem::path checkpoint;
   int64_t step = 0;
-  config::ModelConfig config;
+  config::Config config;
   std::unique_ptr<models::Model> model;
   std::unique_ptr<const data::Tokenizer> tokenizer;
 };

@@ -1,9 +1,9 @@
-// Builds the model of a configuration.
+// Batches on a device, and the marks of parameters.
 #include "terrace/models/model.h"
 
+#include <ATen/ops/from_blob.h>
+
 #include "terrace/base/error.h"
-#include "terrace/models/cost/unit_table.h"
-#include "terrace/models/gpt/model.h"
 
 namespace terrace::models {
 
@@ -13,9 +13,45 @@ const at::Tensor& Batch::operator[](std::string_view name) const {
   return found == tensors.end() ? none : found->second;
 }
 
-namespace {
+Batch to_device(const data::MicroBatch& micro_batch, at::Device device) {
+  // from_blob() takes a pointer to values that may change; these are only copied.
+  const auto copied = [&](const void* values, at::IntArrayRef sizes, at::ScalarType type) {
+    return at::from_blob(const_cast<void*>(values), sizes, type).to(device, type, false, /*copy=*/true);
+  };
+  const auto samples = static_cast<int64_t>(micro_batch.samples.size());
+  Batch batch{.samples = copied(micro_batch.samples.data(), {samples}, at::kLong), .counts = micro_batch.counts};
+  for (const auto& [name, tensor] : micro_batch.tensors) {
+    const at::ScalarType type = tensor.type == data::HostTensor::Type::int64 ? at::kLong : at::kFloat;
+    batch.tensors.emplace(name, copied(tensor.bytes.data(), tensor.sizes, type));
+  }
+  return batch;
+}
 
-void apply_marks(Model& model, const schedule::UnitTable& table) {
+std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const std::vector<double>& counts,
+                                    double loss_scale) {
+  std::vector<double> scales;
+  for (size_t term = 0; term < losses.size(); ++term) {
+    scales.push_back(loss_scale * losses[term].weight / counts.at(term));
+  }
+  return scales;
+}
+
+double weighted_mean(const std::vector<LossTerm>& losses, const std::vector<double>& sums,
+                     const std::vector<double>& counts) {
+  double mean = 0;
+  for (size_t term = 0; term < losses.size(); ++term) {
+    mean += losses[term].weight * (sums.at(term) / counts.at(term));
+  }
+  return mean;
+}
+
+Generator& generator_of(Model& model) {
+  auto* generator = dynamic_cast<Generator*>(&model);
+  if (generator == nullptr) throw UserError("the model is of a family that generates no text");
+  return *generator;
+}
+
+void mark_parameters(Model& model, const schedule::UnitTable& table) {
   TERRACE_CHECK(model.num_units() == static_cast<int64_t>(table.size()), "{} units in the model, {} in its table",
                 model.num_units(), table.size());
   for (size_t unit = 0; unit < table.size(); ++unit) {
@@ -30,9 +66,8 @@ void apply_marks(Model& model, const schedule::UnitTable& table) {
       parameters[i]->mark = rows[i].mark;
     }
   }
+  check_marks(model.parameters());
 }
-
-}  // namespace
 
 void check_marks(const std::vector<nn::Parameter*>& parameters) {
   for (const nn::Parameter* parameter : parameters) {
@@ -42,14 +77,6 @@ void check_marks(const std::vector<nn::Parameter*>& parameters) {
     TERRACE_CHECK(mark.kind == ParamMark::Kind::replicated || mark.dim < parameter->value.dim(),
                   "{} is cut in dimension {} of {}", parameter->name, mark.dim, parameter->value.dim());
   }
-}
-
-std::unique_ptr<Model> build_model(const config::ModelConfig& config, const nn::Build& build) {
-  const schedule::UnitTable table = unit_table(config);  // refuses other families
-  auto model = std::make_unique<gpt::Gpt>(config, build);
-  apply_marks(*model, table);
-  check_marks(model->parameters());
-  return model;
 }
 
 }  // namespace terrace::models

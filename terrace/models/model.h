@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/config/config.h"
+#include "terrace/data/source.h"
 #include "terrace/nn/module.h"
 #include "terrace/ops/weight.h"
+#include "terrace/schedule/unit_table.h"
 
 namespace terrace::models {
 
@@ -31,12 +32,22 @@ struct Batch {
   const at::Tensor& operator[](std::string_view name) const;
 };
 
+// Copies the tensors of a micro-batch to the device.
+Batch to_device(const data::MicroBatch& micro_batch, at::Device device);
+
 // One of the losses that a model is trained on. Each is summed over the whole global batch and divided by its count
-// there; the sum of these means, each times its weight, is what is minimised.
+// there; the sum of these means, each times its weight, is what is minimised. One of weight 0 is only reported.
 struct LossTerm {
   std::string name = "loss";
   double weight = 1.0;
 };
+
+// For each loss, d(scaled loss) / d(summed loss) where its counts over the whole step are these.
+std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const std::vector<double>& counts,
+                                    double loss_scale);
+// What is minimised, of sums and counts over the same samples.
+double weighted_mean(const std::vector<LossTerm>& losses, const std::vector<double>& sums,
+                     const std::vector<double>& counts);
 
 // A tensor that passes from one unit to the next.
 struct TensorShape {
@@ -62,7 +73,7 @@ struct Pass {
 };
 
 // A model is a list of units, 0 .. num_units() - 1, such as embedding, halves of layers and head; its unit table
-// (models/cost/unit_table.h) says everything about them that is no computation. What is computed at once are the
+// (schedule/unit_table.h) says everything about them that is no computation. What is computed at once are the
 // consecutive units of a segment (schedule/partition.h).
 class Model : public nn::Module {
  public:
@@ -90,11 +101,16 @@ class Generator {
   virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
   // Keys and values of `batch` sequences of up to `length` tokens, for Pass::cache.
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
+  virtual int64_t longest_sequence() const = 0;  // tokens
+  virtual int64_t vocabulary() const = 0;        // without the padding
 };
 
-// Builds the model of config.family and gives its parameters the marks of its unit table. Aborts where names or shapes
-// differ from the table, or a parameter stays unmarked.
-std::unique_ptr<Model> build_model(const config::ModelConfig& config, const nn::Build& build);
+// Throws UserError where models of the family generate no text.
+Generator& generator_of(Model& model);
+
+// Gives the parameters the marks of the model's unit table. Aborts where names or shapes differ from the table, or a
+// parameter stays unmarked.
+void mark_parameters(Model& model, const schedule::UnitTable& table);
 
 // Aborts, naming the parameter, where one is unmarked or cut in a dimension it does not have.
 void check_marks(const std::vector<nn::Parameter*>& parameters);

@@ -31,11 +31,12 @@ std::string quoted(const std::string& name) {
   return text + "\"";
 }
 
-std::string header(const std::vector<std::string>& corpora) {
+std::string header(const std::vector<std::string>& corpora, const MetricNames& names) {
   std::string line;
   const StepMetrics none;
-  for_each_key(none, [&](const char* key, const auto&) { line += key + std::string(","); });
+  for_each_key(none, names, [&](const std::string& key, const auto&) { line += quoted(key) + ","; });
   line += "validation_loss";
+  for (const std::string& figure : names.figures) line += "," + quoted("validation_" + figure);
   for (const std::string& corpus : corpora) line += "," + quoted("validation_loss of " + corpus);
   return line + "\n";
 }
@@ -46,18 +47,21 @@ std::string loss_of(const EvaluationMetrics& evaluation, const std::string& corp
   return found == evaluation.by_corpus.end() ? "" : cell(found->second);
 }
 
-std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation, const std::vector<std::string>& corpora) {
+std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation, const std::vector<std::string>& corpora,
+                const MetricNames& names) {
   std::string line;
   const StepMetrics none;
   const int64_t number = step != nullptr ? step->step : evaluation->step;
-  for_each_key(step != nullptr ? *step : none, [&](const char* key, const auto& value) {
-    if (key == std::string("step")) {
+  for_each_key(step != nullptr ? *step : none, names, [&](const std::string& key, const auto& value) {
+    if (key == "step") {
       line += cell(number) + ",";
     } else {
       line += (step != nullptr ? cell(value) : "") + ",";
     }
   });
   if (evaluation != nullptr) line += cell(evaluation->validation_loss);
+  const std::vector<double> figures = evaluation != nullptr ? evaluation->figures : std::vector<double>{};
+  for_each_figure(figures, names, "", [&](const std::string&, double value) { line += "," + cell(value); });
   for (const std::string& corpus : corpora) line += "," + (evaluation != nullptr ? loss_of(*evaluation, corpus) : "");
   return line + "\n";
 }
@@ -68,24 +72,26 @@ std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation, co
 
 }  // namespace
 
-CsvFile::CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, const std::vector<std::string>& corpora)
-    : path_(folder / file_name) {
+CsvFile::CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, const std::vector<std::string>& corpora,
+                 const MetricNames& names)
+    : path_(folder / file_name), names_(names) {
   if (corpora.size() > 1) corpora_ = corpora;
-  std::string text = header(corpora_);
+  std::string text = header(corpora_, names_);
   auto evaluation = so_far.evaluations.begin();
   for (const auto& [number, step] : so_far.steps) {
     while (evaluation != so_far.evaluations.end() && evaluation->first < number) {
-      text += row(nullptr, &evaluation++->second, corpora_);
+      text += row(nullptr, &evaluation++->second, corpora_, names_);
     }
     const bool evaluated = evaluation != so_far.evaluations.end() && evaluation->first == number;
     // A resumed run may begin with the evaluation of its last step.
     if (!evaluated && number == so_far.steps.rbegin()->first && evaluation == so_far.evaluations.end()) {
       step_ = step;
     } else {
-      text += row(&step, evaluated ? &evaluation++->second : nullptr, corpora_);
+      text += row(&step, evaluated ? &evaluation++->second : nullptr, corpora_, names_);
     }
   }
-  for (; evaluation != so_far.evaluations.end(); ++evaluation) text += row(nullptr, &evaluation->second, corpora_);
+  for (; evaluation != so_far.evaluations.end(); ++evaluation)
+    text += row(nullptr, &evaluation->second, corpora_, names_);
   write_text_atomically(path_, text);
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file_ < 0) throw_errno(path_);
@@ -114,7 +120,7 @@ void CsvFile::add(const EvaluationMetrics& metrics) {
 
 void CsvFile::flush() {
   if (!step_ && !evaluation_) return;
-  const std::string line = row(step_ ? &*step_ : nullptr, evaluation_ ? &*evaluation_ : nullptr, corpora_);
+  const std::string line = row(step_ ? &*step_ : nullptr, evaluation_ ? &*evaluation_ : nullptr, corpora_, names_);
   step_.reset();
   evaluation_.reset();
   if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw_errno(path_);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,9 +30,9 @@ constexpr const char* file_name = "metrics.jsonl";
 }
 
 template <typename Metrics>
-Json line_of(const Metrics& metrics) {
+Json line_of(const Metrics& metrics, const MetricNames& names) {
   Json line = Json::object();
-  for_each_key(metrics, [&](const char* key, auto value) { line[key] = value; });
+  for_each_key(metrics, names, [&](const std::string& key, auto value) { line[key] = value; });
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
     for (const auto& [corpus, loss] : metrics.by_corpus) line[by_corpus_key][corpus] = loss;
   }
@@ -50,10 +51,10 @@ bool read_number(const Json& value, double& number) {
 
 // Returns nullopt where a key is missing or has another type.
 template <typename Metrics>
-std::optional<Metrics> metrics_of(const Json& line) {
+std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
   Metrics metrics;
   bool whole = true;
-  for_each_key(metrics, [&](const char* key, auto& field) {
+  for_each_key(metrics, names, [&](const std::string& key, auto& field) {
     const auto found = line.find(key);
     whole = whole && found != line.end() && read_number(*found, field);
   });
@@ -67,6 +68,27 @@ std::optional<Metrics> metrics_of(const Json& line) {
     }
   }
   return whole ? std::optional(metrics) : std::nullopt;
+}
+
+// The names in a step's line: items are what has a rate, and figures the keys that are in no step's line of their own.
+// Nothing where it is no step's line.
+std::optional<MetricNames> names_of(const Json& line) {
+  const std::string suffix = "_per_second";
+  MetricNames names;
+  bool has_items = false;
+  for (const auto& [key, value] : line.items()) {
+    if (!key.ends_with(suffix) || !line.contains(key.substr(0, key.size() - suffix.size()))) continue;
+    names.items = key.substr(0, key.size() - suffix.size());
+    has_items = true;
+  }
+  if (!has_items) return std::nullopt;
+  std::set<std::string> core;
+  const StepMetrics none;
+  for_each_key(none, names, [&](const std::string& key, auto) { core.insert(key); });
+  for (const auto& [key, value] : line.items()) {
+    if (!core.contains(key)) names.figures.push_back(key);
+  }
+  return names;
 }
 
 // The JSON object of a line; null where the line is not an object with a step.
@@ -88,13 +110,13 @@ void for_each_line(std::string_view text, Visit visit) {
 
 // Leaves out unknown numbers; a loss that is not finite is shown.
 template <typename Metrics>
-std::vector<Scalar> scalars_of(const Metrics& metrics, const std::string& group) {
+std::vector<Scalar> scalars_of(const Metrics& metrics, const MetricNames& names, const std::string& group) {
   std::vector<Scalar> scalars;
-  for_each_key(metrics, [&](const std::string& key, auto value) {
-    const bool is_loss = key.ends_with("loss");
+  for_each_key(metrics, names, [&](const std::string& key, auto value) {
+    const std::string name = key.starts_with("validation_") ? key.substr(std::strlen("validation_")) : key;
     const auto number = static_cast<double>(value);
-    if (key == "step" || (!is_loss && !std::isfinite(number))) return;
-    scalars.push_back({group + "/" + (is_loss ? "loss" : key), number});
+    if (name == "step" || (name != "loss" && !std::isfinite(number))) return;
+    scalars.push_back({group + "/" + name, number});
   });
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
     for (const auto& [corpus, loss] : metrics.by_corpus) scalars.push_back({group + "/loss/" + corpus, loss});
@@ -121,19 +143,20 @@ void cut_back(const std::filesystem::path& path, int64_t last_step) {
 }  // namespace
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_step, const MetricsFormats& formats)
-    : path_(folder / file_name) {
+    : path_(folder / file_name), names_(formats.names) {
   std::filesystem::create_directories(folder);
   if (std::filesystem::exists(path_)) cut_back(path_, last_step);
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) throw_errno(path_);
   if (formats.tensorboard) events_ = std::make_unique<EventFile>(folder / "tensorboard", last_step);
-  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder), formats.corpora);
+  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder), formats.corpora, names_);
 }
 
 MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
     : path_(std::move(other.path_)),
       waiting_(std::move(other.waiting_)),
       file_(std::exchange(other.file_, -1)),
+      names_(std::move(other.names_)),
       events_(std::move(other.events_)),
       csv_(std::move(other.csv_)) {}
 
@@ -167,9 +190,9 @@ void MetricsWriter::write(const EvaluationMetrics& metrics) { write_all(metrics,
 
 template <typename Metrics>
 void MetricsWriter::write_all(const Metrics& metrics, const char* run) {
-  append(line_of(metrics).dump() + '\n');
+  append(line_of(metrics, names_).dump() + '\n');
   try {
-    if (events_) events_->write(metrics.step, scalars_of(metrics, run));
+    if (events_) events_->write(metrics.step, scalars_of(metrics, names_, run));
     if (csv_) csv_->add(metrics);
   } catch (const std::system_error& error) {
     log_warning("{}; the run continues without the files for TensorBoard and CSV", error.what());
@@ -186,12 +209,19 @@ void MetricsWriter::sync() {
 
 RunMetrics read_metrics(const std::filesystem::path& folder) {
   RunMetrics metrics;
+  std::vector<Json> lines;
+  std::optional<MetricNames> names;
   for_each_line(read_text(folder / file_name), [&](std::string_view text) {
-    const Json line = parse_line(text);
-    if (const auto step = metrics_of<StepMetrics>(line)) metrics.steps[step->step] = *step;
-    if (const auto evaluation = metrics_of<EvaluationMetrics>(line))
-      metrics.evaluations[evaluation->step] = *evaluation;
+    const Json& line = lines.emplace_back(parse_line(text));
+    if (!names) names = names_of(line);
   });
+  if (names) metrics.names = *names;
+  for (const Json& line : lines) {
+    if (const auto step = metrics_of<StepMetrics>(line, metrics.names)) metrics.steps[step->step] = *step;
+    if (const auto evaluation = metrics_of<EvaluationMetrics>(line, metrics.names)) {
+      metrics.evaluations[evaluation->step] = *evaluation;
+    }
+  }
   return metrics;
 }
 

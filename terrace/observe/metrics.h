@@ -15,18 +15,30 @@
 
 namespace terrace::observe {
 
+// The names of what differs from one family of models to another.
+struct MetricNames {
+  // What the family counts, such as tokens: the key of its number, and with _per_second behind it the key of its rate.
+  std::string items = "samples";
+  // Keys of the family's further figures, such as the losses that are trained on together; with validation_ in front in
+  // evaluations.
+  std::vector<std::string> figures = {};
+
+  bool operator==(const MetricNames&) const = default;
+};
+
 // Numbers that are not finite are written as null.
 struct StepMetrics {
   int64_t step = 0;          // counted from 1
-  double loss = 0;           // mean over the step's tokens, in nats
+  double loss = 0;           // what is minimised: a mean over the step
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
-  int64_t tokens = 0;  // since the beginning of the run
-  double tokens_per_second = 0;
+  int64_t items = 0;  // since the beginning of the run; the key is MetricNames::items
+  double items_per_second = 0;
   double step_seconds = 0;
   double mfu = std::numeric_limits<double>::quiet_NaN();  // share of peak_flops_per_second
   double peak_flops_per_second = std::numeric_limits<double>::quiet_NaN();
-  int64_t memory_bytes = 0;  // the peak of the process's resident memory so far
+  int64_t memory_bytes = 0;          // the peak of the process's resident memory so far
+  std::vector<double> figures = {};  // by MetricNames::figures
 
   bool operator==(const StepMetrics&) const = default;
 };
@@ -37,6 +49,7 @@ struct EvaluationMetrics {
   // The loss of each corpus with its name, only where there are several. In JSON it is the object
   // validation_loss_by_corpus.
   std::vector<std::pair<std::string, double>> by_corpus = {};
+  std::vector<double> figures = {};  // by MetricNames::figures
 
   bool operator==(const EvaluationMetrics&) const = default;
 };
@@ -50,6 +63,7 @@ struct MetricsFormats {
   bool csv = false;          // folder/metrics.csv
   // The held-out corpora. If there are several, each has its own column in the CSV.
   std::vector<std::string> corpora = {};
+  MetricNames names = {};
 };
 
 class MetricsWriter {
@@ -77,18 +91,20 @@ class MetricsWriter {
   std::filesystem::path path_;
   std::string waiting_;
   int file_ = -1;
+  MetricNames names_;
   std::unique_ptr<EventFile> events_;
   std::unique_ptr<CsvFile> csv_;
 };
 
 // Metrics by step. If several lines have the same step, the last one counts. Numbers that are null are read as NaN.
 struct RunMetrics {
+  MetricNames names;
   std::map<int64_t, StepMetrics> steps;
   std::map<int64_t, EvaluationMetrics> evaluations;
 };
 
-// Reads a run's metrics.jsonl; lines that cannot be read or lack a key are left out. Throws UserError where there is no
-// such file.
+// Reads a run's metrics.jsonl, the names from its first line of a step; lines that cannot be read or lack a key are
+// left out. Throws UserError where there is no such file.
 RunMetrics read_metrics(const std::filesystem::path& folder);
 
 // (step, loss), for the curve; losses that are not finite are left out.

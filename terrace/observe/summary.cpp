@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "terrace/base/error.h"
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 
 // What the steps say of speed and size; numbers that are not known are left out.
 struct StepFigures {
-  std::vector<double> step_seconds, tokens_per_second, flops_per_second;
+  std::vector<double> step_seconds, items_per_second, flops_per_second;
   double peak_flops_per_second = 0;  // the highest that the steps name
   int64_t memory_bytes = 0;
 };
@@ -32,7 +33,7 @@ StepFigures figures_of(const RunMetrics& metrics) {
   };
   for (const auto& [_, step] : metrics.steps) {
     add(step.step_seconds, figures.step_seconds);
-    add(step.tokens_per_second, figures.tokens_per_second);
+    add(step.items_per_second, figures.items_per_second);
     add(step.mfu * step.peak_flops_per_second, figures.flops_per_second);
     figures.peak_flops_per_second = std::fmax(figures.peak_flops_per_second, step.peak_flops_per_second);
     figures.memory_bytes = std::max(figures.memory_bytes, step.memory_bytes);
@@ -75,35 +76,61 @@ Json by_corpus(const EvaluationMetrics& evaluation) {
   return losses;
 }
 
-// The mean of the last twentieth of the steps: a single batch's loss is noisy.
-Json closing_loss(const std::vector<std::pair<double, double>>& points) {
-  if (points.empty()) return nullptr;
-  const size_t count = std::max<size_t>(1, points.size() / 20);
+// The mean over the last twentieth of the steps: a single batch's loss is noisy.
+Json closing_mean(const std::vector<double>& values) {
+  if (values.empty()) return nullptr;
+  const size_t count = std::max<size_t>(1, values.size() / 20);
   double sum = 0;
-  for (size_t i = points.size() - count; i < points.size(); ++i) sum += points[i].second;
+  for (size_t i = values.size() - count; i < values.size(); ++i) sum += values[i];
   return sum / static_cast<double>(count);
 }
 
-std::string number(const Json& value, const char* format) {
-  return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) : "not measured";
+// Of the steps in which the number is known.
+Json closing_mean(const RunMetrics& metrics, const std::function<double(const StepMetrics&)>& of) {
+  std::vector<double> values;
+  for (const auto& [_, step] : metrics.steps) {
+    if (std::isfinite(of(step))) values.push_back(of(step));
+  }
+  return closing_mean(values);
+}
+
+double figure_at(const std::vector<double>& figures, size_t i) {
+  return i < figures.size() ? figures[i] : std::nan("");
+}
+
+// Figures of the family.
+void add_figures(const RunMetrics& metrics, const EvaluationMetrics& evaluation, Json& summary) {
+  for (size_t i = 0; i < metrics.names.figures.size(); ++i) {
+    const std::string& name = metrics.names.figures[i];
+    summary[name] = closing_mean(metrics, [i](const StepMetrics& step) { return figure_at(step.figures, i); });
+    summary["validation_" + name] = number_or_null(figure_at(evaluation.figures, i));
+  }
+}
+
+std::string number(const Json& value, const char* format, const std::string& behind = "") {
+  return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) + behind : "not measured";
 }
 
 Json summarize(const fs::path& folder, const RunMetrics& metrics) {
   const Json facts = Json::parse(read_text(folder / "run.json"), nullptr, false);
   if (facts.is_discarded()) throw UserError::of("{} is not JSON", (folder / "run.json").string());
   const StepMetrics last = metrics.steps.empty() ? StepMetrics{} : metrics.steps.rbegin()->second;
-  const LossHistory losses = losses_of(metrics);
   const StepFigures figures = figures_of(metrics);
   const EvaluationMetrics evaluation = last_evaluation(metrics);
   Json summary = {{"steps", last.step},
-                  {"tokens", last.tokens},
-                  {"loss", closing_loss(losses.training)},
+                  {metrics.names.items, last.items},
+                  {"loss", closing_mean(metrics, [](const StepMetrics& step) { return step.loss; })},
                   {"validation_loss", number_or_null(evaluation.validation_loss)},
                   {"validation_loss_by_corpus", by_corpus(evaluation)},
-                  {"tokens_per_second", median(figures.tokens_per_second)},
+                  {metrics.names.items + "_per_second", median(figures.items_per_second)},
                   {"step_seconds", median(figures.step_seconds)},
                   {"memory_bytes", figures.memory_bytes}};
-  for (const char* key : {"unigram_loss", "parameters", "precision", "peak_name", "peak_flops_per_second"}) {
+  add_figures(metrics, evaluation, summary);
+  summary["loss_unit"] = facts.value("loss_unit", "");
+  summary["baselines"] = facts.value("baselines", Json::array());
+  for (const Json& baseline : summary["baselines"])
+    summary[baseline.at("key").get<std::string>()] = baseline.at("loss");
+  for (const char* key : {"parameters", "precision", "peak_name", "peak_flops_per_second"}) {
     if (!facts.contains(key)) throw UserError::of("{}: the key {} is missing", (folder / "run.json").string(), key);
     summary[key] = facts[key];
   }
@@ -141,21 +168,30 @@ std::string draw_summary(const fs::path& folder) {
   const Json summary = summarize(folder, metrics);
   const LossHistory losses = losses_of(metrics);
   Chart chart{.series = {{"training loss", losses.training}, {"held-out loss", losses.validation}}, .levels = {}};
-  if (summary["unigram_loss"].is_number()) chart.levels.push_back({"unigram model", summary["unigram_loss"]});
+  for (const Json& baseline : summary["baselines"]) chart.levels.push_back({baseline["name"], baseline["loss"]});
   std::string text = draw(chart) + "\n";
   const auto line = [&](const std::string& name, const std::string& value) {
     text += fmt::format("  {:<18}{}\n", name, value);
   };
   line("parameters", format_count(summary["parameters"]));
-  line("trained", fmt::format("{} steps, {} tokens in {}", format_count(summary["steps"]),
-                              format_count(summary["tokens"]), summary["precision"].get<std::string>()));
-  line("training loss", number(summary["loss"], "{:.3f} nats a token (mean of the last steps)"));
-  line("held-out loss", number(summary["validation_loss"], "{:.3f} nats a token"));
+  const std::string& items = metrics.names.items;
+  std::string unit = summary["loss_unit"].get<std::string>();
+  if (!unit.empty()) unit = " " + unit;
+  line("trained", fmt::format("{} steps, {} {} in {}", format_count(summary["steps"]), format_count(summary[items]),
+                              items, summary["precision"].get<std::string>()));
+  line("training loss", number(summary["loss"], "{:.3f}", unit + " (mean of the last steps)"));
+  line("held-out loss", number(summary["validation_loss"], "{:.3f}", unit));
   for (const auto& [corpus, loss] : summary["validation_loss_by_corpus"].items()) {
     line("  " + corpus + " ", number(loss, "{:.3f}"));
   }
-  line("unigram model", number(summary["unigram_loss"], "{:.3f} nats a token on all held-out tokens"));
-  line("speed", fmt::format("{} tokens/s, {} s a step (medians)", number(summary["tokens_per_second"], "{:.0f}"),
+  for (const std::string& figure : metrics.names.figures) {
+    line(figure, fmt::format("{}, held-out {}", number(summary[figure], "{:.4g}"),
+                             number(summary["validation_" + figure], "{:.4g}")));
+  }
+  for (const Json& baseline : summary["baselines"]) {
+    line(baseline["name"], number(baseline["loss"], "{:.3f}", unit + " on all held-out " + items));
+  }
+  line("speed", fmt::format("{} {}/s, {} s a step (medians)", number(summary[items + "_per_second"], "{:.0f}"), items,
                             number(summary["step_seconds"], "{:.3f}")));
   line("mfu", number(summary["mfu"], "{:.2f}") +
                   (summary["peak_flops_per_second"] > 0

@@ -9,9 +9,11 @@
 namespace terrace::observe {
 
 // Reads metrics.jsonl and run.json of the run's folder. Throws UserError where the folder holds no run.
-// Keys: steps, loss, validation_loss, validation_loss_by_corpus (empty where there is one corpus), unigram_loss,
-// tokens, tokens_per_second (median step), step_seconds, mfu, peak_name, peak_flops_per_second, memory_bytes (peak),
-// parameters, folder, folder_bytes (the sum over files), files (list of path and bytes).
+// Keys: steps, loss, validation_loss, validation_loss_by_corpus (empty where there is one corpus), what the family
+// counts, such as tokens, and its rate, tokens_per_second (median step), step_seconds, mfu, peak_name,
+// peak_flops_per_second, memory_bytes (peak), parameters, folder, folder_bytes (the sum over files), files (list of
+// path and bytes); the family's further figures, of training and with validation_ in front, and its baselines, such as
+// unigram_loss.
 Json summarize_run(const std::filesystem::path& folder);
 
 // The loss curve and those figures, as lines; of the files only the folder, their total size and their number.

@@ -9,7 +9,7 @@
 
 #include "terrace/base/units.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/models/cost/unit_table.h"
+#include "terrace/models/cost/family.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/pipeline.h"
@@ -39,7 +39,7 @@ class StageNeeds {
  public:
   StageNeeds(const config::Config& config, int64_t data_ranks)
       : config_(config),
-        table_(models::unit_table(config.model, unit_table_options(config, data_ranks))),
+        table_(models::unit_table(config, unit_table_options(config, data_ranks))),
         pipeline_(pipeline_of(config, data_ranks)),
         placement_(schedule::placement(pipeline_)),
         partition_(schedule::partition(table_, config.layout)) {}
@@ -83,7 +83,7 @@ class StageNeeds {
 }  // namespace
 
 schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks) {
-  return {.samples = micro_batch_of(config.train, data_ranks),
+  return {.samples = micro_batch_of(config, data_ranks),
           .element_bytes = config::element_bytes(config.train.precision),
           .tensor_ranks = config.layout.tensor,
           .sequence_parallel = config.layout.sequence_parallel};
@@ -124,7 +124,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       format_count(need.parameters), format_bytes(need.states),
       copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
       need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks) : "", format_bytes(available_bytes),
-      micro_batch_of(config.train, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
+      micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
       config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
       copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
       sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "");

@@ -8,19 +8,24 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/config/family.h"
 #include "terrace/mesh/shards.h"
 
 namespace terrace::plan {
 namespace {
 
-std::string not_divisible(const char* key, int64_t sequences, int64_t ranks) {
-  if (sequences % ranks == 0) return "";
-  const int64_t below = sequences / ranks * ranks;
+std::string not_divisible(const config::Config& config, const char* key, int64_t samples, int64_t ranks) {
+  if (samples % ranks == 0) return "";
+  const int64_t below = samples / ranks * ranks;
   int64_t fitting = ranks;
-  while (sequences % fitting != 0) --fitting;
-  return fmt::format(
-      "\n  train.{} = {} sequences are not divisible among {} data-parallel ranks; use {}{}, or {} rank{}", key,
-      sequences, ranks, below > 0 ? fmt::format("{} or ", below) : "", below + ranks, fitting, fitting == 1 ? "" : "s");
+  while (samples % fitting != 0) --fitting;
+  return fmt::format("\n  train.{} = {} {} are not divisible among {} data-parallel ranks; use {}{}, or {} rank{}", key,
+                     samples, config.family->samples, ranks, below > 0 ? fmt::format("{} or ", below) : "",
+                     below + ranks, fitting, fitting == 1 ? "" : "s");
+}
+
+int64_t rounded_up_share(const config::TrainConfig& train, int64_t data_ranks) {
+  return (train.global_batch + data_ranks - 1) / data_ranks;
 }
 
 }  // namespace
@@ -42,32 +47,38 @@ mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ra
   return {ranks, std::move(axes), {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
 }
 
-int64_t micro_batch_of(const config::TrainConfig& config, int64_t data_ranks) {
-  std::string problems = not_divisible("global_batch", config.global_batch, data_ranks) +
-                         not_divisible("ramp_start", config.ramp_start, data_ranks) +
-                         not_divisible("ramp_increment", config.ramp_increment, data_ranks);
-  const int64_t share = config.global_batch / data_ranks;
-  if (config.micro_batch == 0 && problems.empty()) return share;
-  if (problems.empty() && share % config.micro_batch != 0) {
-    problems = fmt::format(
-        "\n  train.micro_batch = {} does not divide the {} sequences of each of {} data-parallel ranks; use {}, or "
-        "global_batch {}",
-        config.micro_batch, share, data_ranks, std::gcd(share, config.micro_batch),
-        std::lcm(share, config.micro_batch) * data_ranks);
+int64_t micro_batch_of(const config::Config& config, int64_t data_ranks) {
+  const config::TrainConfig& train = config.train;
+  if (!config.family->equal_shares) {
+    const int64_t share = rounded_up_share(train, data_ranks);
+    return train.micro_batch == 0 ? share : std::min(share, train.micro_batch);
   }
-  if (problems.empty()) return config.micro_batch;
+  std::string problems = not_divisible(config, "global_batch", train.global_batch, data_ranks) +
+                         not_divisible(config, "ramp_start", train.ramp_start, data_ranks) +
+                         not_divisible(config, "ramp_increment", train.ramp_increment, data_ranks);
+  const int64_t share = train.global_batch / data_ranks;
+  if (train.micro_batch == 0 && problems.empty()) return share;
+  if (problems.empty() && share % train.micro_batch != 0) {
+    problems = fmt::format(
+        "\n  train.micro_batch = {} does not divide the {} {} of each of {} data-parallel ranks; use {}, or "
+        "global_batch {}",
+        train.micro_batch, share, config.family->samples, data_ranks, std::gcd(share, train.micro_batch),
+        std::lcm(share, train.micro_batch) * data_ranks);
+  }
+  if (problems.empty()) return train.micro_batch;
   throw UserError("a step does not fit the ranks:" + problems);
 }
 
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
   const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
-  micro_batch_of(config.train, mesh.size("data"));
+  micro_batch_of(config, mesh.size("data"));
   mesh::shard_sizes(config.layout, mesh);
 }
 
 schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
-  const int64_t sequences = config.train.global_batch / data_ranks;
-  return schedule::pipeline_of(config.layout, sequences / micro_batch_of(config.train, data_ranks));
+  const int64_t micro_batch = micro_batch_of(config, data_ranks);
+  return schedule::pipeline_of(config.layout,
+                               (rounded_up_share(config.train, data_ranks) + micro_batch - 1) / micro_batch);
 }
 
 }  // namespace terrace::plan

@@ -34,6 +34,8 @@ struct UnitRow {
   int64_t layer = -1;                          // units of one layer on one stage are one segment; -1: of no layer
   std::vector<UnitParameter> parameters = {};  // a tied parameter belongs to the first unit that reads it
   std::vector<int64_t> reads_also = {};        // other units whose parameters this unit's computation reads
+  // Tensors of the batch that the unit reads, by name: a rank loads those of its own units.
+  std::vector<std::string> batch_tensors = {};
   // The backward needs the autograd graph of the unit before as well, as derivatives of an output with respect to an
   // input do: both are in one segment, whatever their layers, and no pipeline stage ends between them.
   bool shares_graph = false;

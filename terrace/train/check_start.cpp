@@ -12,10 +12,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/data/text/corpus_record.h"
-#include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer.h"
 #include "terrace/mesh/shards.h"
+#include "terrace/models/family.h"
 #include "terrace/observe/memory.h"
 #include "terrace/plan/rank_share.h"
 
@@ -24,45 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Problems = std::vector<std::string>;
-
-void check_corpora(const char* key, const std::vector<std::string>& prefixes, Problems& problems) {
-  for (const std::string& prefix : prefixes) {
-    for (const fs::path& path : data::corpus_files(prefix)) {
-      if (fs::exists(path)) continue;
-      problems.push_back(
-          fmt::format("{} = \"{}\": {} does not exist; make it with: terrace data prepare INPUT --output {}", key,
-                      prefix, path.string(), prefix));
-    }
-  }
-}
-
-void check_tokenizer(const config::Config& config, Problems& problems) {
-  const std::string& path = config.data.tokenizer;
-  if (path.empty()) return;
-  if (!fs::exists(path)) {
-    problems.push_back(
-        fmt::format("data.tokenizer = \"{}\" does not exist; give the model that `terrace data prepare` "
-                    "was given or trained, or leave the key out",
-                    path));
-    return;
-  }
-  try {
-    const int64_t tokens = data::Tokenizer::open(path)->vocabulary();
-    if (tokens <= config.model.vocabulary) return;
-    problems.push_back(fmt::format("data.tokenizer = \"{}\" has {} tokens, model.vocabulary = {} is less; set it to {}",
-                                   path, tokens, config.model.vocabulary, tokens));
-  } catch (const UserError& error) {
-    problems.push_back(fmt::format("data.tokenizer: {}", error.what()));
-  }
-}
-
-void check_together(const config::DataConfig& config, Problems& problems) {
-  try {
-    data::check_corpora_of_run(config);
-  } catch (const UserError& error) {
-    problems.push_back(error.what());
-  }
-}
 
 void check_initial_weights(const std::string& path, Problems& problems) {
   if (path.empty()) return;
@@ -85,11 +44,7 @@ void check_folder(const char* key, const std::string& folder, Problems& problems
 }  // namespace
 
 void check_files(const config::Config& config) {
-  Problems problems;
-  check_corpora("data.train", config.data.train, problems);
-  check_corpora("data.validation", config.data.validation, problems);
-  check_tokenizer(config, problems);
-  check_together(config.data, problems);
+  Problems problems = models::family_of(config).problems_with_files(config);
   check_initial_weights(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
   if (!config.checkpoint.staging.empty()) check_folder("checkpoint.staging", config.checkpoint.staging, problems);

@@ -305,7 +305,7 @@ std::vector<double> Executor::evaluate(const models::Batch& batch) {
   const std::vector<models::Batch> one = {batch};
   const auto chunks = static_cast<size_t>(stage_.placement().chunks);
   const StepEnd end;
-  const models::Pass pass;
+  const models::Pass pass{.gradient_scales = std::vector<double>(model_.losses().size(), 1.0)};
   Step step{.micro_batches = one,
             .pass = pass,
             .end = end,

@@ -54,10 +54,14 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
 }
 
 checkpoint::State Trainer::state() {
-  checkpoint::State state{.step = steps_done_, .groups = groups(Purpose::save), .trainer = {}, .config = config_};
+  checkpoint::State state{.step = steps_done_,
+                          .groups = groups(Purpose::save),
+                          .trainer = {},
+                          .config = config_,
+                          .tokenizer = data_->tokenizer()};
   const int64_t samples = ramp_.samples_before(steps_done_ + 1);
   state.trainer = {{"samples", samples},
-                   {"tokens", tokens_done_},
+                   {"items", items_done_},
                    {"updates", optimizer_.count},
                    {"loss_scale", {{"scale", loss_scale_.scale}, {"good_steps", loss_scale_.good_steps}}},
                    {"random", {{"generator", "philox4x32-10"}, {"seed", config_.train.seed}, {"step", steps_done_}}},
@@ -75,22 +79,15 @@ Json Trainer::kernels() const {
                         .choice = kernels_});
 }
 
-Json Trainer::data_record() const {
-  const std::string& tokenizer = config_.data.tokenizer;
-  Json record = {{"corpora", loader_.identity()}};
-  record["tokenizer"] = std::filesystem::exists(tokenizer) ? Json(checksum(MappedFile(tokenizer).bytes())) : Json();
-  return record;
-}
-
 void Trainer::resume(const checkpoint::Reader& checkpoint) {
-  config::check_resume(checkpoint.config(), config_);
+  config::check_resume(checkpoint.config({config_.family}), config_);
   if (checkpoint.step() > config_.train.steps) {
     throw UserError::of("train.steps = {} is less than the {} steps that {} has done; give at least as many",
                         config_.train.steps, checkpoint.step(), checkpoint.path().string());
   }
   if (checkpoint.trainer().at("data") != data_record_) {
     throw UserError::of(
-        "the corpora or the tokenizer are not those that {} was trained with: {} then, {} now. Put the old files back, "
+        "the data are not those that {} was trained with: {} then, {} now. Put the old files back, "
         "or start a new run in another checkpoint.folder with train.initial_weights",
         checkpoint.path().string(), checkpoint.trainer().at("data").dump(), data_record_.dump());
   }
@@ -102,7 +99,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   }
   const Json& saved = checkpoint.trainer();
   steps_done_ = checkpoint.step();
-  tokens_done_ = saved.at("tokens").get<int64_t>();
+  items_done_ = saved.at(saved.contains("items") ? "items" : "tokens").get<int64_t>();  // older versions: tokens
   optimizer_.count = saved.at("updates").get<int64_t>();
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
   loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();

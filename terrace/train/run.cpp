@@ -20,6 +20,7 @@
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/config/family.h"
 #include "terrace/config/names.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/memory_need.h"
@@ -83,14 +84,18 @@ void check_profile(const config::Config& config, const RunOptions& options, int6
 
 void write_run_facts(Trainer& trainer) {
   const config::Config& config = trainer.config();
-  const bool held_out = trainer.loader().samples(data::Split::validation) > 0;
+  Json baselines = Json::array();
+  for (const data::Baseline& baseline : trainer.data().baselines()) {
+    baselines.push_back({{"key", baseline.key}, {"name", baseline.name}, {"loss", baseline.loss}});
+  }
   const Json facts = {{"parameters", nn::whole_elements(trainer.model().parameters())},
                       {"precision", std::string(config::name_of(config.train.precision))},
                       {"global_batch", config.train.global_batch},
                       {"steps", config.train.steps},
                       {"peak_flops_per_second", trainer.peak().flops_per_second},
                       {"peak_name", trainer.peak().name},
-                      {"unigram_loss", held_out ? Json(trainer.loader().unigram_loss()) : Json()},
+                      {"loss_unit", config.family->loss_unit},
+                      {"baselines", baselines},
                       {"kernels", trainer.kernels()}};
   write_text_atomically(fs::path(config.checkpoint.folder) / "run.json", facts.dump(2) + "\n");
 }
@@ -125,9 +130,9 @@ struct Start {
 void say_what_runs(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
   const plan::MemoryNeed& need = start.need;
-  log_info("{} parameters, {} threads, micro-batches of {} sequences{}",
+  log_info("{} parameters, {} threads, micro-batches of {} {}{}",
            format_count(nn::whole_elements(trainer.model().parameters())), at::get_num_threads(),
-           plan::micro_batch_of(trainer.config().train, trainer.mesh().size("data")),
+           plan::micro_batch_of(trainer.config(), trainer.mesh().size("data")), trainer.config().family->samples,
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations",
            need.ranks > 1 ? fmt::format(" of {} ranks", need.ranks) : "", format_bytes(need.states),

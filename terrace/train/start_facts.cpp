@@ -13,7 +13,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/config/key_values.h"
-#include "terrace/data/text/corpus_record.h"
+#include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/products.h"
@@ -57,18 +57,7 @@ StartFacts program_facts(const config::Config& config) {
 }
 
 StartFacts file_facts(const config::Config& config) {
-  StartFacts facts;
-  for (const auto& [key, prefixes] :
-       {std::pair{"data.train", config.data.train}, {"data.validation", config.data.validation}}) {
-    for (const std::string& prefix : prefixes) {
-      facts.emplace_back(fmt::format("the content of {} \"{}\"", key, prefix),
-                         value_or_error([&] { return data::corpus_fingerprint(prefix); }));
-    }
-  }
-  if (const std::string& path = config.data.tokenizer; !path.empty()) {
-    facts.emplace_back(fmt::format("the content of data.tokenizer \"{}\"", path),
-                       value_or_error([&] { return checksum_of(path); }));
-  }
+  StartFacts facts = models::family_of(config).file_facts(config);
   if (const std::string& path = config.train.initial_weights; !path.empty()) {
     facts.emplace_back(fmt::format("the content of train.initial_weights \"{}\"", path), value_or_error([&] {
                          return checksum_of(checkpoint::resolve(path) / checkpoint::manifest_name);

@@ -4,7 +4,6 @@
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
@@ -18,8 +17,9 @@
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/config/family.h"
 #include "terrace/data/batch_ramp.h"
-#include "terrace/models/cost/unit_table.h"
+#include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/memory.h"
 #include "terrace/observe/trace.h"
@@ -38,6 +38,29 @@ namespace {
 optim::LossScale first_loss_scale(const config::TrainConfig& config) {
   if (config.precision != config::Precision::fp16) return {};
   return {.scale = config.initial_loss_scale, .window = config.loss_scale_window};
+}
+
+// The tensors of a batch that the units of the stage read.
+data::TensorNames names_read(const schedule::UnitTable& table, const parallel::Stage& stage) {
+  data::TensorNames names;
+  for (const std::vector<int64_t>& segments : stage.own().chunks) {
+    for (const int64_t number : segments) {
+      const schedule::NumberRange& units = stage.segment(number).units;
+      for (int64_t unit = units.begin; unit < units.end; ++unit) {
+        const std::vector<std::string>& read = table[static_cast<size_t>(unit)].batch_tensors;
+        names.insert(read.begin(), read.end());
+      }
+    }
+  }
+  return names;
+}
+
+// The mean of each loss; none where there is one loss, which is what is minimised.
+std::vector<double> figures_of(const std::vector<models::LossTerm>& losses, const std::vector<double>& sums,
+                               const std::vector<double>& counts) {
+  std::vector<double> means;
+  for (size_t term = 0; losses.size() > 1 && term < losses.size(); ++term) means.push_back(sums[term] / counts[term]);
+  return means;
 }
 
 // The rank's device, which its kernels and its communication use from now on.
@@ -77,28 +100,24 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       world_(world == nullptr ? solo_.get() : world),
       config_(config),
       mesh_(plan::mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
-      micro_batch_(plan::micro_batch_of(config.train, mesh_.size("data"))),
+      micro_batch_(plan::micro_batch_of(config, mesh_.size("data"))),
       peak_(std::move(peak)),
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
-      loader_(config.data, config.model.sequence, config.model.vocabulary, config.train.seed),
-      model_(models::build_model(config.model, {device_, nn::scalar_type(config.train.precision), kernels})),
+      data_(models::family_of(config).open_data(config)),
+      model_(models::build_model(config, {device_, nn::scalar_type(config.train.precision), kernels})),
       losses_(model_->losses()),
-      unit_table_(models::unit_table(config.model)),
+      unit_table_(models::unit_table(config)),
       cut_(*model_, schedule::partition(unit_table_, config.layout), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
-      data_record_(Json::parse(broadcast_result(*cut_.groups.control, [this] { return data_record().dump(); }))),
+      tensor_names_(names_read(unit_table_, cut_.stage)),
+      data_record_(Json::parse(broadcast_result(*cut_.groups.control, [this] { return data_->identity().dump(); }))),
       optimizer_(cut_.shards, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train),
       training_step_(*model_, cut_, optimizer_, config.train.recompute) {
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   cut_.sharded.finish_update();
-}
-
-double Trainer::sum_of(double value, const char* what) {
-  cut_.groups.control->all_reduce(&value, 1, comm::Type::fp64, {.what = what}).wait();
-  return value;
 }
 
 int64_t Trainer::sum_of(int64_t value, const char* what) {
@@ -111,60 +130,45 @@ int64_t Trainer::of_first_rank(int64_t value, const char* what) {
   return value;
 }
 
-// On the device. The one loss of a language model is summed over the targets that count.
-models::Batch Trainer::micro_batch(const data::SampleBatch& samples) const {
-  const auto tensor = [&](const std::vector<int64_t>& values, at::IntArrayRef shape) {
-    return at::from_blob(const_cast<int64_t*>(values.data()), shape, at::kLong).to(device_, at::kLong, false, true);
-  };
-  models::Batch batch{.samples = tensor(samples.ids, {samples.count})};
-  const auto add = [&](const char* name, const std::vector<int64_t>& values) {
-    if (!values.empty()) batch.tensors.emplace(name, tensor(values, {samples.count, samples.length}));
-  };
-  add("tokens", samples.tokens);
-  add("targets", samples.targets);
-  add("positions", samples.positions);
-  add("documents", samples.documents);
-  batch.counts = {std::count_if(samples.targets.begin(), samples.targets.end(), [](int64_t t) { return t >= 0; })};
-  return batch;
-}
-
-// The step's sequences are shared out in order: the first rank has the first of them.
-std::vector<models::Batch> Trainer::micro_batches(uint64_t first_sample, int64_t sequences) const {
+std::vector<models::Batch> Trainer::micro_batches(int64_t step, int64_t samples) const {
   const ops::PhaseRecord record("data");
-  const int64_t ranks = mesh_.size("data"), share = sequences / ranks;
-  const int64_t first = mesh_.coordinate(world_->rank(), "data") * share;
+  const data::StepShare share{.step = step,
+                              .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
+                              .samples = samples,
+                              .rank = mesh_.coordinate(world_->rank(), "data"),
+                              .ranks = mesh_.size("data"),
+                              .micro_batch = micro_batch_};
   std::vector<models::Batch> batches;
-  for (int64_t done = 0; done < share; done += micro_batch_) {
-    const uint64_t next = first_sample + static_cast<uint64_t>(first + done);
-    batches.push_back(micro_batch(loader_.batch(data::Split::train, next, std::min(micro_batch_, share - done))));
+  for (const data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
+    batches.push_back(models::to_device(micro_batch, device_));
   }
   return batches;
 }
 
 std::vector<double> Trainer::summed_counts(const std::vector<models::Batch>& batches) {
+  const auto own_batches = static_cast<int64_t>(batches.size());
   std::vector<int64_t> counts(losses_.size(), 0);
   for (const models::Batch& batch : batches) {
+    if (!cut_.has_loss()) break;
     for (size_t term = 0; term < counts.size(); ++term) counts[term] += batch.counts.at(term);
   }
-  if (!cut_.has_loss()) std::ranges::fill(counts, 0);
+  counts.push_back(own_batches);
   const auto number = static_cast<int64_t>(counts.size());
   cut_.groups.control->all_reduce(counts.data(), number, comm::Type::int64, {.what = "count targets"}).wait();
+  TERRACE_CHECK(counts.back() == own_batches * world_->size(),
+                "{} micro-batches on this rank and {} on all {}: the data source gave ranks different numbers",
+                own_batches, counts.back(), world_->size());
+  counts.pop_back();
   std::vector<double> whole;
   for (const int64_t count : counts) whole.push_back(static_cast<double>(std::max<int64_t>(1, count)));
   return whole;
-}
-
-double Trainer::weighted_mean(const std::vector<double>& sums, const std::vector<double>& counts) const {
-  double mean = 0;
-  for (size_t term = 0; term < losses_.size(); ++term) mean += losses_[term].weight * (sums[term] / counts[term]);
-  return mean;
 }
 
 StepReport Trainer::step() {
   const auto began = std::chrono::steady_clock::now();
   const int64_t step = steps_done_ + 1;
   const ops::PhaseRecord record(observe::step_phase, step);
-  const int64_t sequences = ramp_.batch_size(step);
+  const int64_t samples = ramp_.batch_size(step);
   StepReport report;
   report.loss_scale = loss_scale_.scale;
   report.passed_over = data::skipped(config_.train, step);
@@ -173,26 +177,25 @@ StepReport Trainer::step() {
   metrics.loss = metrics.gradient_norm = std::nan("");
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   if (!report.passed_over) {
-    const auto batches = micro_batches(static_cast<uint64_t>(ramp_.samples_before(step)), sequences);
+    const std::vector<models::Batch> batches = micro_batches(step, samples);
     const std::vector<double> counts = summed_counts(batches);
-    models::Pass pass{.seed = config_.train.seed, .step = step};
-    pass.gradient_scales.clear();
-    for (size_t term = 0; term < losses_.size(); ++term) {
-      pass.gradient_scales.push_back(loss_scale_.scale * losses_[term].weight / counts[term]);
-    }
+    const models::Pass pass{.seed = config_.train.seed,
+                            .step = step,
+                            .gradient_scales = models::gradient_scales(losses_, counts, loss_scale_.scale)};
     training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
-      return judge_gradients(weighted_mean(sums.losses, counts), sums.gradients, report);
+      metrics.figures = figures_of(losses_, sums.losses, counts);
+      return judge_gradients(models::weighted_mean(losses_, sums.losses, counts), sums.gradients, report);
     });
   }
   steps_done_ = step;
-  const int64_t tokens = sequences * config_.model.sequence;
-  tokens_done_ += tokens;
-  metrics.tokens = tokens_done_;
+  const int64_t items = data_->items(static_cast<uint64_t>(ramp_.samples_before(step)), samples);
+  items_done_ += items;
+  metrics.items = items_done_;
   metrics.memory_bytes = observe::peak_resident_bytes();
   if (report.passed_over) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  metrics.tokens_per_second = static_cast<double>(tokens) / metrics.step_seconds;
-  if (peak_.known()) add_mfu(schedule::counted_flops(unit_table_) * static_cast<double>(sequences), metrics);
+  metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
+  if (peak_.known()) add_mfu(schedule::counted_flops(unit_table_) * static_cast<double>(samples), metrics);
   return report;
 }
 
@@ -252,32 +255,24 @@ void Trainer::stop_skipping() {
       most_skipped));
 }
 
-std::optional<Trainer::LossSums> Trainer::held_out_loss(std::span<const uint64_t> samples) {
-  // Ranks take turns. One that has none left in the last turn computes with the others, who need its weights.
-  const int64_t ranks = mesh_.size("data"), own = mesh_.coordinate(world_->rank(), "data");
-  const auto count = static_cast<int64_t>(samples.size());
-  const int64_t size = micro_batch_, turns = (count + size * ranks - 1) / (size * ranks);
-  std::vector<double> sums(losses_.size(), 0.0);
-  std::vector<int64_t> counts(losses_.size(), 0);
-  for (int64_t turn = 0; turn < turns; ++turn) {
+std::optional<Trainer::LossSums> Trainer::held_out_loss(const data::HeldOut& held_out) {
+  data::TurnShare share{
+      .rank = mesh_.coordinate(world_->rank(), "data"), .ranks = mesh_.size("data"), .micro_batch = micro_batch_};
+  LossSums all{.losses = std::vector<double>(losses_.size(), 0.0), .counts = std::vector<double>(losses_.size(), 0.0)};
+  for (const int64_t turns = data_->turns(held_out, share.ranks, share.micro_batch); share.turn < turns; ++share.turn) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
-    const int64_t first = (turn * ranks + own) * size;
-    const bool has_samples = first < count;
-    const auto part = samples.subspan(static_cast<size_t>(has_samples ? first : 0),
-                                      static_cast<size_t>(has_samples ? std::min(size, count - first) : 1));
-    const models::Batch batch = micro_batch(loader_.batch(data::Split::validation, part));
+    const models::Batch batch = models::to_device(data_->held_out_micro_batch(held_out, share, tensor_names_), device_);
     const std::vector<double> losses = training_step_.evaluate(batch);
-    if (!has_samples) continue;
+    if (!cut_.has_loss()) continue;
     for (size_t term = 0; term < losses_.size(); ++term) {
-      sums[term] += losses[term];
-      counts[term] += batch.counts.at(term);
+      all.losses[term] += losses[term];
+      all.counts[term] += static_cast<double>(batch.counts.at(term));
     }
   }
-  LossSums all;
-  for (size_t term = 0; term < losses_.size(); ++term) {
-    all.losses.push_back(data_sum(sums[term], "validation loss"));
-    all.counts.push_back(data_sum(counts[term], "count targets"));
+  for (std::vector<double>* sums : {&all.losses, &all.counts}) {
+    const auto number = static_cast<int64_t>(sums->size());
+    cut_.groups.control->all_reduce(sums->data(), number, comm::Type::fp64, {.what = "validation loss"}).wait();
   }
   return all;
 }
@@ -287,17 +282,26 @@ std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
                                   : static_cast<uint64_t>(batches) * static_cast<uint64_t>(config_.train.global_batch);
   Evaluation evaluation;
   LossSums all{.losses = std::vector<double>(losses_.size(), 0.0), .counts = std::vector<double>(losses_.size(), 0.0)};
-  for (const data::HeldOut& held_out : loader_.held_out(limit)) {
-    const std::optional<LossSums> sums = held_out_loss(held_out.samples);
+  for (const data::HeldOut& held_out : data_->held_out(limit)) {
+    const std::optional<LossSums> sums = held_out_loss(held_out);
     if (!sums) return std::nullopt;
-    evaluation.by_corpus.emplace_back(held_out.corpus, weighted_mean(sums->losses, sums->counts));
+    evaluation.by_corpus.emplace_back(held_out.corpus, models::weighted_mean(losses_, sums->losses, sums->counts));
     for (size_t term = 0; term < losses_.size(); ++term) {
       all.losses[term] += sums->losses[term];
       all.counts[term] += sums->counts[term];
     }
   }
-  evaluation.loss = weighted_mean(all.losses, all.counts);
+  evaluation.loss = models::weighted_mean(losses_, all.losses, all.counts);
+  evaluation.figures = figures_of(losses_, all.losses, all.counts);
   return evaluation;
+}
+
+observe::MetricNames Trainer::metric_names() const {
+  observe::MetricNames names{.items = config_.family->items};
+  for (const models::LossTerm& loss : losses_) {
+    if (losses_.size() > 1) names.figures.push_back("loss_" + loss.name);
+  }
+  return names;
 }
 
 bool Trainer::must_stop() { return any_rank(stop_requested() || !stop_reason_.empty(), "stop"); }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +12,7 @@
 #include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
 #include "terrace/data/batch_ramp.h"
-#include "terrace/data/loader.h"
+#include "terrace/data/source.h"
 #include "terrace/mesh/mesh.h"
 #include "terrace/models/model.h"
 #include "terrace/observe/metrics.h"
@@ -33,9 +32,10 @@ struct StepReport {
   bool passed_over = false;  // the step is in skip_steps: nothing was computed
 };
 
-// The held-out loss: means over the targets that count, in nats a token.
+// The held-out loss: what is minimised, over all held-out samples.
 struct Evaluation {
   double loss = 0;
+  std::vector<double> figures = {};  // by Trainer::metric_names()
   // The same of each corpus that samples were taken from, in the configuration's order.
   std::vector<std::pair<std::string, double>> by_corpus = {};
 };
@@ -109,7 +109,7 @@ class Trainer {
   int64_t of_first_rank(int64_t value, const char* what);
 
   // The loss over `batches` global batches of held-out samples, over all of them where 0: always the same ones, each
-  // once (data::Loader::held_out). Nothing where a stop was requested meanwhile, on any rank.
+  // once (data::Source::held_out). Nothing where a stop was requested meanwhile, on any rank.
   std::optional<Evaluation> evaluate(int64_t batches);
 
   // What decides the last bits beside the configuration, as it is now.
@@ -120,36 +120,31 @@ class Trainer {
 
   const config::Config& config() const { return config_; }
   const Peak& peak() const { return peak_; }
-  const data::Loader& loader() const { return loader_; }
+  const data::Source& data() const { return *data_; }
   models::Model& model() { return *model_; }
   optim::AdamW& optimizer() { return optimizer_; }
   const mesh::Mesh& mesh() const { return mesh_; }
   int64_t rank() const { return world_->rank(); }
   comm::Comm& saving_group() { return *cut_.groups.saving; }
   int64_t steps_done() const { return steps_done_; }
-  int64_t tokens_done() const { return tokens_done_; }
+  int64_t items_done() const { return items_done_; }
+  observe::MetricNames metric_names() const;
   at::Device device() const { return device_; }
 
  private:
-  // This rank's micro-batches of a step.
-  std::vector<models::Batch> micro_batches(uint64_t first_sample, int64_t sequences) const;
-  models::Batch micro_batch(const data::SampleBatch& samples) const;
-  // By loss of the model, over all ranks: over how much it is summed, at least 1.
+  // This rank's micro-batches of a step of so many samples.
+  std::vector<models::Batch> micro_batches(int64_t step, int64_t samples) const;
+  // By loss of the model, over all ranks: over how much it is summed, at least 1. Aborts unless all ranks have the same
+  // number of micro-batches.
   std::vector<double> summed_counts(const std::vector<models::Batch>& batches);
-  // What is trained on: the losses' means, each times its weight.
-  double weighted_mean(const std::vector<double>& sums, const std::vector<double>& counts) const;
   // By loss of the model, over held-out samples and all ranks.
   struct LossSums {
     std::vector<double> losses, counts;
   };
-  std::optional<LossSums> held_out_loss(std::span<const uint64_t> samples);
+  std::optional<LossSums> held_out_loss(const data::HeldOut& held_out);
   // Asked by all ranks at the same place.
   bool must_stop();
-  // Over the ranks that have the loss of data, one for each.
-  double data_sum(double value, const char* what) { return sum_of(cut_.has_loss() ? value : 0.0, what); }
-  int64_t data_sum(int64_t value, const char* what) { return sum_of(cut_.has_loss() ? value : 0, what); }
   // Over all ranks, in rank order.
-  double sum_of(double value, const char* what);
   int64_t sum_of(int64_t value, const char* what);
   // Fills the report. Returns what the gradients are multiplied by, nothing where the update is left out.
   std::optional<double> judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report);
@@ -160,23 +155,23 @@ class Trainer {
   // What this rank alone answers for; for reading also what other tensor ranks have too.
   enum class Purpose { save, read };
   std::vector<checkpoint::Group> groups(Purpose purpose);
-  Json data_record() const;
 
   std::unique_ptr<comm::World> solo_;  // where no world was given
   comm::World* world_;
   config::Config config_;
   mesh::Mesh mesh_;
-  int64_t micro_batch_;  // sequences
+  int64_t micro_batch_;  // samples
   Peak peak_;            // on the first rank, which alone writes it; the others raise theirs by clocks of their own
   bool peak_raised_ = false;
   ops::KernelChoice kernels_;
   at::Device device_;
-  data::Loader loader_;
+  std::unique_ptr<data::Source> data_;
   std::unique_ptr<models::Model> model_;
   std::vector<models::LossTerm> losses_;
-  schedule::UnitTable unit_table_;  // of one sequence
+  schedule::UnitTable unit_table_;  // of one sample
   parallel::CutModel cut_;
-  Json data_record_;  // made once and by one rank for all: it reads the whole indexes and the tokenizer
+  data::TensorNames tensor_names_;  // that the units of this rank read
+  Json data_record_;                // data_->identity(), computed by one rank for all
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
   data::BatchRamp ramp_;
@@ -184,7 +179,7 @@ class Trainer {
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::string stop_reason_;
   int64_t steps_done_ = 0;
-  int64_t tokens_done_ = 0;
+  int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
 };
 

@@ -2,8 +2,6 @@
 #include "terrace/verify/trial.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -11,9 +9,8 @@
 #include <cmath>
 #include <mutex>
 
-#include "terrace/base/random.h"
 #include "terrace/comm/threads/threads.h"
-#include "terrace/models/cost/unit_table.h"
+#include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
@@ -27,44 +24,28 @@
 namespace terrace::verify {
 namespace {
 
-// Sequences are numbered over the whole run, and a token is a function of the seed, its sequence and its place.
+// Samples are numbered over the whole run.
 models::Batch random_batch(const config::Config& config, int64_t first, int64_t count) {
-  const PhiloxKey key = stream_key(config.train.seed, "verify tokens");
-  const int64_t length = config.model.sequence;
-  const auto integers = at::TensorOptions().dtype(at::kLong);
-  const auto matrix = [&] { return at::empty({count, length}, integers); };
-  models::Batch batch{.samples = at::arange(first, first + count, integers)};
-  for (const char* name : {"tokens", "targets", "positions", "documents"}) batch.tensors[name] = matrix();
-  batch.counts = {count * length};
-  auto tokens = batch["tokens"].accessor<int64_t, 2>(), targets = batch["targets"].accessor<int64_t, 2>();
-  auto positions = batch["positions"].accessor<int64_t, 2>(), documents = batch["documents"].accessor<int64_t, 2>();
-  for (int64_t sequence = 0; sequence < count; ++sequence) {
-    for (int64_t place = 0; place < length; ++place) {
-      const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(first + sequence), static_cast<uint64_t>(place));
-      tokens[sequence][place] = draw[0] % config.model.vocabulary;
-      targets[sequence][place] = draw[1] % config.model.vocabulary;
-      const bool begins = place == 0 || draw[2] % 8 == 0;
-      documents[sequence][place] = place == 0 ? 0 : documents[sequence][place - 1] + static_cast<int64_t>(begins);
-      positions[sequence][place] = begins ? 0 : positions[sequence][place - 1] + 1;
-    }
-  }
-  if (!config.data.reset_at_documents) {
-    batch.tensors.erase("positions");
-    batch.tensors.erase("documents");
-  }
-  return batch;
+  return models::to_device(models::family_of(config).random_batch(config, first, count), at::kCPU);
 }
 
 double loss_scale(const config::TrainConfig& train) {
   return train.precision == config::Precision::fp16 ? train.initial_loss_scale : 1.0;
 }
 
-double counted_tokens(const config::Config& config) {
-  return static_cast<double>(config.train.global_batch * config.model.sequence);
+// For each loss of the model, over how much it is summed in the step.
+std::vector<double> step_counts(const config::Config& config, int64_t step) {
+  const data::MicroBatch batch =
+      models::family_of(config).random_batch(config, (step - 1) * config.train.global_batch, config.train.global_batch);
+  std::vector<double> counts;
+  for (const int64_t count : batch.counts) counts.push_back(static_cast<double>(std::max<int64_t>(1, count)));
+  return counts;
 }
 
-models::Pass pass_of(const config::Config& config, int64_t step, double scale) {
-  return {.seed = config.train.seed, .step = step, .gradient_scales = {scale / counted_tokens(config)}};
+models::Pass pass_of(const config::Config& config, const models::Model& model, int64_t step, double scale) {
+  return {.seed = config.train.seed,
+          .step = step,
+          .gradient_scales = models::gradient_scales(model.losses(), step_counts(config, step), scale)};
 }
 
 parallel::ShardingOptions poisoned_options(const config::Config& config) {
@@ -82,7 +63,7 @@ class RankTrial {
         trial_(trial),
         mutex_(mutex),
         mesh_(plan::mesh_of(config.layout, world.size(), world.ranks_per_node())),
-        model_(models::build_model(config.model, {.type = nn::scalar_type(config.train.precision)}), partition),
+        model_(models::build_model(config, {.type = nn::scalar_type(config.train.precision)}), partition),
         cut_(model_, partition, world, mesh_, config.layout, poisoned_options(config)),
         optimizer_(cut_.shards, config.optimizer),
         step_(model_, cut_, optimizer_, config.train.recompute) {
@@ -108,7 +89,7 @@ class RankTrial {
       batches.push_back(random_batch(config_, first + done, train.micro_batch));
     }
     model_.begin_step(step);
-    step_.run(batches, pass_of(config_, step, trial_.loss_scale), config_.optimizer.learning_rate,
+    step_.run(batches, pass_of(config_, model_, step, trial_.loss_scale), config_.optimizer.learning_rate,
               [&](const train::StepSums& sums) { return note_gradients(step, sums); });
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     using State = optim::AdamW::State;
@@ -122,7 +103,7 @@ class RankTrial {
     const double scale = trial_.loss_scale, norm = sums.gradients.norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
-      whole.loss = sums.losses.front() / counted_tokens(config_);
+      whole.loss = models::weighted_mean(model_.losses(), sums.losses, step_counts(config_, step));
       whole.norm = norm;
     }
     note_losses(whole.micro_batch_losses);
@@ -181,16 +162,18 @@ double exact_norm(const std::vector<nn::Parameter*>& parameters) {
 
 // Adds up gradients too.
 std::vector<double> exact_losses(const config::Config& config, models::Model& model, int64_t step) {
-  models::Pass pass = pass_of(config, step, 1.0);
+  models::Pass pass = pass_of(config, model, step, 1.0);
   pass.training = true;
   std::vector<double> losses;
   for (int64_t done = 0; done < config.train.global_batch; done += config.train.micro_batch) {
     const models::Batch batch =
         random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch);
     const int64_t head = model.num_units() - 1;
-    const at::Tensor loss = model.loss(head, model.forward(0, head, {}, batch, pass), batch, pass).front();
-    loss.backward();
-    losses.push_back(loss.item<double>());
+    const models::Tensors terms = model.loss(head, model.forward(0, head, {}, batch, pass), batch, pass);
+    at::Tensor sum = terms.front();
+    for (size_t term = 1; term < terms.size(); ++term) sum = sum.add(terms[term]);
+    sum.backward();
+    losses.push_back(sum.item<double>());
   }
   nn::collect_autograd_gradients(model.parameters());
   return losses;
@@ -203,7 +186,7 @@ Trial run_trial(const config::Config& config, const TrialRanks& ranks, const Wor
               .traces = std::vector<Trace>(static_cast<size_t>(ranks.number)),
               .loss_scale = loss_scale(config.train)};
   const schedule::Partition partition =
-      ranks.partition ? *ranks.partition : schedule::partition(models::unit_table(config.model), config.layout);
+      ranks.partition ? *ranks.partition : schedule::partition(models::unit_table(config), config.layout);
   std::mutex mutex;
   comm::WorldOptions options = train::world_options(config);
   options.check_calls = true;
@@ -225,7 +208,7 @@ Trial run_trial(const config::Config& config, const TrialRanks& ranks, const Wor
 
 Trial run_exact_trial(const config::Config& config) {
   Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)), .traces = {}};
-  const auto model = models::build_model(config.model, {.type = at::kDouble});
+  const auto model = models::build_model(config, {.type = at::kDouble});
   const std::vector<nn::Parameter*> parameters = model->parameters();
   std::vector<ExactState> states;
   {

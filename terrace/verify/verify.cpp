@@ -12,7 +12,7 @@
 #include <map>
 
 #include "terrace/base/error.h"
-#include "terrace/models/cost/unit_table.h"
+#include "terrace/models/cost/family.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/verify/first_divergence.h"
@@ -214,7 +214,7 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
 
   const TrialRanks all{.number = ranks,
                        .processes = options.processes,
-                       .partition = schedule::partition(models::unit_table(small.model), small.layout)};
+                       .partition = schedule::partition(models::unit_table(small), small.layout)};
   const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
   const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
   const Trial as_configured = comparable == small.layout ? ours : run_trial(small, all, options.decorate);

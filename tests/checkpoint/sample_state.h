@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/models/cost/family.h"
 
 namespace terrace::checkpoint {
 
@@ -31,7 +32,7 @@ learning_rate = 0.001
 [checkpoint]
 folder = "runs/sample"
 )",
-                       "sample.toml");
+                       "sample.toml", models::planned_families());
 }
 
 inline NamedTensor replicated(const std::string& name, const at::Tensor& tensor) {
@@ -99,7 +100,7 @@ inline void expect_reads_back(const std::filesystem::path& checkpoint, const Sta
   const Reader reader(checkpoint);
   EXPECT_EQ(reader.step(), expected.step);
   EXPECT_EQ(reader.trainer().dump(), expected.trainer.dump());
-  EXPECT_EQ(reader.config(), expected.config);
+  EXPECT_EQ(reader.config(models::planned_families()), expected.config);
   const State found = empty_like(expected);
   for (size_t g = 0; g < expected.groups.size(); ++g) {
     reader.read(found.groups[g]);

@@ -63,11 +63,11 @@ TEST(Save, KeepsTheTokenizerWithTheCheckpoint) {
   const ScratchFolder folder;
   std::ofstream(folder / "words.model") << "a model";
   State state = sample_state(1);
-  state.config.data.tokenizer = folder / "words.model";
+  state.tokenizer = folder / "words.model";
   const Reader reader(save(folder / "run", state, {}));
   EXPECT_EQ(reader.tokenizer(), folder / "run/step_00000001/tokenizer.model");
   EXPECT_EQ(read_text(reader.tokenizer()), "a model");
-  state.config.data.tokenizer.clear();
+  state.tokenizer.clear();
   EXPECT_EQ(Reader(save(folder / "run", state, {})).tokenizer(), "");
 }
 

@@ -8,9 +8,19 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/config/config.h"
+#include "terrace/config/family.h"
+#include "terrace/data/text/text_config.h"
+#include "terrace/models/cost/family.h"
+#include "terrace/models/gpt/cost/config.h"
 
 namespace terrace::config {
+
+inline const Family* gpt() { return models::planned_families().front(); }
+
+inline Config parsed(const std::string& toml, const std::string& file_name,
+                     const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::refuse) {
+  return parse(toml, file_name, models::planned_families(), overrides, idle);
+}
 
 inline const std::string valid_toml = R"([model]
 layers = 2
@@ -33,7 +43,9 @@ learning_rate = 3e-4
 folder = "runs/small"
 )";
 
-inline Config valid(const std::vector<std::string>& overrides = {}) { return parse(valid_toml, "run.toml", overrides); }
+inline Config valid(const std::vector<std::string>& overrides = {}) {
+  return parsed(valid_toml, "run.toml", overrides);
+}
 
 // The valid file with keys "section.key=value" written into it, in place of those of the same name; the value is TOML
 // or a bare word.
@@ -59,7 +71,7 @@ inline std::string file_with(const std::vector<std::string>& given) {
 // What parse reports, "" where it accepts.
 inline std::string complaint(const std::string& toml, const std::vector<std::string>& overrides = {}) {
   try {
-    parse(toml, "run.toml", overrides);
+    parsed(toml, "run.toml", overrides);
     return "";
   } catch (const UserError& error) {
     return error.what();

@@ -20,8 +20,8 @@ TEST(ConfigurationFiles, AllLoadAndAreWrittenInTheirOwnFolder) {
   for (const auto& entry : std::filesystem::directory_iterator(root / "configs")) {
     if (entry.path().extension() != ".toml") continue;
     SCOPED_TRACE(entry.path().filename().string());
-    const Config config = load(entry.path());
-    EXPECT_EQ(parse(dump(config), "dump.toml"), config);
+    const Config config = load(entry.path(), models::planned_families());
+    EXPECT_EQ(parsed(dump(config), "dump.toml"), config);
     EXPECT_EQ(config.checkpoint.folder, "runs/" + entry.path().stem().string());
     ++count;
   }
@@ -42,7 +42,8 @@ TEST(ConfigurationFiles, HaveThePublishedShapes) {
       {"frontier-1t", {128, 25600, 128, 51200}},
   };
   for (const auto& [name, shape] : shapes) {
-    const ModelConfig model = load(root / "configs" / (name + ".toml")).model;
+    const Config config = load(root / "configs" / (name + ".toml"), models::planned_families());
+    const models::gpt::ModelConfig& model = models::gpt::model_of(config);
     EXPECT_EQ(model.layers, shape.layers) << name;
     EXPECT_EQ(model.width, shape.width) << name;
     EXPECT_EQ(model.heads, shape.heads) << name;
@@ -55,7 +56,7 @@ std::string current_page(const std::string& page) {
   const std::string begin = "<!-- keys: begin -->\n", end = "<!-- keys: end -->\n";
   const size_t first = page.find(begin) + begin.size(), last = page.find(end);
   TERRACE_CHECK(first <= last && last != std::string::npos, "the page has lost its marks");
-  return page.substr(0, first) + document() + page.substr(last);
+  return page.substr(0, first) + document(models::planned_families()) + page.substr(last);
 }
 
 // TERRACE_UPDATE_DOCS=1 writes the page anew.

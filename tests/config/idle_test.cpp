@@ -190,9 +190,10 @@ TEST(IdleKeys, OfOneFileAreRefused) {
 
 // A row without a case above would be a message that nobody has read.
 TEST(IdleKeys, AllHaveACase) {
-  for (const IdleRule& rule : idle_rules()) {
-    ASSERT_NE(find_key(rule.key), nullptr) << rule.key;
-    for (const std::string& cause : rule.causes) EXPECT_NE(find_key(cause), nullptr) << cause;
+  const std::vector<Key> keys = keys_of(gpt());
+  for (const IdleRule& rule : idle_rules_of(gpt())) {
+    ASSERT_NE(find_key(keys, rule.key), nullptr) << rule.key;
+    for (const std::string& cause : rule.causes) EXPECT_NE(find_key(keys, cause), nullptr) << cause;
     EXPECT_TRUE(rule.beside != nullptr || rule.on != nullptr) << rule.key;
     if (rule.beside == nullptr) continue;
     EXPECT_TRUE(std::ranges::count(cases, rule.key, &Case::key) > 0) << rule.key;
@@ -200,7 +201,7 @@ TEST(IdleKeys, AllHaveACase) {
 }
 
 TEST(IdleKeys, TheValueThatAsksForNothingIsAccepted) {
-  for (const IdleRule& rule : idle_rules()) {
+  for (const IdleRule& rule : idle_rules_of(gpt())) {
     if (rule.off.empty()) continue;
     EXPECT_EQ(complaint(file_with({rule.key + "=" + rule.off})), "") << rule.key;
   }
@@ -215,25 +216,25 @@ TEST(IdleKeys, AreRefusedAtTheirDefaultsToo) {
 TEST(IdleKeys, GiveASentenceAndTheirDefaultsWhereASetMakesThemIdle) {
   for (const Case& one : cases) {
     SCOPED_TRACE(one.key);
-    const Config usual = parse(file_with(one.beside), "run.toml");
+    const Config usual = parsed(file_with(one.beside), "run.toml");
     const auto expect_as_usual = [&](const Config& config) {
       EXPECT_EQ(config, usual);
       ASSERT_EQ(config.idle.size(), 1u);
       EXPECT_THAT(config.idle.front(), HasSubstr(one.key + " = " + one.value + " has no effect " + one.problem));
-      EXPECT_EQ(parse(dump(config), "dump.toml"), config);
+      EXPECT_EQ(parsed(dump(config), "dump.toml"), config);
     };
-    expect_as_usual(parse(file_with(one.beside), "run.toml", {one.key + "=" + one.value}));
+    expect_as_usual(parsed(file_with(one.beside), "run.toml", {one.key + "=" + one.value}));
   }
-  const Config one_stage = parse(file_with({"layout.pipeline=2", "layout.chunks=2", "layout.schedule=zb-v"}),
-                                 "run.toml", {"layout.pipeline=1"});
+  const Config one_stage = parsed(file_with({"layout.pipeline=2", "layout.chunks=2", "layout.schedule=zb-v"}),
+                                  "run.toml", {"layout.pipeline=1"});
   EXPECT_EQ(one_stage, valid());
   EXPECT_THAT(one_stage.idle, ElementsAre(AllOf(HasSubstr("run.toml:"), HasSubstr("layout.schedule = \"zb-v\"")),
                                           HasSubstr("layout.chunks = 2")));
 }
 
 TEST(IdleKeys, OfACheckpointAreReadAsIfLeftOut) {
-  const Config config = parse(file_with({"model.rope_theta=500000.0", "layout.prefetch=1"}), "config.toml", {},
-                              terrace::config::IdleKeys::accept);
+  const Config config = parsed(file_with({"model.rope_theta=500000.0", "layout.prefetch=1"}), "config.toml", {},
+                               terrace::config::IdleKeys::accept);
   EXPECT_EQ(config, valid());
   EXPECT_TRUE(config.idle.empty());
 }

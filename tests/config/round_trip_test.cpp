@@ -93,15 +93,15 @@ TEST(Dump, IsReadBackAsAnEqualConfiguration) {
     const Config config = valid(overrides);
     EXPECT_EQ(config.idle, std::vector<std::string>{});
     const std::string text = dump(config);
-    EXPECT_EQ(parse(text, "dump.toml"), config);
-    EXPECT_EQ(dump(parse(text, "dump.toml")), text);
+    EXPECT_EQ(parsed(text, "dump.toml"), config);
+    EXPECT_EQ(dump(parsed(text, "dump.toml")), text);
   }
 }
 
 // Guards the test above: a key that is left out there would not be tested.
 TEST(Dump, HasEveryKeyAwayFromItsDefaultInTheTest) {
-  const Config most = valid(everything), rest = valid(the_rest), defaults;
-  for (const Key& key : keys()) {
+  const Config most = valid(everything), rest = valid(the_rest), defaults = config_of(*gpt());
+  for (const Key& key : keys_of(gpt())) {
     const std::string value = key.write(defaults);
     const bool cannot = key.full_name() == "model.family";
     EXPECT_EQ(key.write(most) == value && key.write(rest) == value, cannot) << key.full_name();
@@ -146,7 +146,7 @@ TEST(CheckResume, FollowsTheRuleOfEveryKey) {
   const Config saved = valid(everything);
   const Config other = valid();
   int refused = 0, accepted = 0;
-  for (const Key& key : keys()) {
+  for (const Key& key : keys_of(gpt())) {
     if (key.write(saved) == key.write(other)) continue;
     Config now = saved;
     const toml::table table = toml::parse("value = " + key.write(other));
@@ -165,11 +165,11 @@ TEST(CheckResume, KeepsWhatTheNumbersOfTheRunDependOn) {
   for (const char* name :
        {"model.width", "train.global_batch", "train.precision", "train.seed", "train.ramp_start", "data.weights",
         "data.validation_share", "data.reset_at_documents", "train.initial_weights"}) {
-    EXPECT_EQ(find_key(name)->on_resume, OnResume::fixed) << name;
+    EXPECT_EQ(find_key(keys_of(gpt()), name)->on_resume, OnResume::fixed) << name;
   }
   for (const char* name : {"train.steps", "train.evaluate_every", "train.log_every", "train.skip_steps",
                            "optimizer.learning_rate", "checkpoint.every", "checkpoint.folder", "train.recompute"}) {
-    EXPECT_EQ(find_key(name)->on_resume, OnResume::may_change) << name;
+    EXPECT_EQ(find_key(keys_of(gpt()), name)->on_resume, OnResume::may_change) << name;
   }
 }
 
@@ -226,8 +226,8 @@ TEST(Fuzz, DamagedFilesAreRefusedOrRead) {
       }
     }
     try {
-      const Config config = parse(text, "fuzz.toml");
-      ASSERT_EQ(parse(dump(config), "again.toml"), config);
+      const Config config = parsed(text, "fuzz.toml");
+      ASSERT_EQ(parsed(dump(config), "again.toml"), config);
       ++read;
     } catch (const UserError& error) {
       ASSERT_FALSE(std::string(error.what()).empty());

@@ -165,9 +165,11 @@ TEST(Rules, AreSilentAboutKeysThatAreWrongThemselves) {
 
 // A rule that named a key which is not in the list would be checked although the key is invalid.
 TEST(Rules, NameOnlyKnownKeys) {
-  for (const Rule& rule : rules()) {
-    for (const std::string& name : rule.keys) {
-      EXPECT_EQ(complaint_of({name + "=[[[]]]"}).find("unknown"), std::string::npos) << name;
+  for (const std::vector<Rule>& rules : {core_rules(), gpt()->rules}) {
+    for (const Rule& rule : rules) {
+      for (const std::string& name : rule.keys) {
+        EXPECT_EQ(complaint_of({name + "=[[[]]]"}).find("unknown"), std::string::npos) << name;
+      }
     }
   }
 }

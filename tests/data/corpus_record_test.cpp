@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "terrace/data/loader.h"
 #include "terrace/data/text/inspect.h"
+#include "terrace/data/text/loader.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
@@ -25,15 +25,15 @@ void write_recorded(const std::string& prefix, const std::vector<int32_t>& token
   writer.commit();
 }
 
-config::DataConfig config_of(const std::vector<std::string>& train, const std::string& tokenizer = "") {
-  config::DataConfig config;
+data::TextConfig config_of(const std::vector<std::string>& train, const std::string& tokenizer = "") {
+  data::TextConfig config;
   config.train = train;
   config.validation_share = 0;
   config.tokenizer = tokenizer;
   return config;
 }
 
-std::string load_error(const config::DataConfig& config) {
+std::string load_error(const data::TextConfig& config) {
   return user_error([&] { Loader(config, 2, 1000, 1); });
 }
 
@@ -77,7 +77,7 @@ TEST(CorpusRecord, CorporaOfTwoTokenizersAreNotMixed) {
   const auto names_both =
       AllOf(HasSubstr(folder / "a"), HasSubstr(folder / "b"), HasSubstr(digits(one)), HasSubstr(digits(two)));
   EXPECT_THAT(load_error(config_of({folder / "a", folder / "b"})), names_both);
-  config::DataConfig validated = config_of({folder / "a"});
+  data::TextConfig validated = config_of({folder / "a"});
   validated.validation = {folder / "b"};
   EXPECT_THAT(load_error(validated), names_both);
   write_recorded(folder / "b", {5, 6, 7, 8}, one);
@@ -152,7 +152,7 @@ TEST(CorpusRecord, OneCorpusUnderTwoNamesIsRefusedWithBoth) {
     const std::string name = folder.path().string() + "/" + other;
     const auto names_both = AllOf(HasSubstr(folder / "a"), HasSubstr(name), HasSubstr("name a corpus once"));
     EXPECT_THAT(load_error(config_of({folder / "a", folder / "b", name})), names_both);
-    config::DataConfig validated = config_of({folder / "b", folder / "a"});
+    data::TextConfig validated = config_of({folder / "b", folder / "a"});
     validated.validation = {name};
     EXPECT_THAT(load_error(validated), names_both);
   }
@@ -211,7 +211,7 @@ TEST(CorpusFingerprint, EveryByteOfASmallCorpusCounts) {
 TEST(CorpusFingerprint, TheFullIdentityIsTheChecksumOfTheIndex) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {{1, 2, 3, 4, 5, 6, 7}});
-  config::DataConfig config = config_of({folder / "a"});
+  data::TextConfig config = config_of({folder / "a"});
   config.validation_share = 0.34;
   const std::string index = checksum(MappedFile(folder / "a.idx").bytes());
   EXPECT_EQ(Loader(config, 2, 1000, 1).identity(),

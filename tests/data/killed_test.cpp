@@ -8,7 +8,7 @@
 #include <csignal>
 #include <cstdio>
 
-#include "terrace/data/loader.h"
+#include "terrace/data/text/loader.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer.h"
@@ -55,7 +55,7 @@ PrepareOptions training_on(const TemporaryFolder& folder, const std::string& tex
 
 // What a run would train on, decoded; "" where it is refused.
 std::string text_of_run(const PrepareOptions& options) {
-  config::DataConfig config;
+  data::TextConfig config;
   config.train = {options.output};
   config.tokenizer = options.tokenizer;
   const std::string refused = user_error([&] { Loader(config, 4, 1000, 1); });

@@ -1,5 +1,5 @@
 // The contents of batches for any size, split, mixture and step.
-#include "terrace/data/loader.h"
+#include "terrace/data/text/loader.h"
 
 #include <cmath>
 #include <map>
@@ -17,8 +17,8 @@ std::vector<int32_t> counting(int32_t first, int32_t size) {
   return tokens;
 }
 
-config::DataConfig config_of(const std::vector<std::string>& train, double validation_share) {
-  config::DataConfig config;
+data::TextConfig config_of(const std::vector<std::string>& train, double validation_share) {
+  data::TextConfig config;
   config.train = train;
   config.validation_share = validation_share;
   return config;
@@ -61,7 +61,7 @@ TEST(Loader, AnyStepIsReachedAtOnce) {
   write_corpus(folder / "a", {counting(0, 5000)}, vocabulary);
   write_corpus(folder / "b", {counting(10'000, 777)}, vocabulary);
   for (const std::vector<double>& weights : {std::vector<double>{}, {0.3, 0.7}}) {
-    config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.1);
+    data::TextConfig config = config_of({folder / "a", folder / "b"}, 0.1);
     config.weights = weights;
     const Loader loader(config, 13, vocabulary, 5), again(config, 13, vocabulary, 5);
     const auto run = static_cast<int64_t>(3 * loader.samples(Split::train));
@@ -100,7 +100,7 @@ TEST(Loader, SplitsAreDisjointAndTogetherEverything) {
 TEST(Loader, SeedsOrderTrainingButNotValidation) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 2000)}, vocabulary);
-  const config::DataConfig config = config_of({folder / "a"}, 0.2);
+  const data::TextConfig config = config_of({folder / "a"}, 0.2);
   const Loader one(config, 5, vocabulary, 1), two(config, 5, vocabulary, 2);
   EXPECT_NE(one.batch(Split::train, 0, 50).tokens, two.batch(Split::train, 0, 50).tokens);
   EXPECT_EQ(one.batch(Split::validation, 0, 50).tokens, two.batch(Split::validation, 0, 50).tokens);
@@ -112,7 +112,7 @@ TEST(Loader, ValidationMayBeACorpusOfItsOwn) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 101)}, vocabulary);
   write_corpus(folder / "v", {counting(5000, 41)}, vocabulary);
-  config::DataConfig config = config_of({folder / "a"}, 0.5);
+  data::TextConfig config = config_of({folder / "a"}, 0.5);
   config.validation = {folder / "v"};
   const Loader loader(config, 10, vocabulary, 1);
   EXPECT_EQ(loader.samples(Split::train), 10u);
@@ -124,7 +124,7 @@ TEST(Loader, WeightsAreRealisedInTheBatches) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 5000)}, vocabulary);
   write_corpus(folder / "b", {counting(10'000, 100)}, vocabulary);
-  config::DataConfig config = config_of({folder / "a", folder / "b"}, 0);
+  data::TextConfig config = config_of({folder / "a", folder / "b"}, 0);
   config.weights = {1, 3};
   const Loader loader(config, 3, vocabulary, 1);
   const SampleBatch batch = loader.batch(Split::train, 0, 4000);
@@ -137,7 +137,7 @@ TEST(Loader, EveryHeldOutSampleCountsOnceWhateverTheWeights) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 2001)}, vocabulary);
   write_corpus(folder / "b", {counting(10'000, 1001)}, vocabulary);
-  config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.1);
+  data::TextConfig config = config_of({folder / "a", folder / "b"}, 0.1);
   const Loader plain(config, 4, vocabulary, 1);
   config.weights = {0.999, 0.001};
   const Loader loader(config, 4, vocabulary, 1);
@@ -192,7 +192,7 @@ TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
     }
     writer.commit();
   }
-  config::DataConfig config = config_of({folder / "a"}, 0);
+  data::TextConfig config = config_of({folder / "a"}, 0);
   config.reset_at_documents = true;
   const Loader loader(config, 8, vocabulary, 1);
   ASSERT_EQ(loader.samples(Split::train), 2u);
@@ -216,7 +216,7 @@ TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
 TEST(Loader, WhatCannotBeLoadedIsRefusedWithTheWayOut) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 20)}, vocabulary);
-  const auto error = [&](const config::DataConfig& config, int64_t sequence = 4, int64_t limit = vocabulary) {
+  const auto error = [&](const data::TextConfig& config, int64_t sequence = 4, int64_t limit = vocabulary) {
     return user_error([&] { Loader(config, sequence, limit, 1); });
   };
   const auto holds = [](const std::string& text, const std::string& part) {
@@ -228,7 +228,7 @@ TEST(Loader, WhatCannotBeLoadedIsRefusedWithTheWayOut) {
   EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0.2), 19), "leaves none to train on"));
   EXPECT_TRUE(holds(error(config_of({folder / "a"}, 1.5)), "data.validation_share = 1.5"));
   EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0), 4, 19), "a.bin: token 19 at position 19"));
-  config::DataConfig weighted = config_of({folder / "a"}, 0);
+  data::TextConfig weighted = config_of({folder / "a"}, 0);
   weighted.weights = {1, 2};
   EXPECT_TRUE(holds(error(weighted), "data.weights has 2 entries for 1 corpora"));
   weighted.weights = {-1};

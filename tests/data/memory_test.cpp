@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "terrace/data/loader.h"
+#include "terrace/data/text/loader.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
@@ -85,7 +85,7 @@ TEST(Memory, OfOpeningABillionTokensIsThatOfTheDocuments) {
   const TemporaryFolder folder;
   constexpr int64_t tokens = 1'000'000'000, documents = 1000;
   write_sparse_corpus(folder / "billion", tokens, documents);
-  config::DataConfig config;
+  data::TextConfig config;
   config.train = {folder / "billion"};
   config.reset_at_documents = true;
   const int64_t before = observe::resident_bytes();
@@ -123,7 +123,7 @@ TEST(Memory, OpeningAColdCorpusReadsWhatItLooksAt) {
   std::ofstream(bin_path(folder / "cold"), std::ios::binary) << std::string(static_cast<size_t>(2 * tokens), '\1');
   forget_cached(bin_path(folder / "cold"));
   if (cached_bytes(bin_path(folder / "cold")) > mebibyte) GTEST_SKIP() << "this file system keeps files in memory";
-  config::DataConfig config;
+  data::TextConfig config;
   config.train = {folder / "cold"};
   const Loader loader(config, 2048, 50'257, 1);
   loader.batch(Split::train, 0, 8);

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "terrace/data/loader.h"
 #include "terrace/data/text/inspect.h"
+#include "terrace/data/text/loader.h"
 #include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
 
@@ -61,7 +61,7 @@ TEST(TokenFile, IsACorpusToTrainOnAndToInspect) {
   std::string tokens = "50256";
   for (int i = 1; i < 400; ++i) tokens += i % 40 == 0 ? " 50256" : " " + std::to_string(i % 40);
   const std::string path = write_file(folder, tokens, 1);
-  config::DataConfig config;
+  data::TextConfig config;
   config.train = {path};
   config.validation_share = 0.1;
   config.reset_at_documents = true;

@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-#include "terrace/data/loader.h"
+#include "terrace/data/text/loader.h"
 #include "terrace/data/text/unigram_store.h"
 #include "tests/data/test_corpus.h"
 #include "tests/file_size_limit.h"
@@ -13,8 +13,8 @@
 namespace terrace::data {
 namespace {
 
-config::DataConfig config_of(const std::vector<std::string>& train, double validation_share) {
-  config::DataConfig config;
+data::TextConfig config_of(const std::vector<std::string>& train, double validation_share) {
+  data::TextConfig config;
   config.train = train;
   config.validation_share = validation_share;
   return config;
@@ -36,7 +36,7 @@ TEST(UnigramLoss, OfAMixtureWeighsItsCorpora) {
   // Corpus a is all 0, b all 1, each with 2 samples of 2 to train on and 1 held out; b comes three times as often.
   write_corpus(folder / "a", {{0, 0, 0, 0, 0, 0, 0}}, 4);
   write_corpus(folder / "b", {{1, 1, 1, 1, 1, 1, 1}}, 4);
-  config::DataConfig config = config_of({folder / "a", folder / "b"}, 0.34);
+  data::TextConfig config = config_of({folder / "a", folder / "b"}, 0.34);
   config.weights = {1, 3};
   const Loader loader(config, 2, 4, 1);
   // The 8 targets to train on count as 2 and 6, so p(0) = 3/12 and p(1) = 7/12; held-out targets count as they are.
@@ -78,12 +78,12 @@ class StoredUnigramLoss : public testing::Test {
     write_corpus(folder_ / "v", {changing(60, 2)});
     config_ = config_of({folder_ / "a", folder_ / "b"}, 0.2);
   }
-  double loss(const config::DataConfig& config, int64_t sequence = 4, int64_t vocabulary = 3) const {
+  double loss(const data::TextConfig& config, int64_t sequence = 4, int64_t vocabulary = 3) const {
     return Loader(config, sequence, vocabulary, 1).unigram_loss();
   }
 
   TemporaryFolder folder_;
-  config::DataConfig config_;
+  data::TextConfig config_;
 };
 
 TEST_F(StoredUnigramLoss, IsComputedAtTheFirstStartOnly) {
@@ -100,14 +100,14 @@ TEST_F(StoredUnigramLoss, IsComputedAgainWhereAnythingChangesThatItDependsOn) {
   EXPECT_NE(loss(config_, 5), marked);
   EXPECT_NE(loss(config_, 4, 5), marked);
   EXPECT_NE(Loader(config_, 4, 3, 1).unigram_loss(80), marked);
-  for (const auto& change : std::vector<std::function<void(config::DataConfig&)>>{
+  for (const auto& change : std::vector<std::function<void(data::TextConfig&)>>{
            [](auto& c) { c.validation_share = 0.3; },
            [](auto& c) {
              c.weights = {1, 2};
            },
            [](auto& c) { std::swap(c.train[0], c.train[1]); }, [](auto& c) { c.train.pop_back(); },
            [&](auto& c) { c.validation = {folder_ / "v"}; }, [](auto& c) { c.reset_at_documents = true; }}) {
-    config::DataConfig changed = config_;
+    data::TextConfig changed = config_;
     change(changed);
     EXPECT_NE(loss(changed), marked);
   }

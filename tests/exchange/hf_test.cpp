@@ -11,6 +11,7 @@
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
+#include "terrace/models/family.h"
 #include "tests/models/gpt_options.h"
 #include "tests/models/small_models.h"
 #include "tests/pytorch/reference.h"
@@ -28,8 +29,8 @@ constexpr const char* script = "exchange/hf_cases.py";
 // Between them every option that the two layouts have.
 std::vector<SmallModel> expressible_models() {
   const std::vector<SmallModel> small = models::small_models();
-  config::ModelConfig gpt2 = small[0].config, llama = small[1].config;
-  config::ModelConfig untied = gpt2, plain = gpt2, tied = llama;
+  models::gpt::ModelConfig gpt2 = small[0].config, llama = small[1].config;
+  models::gpt::ModelConfig untied = gpt2, plain = gpt2, tied = llama;
   untied.tied_head = false;
   untied.norm_epsilon = 1e-3;
   plain.bias = false;
@@ -42,21 +43,21 @@ std::vector<SmallModel> expressible_models() {
       {"gpt2", gpt2}, {"gpt2 untied", untied}, {"gpt2 without biases", plain}, {"llama", llama}, {"llama tied", tied}};
 }
 
-std::unique_ptr<models::Model> perturbed(const config::ModelConfig& config, uint64_t seed) {
+std::unique_ptr<models::Model> perturbed(const models::gpt::ModelConfig& config, uint64_t seed) {
   auto model = models::initialized(config, at::kFloat, seed);
   models::perturb(model->parameters());
   return model;
 }
 
-fs::path save(const fs::path& folder, models::Model& model, const config::ModelConfig& config,
+fs::path save(const fs::path& folder, models::Model& model, const models::gpt::ModelConfig& config,
               const std::string& tokenizer = "") {
   checkpoint::State state;
   state.config = config::parse(
       "[model]\nlayers = 1\nwidth = 8\nheads = 1\nsequence = 8\nvocabulary = 8\n[data]\ntrain = [\"corpus\"]\n"
       "[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 0.1\n[checkpoint]\nfolder = \"run\"\n",
-      "run.toml");
-  state.config.model = config;
-  state.config.data.tokenizer = tokenizer;
+      "run.toml", models::families());
+  models::gpt::model_of(state.config) = config;
+  state.tokenizer = tokenizer;
   state.groups = {{"weights", {}}};
   for (const nn::Parameter* parameter : model.parameters()) {
     state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
@@ -66,7 +67,8 @@ fs::path save(const fs::path& folder, models::Model& model, const config::ModelC
 
 std::unique_ptr<models::Model> load(const fs::path& path) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
-  auto model = models::initialized(reader.config().model);
+  const config::Config config = reader.config(models::families());
+  auto model = models::initialized(models::gpt::model_of(config));
   checkpoint::Group weights{"weights", {}};
   for (const nn::Parameter* parameter : model->parameters()) {
     weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
@@ -77,7 +79,7 @@ std::unique_ptr<models::Model> load(const fs::path& path) {
 
 // Adds the errors of our logits and of transformers' on the model in `folder`.
 void add_logits(testing::ErrorTally& tally, testing::PyTorch& pytorch, const std::string& name, models::Model& model,
-                const config::ModelConfig& config, const fs::path& folder, uint64_t seed) {
+                const models::gpt::ModelConfig& config, const fs::path& folder, uint64_t seed) {
   const at::NoGradGuard no_grad;
   const models::Batch batch = models::some_batch(config, 2, seed);
   testing::Tensors inputs = {{"tokens", batch["tokens"]}};
@@ -130,7 +132,7 @@ TEST(Import, OfAnExportHasTheSameModelToTheLastBit) {
       }
       return unpadded;
     }());
-    config::ModelConfig expected = config;
+    models::gpt::ModelConfig expected = config;
     expected.vocabulary_multiple = imported.model.vocabulary_multiple;
     expected.bias = imported.model.bias;  // GPT-2's layout has biases, zero where the model had none
     EXPECT_EQ(imported.model, expected) << name;
@@ -186,8 +188,8 @@ TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
     const checkpoint::HfFolder before(theirs), after(back);
     EXPECT_EQ(after.names(), before.names());
     for (const std::string& name : before.names()) EXPECT_TRUE(after.tensor(name).equal(before.tensor(name))) << name;
-    const config::Config start = config::load(imported.config);
-    EXPECT_EQ(start.model, imported.model);
+    const config::Config start = config::load(imported.config, models::families());
+    EXPECT_EQ(models::gpt::model_of(start), imported.model);
     EXPECT_EQ(start.train.initial_weights, ours.string());
     ++number;
   }
@@ -196,7 +198,7 @@ TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
 
 TEST(Export, AModelThatNoLayoutExpressesIsRefusedBeforeAnythingIsWritten) {
   const ScratchFolder folder;
-  const config::ModelConfig mixed = models::small_models()[2].config;
+  const models::gpt::ModelConfig mixed = models::small_models()[2].config;
   save(folder / "run", *models::initialized(mixed), mixed);
   const std::string message =
       refusal([&] { export_hf({.checkpoint = folder / "run", .output = folder / "out", .tokenizer = {}}); });
@@ -210,7 +212,7 @@ TEST(Export, AModelThatNoLayoutExpressesIsRefusedBeforeAnythingIsWritten) {
 
 TEST(Export, AnOutputThatExistsIsLeftAlone) {
   const ScratchFolder folder;
-  const config::ModelConfig config = models::small_models()[0].config;
+  const models::gpt::ModelConfig config = models::small_models()[0].config;
   save(folder / "run", *models::initialized(config), config);
   fs::create_directory(folder / "out");
   write_text_atomically(folder / "out" / "notes.txt", "mine");
@@ -224,7 +226,7 @@ TEST(Export, AnOutputThatExistsIsLeftAlone) {
 class Damaged {
  public:
   Damaged() {
-    const config::ModelConfig config = models::small_models()[0].config;
+    const models::gpt::ModelConfig config = models::small_models()[0].config;
     save(folder_ / "run", *models::initialized(config), config);
     export_hf({.checkpoint = folder_ / "run", .output = path(), .tokenizer = {}});
   }
@@ -269,7 +271,7 @@ TEST(Import, ConfigurationsThatWeDoNotHaveAreRefusedByKeyAndValue) {
 
 TEST(Import, LlamaWithScaledPositionsOrHalfItsBiasesIsRefused) {
   const ScratchFolder scratch;
-  const config::ModelConfig config = models::small_models()[1].config;
+  const models::gpt::ModelConfig config = models::small_models()[1].config;
   save(scratch / "run", *models::initialized(config), config);
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope_scaling is \"llama3\""},

@@ -111,7 +111,7 @@ TEST(HfTokenizer, AnImportTakesTheFileThatTheFolderHas) {
 
 TEST(HfTokenizer, OneWithMoreTokensThanTheModelIsRefused) {
   const auto tokenizer = data::Tokenizer::from_bytes(data::dump_tokenizer_json(byte_pairs()), "json");
-  config::ModelConfig model;
+  models::gpt::ModelConfig model;
   model.vocabulary = 260;
   EXPECT_NO_THROW(check_fits(*tokenizer, model, "t.json"));
   model.vocabulary = 259;

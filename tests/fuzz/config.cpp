@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/models/cost/family.h"
 #include "tests/fuzz/judge.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -19,9 +20,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     end = rest.find('\n');
     overrides.push_back(rest.substr(0, end));
   }
+  const terrace::config::Families& families = terrace::models::planned_families();
   terrace::config::Config config;
-  if (terrace::reads_or_refuses([&] { config = terrace::config::parse(toml, "fuzzed.toml", overrides); })) {
-    TERRACE_CHECK(terrace::config::parse(terrace::config::dump(config), "dumped.toml") == config,
+  if (terrace::reads_or_refuses([&] { config = terrace::config::parse(toml, "fuzzed.toml", families, overrides); })) {
+    TERRACE_CHECK(terrace::config::parse(terrace::config::dump(config), "dumped.toml", families) == config,
                   "the dump is read as another configuration");
   }
   return 0;

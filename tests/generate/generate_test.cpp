@@ -16,8 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Generation : testing::TestWithParam<config::ModelConfig> {
-  const config::ModelConfig& config() const { return GetParam(); }
+struct Generation : testing::TestWithParam<models::gpt::ModelConfig> {
+  const models::gpt::ModelConfig& config() const { return GetParam(); }
 
   std::vector<int64_t> tokens(int64_t count) const {
     std::vector<int64_t> drawn;
@@ -28,8 +28,8 @@ struct Generation : testing::TestWithParam<config::ModelConfig> {
   }
 };
 
-std::string kind_name(const testing::TestParamInfo<config::ModelConfig>& info) {
-  return info.param.positions == config::Positions::learned ? "gpt2_like" : "llama_like";
+std::string kind_name(const testing::TestParamInfo<models::gpt::ModelConfig>& info) {
+  return info.param.positions == models::gpt::Positions::learned ? "gpt2_like" : "llama_like";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Generation, testing::Values(gpt2_like(), llama_like()), kind_name);
@@ -42,10 +42,9 @@ at::Tensor cacheless_logits(models::Model& model, const std::vector<int64_t>& to
   return dynamic_cast<models::Generator&>(model).logits(hidden, {}).squeeze(0).to(at::kDouble);
 }
 
-at::Tensor cached_logits(models::Model& model, const config::ModelConfig& config, const std::vector<int64_t>& tokens,
-                         const std::vector<int64_t>& pieces) {
+at::Tensor cached_logits(models::Model& model, const std::vector<int64_t>& tokens, const std::vector<int64_t>& pieces) {
   const at::NoGradGuard no_grad;
-  CachedModel cached(model, config, at::kCPU);
+  CachedModel cached(model);
   std::vector<at::Tensor> rows;
   std::span<const int64_t> left = tokens;
   for (int64_t piece : pieces) {
@@ -74,7 +73,7 @@ TEST_P(Generation, CachedLogitsAreAsExactAsCachelessOnes) {
     ASSERT_GT(own_error, 0.0);
     for (const std::vector<int64_t>& pieces : {std::vector<int64_t>{20}, std::vector<int64_t>(20, 1),
                                                std::vector<int64_t>{7, 13}, std::vector<int64_t>{5, 1, 1, 10, 3}}) {
-      const double error = distance(cached_logits(*model, config(), sequence, pieces), exact);
+      const double error = distance(cached_logits(*model, sequence, pieces), exact);
       EXPECT_LE(error, 2 * own_error) << c10::toString(type) << " in " << pieces.size() << " pieces";
     }
   }
@@ -83,7 +82,7 @@ TEST_P(Generation, CachedLogitsAreAsExactAsCachelessOnes) {
 TEST_P(Generation, LogitsDependOnEveryEarlierToken) {
   const auto model = build(config());
   const std::vector<int64_t> sequence = tokens(8);
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   const std::vector<float> before = cached.next_logits(sequence);
   for (size_t i = 0; i < sequence.size(); ++i) {
     std::vector<int64_t> changed = sequence;
@@ -96,7 +95,7 @@ TEST_P(Generation, LogitsDependOnEveryEarlierToken) {
 TEST_P(Generation, WhatIsTruncatedIsForgotten) {
   const auto model = build(config());
   const std::vector<int64_t> sequence = tokens(9);
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   cached.hidden(std::span(sequence).first(4));
   const std::vector<float> before = cached.next_logits(std::span(sequence).subspan(4));
   cached.truncate(4);
@@ -108,7 +107,7 @@ TEST_P(Generation, WhatIsTruncatedIsForgotten) {
 TEST_P(Generation, GreedyTextEqualsRecomputingEverythingEachTime) {
   const auto model = build(config());
   std::vector<int64_t> sequence = tokens(3);
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   const Request request{.prompt = sequence, .max_tokens = 18, .sampling = {.temperature = 0}};
   std::vector<int64_t> expected;
   for (int64_t i = 0; i < request.max_tokens; ++i) {
@@ -125,7 +124,7 @@ TEST_P(Generation, GreedyTextEqualsRecomputingEverythingEachTime) {
 
 TEST_P(Generation, TheSameSeedGivesTheSameText) {
   const auto model = build(config());
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   Request request{.prompt = tokens(4), .max_tokens = 15, .samples = 3, .sampling = {.temperature = 3.0, .seed = 11}};
   const auto ignore = [](int64_t, int64_t) {};
   const auto first = generate(cached, request, ignore);
@@ -142,7 +141,7 @@ TEST_P(Generation, TheSameSeedGivesTheSameText) {
 
 TEST_P(Generation, TheEndTokenEndsTheTextAndIsNotPartOfIt) {
   const auto model = build(config());
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   Request request{.prompt = tokens(4), .max_tokens = 12, .sampling = {.temperature = 3.0}};
   const auto ignore = [](int64_t, int64_t) {};
   const std::vector<int64_t> open = generate(cached, request, ignore)[0].tokens;
@@ -155,7 +154,7 @@ TEST_P(Generation, TheEndTokenEndsTheTextAndIsNotPartOfIt) {
 
 TEST_P(Generation, StopsWhereTheContextEnds) {
   const auto model = build(config());
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   const auto ignore = [](int64_t, int64_t) {};
   for (int64_t length : {1, 20, 23, 24}) {
     const auto found = generate(cached, {.prompt = tokens(length), .max_tokens = 1000, .sampling = {}}, ignore)[0];
@@ -167,7 +166,7 @@ TEST_P(Generation, StopsWhereTheContextEnds) {
 
 TEST_P(Generation, DrawsOnlyBelowTheGivenVocabulary) {
   const auto model = build(config());
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   const Request request{
       .prompt = tokens(2), .max_tokens = 20, .samples = 10, .sampling = {.temperature = 50.0}, .vocabulary = 9};
   generate(cached, request, [](int64_t, int64_t token) { EXPECT_LT(token, 9); });
@@ -175,7 +174,7 @@ TEST_P(Generation, DrawsOnlyBelowTheGivenVocabulary) {
 
 TEST_P(Generation, RefusesWhatDoesNotFitWithNumbers) {
   const auto model = build(config());
-  CachedModel cached(*model, config(), at::kCPU);
+  CachedModel cached(*model);
   const auto refusal = [&](const Request& request) -> std::string {
     try {
       generate(cached, request, [](int64_t, int64_t) { ADD_FAILURE() << "a token was drawn"; });

@@ -11,6 +11,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/text/tokenizer_training.h"
 #include "terrace/generate/generate.h"
+#include "terrace/models/family.h"
 #include "tests/generate/tiny_models.h"
 #include "tests/scratch_folder.h"
 
@@ -30,22 +31,23 @@ std::filesystem::path train_tokenizer(const ScratchFolder& folder) {
   return folder / "words.model";
 }
 
-config::ModelConfig with_vocabulary(config::ModelConfig config, int64_t vocabulary) {
+models::gpt::ModelConfig with_vocabulary(models::gpt::ModelConfig config, int64_t vocabulary) {
   config.vocabulary = vocabulary;
   return config;
 }
 
 // What a trainer would save of the model: fp32 weights beside other groups.
 std::filesystem::path save_run(const std::filesystem::path& folder, models::Model& model,
-                               const config::ModelConfig& model_config, const std::string& tokenizer, int64_t step) {
+                               const models::gpt::ModelConfig& model_config, const std::string& tokenizer,
+                               int64_t step) {
   checkpoint::State state;
   state.step = step;
   state.config = config::parse(
       "[model]\nlayers = 1\nwidth = 8\nheads = 1\nsequence = 8\nvocabulary = 8\n[data]\ntrain = [\"corpus\"]\n"
       "[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 0.1\n[checkpoint]\nfolder = \"run\"\n",
-      "run.toml");
-  state.config.model = model_config;
-  state.config.data.tokenizer = tokenizer;
+      "run.toml", models::families());
+  models::gpt::model_of(state.config) = model_config;
+  state.tokenizer = tokenizer;
   state.groups = {{"weights", {}}, {"optimizer_m", {}}};
   for (const nn::Parameter* parameter : model.parameters()) {
     state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
@@ -53,26 +55,26 @@ std::filesystem::path save_run(const std::filesystem::path& folder, models::Mode
   return checkpoint::save(folder, state, {});
 }
 
-std::vector<float> logits_of(models::Model& model, const config::ModelConfig& config) {
-  CachedModel cached(model, config, at::kCPU);
+std::vector<float> logits_of(models::Model& model) {
+  CachedModel cached(model);
   return cached.next_logits(std::vector<int64_t>{5, 6, 7});
 }
 
 TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
   const ScratchFolder folder;
   const std::filesystem::path tokenizer = train_tokenizer(folder);
-  for (const config::ModelConfig& base : {gpt2_like(), llama_like()}) {
-    const config::ModelConfig config = with_vocabulary(base, 300);
+  for (const models::gpt::ModelConfig& base : {gpt2_like(), llama_like()}) {
+    const models::gpt::ModelConfig config = with_vocabulary(base, 300);
     const auto model = build(config);
-    const auto older = models::build_model(config, {});
+    const auto older = models::gpt::build_model(config, {});
     nn::initialize(older->parameters(), 99);
     save_run(folder / "run", *older, config, tokenizer, 1);
     save_run(folder / "run", *model, config, tokenizer, 2);
     const Loaded loaded = load(folder / "run", {});
     EXPECT_EQ(loaded.step, 2);
     EXPECT_EQ(loaded.checkpoint, folder / "run/step_00000002");
-    EXPECT_EQ(loaded.config, config);
-    EXPECT_EQ(logits_of(*loaded.model, loaded.config), logits_of(*model, config));
+    EXPECT_EQ(models::gpt::model_of(loaded.config), config);
+    EXPECT_EQ(logits_of(*loaded.model), logits_of(*model));
     EXPECT_EQ(loaded.tokenizer->decode(loaded.tokenizer->encode("the number 7")), "the number 7");
     EXPECT_EQ(load(folder / "run/step_00000001", {}).step, 1);
   }
@@ -80,7 +82,7 @@ TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
 
 TEST(Load, PrecisionRoundsTheWeightsOnce) {
   const ScratchFolder folder;
-  const config::ModelConfig config = with_vocabulary(llama_like(), 300);
+  const models::gpt::ModelConfig config = with_vocabulary(llama_like(), 300);
   const auto model = build(config);
   save_run(folder / "run", *model, config, train_tokenizer(folder), 1);
   const Loaded loaded = load(folder / "run", {.precision = config::Precision::bf16, .tokenizer = {}});
@@ -94,7 +96,7 @@ TEST(Load, PrecisionRoundsTheWeightsOnce) {
 
 TEST(Load, ATokenizerThatIsMissingOrDoesNotFitIsRefused) {
   const ScratchFolder folder;
-  const config::ModelConfig config = with_vocabulary(gpt2_like(), 299);
+  const models::gpt::ModelConfig config = with_vocabulary(gpt2_like(), 299);
   const auto model = build(config);
   save_run(folder / "run", *model, config, "", 1);
   const auto refusal = [&](const LoadOptions& options) -> std::string {

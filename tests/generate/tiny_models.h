@@ -2,13 +2,14 @@
 #pragma once
 
 #include "terrace/config/config.h"
+#include "terrace/models/gpt/model.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/module.h"
 
 namespace terrace::generate {
 
-inline config::ModelConfig gpt2_like() {
-  config::ModelConfig config;
+inline models::gpt::ModelConfig gpt2_like() {
+  models::gpt::ModelConfig config;
   config.layers = 2;
   config.width = 32;
   config.heads = config.kv_heads = 4;
@@ -21,21 +22,21 @@ inline config::ModelConfig gpt2_like() {
   return config;
 }
 
-inline config::ModelConfig llama_like() {
-  config::ModelConfig config = gpt2_like();
+inline models::gpt::ModelConfig llama_like() {
+  models::gpt::ModelConfig config = gpt2_like();
   config.layers = 3;
   config.kv_heads = 2;
   config.ffn_width = 80;
-  config.positions = config::Positions::rotary;
-  config.norm = config::Norm::rmsnorm;
-  config.activation = config::Activation::swiglu;
+  config.positions = models::gpt::Positions::rotary;
+  config.norm = models::gpt::Norm::rmsnorm;
+  config.activation = models::gpt::Activation::swiglu;
   config.tied_head = false;
   config.bias = false;
   return config;
 }
 
-inline std::unique_ptr<models::Model> build(const config::ModelConfig& config, at::ScalarType type = at::kFloat) {
-  auto model = models::build_model(
+inline std::unique_ptr<models::Model> build(const models::gpt::ModelConfig& config, at::ScalarType type = at::kFloat) {
+  auto model = models::gpt::build_model(
       config, {.device = at::kCPU, .type = type, .kernels = {.products = ops::Products::torch}});  // as load() does
   nn::initialize(model->parameters(), 3);
   return model;

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 
+#include "terrace/models/family.h"
 #include "terrace/models/gpt/cost/cost.h"
+#include "terrace/models/gpt/model.h"
 #include "terrace/models/model.h"
 #include "tests/models/small_models.h"
 #include "tests/paths.h"
@@ -11,12 +13,12 @@
 namespace terrace::models {
 namespace {
 
-using config::ModelConfig;
 using gpt::AttentionCount;
+using models::gpt::ModelConfig;
 
 int64_t built_count(const ModelConfig& config) {
   int64_t count = 0;
-  const auto model = build_model(config, {.device = at::kMeta});
+  const auto model = gpt::build_model(config, {.device = at::kMeta});
   for (const nn::Parameter* parameter : model->parameters()) count += parameter->value.numel();
   return count;
 }
@@ -41,9 +43,9 @@ ModelConfig llama(int64_t layers, int64_t width, int64_t heads, int64_t kv_heads
   config.ffn_width = ffn_width;
   config.sequence = 2048;
   config.vocabulary = vocabulary;
-  config.positions = config::Positions::rotary;
-  config.norm = config::Norm::rmsnorm;
-  config.activation = config::Activation::swiglu;
+  config.positions = models::gpt::Positions::rotary;
+  config.norm = models::gpt::Norm::rmsnorm;
+  config.activation = models::gpt::Activation::swiglu;
   config.bias = config.tied_head = false;
   return config;
 }
@@ -85,9 +87,9 @@ TEST(GptCost, CountsAreRightForEveryOption) {
   for (const SmallModel& small : small_models()) {
     for (int options = 0; options < 64; ++options) {
       ModelConfig config = small.config;
-      config.positions = options & 1 ? config::Positions::learned : config::Positions::rotary;
-      config.norm = options & 2 ? config::Norm::layernorm : config::Norm::rmsnorm;
-      config.activation = options & 4 ? config::Activation::gelu : config::Activation::swiglu;
+      config.positions = options & 1 ? models::gpt::Positions::learned : models::gpt::Positions::rotary;
+      config.norm = options & 2 ? models::gpt::Norm::layernorm : models::gpt::Norm::rmsnorm;
+      config.activation = options & 4 ? models::gpt::Activation::gelu : models::gpt::Activation::swiglu;
       config.tied_head = options & 8;
       config.bias = options & 16;
       config.vocabulary_multiple = options & 32 ? 1 : 128;
@@ -101,7 +103,8 @@ TEST(GptCost, EveryConfigurationInTheTreeIsCountedRight) {
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(tests::source_dir() / "configs")) {
     if (entry.path().extension() != ".toml") continue;
-    const ModelConfig config = config::load(entry.path()).model;
+    const config::Config whole = config::load(entry.path(), families());
+    const ModelConfig& config = gpt::model_of(whole);
     EXPECT_EQ(built_count(config), gpt::parameter_count(config)) << entry.path();
     ++found;
   }
@@ -111,7 +114,7 @@ TEST(GptCost, EveryConfigurationInTheTreeIsCountedRight) {
 // A logged run of the 175B model with tensor size 4 over 16 stages: a middle stage of six layers holds 2,718,480,384
 // parameters on each die.
 TEST(GptCost, MarksGiveTheShardsOfALoggedRun) {
-  const auto model = build_model(frontier(96, 12288, 96), {.device = at::kMeta});
+  const auto model = gpt::build_model(frontier(96, 12288, 96), {.device = at::kMeta});
   int64_t held = 0;
   for (int64_t unit = 13; unit < 25; ++unit) {
     for (const nn::Parameter* parameter : model->unit_parameters(unit)) {

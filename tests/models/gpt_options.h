@@ -9,22 +9,22 @@
 #include <vector>
 
 #include "terrace/base/json.h"
-#include "terrace/config/config.h"
+#include "terrace/models/gpt/cost/config.h"
 #include "terrace/nn/module.h"
 
 namespace terrace::models {
 
-inline Json options_of(const config::ModelConfig& config) {
+inline Json options_of(const models::gpt::ModelConfig& config) {
   return {{"layers", config.layers},
           {"heads", config.heads},
           {"kv_heads", config.kv_heads},
           {"head_dim", config.head_dim},
           {"vocabulary", config.vocabulary},
-          {"positions", config.positions == config::Positions::learned ? "learned" : "rotary"},
+          {"positions", config.positions == models::gpt::Positions::learned ? "learned" : "rotary"},
           {"theta", config.rope_theta},
-          {"norm", config.norm == config::Norm::layernorm ? "layernorm" : "rmsnorm"},
+          {"norm", config.norm == models::gpt::Norm::layernorm ? "layernorm" : "rmsnorm"},
           {"norm_epsilon", config.norm_epsilon},
-          {"activation", config.activation == config::Activation::gelu ? "gelu" : "swiglu"},
+          {"activation", config.activation == models::gpt::Activation::gelu ? "gelu" : "swiglu"},
           {"tied_head", config.tied_head}};
 }
 

@@ -31,7 +31,7 @@ struct Outcome {
   }
 };
 
-Outcome outcome_of(const config::ModelConfig& config, at::ScalarType type, const Pass& pass, bool full = false,
+Outcome outcome_of(const models::gpt::ModelConfig& config, at::ScalarType type, const Pass& pass, bool full = false,
                    const std::vector<Batch>& batches = {}, const std::set<int64_t>& halved = {}) {
   const auto model = initialized(config, type);
   Outcome outcome;
@@ -44,7 +44,7 @@ Outcome outcome_of(const config::ModelConfig& config, at::ScalarType type, const
   return outcome;
 }
 
-config::ModelConfig with_dropout(config::ModelConfig config) {
+models::gpt::ModelConfig with_dropout(models::gpt::ModelConfig config) {
   config.dropout = 0.2;
   config.attention_dropout = 0.1;
   return config;
@@ -126,7 +126,7 @@ TEST(Gpt, EvaluationDrawsNoDropout) {
   const auto plain = small_models()[0].config;
   at::NoGradGuard no_grad;
   const Batch batch = some_batch(plain, 2);
-  const auto loss = [&](const config::ModelConfig& config) {
+  const auto loss = [&](const models::gpt::ModelConfig& config) {
     const auto model = initialized(config);
     return loss_of(*model, hidden_of(*model, batch, {}), batch, {});
   };
@@ -154,7 +154,7 @@ TEST(Gpt, TheKeyValueCacheGivesTheLogitsOfTheWholeSequence) {
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const auto model = initialized(small.config, type);
       // The truth: the same rounded weights in double precision.
-      const auto exact_model = build_model(small.config, {.type = at::kDouble});
+      const auto exact_model = gpt::build_model(small.config, {.type = at::kDouble});
       const auto from = model->parameters(), to = exact_model->parameters();
       for (size_t i = 0; i < from.size(); ++i) to[i]->value.copy_(from[i]->value);
       const Batch batch = some_batch(small.config, 2);
@@ -184,7 +184,7 @@ TEST(Gpt, MoreTokensThanTheModelOrTheCacheHoldsAreRefused) {
 
 TEST(Gpt, UnitsHoldEveryParameterOnce) {
   for (const SmallModel& small : small_models()) {
-    const auto model = build_model(small.config, {.device = at::kMeta});
+    const auto model = gpt::build_model(small.config, {.device = at::kMeta});
     EXPECT_EQ(model->num_units(), 2 * small.config.layers + 2);
     std::multiset<nn::Parameter*> held;
     for (int64_t unit = 0; unit < model->num_units(); ++unit) {
@@ -196,7 +196,7 @@ TEST(Gpt, UnitsHoldEveryParameterOnce) {
 }
 
 TEST(Gpt, OutputProjectionsStartSmaller) {
-  const auto model = build_model(small_models()[0].config, {.device = at::kMeta});
+  const auto model = gpt::build_model(small_models()[0].config, {.device = at::kMeta});
   for (const nn::Parameter* parameter : model->parameters()) {
     if (parameter->value.dim() != 2) continue;
     const bool residual =
@@ -205,14 +205,8 @@ TEST(Gpt, OutputProjectionsStartSmaller) {
   }
 }
 
-TEST(BuildModel, RefusesAFamilyThatIsNotBuilt) {
-  auto config = small_models()[0].config;
-  config.family = "vit";
-  EXPECT_THROW(build_model(config, {}), UserError);
-}
-
 TEST(BuildModelDeathTest, AParameterWithoutAMarkEndsTheProgram) {
-  const auto model = build_model(small_models()[0].config, {.device = at::kMeta});
+  const auto model = gpt::build_model(small_models()[0].config, {.device = at::kMeta});
   nn::Parameter* parameter = model->parameters()[4];
   parameter->mark = {};
   EXPECT_DEATH(check_marks(model->parameters()), parameter->name);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/models/gpt/model.h"
 #include "terrace/models/model.h"
 #include "terrace/ops/recompute.h"
 
@@ -19,12 +20,12 @@ namespace terrace::models {
 
 struct SmallModel {
   std::string name;
-  config::ModelConfig config;
+  models::gpt::ModelConfig config;
 };
 
 // Odd and indivisible sizes where the option allows it.
 inline std::vector<SmallModel> small_models() {
-  config::ModelConfig gpt2;
+  models::gpt::ModelConfig gpt2;
   gpt2.layers = 2;
   gpt2.width = 30;
   gpt2.heads = gpt2.kv_heads = 3;
@@ -34,26 +35,27 @@ inline std::vector<SmallModel> small_models() {
   gpt2.vocabulary = 51;
   gpt2.vocabulary_multiple = 16;
   gpt2.init_std = 0.2;
-  config::ModelConfig llama = gpt2;
-  llama.positions = config::Positions::rotary;
-  llama.norm = config::Norm::rmsnorm;
-  llama.activation = config::Activation::swiglu;
+  models::gpt::ModelConfig llama = gpt2;
+  llama.positions = models::gpt::Positions::rotary;
+  llama.norm = models::gpt::Norm::rmsnorm;
+  llama.activation = models::gpt::Activation::swiglu;
   llama.tied_head = llama.bias = false;
   llama.heads = 6;
   llama.kv_heads = 2;
   llama.head_dim = 8;
-  config::ModelConfig mixed = gpt2;  // grouped queries with learned positions, gated with biases, heads wider than D
+  models::gpt::ModelConfig mixed =
+      gpt2;  // grouped queries with learned positions, gated with biases, heads wider than D
   mixed.layers = 1;
   mixed.heads = 4;
   mixed.kv_heads = 1;
   mixed.head_dim = 9;
-  mixed.activation = config::Activation::swiglu;
+  mixed.activation = models::gpt::Activation::swiglu;
   mixed.tied_head = false;
   mixed.vocabulary_multiple = 1;
   return {{"gpt2", gpt2}, {"llama", llama}, {"mixed", mixed}};
 }
 
-inline Batch some_batch(const config::ModelConfig& config, int64_t sequences, uint64_t seed = 0) {
+inline Batch some_batch(const models::gpt::ModelConfig& config, int64_t sequences, uint64_t seed = 0) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(12 + seed);
   const auto integers = at::TensorOptions().dtype(at::kLong);
   Batch batch;
@@ -101,11 +103,11 @@ inline at::Tensor loss_and_gradients(Model& model, const Batch& batch, const Pas
   return loss.detach();
 }
 
-inline std::unique_ptr<Model> initialized(const config::ModelConfig& config, at::ScalarType type = at::kFloat,
+inline std::unique_ptr<Model> initialized(const models::gpt::ModelConfig& config, at::ScalarType type = at::kFloat,
                                           uint64_t seed = 3) {
   // A team of threads costs a model this small more than it gives.
   at::set_num_threads(1);
-  auto model = build_model(config, {.type = type});
+  auto model = gpt::build_model(config, {.type = type});
   nn::initialize(model->parameters(), seed);
   nn::allocate_gradients(model->parameters(), type == at::kDouble ? at::kDouble : at::kFloat);
   return model;

@@ -16,7 +16,7 @@ constexpr const char* header =
     "validation_loss\n";
 
 StepMetrics metrics_of(int64_t step) {
-  return {.step = step, .loss = 0.1, .gradient_norm = std::nan(""), .learning_rate = 3e-4, .tokens = 64 * step};
+  return {.step = step, .loss = 0.1, .gradient_norm = std::nan(""), .learning_rate = 3e-4, .items = 64 * step};
 }
 
 std::string row(int64_t step, const std::string& validation = "") {
@@ -26,7 +26,7 @@ std::string row(int64_t step, const std::string& validation = "") {
 TEST(Csv, HasARowAStepWithTheEvaluationInIt) {
   const ScratchFolder scratch;
   {
-    MetricsWriter writer(scratch / "run", 0, {.csv = true});
+    MetricsWriter writer(scratch / "run", 0, {.csv = true, .names = {.items = "tokens"}});
     writer.write(metrics_of(1));
     writer.write(metrics_of(2));
     writer.write(EvaluationMetrics{.step = 2, .validation_loss = 4.5});
@@ -40,12 +40,12 @@ TEST(Csv, HasARowAStepWithTheEvaluationInIt) {
 TEST(Csv, AResumedRunHasEachStepOnce) {
   const ScratchFolder scratch;
   {
-    MetricsWriter writer(scratch / "run", 0, {.csv = true});
+    MetricsWriter writer(scratch / "run", 0, {.csv = true, .names = {.items = "tokens"}});
     for (int64_t step = 1; step <= 5; ++step) writer.write(metrics_of(step));
     writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4.5});
   }
   {
-    MetricsWriter writer(scratch / "run", 3, {.csv = true});
+    MetricsWriter writer(scratch / "run", 3, {.csv = true, .names = {.items = "tokens"}});
     EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2) + row(3, "4.5"));
     writer.write(metrics_of(4));
   }
@@ -54,9 +54,9 @@ TEST(Csv, AResumedRunHasEachStepOnce) {
 
 TEST(Csv, TurnedOnLaterItHasTheStepsBefore) {
   const ScratchFolder scratch;
-  MetricsWriter(scratch / "run", 0).write(metrics_of(1));
+  MetricsWriter(scratch / "run", 0, {.names = {.items = "tokens"}}).write(metrics_of(1));
   {
-    MetricsWriter writer(scratch / "run", 1, {.csv = true});
+    MetricsWriter writer(scratch / "run", 1, {.csv = true, .names = {.items = "tokens"}});
     writer.write(metrics_of(2));
   }
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2));
@@ -66,7 +66,7 @@ TEST(Csv, TurnedOnLaterItHasTheStepsBefore) {
 TEST(Csv, AnEvaluationAfterItsStepWasMadeDurableStandsInTheStepsRow) {
   const ScratchFolder scratch;
   {
-    MetricsWriter writer(scratch / "run", 0, {.csv = true});
+    MetricsWriter writer(scratch / "run", 0, {.csv = true, .names = {.items = "tokens"}});
     writer.write(metrics_of(1));
     writer.sync();
     writer.write(EvaluationMetrics{.step = 1, .validation_loss = 4.5});
@@ -75,13 +75,14 @@ TEST(Csv, AnEvaluationAfterItsStepWasMadeDurableStandsInTheStepsRow) {
   }
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1, "4.5") + row(2));
   // Killed before the evaluation of step 2, which the resumed run makes first.
-  MetricsWriter(scratch / "run", 2, {.csv = true}).write(EvaluationMetrics{.step = 2, .validation_loss = 4.25});
+  MetricsWriter(scratch / "run", 2, {.csv = true, .names = {.items = "tokens"}})
+      .write(EvaluationMetrics{.step = 2, .validation_loss = 4.25});
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1, "4.5") + row(2, "4.25"));
 }
 
 TEST(Csv, HasAColumnForEachOfSeveralCorpora) {
   const ScratchFolder scratch;
-  const MetricsFormats formats{.csv = true, .corpora = {"data/a", "one, \"two\""}};
+  const MetricsFormats formats{.csv = true, .corpora = {"data/a", "one, \"two\""}, .names = {.items = "tokens"}};
   const std::string names = std::string(header).substr(0, std::string(header).size() - 1) +
                             ",validation_loss of data/a,\"validation_loss of one, \"\"two\"\"\"\n";
   {

@@ -49,14 +49,14 @@ json.dump({"scalars": found, "version": events.file_version if hasattr(events, "
 }
 
 StepMetrics metrics_of(int64_t step, double loss) {
-  return {.step = step, .loss = loss, .gradient_norm = 0.5, .learning_rate = 3e-4, .tokens = 64 * step};
+  return {.step = step, .loss = loss, .gradient_norm = 0.5, .learning_rate = 3e-4, .items = 64 * step};
 }
 
 TEST(EventFile, IsReadByTensorBoardAndAResumedRunHasEachStepOnce) {
   const ScratchFolder scratch;
   const std::filesystem::path folder = scratch / "run";
   {
-    MetricsWriter writer(folder, 0, {.tensorboard = true});
+    MetricsWriter writer(folder, 0, {.tensorboard = true, .names = {.items = "tokens"}});
     for (int64_t step = 1; step <= 7; ++step) {
       writer.write(metrics_of(step, 10.0));
       if (step == 2) writer.write(EvaluationMetrics{.step = step, .validation_loss = 9.75});
@@ -64,7 +64,7 @@ TEST(EventFile, IsReadByTensorBoardAndAResumedRunHasEachStepOnce) {
   }
   {
     // Killed after step 7; the newest checkpoint is of step 4.
-    MetricsWriter writer(folder, 4, {.tensorboard = true});
+    MetricsWriter writer(folder, 4, {.tensorboard = true, .names = {.items = "tokens"}});
     // The evaluation of the step that the run continues from.
     writer.write(EvaluationMetrics{.step = 4, .validation_loss = 9.5, .by_corpus = {{"data/a", 9}, {"data/b", 10}}});
     for (int64_t step = 5; step <= 9; ++step) {

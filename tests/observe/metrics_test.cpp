@@ -38,20 +38,43 @@ class Metrics : public testing::Test {
   std::filesystem::path folder_ = scratch_ / "run";
 };
 
+// A family that counts tokens.
+const MetricsFormats of_text{.names = {.items = "tokens"}};
+
 void write_steps(MetricsWriter& writer, int64_t first, int64_t last) {
   for (int64_t step = first; step <= last; ++step) {
     writer.write(StepMetrics{.step = step, .loss = 10.0 / static_cast<double>(step)});
   }
 }
 
+// Of two losses that are trained on together, in every line and in the order of their names.
+TEST_F(Metrics, FiguresOfTheFamilyAreReadUnderTheirNames) {
+  const MetricNames names{.items = "atoms", .figures = {"loss_energy", "loss_forces"}};
+  const StepMetrics step{.step = 1, .loss = 3, .items = 70, .items_per_second = 35, .figures = {1, 2}};
+  const EvaluationMetrics evaluation{.step = 1, .validation_loss = 4, .figures = {1.5, 2.5}};
+  {
+    MetricsWriter writer(folder_, 0, {.names = names});
+    writer.write(step);
+    writer.write(evaluation);
+  }
+  const std::string text = read_text(folder_ / "metrics.jsonl");
+  EXPECT_NE(text.find("\"atoms\":70,\"atoms_per_second\":35.0"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"validation_loss_forces\":2.5}"), std::string::npos) << text;
+  const RunMetrics read = read_metrics(folder_);
+  EXPECT_EQ(read.names, names);
+  EXPECT_EQ(read.steps.at(1).items, 70);
+  EXPECT_EQ(read.steps.at(1).figures, step.figures);
+  EXPECT_EQ(read.evaluations.at(1).figures, evaluation.figures);
+}
+
 TEST_F(Metrics, HasTheFixedKeysInEveryLine) {
-  MetricsWriter writer(folder_ / "made" / "too", 0);
+  MetricsWriter writer(folder_ / "made" / "too", 0, of_text);
   writer.write(StepMetrics{.step = 3,
                            .loss = 0.1,
                            .gradient_norm = 2,
                            .learning_rate = 3e-4,
-                           .tokens = 1 << 20,
-                           .tokens_per_second = 1500.5,
+                           .items = 1 << 20,
+                           .items_per_second = 1500.5,
                            .step_seconds = 0.25,
                            .mfu = 0.5,
                            .peak_flops_per_second = 4e11,
@@ -68,7 +91,7 @@ TEST_F(Metrics, LossesOfSeveralCorporaAreAnObjectByTheirNames) {
   const EvaluationMetrics written{
       .step = 3, .validation_loss = 4.5, .by_corpus = {{"data/b", 5.25}, {"a \"quoted\", é", 4}}};
   {
-    MetricsWriter writer(folder_, 0);
+    MetricsWriter writer(folder_, 0, of_text);
     writer.write(written);
     writer.write(EvaluationMetrics{.step = 4, .validation_loss = 4, .by_corpus = {{"a", 2}, {"b", std::nan("")}}});
   }
@@ -82,7 +105,7 @@ TEST_F(Metrics, LossesOfSeveralCorporaAreAnObjectByTheirNames) {
 }
 
 TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {
-  MetricsWriter writer(folder_, 0);
+  MetricsWriter writer(folder_, 0, of_text);
   writer.write(StepMetrics{.step = 1,
                            .loss = std::numeric_limits<double>::quiet_NaN(),
                            .gradient_norm = std::numeric_limits<double>::infinity()});
@@ -95,13 +118,13 @@ TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {
 
 TEST_F(Metrics, AResumedRunHasEachStepOnce) {
   {
-    MetricsWriter first(folder_, 0);
+    MetricsWriter first(folder_, 0, of_text);
     write_steps(first, 1, 5);
     first.write(EvaluationMetrics{.step = 5, .validation_loss = 2});
     write_steps(first, 6, 8);
     first.write(EvaluationMetrics{.step = 8, .validation_loss = 1});
   }
-  MetricsWriter second(folder_, 5);
+  MetricsWriter second(folder_, 5, of_text);
   EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2, 3, 4, 5, 5}));
   EXPECT_EQ(lines().back()["validation_loss"], 2.0);
   write_steps(second, 6, 7);
@@ -111,7 +134,7 @@ TEST_F(Metrics, AResumedRunHasEachStepOnce) {
 
 TEST_F(Metrics, NothingIsRewrittenWhereNothingIsCut) {
   {
-    MetricsWriter writer(folder_, 0);
+    MetricsWriter writer(folder_, 0, of_text);
     write_steps(writer, 1, 3);
   }
   const auto inode = [this] {
@@ -120,29 +143,29 @@ TEST_F(Metrics, NothingIsRewrittenWhereNothingIsCut) {
     return status.st_ino;
   };
   const auto before = inode();
-  MetricsWriter same(folder_, 3);
+  MetricsWriter same(folder_, 3, of_text);
   EXPECT_EQ(inode(), before);
-  MetricsWriter cut(folder_, 2);
+  MetricsWriter cut(folder_, 2, of_text);
   EXPECT_NE(inode(), before);  // another file took its place at once
 }
 
 TEST_F(Metrics, ANewRunBeginsWithAnEmptyFile) {
-  { MetricsWriter(folder_, 0).write(StepMetrics{.step = 1}); }
-  MetricsWriter again(folder_, 0);
+  { MetricsWriter(folder_, 0, of_text).write(StepMetrics{.step = 1}); }
+  MetricsWriter again(folder_, 0, of_text);
   EXPECT_TRUE(steps().empty());
 }
 
 // Cut off at every byte of the last line, the file reads well after a restart, and no temporary file stays.
 TEST_F(Metrics, ALastLineThatWasCutOffIsRepaired) {
   {
-    MetricsWriter writer(folder_, 0);
+    MetricsWriter writer(folder_, 0, of_text);
     write_steps(writer, 1, 2);
   }
   const std::string whole = read_text(file());
   const size_t second_line = whole.find('\n') + 1;
   for (size_t length = second_line + 1; length < whole.size(); ++length) {
     std::ofstream(file(), std::ios::trunc) << whole.substr(0, length);
-    MetricsWriter writer(folder_, 2);
+    MetricsWriter writer(folder_, 2, of_text);
     const bool complete = length == whole.size() - 1;  // only the line's end is missing
     ASSERT_EQ(steps(), complete ? (std::vector<int64_t>{1, 2}) : (std::vector<int64_t>{1})) << length;
     writer.write(StepMetrics{.step = 3});
@@ -157,13 +180,13 @@ TEST_F(Metrics, UnreadableLinesInTheMiddleAreRemoved) {
   std::ofstream(file()) << "{\"step\":1,\"loss\":1.0}\n"
                         << std::string(5, '\0') << "\n[2]\n{\"loss\":3}\n{\"step\":\"4\"}\n\n"
                         << "{\"step\":2,\"loss\":0.5}\n";
-  MetricsWriter writer(folder_, 9);
+  MetricsWriter writer(folder_, 9, of_text);
   EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2}));
 }
 
 TEST_F(Metrics, LossesAreReadBackForTheCurve) {
   {
-    MetricsWriter writer(folder_, 0);
+    MetricsWriter writer(folder_, 0, of_text);
     writer.write(StepMetrics{.step = 1, .loss = 9});
     writer.write(StepMetrics{.step = 2, .loss = std::numeric_limits<double>::quiet_NaN()});
     writer.write(EvaluationMetrics{.step = 2, .validation_loss = 8});
@@ -182,14 +205,14 @@ TEST_F(Metrics, EveryFieldIsReadBack) {
                             .loss = 0.1,
                             .gradient_norm = 2,
                             .learning_rate = 3e-4,
-                            .tokens = 1 << 20,
-                            .tokens_per_second = 1500.5,
+                            .items = 1 << 20,
+                            .items_per_second = 1500.5,
                             .step_seconds = 0.25,
                             .mfu = 0.5,
                             .peak_flops_per_second = 4e11,
                             .memory_bytes = 1'000'000'007};
   {
-    MetricsWriter writer(folder_, 0);
+    MetricsWriter writer(folder_, 0, of_text);
     writer.write(written);
     writer.write(StepMetrics{.step = 4});
   }
@@ -202,7 +225,7 @@ TEST_F(Metrics, EveryFieldIsReadBack) {
 
 // A step's line without each of its keys in turn, and with each of another type: neither is read, nothing is made up.
 TEST_F(Metrics, LinesThatLackAKeyAreLeftOut) {
-  { MetricsWriter(folder_, 0).write(StepMetrics{.step = 1}); }
+  { MetricsWriter(folder_, 0, of_text).write(StepMetrics{.step = 1}); }
   const Json whole = lines().at(0);
   std::ofstream stream(file(), std::ios::app);
   for (const auto& [key, _] : whole.items()) {
@@ -223,7 +246,7 @@ TEST_F(Metrics, LinesThatLackAKeyAreLeftOut) {
 }
 
 TEST_F(Metrics, LinesThatTheDiskRefusesWaitAndAreNotLost) {
-  MetricsWriter writer(folder_, 0);
+  MetricsWriter writer(folder_, 0, of_text);
   write_steps(writer, 1, 2);
   {
     // In the middle of the third line, so that a part of it is written.
@@ -245,7 +268,7 @@ TEST_F(Metrics, LinesThatTheDiskRefusesWaitAndAreNotLost) {
 
 TEST_F(Metrics, OfSeveralEvaluationsOfAStepTheLastCounts) {
   {
-    MetricsWriter writer(folder_, 0);
+    MetricsWriter writer(folder_, 0, of_text);
     for (double loss : {8.0, 7.0}) writer.write(EvaluationMetrics{.step = 2, .validation_loss = loss});
     writer.write(EvaluationMetrics{.step = 4, .validation_loss = 6});
   }

@@ -18,18 +18,20 @@ namespace {
 class SummaryTest : public testing::Test {
  protected:
   void write_run() {
-    const Json facts = {{"parameters", 1234567},
-                        {"precision", "fp32"},
-                        {"unigram_loss", 6.5},
-                        {"peak_name", "the fp32 product"},
-                        {"peak_flops_per_second", 2e11}};
+    const Json facts = {
+        {"parameters", 1234567},
+        {"precision", "fp32"},
+        {"loss_unit", "nats a token"},
+        {"baselines", Json::array({{{"key", "unigram_loss"}, {"name", "unigram model"}, {"loss", 6.5}}})},
+        {"peak_name", "the fp32 product"},
+        {"peak_flops_per_second", 2e11}};
     write_text_atomically(folder_ / "run.json", facts.dump());
-    MetricsWriter writer(folder_, 0);
+    MetricsWriter writer(folder_, 0, {.names = {.items = "tokens"}});
     for (int64_t step = 1; step <= 3; ++step) {
       writer.write(StepMetrics{.step = step,
                                .loss = 9.0 - static_cast<double>(step),
-                               .tokens = 100 * step,
-                               .tokens_per_second = 50.0 * static_cast<double>(step),
+                               .items = 100 * step,
+                               .items_per_second = 50.0 * static_cast<double>(step),
                                .step_seconds = 0.5,
                                .mfu = 0.25,
                                .peak_flops_per_second = 2e11,
@@ -58,7 +60,7 @@ TEST_F(SummaryTest, HasTheRunsFigures) {
 TEST_F(SummaryTest, HasTheLossOfEachOfSeveralCorpora) {
   write_run();
   EXPECT_EQ(summarize_run(folder_)["validation_loss_by_corpus"], Json::object());
-  MetricsWriter(folder_, 3)
+  MetricsWriter(folder_, 3, {.names = {.items = "tokens"}})
       .write(EvaluationMetrics{
           .step = 3, .validation_loss = 6, .by_corpus = {{"data/a", 7}, {"data/long/name/of/b", 5.5}}});
   EXPECT_EQ(summarize_run(folder_)["validation_loss_by_corpus"], Json({{"data/a", 7.0}, {"data/long/name/of/b", 5.5}}));
@@ -72,7 +74,8 @@ TEST_F(SummaryTest, LeavesOutLinesThatLackKeysAndNumbersThatAreNotKnown) {
   write_run();
   std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << "{\"step\":4,\"step_seconds\":9.5}\n"
                                                           << "{\"step\":3,\"validation_loss\":6.0}\n";
-  MetricsWriter(folder_, 4).write(StepMetrics{.step = 4, .loss = std::nan(""), .tokens = 400});
+  MetricsWriter(folder_, 4, {.names = {.items = "tokens"}})
+      .write(StepMetrics{.step = 4, .loss = std::nan(""), .items = 400});
   const Json summary = summarize_run(folder_);
   EXPECT_EQ(summary["steps"], 4);
   EXPECT_EQ(summary["tokens"], 400);
@@ -86,9 +89,9 @@ TEST_F(SummaryTest, LeavesOutLinesThatLackKeysAndNumbersThatAreNotKnown) {
 // reached.
 TEST_F(SummaryTest, CountsEveryStepAgainstTheHighestPeak) {
   write_run();
-  MetricsWriter(folder_, 3)
+  MetricsWriter(folder_, 3, {.names = {.items = "tokens"}})
       .write(StepMetrics{
-          .step = 4, .loss = 5, .tokens = 400, .step_seconds = 0.5, .mfu = 1.0, .peak_flops_per_second = 4e11});
+          .step = 4, .loss = 5, .items = 400, .step_seconds = 0.5, .mfu = 1.0, .peak_flops_per_second = 4e11});
   const Json summary = summarize_run(folder_);
   EXPECT_EQ(summary["peak_flops_per_second"], 4e11);
   EXPECT_EQ(summary["mfu"], 0.125);

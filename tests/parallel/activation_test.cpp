@@ -68,7 +68,7 @@ struct StageBytes {
 };
 
 StageBytes table_bytes(const Case& c, int64_t stage, int64_t of_stages) {
-  const schedule::UnitTable table = models::unit_table(small_config(c.model), options_of(c));
+  const schedule::UnitTable table = models::gpt::unit_table(small_config(c.model), options_of(c));
   const schedule::Partition partition = schedule::partition(table, of_stages, {});
   StageBytes bytes{.hidden = table.front().output_bytes};
   for (int64_t number = partition.part(stage).begin; number < partition.part(stage).end; ++number) {
@@ -100,7 +100,7 @@ std::vector<int64_t> deferred_on_ranks(const Case& c) {
     const schedule::Partition partition = schedule::partition(small_table(training), layout);
     CutModel cut(*model, partition, world, plan::mesh_of(layout, world.size(), world.size()), layout,
                  sharding_options(layout, at::kFloat));
-    const models::Batch batch = batch_of(training, 1, 0, micro_batch);
+    const models::Batch batch = batch_of(1, 0, micro_batch);
     std::vector<ops::WeightGradientQueue> queues(2);
     std::vector<int64_t> alive;
     const auto meter = std::make_shared<testing::MemoryMeter>();

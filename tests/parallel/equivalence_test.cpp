@@ -27,12 +27,6 @@ TEST_F(AgainstPlain, EveryLayoutTrainsAStackOfLinearLayersToTheLastBit) {
   expect_equal({.model = "tied_stack"}, all_layouts());
 }
 
-// With micro-batches of no items, and from eight ranks on a rank that has none in the whole step.
-TEST_F(AgainstPlain, EveryLayoutTrainsAModelOfTwoLossesAndSeveralTensorsToTheLastBit) {
-  expect_equal({.model = "pair"}, all_layouts());
-  expect_equal({.model = "pair", .recompute = config::Recompute::full, .micro_batch = 3}, some_layouts());
-}
-
 TEST_F(AgainstPlain, LlamaInBf16WithAccumulationAndRecompute) {
   expect_equal(
       {.model = "llama", .precision = config::Precision::bf16, .recompute = config::Recompute::full, .micro_batch = 1},
@@ -79,7 +73,7 @@ TEST(WholeNumbers, AreExactAtEveryLayout) {
 
 // Sums in another order: no further from a run in double precision than twice the error of one rank.
 TEST(ByError, EveryLayoutIsAsAccurateAsOneRank) {
-  for (const char* model : {"gpt2", "llama", "stack", "pair"}) {
+  for (const char* model : {"gpt2", "llama", "stack"}) {
     Training training{.model = model, .steps = 1, .deterministic = false};
     const Outcome one = train(training, {1, {}});
     const Outcome exact = exact_step(training);

@@ -15,7 +15,7 @@ inline Outcome exact_step(const Training& training) {
   const auto model = small_model(training, at::kDouble);
   nn::initialize(model->parameters(), 5);
   nn::allocate_gradients(model->parameters(), at::kDouble);
-  const models::Batch batch = batch_of(training, training.first_step, 0, training.sequences);
+  const models::Batch batch = batch_of(training.first_step, 0, training.sequences);
   const models::Pass pass{.training = true,
                           .seed = 5,
                           .step = training.first_step,

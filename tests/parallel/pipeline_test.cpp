@@ -66,12 +66,6 @@ TEST(Pipeline, OfAStackOfLinearLayers) {
   expect_one_stage({.model = "stack", .micro_batch = 4, .clip = 0}, "sharding=ddp", 1, {2});
 }
 
-TEST(Pipeline, OfAModelWithSeveralTensorsBetweenUnits) {
-  expect_one_stage({.model = "pair", .micro_batch = 3, .clip = 0}, "sharding=ddp", 1, {2});
-  expect_one_stage({.model = "pair", .recompute = config::Recompute::full, .micro_batch = 3, .clip = 0},
-                   "sharding=zero3", 2, {2});
-}
-
 TEST(Pipeline, OfWholeNumbersIsExact) {
   const Training training{.model = "whole_stack", .steps = 1, .micro_batch = 4, .clip = 0, .deterministic = false};
   const Outcome one = train(training, {1, {}});

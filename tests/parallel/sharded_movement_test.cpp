@@ -36,7 +36,7 @@ Step step_with(const Layout& layout, const std::function<void(ShardingOptions&)>
     const auto counted_groups = {cut.groups.gather.get(), cut.groups.reduce.get(), cut.groups.update.get()};
     for (comm::Comm* group : counted_groups) group->reset_traffic();
     const int64_t share = training.sequences / layout.ranks;
-    step.run({batch_of(training, 1, world.rank() * share, share)}, {.seed = 5, .step = 1}, learning_rate,
+    step.run({batch_of(1, world.rank() * share, share)}, {.seed = 5, .step = 1}, learning_rate,
              [&](const train::StepSums&) {
                const std::lock_guard lock(mutex);
                place_own_elements(

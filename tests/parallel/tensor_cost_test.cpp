@@ -16,7 +16,7 @@ struct Case {
 
 // Of a rank in a step, on the group "tensor". One micro-batch of `rows` tokens on each rank.
 Count expected_traffic(const Case& c, int64_t rows, int64_t shares) {
-  const config::ModelConfig model = small_config(c.training.model);
+  const models::gpt::ModelConfig model = small_config(c.training.model);
   const int64_t layers = model.layers, t = c.tensor;
   const int64_t bytes = c.training.precision == config::Precision::fp32 ? 4 : 2;
   const bool again = c.training.recompute == config::Recompute::full;
@@ -44,7 +44,7 @@ Count expected_traffic(const Case& c, int64_t rows, int64_t shares) {
 
 // Elements of gradients that a cut along the sequence leaves as shares.
 int64_t replicated_elements(const std::string& name) {
-  const auto model = models::build_model(small_config(name), {.device = at::kMeta});
+  const auto model = models::gpt::build_model(small_config(name), {.device = at::kMeta});
   int64_t elements = 0;
   for (const nn::Parameter* parameter : model->parameters()) {
     if (parameter->mark.kind == ParamMark::Kind::replicated) elements += parameter->value.numel();

@@ -18,7 +18,10 @@
 
 #include "terrace/base/random.h"
 #include "terrace/comm/threads/threads.h"
-#include "terrace/models/cost/unit_table.h"
+#include "terrace/models/cost/family.h"
+#include "terrace/models/family.h"
+#include "terrace/models/gpt/cost/unit_table.h"
+#include "terrace/models/gpt/model.h"
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
@@ -29,7 +32,6 @@
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
 #include "tests/parallel/metered_model.h"
-#include "tests/parallel/pair_model.h"
 
 namespace terrace::parallel {
 
@@ -67,7 +69,7 @@ inline config::OptimizerConfig optimizer_config() { return {.learning_rate = 0, 
 
 // Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama and, with fewer keys and values than four
 // ranks, cut_llama_sharing.
-inline void cut_sizes(const std::string& name, config::ModelConfig& config) {
+inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config) {
   config.heads = config.kv_heads = 12;
   config.ffn_width = 84;
   config.vocabulary_multiple = 24;
@@ -75,17 +77,17 @@ inline void cut_sizes(const std::string& name, config::ModelConfig& config) {
     config.dropout = 0.1;
     return;
   }
-  config.positions = config::Positions::rotary;
-  config.norm = config::Norm::rmsnorm;
-  config.activation = config::Activation::swiglu;
+  config.positions = models::gpt::Positions::rotary;
+  config.norm = models::gpt::Norm::rmsnorm;
+  config.activation = models::gpt::Activation::swiglu;
   config.tied_head = config.bias = false;
   const bool sharing = name.starts_with("cut_llama_sharing");
   config.kv_heads = sharing ? 2 : 6;
   if (sharing) config.heads = 4;
 }
 
-inline config::ModelConfig small_config(const std::string& name) {
-  config::ModelConfig config;
+inline models::gpt::ModelConfig small_config(const std::string& name) {
+  models::gpt::ModelConfig config;
   config.layers = 2;
   config.width = 48;
   config.heads = config.kv_heads = 3;
@@ -96,9 +98,9 @@ inline config::ModelConfig small_config(const std::string& name) {
   config.vocabulary_multiple = 8;
   config.init_std = 0.1;
   if (name.starts_with("llama")) {
-    config.positions = config::Positions::rotary;
-    config.norm = config::Norm::rmsnorm;
-    config.activation = config::Activation::swiglu;
+    config.positions = models::gpt::Positions::rotary;
+    config.norm = models::gpt::Norm::rmsnorm;
+    config.activation = models::gpt::Activation::swiglu;
     config.tied_head = config.bias = false;
     config.heads = 4;
     config.kv_heads = 2;
@@ -110,26 +112,23 @@ inline config::ModelConfig small_config(const std::string& name) {
 
 inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type) {
   const nn::Build build{.type = type};
-  if (training.model == "pair") return std::make_unique<PairModel>(build);
   if (training.model.ends_with("stack")) {
     const bool whole = training.model.ends_with("whole_stack");
     const int64_t layers = whole ? 2 : training.model == "cut_deep_stack" ? 8 : 4;
     return std::make_unique<LinearStack>(small_sequence, 67, layers, whole, training.model == "tied_stack", build,
                                          training.model.starts_with("cut_") ? 72 : 0);
   }
-  return models::build_model(small_config(training.model), build);
+  return models::gpt::build_model(small_config(training.model), build);
 }
 
 inline schedule::UnitTable small_table(const Training& training) {
-  const bool is_gpt = training.model != "pair" && !training.model.ends_with("stack");
-  if (is_gpt) return models::unit_table(small_config(training.model));
+  const bool is_gpt = !training.model.ends_with("stack");
+  if (is_gpt) return models::gpt::unit_table(small_config(training.model), {});
   const auto model = small_model(training, at::kFloat);
-  if (auto* pair = dynamic_cast<PairModel*>(model.get())) return pair->table();
   return dynamic_cast<LinearStack&>(*model).table();
 }
 
-inline models::Batch batch_of(const Training& training, int64_t step, int64_t first, int64_t count) {
-  if (training.model == "pair") return PairModel::batch(step, first, count);
+inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
   const auto integers = at::TensorOptions().dtype(at::kLong);
   models::Batch batch{.samples = at::arange(first, first + count, integers), .counts = {count * small_sequence}};
   for (const char* name : {"tokens", "targets"}) batch.tensors[name] = at::empty({count, small_sequence}, integers);
@@ -147,7 +146,7 @@ inline models::Batch batch_of(const Training& training, int64_t step, int64_t fi
 
 // By loss of the model, for a step of all ranks together.
 inline std::vector<double> gradient_scales(const Training& training, int64_t step) {
-  const std::vector<int64_t> counts = batch_of(training, step, 0, training.sequences).counts;
+  const std::vector<int64_t> counts = batch_of(step, 0, training.sequences).counts;
   const std::vector<models::LossTerm> losses = small_model(training, at::kFloat)->losses();
   std::vector<double> scales;
   for (size_t term = 0; term < losses.size(); ++term) {
@@ -165,7 +164,7 @@ inline config::LayoutConfig layout_config(const Layout& layout, bool determinist
              "24\n[data]\ntrain = "
              "[\"x\"]\n[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 1.0\n[checkpoint]\n"
              "folder = \"x\"\n",
-             "layout.toml", overrides)
+             "layout.toml", models::families(), overrides)
       .layout;
 }
 
@@ -190,7 +189,7 @@ class RankTraining {
     const int64_t size = training_.micro_batch > 0 ? training_.micro_batch : share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += size) {
-      batches.push_back(batch_of(training_, step, place * share + done, size));
+      batches.push_back(batch_of(step, place * share + done, size));
     }
     models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step)};
     // A power of two keeps whole numbers exact.

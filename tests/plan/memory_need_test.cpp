@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "terrace/models/gpt/cost/config.h"
 #include "terrace/models/gpt/cost/cost.h"
+#include "terrace/models/gpt/cost/family.h"
 
 namespace terrace::plan {
 namespace {
@@ -12,27 +14,27 @@ using namespace models::gpt;
 
 // Two blocks on each of two stages; with full recompute a block keeps its input alone until its backward.
 TEST(MemoryNeed, HoldsTheInputsOfDeferredWeightGradients) {
-  config::Config config;
-  config.model = {.layers = 4,
-                  .width = 24,
-                  .heads = 6,
-                  .kv_heads = 6,
-                  .head_dim = 4,
-                  .ffn_width = 96,
-                  .sequence = 16,
-                  .vocabulary = 61,
-                  .vocabulary_multiple = 8};
+  config::Config config = config::config_of(planned_family());
+  ModelConfig& model = model_of(config);
+  model = {.layers = 4,
+           .width = 24,
+           .heads = 6,
+           .kv_heads = 6,
+           .head_dim = 4,
+           .ffn_width = 96,
+           .sequence = 16,
+           .vocabulary = 61,
+           .vocabulary_multiple = 8};
   config.train.global_batch = 8;
   config.train.micro_batch = 1;
   config.train.recompute = config::Recompute::full;
   config.layout.pipeline = 2;
   config.layout.stage_layers = {2, 2};
   const UnitTableOptions options;
-  const int64_t kept = 2 * hidden_bytes(config.model, options);
-  const int64_t kept_first = kept + embedding_kept_bytes(config.model, options);
-  const int64_t deferred =
-      2 * (attention_deferred_bytes(config.model, options) + ffn_deferred_bytes(config.model, options));
-  const int64_t deferred_first = deferred + embedding_deferred_bytes(config.model, options);
+  const int64_t kept = 2 * hidden_bytes(model, options);
+  const int64_t kept_first = kept + embedding_kept_bytes(model, options);
+  const int64_t deferred = 2 * (attention_deferred_bytes(model, options) + ffn_deferred_bytes(model, options));
+  const int64_t deferred_first = deferred + embedding_deferred_bytes(model, options);
   const auto activations = [&](config::PipelineSchedule schedule) {
     config.layout.schedule = schedule;
     return least_memory(config, 2, 2).activations;

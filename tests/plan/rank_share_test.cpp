@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/config/family.h"
+#include "terrace/models/cost/family.h"
 
 namespace terrace::plan {
 namespace {
@@ -27,16 +29,28 @@ TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
 }
 
 TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
-  config::TrainConfig train;
-  train.global_batch = 24;
-  for (const int64_t ranks : {1, 2, 3, 4}) EXPECT_EQ(micro_batch_of(train, ranks), 24 / ranks);
-  train.micro_batch = 6;
-  for (const int64_t ranks : {1, 2, 4}) EXPECT_EQ(micro_batch_of(train, ranks), 6);
+  config::Config config = config::config_of(*models::planned_families().front());
+  config.train.global_batch = 24;
+  for (const int64_t ranks : {1, 2, 3, 4}) EXPECT_EQ(micro_batch_of(config, ranks), 24 / ranks);
+  config.train.micro_batch = 6;
+  for (const int64_t ranks : {1, 2, 4}) EXPECT_EQ(micro_batch_of(config, ranks), 6);
   // Neither is cut down to what a rank has.
-  EXPECT_THROW(micro_batch_of(train, 8), UserError);
-  train.micro_batch = 24;
-  EXPECT_EQ(micro_batch_of(train, 1), 24);
-  EXPECT_THROW(micro_batch_of(train, 2), UserError);
+  EXPECT_THROW(micro_batch_of(config, 8), UserError);
+  config.train.micro_batch = 24;
+  EXPECT_EQ(micro_batch_of(config, 1), 24);
+  EXPECT_THROW(micro_batch_of(config, 2), UserError);
+}
+
+TEST(MicroBatchOf, IsTheLargestOneOfAFamilyWithoutEqualShares) {
+  config::Family family;
+  family.equal_shares = false;
+  config::Config config = config::config_of(family);
+  config.train.global_batch = 10;
+  EXPECT_EQ(micro_batch_of(config, 3), 4);
+  EXPECT_EQ(micro_batch_of(config, 16), 1);
+  config.train.micro_batch = 3;
+  EXPECT_EQ(micro_batch_of(config, 3), 3);
+  EXPECT_EQ(pipeline_of(config, 3).micro_batches, 2);
 }
 
 }  // namespace

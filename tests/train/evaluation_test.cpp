@@ -119,7 +119,7 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
     ASSERT_EQ(evaluation.by_corpus.size(), 1u);
     EXPECT_EQ(evaluation.by_corpus.front().second, evaluation.loss);
     losses.push_back(evaluation.loss);
-    targets.push_back(static_cast<int64_t>(alone.loader().samples(data::Split::validation)) * 16);
+    targets.push_back(static_cast<int64_t>(text_of(alone).samples(data::Split::validation)) * 16);
   }
   ASSERT_NE(targets[0], targets[1]);
   const double mean = (losses[0] * static_cast<double>(targets[0]) + losses[1] * static_cast<double>(targets[1])) /
@@ -149,7 +149,7 @@ TEST_F(EvaluationTest, ALimitedOneTakesTheSameSamplesAtEveryLayout) {
     const config::Config config = config_of(layout, {both(), "data.weights=[3, 1]", "data.validation_share=0.4"});
     comm::run_threads(layout.ranks, {}, [&](comm::World& world) {
       Trainer trainer(config, {}, {}, &world);
-      ASSERT_GT(trainer.loader().samples(data::Split::validation), 12u);
+      ASSERT_GT(text_of(trainer).samples(data::Split::validation), 12u);
       const Evaluation evaluation = trainer.evaluate(1).value(), again = trainer.evaluate(1).value();
       EXPECT_EQ(evaluation.loss, again.loss);
       if (layout.ranks == 1) one = evaluation;

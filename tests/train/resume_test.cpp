@@ -37,7 +37,7 @@ TEST_P(Resume, ContinuesToTheLastBit) {
     EXPECT_TRUE(continued[i] == losses[5 + i] || (std::isnan(continued[i]) && std::isnan(losses[5 + i])))
         << "step " << 6 + i << ": " << continued[i] << " and " << losses[5 + i];
   }
-  EXPECT_EQ(second.tokens_done(), whole.tokens_done());
+  EXPECT_EQ(second.items_done(), whole.items_done());
   expect_equal(snapshot(whole), snapshot(second));
 }
 
@@ -65,7 +65,7 @@ class ResumeRules : public TinyRun {};
 
 TEST_F(ResumeRules, TenStepsDrawMoreThanAnEpoch) {
   Trainer trainer(tiny_config(), {});
-  EXPECT_LT(trainer.loader().samples(data::Split::train), 40u);
+  EXPECT_LT(text_of(trainer).samples(data::Split::train), 40u);
 }
 
 TEST_F(ResumeRules, RefusesAnotherModel) {

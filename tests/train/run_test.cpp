@@ -106,7 +106,7 @@ TEST_F(Run, RefusesAFolderInWhichAnotherTrains) {
 TEST_F(Run, RefusesOtherDataUnderTheSameName) {
   start(one_thread({"train.steps=3"}));
   write_corpus(25);
-  EXPECT_THAT(error_of([&] { start(one_thread(), "auto"); }), HasSubstr("corpora or the tokenizer are not those"));
+  EXPECT_THAT(error_of([&] { start(one_thread(), "auto"); }), HasSubstr("the data are not those"));
 }
 
 TEST_F(Run, NamesEveryMissingFileAtOnce) {
@@ -171,7 +171,7 @@ TEST_F(Run, ActivationsNeedMemoryToo) {
 
 TEST_F(Run, TrainsWithoutHeldOutData) {
   start(one_thread({"data.validation_share=0.0"}));
-  EXPECT_TRUE(Json::parse(read_text(folder_ / "run/run.json"))["unigram_loss"].is_null());
+  EXPECT_TRUE(Json::parse(read_text(folder_ / "run/run.json"))["baselines"].empty());
 }
 
 TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndTheCopyThatGoesOn) {
@@ -209,7 +209,7 @@ TEST_F(Run, TrainsWithDefaultOptions) {
   EXPECT_EQ(facts["peak_flops_per_second"], 0);
   for (const auto& [step, metrics] : observe::read_metrics(folder_ / "run").steps) {
     EXPECT_TRUE(std::isnan(metrics.mfu)) << step;
-    EXPECT_GT(metrics.tokens_per_second, 0) << step;
+    EXPECT_GT(metrics.items_per_second, 0) << step;
   }
   EXPECT_THAT(observe::draw_summary(folder_ / "run"), HasSubstr("not measured\n"));
   EXPECT_TRUE(run(one_thread({"checkpoint.folder=" + (folder_ / "other").string()}), {.profile_steps = 2}).finished);

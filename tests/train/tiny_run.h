@@ -13,6 +13,8 @@
 
 #include "terrace/base/random.h"
 #include "terrace/data/text/corpus_writer.h"
+#include "terrace/data/text/text_source.h"
+#include "terrace/models/family.h"
 #include "terrace/train/trainer.h"
 #include "tests/scratch_folder.h"
 
@@ -69,7 +71,11 @@ warmup_steps = 2
 [checkpoint]
 folder = ")" + (folder_ / "run").string() +
                              "\"\n";
-    return config::parse(toml, "tiny.toml", overrides);
+    return config::parse(toml, "tiny.toml", models::families(), overrides);
+  }
+
+  static const data::Loader& text_of(const Trainer& trainer) {
+    return dynamic_cast<const data::TextSource&>(trainer.data()).loader();
   }
 
   // Every weight and optimizer state by name.

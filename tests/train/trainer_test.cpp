@@ -143,7 +143,7 @@ TEST_F(TrainerTest, PassesOverTheDataOfSkippedSteps) {
   EXPECT_TRUE(skipping.step().passed_over);
   EXPECT_TRUE(skipping.step().passed_over);
   expect_equal(before, snapshot(skipping));
-  EXPECT_EQ(skipping.tokens_done(), 2 * 4 * 16);
+  EXPECT_EQ(skipping.items_done(), 2 * 4 * 16);
   // Step 3 sees the samples that it sees anyhow: a model that has not learned yet gives the loss of those samples.
   const double loss = skipping.step().metrics.loss;
   Trainer third(
@@ -156,7 +156,7 @@ TEST_F(TrainerTest, PassesOverTheDataOfSkippedSteps) {
 TEST_F(TrainerTest, RampsTheBatchUp) {
   Trainer trainer(tiny_config({"train.ramp_start=2", "train.ramp_increment=2", "train.ramp_samples=4"}), {});
   std::vector<int64_t> tokens;
-  for (int step = 0; step < 4; ++step) tokens.push_back(trainer.step().metrics.tokens / 16);
+  for (int step = 0; step < 4; ++step) tokens.push_back(trainer.step().metrics.items / 16);
   EXPECT_EQ(tokens, (std::vector<int64_t>{2, 4, 8, 12}));
 }
 

@@ -12,6 +12,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/comm/fault.h"
+#include "terrace/models/family.h"
+#include "terrace/models/gpt/cost/config.h"
 #include "terrace/verify/shrink.h"
 
 namespace terrace::verify {
@@ -43,7 +45,7 @@ learning_rate = 1e-2
 [checkpoint]
 folder = "nothing is written"
 )",
-                       "verify.toml", keys);
+                       "verify.toml", models::families(), keys);
 }
 
 const Keys llama = {"model.positions=rotary", "model.norm=rmsnorm", "model.activation=swiglu", "model.tied_head=false",
@@ -202,20 +204,21 @@ TEST(Shrunk, KeepsWhatMattersToALayout) {
                  "train.global_batch=1536", "train.micro_batch=4", "train.precision=bf16", "train.recompute=full",
                  "layout.sharding=zero3", "model.norm=rmsnorm", "model.activation=swiglu"});
   const config::Config small = shrunk(large, 8, 3);
-  EXPECT_EQ(small.model.layers, 2);
-  EXPECT_EQ(small.model.kv_heads, 2);
-  EXPECT_EQ(small.model.heads / small.model.kv_heads, 8);
-  EXPECT_EQ(small.model.width, small.model.heads * small.model.head_dim);
-  EXPECT_EQ(small.model.ffn_width, small.model.width * 7 / 2);
-  EXPECT_GT(small.model.padded_vocabulary(), small.model.vocabulary);
+  EXPECT_EQ(models::gpt::model_of(small).layers, 2);
+  EXPECT_EQ(models::gpt::model_of(small).kv_heads, 2);
+  EXPECT_EQ(models::gpt::model_of(small).heads / models::gpt::model_of(small).kv_heads, 8);
+  EXPECT_EQ(models::gpt::model_of(small).width,
+            models::gpt::model_of(small).heads * models::gpt::model_of(small).head_dim);
+  EXPECT_EQ(models::gpt::model_of(small).ffn_width, models::gpt::model_of(small).width * 7 / 2);
+  EXPECT_GT(models::gpt::model_of(small).padded_vocabulary(), models::gpt::model_of(small).vocabulary);
   EXPECT_EQ(small.train.global_batch, 8 * 3 * small.train.micro_batch);
   EXPECT_EQ(small.layout, large.layout);
   EXPECT_EQ(small.train.precision, large.train.precision);
   EXPECT_EQ(small.train.recompute, large.train.recompute);
-  EXPECT_EQ(small.model.norm, large.model.norm);
-  EXPECT_EQ(small.model.tied_head, large.model.tied_head);
+  EXPECT_EQ(models::gpt::model_of(small).norm, models::gpt::model_of(large).norm);
+  EXPECT_EQ(models::gpt::model_of(small).tied_head, models::gpt::model_of(large).tied_head);
   // And it is a configuration that the program takes.
-  EXPECT_EQ(config::parse(config::dump(small), "small.toml"), small);
+  EXPECT_EQ(config::parse(config::dump(small), "small.toml", models::families()), small);
 }
 
 TEST(Shrunk, FitsTheTensorRanks) {
@@ -225,8 +228,8 @@ TEST(Shrunk, FitsTheTensorRanks) {
          "model.vocabulary_multiple=128", "model.ffn_width=28672", "train.global_batch=1536", "train.micro_batch=4",
          "layout.tensor=" + tensor, "layout.sequence_parallel=true"});
     const config::Config small = shrunk(large, 16, 3);
-    EXPECT_EQ(config::parse(config::dump(small), "small.toml"), small);
-    EXPECT_LE(small.model.width, 512);
+    EXPECT_EQ(config::parse(config::dump(small), "small.toml", models::families()), small);
+    EXPECT_LE(models::gpt::model_of(small).width, 512);
   }
 }
 

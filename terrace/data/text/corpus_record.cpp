@@ -38,7 +38,7 @@ void add_places(std::vector<std::byte>& sample, std::span<const std::byte> bytes
   add(sample, bytes, last, place_bytes);
 }
 
-std::vector<std::string> all_corpora(const config::DataConfig& config) {
+std::vector<std::string> all_corpora(const TextConfig& config) {
   std::vector<std::string> names = config.train;
   names.insert(names.end(), config.validation.begin(), config.validation.end());
   return names;
@@ -152,7 +152,7 @@ void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record
       corpus, record.text(), tokenizer.string(), found.substr(0, TokenizerRecord::shown_digits));
 }
 
-void check_corpora_of_run(const config::DataConfig& config) {
+void check_corpora_of_run(const TextConfig& config) {
   const std::vector<std::string> names = all_corpora(config);
   check_distinct(names);
   const std::vector<RecordedCorpus> recorded = recorded_corpora(names);

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "terrace/config/config.h"
+#include "terrace/data/text/text_config.h"
 
 namespace terrace::data {
 
@@ -55,6 +55,6 @@ void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record
 // Refuses corpora that do not fit into one run, before any is opened; files that do not exist are ignored. Throws
 // UserError where two names in data.train and data.validation are of the same files (by another spelling, a link), and
 // where the records name other tokenizers than data.tokenizer or than each other. Reads the records and the tokenizer.
-void check_corpora_of_run(const config::DataConfig& config);
+void check_corpora_of_run(const TextConfig& config);
 
 }  // namespace terrace::data

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "terrace/base/error.h"
-#include "terrace/data/loader_state.h"
+#include "terrace/data/text/loader_state.h"
 #include "terrace/data/text/unigram_store.h"
 
 namespace terrace::data {

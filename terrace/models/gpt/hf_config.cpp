@@ -10,7 +10,7 @@
 namespace terrace::models::gpt {
 namespace {
 
-Json gpt2_config(const config::ModelConfig& config) {
+Json gpt2_config(const ModelConfig& config) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
           {"activation_function", "gelu_new"},
@@ -31,7 +31,7 @@ Json gpt2_config(const config::ModelConfig& config) {
           {"vocab_size", config.vocabulary}};
 }
 
-Json llama_config(const config::ModelConfig& config) {
+Json llama_config(const ModelConfig& config) {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"attention_bias", config.bias},
@@ -88,7 +88,7 @@ class Source {
   const std::string& name_;
 };
 
-config::ModelConfig from_gpt2(const Source& source, const std::string& name) {
+ModelConfig from_gpt2(const Source& source, const std::string& name) {
   const auto activation = source.get<std::string>("activation_function", "gelu_new");
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
     throw UserError::of("{}: activation_function = \"{}\"; terrace has \"gelu_new\" only", name, activation);
@@ -96,7 +96,7 @@ config::ModelConfig from_gpt2(const Source& source, const std::string& name) {
   source.expect("scale_attn_weights", true);
   source.expect("scale_attn_by_inverse_layer_idx", false);
   source.expect("add_cross_attention", false);
-  config::ModelConfig config;
+  ModelConfig config;
   config.layers = source.get<int64_t>("n_layer");
   config.width = source.get<int64_t>("n_embd");
   config.heads = config.kv_heads = source.get<int64_t>("n_head");
@@ -129,12 +129,12 @@ double rope_theta(const Json& json, const Source& source, const std::string& nam
   return source.get<double>("rope_theta", 10000.0);
 }
 
-config::ModelConfig from_llama(const Json& json, const Source& source, const std::string& name) {
+ModelConfig from_llama(const Json& json, const Source& source, const std::string& name) {
   source.expect<std::string>("hidden_act", "silu");
-  config::ModelConfig config;
-  config.positions = config::Positions::rotary;
-  config.norm = config::Norm::rmsnorm;
-  config.activation = config::Activation::swiglu;
+  ModelConfig config;
+  config.positions = Positions::rotary;
+  config.norm = Norm::rmsnorm;
+  config.activation = Activation::swiglu;
   config.layers = source.get<int64_t>("num_hidden_layers");
   config.width = source.get<int64_t>("hidden_size");
   config.heads = source.get<int64_t>("num_attention_heads");
@@ -158,11 +158,11 @@ config::ModelConfig from_llama(const Json& json, const Source& source, const std
 
 }  // namespace
 
-Json hf_config(const config::ModelConfig& config) {
+Json hf_config(const ModelConfig& config) {
   return hf_kind(config) == HfKind::gpt2 ? gpt2_config(config) : llama_config(config);
 }
 
-config::ModelConfig config_of_hf(const Json& json, const std::string& name) {
+ModelConfig config_of_hf(const Json& json, const std::string& name) {
   if (!json.is_object()) throw UserError::of("{} is not a JSON object", name);
   const Source source(json, name);
   const auto type = source.get<std::string>("model_type");

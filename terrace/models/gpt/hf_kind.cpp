@@ -22,11 +22,11 @@ void need(Differences& differences, const char* key, Value wanted, Value found) 
       fmt::format("model.{} = \"{}\" instead of \"{}\"", key, config::name_of(wanted), config::name_of(found)));
 }
 
-Differences differences_from_gpt2(const config::ModelConfig& config) {
+Differences differences_from_gpt2(const ModelConfig& config) {
   Differences differences;
-  need(differences, "positions", config::Positions::learned, config.positions);
-  need(differences, "norm", config::Norm::layernorm, config.norm);
-  need(differences, "activation", config::Activation::gelu, config.activation);
+  need(differences, "positions", Positions::learned, config.positions);
+  need(differences, "norm", Norm::layernorm, config.norm);
+  need(differences, "activation", Activation::gelu, config.activation);
   if (config.kv_heads != config.heads) {
     differences.push_back(fmt::format("kv_heads = heads = {} instead of {}", config.heads, config.kv_heads));
   }
@@ -37,17 +37,17 @@ Differences differences_from_gpt2(const config::ModelConfig& config) {
   return differences;
 }
 
-Differences differences_from_llama(const config::ModelConfig& config) {
+Differences differences_from_llama(const ModelConfig& config) {
   Differences differences;
-  need(differences, "positions", config::Positions::rotary, config.positions);
-  need(differences, "norm", config::Norm::rmsnorm, config.norm);
-  need(differences, "activation", config::Activation::swiglu, config.activation);
+  need(differences, "positions", Positions::rotary, config.positions);
+  need(differences, "norm", Norm::rmsnorm, config.norm);
+  need(differences, "activation", Activation::swiglu, config.activation);
   return differences;
 }
 
 }  // namespace
 
-HfKind hf_kind(const config::ModelConfig& config) {
+HfKind hf_kind(const ModelConfig& config) {
   const Differences gpt2 = differences_from_gpt2(config), llama = differences_from_llama(config);
   if (gpt2.empty()) return HfKind::gpt2;
   if (llama.empty()) return HfKind::llama;

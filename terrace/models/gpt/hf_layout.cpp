@@ -12,7 +12,7 @@ using Shape = std::vector<int64_t>;
 
 class Table {
  public:
-  explicit Table(const config::ModelConfig& config) : config_(config) {}
+  explicit Table(const ModelConfig& config) : config_(config) {}
 
   std::vector<HfTensor> gpt2() {
     const int64_t width = config_.width, inner = config_.ffn_width;
@@ -118,13 +118,13 @@ class Table {
         [groups = by_group(), first, count](const at::Tensor& joint) { return groups(joint).narrow(1, first, count); });
   }
 
-  config::ModelConfig config_;
+  ModelConfig config_;
   std::vector<HfTensor> tensors_;
 };
 
 }  // namespace
 
-std::vector<HfTensor> hf_tensors(const config::ModelConfig& config) {
+std::vector<HfTensor> hf_tensors(const ModelConfig& config) {
   Table table(config);
   return hf_kind(config) == HfKind::gpt2 ? table.gpt2() : table.llama();
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "terrace/base/json.h"
-#include "terrace/config/config.h"
+#include "terrace/models/gpt/cost/config.h"
 
 namespace terrace::models::gpt {
 
@@ -25,14 +25,14 @@ struct HfTensor {
 
 // In their order. Together they cover every parameter but the rows that pad the vocabulary. Throws UserError where
 // neither layout can express the model, with what each would need.
-std::vector<HfTensor> hf_tensors(const config::ModelConfig& config);
+std::vector<HfTensor> hf_tensors(const ModelConfig& config);
 
 // config.json without the ids of the tokenizer's tokens. Throws as hf_tensors().
-Json hf_config(const config::ModelConfig& config);
+Json hf_config(const ModelConfig& config);
 
 // The model of a config.json; `name` is for error messages. Throws UserError for another model_type and for what ours
 // does not have, by key and value.
-config::ModelConfig config_of_hf(const Json& json, const std::string& name);
+ModelConfig config_of_hf(const Json& json, const std::string& name);
 
 // Whether a tensor in their files holds no weight: masks and tables that older versions saved.
 bool is_hf_buffer(const std::string& name);

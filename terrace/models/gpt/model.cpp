@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
+#include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/key_value_cache.h"
 #include "terrace/ops/activation.h"
 #include "terrace/ops/feed_forward.h"
@@ -17,15 +18,15 @@
 namespace terrace::models::gpt {
 namespace {
 
-nn::InitialValue initial(const config::ModelConfig& config) { return nn::InitialValue::normal(config.init_std); }
+nn::InitialValue initial(const ModelConfig& config) { return nn::InitialValue::normal(config.init_std); }
 
 // The 2 * layers branches that end in these matrices add up in the residual stream (GPT-2, section 2.3).
-nn::InitialValue residual_initial(const config::ModelConfig& config) {
+nn::InitialValue residual_initial(const ModelConfig& config) {
   return nn::InitialValue::normal(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers)));
 }
 
-nn::Norm::Kind norm_kind(const config::ModelConfig& config) {
-  return config.norm == config::Norm::layernorm ? nn::Norm::Kind::layer : nn::Norm::Kind::rms;
+nn::Norm::Kind norm_kind(const ModelConfig& config) {
+  return config.norm == Norm::layernorm ? nn::Norm::Kind::layer : nn::Norm::Kind::rms;
 }
 
 ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
@@ -49,10 +50,10 @@ std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second)
 
 }  // namespace
 
-EmbeddingUnit::EmbeddingUnit(const config::ModelConfig& config, const nn::Build& build)
+EmbeddingUnit::EmbeddingUnit(const ModelConfig& config, const nn::Build& build)
     : tokens(add_module<nn::Embedding>("tokens", config.padded_vocabulary(), config.width, config.vocabulary,
                                        initial(config), build)),
-      positions(config.positions == config::Positions::learned
+      positions(config.positions == Positions::learned
                     ? &add_module<nn::Embedding>("positions", config.sequence, config.width, config.sequence,
                                                  initial(config), build)
                     : nullptr),
@@ -69,7 +70,7 @@ at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, c
   return ops::dropout_add({}, x, site(dropout_, batch, pass), "embedding");
 }
 
-Attention::Attention(const config::ModelConfig& config, int64_t layer, const nn::Build& build)
+Attention::Attention(const ModelConfig& config, int64_t layer, const nn::Build& build)
     : layout_{config.kv_heads, config.heads / config.kv_heads, config.head_dim},
       dropout_(config.attention_dropout),
       layer_(layer),
@@ -106,8 +107,8 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
   return output_.forward(context, pass.deferred);                                // [B, T, D]
 }
 
-FeedForward::FeedForward(const config::ModelConfig& config, const nn::Build& build)
-    : gated_(config.activation == config::Activation::swiglu),
+FeedForward::FeedForward(const ModelConfig& config, const nn::Build& build)
+    : gated_(config.activation == Activation::swiglu),
       first_(add_module<nn::Linear>("first", config.width, (gated_ ? 2 : 1) * config.ffn_width, config.bias,
                                     initial(config), build)),
       second_(add_module<nn::Linear>("second", config.ffn_width, config.width, config.bias, residual_initial(config),
@@ -124,7 +125,7 @@ at::Tensor FeedForward::forward(const at::Tensor& x, const Pass& pass) const {
                                 pass.deferred);
 }
 
-Block::Block(const config::ModelConfig& config, int64_t layer, const nn::Build& build)
+Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)
     : dropout_(config.dropout),
       layer_(layer),
       attention_norm_(add_module<nn::Norm>("attention_norm", norm_kind(config), config.width, config.bias,
@@ -168,16 +169,16 @@ std::vector<nn::Parameter*> Block::attention_parameters() { return parameters_of
 
 std::vector<nn::Parameter*> Block::ffn_parameters() { return parameters_of(ffn_norm_, ffn_); }
 
-HeadUnit::HeadUnit(const config::ModelConfig& config, const nn::Build& build)
+HeadUnit::HeadUnit(const ModelConfig& config, const nn::Build& build)
     : norm(add_module<nn::Norm>("norm", norm_kind(config), config.width, config.bias, config.norm_epsilon, build)),
       output(config.tied_head ? nullptr
                               : &add_module<nn::Linear>("output", config.width, config.padded_vocabulary(), false,
                                                         initial(config), build)) {}
 
-Gpt::Gpt(const config::ModelConfig& config, const nn::Build& build)
+Gpt::Gpt(const ModelConfig& config, const nn::Build& build)
     : config_(config),
       build_(build),
-      table_(config.positions == config::Positions::rotary && !build.device.is_meta()
+      table_(config.positions == Positions::rotary && !build.device.is_meta()
                  ? ops::rotary_table(config.sequence, config.head_dim, config.rope_theta, build.device)
                  : ops::RotaryTable{}),
       embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
@@ -224,8 +225,10 @@ Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
 }
 
 std::vector<TensorShape> Gpt::output_shapes(int64_t, const Batch& batch) const {
+  // Only the first stage of a pipeline has the tokens, whose length is that of the sequence in training.
   const at::Tensor tokens = batch["tokens"];
-  return {{.sizes = {tokens.size(0), tokens.size(1), config_.width}, .type = build_.type, .sequence_dim = 1}};
+  const int64_t length = tokens.defined() ? tokens.size(1) : config_.sequence;
+  return {{.sizes = {batch.samples.size(0), length, config_.width}, .type = build_.type, .sequence_dim = 1}};
 }
 
 const nn::Parameter& Gpt::output_weight() const {
@@ -243,6 +246,12 @@ Tensors Gpt::loss(int64_t begin, const Tensors& input, const Batch& batch, const
 at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
   const at::Tensor all = ops::linear(head_.norm.forward(hidden), nn::weight_of(&output_weight()), {});
   return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
+}
+
+std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& build) {
+  auto model = std::make_unique<Gpt>(config, build);
+  mark_parameters(*model, unit_table(config, {}));
+  return model;
 }
 
 std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {

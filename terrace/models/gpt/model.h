@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/models/gpt/cost/config.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/layers.h"
 #include "terrace/ops/attention.h"
@@ -15,7 +16,7 @@ namespace terrace::models::gpt {
 // Token embedding, and positions where they are learned.
 class EmbeddingUnit : public nn::Module {
  public:
-  EmbeddingUnit(const config::ModelConfig& config, const nn::Build& build);
+  EmbeddingUnit(const ModelConfig& config, const nn::Build& build);
   at::Tensor forward(const Batch& batch, const at::Tensor& positions, const Pass& pass) const;
 
   nn::Embedding& tokens;
@@ -27,7 +28,7 @@ class EmbeddingUnit : public nn::Module {
 
 class Attention : public nn::Module {
  public:
-  Attention(const config::ModelConfig& config, int64_t layer, const nn::Build& build);
+  Attention(const ModelConfig& config, int64_t layer, const nn::Build& build);
   // `table` is null where positions are learned.
   at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                      const Batch& batch, const Pass& pass) const;
@@ -43,7 +44,7 @@ class Attention : public nn::Module {
 
 class FeedForward : public nn::Module {
  public:
-  FeedForward(const config::ModelConfig& config, const nn::Build& build);
+  FeedForward(const ModelConfig& config, const nn::Build& build);
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
 
  private:
@@ -54,7 +55,7 @@ class FeedForward : public nn::Module {
 
 class Block : public nn::Module {
  public:
-  Block(const config::ModelConfig& config, int64_t layer, const nn::Build& build);
+  Block(const ModelConfig& config, int64_t layer, const nn::Build& build);
   at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                      const Batch& batch, const Pass& pass) const;
   // The same in two steps, with their parameters.
@@ -82,7 +83,7 @@ class Block : public nn::Module {
 // The final norm and, where it is not the embedding's, the output matrix.
 class HeadUnit : public nn::Module {
  public:
-  HeadUnit(const config::ModelConfig& config, const nn::Build& build);
+  HeadUnit(const ModelConfig& config, const nn::Build& build);
 
   nn::Norm& norm;
   nn::Linear* const output;  // null: tied
@@ -96,7 +97,7 @@ class HeadUnit : public nn::Module {
 // From unit to unit passes one tensor, the hidden states [B, T, D].
 class Gpt : public Model, public Generator {
  public:
-  Gpt(const config::ModelConfig& config, const nn::Build& build);
+  Gpt(const ModelConfig& config, const nn::Build& build);
 
   int64_t num_units() const override { return 2 * config_.layers + 2; }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
@@ -106,6 +107,8 @@ class Gpt : public Model, public Generator {
   at::Device device() const override { return build_.device; }
   at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
   std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
+  int64_t longest_sequence() const override { return config_.sequence; }
+  int64_t vocabulary() const override { return config_.vocabulary; }
 
  private:
   // Units are the embedding, the two halves of each layer and the head.
@@ -114,12 +117,15 @@ class Gpt : public Model, public Generator {
   std::vector<Block*> add_blocks();
   const nn::Parameter& output_weight() const;
 
-  config::ModelConfig config_;
+  ModelConfig config_;
   nn::Build build_;
   ops::RotaryTable table_;
   EmbeddingUnit& embedding_;
   std::vector<Block*> blocks_;
   HeadUnit& head_;
 };
+
+// The model with the marks of its unit table.
+std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& build);
 
 }  // namespace terrace::models::gpt

@@ -54,10 +54,11 @@ class EvaluateHook : public Hook {
     const std::optional<Evaluation> evaluation = trainer.evaluate(trainer.config().train.evaluate_batches);
     missing_ = !evaluation;
     if (missing_ || !metrics_) return;
-    observe::EvaluationMetrics metrics{.step = trainer.steps_done(), .validation_loss = evaluation->loss};
+    observe::EvaluationMetrics metrics{
+        .step = trainer.steps_done(), .validation_loss = evaluation->loss, .figures = evaluation->figures};
     std::string corpora;
     // A corpus that is the only one has the loss of all.
-    if (trainer.loader().corpora(data::Split::validation).size() > 1) {
+    if (trainer.data().held_out_corpora().size() > 1) {
       metrics.by_corpus = evaluation->by_corpus;
       for (const auto& [corpus, loss] : metrics.by_corpus) {
         corpora += fmt::format("{}{} {:.4f}", corpora.empty() ? "" : ", ", corpus, loss);

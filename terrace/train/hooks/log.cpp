@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "terrace/base/progress.h"
+#include "terrace/config/family.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
@@ -26,8 +27,9 @@ class LogHook : public Hook {
       return;
     }
     const observe::StepMetrics& metrics = report.metrics;
-    const std::string text = fmt::format("loss {:.4f}, gradient norm {:.3f}, {:.0f} tokens/s", metrics.loss,
-                                         metrics.gradient_norm, metrics.tokens_per_second);
+    const std::string text =
+        fmt::format("loss {:.4f}, gradient norm {:.3f}, {:.0f} {}/s", metrics.loss, metrics.gradient_norm,
+                    metrics.items_per_second, trainer.config().family->items);
     if (terminal_) {
       progress_.update(static_cast<uint64_t>(metrics.step), fmt::format("step {}/{}  {}", metrics.step, steps, text));
     } else if (metrics.step % trainer.config().train.log_every == 0 || metrics.step == steps) {

@@ -12,11 +12,12 @@ void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point 
     trainer.add_hook(make_evaluate_hook({}));
     return;
   }
-  const auto metrics = std::make_shared<observe::MetricsWriter>(
-      config.checkpoint.folder, trainer.steps_done(),
-      observe::MetricsFormats{.tensorboard = config.observe.tensorboard,
-                              .csv = config.observe.csv,
-                              .corpora = trainer.loader().corpora(data::Split::validation)});
+  const auto metrics =
+      std::make_shared<observe::MetricsWriter>(config.checkpoint.folder, trainer.steps_done(),
+                                               observe::MetricsFormats{.tensorboard = config.observe.tensorboard,
+                                                                       .csv = config.observe.csv,
+                                                                       .corpora = trainer.data().held_out_corpora(),
+                                                                       .names = trainer.metric_names()});
   trainer.add_hook(make_log_hook(trainer));
   trainer.add_hook(make_metrics_hook(metrics));
   trainer.add_hook(make_peak_hook(trainer));

@@ -1,5 +1,5 @@
 // The unit table of a GPT against the closed forms of the whole model.
-#include "terrace/models/cost/unit_table.h"
+#include "terrace/models/gpt/cost/unit_table.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ using schedule::UnitRow;
 using schedule::UnitTable;
 
 // Of GPT-2's or of Llama's kind, with three groups of keys and values for six heads.
-config::ModelConfig config_of(bool llama) {
-  config::ModelConfig config;
+models::gpt::ModelConfig config_of(bool llama) {
+  models::gpt::ModelConfig config;
   config.layers = 3;
   config.width = 48;
   config.heads = 6;
@@ -25,9 +25,9 @@ config::ModelConfig config_of(bool llama) {
   config.vocabulary = 61;
   config.vocabulary_multiple = 8;
   if (llama) {
-    config.positions = config::Positions::rotary;
-    config.norm = config::Norm::rmsnorm;
-    config.activation = config::Activation::swiglu;
+    config.positions = models::gpt::Positions::rotary;
+    config.norm = models::gpt::Norm::rmsnorm;
+    config.activation = models::gpt::Activation::swiglu;
     config.tied_head = config.bias = false;
   }
   return config;
@@ -35,8 +35,8 @@ config::ModelConfig config_of(bool llama) {
 
 TEST(UnitTableOfAGpt, HasTheParametersAndFlopsOfTheModel) {
   for (const bool llama : {false, true}) {
-    const config::ModelConfig config = config_of(llama);
-    const UnitTable table = unit_table(config, {.samples = 5});
+    const models::gpt::ModelConfig config = config_of(llama);
+    const UnitTable table = gpt::unit_table(config, {.samples = 5});
     ASSERT_EQ(table.size(), 8u);
     EXPECT_EQ(schedule::elements(table), gpt::parameter_count(config));
     EXPECT_DOUBLE_EQ(schedule::counted_flops(table), gpt::model_flops(config, 5, gpt::AttentionCount::full));
@@ -49,7 +49,7 @@ TEST(UnitTableOfAGpt, HasTheParametersAndFlopsOfTheModel) {
 }
 
 TEST(UnitTableOfAGpt, CutsEachLayerIntoAttentionAndFeedForward) {
-  const UnitTable table = unit_table(config_of(false));
+  const UnitTable table = gpt::unit_table(config_of(false), {});
   EXPECT_EQ(table[3].name, "blocks.1.attention");
   EXPECT_EQ(table[4].name, "blocks.1.ffn");
   EXPECT_EQ(table[3].layer, 1);
@@ -61,14 +61,14 @@ TEST(UnitTableOfAGpt, CutsEachLayerIntoAttentionAndFeedForward) {
 }
 
 TEST(UnitTableOfAGpt, SaysThatATiedHeadReadsTheEmbedding) {
-  EXPECT_EQ(unit_table(config_of(false)).back().reads_also, std::vector<int64_t>{0});
-  EXPECT_TRUE(unit_table(config_of(true)).back().reads_also.empty());
+  EXPECT_EQ(gpt::unit_table(config_of(false), {}).back().reads_also, std::vector<int64_t>{0});
+  EXPECT_TRUE(gpt::unit_table(config_of(true), {}).back().reads_also.empty());
 }
 
 // Scores have two inputs, weights one: only what has weights is deferred.
 TEST(UnitTableOfAGpt, SharesTheBackwardBetweenInputsAndWeights) {
-  const config::ModelConfig config = config_of(true);
-  const UnitTable table = unit_table(config);
+  const models::gpt::ModelConfig config = config_of(true);
+  const UnitTable table = gpt::unit_table(config, {});
   const double scores = gpt::attention_forward_flops(config, gpt::AttentionCount::causal_half) / 3;
   EXPECT_DOUBLE_EQ(table[1].input_gradient_flops - table[1].forward_flops, scores);
   EXPECT_DOUBLE_EQ(table[1].forward_flops - table[1].weight_gradient_flops, scores);
@@ -78,18 +78,12 @@ TEST(UnitTableOfAGpt, SharesTheBackwardBetweenInputsAndWeights) {
 }
 
 TEST(UnitTableOfAGpt, KeepsTheInputAloneOfARecomputedLayer) {
-  const UnitTable table = unit_table(config_of(false), {.samples = 2, .element_bytes = 2});
+  const UnitTable table = gpt::unit_table(config_of(false), {.samples = 2, .element_bytes = 2});
   const auto full = static_cast<size_t>(config::Recompute::full), none = static_cast<size_t>(config::Recompute::none);
   EXPECT_EQ(table[1].kept_bytes[full], 2 * 20 * 48 * 2);
   EXPECT_EQ(table[1].output_bytes, 2 * 20 * 48 * 2);
   EXPECT_GT(table[1].kept_bytes[none], table[1].kept_bytes[static_cast<size_t>(config::Recompute::selective)]);
   EXPECT_EQ(table.back().kept_bytes[none], 0);
-}
-
-TEST(UnitTable, OfAnotherFamilyIsRefused) {
-  config::ModelConfig config = config_of(false);
-  config.family = "vit";
-  EXPECT_THROW(unit_table(config), UserError);
 }
 
 }  // namespace

@@ -7,54 +7,54 @@ namespace terrace::models::gpt {
 namespace {
 
 // Elements of matrices: each is one multiply-add a token.
-int64_t ffn_matrix_weights(const config::ModelConfig& config) {
-  return (config.activation == config::Activation::swiglu ? 3 : 2) * config.width * config.ffn_width;
+int64_t ffn_matrix_weights(const ModelConfig& config) {
+  return (config.activation == Activation::swiglu ? 3 : 2) * config.width * config.ffn_width;
 }
 
-int64_t block_matrix_weights(const config::ModelConfig& config) {
+int64_t block_matrix_weights(const ModelConfig& config) {
   const int64_t joint = (config.heads + 2 * config.kv_heads) * config.head_dim * config.width;
   const int64_t output = config.heads * config.head_dim * config.width;
   return joint + output + ffn_matrix_weights(config);
 }
 
-int64_t block_biases(const config::ModelConfig& config) {
+int64_t block_biases(const ModelConfig& config) {
   if (!config.bias) return 0;
-  const int64_t first = config.activation == config::Activation::swiglu ? 2 : 1;
+  const int64_t first = config.activation == Activation::swiglu ? 2 : 1;
   return (config.heads + 2 * config.kv_heads) * config.head_dim + first * config.ffn_width + 2 * config.width;
 }
 
-int64_t norm_weights(const config::ModelConfig& config) {
-  return config.norm == config::Norm::layernorm && config.bias ? 2 * config.width : config.width;
+int64_t norm_weights(const ModelConfig& config) {
+  return config.norm == Norm::layernorm && config.bias ? 2 * config.width : config.width;
 }
 
 // Between the cut layers, where sequence parallelism leaves each rank a part of the tokens.
-int64_t own_tokens(const config::ModelConfig& config, const UnitTableOptions& options) {
+int64_t own_tokens(const ModelConfig& config, const UnitTableOptions& options) {
   return options.samples * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
 }
 
 // What a norm keeps: its input and output, and their statistics.
-int64_t norm_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
-  const int64_t statistics = (config.norm == config::Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
+int64_t norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t statistics = (config.norm == Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
   return 2 * hidden_bytes(config, options) + statistics;
 }
 
-int64_t heads_of(const config::ModelConfig& config, const UnitTableOptions& options) {
+int64_t heads_of(const ModelConfig& config, const UnitTableOptions& options) {
   return config.heads / options.tensor_ranks;
 }
 
 // Of a token on a rank: queries, keys and values, and the context.
-int64_t attention_columns(const config::ModelConfig& config, const UnitTableOptions& options) {
+int64_t attention_columns(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t groups = std::max<int64_t>(1, config.kv_heads / options.tensor_ranks);
   return (2 * heads_of(config, options) + 2 * groups) * config.head_dim;
 }
 
 // Both sides of the inner layer's activation function, GELU or SwiGLU, which takes pairs.
-int64_t ffn_columns(const config::ModelConfig& config, const UnitTableOptions& options) {
-  return (config.activation == config::Activation::swiglu ? 3 : 2) * (config.ffn_width / options.tensor_ranks);
+int64_t ffn_columns(const ModelConfig& config, const UnitTableOptions& options) {
+  return (config.activation == Activation::swiglu ? 3 : 2) * (config.ffn_width / options.tensor_ranks);
 }
 
 // What either half of a block keeps for its weights, with the columns in its middle.
-int64_t half_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
+int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
   const int64_t tokens = options.samples * config.sequence;
   // The input of the first product, and the gradient of the output of the second; that once more, of own positions, for
   // the bias.
@@ -65,38 +65,38 @@ int64_t half_deferred_bytes(const config::ModelConfig& config, const UnitTableOp
 
 }  // namespace
 
-int64_t parameter_count(const config::ModelConfig& config) {
+int64_t parameter_count(const ModelConfig& config) {
   const int64_t table = config.padded_vocabulary() * config.width;
-  const int64_t positions = config.positions == config::Positions::learned ? config.sequence * config.width : 0;
+  const int64_t positions = config.positions == Positions::learned ? config.sequence * config.width : 0;
   const int64_t block = block_matrix_weights(config) + block_biases(config) + 2 * norm_weights(config);
   return (config.tied_head ? 1 : 2) * table + positions + config.layers * block + norm_weights(config);
 }
 
-double attention_forward_flops(const config::ModelConfig& config, AttentionCount attention) {
+double attention_forward_flops(const ModelConfig& config, AttentionCount attention) {
   const double pairs = static_cast<double>(config.sequence) * static_cast<double>(config.sequence) *
                        (attention == AttentionCount::full ? 1.0 : 0.5);
   return 4.0 * static_cast<double>(config.layers * config.heads * config.head_dim) * pairs;
 }
 
-double block_forward_flops(const config::ModelConfig& config, AttentionCount attention) {
+double block_forward_flops(const ModelConfig& config, AttentionCount attention) {
   const double weights = static_cast<double>(config.layers) * static_cast<double>(block_matrix_weights(config));
   return 2.0 * static_cast<double>(config.sequence) * weights + attention_forward_flops(config, attention);
 }
 
-double ffn_forward_flops(const config::ModelConfig& config) {
+double ffn_forward_flops(const ModelConfig& config) {
   return 2.0 * static_cast<double>(config.sequence * config.layers) * static_cast<double>(ffn_matrix_weights(config));
 }
 
-double head_forward_flops(const config::ModelConfig& config) {
+double head_forward_flops(const ModelConfig& config) {
   return 2.0 * static_cast<double>(config.sequence) * static_cast<double>(config.width) *
          static_cast<double>(config.padded_vocabulary());
 }
 
-double model_flops(const config::ModelConfig& config, int64_t sequences, AttentionCount attention) {
+double model_flops(const ModelConfig& config, int64_t sequences, AttentionCount attention) {
   return 3.0 * static_cast<double>(sequences) * (block_forward_flops(config, attention) + head_forward_flops(config));
 }
 
-double hardware_flops(const config::ModelConfig& config, int64_t sequences, AttentionCount attention,
+double hardware_flops(const ModelConfig& config, int64_t sequences, AttentionCount attention,
                       config::Recompute recompute) {
   double repeated = 0.0;
   if (recompute == config::Recompute::full) repeated = block_forward_flops(config, attention);
@@ -104,43 +104,41 @@ double hardware_flops(const config::ModelConfig& config, int64_t sequences, Atte
   return model_flops(config, sequences, attention) + static_cast<double>(sequences) * repeated;
 }
 
-int64_t hidden_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
+int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return own_tokens(config, options) * config.width * options.element_bytes;
 }
 
-int64_t attention_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options,
-                             config::Recompute recompute) {
+int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
   if (recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t tokens = options.samples * config.sequence;
   const int64_t log_sums = recompute == config::Recompute::none ? tokens * heads_of(config, options) * 4 : 0;
   return norm_bytes(config, options) + tokens * attention_columns(config, options) * options.element_bytes + log_sums;
 }
 
-int64_t ffn_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options,
-                       config::Recompute recompute) {
+int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
   if (recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t tokens = options.samples * config.sequence;
   return norm_bytes(config, options) + tokens * ffn_columns(config, options) * options.element_bytes;
 }
 
-int64_t embedding_kept_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
-  const int64_t positions = config.positions == config::Positions::learned ? config.sequence * 8 : 0;
+int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t positions = config.positions == Positions::learned ? config.sequence * 8 : 0;
   // Where the table is cut by rows: indices within the part, and which tokens are elsewhere.
   const int64_t tokens = options.tensor_ranks > 1 ? options.samples * config.sequence * (8 + 1) : 0;
   return positions + tokens;
 }
 
-int64_t attention_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
+int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return half_deferred_bytes(config, options, attention_columns(config, options));
 }
 
-int64_t ffn_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
+int64_t ffn_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return half_deferred_bytes(config, options, ffn_columns(config, options));
 }
 
-int64_t embedding_deferred_bytes(const config::ModelConfig& config, const UnitTableOptions& options) {
+int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t tokens = options.samples * config.sequence;
-  const bool learned = config.positions == config::Positions::learned, cut = options.tensor_ranks > 1;
+  const bool learned = config.positions == Positions::learned, cut = options.tensor_ranks > 1;
   const int64_t positions = learned ? own_tokens(config, options) * 8 : 0;
   // Tokens and positions share the gradient of their sum, unless rows of other ranks are masked out of it.
   if (!cut) return hidden_bytes(config, options) + positions;

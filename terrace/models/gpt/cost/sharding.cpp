@@ -32,20 +32,20 @@ constexpr Rule rules[] = {
     {"head.output.weight", 0},  // by vocabulary
 };
 
-ParamMark mark_by(const Rule& rule, const config::ModelConfig& config, std::vector<int64_t> shape) {
+ParamMark mark_by(const Rule& rule, const ModelConfig& config, std::vector<int64_t> shape) {
   if (!rule.dim) return ParamMark::replicated(std::move(shape));
   ParamMark mark = ParamMark::sharded(std::move(shape), *rule.dim, "tensor");
   if (rule.rows == Rows::head_groups) {
     mark.groups = config.kv_heads;
     mark.shared = 2 * config.head_dim;
   }
-  if (rule.rows == Rows::pairs && config.activation == config::Activation::swiglu) mark.groups = config.ffn_width;
+  if (rule.rows == Rows::pairs && config.activation == Activation::swiglu) mark.groups = config.ffn_width;
   return mark;
 }
 
 }  // namespace
 
-ParamMark mark_of(const config::ModelConfig& config, const std::string& name, std::vector<int64_t> shape) {
+ParamMark mark_of(const ModelConfig& config, const std::string& name, std::vector<int64_t> shape) {
   for (const Rule& rule : rules) {
     if (name.ends_with(rule.suffix)) return mark_by(rule, config, std::move(shape));
   }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/config/config.h"
 #include "terrace/mesh/param_mark.h"
+#include "terrace/models/gpt/cost/config.h"
 
 namespace terrace::models::gpt {
 
@@ -14,6 +14,6 @@ namespace terrace::models::gpt {
 // go by groups (a group's queries, its key, its value) and those of ffn.first with SwiGLU by pairs (gate, up), so that
 // a cut between groups is one contiguous piece of dimension 0. Where there are fewer groups than ranks, ranks share a
 // group's queries out and each has its key and value.
-ParamMark mark_of(const config::ModelConfig& config, const std::string& name, std::vector<int64_t> shape);
+ParamMark mark_of(const ModelConfig& config, const std::string& name, std::vector<int64_t> shape);
 
 }  // namespace terrace::models::gpt

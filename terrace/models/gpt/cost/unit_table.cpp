@@ -16,8 +16,8 @@ namespace {
 
 class Builder {
  public:
-  Builder(const config::ModelConfig& config, const schedule::UnitTableOptions& options)
-      : config_(config), options_(options) {}
+  Builder(const ModelConfig& config, const schedule::UnitTableOptions& options, bool reset_at_documents)
+      : config_(config), options_(options), reset_at_documents_(reset_at_documents) {}
 
   schedule::UnitTable table() {
     embedding();
@@ -39,7 +39,7 @@ class Builder {
 
   void norm(const std::string& name) {
     parameter(name + ".weight", {config_.width});
-    if (config_.norm == config::Norm::layernorm && config_.bias) parameter(name + ".bias", {config_.width});
+    if (config_.norm == Norm::layernorm && config_.bias) parameter(name + ".bias", {config_.width});
   }
 
   void linear(const std::string& name, int64_t inputs, int64_t outputs, bool bias) {
@@ -69,8 +69,10 @@ class Builder {
 
   void embedding() {
     begin("embedding", -1);
+    table_.back().batch_tensors = {"tokens"};
+    if (reset_at_documents_) table_.back().batch_tensors.emplace_back("positions");
     parameter("embedding.tokens.weight", {config_.padded_vocabulary(), config_.width});
-    if (config_.positions == config::Positions::learned) {
+    if (config_.positions == Positions::learned) {
       parameter("embedding.positions.weight", {config_.sequence, config_.width});
     }
     kept([](const auto& config, const auto& options, config::Recompute) {
@@ -81,6 +83,7 @@ class Builder {
 
   void attention(int64_t layer) {
     begin(fmt::format("blocks.{}.attention", layer), layer);
+    if (reset_at_documents_) table_.back().batch_tensors = {"positions", "documents"};
     const int64_t columns = config_.heads * config_.head_dim;
     norm("attention_norm");
     linear("attention.qkv", config_.width, columns + 2 * config_.kv_heads * config_.head_dim, config_.bias);
@@ -96,7 +99,7 @@ class Builder {
 
   void ffn(int64_t layer) {
     begin(fmt::format("blocks.{}.ffn", layer), layer);
-    const int64_t first = config_.activation == config::Activation::swiglu ? 2 : 1;
+    const int64_t first = config_.activation == Activation::swiglu ? 2 : 1;
     norm("ffn_norm");
     linear("ffn.first", config_.width, first * config_.ffn_width, config_.bias);
     linear("ffn.second", config_.ffn_width, config_.width, config_.bias);
@@ -108,6 +111,7 @@ class Builder {
 
   void head() {
     begin("head", -1);
+    table_.back().batch_tensors = {"targets"};
     norm("head.norm");
     if (config_.tied_head) {
       table_.back().reads_also = {0};
@@ -118,15 +122,17 @@ class Builder {
     flops(products, 0, products);
   }
 
-  const config::ModelConfig& config_;
+  const ModelConfig& config_;
   const schedule::UnitTableOptions& options_;
+  bool reset_at_documents_;
   schedule::UnitTable table_;
 };
 
 }  // namespace
 
-schedule::UnitTable unit_table(const config::ModelConfig& config, const schedule::UnitTableOptions& options) {
-  return Builder(config, options).table();
+schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options,
+                               bool reset_at_documents) {
+  return Builder(config, options, reset_at_documents).table();
 }
 
 }  // namespace terrace::models::gpt

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "terrace/base/json.h"
-#include "terrace/config/config.h"
+#include "terrace/data/source.h"
+#include "terrace/data/text/text_config.h"
 
 namespace terrace::data {
 
@@ -26,19 +27,13 @@ struct SampleBatch {
   std::vector<int64_t> ids;        // [N]: the sample's number in the run
 };
 
-// The held-out samples of one corpus.
-struct HeldOut {
-  std::string corpus;             // as the configuration names it
-  std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
-};
-
 class Loader {
  public:
   // Opens and checks every corpus. Throws UserError that names the file and the problem, also where a token is not
   // below `vocabulary`, a split is shorter than one sample, a corpus is named twice, or the corpora were not all
   // encoded with one tokenizer (config.tokenizer where that is given). The cost does not grow with the corpus except
   // for page faults.
-  Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
+  Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
   ~Loader();
   Loader(Loader&&) noexcept;
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/loader.h"
 #include "terrace/data/mixture.h"
+#include "terrace/data/text/loader.h"
 #include "terrace/data/text/token_corpus.h"
 
 namespace terrace::data {

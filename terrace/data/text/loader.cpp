@@ -1,5 +1,5 @@
 // Opens corpora, divides their windows between the splits, and fills batches.
-#include "terrace/data/loader.h"
+#include "terrace/data/text/loader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
-#include "terrace/data/loader_state.h"
 #include "terrace/data/text/corpus_record.h"
+#include "terrace/data/text/loader_state.h"
 
 namespace terrace::data {
 namespace {
@@ -57,7 +57,7 @@ Windows split_off(Windows& train, double share, const std::string& prefix) {
   return held_out;
 }
 
-void check_config(const config::DataConfig& config, int64_t sequence) {
+void check_config(const TextConfig& config, int64_t sequence) {
   if (config.train.empty()) throw UserError("data.train is empty; name at least one corpus prefix");
   if (!config.weights.empty() && config.weights.size() != config.train.size()) {
     throw UserError::of("data.weights has {} entries for {} corpora in data.train; give one each, or none",
@@ -82,7 +82,7 @@ Mixture mixture_of(const SplitWindows& split, const std::vector<double>& weights
 
 }  // namespace
 
-Loader::Loader(const config::DataConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed)
+Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed)
     : state_(std::make_unique<State>()) {
   check_config(config, sequence);
   check_corpora_of_run(config);

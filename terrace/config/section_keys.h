@@ -1,0 +1,68 @@
+// Makes the descriptors of the keys of one table.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "terrace/config/domain.h"
+#include "terrace/config/key.h"
+
+namespace terrace::config {
+
+// Upper limits of whole numbers, which keep every product that counts parameters or samples inside 63 bits.
+constexpr int64_t most_layers = 100'000;
+constexpr int64_t most_width = 1'000'000;
+constexpr int64_t most_ranks = 1 << 24;
+constexpr int64_t most_steps = 1'000'000'000'000;
+constexpr int64_t most_step_samples = 100'000'000;  // of one step
+constexpr int64_t most_samples = 1'000'000'000'000'000;
+
+constexpr Real positive{.least = 0, .least_excluded = true};
+constexpr Real share{.least = 0, .most = 1, .most_excluded = true};  // [0, 1)
+
+// The last parts of paths.
+std::string without_folder(const std::string& path);
+std::vector<std::string> without_folder(std::vector<std::string> paths);
+template <typename Value>
+const Value& without_folder(const Value& value) {
+  return value;
+}
+
+// Appends keys to `list`. `table` returns the struct of a Config, const or not, that holds the table's values.
+template <typename Table>
+struct SectionKeys {
+  std::string section;
+  Table table;
+  std::vector<Key>& list;
+
+  // A key that must be given; `example` is a value as TOML.
+  template <typename Section, typename Field, typename Domain>
+  void required(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume, const char* example,
+                const char* about) const {
+    const auto find = table;
+    list.push_back(
+        {.section = section,
+         .name = name,
+         .values = domain.description(),
+         .about = about,
+         .on_resume = on_resume,
+         .example = example,
+         .read = [=](const toml::node& node, Config& config) { return domain.read(node, find(config).*field); },
+         .write = [=](const Config& config) { return toml_text(find(config).*field); },
+         .identity =
+             [=](const Config& config) {
+               const Field& value = find(config).*field;
+               return on_resume == OnResume::names_fixed ? toml_text(without_folder(value)) : toml_text(value);
+             }});
+  }
+
+  // A key with a default, the field's.
+  template <typename Section, typename Field, typename Domain>
+  void optional(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume,
+                const char* about) const {
+    required(name, field, domain, on_resume, "", about);
+  }
+};
+
+}  // namespace terrace::config

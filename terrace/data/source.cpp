@@ -1,0 +1,33 @@
+// Copies values into host tensors, and divides held-out samples in equal shares.
+#include "terrace/data/source.h"
+
+#include "terrace/base/error.h"
+
+namespace terrace::data {
+namespace {
+
+template <typename Value>
+HostTensor copied(HostTensor::Type type, std::span<const Value> values, std::vector<int64_t> sizes) {
+  size_t elements = 1;
+  for (const int64_t size : sizes) elements *= static_cast<size_t>(size);
+  TERRACE_CHECK(elements == values.size(), "{} values for a tensor of {} elements", values.size(), elements);
+  const auto bytes = std::as_bytes(values);
+  return {.type = type, .sizes = std::move(sizes), .bytes = {bytes.begin(), bytes.end()}};
+}
+
+}  // namespace
+
+HostTensor HostTensor::of(std::span<const int64_t> values, std::vector<int64_t> sizes) {
+  return copied(Type::int64, values, std::move(sizes));
+}
+
+HostTensor HostTensor::of(std::span<const float> values, std::vector<int64_t> sizes) {
+  return copied(Type::fp32, values, std::move(sizes));
+}
+
+int64_t Source::turns(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const {
+  const auto samples = static_cast<int64_t>(held_out.samples.size());
+  return (samples + micro_batch * ranks - 1) / (micro_batch * ranks);
+}
+
+}  // namespace terrace::data

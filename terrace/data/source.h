@@ -1,0 +1,104 @@
+// What every kind of data offers to training: the micro-batches of any rank in any step, and the held-out samples.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+
+namespace terrace::data {
+
+// A tensor in the memory of the host, row-major.
+struct HostTensor {
+  enum class Type { int64, fp32 };
+  Type type = Type::fp32;
+  std::vector<int64_t> sizes = {};
+  std::vector<std::byte> bytes = {};
+
+  static HostTensor of(std::span<const int64_t> values, std::vector<int64_t> sizes);
+  static HostTensor of(std::span<const float> values, std::vector<int64_t> sizes);
+};
+
+using TensorNames = std::set<std::string, std::less<>>;
+
+// The tensors may have other sizes in every micro-batch; a size may be 0.
+struct MicroBatch {
+  std::vector<int64_t> samples = {};  // the number of each sample in the run
+  std::map<std::string, HostTensor, std::less<>> tensors = {};
+  // For each loss of the model, the number of terms in its sum over this micro-batch, such as tokens.
+  std::vector<int64_t> counts = {};
+};
+
+// The share of one data-parallel rank in a step.
+struct StepShare {
+  int64_t step = 0;             // counted from 1
+  uint64_t first_sample = 0;    // of the step, counted over the whole run
+  int64_t samples = 0;          // of the step, on all ranks together
+  int64_t rank = 0, ranks = 1;  // data-parallel
+  int64_t micro_batch = 1;      // samples
+};
+
+// The share of one data-parallel rank in an evaluation, in which each rank computes one micro-batch in every turn.
+struct TurnShare {
+  int64_t turn = 0;             // counted from 0
+  int64_t rank = 0, ranks = 1;  // data-parallel
+  int64_t micro_batch = 1;      // samples
+};
+
+// The held-out samples of one corpus.
+struct HeldOut {
+  std::string corpus;             // as the configuration names it
+  std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
+};
+
+// A loss that a model without training would have, as a line to compare with.
+struct Baseline {
+  std::string key;   // in run.json and the report's JSON: "unigram_loss"
+  std::string name;  // "unigram model"
+  double loss = 0;
+};
+
+// The order of the samples depends on the seed and on numbers of samples only, so a run can continue at any step. All
+// ranks open the same source; its functions may be called by several threads at once.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  // The micro-batches of a rank in a step, with those of their tensors that `names` has: what no unit of the rank reads
+  // is not loaded. Counts are right on ranks that load what the loss reads. Every rank of a step has the same number of
+  // micro-batches; some of them may be without samples.
+  virtual std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const = 0;
+
+  // At most `at_most` samples of the validation split, grouped by corpus: the same ones at every call and for every
+  // seed. Corpora without such samples are left out.
+  virtual std::vector<HeldOut> held_out(uint64_t at_most) const = 0;
+  // In how many turns the ranks compute them.
+  virtual int64_t turns(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const;
+  // The micro-batch of a rank in a turn. A rank that has no samples left computes a micro-batch whose counts are 0.
+  virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
+                                          const TensorNames& names) const = 0;
+  // The names of the held-out corpora, as in the configuration; none where nothing is held out.
+  virtual std::vector<std::string> held_out_corpora() const = 0;
+
+  // In training samples first .. first + samples - 1: what the family counts (config::Family::items), such as tokens.
+  virtual int64_t items(uint64_t first, int64_t samples) const = 0;
+
+  // Two identities of the data. The full identity is kept in checkpoints, and a run continues only where it is the
+  // same; computing it may take seconds, so only one rank does. The cheap identity takes milliseconds: every rank
+  // computes it and all compare, which detects different files of the same names on different machines.
+  virtual Json identity() const = 0;
+  virtual Json fingerprint() const = 0;
+
+  // Computed once, by one rank. Empty where nothing is held out.
+  virtual std::vector<Baseline> baselines() const { return {}; }
+  // The tokenizer's file, which each checkpoint keeps; "" where there is none.
+  virtual std::string tokenizer() const { return ""; }
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,87 @@
+// The keys of [data] for text.
+#include "terrace/data/text/text_config.h"
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/config/section_keys.h"
+
+namespace terrace::data {
+namespace {
+
+using config::OnResume;
+
+std::string weights_match_corpora(const config::Config& c) {
+  const size_t weights = text_of(c).weights.size(), corpora = text_of(c).train.size();
+  if (weights == 0 || weights == corpora) return "";
+  return fmt::format("data.weights has {} numbers for {} corpora in data.train; give {}, or leave it out", weights,
+                     corpora, corpora);
+}
+
+std::string corpora_are_disjoint(const config::Config& c) {
+  for (const std::string& prefix : text_of(c).validation) {
+    if (std::find(text_of(c).train.begin(), text_of(c).train.end(), prefix) == text_of(c).train.end()) continue;
+    return fmt::format(
+        "data.validation names \"{}\", which is in data.train too; remove it from one of them, or use validation_share",
+        prefix);
+  }
+  return "";
+}
+
+std::string evaluation_needs_data(const config::Config& c) {
+  if (c.train.evaluate_every == 0 || !text_of(c).validation.empty() || text_of(c).validation_share > 0) return "";
+  return fmt::format(
+      "train.evaluate_every = {} needs held-out data; give data.validation or a validation_share such as 0.01, or use "
+      "evaluate_every = 0",
+      c.train.evaluate_every);
+}
+
+std::string corpus_weights(const config::Config& c) {
+  return text_of(c).train.size() == 1 && text_of(c).weights.size() == 1 ? "with one corpus in data.train; remove it"
+                                                                        : "";
+}
+
+std::string held_out_share(const config::Config& c) {
+  return text_of(c).validation.empty() ? "" : "beside data.validation; remove one of them";
+}
+
+}  // namespace
+
+std::vector<config::Key> text_keys() {
+  using D = TextConfig;
+  std::vector<config::Key> list;
+  const config::SectionKeys data{"data", [](auto& config) -> auto& {return text_of(config);
+}
+, list
+};  // namespace terrace::data
+data.required("train", &D::train, config::Prefixes{}, OnResume::names_fixed, "[\"data/corpus\"]",
+              "Prefixes of the .bin and .idx files to train on, or token files of llm.c's (`NAME.bin`).");
+data.optional("weights", &D::weights, config::PositiveReals{}, OnResume::fixed,
+              "Shares of the corpora in `train`, one each, in any unit. Empty: in proportion to their tokens.");
+data.optional("validation", &D::validation, config::Prefixes{.may_be_empty = true}, OnResume::names_fixed,
+              "Held-out corpora, named likewise. Empty: `validation_share` of `train` is held out.");
+data.optional("validation_share", &D::validation_share, config::share, OnResume::fixed,
+              "Share of `train` that is held out; 0: none.");
+data.optional("reset_at_documents", &D::reset_at_documents, config::Flag{}, OnResume::fixed,
+              "Attention and positions start again at document boundaries.");
+data.optional("tokenizer", &D::tokenizer, config::Text{.may_be_empty = true}, OnResume::names_fixed,
+              "SentencePiece model or tokenizer.json; kept with each checkpoint for `terrace generate`.");
+return list;
+}
+
+std::vector<config::Rule> text_rules() {
+  return {
+      {{"data.weights", "data.train"}, weights_match_corpora},
+      {{"data.validation", "data.train"}, corpora_are_disjoint},
+      {{"train.evaluate_every", "data.validation_share", "data.validation"}, evaluation_needs_data},
+  };
+}
+
+std::vector<config::IdleRule> text_idle_rules() {
+  return {
+      {.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = corpus_weights},
+      {.key = "data.validation_share", .causes = {"data.validation"}, .off = "0.0", .beside = held_out_share},
+  };
+}
+
+}  // namespace terrace::data

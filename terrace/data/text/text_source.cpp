@@ -1,0 +1,168 @@
+// Makes micro-batches of a loader's samples.
+#include "terrace/data/text/text_source.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/data/text/corpus_record.h"
+#include "terrace/data/text/token_corpus.h"
+#include "terrace/data/text/tokenizer.h"
+
+namespace terrace::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool needs_tokens(const TensorNames& names) {
+  return std::ranges::any_of(std::array{"tokens", "targets", "positions", "documents"},
+                             [&](const char* name) { return names.contains(name); });
+}
+
+MicroBatch micro_batch_of(SampleBatch&& batch, const TensorNames& names) {
+  MicroBatch result;
+  result.counts = {std::ranges::count_if(batch.targets, [](int64_t target) { return target >= 0; })};
+  const auto add = [&](const char* name, const std::vector<int64_t>& values) {
+    if (values.empty() || !names.contains(name)) return;
+    result.tensors[name] = HostTensor::of(values, {batch.count, batch.length});
+  };
+  add("tokens", batch.tokens);
+  add("targets", batch.targets);
+  add("positions", batch.positions);
+  add("documents", batch.documents);
+  result.samples = std::move(batch.ids);
+  return result;
+}
+
+// For a pipeline stage between the first and the last, which needs the numbers of the samples for dropout.
+MicroBatch without_tokens(uint64_t first, int64_t count) {
+  MicroBatch result{.counts = {0}};
+  result.samples.resize(static_cast<size_t>(count));
+  std::iota(result.samples.begin(), result.samples.end(), static_cast<int64_t>(first));
+  return result;
+}
+
+void check_corpora_exist(const char* key, const std::vector<std::string>& prefixes,
+                         std::vector<std::string>& problems) {
+  for (const std::string& prefix : prefixes) {
+    for (const fs::path& path : corpus_files(prefix)) {
+      if (fs::exists(path)) continue;
+      problems.push_back(
+          fmt::format("{} = \"{}\": {} does not exist; make it with: terrace data prepare INPUT --output {}", key,
+                      prefix, path.string(), prefix));
+    }
+  }
+}
+
+void check_tokenizer(const std::string& path, int64_t vocabulary, std::vector<std::string>& problems) {
+  if (path.empty()) return;
+  if (!fs::exists(path)) {
+    problems.push_back(
+        fmt::format("data.tokenizer = \"{}\" does not exist; give the model that `terrace data prepare` "
+                    "was given or trained, or leave the key out",
+                    path));
+    return;
+  }
+  try {
+    const int64_t tokens = Tokenizer::open(path)->vocabulary();
+    if (tokens <= vocabulary) return;
+    problems.push_back(fmt::format("data.tokenizer = \"{}\" has {} tokens, model.vocabulary = {} is less; set it to {}",
+                                   path, tokens, vocabulary, tokens));
+  } catch (const UserError& error) {
+    problems.push_back(fmt::format("data.tokenizer: {}", error.what()));
+  }
+}
+
+std::string file_checksum(const std::string& path) { return checksum(MappedFile(path).bytes()); }
+
+}  // namespace
+
+TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed)
+    : sequence_(sequence), tokenizer_(config.tokenizer), loader_(config, sequence, vocabulary, seed) {}
+
+// The step's sequences are divided among the ranks in order: the first rank has the first of them.
+std::vector<MicroBatch> TextSource::micro_batches(const StepShare& share, const TensorNames& names) const {
+  const int64_t own = share.samples / share.ranks;
+  const uint64_t first = share.first_sample + static_cast<uint64_t>(share.rank * own);
+  std::vector<MicroBatch> batches;
+  for (int64_t done = 0; done < own; done += share.micro_batch) {
+    const int64_t count = std::min(share.micro_batch, own - done);
+    const uint64_t next = first + static_cast<uint64_t>(done);
+    if (needs_tokens(names)) {
+      batches.push_back(micro_batch_of(loader_.batch(Split::train, next, count), names));
+    } else {
+      batches.push_back(without_tokens(next, count));
+    }
+  }
+  return batches;
+}
+
+MicroBatch TextSource::held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
+                                            const TensorNames& names) const {
+  const auto samples = static_cast<int64_t>(held_out.samples.size());
+  const int64_t first = (share.turn * share.ranks + share.rank) * share.micro_batch;
+  const bool has_samples = first < samples;
+  // A rank without samples computes the first one, and none of it counts.
+  const auto own = std::span(held_out.samples)
+                       .subspan(static_cast<size_t>(has_samples ? first : 0),
+                                static_cast<size_t>(has_samples ? std::min(share.micro_batch, samples - first) : 1));
+  SampleBatch batch = loader_.batch(Split::validation, own);
+  if (!has_samples) std::ranges::fill(batch.targets, -1);
+  return micro_batch_of(std::move(batch), names);
+}
+
+std::vector<std::string> TextSource::held_out_corpora() const {
+  return loader_.samples(Split::validation) > 0 ? loader_.corpora(Split::validation) : std::vector<std::string>{};
+}
+
+Json TextSource::identity() const {
+  Json identity = {{"corpora", loader_.identity()}};
+  identity["tokenizer"] = fs::exists(tokenizer_) ? Json(file_checksum(tokenizer_)) : Json();
+  return identity;
+}
+
+std::vector<Baseline> TextSource::baselines() const {
+  if (loader_.samples(Split::validation) == 0) return {};
+  return {{.key = "unigram_loss", .name = "unigram model", .loss = loader_.unigram_loss()}};
+}
+
+std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary) {
+  std::vector<std::string> problems;
+  check_corpora_exist("data.train", config.train, problems);
+  check_corpora_exist("data.validation", config.validation, problems);
+  check_tokenizer(config.tokenizer, vocabulary, problems);
+  try {
+    check_corpora_of_run(config);
+  } catch (const UserError& error) {
+    problems.emplace_back(error.what());
+  }
+  return problems;
+}
+
+std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  // The value, or what prevents it from being read.
+  const auto add = [&](std::string what, const auto& read) {
+    try {
+      facts.emplace_back(std::move(what), read());
+    } catch (const std::exception& error) {
+      facts.emplace_back(std::move(what), fmt::format("unreadable ({})", error.what()));
+    }
+  };
+  for (const auto& [key, prefixes] : {std::pair{"data.train", config.train}, {"data.validation", config.validation}}) {
+    for (const std::string& prefix : prefixes) {
+      add(fmt::format("the content of {} \"{}\"", key, prefix), [&] { return corpus_fingerprint(prefix); });
+    }
+  }
+  if (!config.tokenizer.empty()) {
+    add(fmt::format("the content of data.tokenizer \"{}\"", config.tokenizer),
+        [&] { return file_checksum(config.tokenizer); });
+  }
+  return facts;
+}
+
+}  // namespace terrace::data

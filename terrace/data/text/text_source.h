@@ -1,0 +1,48 @@
+// The data source of language models: windows of tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/data/source.h"
+#include "terrace/data/text/loader.h"
+#include "terrace/data/text/text_config.h"
+
+namespace terrace::data {
+
+// Its micro-batches have N sequences of T tokens and one count, the targets that are not -1:
+//   tokens     [N, T] int64
+//   targets    [N, T] int64: the next token; -1 where there is none to predict
+//   positions  [N, T] int64, only with reset_at_documents: distance from the document's start
+//   documents  [N, T] int64, only with reset_at_documents: ascending number within the sample
+class TextSource : public Source {
+ public:
+  // Throws as Loader does.
+  TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
+
+  std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
+  std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
+  MicroBatch held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
+                                  const TensorNames& names) const override;
+  std::vector<std::string> held_out_corpora() const override;
+  int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }
+  Json identity() const override;
+  Json fingerprint() const override { return loader_.fingerprint(); }
+  std::vector<Baseline> baselines() const override;
+  std::string tokenizer() const override { return tokenizer_; }
+
+  const Loader& loader() const { return loader_; }
+
+ private:
+  int64_t sequence_;
+  std::string tokenizer_;
+  Loader loader_;
+};
+
+// A sentence for every problem with the files that [data] names, found without reading the corpora.
+std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary);
+// What each of these files holds, in words and as a checksum, for a comparison across ranks.
+std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config);
+
+}  // namespace terrace::data

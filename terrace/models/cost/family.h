@@ -1,0 +1,19 @@
+// What a planner asks of a family of models: its part of the configuration and its unit table. Needs no torch.
+#pragma once
+
+#include "terrace/config/family.h"
+#include "terrace/schedule/unit_table.h"
+
+namespace terrace::models {
+
+struct PlannedFamily : config::Family {
+  schedule::UnitTable (*unit_table)(const config::Config&, const schedule::UnitTableOptions&) = nullptr;
+};
+
+// The families of this program, for a program without torch.
+const config::Families& planned_families();
+
+// Of the family of the configuration.
+schedule::UnitTable unit_table(const config::Config& config, const schedule::UnitTableOptions& options = {});
+
+}  // namespace terrace::models

@@ -1,0 +1,44 @@
+// Everything that a family of models is: a new one fills this struct in. docs/model.md shows how.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/data/source.h"
+#include "terrace/models/cost/family.h"
+#include "terrace/models/model.h"
+#include "terrace/nn/module.h"
+
+namespace terrace::models {
+
+// All functions are called with configurations of the family.
+struct Family : PlannedFamily {
+  // The model on one device, not cut up; build_model() gives it its marks.
+  std::unique_ptr<Model> (*build)(const config::Config&, const nn::Build&) = nullptr;
+  // Throws UserError that names the file and the problem.
+  std::unique_ptr<data::Source> (*open_data)(const config::Config&) = nullptr;
+  // A sentence for every problem with the files that [model] and [data] name, before any is opened for training.
+  std::vector<std::string> (*problems_with_files)(const config::Config&) = nullptr;
+  // What each of these files holds, in words and as a checksum: all ranks must see the same.
+  std::vector<std::pair<std::string, std::string>> (*file_facts)(const config::Config&) = nullptr;
+  // For verify: makes [model] so small that a laptop trains it in a moment, and keeps its kinds of layers and their
+  // ratios. The layout must still fit.
+  void (*shrink)(config::Config&) = nullptr;
+  // For verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
+  data::MicroBatch (*random_batch)(const config::Config&, int64_t first, int64_t count) = nullptr;
+};
+
+// The families of this program.
+const config::Families& families();
+// That of the configuration; aborts where it is one of planned_families().
+const Family& family_of(const config::Config& config);
+
+// Builds the model of the configuration and gives its parameters the marks of its unit table. Aborts where names or
+// shapes differ from the table, or a parameter stays unmarked.
+std::unique_ptr<Model> build_model(const config::Config& config, const nn::Build& build);
+
+}  // namespace terrace::models

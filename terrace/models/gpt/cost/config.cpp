@@ -1,0 +1,21 @@
+// Values of keys that are derived, and access to them.
+#include "terrace/models/gpt/cost/config.h"
+
+#include "terrace/base/error.h"
+#include "terrace/config/family.h"
+
+namespace terrace::models::gpt {
+
+void derive(ModelConfig& model) {
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.head_dim == 0) model.head_dim = model.width / model.heads;
+  if (model.ffn_width == 0) model.ffn_width = 4 * model.width;
+}
+
+const ModelConfig& model_of(const config::Config& config) {
+  if (const auto* model = config.model.find<ModelConfig>()) return *model;
+  throw UserError::of("this needs a language model (model.family = \"gpt\"), and the model is of the family \"{}\"",
+                      config.family == nullptr ? "" : config.family->name);
+}
+
+}  // namespace terrace::models::gpt

@@ -1,0 +1,68 @@
+// [model] of a GPT as a plain struct. Defaults are what is written here.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "terrace/config/config.h"
+#include "terrace/config/names.h"
+
+namespace terrace::models::gpt {
+
+enum class Positions { learned, rotary };
+enum class Norm { layernorm, rmsnorm };
+enum class Activation { gelu, swiglu };
+
+struct ModelConfig {
+  int64_t layers = 0;
+  int64_t width = 0;  // hidden size
+  int64_t heads = 0;
+  int64_t kv_heads = 0;   // fewer than heads: grouped-query attention; 0 in the file means heads
+  int64_t head_dim = 0;   // 0 in the file means width / heads
+  int64_t ffn_width = 0;  // 0 in the file means 4 * width
+  int64_t sequence = 0;   // tokens
+  int64_t vocabulary = 0;
+  int64_t vocabulary_multiple = 128;  // the embedding has the next multiple of rows
+  Positions positions = Positions::learned;
+  double rope_theta = 10000.0;
+  Norm norm = Norm::layernorm;
+  double norm_epsilon = 1e-5;
+  Activation activation = Activation::gelu;
+  bool tied_head = true;
+  bool bias = true;
+  double dropout = 0.0;            // on embeddings and residuals
+  double attention_dropout = 0.0;  // takes an unfused path
+  double init_std = 0.02;          // output projections: divided by sqrt(2 * layers)
+
+  int64_t padded_vocabulary() const {
+    return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
+  }
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// Replaces the zeros that mean "derive it" by their values.
+void derive(ModelConfig& model);
+
+// [model] of a configuration of this family. The second throws UserError where the family is another one.
+inline ModelConfig& model_of(config::Config& config) { return config.model.get<ModelConfig>(); }
+const ModelConfig& model_of(const config::Config& config);
+
+}  // namespace terrace::models::gpt
+
+namespace terrace::config {
+
+template <>
+struct Names<models::gpt::Positions> {
+  static constexpr std::array<std::string_view, 2> words = {"learned", "rotary"};
+};
+template <>
+struct Names<models::gpt::Norm> {
+  static constexpr std::array<std::string_view, 2> words = {"layernorm", "rmsnorm"};
+};
+template <>
+struct Names<models::gpt::Activation> {
+  static constexpr std::array<std::string_view, 2> words = {"gelu", "swiglu"};
+};
+
+}  // namespace terrace::config

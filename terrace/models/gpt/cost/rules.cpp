@@ -1,0 +1,122 @@
+// Rules between the keys of a GPT and with [layout], and the keys that others leave without effect.
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/config/divisors.h"
+#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/cost/keys.h"
+
+namespace terrace::models::gpt {
+namespace {
+
+using config::Config;
+
+int64_t head_width(const ModelConfig& model) { return model.head_dim > 0 ? model.head_dim : model.width / model.heads; }
+
+std::string heads_divide_width(const Config& c) {
+  const auto& [heads, width] = std::pair(model_of(c).heads, model_of(c).width);
+  if (model_of(c).head_dim > 0 || width % heads == 0) return "";
+  return fmt::format("model.heads = {} does not divide model.width = {}; use {}, or give head_dim", heads, width,
+                     config::listed(config::divisors_near(width, heads)));
+}
+
+std::string kv_heads_divide_heads(const Config& c) {
+  const auto& [kv_heads, heads] = std::pair(model_of(c).kv_heads, model_of(c).heads);
+  if (kv_heads == 0 || heads % kv_heads == 0) return "";
+  return fmt::format("model.kv_heads = {} does not divide model.heads = {}; use {}", kv_heads, heads,
+                     config::listed(config::divisors_near(heads, kv_heads)));
+}
+
+std::string rotary_needs_even_heads(const Config& c) {
+  const int64_t dim = head_width(model_of(c));
+  if (model_of(c).positions != Positions::rotary || dim % 2 == 0) return "";
+  return fmt::format(
+      "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: {}; use head_dim = {}, or "
+      "positions = \"learned\"",
+      model_of(c).head_dim > 0 ? std::to_string(dim)
+                               : fmt::format("{} / {} = {}", model_of(c).width, model_of(c).heads, dim),
+      dim == 1 ? 2 : dim - 1);
+}
+
+// Tokens drawn are counted in 63 bits.
+std::string tokens_can_be_counted(const Config& c) {
+  const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
+                        static_cast<double>(model_of(c).sequence);
+  if (tokens < 9e18) return "";
+  return fmt::format(
+      "train.steps = {} of {} sequences of {} tokens are {:.1e} tokens in all; at most 9e18 can be counted",
+      c.train.steps, c.train.global_batch, model_of(c).sequence, tokens);
+}
+
+// What `number` of something the ranks would have to divide; "" where they do.
+std::string tensor_divides(const Config& c, const char* what, int64_t number) {
+  const int64_t tensor = c.layout.tensor;
+  if (number % tensor == 0) return "";
+  return fmt::format("layout.tensor = {} does not divide {} = {}; use {}", tensor, what, number,
+                     config::listed(config::divisors_near(number, tensor)));
+}
+
+std::string tensor_divides_heads(const Config& c) { return tensor_divides(c, "model.heads", model_of(c).heads); }
+
+std::string tensor_fits_groups(const Config& c) {
+  const int64_t tensor = c.layout.tensor, groups = model_of(c).kv_heads == 0 ? model_of(c).heads : model_of(c).kv_heads;
+  if (model_of(c).heads % tensor != 0 || groups % tensor == 0 || tensor % groups == 0) return "";
+  return fmt::format(
+      "layout.tensor = {} neither divides model.kv_heads = {} nor is a multiple of it, so that ranks could share keys "
+      "and values; use {}",
+      tensor, groups, config::listed(config::divisors_near(groups, tensor)));
+}
+
+std::string tensor_divides_ffn(const Config& c) {
+  return tensor_divides(c, "model.ffn_width",
+                        model_of(c).ffn_width > 0 ? model_of(c).ffn_width : 4 * model_of(c).width);
+}
+
+std::string tensor_divides_vocabulary(const Config& c) {
+  const std::string problem = tensor_divides(c, "the padded vocabulary", model_of(c).padded_vocabulary());
+  if (problem.empty()) return "";
+  return fmt::format("{}, or vocabulary_multiple = {}", problem,
+                     std::lcm(model_of(c).vocabulary_multiple, c.layout.tensor));
+}
+
+std::string sequence_is_cut(const Config& c) {
+  if (!c.layout.sequence_parallel) return "";
+  return tensor_divides(c, "model.sequence", model_of(c).sequence);
+}
+
+std::string theta(const Config& c) {
+  if (model_of(c).positions == Positions::rotary) return "";
+  return fmt::format("with positions = \"{}\"; remove it, or use \"rotary\"", config::name_of(model_of(c).positions));
+}
+
+std::string initial_spread(const Config& c) {
+  if (c.train.initial_weights.empty()) return "";
+  return "beside train.initial_weights, which gives every weight its first value; remove one of them";
+}
+
+}  // namespace
+
+std::vector<config::Rule> rules() {
+  return {
+      {{"model.heads", "model.width"}, heads_divide_width},
+      {{"model.kv_heads", "model.heads"}, kv_heads_divide_heads},
+      {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
+      {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
+      {{"layout.tensor", "model.heads"}, tensor_divides_heads},
+      {{"layout.tensor", "model.kv_heads", "model.heads"}, tensor_fits_groups},
+      {{"layout.tensor", "model.ffn_width", "model.width"}, tensor_divides_ffn},
+      {{"layout.tensor", "model.vocabulary", "model.vocabulary_multiple"}, tensor_divides_vocabulary},
+      {{"layout.sequence_parallel", "layout.tensor", "model.sequence"}, sequence_is_cut},
+  };
+}
+
+std::vector<config::IdleRule> idle_rules() {
+  return {
+      {.key = "model.rope_theta", .causes = {"model.positions"}, .beside = theta},
+      {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
+  };
+}
+
+}  // namespace terrace::models::gpt

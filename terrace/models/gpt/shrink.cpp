@@ -1,0 +1,58 @@
+// Sizes that a laptop trains in a moment.
+#include "terrace/models/gpt/shrink.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "terrace/models/gpt/cost/config.h"
+
+namespace terrace::models::gpt {
+namespace {
+
+constexpr int64_t most_width = 96, most_layers = 2, most_sequence = 32, most_vocabulary = 256;
+
+int64_t in_proportion(int64_t size, int64_t now, int64_t before) {
+  return std::max<int64_t>(
+      1, std::llround(static_cast<double>(size) * static_cast<double>(now) / static_cast<double>(before)));
+}
+
+int64_t rounded_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+
+// The number of query heads per key head stays; there are two key heads, or one for each tensor rank, where there were
+// more.
+void shrink_width(ModelConfig& model, int64_t tensor) {
+  if (model.width <= most_width) return;
+  const ModelConfig before = model;
+  model.kv_heads = std::min(before.kv_heads, std::max<int64_t>(2, tensor));
+  model.heads = before.heads / before.kv_heads * model.kv_heads;
+  // A multiple of 8 suits rotary positions and the kernels.
+  const int64_t head_dim = std::max<int64_t>(8, most_width / 2 / model.heads / 8 * 8);
+  model.head_dim = std::min(before.head_dim, head_dim);
+  model.width = in_proportion(before.width, model.heads * model.head_dim, before.heads * before.head_dim);
+  model.ffn_width = rounded_up(in_proportion(before.ffn_width, model.width, before.width), tensor);
+}
+
+void shrink_vocabulary(ModelConfig& model, int64_t tensor) {
+  if (model.padded_vocabulary() <= most_vocabulary) return;
+  const bool padded = model.padded_vocabulary() != model.vocabulary;
+  model.vocabulary_multiple = std::lcm(std::min<int64_t>(model.vocabulary_multiple, 64), tensor);
+  const int64_t rows =
+      std::max(model.vocabulary_multiple, most_vocabulary / model.vocabulary_multiple * model.vocabulary_multiple);
+  model.vocabulary = padded ? rows - model.vocabulary_multiple / 3 : rows;
+}
+
+}  // namespace
+
+void shrink(config::Config& config) {
+  ModelConfig& model = model_of(config);
+  const config::LayoutConfig& layout = config.layout;
+  // Each model chunk keeps a unit.
+  model.layers = std::min(model.layers, std::max(most_layers, layout.pipeline * layout.chunks - 1));
+  model.sequence = std::min(model.sequence, most_sequence);
+  if (layout.sequence_parallel) model.sequence = rounded_up(model.sequence, layout.tensor);
+  shrink_width(model, layout.tensor);
+  shrink_vocabulary(model, layout.tensor);
+}
+
+}  // namespace terrace::models::gpt

@@ -1,0 +1,135 @@
+// The units of the model, and the table that describes them.
+#include "tests/families/pair/model.h"
+
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <string>
+#include <utility>
+
+namespace terrace::pair {
+namespace {
+
+constexpr int64_t narrow_width = 3;
+
+// The sum itself in the forward pass, times a number in the backward pass, as Model::loss promises.
+class Scaled : public torch::autograd::Function<Scaled> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& sum, double scale) {
+    context->saved_data["scale"] = scale;
+    return sum.to(at::kFloat);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0].mul(context->saved_data["scale"].toDouble()), {}};
+  }
+};
+
+int64_t narrow_inputs(const ModelConfig& config, int64_t layer) { return layer == 0 ? config.width : narrow_width; }
+
+}  // namespace
+
+PairModel::PairModel(const ModelConfig& config, const nn::Build& build)
+    : config_(config),
+      build_(build),
+      features_(add("features", features_per_item, config.width)),
+      layers_(add_layers()),
+      output_(add("output", config.width, 1)) {}
+
+nn::Linear& PairModel::add(const std::string& name, int64_t inputs, int64_t outputs) {
+  return add_module<nn::Linear>(name, inputs, outputs, /*bias=*/true, nn::InitialValue::normal(0.3), build_);
+}
+
+std::vector<PairModel::Layer> PairModel::add_layers() {
+  std::vector<Layer> layers;
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    layers.push_back(
+        {.wide = &add(fmt::format("layers.{}.wide", layer), config_.width, config_.width),
+         .narrow = &add(fmt::format("layers.{}.narrow", layer), narrow_inputs(config_, layer), narrow_width)});
+  }
+  return layers;
+}
+
+std::vector<nn::Parameter*> PairModel::unit_parameters(int64_t unit) {
+  if (unit == 0) return features_.parameters();
+  if (unit + 1 == num_units()) return output_.parameters();
+  const Layer& layer = layers_.at(static_cast<size_t>(unit - 1));
+  std::vector<nn::Parameter*> list = layer.wide->parameters();
+  for (nn::Parameter* parameter : layer.narrow->parameters()) list.push_back(parameter);
+  return list;
+}
+
+models::Tensors PairModel::forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,
+                                   const models::Pass& pass) {
+  models::Tensors x = input;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    if (unit == 0) {
+      x = {features_.forward(batch["features"].to(build_.type), pass.deferred), batch["owner"]};
+      continue;
+    }
+    const auto& [wide, narrow] = layers_[static_cast<size_t>(unit - 1)];
+    const at::Tensor hidden = x[0].add(wide->forward(x[0], pass.deferred));  // [I, width]
+    if (unit == 1) {
+      x = {hidden, narrow->forward(x[0], pass.deferred), x[1]};
+    } else {
+      x = {hidden, x[1].add(narrow->forward(x[1], pass.deferred)), x[2]};
+    }
+  }
+  return x;
+}
+
+models::Tensors PairModel::loss(int64_t, const models::Tensors& input, const models::Batch& batch,
+                                const models::Pass& pass) {
+  const at::Tensor error = output_.forward(input[0]).sub(batch["targets"].to(build_.type));  // [I, 1]
+  const int64_t samples = batch.samples.size(0);
+  const at::Tensor by_sample =
+      at::zeros({samples, narrow_width}, input[1].options()).index_add(0, input[2], input[1]);  // [N, 3]
+  return {Scaled::apply(error.square().sum(), pass.gradient_scales.at(0)),
+          Scaled::apply(by_sample.square().sum(), pass.gradient_scales.at(1)),
+          Scaled::apply(error.abs().sum(), pass.gradient_scales.at(2))};
+}
+
+std::vector<models::LossTerm> PairModel::losses() const {
+  return {{"item", 1.0}, {"sample", config_.sample_weight}, {"absolute", 0.0}};
+}
+
+std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const models::Batch& batch) const {
+  const int64_t items = batch["owner"].size(0);
+  std::vector<models::TensorShape> shapes = {{.sizes = {items, config_.width}, .type = build_.type}};
+  if (unit > 0) shapes.push_back({.sizes = {items, narrow_width}, .type = build_.type});
+  shapes.push_back({.sizes = {items}, .type = at::kLong});
+  return shapes;
+}
+
+schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options) {
+  schedule::UnitTable table;
+  const auto add = [&](const std::string& name, int64_t inputs, int64_t outputs) {
+    schedule::UnitRow& row = table.back();
+    row.parameters.push_back({name + ".weight", ParamMark::replicated({outputs, inputs})});
+    row.parameters.push_back({name + ".bias", ParamMark::replicated({outputs})});
+    const double products = 2.0 * static_cast<double>(options.samples * inputs * outputs);
+    row.forward_flops += products;
+    row.input_gradient_flops += products;
+    row.weight_gradient_flops += products;
+    row.counted_flops += 3 * products;
+    row.kept_bytes.fill(row.kept_bytes[0] + options.samples * inputs * options.element_bytes);
+    row.deferred_bytes += options.samples * (inputs + outputs) * options.element_bytes;
+    row.output_bytes += options.samples * outputs * options.element_bytes;
+  };
+  table.push_back({.name = "features", .batch_tensors = {"features", "owner"}});
+  add("features", features_per_item, config.width);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    table.push_back({.name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = {"owner"}});
+    add(fmt::format("layers.{}.wide", layer), config.width, config.width);
+    add(fmt::format("layers.{}.narrow", layer), narrow_inputs(config, layer), narrow_width);
+  }
+  table.push_back({.name = "output", .batch_tensors = {"targets", "owner"}});
+  add("output", config.width, 1);
+  table.back().kept_bytes.fill(0);
+  table.back().deferred_bytes = table.back().output_bytes = 0;
+  return table;
+}
+
+}  // namespace terrace::pair

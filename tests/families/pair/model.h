@@ -1,0 +1,56 @@
+// A model as far from a GPT as the interface allows: floating-point inputs, two or three tensors between units, one of
+// them of integers, sizes that change from micro-batch to micro-batch and may be 0, and two losses with counts of their
+// own, beside a figure that is only reported.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "terrace/models/model.h"
+#include "terrace/nn/layers.h"
+#include "terrace/schedule/unit_table.h"
+#include "tests/families/pair/config.h"
+
+namespace terrace::pair {
+
+constexpr int64_t features_per_item = 6;
+
+// Its batches have N samples with I items in all:
+//   features  [I, 6] fp32
+//   targets   [I, 1] fp32
+//   owner     [I] int64: the sample in the batch that the item belongs to
+// From unit to unit pass the items' hidden states [I, width], from the first layer on a narrow branch [I, 3], and
+// owner.
+class PairModel : public models::Model {
+ public:
+  PairModel(const ModelConfig& config, const nn::Build& build);
+
+  int64_t num_units() const override { return config_.layers + 2; }
+  std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
+  models::Tensors forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,
+                          const models::Pass& pass) override;
+  models::Tensors loss(int64_t begin, const models::Tensors& input, const models::Batch& batch,
+                       const models::Pass& pass) override;
+  std::vector<models::LossTerm> losses() const override;
+  std::vector<models::TensorShape> output_shapes(int64_t unit, const models::Batch& batch) const override;
+  at::Device device() const override { return build_.device; }
+
+ private:
+  struct Layer {
+    nn::Linear* wide;
+    nn::Linear* narrow;
+  };
+
+  nn::Linear& add(const std::string& name, int64_t inputs, int64_t outputs);
+  std::vector<Layer> add_layers();
+
+  ModelConfig config_;
+  nn::Build build_;
+  nn::Linear& features_;
+  std::vector<Layer> layers_;
+  nn::Linear& output_;
+};
+
+schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options);
+
+}  // namespace terrace::pair

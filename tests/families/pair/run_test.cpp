@@ -1,0 +1,178 @@
+// A run of pairs from its configuration to its report: keys, losses, figures, evaluation, checkpoints and resumes.
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/config/document.h"
+#include "terrace/observe/summary.h"
+#include "tests/families/pair/config.h"
+#include "tests/families/pair/model.h"
+#include "tests/families/pair/runs.h"
+#include "tests/families/pair/source.h"
+
+namespace terrace::pair {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Runs : public PairRuns {
+ protected:
+  std::string refusal(const std::vector<std::string>& overrides) const {
+    try {
+      config(overrides);
+      return "";
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  }
+};
+
+// All five samples of the first step at once, with the weights that every layout begins with.
+TEST_F(Runs, EachLossIsAMeanOverTheWholeStep) {
+  train::Trainer trainer(config({}), {});
+  const PairSource source(data_of(trainer.config()), trainer.config().train.seed);
+  std::vector<std::vector<float>> samples;
+  for (uint64_t sample = 0; sample < 5; ++sample) samples.push_back(source.sample(sample));
+  const models::Batch batch =
+      models::to_device(micro_batch_of({0, 1, 2, 3, 4}, samples, {"features", "targets", "owner"}), at::kCPU);
+  std::vector<double> means;
+  {
+    const at::NoGradGuard no_grad;
+    models::Model& model = trainer.model();
+    const models::Pass pass{.gradient_scales = {1, 1, 1}};
+    const models::Tensors sums = model.loss(5, model.forward(0, 5, {}, batch, pass), batch, pass);
+    const double items = static_cast<double>(batch.counts[0]);
+    EXPECT_GT(items, 0);
+    means = {sums[0].item<double>() / items, sums[1].item<double>() / 5, sums[2].item<double>() / items};
+  }
+  for (const int64_t ranks : {1, 3, 8}) {
+    const observe::RunMetrics metrics = run(ranks, {"train.steps=1", "train.micro_batch=1"}).metrics;
+    EXPECT_THAT(metrics.names.figures, ElementsAre("loss_item", "loss_sample", "loss_absolute"));
+    const observe::StepMetrics& step = metrics.steps.at(1);
+    for (size_t term = 0; term < 3; ++term) EXPECT_NEAR(step.figures.at(term), means[term], 1e-5 * means[term]);
+    // The third one is only reported.
+    EXPECT_NEAR(step.loss, means[0] + 0.25 * means[1], 1e-5 * step.loss);
+    EXPECT_EQ(step.items, batch.counts[0]);
+  }
+}
+
+TEST_F(Runs, TheLossFalls) {
+  const observe::RunMetrics metrics = run(2, {"train.steps=60", "train.global_batch=15"}).metrics;
+  EXPECT_LT(metrics.steps.at(60).loss, 0.5 * metrics.steps.at(1).loss);
+}
+
+TEST_F(Runs, EveryFormatShowsTheFamilysFigures) {
+  run(2, {"train.evaluate_every=2", "observe.csv=true"});
+  const std::string line = read_text(folder_ / "run/metrics.jsonl");
+  for (const char* key : {"\"items\":", "\"items_per_second\":", "\"loss_absolute\":", "\"validation_loss_item\":"}) {
+    EXPECT_THAT(line, HasSubstr(key));
+  }
+  EXPECT_THAT(line, Not(HasSubstr("tokens")));
+  EXPECT_THAT(read_text(folder_ / "run/metrics.csv"),
+              testing::StartsWith("step,loss,gradient_norm,learning_rate,items,items_per_second,step_seconds,mfu,peak_"
+                                  "flops_per_second,memory_bytes,loss_item,loss_sample,loss_absolute,validation_loss,"
+                                  "validation_loss_item,validation_loss_sample,validation_loss_absolute\n1,"));
+  const Json summary = observe::summarize_run(folder_ / "run");
+  EXPECT_TRUE(summary["items_per_second"].is_number());
+  EXPECT_TRUE(summary["validation_loss_sample"].is_number());
+  const std::string report = observe::draw_summary(folder_ / "run");
+  EXPECT_THAT(report, HasSubstr("loss_absolute"));
+  EXPECT_THAT(report, HasSubstr(" items/s"));
+  EXPECT_THAT(report, HasSubstr(" per item"));
+  EXPECT_THAT(report, Not(HasSubstr("token")));
+}
+
+// Held out is a quarter of the 40 samples; eight ranks take turns, in the last of which six have none left.
+TEST_F(Runs, TheHeldOutLossIsTheSameOnAnyRanks) {
+  const auto evaluated = [&](int64_t ranks, const std::string& batch) {
+    return run(ranks, {"train.steps=1", "train.evaluate_every=1", batch, "optimizer.learning_rate=1e-9"})
+        .metrics.evaluations.at(1);
+  };
+  const observe::EvaluationMetrics one = evaluated(1, "train.micro_batch=5");
+  EXPECT_GT(one.validation_loss, 0);
+  for (const int64_t ranks : {2, 8}) {
+    const observe::EvaluationMetrics other = evaluated(ranks, "train.micro_batch=1");
+    EXPECT_NEAR(other.validation_loss, one.validation_loss, 1e-5 * one.validation_loss);
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(other.figures[i], one.figures[i], 1e-5 * one.figures[i]);
+  }
+}
+
+TEST_F(Runs, AResumedRunHasTheBitsOfAnUninterruptedOne) {
+  for (const std::vector<std::string>& layout :
+       std::vector<std::vector<std::string>>{{"layout.sharding=zero3"}, {"layout.pipeline=2"}}) {
+    std::vector<std::string> keys = layout;
+    keys.emplace_back("optimizer.schedule=constant");  // a decay would end at another step
+    keys.emplace_back("train.steps=10");
+    const Result whole = run(2, keys);
+    keys.back() = "train.steps=5";
+    run(2, keys);
+    keys.back() = "train.steps=10";
+    expect_same(run(2, keys, "auto"), whole);
+  }
+}
+
+// Written by two pipeline stages and read by three data-parallel ranks: the same weights, if not the same sums.
+TEST_F(Runs, ACheckpointIsReadAtAnotherLayout) {
+  run(2, {"layout.pipeline=2", "train.steps=4"});
+  const Result saved{.tensors = tensors_of(folder_ / "run/step_00000004", config({})), .metrics = {}};
+  const Result continued = run(3, {"layout.sharding=zero3", "train.steps=5", "optimizer.learning_rate=1e-12"}, "auto");
+  for (const auto& [name, tensor] : saved.tensors) {
+    if (!name.starts_with("weights")) continue;
+    EXPECT_TRUE(continued.tensors.at(name).allclose(tensor, 1e-6, 1e-8)) << name;
+  }
+}
+
+TEST_F(Runs, OtherDataAreRefusedOnResume) {
+  run(1, {"train.steps=2"});
+  std::ofstream(folder_ / "samples.txt", std::ios::app) << "1 2 3 4 5 6 7\n";
+  try {
+    run(1, {"train.steps=4"}, "auto");
+    FAIL() << "nothing was refused";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the data are not those"));
+  }
+}
+
+TEST_F(Runs, AFileThatIsNotThereIsNamed) {
+  try {
+    run(1, {"data.train=nowhere.txt"});
+    FAIL() << "nothing was refused";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("data.train = \"nowhere.txt\" does not exist"));
+  }
+}
+
+TEST_F(Runs, AKeyOfAnotherFamilyIsRefusedWithTheFamilyThatHasIt) {
+  EXPECT_THAT(refusal({"model.heads=4"}), HasSubstr("model.heads belongs to model.family = \"gpt\", not to \"pair\""));
+  EXPECT_THAT(refusal({"data.tokenizer=a"}), HasSubstr("data.tokenizer belongs to model.family = \"gpt\""));
+  EXPECT_THAT(refusal({"model.family=gpt", "model.sample_weight=1.0"}),
+              HasSubstr("model.sample_weight belongs to model.family = \"pair\", not to \"gpt\""));
+  EXPECT_THAT(refusal({"model.widht=4"}), HasSubstr("did you mean width?"));
+  EXPECT_THAT(refusal({"model.family=pear"}),
+              HasSubstr("--set model.family=pear: model.family = \"pear\" must be \"gpt\" or \"pair\""));
+}
+
+TEST_F(Runs, TheFamilysRulesAreChecked) {
+  EXPECT_THAT(refusal({"layout.tensor=2", "model.width=2"}),
+              testing::AllOf(HasSubstr("the layers of model.family = \"pair\" are not cut"),
+                             HasSubstr("model.width = 2 is less than the narrow branch")));
+}
+
+TEST_F(Runs, ThePageOfKeysHasATableForEachFamily) {
+  const std::string page = config::document(all_families());
+  for (const char* heading :
+       {"### [model] with family = \"gpt\"", "### [model] with family = \"pair\"", "### [data] with family = \"pair\"",
+        "| `sample_weight` | a number of at least 0 | `0.25` |"}) {
+    EXPECT_THAT(page, HasSubstr(heading));
+  }
+}
+
+}  // namespace
+}  // namespace terrace::pair

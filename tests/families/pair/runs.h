@@ -1,0 +1,105 @@
+// Runs of pairs through the trainer, and what came of them.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "terrace/base/random.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/config/config.h"
+#include "terrace/observe/metrics.h"
+#include "terrace/train/run.h"
+#include "tests/families/pair/family.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::pair {
+
+// The program's families and this one.
+inline config::Families all_families() {
+  config::Families families = models::families();
+  families.push_back(&family());
+  return families;
+}
+
+class PairRuns : public testing::Test {
+ protected:
+  PairRuns() {
+    at::set_num_threads(1);
+    // Every third sample has no items, others one to three.
+    std::ofstream file(folder_ / "samples.txt");
+    for (uint64_t sample = 0; sample < 40; ++sample) {
+      for (uint64_t item = 0; item < sample % 3 * (1 + sample % 2); ++item) {
+        for (uint64_t i = 0; i < 7; ++i) {
+          file << static_cast<double>(philox_at({3, 7}, sample * 10 + item, i)[0] % 33) / 16.0 - 1.0 << ' ';
+        }
+      }
+      file << '\n';
+    }
+  }
+
+  config::Config config(const std::vector<std::string>& overrides) const {
+    const std::string toml = "[model]\nfamily = \"pair\"\nlayers = 4\n[data]\ntrain = \"" +
+                             (folder_ / "samples.txt").string() +
+                             "\"\n[train]\nglobal_batch = 5\nmicro_batch = 2\nsteps = 4\nthreads = 1\ndevice = "
+                             "\"cpu\"\n[optimizer]\nlearning_rate = 1e-2\n[layout]\ndeterministic = "
+                             "true\n[checkpoint]\nfolder = \"" +
+                             (folder_ / "run").string() + "\"\n";
+    return config::parse(toml, "pair.toml", all_families(), overrides);
+  }
+
+  // Weights and optimizer states by name, whole, and the metrics of every step.
+  struct Result {
+    std::map<std::string, at::Tensor> tensors;
+    observe::RunMetrics metrics;
+  };
+
+  // In a folder of its own, unless it is resumed.
+  Result run(int64_t ranks, const std::vector<std::string>& overrides, const std::string& resume = "") {
+    const config::Config settings = config(overrides);
+    if (resume.empty()) std::filesystem::remove_all(settings.checkpoint.folder);
+    const train::RunResult done = train::run(settings, {.ranks = ranks, .resume = resume});
+    return {tensors_of(done.checkpoint, settings), observe::read_metrics(settings.checkpoint.folder)};
+  }
+
+  static std::map<std::string, at::Tensor> tensors_of(const std::filesystem::path& path,
+                                                      const config::Config& settings) {
+    const checkpoint::Reader reader(path);
+    const auto model = models::build_model(settings, {});
+    std::map<std::string, at::Tensor> tensors;
+    for (const char* name : {"weights", "optimizer_m", "optimizer_v"}) {
+      checkpoint::Group group{name, {}};
+      for (const nn::Parameter* parameter : model->parameters()) {
+        const at::Tensor whole = at::zeros(parameter->value.sizes());
+        group.tensors.push_back({parameter->name, whole, parameter->mark});
+        tensors[std::string(name) + "/" + parameter->name] = whole;
+      }
+      reader.read(group);
+    }
+    return tensors;
+  }
+
+  static void expect_same(const Result& ours, const Result& theirs) {
+    ASSERT_EQ(ours.tensors.size(), theirs.tensors.size());
+    for (const auto& [name, tensor] : ours.tensors) EXPECT_TRUE(tensor.equal(theirs.tensors.at(name))) << name;
+    ASSERT_EQ(ours.metrics.steps.size(), theirs.metrics.steps.size());
+    for (const auto& [step, metrics] : ours.metrics.steps) {
+      const observe::StepMetrics& other = theirs.metrics.steps.at(step);
+      EXPECT_EQ(metrics.loss, other.loss) << step;
+      EXPECT_EQ(metrics.gradient_norm, other.gradient_norm) << step;
+      EXPECT_EQ(metrics.figures, other.figures) << step;
+      EXPECT_EQ(metrics.items, other.items) << step;
+    }
+  }
+
+  ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_.path();
+};
+
+}  // namespace terrace::pair

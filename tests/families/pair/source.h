@@ -1,0 +1,48 @@
+// The data of pairs: a text file with one line a sample, seven numbers for each of its items, six features and a
+// target. A line may be empty: such a sample has no items.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/data/mixture.h"
+#include "terrace/data/source.h"
+#include "tests/families/pair/config.h"
+
+namespace terrace::pair {
+
+constexpr int64_t numbers_per_item = 7;
+
+// Micro-batches of samples, each with the numbers of its items one after another.
+data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<std::vector<float>>& samples,
+                                const data::TensorNames& names);
+
+// Ranks take consecutive samples of a step, whose numbers may differ by one and be 0.
+class PairSource : public data::Source {
+ public:
+  // Throws UserError that names the file and the line.
+  PairSource(const DataConfig& config, uint64_t seed);
+
+  std::vector<data::MicroBatch> micro_batches(const data::StepShare& share,
+                                              const data::TensorNames& names) const override;
+  std::vector<data::HeldOut> held_out(uint64_t at_most) const override;
+  data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::TurnShare& share,
+                                        const data::TensorNames& names) const override;
+  std::vector<std::string> held_out_corpora() const override { return {file_}; }
+  int64_t items(uint64_t first, int64_t samples) const override;
+  Json identity() const override { return checksum_; }
+  Json fingerprint() const override { return checksum_; }
+
+  // The training sample with this number in the run.
+  const std::vector<float>& sample(uint64_t number) const;
+
+ private:
+  std::string file_, checksum_;
+  std::vector<std::vector<float>> samples_;
+  size_t training_ = 0;  // the first of them
+  std::optional<data::Mixture> order_;
+};
+
+}  // namespace terrace::pair
