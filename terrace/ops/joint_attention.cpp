@@ -39,7 +39,7 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
         at::empty({joint.size(0), layout.heads(), joint.size(1)}, result.options().dtype(at::kFloat));
     {
       const OperationRecord record("terrace::attention", [&] {
-        return Work{.flops = 4 * flops_unit(arguments.input), .bytes = bytes_of({joint, result, log_sums})};
+        return OperationCost{.flops = 4 * flops_unit(arguments.input), .bytes = bytes_of({joint, result, log_sums})};
       });
       arguments.kernels->forward(arguments.input, result, log_sums);
     }
@@ -56,8 +56,8 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
     input.joint = saved[0];
     const at::Tensor joint_gradient = at::empty(input.joint.sizes(), gradients[0].options());
     const OperationRecord record("terrace::attention_backward", [&] {
-      return Work{.flops = 10 * flops_unit(input),
-                  .bytes = bytes_of({input.joint, saved[1], saved[2], gradients[0], joint_gradient})};
+      return OperationCost{.flops = 10 * flops_unit(input),
+                           .bytes = bytes_of({input.joint, saved[1], saved[2], gradients[0], joint_gradient})};
     });
     arguments.kernels->backward(input, saved[1], saved[2], gradients[0].contiguous(), joint_gradient);
     return {joint_gradient, {}};

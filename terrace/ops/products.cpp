@@ -36,8 +36,8 @@ void product(const char* name, const at::Tensor& like, const Factor& a, const Fa
     const auto m = static_cast<double>(out.size(0)), n = static_cast<double>(out.size(1)),
                sums = static_cast<double>(k);
     const int passes = finish.kind == Finish::Kind::store ? 1 : 2;
-    return Work{.flops = 2 * m * n * sums,
-                .bytes = (m + n) * sums * static_cast<double>(like.element_size()) + passes * bytes_of({out})};
+    return OperationCost{.flops = 2 * m * n * sums,
+                         .bytes = (m + n) * sums * static_cast<double>(like.element_size()) + passes * bytes_of({out})};
   });
   cpu::matmul(like.scalar_type(), a, b, out.size(0), out.size(1), k, finish);
 }

@@ -41,10 +41,10 @@ struct Recorded<device, member, name, first_passes> {
   static void call(Arguments... arguments) {
     const OperationRecord record(name.characters.data(), [&] {
       const std::array<double, sizeof...(Arguments)> each = {bytes_of_argument(arguments)...};
-      Work work;
-      for (const double bytes : each) work.bytes += bytes;
-      work.bytes += (first_passes - 1) * each.front();
-      return work;
+      OperationCost cost;
+      for (const double bytes : each) cost.bytes += bytes;
+      cost.bytes += (first_passes - 1) * each.front();
+      return cost;
     });
     (wrapped<device>->*member)(arguments...);
   }
@@ -55,7 +55,7 @@ template <int device>
 void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from) {
   const OperationRecord record("terrace::add_rows", [&] {
     const double touched = static_cast<double>(from.numel()) * static_cast<double>(into.element_size());
-    return Work{.bytes = bytes_of({indices, from}) + 2 * touched};
+    return OperationCost{.bytes = bytes_of({indices, from}) + 2 * touched};
   });
   wrapped<device>->add_rows(into, indices, from);
 }
