@@ -102,7 +102,7 @@ class Drawing {
         times_.seconds * unit_width, row_height);
     for (size_t i = 0; i < lists_[stage].size(); ++i) {
       if (!is_computation(lists_[stage][i].kind)) continue;
-      const auto& [start, end] = times_.spans[stage][i];
+      const auto& [start, end] = times_.intervals[stage][i];
       text += box(x_of(start), y, (end - start) * unit_width, lists_[stage][i]);
     }
     return text;

@@ -41,10 +41,10 @@ class StepLoop {
       }
     }
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      const std::vector<Span>& spans = simulation_.stages[stage].spans;
-      TERRACE_CHECK(spans.size() == lists_[stage].size(), "stage {} never comes to instruction {}", stage,
-                    spans.size());
-      for (const Span& span : spans) simulation_.seconds = std::max(simulation_.seconds, span.end);
+      const std::vector<TimeInterval>& intervals = simulation_.stages[stage].intervals;
+      TERRACE_CHECK(intervals.size() == lists_[stage].size(), "stage {} never comes to instruction {}", stage,
+                    intervals.size());
+      for (const TimeInterval& interval : intervals) simulation_.seconds = std::max(simulation_.seconds, interval.end);
     }
     return std::move(simulation_);
   }
@@ -70,8 +70,8 @@ class StepLoop {
   // Gives the stage's next instruction its times, if they are known.
   bool advance(size_t index) {
     StageTimes& times = simulation_.stages[index];
-    if (times.spans.size() == lists_[index].size()) return false;
-    const StepInstruction& one = lists_[index][times.spans.size()];
+    if (times.intervals.size() == lists_[index].size()) return false;
+    const StepInstruction& one = lists_[index][times.intervals.size()];
     Lanes& lanes = lanes_[index];
     if (sends(one.kind) || one.kind == Kind::begin_movement) {
       begin(index, one);
@@ -80,7 +80,7 @@ class StepLoop {
       const bool gradient = one.kind == Kind::receive_gradient;
       lanes.expected[{gradient, one.micro_batch, one.chunk}] = {pair, posted_[pair].size()};
       posted_[pair].push_back(lanes.now);
-      times.spans.push_back({lanes.now, lanes.now});
+      times.intervals.push_back({lanes.now, lanes.now});
     } else if (one.kind == Kind::end_movement) {
       const auto moving = lanes.moving.find({one.segment, one.movement});
       // What the step before began is there.
@@ -88,7 +88,7 @@ class StepLoop {
       const double start = lanes.now;
       lanes.now = std::max(lanes.now, end);
       times.exposed_seconds[link] += lanes.now - start;
-      times.spans.push_back({start, lanes.now});
+      times.intervals.push_back({start, lanes.now});
     } else {
       return compute(index, one);
     }
@@ -102,7 +102,7 @@ class StepLoop {
     const auto link = static_cast<size_t>(costs_.link(stage, one));
     const double seconds = costs_.seconds(stage, one), start = std::max(lanes.now, lanes.link_free.at(link));
     lanes.link_free[link] = start + seconds;
-    times.spans.push_back({start, start + seconds});
+    times.intervals.push_back({start, start + seconds});
     if (sends(one.kind)) {
       sent_[{index, static_cast<size_t>(one.peer)}].push_back({start, seconds});
       lanes.sends_end = std::max(lanes.sends_end, start + seconds);
@@ -145,14 +145,14 @@ class StepLoop {
     times.stage_seconds += start - lanes.now;
     times.busy_seconds += seconds;
     lanes.now = start + seconds;
-    times.spans.push_back({start, lanes.now});
+    times.intervals.push_back({start, lanes.now});
     return true;
   }
 
   // Whether the norm is the next instruction of every stage, or behind it.
   bool all_have_come() const {
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      const size_t done = simulation_.stages[stage].spans.size();
+      const size_t done = simulation_.stages[stage].intervals.size();
       if (done < norms_[stage]) return false;
     }
     return true;

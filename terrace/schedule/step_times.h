@@ -22,9 +22,9 @@ struct StepCosts {
 };
 
 struct StageTimes {
-  std::vector<Span> spans;   // by instruction; of begin_movement and sends: on their link
-  double busy_seconds = 0;   // of the lane of computation
-  double stage_seconds = 0;  // that it waited for other stages
+  std::vector<TimeInterval> intervals;  // by instruction; of begin_movement and sends: on their link
+  double busy_seconds = 0;              // of the lane of computation
+  double stage_seconds = 0;             // that it waited for other stages
   // By link: of movements on it, and that computation waited for their ends.
   std::vector<double> moving_seconds, exposed_seconds;
 

@@ -18,15 +18,15 @@ struct Costs {
 // Every chunk alike; sends, receives and the optimizer step take no time.
 Costs balanced(const ChunkCosts& costs, double transfer_seconds = 0.0);
 
-struct Span {
+struct TimeInterval {
   double start, end;
-  bool operator==(const Span&) const = default;
+  bool operator==(const TimeInterval&) const = default;
 };
 
 struct StepTimes {
-  std::vector<std::vector<Span>> spans;  // by stage and instruction
-  double seconds = 0.0;                  // until the last stage is done
-  double busy_seconds = 0.0;             // that instructions took, all stages together
+  std::vector<std::vector<TimeInterval>> intervals;  // by stage and instruction
+  double seconds = 0.0;                              // until the last stage is done
+  double busy_seconds = 0.0;                         // that instructions took, all stages together
 
   double bubble_share() const;  // the share of stages * seconds in which nothing ran
 };

@@ -57,10 +57,10 @@ std::vector<Post> posts_at_last_moment(const Instructions& computations, const P
 }
 
 // When each computation of the stage ends.
-std::vector<double> computation_ends(const Instructions& list, const std::vector<Span>& spans) {
+std::vector<double> computation_ends(const Instructions& list, const std::vector<TimeInterval>& intervals) {
   std::vector<double> ends;
   for (size_t i = 0; i < list.size(); ++i) {
-    if (is_computation(list[i].kind)) ends.push_back(spans[i].end);
+    if (is_computation(list[i].kind)) ends.push_back(intervals[i].end);
   }
   return ends;
 }
@@ -97,13 +97,13 @@ std::vector<Instructions> with_transfers(const std::vector<Instructions>& comput
   for (size_t i = 0; i < stages; ++i) {
     for (size_t k = 0; k < lists[i].size(); ++k) {
       if (is_send(lists[i][k].kind)) {
-        made_at[*carried(lists[i][k], placement, static_cast<int64_t>(i))] = times.spans[i][k].end;
+        made_at[*carried(lists[i][k], placement, static_cast<int64_t>(i))] = times.intervals[i][k].end;
       }
     }
   }
   for (size_t i = 0; i < stages; ++i) {
     for (Post& post : posts[i]) post.made = made_at.at(*carried(post.receive, placement, static_cast<int64_t>(i)));
-    post_early(posts[i], computation_ends(lists[i], times.spans[i]));
+    post_early(posts[i], computation_ends(lists[i], times.intervals[i]));
     lists[i] = assemble(computations[i], posts[i], placement, static_cast<int64_t>(i));
   }
   return lists;

@@ -52,9 +52,9 @@ StepInstructions zero3_step(int64_t segments, int64_t prefetch) {
                        movements_of(sizes, false, prefetch));
 }
 
-Span span_of(const StepSimulation& simulation, const StepInstructions& list, const std::string& text) {
+TimeInterval interval_of(const StepSimulation& simulation, const StepInstructions& list, const std::string& text) {
   for (size_t i = 0; i < list.size(); ++i) {
-    if (to_string(list[i]) == text) return simulation.stages[0].spans[i];
+    if (to_string(list[i]) == text) return simulation.stages[0].intervals[i];
   }
   ADD_FAILURE() << "no " << text;
   return {};
@@ -66,11 +66,11 @@ Span span_of(const StepSimulation& simulation, const StepInstructions& list, con
 TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
   const StepInstructions list = zero3_step(2, 1);
   const StepSimulation simulation = simulate_times({list}, costs(2));
-  EXPECT_EQ(span_of(simulation, list, "F0 segment 0"), (Span{2, 3}));
-  EXPECT_EQ(span_of(simulation, list, "L0 segment 1"), (Span{4, 7}));
-  EXPECT_EQ(span_of(simulation, list, "B0 segment 0"), (Span{7, 9}));
-  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of segment 1"), (Span{7, 9}));
-  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of segment 0"), (Span{9, 11}));
+  EXPECT_EQ(interval_of(simulation, list, "F0 segment 0"), (TimeInterval{2, 3}));
+  EXPECT_EQ(interval_of(simulation, list, "L0 segment 1"), (TimeInterval{4, 7}));
+  EXPECT_EQ(interval_of(simulation, list, "B0 segment 0"), (TimeInterval{7, 9}));
+  EXPECT_EQ(interval_of(simulation, list, "begin reduce gradients of segment 1"), (TimeInterval{7, 9}));
+  EXPECT_EQ(interval_of(simulation, list, "begin reduce gradients of segment 0"), (TimeInterval{9, 11}));
   EXPECT_EQ(simulation.seconds, 11);
   const StageTimes& stage = simulation.stages[0];
   EXPECT_EQ(stage.busy_seconds, 6);

@@ -13,9 +13,10 @@ namespace {
 using config::PipelineSchedule;
 using Kind = Instruction::Kind;
 
-Span span_of(const StepTimes& times, const std::vector<Instructions>& lists, size_t stage, const std::string& name) {
+TimeInterval interval_of(const StepTimes& times, const std::vector<Instructions>& lists, size_t stage,
+                         const std::string& name) {
   for (size_t i = 0; i < lists[stage].size(); ++i) {
-    if (to_string(lists[stage][i]) == name) return times.spans[stage][i];
+    if (to_string(lists[stage][i]) == name) return times.intervals[stage][i];
   }
   ADD_FAILURE() << "stage " << stage << " has no " << name;
   return {};
@@ -29,18 +30,18 @@ TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
   const Pipeline pipeline{PipelineSchedule::one_f_one_b, 2, 2, 1};
   const auto lists = instructions(pipeline);
   const StepTimes times = simulate_times(lists, placement(pipeline), balanced({2, 3, 1}, 0.5));
-  const auto at = [&](size_t stage, const char* name) { return span_of(times, lists, stage, name); };
-  EXPECT_EQ(at(0, "F0"), (Span{0, 2}));
-  EXPECT_EQ(at(0, "F1"), (Span{2, 4}));
-  EXPECT_EQ(at(0, "B0"), (Span{9, 13}));
-  EXPECT_EQ(at(0, "B1"), (Span{15, 19}));
-  EXPECT_EQ(at(1, "F0"), (Span{2.5, 4.5}));
-  EXPECT_EQ(at(1, "B0"), (Span{4.5, 8.5}));
-  EXPECT_EQ(at(1, "F1"), (Span{8.5, 10.5}));
-  EXPECT_EQ(at(1, "B1"), (Span{10.5, 14.5}));
+  const auto at = [&](size_t stage, const char* name) { return interval_of(times, lists, stage, name); };
+  EXPECT_EQ(at(0, "F0"), (TimeInterval{0, 2}));
+  EXPECT_EQ(at(0, "F1"), (TimeInterval{2, 4}));
+  EXPECT_EQ(at(0, "B0"), (TimeInterval{9, 13}));
+  EXPECT_EQ(at(0, "B1"), (TimeInterval{15, 19}));
+  EXPECT_EQ(at(1, "F0"), (TimeInterval{2.5, 4.5}));
+  EXPECT_EQ(at(1, "B0"), (TimeInterval{4.5, 8.5}));
+  EXPECT_EQ(at(1, "F1"), (TimeInterval{8.5, 10.5}));
+  EXPECT_EQ(at(1, "B1"), (TimeInterval{10.5, 14.5}));
   // No stage steps before all have come.
-  EXPECT_EQ(at(0, "step"), (Span{19, 19}));
-  EXPECT_EQ(at(1, "step"), (Span{19, 19}));
+  EXPECT_EQ(at(0, "step"), (TimeInterval{19, 19}));
+  EXPECT_EQ(at(1, "step"), (TimeInterval{19, 19}));
   EXPECT_EQ(times.seconds, 19);
   EXPECT_EQ(times.busy_seconds, 24);
   EXPECT_EQ(times.bubble_share(), 1 - 24.0 / 38.0);
@@ -57,7 +58,8 @@ TEST(Times, OfAVAreThoseWorkedOutByHand) {
       {"F0", {0, 1}}, {"F0.1", {3, 2}}, {"I0.1", {4, 5}}, {"W0.1", {5, 6}}, {"I0", {8, 7}}, {"W0", {9, 8}}};
   for (const auto& [name, start] : starts) {
     for (const size_t stage : {0, 1}) {
-      EXPECT_EQ(span_of(times, lists, stage, name), (Span{start[stage], start[stage] + 1})) << stage << ", " << name;
+      EXPECT_EQ(interval_of(times, lists, stage, name), (TimeInterval{start[stage], start[stage] + 1}))
+          << stage << ", " << name;
     }
   }
   EXPECT_EQ(times.seconds, 10);
@@ -75,8 +77,8 @@ TEST(Times, CountWhatSendsReceivesAndTheStepCostTheirStage) {
     return instruction.kind == Kind::optimizer_step ? 1.0 : 3.0 + static_cast<double>(stage);
   };
   const StepTimes times = simulate_times(lists, {2, 1}, {seconds, 0.25});
-  EXPECT_EQ(times.spans[0], (std::vector<Span>{{0, 3}, {3, 5}, {14.25, 15.25}}));
-  EXPECT_EQ(times.spans[1], (std::vector<Span>{{0, 10}, {10.25, 14.25}, {14.25, 15.25}}));
+  EXPECT_EQ(times.intervals[0], (std::vector<TimeInterval>{{0, 3}, {3, 5}, {14.25, 15.25}}));
+  EXPECT_EQ(times.intervals[1], (std::vector<TimeInterval>{{0, 10}, {10.25, 14.25}, {14.25, 15.25}}));
 }
 
 // From how many micro-batches on the formula holds.
