@@ -26,14 +26,16 @@ class Stage {
         const schedule::Partition& partition);
 
   // Of the chunk.
-  const schedule::NumberRange& segments(int64_t chunk) const { return partition_.part(placement_.part(stage_, chunk)); }
+  const schedule::NumberRange& segments(int64_t chunk) const {
+    return partition_.virtual_stage(placement_.virtual_stage(stage_, chunk));
+  }
   const schedule::Segment& segment(int64_t number) const { return partition_.segment(number); }
   // Whether the loss is computed here.
   bool has_last() const;
 
   // The chunk of this stage with the next or the previous part of the model; -1: another stage has it, or none.
-  int64_t chunk_here_after(int64_t chunk) const { return chunk_with(placement_.part(stage_, chunk) + 1); }
-  int64_t chunk_here_before(int64_t chunk) const { return chunk_with(placement_.part(stage_, chunk) - 1); }
+  int64_t chunk_here_after(int64_t chunk) const { return chunk_with(placement_.virtual_stage(stage_, chunk) + 1); }
+  int64_t chunk_here_before(int64_t chunk) const { return chunk_with(placement_.virtual_stage(stage_, chunk) - 1); }
 
   // What is computed and held here.
   const schedule::StageSegments& own() const { return own_; }
@@ -50,7 +52,7 @@ class Stage {
   void sum_copies(const std::vector<optim::Shard>& shards);
 
  private:
-  int64_t chunk_with(int64_t part) const;
+  int64_t chunk_with(int64_t virtual_stage) const;
 
   models::Model& model_;
   schedule::Placement placement_;

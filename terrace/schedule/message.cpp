@@ -1,4 +1,4 @@
-// Messages of computations and transfers.
+// Finds the messages of computations and transfers.
 #include "terrace/schedule/message.h"
 
 namespace terrace::schedule {
@@ -6,12 +6,12 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-// The tensor between a part and the one after it (`above`), or the one before it.
+// The tensor between the instruction's virtual stage and the next one (`above`) or the previous one.
 std::optional<Message> beside(const Instruction& instruction, const Placement& placement, int64_t stage, bool gradient,
                               bool above) {
-  const int64_t part = placement.part(stage, instruction.chunk);
-  const int64_t lower = above ? part : part - 1;
-  if (lower < 0 || lower + 1 >= placement.parts()) return std::nullopt;
+  const int64_t virtual_stage = placement.virtual_stage(stage, instruction.chunk);
+  const int64_t lower = above ? virtual_stage : virtual_stage - 1;
+  if (lower < 0 || lower + 1 >= placement.virtual_stages()) return std::nullopt;
   return Message{gradient, instruction.micro_batch, lower};
 }
 

@@ -93,8 +93,8 @@ std::string StageCheck::take(const Instruction& instruction) {
 }
 
 bool StageCheck::is_made(const Message& message) const {
-  const int64_t part = message.gradient ? message.lower + 1 : message.lower;
-  const Done& done = done_[static_cast<size_t>(placement_.chunk_of(part))];
+  const int64_t virtual_stage = message.gradient ? message.lower + 1 : message.lower;
+  const Done& done = done_[static_cast<size_t>(placement_.chunk_of(virtual_stage))];
   return message.micro_batch < (message.gradient ? done.input_gradients : done.forwards);
 }
 

@@ -30,7 +30,7 @@ class StageCheck {
   std::string receive(const Instruction& instruction);
   std::string step(const Instruction& instruction);
   std::string within_bound() const;
-  bool is_made(const Message& message) const;  // by the part of this stage that makes it
+  bool is_made(const Message& message) const;  // by a virtual stage of this stage
   Done& done(int64_t chunk) { return done_[static_cast<size_t>(chunk)]; }
 
   Placement placement_;

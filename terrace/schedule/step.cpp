@@ -325,13 +325,13 @@ StepInstructions training_step(const Instructions& stage, int64_t micro_batches,
 std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage) {
   std::vector<Neighbours> chunks;
   for (int64_t chunk = 0; chunk < placement.chunks; ++chunk) {
-    const int64_t part = placement.part(stage, chunk);
+    const int64_t own = placement.virtual_stage(stage, chunk);
     const auto other = [&](int64_t neighbour) {
-      if (neighbour < 0 || neighbour >= placement.parts()) return int64_t{-1};
+      if (neighbour < 0 || neighbour >= placement.virtual_stages()) return int64_t{-1};
       const int64_t found = placement.stage_of(neighbour);
       return found == stage ? int64_t{-1} : found;
     };
-    chunks.push_back({.before = other(part - 1), .after = other(part + 1)});
+    chunks.push_back({.before = other(own - 1), .after = other(own + 1)});
   }
   return chunks;
 }

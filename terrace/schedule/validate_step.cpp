@@ -23,8 +23,8 @@ StepInstructions expanded(const Instructions& stage, const StageSegments& segmen
     std::vector<int64_t> body = segments.chunks.at(static_cast<size_t>(chunk));
     const bool has_loss = !body.empty() && body.back() == segments.last;
     if (has_loss) body.pop_back();
-    const auto add = [&, batch = micro_batch, part = chunk](Kind one, int64_t segment, int64_t to = -1) {
-      list.push_back({.kind = one, .micro_batch = batch, .chunk = part, .segment = segment, .peer = to});
+    const auto add = [&, batch = micro_batch, of = chunk](Kind one, int64_t segment, int64_t to = -1) {
+      list.push_back({.kind = one, .micro_batch = batch, .chunk = of, .segment = segment, .peer = to});
     };
     const auto add_down = [&](Kind one) {
       for (auto segment = body.rbegin(); segment != body.rend(); ++segment) add(one, *segment);

@@ -71,7 +71,7 @@ StageBytes table_bytes(const Case& c, int64_t stage, int64_t of_stages) {
   const schedule::UnitTable table = models::unit_table(small_config(c.model), options_of(c));
   const schedule::Partition partition = schedule::partition(table, of_stages, {});
   StageBytes bytes{.hidden = table.front().output_bytes};
-  for (int64_t number = partition.part(stage).begin; number < partition.part(stage).end; ++number) {
+  for (int64_t number = partition.virtual_stage(stage).begin; number < partition.virtual_stage(stage).end; ++number) {
     bytes.kept += schedule::kept_bytes(table, partition.segment(number), c.recompute);
     bytes.deferred += schedule::deferred_bytes(table, partition.segment(number));
   }

@@ -70,15 +70,15 @@ TEST(Schedules, PostAtMostFourReceivesAhead) {
 // What a computation takes is posted before the computation ahead of it, so that it can come meanwhile.
 TEST(Schedules, PostEachReceiveOneComputationAhead) {
   for (const Pipeline& pipeline : all_pipelines()) {
-    const Placement parts = placement(pipeline);
+    const Placement placed = placement(pipeline);
     const auto lists = instructions(pipeline);
     for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
       int64_t computed = 0;
       std::set<Message> fresh;  // posted since the last computation
       for (const Instruction& one : lists[static_cast<size_t>(stage)]) {
-        if (is_receive(one.kind)) fresh.insert(*carried(one, parts, stage));
+        if (is_receive(one.kind)) fresh.insert(*carried(one, placed, stage));
         if (!is_computation(one.kind)) continue;
-        const auto message = taken(one, parts, stage);
+        const auto message = taken(one, placed, stage);
         if (message && computed > 0) {
           EXPECT_FALSE(fresh.contains(*message)) << text(pipeline) << ", stage " << stage << ", " << to_string(one);
         }
@@ -143,12 +143,12 @@ TEST(ZeroBubbleV, KeepsAsManyWholeMicroBatchesAliveAsThereAreStages) {
 TEST(Placement, GoesInLoopsOrDownAndUp) {
   const Placement loops{3, 2}, vee{3, 2, Placement::Shape::vee};
   const std::vector<int64_t> loop_stages = {0, 1, 2, 0, 1, 2}, vee_stages = {0, 1, 2, 2, 1, 0};
-  for (int64_t part = 0; part < 6; ++part) {
-    const auto index = static_cast<size_t>(part);
-    EXPECT_EQ(loops.stage_of(part), loop_stages[index]);
-    EXPECT_EQ(vee.stage_of(part), vee_stages[index]);
+  for (int64_t number = 0; number < 6; ++number) {
+    const auto index = static_cast<size_t>(number);
+    EXPECT_EQ(loops.stage_of(number), loop_stages[index]);
+    EXPECT_EQ(vee.stage_of(number), vee_stages[index]);
     for (const Placement& placement : {loops, vee}) {
-      EXPECT_EQ(placement.part(placement.stage_of(part), placement.chunk_of(part)), part);
+      EXPECT_EQ(placement.virtual_stage(placement.stage_of(number), placement.chunk_of(number)), number);
     }
   }
 }

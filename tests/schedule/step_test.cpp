@@ -138,26 +138,27 @@ TEST(StepMemory, OfWhatIsGatheredAheadIsTheSumOfNeighbours) {
   }
 }
 
-// All stages of a model of `layers` layers between embedding and head, one of them at least a part.
+// All stages of a model of `layers` layers between embedding and head, with at least one segment for each virtual
+// stage.
 std::vector<StageSegments> stages_of(const Pipeline& pipeline, int64_t layers, bool tied) {
-  const Placement parts = placement(pipeline);
-  const int64_t last = layers + 1, count = parts.parts();
+  const Placement placed = placement(pipeline);
+  const int64_t last = layers + 1, count = placed.virtual_stages();
   std::vector<StageSegments> stages;
   for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
     StageSegments segments{.chunks = {}, .last = last, .reads = {}, .held = {}, .copies = {}};
     segments.reads.resize(static_cast<size_t>(last + 1));
     for (int64_t chunk = 0; chunk < pipeline.chunks; ++chunk) {
-      const int64_t part = parts.part(stage, chunk);
+      const int64_t own = placed.virtual_stage(stage, chunk);
       std::vector<int64_t>& list = segments.chunks.emplace_back();
-      for (int64_t segment = part * (last + 1) / count; segment < (part + 1) * (last + 1) / count; ++segment) {
+      for (int64_t segment = own * (last + 1) / count; segment < (own + 1) * (last + 1) / count; ++segment) {
         list.push_back(segment);
         segments.held.push_back(segment);
         segments.reads[static_cast<size_t>(segment)] = {segment};
       }
     }
-    const bool has_last = parts.stage_of(count - 1) == stage;
+    const bool has_last = placed.stage_of(count - 1) == stage;
     if (tied && has_last) segments.reads.back() = {0, last};
-    if (tied && has_last && parts.stage_of(0) != stage) {
+    if (tied && has_last && placed.stage_of(0) != stage) {
       segments.held.push_back(0);
       segments.copies.push_back(0);
     }

@@ -120,14 +120,15 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
     for (const int64_t stages : {1, 2, 4}) {
       for (const int64_t micro_batches : {1, 3, 8}) {
         const Pipeline pipeline{schedule, stages, micro_batches, chunks};
-        const Placement parts = placement(pipeline);
+        const Placement placed = placement(pipeline);
         const auto chunk_lists = instructions(pipeline);
         std::vector<StepInstructions> lists;
         for (int64_t stage = 0; stage < stages; ++stage) {
-          // A segment for each part, and none is the model's last one.
-          StageSegments segments{.chunks = {}, .last = parts.parts(), .reads = {}, .held = {}, .copies = {}};
-          segments.reads.resize(static_cast<size_t>(parts.parts() + 1));
-          for (int64_t chunk = 0; chunk < chunks; ++chunk) segments.chunks.push_back({parts.part(stage, chunk)});
+          // One segment for each virtual stage, none of which is the model's last segment.
+          StageSegments segments{.chunks = {}, .last = placed.virtual_stages(), .reads = {}, .held = {}, .copies = {}};
+          segments.reads.resize(static_cast<size_t>(placed.virtual_stages() + 1));
+          for (int64_t chunk = 0; chunk < chunks; ++chunk)
+            segments.chunks.push_back({placed.virtual_stage(stage, chunk)});
           lists.push_back(training_step(chunk_lists[static_cast<size_t>(stage)], micro_batches, segments, {}));
         }
         const StepCosts step_costs{.seconds =
@@ -148,7 +149,7 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
                                          }
                                        },
                                    .link = [](int64_t, const StepInstruction&) { return int64_t{0}; }};
-        const StepTimes expected = simulate_times(chunk_lists, parts, balanced({2, 2, 2}, 0.5));
+        const StepTimes expected = simulate_times(chunk_lists, placed, balanced({2, 2, 2}, 0.5));
         const StepSimulation found = simulate_times(lists, step_costs);
         EXPECT_DOUBLE_EQ(found.seconds, expected.seconds) << stages << " stages, " << micro_batches << " micro-batches";
         double busy = 0;
