@@ -87,8 +87,8 @@ std::string bad_parameter(const Shard& shard, int64_t piece) {
   return "";
 }
 
-// The member tells the others.
-std::string told_name(const std::string& name, int64_t member, comm::Comm& group) {
+// `name` of the given member, on all members.
+std::string broadcast_name(const std::string& name, int64_t member, comm::Comm& group) {
   std::array<char, 256> text = {};
   name.copy(text.data(), text.size() - 1);
   group.broadcast(text.data(), static_cast<int64_t>(text.size()), comm::Type::uint8, member, {.what = "bad parameter"})
@@ -96,19 +96,19 @@ std::string told_name(const std::string& name, int64_t member, comm::Comm& group
   return text.data();
 }
 
-// The totals of all parts of the model, in order.
-void add_parts(GradientNorm& result, double& total, comm::Comm& parts) {
-  if (parts.size() == 1) return;
-  std::vector<double> totals(static_cast<size_t>(parts.size()));
-  parts.all_gather(&total, totals.data(), 1, comm::Type::fp64, {.what = "gradient norm of parts"}).wait();
+// Adds the totals of all model-parallel ranks in order.
+void add_totals(GradientNorm& result, double& total, comm::Comm& model_parallel) {
+  if (model_parallel.size() == 1) return;
+  std::vector<double> totals(static_cast<size_t>(model_parallel.size()));
+  model_parallel.all_gather(&total, totals.data(), 1, comm::Type::fp64, {.what = "add gradient norms"}).wait();
   total = std::accumulate(totals.begin(), totals.end(), 0.0);
   const auto bad = std::ranges::find_if_not(totals, [](double sum) { return std::isfinite(sum); });
-  if (bad != totals.end()) result.first_bad = told_name(result.first_bad, bad - totals.begin(), parts);
+  if (bad != totals.end()) result.first_bad = broadcast_name(result.first_bad, bad - totals.begin(), model_parallel);
 }
 
 }  // namespace
 
-GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& parts) {
+GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& model_parallel) {
   const std::vector<double> own = own_sums(shards);
   std::vector<double> all(own.size() * static_cast<size_t>(everyone.size()));
   everyone
@@ -116,7 +116,7 @@ GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyon
       .wait();
   GradientNorm result;
   double total = 0;
-  size_t first = 0;  // of the shard's pieces among those of one member
+  size_t first = 0;  // the index of the shard's first piece among the pieces of one member
   for (const Shard& shard : shards) {
     const int64_t pieces = pieces_of(shard);
     for (int64_t member = 0; member < everyone.size(); ++member) {
@@ -125,12 +125,12 @@ GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyon
         total += sums[piece];
         if (std::isfinite(sums[piece]) || !result.first_bad.empty()) continue;
         const std::string own_name = everyone.member() == member ? bad_parameter(shard, piece) : "";
-        result.first_bad = told_name(own_name, member, everyone);
+        result.first_bad = broadcast_name(own_name, member, everyone);
       }
     }
     first += static_cast<size_t>(pieces);
   }
-  add_parts(result, total, parts);
+  add_totals(result, total, model_parallel);
   result.norm = std::sqrt(total);
   return result;
 }

@@ -49,6 +49,8 @@ void CutModel::sum_shared_gradients() {
   tensor.sum_shares(shards);
 }
 
-optim::GradientNorm CutModel::gradient_norm() { return optim::gradient_norm(shards, *groups.everyone, *groups.parts); }
+optim::GradientNorm CutModel::gradient_norm() {
+  return optim::gradient_norm(shards, *groups.everyone, *groups.model_parallel);
+}
 
 }  // namespace terrace::parallel
