@@ -50,7 +50,7 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     }
     const at::Tensor indices = saved[0].contiguous().view(-1);            // [N]
     const at::Tensor rows = dy.contiguous().view({indices.size(0), -1});  // [N, D]
-    now_or_later(deferred, [gradient = table.gradient, indices, rows] {
+    run_or_defer(deferred, [gradient = table.gradient, indices, rows] {
       kernels(rows.device()).add_rows(gradient, indices, rows);
     });
     return {{}, {}, {}};

@@ -68,7 +68,7 @@ at::Tensor sum_of_products(const at::Tensor& rows, const at::Tensor& value, cons
 void add_layer_gradients(const Weight& weight, const Weight& bias, const LayerInputs& inputs,
                          WeightGradientQueue* deferred) {
   // Without x's history, which would keep the input of a recomputed segment and its gradient until then.
-  now_or_later(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products, dy = inputs.dy,
+  run_or_defer(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products, dy = inputs.dy,
                           own_dy = inputs.own_dy, x = inputs.x.detach()] {
     add_outer_product(weight, dy, x, products);
     if (bias.defined()) kernels(dy.device()).add_column_sums(bias, own_dy);

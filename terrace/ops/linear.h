@@ -1,4 +1,4 @@
-// The linear layer with a weight gradient that can be put off.
+// The linear layer, whose weight gradient can be deferred.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -72,7 +72,7 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     t.weight_sums = sums_for(arguments.weight_gradient);
     t.bias_sums = sums_for(arguments.bias.gradient);
     kernels(x.device()).norm_backward(arguments.shape, t);
-    now_or_later(arguments.deferred, [weight = arguments.weight_gradient, bias = arguments.bias.gradient,
+    run_or_defer(arguments.deferred, [weight = arguments.weight_gradient, bias = arguments.bias.gradient,
                                       weight_sums = t.weight_sums, bias_sums = t.bias_sums] {
       add_sums(weight, weight_sums);
       add_sums(bias, bias_sums);
