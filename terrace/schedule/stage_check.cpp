@@ -1,4 +1,4 @@
-// What one stage may do next.
+// Decides whether a stage may execute its next instruction.
 #include "terrace/schedule/stage_check.h"
 
 #include "terrace/base/error.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-// Why number `next` of a kind cannot be this micro-batch.
+// Why the instruction cannot come after `next` instructions of its kind; "" if it can.
 std::string in_order(const Instruction& instruction, int64_t next) {
   if (instruction.micro_batch < next) return "it was done before";
   if (instruction.micro_batch == next) return "";
@@ -46,7 +46,7 @@ std::string StageCheck::next(const Instruction& instruction) {
 
 std::string StageCheck::computation(const Instruction& instruction) {
   const auto& [kind, micro_batch, chunk, peer] = instruction;
-  if (peer != -1) return fmt::format("it is no transfer, but names stage {}", peer);
+  if (peer != -1) return fmt::format("it is not a transfer, but names stage {}", peer);
   Done& done = this->done(chunk);
   const bool gradient_of_input = kind == Kind::input_gradient || kind == Kind::backward;
   const bool gradient_of_weights = kind == Kind::weight_gradient || kind == Kind::backward;
@@ -80,7 +80,7 @@ std::string StageCheck::computation(const Instruction& instruction) {
   return within_bound();
 }
 
-// Whether what the computation takes is here, or is on its way.
+// Why the tensor that the computation takes is missing; "" if it was made on this stage or its receive is posted.
 std::string StageCheck::take(const Instruction& instruction) {
   const auto message = taken(instruction, placement_, stage_);
   if (!message) return "";

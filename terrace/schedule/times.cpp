@@ -1,4 +1,4 @@
-// The event loop: every stage goes on until it needs what has no time yet.
+// Simulates the lists: each stage continues until it needs a time that is not known yet.
 #include "terrace/schedule/times.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class EventLoop {
       }
     }
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      TERRACE_CHECK(times_.intervals[stage].size() == lists_[stage].size(), "stage {} never comes to instruction {}",
+      TERRACE_CHECK(times_.intervals[stage].size() == lists_[stage].size(), "stage {} never reaches instruction {}",
                     stage, times_.intervals[stage].size());
       times_.seconds = std::max(times_.seconds, free_[stage]);
     }
@@ -35,7 +35,7 @@ class EventLoop {
   }
 
  private:
-  // Gives the stage's next instruction its times, if they are known.
+  // Computes the times of the stage's next instruction; false if they depend on a time that is not known yet.
   bool advance(size_t index) {
     std::vector<TimeInterval>& intervals = times_.intervals[index];
     if (intervals.size() == lists_[index].size()) return false;
@@ -49,7 +49,7 @@ class EventLoop {
         start = std::max(start, std::max(sent->second, posted->second) + costs_.transfer_seconds);
       }
     } else if (instruction.kind == Kind::optimizer_step) {
-      if (!all_have_come()) return false;
+      if (!all_have_arrived()) return false;
       if (barrier_ < 0) barrier_ = *std::max_element(free_.begin(), free_.end());
       start = barrier_;
     }
@@ -62,8 +62,8 @@ class EventLoop {
     return true;
   }
 
-  // Whether the optimizer step is the next or the only one done of every stage.
-  bool all_have_come() const {
+  // Whether every stage has reached its optimizer step.
+  bool all_have_arrived() const {
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
       if (times_.intervals[stage].size() + 1 < lists_[stage].size()) return false;
     }
@@ -74,7 +74,7 @@ class EventLoop {
   const Placement& placement_;
   const Costs& costs_;
   std::vector<double> free_;  // by stage: when its last instruction so far ends
-  double barrier_ = -1;       // when the last stage came to the optimizer step
+  double barrier_ = -1;       // when the last stage reached the optimizer step
   std::map<Message, double> sent_, posted_;
   StepTimes times_;
 };

@@ -1,4 +1,4 @@
-// Where sends and receives stand.
+// Finds the places of sends and receives in the lists.
 #include "terrace/schedule/transfers.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ Instruction send_of(const Instruction& computation, const Message& message, cons
           message.to(placement)};
 }
 
-// A receive of one stage and before which of its computations it is posted.
+// A receive of one stage and the index of the computation before which it is posted.
 struct Post {
   Instruction receive;
   size_t before;
-  double made;  // when the tensor is
+  double made;  // the time when the tensor is complete
 };
 
-// The list of a stage with each post before its computation.
+// The list of a stage: computations, receives at their posts, sends and the optimizer step.
 Instructions assemble(const Instructions& computations, const std::vector<Post>& posts, const Placement& placement,
                       int64_t stage) {
   Instructions list;
@@ -45,7 +45,7 @@ Instructions assemble(const Instructions& computations, const std::vector<Post>&
   return list;
 }
 
-// What the stage receives, by the computations that take it.
+// The receives of the stage, each directly before the computation that takes the tensor.
 std::vector<Post> posts_at_last_moment(const Instructions& computations, const Placement& placement, int64_t stage) {
   std::vector<Post> posts;
   for (size_t i = 0; i < computations.size(); ++i) {
@@ -56,7 +56,7 @@ std::vector<Post> posts_at_last_moment(const Instructions& computations, const P
   return posts;
 }
 
-// When each computation of the stage ends.
+// The end time of each computation of the stage.
 std::vector<double> computation_ends(const Instructions& list, const std::vector<TimeInterval>& intervals) {
   std::vector<double> ends;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -65,7 +65,8 @@ std::vector<double> computation_ends(const Instructions& list, const std::vector
   return ends;
 }
 
-// Moves the posts ahead and puts them in order: by place, and from each stage in the order of its sends.
+// Moves the posts to earlier computations and sorts them by place; receives from one stage are in the order of its
+// sends.
 void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
   for (Post& post : posts) {
     const auto running = std::lower_bound(ends.begin(), ends.end(), post.made);
@@ -73,7 +74,7 @@ void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
     post.before = std::min(one_ahead, static_cast<size_t>(running - ends.begin()));
   }
   std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.made < b.made; });
-  std::map<int64_t, size_t> next;  // by sender: where the receive of its next send stands
+  std::map<int64_t, size_t> next;  // by sender: the place of the receive of its next send
   for (auto post = posts.rbegin(); post != posts.rend(); ++post) {
     const auto [later, is_last] = next.emplace(post->receive.peer, post->before);
     post->before = later->second = is_last ? post->before : std::min(post->before, later->second);

@@ -1,4 +1,4 @@
-// Units, segments and virtual stages, worked out by hand on models of a few units.
+// Compares virtual stages and segments of models with a few units with those worked out by hand.
 #include "terrace/schedule/partition.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// An embedding, `layers` layers of two units with these FLOPs each, and a head.
+// An embedding, `layers` layers of two units with the given FLOPs, and a head.
 UnitTable table_of(int64_t layers, double attention, double ffn, double head, bool tied = false) {
   const auto row = [](const char* name, int64_t layer, double flops) {
     return UnitRow{.name = name,
@@ -46,7 +46,7 @@ TEST(Partition, OfOneVirtualStageHasASegmentForEachLayer) {
   EXPECT_THAT(whole.segment(2).reads, ElementsAre(2));
 }
 
-// Four layers of three and a head of three: seven and a half each.
+// Four layers of 3 FLOPs and a head of 3: 7.5 for each of two stages.
 TEST(Partition, CutsALayerInTwoWhereThatBalancesTheStages) {
   const Partition halves = partition(table_of(4, 1.5, 1.5, 3), 2, {});
   EXPECT_THAT(units_of(halves), ElementsAre(NumberRange{0, 1}, NumberRange{1, 3}, NumberRange{3, 5}, NumberRange{5, 6},

@@ -1,4 +1,4 @@
-// Times of complete lists: small ones worked out by hand, closed forms, and the pipelines' bubbles once more.
+// Compares the times of complete lists with times worked out by hand, with closed forms and with those of pipelines.
 #include "terrace/schedule/step_times.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ StageSegments on_one_stage(int64_t segments) {
   return all;
 }
 
-// Computations of a forward take 1, of a backward 2, the loss 3; each movement as given; nothing else takes time.
+// A forward takes 1, a backward 2, the loss 3, a movement the given time; other instructions take no time.
 StepCosts costs(double movement) {
   return {.seconds =
               [movement](int64_t, const StepInstruction& one) {
@@ -60,7 +60,7 @@ TimeInterval interval_of(const StepSimulation& simulation, const StepInstruction
   return {};
 }
 
-// A segment and a head, movements of 2, gathered one ahead:
+// A segment and a head, movements that take 2, one segment gathered ahead:
 //   link     gather 0 0-2   gather 1 2-4            gather 0 4-6   reduce 1 7-9     reduce 0 9-11
 //   compute                 F0 2-3      (wait) L1 4-7              B0 7-9           (waits until 11)
 TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
@@ -79,22 +79,22 @@ TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
   EXPECT_EQ(stage.hidden_share(), 0.5);
 }
 
-// With links of their own, gathers no longer wait behind reductions, and the last reduction is what is left.
-TEST(StepTimes, WhatUsesAnotherLinkGoesBeside) {
+// On links of their own, gathers no longer wait for reductions; only the last reduction is exposed.
+TEST(StepTimes, MovementsOnDifferentLinksOverlap) {
   StepCosts two = costs(2);
   two.num_links = 2;
   two.link = [](int64_t, const StepInstruction& one) {
     return one.movement == Movement::reduce ? int64_t{1} : int64_t{0};
   };
   const StepSimulation simulation = simulate_times({zero3_step(4, 1)}, two);
-  // Until the first gather 2, forwards 1 + (wait 1) + 1 + (wait 1) + 1 + (wait 1), the loss 3, backwards 2 each, the
-  // last reduction 2.
+  // The first gather 2, three forwards of 1 and waits of 1, the loss 3, backwards of 2, the last reduction 2.
   EXPECT_EQ(simulation.seconds, 2 + 6 + 3 + 6 + 2);
   EXPECT_EQ(simulation.stages[0].exposed_seconds[0], 2 + 3);
   EXPECT_EQ(simulation.stages[0].exposed_seconds[1], 2);
 }
 
-// Movements no longer than the computation beside them are hidden but for the first gather and the last reduction.
+// Movements that take no longer than the computation at the same time are hidden, except the first gather and the last
+// reduction.
 TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
   for (const int64_t segments : {2, 3, 9}) {
     const auto n = static_cast<double>(segments);
@@ -103,14 +103,14 @@ TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
       EXPECT_DOUBLE_EQ(simulation.seconds, movement + (n - 1) + 3 + 2 * (n - 1) + movement)
           << segments << " " << movement;
     }
-    // Without gathering ahead each of n uses in forward waits for its own gather, each of n - 1 in backward also for
-    // the reduction that is on the link before it, and the step's end for the last reduction.
+    // Without prefetch, each of the n uses in forward waits for its gather, each of the n - 1 uses in backward also for
+    // the reduction that occupies the link before the gather, and the end of the step for the last reduction.
     const StepSimulation late = simulate_times({zero3_step(segments, 0)}, costs(0.5));
     EXPECT_DOUBLE_EQ(late.stages[0].exposed_seconds[0], 0.5 * n + (0.5 + 0.5) * (n - 1) + 0.5) << segments;
   }
 }
 
-// Where nothing moves, the lists of stages with one segment a chunk take as long as the pipeline's own lists.
+// Without movements and with one segment per chunk, the complete lists take as long as the lists of the pipeline.
 TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
   for (const auto& [schedule, chunks] : {std::pair{PipelineSchedule::gpipe, 1},
                                          {PipelineSchedule::one_f_one_b, 1},

@@ -1,4 +1,4 @@
-// Start and end times worked out by hand, and the formulas of the bubbles against the simulated steps.
+// Compares simulated steps with times worked out by hand and with the formulas of the bubbles.
 #include "terrace/schedule/times.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
   EXPECT_EQ(at(1, "B0"), (TimeInterval{4.5, 8.5}));
   EXPECT_EQ(at(1, "F1"), (TimeInterval{8.5, 10.5}));
   EXPECT_EQ(at(1, "B1"), (TimeInterval{10.5, 14.5}));
-  // No stage steps before all have come.
+  // No stage begins the optimizer step before all stages have reached it.
   EXPECT_EQ(at(0, "step"), (TimeInterval{19, 19}));
   EXPECT_EQ(at(1, "step"), (TimeInterval{19, 19}));
   EXPECT_EQ(times.seconds, 19);
@@ -47,7 +47,7 @@ TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
   EXPECT_EQ(times.bubble_share(), 1 - 24.0 / 38.0);
 }
 
-// Two stages in a V, one micro-batch, all of one unit: down and up, and the same way back.
+// Two stages in a V, one micro-batch, each computation takes one unit:
 //   stage 0   F0 0-1                     F0.1 3-4  I0.1 4-5  W0.1 5-6                      I0 8-9  W0 9-10
 //   stage 1           F0 1-2   F0.1 2-3                      I0.1 5-6  W0.1 6-7  I0 7-8    W0 8-9
 TEST(Times, OfAVAreThoseWorkedOutByHand) {
@@ -66,7 +66,7 @@ TEST(Times, OfAVAreThoseWorkedOutByHand) {
   EXPECT_EQ(times.busy_seconds, 12);
 }
 
-// The sender is busy for its send, the receiver for its post; the tensor goes when both are through.
+// A send occupies the sender and a post occupies the receiver; the transfer begins after both.
 TEST(Times, CountWhatSendsReceivesAndTheStepCostTheirStage) {
   const std::vector<Instructions> lists = {
       {{Kind::forward}, {Kind::send_activation, 0, 0, 1}, {Kind::optimizer_step}},
@@ -81,7 +81,7 @@ TEST(Times, CountWhatSendsReceivesAndTheStepCostTheirStage) {
   EXPECT_EQ(times.intervals[1], (std::vector<TimeInterval>{{0, 10}, {10.25, 14.25}, {14.25, 15.25}}));
 }
 
-// From how many micro-batches on the formula holds.
+// Whether there are enough micro-batches for the formula to be exact.
 bool formula_holds(const Pipeline& pipeline) {
   switch (pipeline.schedule) {
     case PipelineSchedule::interleaved:
@@ -112,7 +112,7 @@ TEST(Bubble, IsTheFormulaWithEqualCosts) {
   for (const Pipeline& pipeline : all_pipelines()) expect_formula(pipeline, {});
 }
 
-// Whole numbers, so that sums are exact.
+// Integer costs, so that sums are exact.
 TEST(Bubble, IsTheFormulaWithOtherCosts) {
   const std::vector<ChunkCosts> all_costs = {{5, 6, 5}, {4, 6, 3}, {6, 4, 4}, {1, 5, 1}, {9, 2, 1}};
   for (const Pipeline& pipeline : all_pipelines()) {
@@ -121,7 +121,7 @@ TEST(Bubble, IsTheFormulaWithOtherCosts) {
   }
 }
 
-// Four stages, eight micro-batches, in units of a whole stage: 3 * 8 of work and 9, 4.5, 3, 1.5 of idling.
+// Four stages, eight micro-batches, in units of a whole stage: 3 * 8 busy and 9, 4.5, 3 or 1.5 idle.
 TEST(Bubble, ShrinksFromScheduleToSchedule) {
   const auto share = [](PipelineSchedule schedule, int64_t chunks) {
     const double unit = 1.0 / static_cast<double>(chunks);
@@ -134,7 +134,7 @@ TEST(Bubble, ShrinksFromScheduleToSchedule) {
   EXPECT_DOUBLE_EQ(share(PipelineSchedule::zb_v, 2), 1.5 / 25.5);
 }
 
-// Where the formulas do not hold, cutting finer still costs nothing, counted in units of a whole stage.
+// Even with too few micro-batches for the formulas, no schedule takes longer than 1F1B.
 TEST(Bubble, IsNeverLargerThanThatOfOneForwardOneBackward) {
   for (const Pipeline& pipeline : all_pipelines()) {
     SCOPED_TRACE(text(pipeline));

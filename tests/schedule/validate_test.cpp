@@ -1,4 +1,4 @@
-// Every way in which lists can be wrong, each found and named.
+// Checks that the validator finds and names every kind of error in the lists.
 #include "terrace/schedule/validate.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,9 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        "stage 0, instruction 2, F2: there are 2 micro-batches"},
       {"negative micro-batch", {{backward, -1}}, "stage 0, instruction 0, B-1: there are 2 micro-batches"},
       {"unknown chunk", {{forward, 0, 1}}, "stage 0, instruction 0, F0.1: there are 1 chunks a stage"},
-      {"forward with a peer", {{forward, 0, 0, 0}}, "stage 0, instruction 0, F0: it is no transfer, but names stage 0"},
+      {"forward with a peer",
+       {{forward, 0, 0, 0}},
+       "stage 0, instruction 0, F0: it is not a transfer, but names stage 0"},
       {"send to nobody",
        {{forward, 0}, {Kind::send_activation, 0, 0, 1}},
        "stage 0, instruction 1, send activation 0 to 1: no other stage takes it"},
@@ -102,7 +104,7 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
   for (const BrokenList& one : broken) EXPECT_EQ(validate_one(one.list, 2, {2, 2, 2}), one.problem) << one.what;
 }
 
-// The lists of a pipeline, to be spoiled in one place.
+// The lists of a pipeline, in which a test introduces one error.
 struct Lists {
   explicit Lists(const Pipeline& pipeline)
       : pipeline(pipeline), lists(instructions(pipeline)), bounds(live_bounds(pipeline)) {}
@@ -131,7 +133,7 @@ struct Lists {
 
 const Pipeline two_stages{PipelineSchedule::one_f_one_b, 2, 3, 1};
 
-// Three forwards, backwards, sends and receives and the step, less one.
+// Three forwards, backwards, sends and receives without one send: the step has index 11.
 TEST(Validator, FindsADroppedSend) {
   Lists spoiled(two_stages);
   spoiled.drop(0, spoiled.find(0, "send activation 1 to 1"));
@@ -167,7 +169,7 @@ TEST(Validator, FindsExchangedReceives) {
       "activation 0 to 1");
 }
 
-// Stage 0 waits for a gradient before it sends what stage 1 needs to make it: every stage for itself is in order.
+// Stage 0 waits for a gradient before it sends the activation that the gradient depends on. Each stage alone is valid.
 TEST(Validator, FindsADeadlock) {
   Lists spoiled(two_stages);
   const Instruction sent = spoiled.drop(0, spoiled.find(0, "send activation 0 to 1"));
@@ -180,7 +182,8 @@ TEST(Validator, FindsADeadlock) {
                         spoiled.find(0, "B0"), spoiled.find(1, "F0")));
 }
 
-// Receives at the last moment: each stage waits in a send for a receive that stands behind the other's send.
+// Each receive directly before its computation: both stages wait in a send for a receive that follows the other stage's
+// send.
 TEST(Validator, FindsADeadlockOfSendsThatWait) {
   Lists spoiled(two_stages);
   const auto post_late = [&](size_t stage, const std::string& receive, const std::string& computation) {
@@ -217,8 +220,7 @@ TEST(Validator, WantsAListAndABoundForEachStage) {
   EXPECT_EQ(spoiled.problem(), "1 lists and 2 bounds for 2 stages");
 }
 
-// Whatever single instruction is dropped or doubled, the lists are no longer valid. (A send doubled is sent twice, and
-// so on; nothing may happen twice.)
+// Lists in which any single instruction is missing or repeated are invalid.
 TEST(Validator, CatchesEverySingleChange) {
   for (const Pipeline& pipeline :
        {Pipeline{PipelineSchedule::one_f_one_b, 1, 4, 1}, Pipeline{PipelineSchedule::gpipe, 3, 4, 1},
