@@ -38,7 +38,7 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
   groups.model_parallel = world.connect(with_same_data(mesh, world.rank()));
   groups.control = world.connect(mesh::all_ranks("control", world.size()));
   groups.saving = world.connect(mesh::all_ranks("saving", world.size()));
-  groups.saving->lift_time_limit();  // nobody knows how long a disk takes
+  groups.saving->lift_time_limit();  // the time of a write to disk has no bound
   return groups;
 }
 

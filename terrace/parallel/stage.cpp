@@ -1,4 +1,4 @@
-// Which parameters a stage keeps, and what it shares with another one.
+// Drops the parameters of other stages, and sums the gradients of parameters that two stages share.
 #include "terrace/parallel/stage.h"
 
 #include <ATen/core/grad_mode.h>
@@ -44,7 +44,7 @@ Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, c
       stage_(mesh.coordinate(world.rank(), "pipeline")),
       own_(schedule::stage_segments(partition, placement, stage_)),
       group_(world.connect(mesh.group(world.rank(), "pipeline"))) {
-  // Stages that have a segment, its own first.
+  // The stages that hold a shared segment.
   std::set<int64_t> stages;
   for (int64_t reader = 0; reader < placement.stages; ++reader) {
     for (const int64_t copy : schedule::stage_segments(partition, placement, reader).copies) {
