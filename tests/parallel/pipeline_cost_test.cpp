@@ -1,4 +1,4 @@
-// Counted sends, bytes and memory of pipeline stages against docs/schedules.md and docs/sharding.md, to the byte.
+// Compares sends, bytes and memory of pipeline stages with docs/schedules.md and docs/sharding.md, to the byte.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/training.h"
@@ -30,7 +30,7 @@ schedule::Placement placement_of(const Case& c) {
   return {c.stages, c.chunks, c.vee ? schedule::Placement::Shape::vee : schedule::Placement::Shape::loops};
 }
 
-// A stage's rank in the default order of axes.
+// The stage of a rank in the default order of axes.
 int64_t stage_of(const Case& c, int64_t rank) { return rank / (c.data * c.tensor); }
 
 TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
@@ -43,7 +43,7 @@ TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
         training.micro_batch * small_sequence * small_config(training.model).width * 4 / (c.sequence ? c.tensor : 1);
     for (int64_t rank = 0; rank < c.layout.ranks; ++rank) {
       const int64_t stage = stage_of(c, rank);
-      int64_t sent = 0;  // tensors of a micro-batch: activations up and gradients down
+      int64_t sent = 0;  // tensors of a micro-batch: activations to the next stage and gradients to the previous one
       for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
         const int64_t own = placed.virtual_stage(stage, chunk);
         sent += static_cast<int64_t>(own + 1 < placed.virtual_stages() && placed.stage_of(own + 1) != stage);
@@ -56,7 +56,7 @@ TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
   }
 }
 
-// Weights and gradients that stay, and optimizer states, of the stage's segments alone.
+// Weights, gradients and optimizer states that a rank holds are those of the stage's segments only.
 TEST(PipelineMemory, IsThatOfTheStagesSegments) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.layout.name());
