@@ -1,4 +1,4 @@
-// Sums of squares of pieces, gathered and added in global order.
+// Gathers the sums of squares of all pieces and adds them in global order.
 #include "terrace/optim/gradient_norm.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ double sum_of_squares(const at::Tensor& values) {
   return std::accumulate(begin, begin + sums.numel(), 0.0);
 }
 
-// Calls body(piece, begin, end) for each part of the range, counted from own_begin, that lies in one piece.
+// Calls body(piece, begin, end) for the intersection of the range, counted from own_begin, with each piece.
 void for_pieces(int64_t begin, int64_t end, const std::function<void(int64_t, int64_t, int64_t)>& body) {
   while (begin < end) {
     const int64_t piece = begin / norm_piece, to = std::min(end, (piece + 1) * norm_piece);
@@ -28,9 +28,9 @@ void for_pieces(int64_t begin, int64_t end, const std::function<void(int64_t, in
   }
 }
 
-// Takes what other ranks count out of the sums of the shard's own pieces: where a piece has such elements, its sum is
-// made again of the others alone.
-void leave_out_others(const Shard& shard, double* sums) {
+// Corrects the sums of pieces with elements that other ranks count: such a sum is computed again from the elements that
+// this rank counts.
+void exclude_uncounted(const Shard& shard, double* sums) {
   std::map<int64_t, double> again;  // by piece
   const std::vector<ShardPiece> own = shard.own_pieces();
   const auto counted_of = [](const ShardPiece& part) {
@@ -56,7 +56,7 @@ void leave_out_others(const Shard& shard, double* sums) {
   for (const auto& [piece, sum] : again) sums[piece] = sum;
 }
 
-// The pieces that this rank answers for, all shards one after another.
+// The sums of this rank's own pieces, for all shards in order.
 std::vector<double> own_sums(const std::vector<Shard>& shards) {
   std::vector<double> sums;
   for (const Shard& shard : shards) {
@@ -64,7 +64,7 @@ std::vector<double> own_sums(const std::vector<Shard>& shards) {
         squares_by_piece(shard.gradient.narrow(0, shard.own_begin, shard.own_end - shard.own_begin));
     const double* values = pieces.const_data_ptr<double>();
     sums.insert(sums.end(), values, values + pieces.numel());
-    leave_out_others(shard, sums.data() + sums.size() - static_cast<size_t>(pieces.numel()));
+    exclude_uncounted(shard, sums.data() + sums.size() - static_cast<size_t>(pieces.numel()));
   }
   return sums;
 }
@@ -77,7 +77,7 @@ bool is_finite(const at::Tensor& values) {
   return std::all_of(begin, begin + sums.numel(), [](double sum) { return std::isfinite(sum); });
 }
 
-// The first parameter in the piece whose gradient is not finite.
+// The name of the first parameter in the piece whose gradient is not finite.
 std::string bad_parameter(const Shard& shard, int64_t piece) {
   const int64_t begin = shard.own_begin + piece * norm_piece, end = begin + norm_piece;
   for (const ShardPiece& part : shard.pieces) {

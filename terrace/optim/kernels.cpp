@@ -1,4 +1,4 @@
-// The numbers of a step, and the choice of the implementation by device.
+// Computes the coefficients of a step, and chooses the implementation by device.
 #include "terrace/optim/kernels.h"
 
 #include <cmath>

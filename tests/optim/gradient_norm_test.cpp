@@ -1,4 +1,4 @@
-// The gradient norm: exact on whole numbers, the same with any threads, and naming the first bad parameter.
+// Checks that the gradient norm is exact on integers, independent of threads, and names the first bad parameter.
 #include "terrace/optim/gradient_norm.h"
 
 #include <ATen/Parallel.h>
@@ -23,7 +23,7 @@ nn::Parameter parameter_with(std::string name, at::Tensor gradient) {
   return parameter;
 }
 
-// Of parameters that stand alone on one rank.
+// The norm of parameters without flat buffers on one rank.
 GradientNorm norm_of(const std::vector<nn::Parameter*>& parameters) {
   const auto world = comm::make_solo_world();
   const auto group = world->connect({.name = "data", .ranks = {0}});
@@ -31,8 +31,8 @@ GradientNorm norm_of(const std::vector<nn::Parameter*>& parameters) {
   return gradient_norm(whole_parameters(parameters), *group, *group);
 }
 
-TEST(GradientNorm, IsExactOnWholeNumbers) {
-  // 4 * 9 + 5 * 16 = 116 = 10.77..^2; across a piece's end: ones, one more than a piece.
+TEST(GradientNorm, IsExactOnIntegers) {
+  // 4 * 9 + 5 * 16 = 116 = 10.77..^2; then as many ones as a piece has elements, plus one.
   nn::Parameter a = parameter_with("a", at::full({2, 2}, 3.0, at::kFloat));
   nn::Parameter b = parameter_with("b", at::full({5}, 4.0, at::kBFloat16));
   EXPECT_EQ(norm_of({&a, &b}).norm, std::sqrt(116.0));
@@ -115,7 +115,7 @@ TEST(LossScale, HalvesOnOverflowAndDoublesAfterAWindow) {
   EXPECT_EQ(scale.scale, LossScale::smallest / 2);
 }
 
-TEST(LossScale, AShorterWindowCountsTheStepsSoFar) {
+TEST(LossScale, AShorterWindowCountsEarlierSteps) {
   LossScale scale{.scale = 4, .window = 1000, .good_steps = 40};
   scale.window = 10;
   EXPECT_TRUE(scale.update(true));
