@@ -1,4 +1,4 @@
-// The norms as differentiable functions over the kernels of the device.
+// Implements the norms as differentiable functions over the kernels of the device.
 #include "terrace/ops/norm.h"
 
 #include <ATen/ops/empty.h>
@@ -23,7 +23,7 @@ struct NormArguments {
   WeightGradientQueue* deferred = nullptr;
 };
 
-// The kernels sum in the type of the statistics; the buffer may have another.
+// Adds sums, which have the type of the statistics, to a gradient buffer, whose type may differ.
 void add_sums(const at::Tensor& gradient, const at::Tensor& sums) {
   if (gradient.defined()) kernels(sums.device()).add(gradient, sums);
 }

@@ -1,4 +1,4 @@
-// Our operations and phases as records of torch.
+// Reports operations and phases through torch's RecordFunction.
 #include "terrace/ops/record.h"
 
 #include <ATen/record_function.h>
