@@ -23,8 +23,7 @@ class Linear : public Module {
   Parameter* const bias;  // null: none
 };
 
-// Row indices[..] of weight [rows, width]; rows from `limit` on are padding, which no index may
-// select.
+// Row indices[..] of weight [rows, width]; rows from `limit` on are padding, which no index may select.
 class Embedding : public Module {
  public:
   Embedding(int64_t rows, int64_t width, int64_t limit, InitialValue initial, const Build& build);

@@ -21,8 +21,8 @@ struct DropoutSite {
   int64_t first_position = 0, first_head = 0;
 };
 
-// residual + dropout(x), for x and residual [B, T, D]; residual may be undefined. `name` distinguishes
-// the sites of a model. At rate 0 the result is the plain sum.
+// residual + dropout(x), for x and residual [B, T, D]; residual may be undefined. `name` distinguishes the sites of a
+// model. At rate 0 the result is the plain sum.
 at::Tensor dropout_add(const at::Tensor& residual, const at::Tensor& x, const DropoutSite& site, std::string_view name);
 
 // dropout(x) for attention probabilities [B, H, T, S]; the head is a coordinate of its own.

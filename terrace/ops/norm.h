@@ -20,10 +20,9 @@ struct Normed {
   at::Tensor y;    // its norm
 };
 
-// layer_norm and rms_norm of x + added, where `added` may be undefined. Forward and backward pass over
-// memory once: backward adds the gradient of the sum to the gradient of its norm and sums up the gradients of the
-// weights in the same pass. These are added to their buffers at once or by `deferred`, together with those of
-// neighbouring layers.
+// layer_norm and rms_norm of x + added, where `added` may be undefined. Forward and backward pass over memory once:
+// backward adds the gradient of the sum to the gradient of its norm and sums up the gradients of the weights in the
+// same pass. These are added to their buffers at once or by `deferred`, together with those of neighbouring layers.
 Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
                       double epsilon, WeightGradientQueue* deferred = nullptr);
 Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon,

@@ -34,8 +34,8 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
 // (dy W) * gelu'(inner) for inner [N, I].
 at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products);
 
-// gradient [O, I] += dy^T x for dy [N, O] and x [N, I]; the gradient's type may be wider. Does
-// nothing if the gradient is undefined.
+// gradient [O, I] += dy^T x for dy [N, O] and x [N, I]; the gradient's type may be wider. Does nothing if the gradient
+// is undefined.
 void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products);
 
 }  // namespace terrace::ops

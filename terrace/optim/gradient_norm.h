@@ -1,5 +1,4 @@
-// Computes the global gradient norm in fixed pieces, so that it depends neither on threads nor on the data-parallel
-// layout.
+// Computes the global gradient norm in fixed pieces, so that it does not depend on threads or data parallelism.
 #pragma once
 
 #include <string>

@@ -15,8 +15,8 @@
 namespace terrace::parallel {
 
 // A collective whose first call has begun. finish() waits for that call and does the rest, which may include further
-// calls; so of two hops only the first overlaps with other work. All ranks finish the collectives of one group in the
-// same order.
+// calls; so of two hops only the first overlaps with other work. All ranks finish the collectives of a
+// group in the same order.
 class PendingCollective {
  public:
   PendingCollective() = default;  // complete
@@ -35,8 +35,8 @@ class PendingCollective {
 // The calls of comm::Comm with the same names, over all ranks of the route. One hop in a summable format is exactly one
 // such call in the payload's type. In a format that is not summable:
 // - A reduction is an all-to-all of the encoded parts. Each rank decodes the parts that it receives and sums them in
-// fp32
-//   in the order of the members. With two hops, the fp32 sums of the inner group are encoded again.
+// the
+//   order of the members, in fp32. With two hops, the fp32 sums of the inner group are encoded again.
 // - A gather transfers the payload of each owner unchanged over both hops. All ranks, including the owner, decode the
 //   payload, so that all have the same bits.
 // The rules for buffers are those of comm::Comm; the groups of the route outlive the calls.

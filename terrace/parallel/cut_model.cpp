@@ -1,5 +1,4 @@
-// Divides each layer among tensor ranks, the layers among stages, and the parameters of a stage among data-parallel
-// ranks.
+// Divides layers among tensor ranks, the model among stages, and the parameters of a stage among data-parallel ranks.
 #include "terrace/parallel/cut_model.h"
 
 #include "terrace/base/error.h"

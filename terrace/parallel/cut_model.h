@@ -1,5 +1,4 @@
-// The model of one rank of a mesh: applies tensor parallelism, pipeline stages and sharded data parallelism in this
-// order.
+// The model of one rank of a mesh: applies tensor parallelism, pipeline stages and sharded data parallelism in order.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,7 @@ Instruction interleaved_forward(const Pipeline& pipeline, int64_t k) {
 
 // 1F1B and interleaved 1F1B: `warmup` forwards, then alternately one forward and one backward, then the remaining
 // backwards. If the number of micro-batches is no multiple of the stages, the order is that of the next multiple
-// without the surplus micro-batches: removing whole micro-batches from an order without deadlock cannot cause a
-// deadlock.
+// without the surplus micro-batches: removing whole micro-batches cannot cause a deadlock.
 Instructions one_forward_one_backward(const Pipeline& pipeline, int64_t warmup) {
   const int64_t groups = (pipeline.micro_batches + pipeline.stages - 1) / pipeline.stages;
   const int64_t total = groups * pipeline.stages * pipeline.chunks;

@@ -16,17 +16,14 @@ namespace terrace::schedule {
 //   last virtual stage ends in the loss.
 // - send_* follows the computation that made the tensor and starts a nonblocking send.
 // - receive_* posts a nonblocking receive into a buffer of its own. It comes at least one computation before the
-//   computation that takes the tensor, if the list has an earlier computation, so that data move while the stage
-//   computes.
-// - A send may be waited for at any time after its start: validate() proves that the lists cannot deadlock even if
-// every
-//   send waits at once until its receive is posted. The tensor must not change until the send is complete.
+//   computation that takes the tensor, if there is an earlier one, so that data move while the stage computes.
+// - A send may be waited for at any time after its start: validate() checks that the lists do not deadlock even if
+//   every send waits at once until its receive is posted. The tensor must not change until the send is complete.
 // - Activations and gradients between two stages travel in a single order: one stage sends in the order in which the
 //   other one receives. No tags are needed.
 // - Tensors between two virtual stages of one stage are passed without an instruction.
 // - optimizer_step is last. Clipping needs the norm of the gradients of all stages, so optimizer_step is a barrier of
-// all
-//   stages, in the zero-bubble schedules too.
+//   all stages, in the zero-bubble schedules too.
 struct Instruction {
   enum class Kind {
     forward,

@@ -26,7 +26,7 @@ struct Message {
 std::optional<Message> taken(const Instruction& computation, const Placement& placement, int64_t stage);
 std::optional<Message> made(const Instruction& computation, const Placement& placement, int64_t stage);
 
-// The tensor that a send or receive of the stage carries; nothing where there is no virtual stage on the other side.
+// The tensor that a send or receive of the stage carries; nothing at the model's ends.
 std::optional<Message> carried(const Instruction& transfer, const Placement& placement, int64_t stage);
 
 // `message` if it passes between two stages, nothing if both of its virtual stages are on one stage.

@@ -62,7 +62,7 @@ class Table {
   int64_t units_, stages_;
   std::vector<double> before_;               // by unit: the cost of all units before it
   std::vector<std::vector<double>> best_;    // by the number of last virtual stages and the first of their units
-  std::vector<std::vector<int64_t>> first_;  // likewise: units of the first of these virtual stages
+  std::vector<std::vector<int64_t>> first_;  // by the same numbers: units of the first of these virtual stages
 };
 
 std::string even_split(int64_t layers, int64_t virtual_stages) {

@@ -1,5 +1,4 @@
-// Checks properties of all kernels: sums independent of threads, mixed types, and the error for a device without
-// kernels.
+// Checks all kernels: sums that do not depend on threads, mixed types, and the error for a device without kernels.
 #include "terrace/ops/kernels.h"
 
 #include <ATen/CPUGeneratorImpl.h>

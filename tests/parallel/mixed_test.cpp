@@ -1,5 +1,4 @@
-// Combines all kinds of parallelism: layouts of up to eight ranks in which each pair of settings occurs, judged by
-// their error.
+// Combines all kinds of parallelism: trains layouts of up to eight ranks in which each pair of settings occurs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -100,7 +100,7 @@ TEST(StageSegments, OfAVeeAreTheFirstAndTheLast) {
   const StageSegments first = stage_segments(partitioned, vee, 0);
   EXPECT_EQ(first.chunks.front().front(), 0);
   EXPECT_EQ(first.chunks.back().back(), partitioned.last());
-  EXPECT_THAT(first.copies, ElementsAre());  // the head reads the embedding beside it
+  EXPECT_THAT(first.copies, ElementsAre());  // the embedding that the head reads is on the same stage
 }
 
 TEST(SegmentBytes, AreThoseOfTheInputAloneWhereALayerIsRecomputed) {

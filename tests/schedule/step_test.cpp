@@ -1,5 +1,4 @@
-// Compares short lists of a step with lists worked out by hand and validates the lists of every schedule, group size
-// and prefetch.
+// Compares short lists with lists worked out by hand; validates the lists of every schedule, group size and prefetch.
 #include "terrace/schedule/step.h"
 
 #include <gmock/gmock.h>

@@ -20,7 +20,7 @@ class Words {
   int64_t steps() const { return (k_ + word_elements<T> - 1) / word_elements<T>; }
 
   // One word of each of 16 neighbours in the other dimension of a matrix [k, other]; zeros beyond the first `count`.
-  TERRACE_AVX512_INLINE __m512i beside(int64_t step, int64_t other, int64_t count) const {
+  TERRACE_AVX512_INLINE __m512i across(int64_t step, int64_t other, int64_t count) const {
     const T* row = data_ + step * word_elements<T> * stride_ + other;
     const __mmask16 mask = first_lanes(count);
     if constexpr (word_elements<T> == 1) {
@@ -57,7 +57,7 @@ TERRACE_AVX512 void pack_panel(const Words<T>& b, bool k_inner, int64_t left, in
     const int64_t count = std::clamp<int64_t>(columns - vector, 0, lanes);
     if (!k_inner) {
       for (int64_t step = 0; step < steps; ++step) {
-        _mm512_storeu_si512(to + step * panel_columns + vector, b.beside(step, left + vector, count));
+        _mm512_storeu_si512(to + step * panel_columns + vector, b.across(step, left + vector, count));
       }
       continue;
     }
@@ -97,8 +97,7 @@ TERRACE_AVX512_INLINE void store_two_groups(const __m512i (&line)[3], int64_t gr
 }
 
 // Packs rows [top, top + rows) of A [k, m] into groups of [steps][6] words; `top` is a multiple of 48 and `rows` at
-// most
-// 48. Writes up to two words beyond the end of each group.
+// most 48. Writes up to two words beyond the end of each group.
 template <typename T>
 TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
   const int64_t steps = a.steps(), groups = (rows + group_rows - 1) / group_rows;
@@ -106,7 +105,7 @@ TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, in
     __m512i line[3];
     for (int64_t vector = 0; vector < 3; ++vector) {
       const int64_t first = vector * lanes;
-      line[vector] = first < rows ? a.beside(step, top + first, rows - first) : _mm512_setzero_si512();
+      line[vector] = first < rows ? a.across(step, top + first, rows - first) : _mm512_setzero_si512();
     }
     uint32_t* const place = to + step * group_rows;
     store_two_groups<0>(line, groups, group_words, place);
