@@ -16,8 +16,8 @@ namespace terrace::ops {
 //
 // If the weight is cut by outputs, x is the same on all ranks and y has the columns of this rank's outputs. If the
 // weight is cut by inputs, x has the columns of this rank's inputs and y is the sum over the ranks, to which the whole
-// bias is added once. With sequence parallelism, x of the first kind and y of the second kind [B, T, ..] have this
-// rank's positions; the gradient of the second kind's bias is then the share of these positions.
+// bias is added once. With sequence parallelism, x of a layer cut by outputs and y of a layer cut by inputs have
+// only this rank's positions [B, T / ranks, ..], and the gradient of the latter's bias is the share of these positions.
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias,
                   WeightGradientQueue* deferred = nullptr);
 

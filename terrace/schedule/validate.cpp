@@ -51,7 +51,7 @@ std::string check_channels(const std::vector<Instructions>& lists, const Placeme
     for (size_t k = 0; k < channel.receives.size(); ++k) {
       const auto &sent = channel.sends[k], &received = channel.receives[k];
       if (sent.message != received.message) {
-        return at(to, received.instruction, lists[to]) + ": the send in its place is " +
+        return at(to, received.instruction, lists[to]) + ": the send at its position is " +
                at(from, sent.instruction, lists[from]);
       }
     }

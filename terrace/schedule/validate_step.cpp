@@ -154,8 +154,8 @@ class Check {
       return gathered_.insert(one.segment).second ? "" : "its weights are gathered already";
     }
     if (one.movement == Movement::publish) {
-      if (done_ != Kind::update) return "there is no update yet";
-      return published_.insert(one.segment).second ? "" : "it is published already";
+      if (done_ != Kind::update) return "the update has not been done";
+      return published_.insert(one.segment).second ? "" : "its updated weights are published already";
     }
     if (!moving_.emplace(one.segment, one.movement).second) return "another movement of its gradient has not ended";
     std::vector<Movement>& past = reductions_[one.segment];
@@ -174,7 +174,8 @@ class Check {
       if (!gathered_.contains(one.segment)) return "its weights are not gathered";
       return arrived_.insert(one.segment).second ? "" : "its weights have arrived already";
     }
-    if (one.movement == Movement::publish) return updated_.insert(one.segment).second ? "" : "it was waited for before";
+    if (one.movement == Movement::publish)
+      return updated_.insert(one.segment).second ? "" : "its updated weights have been waited for already";
     const auto moving = moving_.find(one.segment);
     if (moving == moving_.end() || moving->second != one.movement) return "this movement has not begun";
     moving_.erase(moving);
@@ -192,7 +193,7 @@ class Check {
     expected.insert(expected.end(), movements_.after_last.begin(), movements_.after_last.end());
     for (const int64_t segment : segments_.held) {
       if (reductions_[segment] != expected)
-        return fmt::format("the reductions of segment {} are not those it needs", segment);
+        return fmt::format("segment {} lacks a reduction, or has one too many", segment);
     }
     return "";
   }

@@ -254,7 +254,7 @@ TEST_F(Broken, EachMissingInstructionIsNamed) {
               testing::HasSubstr("the gradient of segment 0 is still moving"));
   EXPECT_THAT(without("F0 segment 1"), testing::HasSubstr("F0 segment 1 was expected"));
   EXPECT_THAT(without("norm"), testing::HasSubstr("norm was expected"));
-  EXPECT_THAT(without("update"), testing::HasSubstr("there is no update yet"));
+  EXPECT_THAT(without("update"), testing::HasSubstr("the update has not been done"));
   EXPECT_EQ(without("begin gather updated weights of segment 1"), "not all updated weights are published");
 }
 
@@ -263,7 +263,7 @@ TEST_F(Broken, AWrongOrderIsNamed) {
   EXPECT_THAT(exchanged("B0 segment 0", "begin reduce gradients of segment 0"),
               testing::HasSubstr("its gradient is not complete"));
   EXPECT_THAT(exchanged("norm", "begin gather updated weights of segment 0"),
-              testing::HasSubstr("there is no update yet"));
+              testing::HasSubstr("the update has not been done"));
 }
 
 }  // namespace

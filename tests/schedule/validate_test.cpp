@@ -51,10 +51,12 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        {{forward, 0}, {backward, 0}, {forward, 1}, step},
        "stage 0, instruction 3, step: B1 has not been done"},
       {"backward before forward", {{backward, 0}, {forward, 0}}, "stage 0, instruction 0, B0: F0 has not been done"},
-      {"forward twice", {{forward, 0}, {backward, 0}, {forward, 0}}, "stage 0, instruction 2, F0: it was done before"},
+      {"forward twice",
+       {{forward, 0}, {backward, 0}, {forward, 0}},
+       "stage 0, instruction 2, F0: it has been done already"},
       {"backward twice",
        {{forward, 0}, {backward, 0}, {backward, 0}},
-       "stage 0, instruction 2, B0: it was done before"},
+       "stage 0, instruction 2, B0: it has been done already"},
       {"forwards out of order", {{forward, 1}}, "stage 0, instruction 0, F1: out of order: F0 has not been done"},
       {"backwards out of order",
        {{forward, 0}, {forward, 1}, {backward, 1}},
@@ -73,7 +75,7 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        "stage 0, instruction 4, W1: out of order: W0 has not been done"},
       {"backward and weight gradient",
        {{forward, 0}, {backward, 0}, {weight, 0}},
-       "stage 0, instruction 2, W0: it was done before"},
+       "stage 0, instruction 2, W0: it has been done already"},
       {"unknown micro-batch",
        {{forward, 0}, {backward, 0}, {forward, 2}},
        "stage 0, instruction 2, F2: there are 2 micro-batches"},
@@ -84,10 +86,10 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        "stage 0, instruction 0, F0: it is not a transfer, but names stage 0"},
       {"send to nobody",
        {{forward, 0}, {Kind::send_activation, 0, 0, 1}},
-       "stage 0, instruction 1, send activation 0 to 1: no other stage takes it"},
+       "stage 0, instruction 1, send activation 0 to 1: no other stage takes the tensor"},
       {"receive from nobody",
        {{Kind::receive_activation, 0, 0, 1}},
-       "stage 0, instruction 0, receive activation 0 from 1: no other stage makes it"},
+       "stage 0, instruction 0, receive activation 0 from 1: no other stage makes the tensor"},
       {"two steps",
        {{forward, 0}, {backward, 0}, {forward, 1}, {backward, 1}, step, step},
        "stage 0, instruction 5, step: it comes after the optimizer step"},
@@ -99,7 +101,7 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        "stage 0, instruction 5, F0: it comes after the optimizer step"},
       {"step of a micro-batch",
        {{forward, 0}, {backward, 0}, {forward, 1}, {backward, 1}, {Kind::optimizer_step, 1}},
-       "stage 0, instruction 4, step: it belongs to no micro-batch, chunk or stage"},
+       "stage 0, instruction 4, step: the optimizer step has no micro-batch, chunk or peer"},
   };
   for (const BrokenList& one : broken) EXPECT_EQ(validate_one(one.list, 2, {2, 2, 2}), one.problem) << one.what;
 }
@@ -143,19 +145,19 @@ TEST(Validator, FindsADroppedSend) {
 TEST(Validator, FindsADroppedReceive) {
   Lists spoiled(two_stages);
   spoiled.drop(1, spoiled.find(1, "receive activation 1 from 0"));
-  EXPECT_NE(spoiled.problem().find("F1: what it takes has not been received"), std::string::npos) << spoiled.problem();
+  EXPECT_NE(spoiled.problem().find("F1: its tensor has not been received"), std::string::npos) << spoiled.problem();
 }
 
 TEST(Validator, FindsASendBeforeItsComputation) {
   Lists spoiled(two_stages);
   spoiled.insert(0, 0, spoiled.drop(0, spoiled.find(0, "send activation 0 to 1")));
-  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 0, send activation 0 to 1: it has not been made");
+  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 0, send activation 0 to 1: the tensor has not been made");
 }
 
 TEST(Validator, FindsTheWrongPeer) {
   Lists spoiled({PipelineSchedule::one_f_one_b, 3, 3, 1});
   spoiled.lists[0][spoiled.find(0, "send activation 0 to 1")].peer = 2;
-  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 1, send activation 0 to 2: stage 1 takes it");
+  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 1, send activation 0 to 2: stage 1 takes the tensor");
 }
 
 TEST(Validator, FindsExchangedReceives) {
@@ -165,7 +167,7 @@ TEST(Validator, FindsExchangedReceives) {
   spoiled.insert(1, first, spoiled.drop(1, second));
   EXPECT_EQ(
       spoiled.problem(),
-      "stage 1, instruction 0, receive activation 1 from 0: the send in its place is stage 0, instruction 1, send "
+      "stage 1, instruction 0, receive activation 1 from 0: the send at its position is stage 0, instruction 1, send "
       "activation 0 to 1");
 }
 
