@@ -1,4 +1,4 @@
-// The serial layers.
+// Implements the layers.
 #include "terrace/nn/layers.h"
 
 #include "terrace/ops/embedding.h"

@@ -1,4 +1,4 @@
-// The serial layers of transformers: parameters with their initial values over the operations of ops/.
+// The layers of transformers for one device: parameters with their initial values, and calls of the operations in ops/.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace terrace::nn {
 
-// The parameter as an operation takes it; null gives the weight that is not there.
+// The parameter in the form that operations take; for null a Weight with undefined tensors.
 ops::Weight weight_of(const Parameter* parameter);
 
 // y = x W^T + b; weight [outputs, inputs], bias [outputs] starting at 0.
@@ -23,12 +23,12 @@ class Linear : public Module {
   Parameter* const bias;  // null: none
 };
 
-// Row indices[..] of weight [rows, width]; rows from `limit` on are padding that no index may name.
+// Row indices[..] of weight [rows, width]; rows from `limit` on are padding, which no index may select.
 class Embedding : public Module {
  public:
   Embedding(int64_t rows, int64_t width, int64_t limit, InitialValue initial, const Build& build);
 
-  // `what` an index is, for the message where one is outside.
+  // An error message about an index outside the limit calls the index `what`.
   at::Tensor forward(const at::Tensor& indices, const char* what, ops::WeightGradientQueue* deferred = nullptr) const;
 
   Parameter& weight;
@@ -44,7 +44,7 @@ class Norm : public Module {
   Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build);
 
   at::Tensor forward(const at::Tensor& x) const;
-  // Of x + added, and the sum itself; `added` may be undefined.
+  // The norm of x + added, and the sum itself; `added` may be undefined.
   ops::Normed forward_sum(const at::Tensor& x, const at::Tensor& added,
                           ops::WeightGradientQueue* deferred = nullptr) const;
 

@@ -1,4 +1,4 @@
-// Ownership and names of parameters, their initial values and their gradient buffers.
+// Implements names, initial values and gradient buffers of parameters.
 #include "terrace/nn/module.h"
 
 #include <ATen/core/grad_mode.h>
@@ -49,7 +49,7 @@ at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarTy
       values.fill_(parameter.initial.value);
       break;
     case InitialValue::Kind::normal:
-      // A parameter that stands alone, outside a model, needs no mark.
+      // A parameter outside of a model needs no mark.
       const ParamMark mark = parameter.mark.kind == ParamMark::Kind::unmarked
                                  ? ParamMark::replicated(parameter.value.sizes().vec())
                                  : parameter.mark;

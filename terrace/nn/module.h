@@ -1,5 +1,4 @@
-// A light module: it owns named parameters and child modules, and nothing else. Models are written with it for one
-// device.
+// A module owns named parameters and child modules, and nothing else. Models are written with modules, for one device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +15,8 @@
 
 namespace terrace::nn {
 
-// How a parameter starts: a constant, or normal with mean 0. The n-th element of the parameter named N under seed s is
-// a function of (s, N, global index n) only.
+// The initial value of a parameter: a constant, or normal with mean 0. The n-th element of the parameter named N under
+// seed s is a function of (s, N, global index n) only.
 struct InitialValue {
   enum class Kind { constant, normal };
   Kind kind = Kind::constant;
@@ -27,10 +26,10 @@ struct InitialValue {
   static InitialValue normal(double deviation) { return {Kind::normal, deviation}; }
 };
 
-// One trained tensor. `value` is an autograd leaf in the type the model computes in. `gradient` is where ops accumulate
-// d loss / d value over micro-batches: same shape, in the gradient type, undefined until allocate_gradients(). Ops of
-// this house add to it themselves; whatever autograd leaves in value.grad() is moved there by
-// collect_autograd_gradients().
+// One trained tensor. `value` is an autograd leaf in the type in which the model computes. Operations accumulate
+// d loss / d value over micro-batches in `gradient`, which has the same shape and the gradient type and is undefined
+// until allocate_gradients(). The operations in ops/ add to it themselves; collect_autograd_gradients() adds the
+// gradients that autograd accumulated in value.grad().
 struct Parameter {
   std::string name;  // global: "blocks.3.attention.qkv.weight"
   at::Tensor value;
@@ -39,11 +38,11 @@ struct Parameter {
   ParamMark mark;
   bool decay = true;  // weight decay applies (not to norms and biases)
   ops::Products products = ops::Products::own;
-  // Where the parameter's place in the model is cut over ranks; owned by whoever cut it. Null on one rank.
+  // How the parameter is cut over tensor ranks; owned by the code that cut it. Null on one rank.
   const ops::Cut* cut = nullptr;
 };
 
-// What a module is built for. Device "meta" builds shapes without memory, for counting.
+// The device and types for which a module is built. Device "meta" gives shapes without memory, for counting.
 struct Build {
   at::Device device = at::kCPU;
   at::ScalarType type = at::kFloat;
@@ -81,22 +80,22 @@ class Module {
   std::vector<Parameter*> order_;
 };
 
-// One parameter's initial value under the seed in the given type, on the parameter's device: fp32 masters of a bf16
-// model start from it before any rounding. With a range, the elements [begin, end) of the flattened parameter.
+// The initial value of a parameter for the seed in the given type, on the parameter's device. The fp32 masters of a
+// bf16 model start from the unrounded fp32 values. With a range: the elements [begin, end) of the flattened parameter.
 at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type);
 at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarType type, int64_t begin, int64_t end);
 
-// Fills every value with its initial value under the seed, on its own device, whatever the threads or the layout.
+// Fills every value with its initial value for the seed. The bits do not depend on device, threads or layout.
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);
 
-// Elements of the parameters in the whole model, whatever part of them this rank has.
+// The number of elements of the parameters in the whole model, not only on this rank.
 int64_t whole_elements(const std::vector<Parameter*>& parameters);
 
-// Gives every parameter a zeroed gradient buffer of the type, and later sets them to zero again.
+// allocate_gradients() gives every parameter a zeroed gradient buffer of the type; zero_gradients() zeroes the buffers.
 void allocate_gradients(const std::vector<Parameter*>& parameters, at::ScalarType type);
 void zero_gradients(const std::vector<Parameter*>& parameters);
 
-// Adds value.grad() into `gradient` and drops it, for parameters that a torch operation used directly.
+// Adds value.grad() to `gradient` and resets it, for parameters that torch operations used directly.
 void collect_autograd_gradients(const std::vector<Parameter*>& parameters);
 
 }  // namespace terrace::nn

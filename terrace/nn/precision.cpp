@@ -1,4 +1,4 @@
-// Precision to type, one line each.
+// Maps precisions to types.
 #include "terrace/nn/precision.h"
 
 #include "terrace/base/error.h"

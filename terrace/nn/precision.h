@@ -1,4 +1,4 @@
-// The type that a precision of the configuration computes in.
+// The type of weights and activations for a precision of the configuration.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -1,4 +1,4 @@
-// Activations as differentiable functions.
+// Implements the activations as differentiable functions.
 #include "terrace/ops/activation.h"
 
 #include <ATen/ops/empty.h>
@@ -40,7 +40,7 @@ class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
 at::Tensor gelu(const at::Tensor& x) { return at::gelu(x, "tanh"); }
 
 at::Tensor swiglu(const at::Tensor& x) {
-  TERRACE_CHECK(x.size(-1) % 2 == 0, "pairs in {} columns", x.size(-1));
+  TERRACE_CHECK(x.size(-1) % 2 == 0, "{} columns cannot hold pairs of gate and up", x.size(-1));
   return SwigluFunction::apply(x);
 }
 

@@ -1,4 +1,4 @@
-// Attention: the fused path is torch's, the unfused one is written out.
+// Implements attention by torch's fused kernel, or by separate operations if probabilities are dropped.
 #include "terrace/ops/attention.h"
 
 #include <ATen/ops/matmul.h>
@@ -12,7 +12,7 @@
 namespace terrace::ops {
 namespace {
 
-// Each group's keys meet all of its queries without a copy: [B, G, R, T, hd] against [B, G, 1, S, hd].
+// Multiplies the keys of a group with all of its queries without copies: [B, G, R, T, hd] with [B, G, 1, S, hd].
 at::Tensor unfused(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name) {
   const int64_t batch = heads.queries.size(0), groups = heads.keys.size(1), length = heads.queries.size(2);
   const int64_t total = heads.keys.size(2), head_dim = heads.queries.size(3);
@@ -38,7 +38,7 @@ at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSi
         heads.queries, heads.keys, heads.values, mask.defined() ? std::optional<at::Tensor>(mask) : std::nullopt,
         /*dropout_p=*/0.0, /*is_causal=*/!mask.defined(), /*scale=*/std::nullopt, /*enable_gqa=*/grouped);
   }
-  // The fused CPU kernel writes [B, T, H, hd], so this is a view there.
+  // The fused CPU kernel writes [B, T, H, hd], so that the result is a view on the CPU.
   return context.transpose(1, 2).reshape({context.size(0), context.size(2), -1});
 }
 

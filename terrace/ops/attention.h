@@ -1,4 +1,4 @@
-// Causal self-attention through torch's fused kernels, the split of its input into heads, and rotary positions.
+// Causal self-attention by our kernels or torch's, the split of the joint projection into heads, and rotary positions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,25 +10,25 @@
 
 namespace terrace::ops {
 
-// Heads share keys and values in groups: head h uses group h / queries_per_group. With multi-head attention every group
-// has one query.
+// Heads of a group share keys and values: head h uses group h / queries_per_group. In multi-head attention every group
+// has one head of queries.
 struct HeadLayout {
   int64_t groups = 0;
   int64_t queries_per_group = 1;
   int64_t head_dim = 0;
 
   int64_t heads() const { return groups * queries_per_group; }
-  // Columns of the joint projection: for each group its queries, its key and its value, so that whole groups are one
-  // contiguous piece.
+  // Columns of the joint projection: for each group its queries, its key and its value, so that a range of groups is a
+  // contiguous range of columns.
   int64_t columns() const { return groups * (queries_per_group + 2) * head_dim; }
-  // The heads of a rank that has `columns` of them: whole groups, or a part of the queries of one.
+  // The layout on a rank that has `part_columns` columns: whole groups, or some of the queries of one group.
   HeadLayout part(int64_t part_columns) const;
-  // Which head's queries column `column` is in.
+  // The head to whose queries the column belongs.
   int64_t head_of(int64_t column) const;
 };
 
-// Angles of rotary positions (Su et al., arXiv 2104.09864) in the half-split order of Llama: element i is paired with
-// i + head_dim/2 and turns by position * theta^(-2i/head_dim).
+// Angles of rotary positions (Su et al., arXiv 2104.09864) in the half-split order of Llama: elements i and
+// i + head_dim/2 form a pair, which is rotated by position * theta^(-2i/head_dim).
 struct RotaryTable {
   at::Tensor cosines;  // [positions, head_dim/2] fp32
   at::Tensor sines;
@@ -41,28 +41,30 @@ struct Heads {
   at::Tensor values;   // [B, G, T, hd]
 };
 
-// Splits joint [B, T, columns()]. With a table queries and keys are rotated by their positions [B, T] int64 (undefined:
-// 0 .. T-1); without one (null) the heads are views. Backward writes the joint gradient in one pass.
+// Splits joint [B, T, columns()]. With a table, queries and keys are rotated by their positions [B, T] int64
+// (undefined: 0 .. T-1); if `table` is null, the heads are views. Backward writes the gradient of `joint` in one pass.
 Heads split_heads(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                   const at::Tensor& positions);
 
 // Softmax(Q K^T / sqrt(hd)) V as [B, T, H * hd]. `mask` [B or 1, 1, T, S] bool says which keys a query sees; undefined:
-// causal, with T = S. A rate above 0 takes the unfused path with its own mask of probabilities.
+// causal, with T = S. With a rate above 0, attention is computed by separate operations with dropout of the
+// probabilities.
 at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name);
 
-// Which implementation serves: `fastest` takes our kernels where there are some, and torch's elsewhere.
+// Which kernels compute attention; `fastest`: ours where they exist, torch's elsewhere.
 enum class AttentionChoice { fastest, torch };
 
-// split_heads and attention in one operation, causal, and within each document where `documents` [B, T] int64 is
-// defined: joint [B, T, columns()] -> context [B, T, H * hd]. With a head_dim that 16 divides, up to 256, on processors
-// with AVX-512 (for bf16 with its bf16 products), it reads joint where it lies and writes its gradient there, or fp16 a
-// copy in fp32; kept for backward are joint, context and one number a query. Elsewhere it is the two functions above.
+// split_heads and attention in one operation: joint [B, T, columns()] -> context [B, T, H * hd]. It is causal and, if
+// `documents` [B, T] int64 is defined, restricted to each document. Our kernels compute it if head_dim is a multiple of
+// 16 and at most 256 and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint` and write its
+// gradient in place, for fp16 by way of a copy in fp32, and keep joint, context and one number per query for backward.
+// In all other cases joint_attention() calls the two functions above.
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                            const at::Tensor& positions, const at::Tensor& documents,
                            AttentionChoice choice = AttentionChoice::fastest);
 
-// What serves joint_attention here where the head_dim allows: "avx512", "avx512_bf16" (that and fp32's "avx512"), or
-// "torch". It decides the last bits of results.
+// The kernels of joint_attention() on this device for a suitable head_dim: "avx512_bf16" (bf16 and fp32), "avx512"
+// (fp32) or "torch". The choice decides the last bits of results.
 std::string_view attention_instructions(const at::Device& device);
 
 // Throws UserError for positions beyond the table's.
@@ -71,7 +73,7 @@ void check_positions(const at::Tensor& joint, const RotaryTable& table, const at
 // Causal within each document: documents [B, T] int64 -> [B, 1, T, T] bool.
 at::Tensor document_mask(const at::Tensor& documents);
 
-// Causal for `length` queries that stand at the end of `total` keys: [1, 1, length, total] bool.
+// Causal for `length` queries at the end of `total` keys: [1, 1, length, total] bool.
 at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device);
 
 }  // namespace terrace::ops

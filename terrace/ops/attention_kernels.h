@@ -1,4 +1,4 @@
-// Our own attention kernels, for the devices and types that have them; torch's serve the others.
+// The table of our own attention kernels, which exist for some devices and types.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,23 +12,23 @@ struct AttentionInput {
   at::Tensor joint;      // [B, T, layout.columns()], contiguous
   RotaryTable table;     // undefined: no rotation
   at::Tensor positions;  // [B, T] int64, undefined: 0 .. T-1
-  // [B, T rounded up to 16] int32, the first position of the document of each token, padded with -1. Undefined: one
-  // document. A token sees those at or before it with the same number.
+  // [B, T rounded up to 16] int32: the first position of the document of each token, padded with -1. Undefined: one
+  // document. A token attends to the tokens at or before its position with the same number.
   at::Tensor document_begins;
 };
 
-// Softmax(Q K^T / sqrt(hd)) V, causal. Every sum is made in one order, whatever the number of threads.
+// Causal Softmax(Q K^T / sqrt(hd)) V. The order of every sum is independent of the number of threads.
 struct AttentionKernels {
   const char* name;
-  // context [B, T, H * hd]; log_sums [B, H, T] fp32: for each query the binary logarithm of its row of
-  // exponentials' sum, with which backward makes the probabilities again (Dao, arXiv 2307.08691, section 3.1).
+  // context [B, T, H * hd]; log_sums [B, H, T] fp32: for each query the binary logarithm of the sum of its
+  // exponentials, from which backward recomputes the probabilities (Dao, arXiv 2307.08691, section 3.1).
   void (*forward)(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums);
   // Writes the gradient of joint.
   void (*backward)(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums,
                    const at::Tensor& context_gradient, const at::Tensor& joint_gradient);
 };
 
-// Null where there are none.
+// Null if there are no kernels for the device, type and layout.
 const AttentionKernels* attention_kernels(const at::Device& device, at::ScalarType type, const HeadLayout& layout);
 
 }  // namespace terrace::ops

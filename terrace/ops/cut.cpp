@@ -1,4 +1,4 @@
-// Gathers and sums of hidden states between ranks.
+// Implements gathers and sums of hidden states between ranks.
 #include "terrace/ops/cut.h"
 
 #include <ATen/ops/cat.h>
@@ -11,8 +11,8 @@
 namespace terrace::ops {
 namespace {
 
-// Enough rows for a product at full speed, and few enough parts that each is worth a call.
-constexpr int64_t least_rows = 256, most_parts = 4;
+// Enough rows for products at full speed, and few enough pieces that the calls cost little.
+constexpr int64_t least_rows = 256, most_pieces = 4;
 
 // [B, T, ..] as blocks of positions [ranks, B, T / ranks, ..], one for each rank.
 at::Tensor by_rank(const at::Tensor& x, int64_t ranks) {
@@ -59,16 +59,16 @@ at::Tensor SharesSum::finish() {
 
 at::Tensor sum_while_computing(const Cut& cut, const std::vector<int64_t>& sizes, const at::TensorOptions& options,
                                const std::function<void(const at::Tensor&, int64_t)>& compute, const char* what) {
-  // A part is whole sequences where these are cut, as their positions go to different ranks.
+  // With sequence parallelism a piece is whole sequences, as the positions of a sequence go to different ranks.
   const int64_t unit = cut.sequence ? sizes.at(1) : 1;
   int64_t rows = 1;
   for (size_t dim = 0; dim + 1 < sizes.size(); ++dim) rows *= sizes[dim];
-  const int64_t part = (std::max(least_rows, (rows + most_parts - 1) / most_parts) + unit - 1) / unit * unit;
+  const int64_t piece = (std::max(least_rows, (rows + most_pieces - 1) / most_pieces) + unit - 1) / unit * unit;
   at::Tensor share = at::empty(sizes, options.requires_grad(false));
   std::vector<SharesSum> sums;
   std::vector<at::Tensor> results;
-  for (int64_t begin = 0; begin < rows; begin += part) {
-    const at::Tensor own = share.view({rows, -1}).narrow(0, begin, std::min(part, rows - begin));
+  for (int64_t begin = 0; begin < rows; begin += piece) {
+    const at::Tensor own = share.view({rows, -1}).narrow(0, begin, std::min(piece, rows - begin));
     compute(own, begin);
     sums.emplace_back(&cut, cut.sequence ? own.view({-1, sizes.at(1), sizes.at(2)}) : own, what);
   }

@@ -1,4 +1,4 @@
-// Every rank's largest logit, sum of exponentials and target's logit of each row, put together.
+// Combines the largest logit, the sum of exponentials and the target's logit of each row over the ranks.
 #include "terrace/ops/cut_cross_entropy.h"
 
 #include <ATen/ops/empty.h>
@@ -14,14 +14,15 @@ namespace {
 
 constexpr double least = -std::numeric_limits<double>::infinity();
 
-// Of one rank, or of all together.
+// The sums of one rank, or of all ranks.
 struct RowSums {
   at::Tensor top;    // [N] double: the largest logit
   at::Tensor sum;    // [N] double: of exp(logit - top)
-  at::Tensor logit;  // [N] double: the target's, 0 where another rank has it
+  at::Tensor logit;  // [N] double: the target's, 0 if another rank has it
 };
 
-// `real` [N, V'] are the columns that are no padding, maybe none; `column` [N] the target's among them, -1: elsewhere.
+// `real` [N, V'] are this rank's columns without padding, possibly none; `column` [N] is the target's column among
+// them, -1: on another rank.
 RowSums own_sums(const at::Tensor& real, const at::Tensor& column) {
   const auto numbers = real.options().dtype(at::kDouble);
   if (real.size(1) == 0) {
@@ -66,7 +67,8 @@ void cut_cross_entropy(const Cut& cut, const at::Tensor& logits, const at::Tenso
   const auto wide = real.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor factor = all.sum.reciprocal().mul_(gradient_scale).mul_(counted).to(wide).unsqueeze(1);
   real.copy_(real.to(wide, false, /*copy=*/true).sub_(all.top.to(wide).unsqueeze(1)).exp_().mul_(factor));
-  // Apart, since rounding softmax before taking 1 away would cost the small difference its digits.
+  // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
+  // difference.
   const at::Tensor probability = all.logit.sub(all.top).exp_().div_(all.sum);
   const at::Tensor at_target = probability.sub(1.0).mul_(gradient_scale).to(real.scalar_type()).unsqueeze(1);
   const at::Tensor place = column.clamp_min(0).unsqueeze(1);

@@ -1,4 +1,4 @@
-// Cross-entropy over a vocabulary that is cut over ranks.
+// Computes the cross-entropy of a vocabulary that is cut over ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +9,9 @@
 
 namespace terrace::ops {
 
-// As Kernels::cross_entropy for logits [N, V] of which this rank has columns member() V to (member() + 1) V - 1 of the
-// whole: the losses [N] are over all columns below `vocabulary` and equal on every rank, and logits become this rank's
-// columns of the gradient where gradient_scale is not 0. Three numbers a row cross between ranks, once.
+// Like Kernels::cross_entropy, for logits [N, V] that are the columns member() V to (member() + 1) V - 1 of all logits.
+// The losses [N] are over all columns below `vocabulary` and equal on every rank. If gradient_scale is not 0, the
+// logits become this rank's columns of the gradient. The ranks exchange three numbers per row, once.
 void cut_cross_entropy(const Cut& cut, const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary,
                        double gradient_scale, const at::Tensor& losses);
 

@@ -1,4 +1,4 @@
-// Dropout as a differentiable function.
+// Implements dropout as a differentiable function.
 #include "terrace/ops/dropout.h"
 
 #include <ATen/ops/empty_like.h>

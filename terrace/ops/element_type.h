@@ -1,4 +1,4 @@
-// The type of a tensor's elements as a C++ type, and the type that kernels compute in.
+// Maps the element type of a tensor to a C++ type, and to the type in which kernels compute.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -1,4 +1,4 @@
-// The embedding as a differentiable function.
+// Implements the embedding as a differentiable function.
 #include "terrace/ops/embedding.h"
 
 #include <ATen/ops/embedding.h>
@@ -31,7 +31,7 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
       context->save_for_backward({own});
       return at::embedding(weight, own);
     }
-    // Rows of other ranks are zeros here: index 0 and a mask stand for them.
+    // Indices of rows on other ranks give zeros: they are replaced by index 0 and masked.
     const at::Tensor local = indices.sub(by_rows->ranks->member() * weight.size(0));
     const at::Tensor elsewhere = local.lt(0).logical_or(local.ge(weight.size(0)));
     const at::Tensor safe = local.masked_fill(elsewhere, 0);
@@ -50,7 +50,7 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     }
     const at::Tensor indices = saved[0].contiguous().view(-1);            // [N]
     const at::Tensor rows = dy.contiguous().view({indices.size(0), -1});  // [N, D]
-    now_or_later(deferred, [gradient = table.gradient, indices, rows] {
+    run_or_defer(deferred, [gradient = table.gradient, indices, rows] {
       kernels(rows.device()).add_rows(gradient, indices, rows);
     });
     return {{}, {}, {}};

@@ -1,4 +1,4 @@
-// Forward and backward of the two layers.
+// Implements forward and backward of the two layers.
 #include "terrace/ops/feed_forward.h"
 
 #include <optional>
@@ -51,7 +51,8 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
       if (!context->needs_input_grad(0)) return;
       dx.emplace(by_outputs, times(d_inner, first, weights.first.products).view(whole.sizes()), "ffn gradient");
     };
-    // Early where others wait for it, late where its memory would only lie there.
+    // With a cut, dx comes first, so that its sum overlaps with the weight gradients; without one it comes later, so
+    // that its memory is allocated later.
     if (by_outputs != nullptr) start_dx();
     add_layer_gradients(weights.second, weights.second_bias, {dy, own_dy, active}, arguments.deferred);
     if (by_outputs == nullptr) start_dx();

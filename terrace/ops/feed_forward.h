@@ -1,5 +1,5 @@
-// Two linear layers with an activation between them, as one operation: the activation and its gradient are computed
-// while the products' results are in the cache.
+// Two linear layers with an activation between them as one operation, which computes the activation and its gradient
+// while the results of the matrix products are in the cache.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +13,9 @@ struct FeedForwardWeights {
   Weight second, second_bias;  // [D, F] and [D] or undefined
 };
 
-// gelu(x first^T + first_bias) second^T + second_bias for x [.., D]; gelu in its form with tanh. Backward adds the
-// gradients of the weights to their buffers, or pushes that work to `deferred` as linear() does: the second layer's
-// first. Where the first layer is cut by outputs and the second by inputs, both are.
+// gelu(x first^T + first_bias) second^T + second_bias for x [.., D], with the tanh form of GELU. Backward adds the
+// gradients of the weights to their buffers or defers them as linear() does, the second layer first. With tensor
+// parallelism the first layer is cut by outputs and the second by inputs.
 at::Tensor gelu_feed_forward(const at::Tensor& x, const FeedForwardWeights& weights,
                              WeightGradientQueue* deferred = nullptr);
 

@@ -1,4 +1,4 @@
-// The segments, and the allocator that torch asks.
+// Implements the arenas and the torch allocator that takes memory from them.
 #include "terrace/ops/host_memory.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -19,59 +19,60 @@ namespace terrace::ops {
 namespace {
 
 constexpr size_t huge_page = size_t{2} << 20;
-constexpr size_t least_segment = size_t{32} << 20;
-// Pieces from this size on come from segments. Their places are multiples of it, which tells them from malloc's.
+constexpr size_t least_arena = size_t{32} << 20;
+// Memory of at least this size comes from arenas. Its addresses are multiples of the size, which distinguishes them
+// from malloc's.
 constexpr size_t granule = size_t{64} << 10;
 
 size_t round_up(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
-class Segments {
+class Arenas {
  public:
   void* take(size_t bytes) {
     const size_t size = round_up(bytes, granule);
     const std::lock_guard lock(mutex_);
     auto found = free_.lower_bound({size, nullptr});
-    if (found == free_.end()) found = add_segment(size);
+    if (found == free_.end()) found = add_arena(size);
     char* const place = found->second;
     const size_t whole = found->first;
     free_.erase(found);
-    Piece& piece = pieces_.at(place);
-    piece.used = true;
+    Extent& extent = extents_.at(place);
+    extent.used = true;
     if (whole > size) {
-      piece.size = size;
-      pieces_.emplace(place + size, Piece{whole - size, false, false});
+      extent.size = size;
+      extents_.emplace(place + size, Extent{whole - size, false, false});
       free_.emplace(whole - size, place + size);
     }
     used_ += size;
     return place;
   }
 
-  // False where the place is not one of ours.
+  // False if the address is not one of an arena.
   bool give_back(void* at) {
     const std::lock_guard lock(mutex_);
-    auto piece = pieces_.find(static_cast<char*>(at));
-    if (piece == pieces_.end()) return false;
-    TERRACE_CHECK(piece->second.used, "a piece of memory was freed twice");
-    piece->second.used = false;
-    used_ -= piece->second.size;
-    if (const auto next = std::next(piece); next != pieces_.end() && joins(*next)) join(piece, next);
-    if (!piece->second.first) {
-      if (const auto before = std::prev(piece); !before->second.used) {
+    auto extent = extents_.find(static_cast<char*>(at));
+    if (extent == extents_.end()) return false;
+    TERRACE_CHECK(extent->second.used, "memory of a tensor was freed twice");
+    extent->second.used = false;
+    used_ -= extent->second.size;
+    if (const auto next = std::next(extent); next != extents_.end() && joins(*next)) join(extent, next);
+    if (!extent->second.first) {
+      if (const auto before = std::prev(extent); !before->second.used) {
         free_.erase({before->second.size, before->first});
-        before->second.size += piece->second.size;
-        pieces_.erase(piece);
-        piece = before;
+        before->second.size += extent->second.size;
+        extents_.erase(extent);
+        extent = before;
       }
     }
-    free_.emplace(piece->second.size, piece->first);
+    free_.emplace(extent->second.size, extent->first);
     return true;
   }
 
-  // Nothing where the place is not one of ours.
+  // Nothing if the address is not one of an arena.
   std::optional<int64_t> size_of(void* at) {
     const std::lock_guard lock(mutex_);
-    const auto piece = pieces_.find(static_cast<char*>(at));
-    return piece == pieces_.end() ? std::nullopt : std::optional(static_cast<int64_t>(piece->second.size));
+    const auto extent = extents_.find(static_cast<char*>(at));
+    return extent == extents_.end() ? std::nullopt : std::optional(static_cast<int64_t>(extent->second.size));
   }
 
   HostMemory figures() {
@@ -80,24 +81,24 @@ class Segments {
   }
 
  private:
-  struct Piece {
+  struct Extent {
     size_t size;
     bool used;
-    bool first;  // of its segment: what lies before belongs to another
+    bool first;  // the first one of its arena, which must not be joined with the extent before it
   };
-  using Pieces = std::map<char*, Piece>;
+  using Extents = std::map<char*, Extent>;
 
-  static bool joins(const Pieces::value_type& next) { return !next.second.used && !next.second.first; }
+  static bool joins(const Extents::value_type& next) { return !next.second.used && !next.second.first; }
 
-  void join(Pieces::iterator piece, Pieces::iterator next) {
+  void join(Extents::iterator extent, Extents::iterator next) {
     free_.erase({next->second.size, next->first});
-    piece->second.size += next->second.size;
-    pieces_.erase(next);
+    extent->second.size += next->second.size;
+    extents_.erase(next);
   }
 
-  std::set<std::pair<size_t, char*>>::iterator add_segment(size_t bytes) {
-    const size_t size = round_up(std::max(bytes, least_segment), huge_page);
-    // One huge page more than needed, so that there is an aligned place in it.
+  std::set<std::pair<size_t, char*>>::iterator add_arena(size_t bytes) {
+    const size_t size = round_up(std::max(bytes, least_arena), huge_page);
+    // One huge page more than needed, so that it contains an aligned range of this size.
     void* const mapped =
         mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
@@ -105,34 +106,34 @@ class Segments {
     char* const place = begin + (huge_page - reinterpret_cast<uintptr_t>(mapped) % huge_page) % huge_page;
     if (place > begin) munmap(begin, static_cast<size_t>(place - begin));
     if (char* const end = begin + huge_page; end > place) munmap(place + size, static_cast<size_t>(end - place));
-    madvise(place, size, MADV_HUGEPAGE);  // where the system has none, ordinary pages do
+    madvise(place, size, MADV_HUGEPAGE);  // a hint: a system without huge pages uses ordinary ones
     kept_ += size;
-    pieces_.emplace(place, Piece{size, false, true});
+    extents_.emplace(place, Extent{size, false, true});
     return free_.emplace(size, place).first;
   }
 
   std::mutex mutex_;
-  Pieces pieces_;
-  std::set<std::pair<size_t, char*>> free_;  // by size, then place: the best fit, and the same one in every run
+  Extents extents_;
+  std::set<std::pair<size_t, char*>> free_;  // by size, then address, so that every run chooses the same best fit
   size_t used_ = 0, kept_ = 0;
 };
 
-// Never destroyed: tensors of static lifetime may outlive everything else.
-Segments& segments() {
-  static auto* const all = new Segments;
+// Never destroyed, since tensors with static lifetime may be freed after every other object.
+Arenas& arenas() {
+  static auto* const all = new Arenas;
   return *all;
 }
 
 int64_t bytes_at(void* at) {
-  const std::optional<int64_t> own = segments().size_of(at);
+  const std::optional<int64_t> own = arenas().size_of(at);
   return own ? *own : static_cast<int64_t>(malloc_usable_size(at));
 }
 
-// Tells whoever meters memory; what malloc gives counts with the size that malloc gives it.
+// Reports to torch's memory profiler; memory from malloc counts with its usable size.
 void report(void* at, bool taken) {
   if (at == nullptr || !c10::memoryProfilingEnabled()) return;
   const int64_t bytes = bytes_at(at);
-  const HostMemory now = segments().figures();
+  const HostMemory now = arenas().figures();
   c10::reportMemoryUsageToProfiler(at, taken ? bytes : -bytes, static_cast<size_t>(now.used_bytes),
                                    static_cast<size_t>(now.kept_bytes), c10::Device(c10::DeviceType::CPU));
 }
@@ -140,7 +141,7 @@ void report(void* at, bool taken) {
 void release(void* at) {
   if (at == nullptr) return;
   report(at, false);
-  if (reinterpret_cast<uintptr_t>(at) % granule == 0 && segments().give_back(at)) return;
+  if (reinterpret_cast<uintptr_t>(at) % granule == 0 && arenas().give_back(at)) return;
   std::free(at);
 }
 
@@ -149,7 +150,7 @@ class KeepingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     void* at = nullptr;
     if (bytes >= granule) {
-      at = segments().take(bytes);
+      at = arenas().take(bytes);
     } else if (bytes > 0) {
       constexpr size_t cache_line = 64;
       if (posix_memalign(&at, cache_line, bytes) != 0) throw std::bad_alloc();
@@ -170,7 +171,7 @@ void keep_host_memory() {
     static KeepingAllocator allocator;
     constexpr uint8_t before_torchs = 100;
     c10::SetCPUAllocator(&allocator, before_torchs);
-    // What libraries take by themselves; 32 MiB is the most that glibc allows.
+    // Keeps the memory that libraries allocate, too; 32 MiB is the largest threshold that glibc allows.
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 16 << 20);
@@ -179,6 +180,6 @@ void keep_host_memory() {
   static_cast<void>(done);
 }
 
-HostMemory host_memory() { return segments().figures(); }
+HostMemory host_memory() { return arenas().figures(); }
 
 }  // namespace terrace::ops

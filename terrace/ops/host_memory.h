@@ -1,23 +1,23 @@
-// Memory of CPU tensors that is kept and reused. The system gives fresh pages slowly: every page is cleared and entered
-// into the tables at its first touch, and a step that frees and takes its activations anew pays that every time.
+// Keeps and reuses the memory of CPU tensors. Fresh pages are slow: the system clears and maps each page at its first
+// access, and a step that allocates its activations again would pay this cost in every step.
 #pragma once
 
 #include <cstdint>
 
 namespace terrace::ops {
 
-// From now on large CPU tensors come from segments in huge pages that are never given back: the free piece that fits
-// best, joined with its free neighbours again when it is freed. Small ones come from malloc, which is told to keep its
-// memory too. For the whole program and all threads; calling it again changes nothing. Tensors taken before stay where
-// they are.
+// Replaces torch's CPU allocator for the whole process. Large tensors then come from arenas of huge pages, which are
+// never returned to the system: an allocation takes the best fit among the free extents, and a freed extent is joined
+// with its free neighbours. Small tensors come from malloc, which is configured to keep its memory too. Tensors that
+// were allocated before stay where they are. Further calls have no effect.
 void keep_host_memory();
 
 struct HostMemory {
-  int64_t used_bytes = 0;  // in tensors
+  int64_t used_bytes = 0;  // held by tensors
   int64_t kept_bytes = 0;  // taken from the system
 };
 
-// Of the segments; zeros before keep_host_memory().
+// The figures of the arenas; zeros before keep_host_memory().
 HostMemory host_memory();
 
 }  // namespace terrace::ops

@@ -1,4 +1,4 @@
-// Normal initial values, block by block of the counter.
+// Computes normal initial values in groups of sixteen blocks of the counter.
 #include "terrace/ops/initial.h"
 
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-// Initial values of weights from the counter-based generator.
+// Computes the initial values of weights with the counter-based generator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +9,10 @@
 
 namespace terrace::ops {
 
-// Fills a contiguous CPU tensor with normal numbers of mean 0, the elements `first`, first + 1, .. of a whole
-// parameter. Element n of it is deviation * normal_quantile((w + 1/2) / 2^32), w being word n % 4 of Philox block n / 4
-// of the key, rounded once to the tensor's type: a function of (key, n) only, whatever the part and the threads.
+// Fills a contiguous CPU tensor with the elements `first`, first + 1, .. of a whole parameter, which are normal with
+// mean 0. Element n is deviation * normal_quantile((w + 1/2) / 2^32), where w is word n % 4 of Philox block n / 4 under
+// the key, rounded once to the tensor's type. So it depends only on (key, n), not on the range or the number of
+// threads.
 void fill_normal(const at::Tensor& out, PhiloxKey key, double deviation, int64_t first = 0);
 
 }  // namespace terrace::ops

@@ -1,4 +1,4 @@
-// Attention from the joint projection to the context as one autograd function over our own kernels.
+// Implements attention from the joint projection to the context as one autograd function over our own kernels.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
@@ -17,11 +17,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct JointArguments {
-  AttentionInput input;  // its joint is saved by autograd instead
+  AttentionInput input;  // without `joint`, which autograd saves
   const AttentionKernels* kernels = nullptr;
 };
 
-// Elements of heads times the pairs of tokens that causal attention sees; each product over them has 2 FLOPs a unit.
+// Elements of all heads times the pairs of tokens of causal attention; each matrix product has 2 FLOPs for each.
 double flops_unit(const AttentionInput& input) {
   const auto length = static_cast<double>(input.joint.size(1));
   return static_cast<double>(input.joint.size(0) * input.layout.heads() * input.layout.head_dim) * length *
@@ -39,7 +39,7 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
         at::empty({joint.size(0), layout.heads(), joint.size(1)}, result.options().dtype(at::kFloat));
     {
       const OperationRecord record("terrace::attention", [&] {
-        return Work{.flops = 4 * flops_unit(arguments.input), .bytes = bytes_of({joint, result, log_sums})};
+        return OperationCost{.flops = 4 * flops_unit(arguments.input), .bytes = bytes_of({joint, result, log_sums})};
       });
       arguments.kernels->forward(arguments.input, result, log_sums);
     }
@@ -56,15 +56,15 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
     input.joint = saved[0];
     const at::Tensor joint_gradient = at::empty(input.joint.sizes(), gradients[0].options());
     const OperationRecord record("terrace::attention_backward", [&] {
-      return Work{.flops = 10 * flops_unit(input),
-                  .bytes = bytes_of({input.joint, saved[1], saved[2], gradients[0], joint_gradient})};
+      return OperationCost{.flops = 10 * flops_unit(input),
+                           .bytes = bytes_of({input.joint, saved[1], saved[2], gradients[0], joint_gradient})};
     });
     arguments.kernels->backward(input, saved[1], saved[2], gradients[0].contiguous(), joint_gradient);
     return {joint_gradient, {}};
   }
 };
 
-// See AttentionInput::document_begins. Documents are runs of tokens, but nothing here needs that.
+// Computes AttentionInput::document_begins; the tokens of a document need not be consecutive.
 at::Tensor document_begins(const at::Tensor& documents) {
   const int64_t batch = documents.size(0), length = documents.size(1), padded = (length + 15) / 16 * 16;
   at::Tensor begins = at::full({batch, padded}, -1, at::TensorOptions().dtype(at::kInt));

@@ -1,5 +1,5 @@
-// Whose kernels compute on a CPU where there is a choice. All are exact to rounding; which one computes decides the
-// last bits, so a run records its choice and goes on with it.
+// The choice between our kernels and torch's on a CPU. Both are exact to rounding, but the last bits differ, so a run
+// records its choice in checkpoints and keeps it when it is resumed.
 #pragma once
 
 #include "terrace/ops/attention.h"

@@ -1,5 +1,5 @@
-// The kernels that torch does not have or that we need faster, as one table for each kind of device. Tensors are
-// contiguous and of one type unless said otherwise; arithmetic is in fp32 (double for double). No sum depends on the
+// The kernels that torch lacks or that we need faster, as one table for each kind of device. Unless stated otherwise,
+// tensors are contiguous and have the same type. Arithmetic is in fp32 (double for double). No result depends on the
 // number of threads.
 #pragma once
 
@@ -16,15 +16,15 @@ struct NormShape {
   double epsilon = 1e-5;
 };
 
-// y = the norm of x, or where `added` is defined of sum = x + added, which is written too. x, added, sum and y are
-// [N, D], weight and bias [D] (bias may be undefined), mean and inverse [N] in fp32 (double for double).
+// y = norm(x), or norm(sum) with sum = x + added if `added` is defined; `sum` is then written too. x, added, sum and y
+// are [N, D], weight and bias [D] (bias may be undefined), mean and inverse [N] in fp32 (double for double).
 struct NormForward {
   at::Tensor x, added, weight, bias;
   at::Tensor sum = {}, y = {}, mean = {}, inverse = {};
 };
 
-// Writes dx, with d_sum [N, D] added where it is defined; adds to weight_sums and bias_sums [D], which have the type of
-// `inverse`, where they are defined. x is what was normed.
+// Writes dx and adds d_sum [N, D] to it if that is defined. Adds to weight_sums and bias_sums [D], which have the type
+// of `inverse`, if they are defined. x is the input of the norm (NormForward::sum if that was computed).
 struct NormBackward {
   at::Tensor dy, d_sum, x, weight, mean, inverse;
   at::Tensor dx = {}, weight_sums = {}, bias_sums = {};
@@ -34,8 +34,8 @@ struct NormBackward {
 struct DropoutDraw {
   PhiloxKey key;                                // of seed, site and step
   at::Tensor samples;                           // [B] int64
-  uint32_t threshold;                           // an element is dropped where its 16-bit draw is below; 65536 * rate
-  int64_t first_plane = 0, first_position = 0;  // of the tensor, where it is a part of the planes and positions
+  uint32_t threshold;                           // 65536 * rate; an element is dropped if its 16-bit draw is below
+  int64_t first_plane = 0, first_position = 0;  // of the tensor, if it has only some planes or positions
 };
 
 struct Kernels {
@@ -59,21 +59,21 @@ struct Kernels {
   void (*rotate)(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosines, const at::Tensor& sines,
                  const at::Tensor& positions, int direction);
 
-  // out = residual + x / (1 - rate) where x is kept, residual elsewhere; x [B, planes, T, D]; residual may be
-  // undefined.
+  // Writes to `out` the sum of residual and x / (1 - rate) where x is kept, and residual where x is dropped. All
+  // tensors are [B, planes, T, D]; residual may be undefined.
   void (*dropout)(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out);
 
-  // Cross-entropy of each row of logits [N, V] against targets [N] int64 (-1: not counted, loss and gradient 0) over
-  // the first `vocabulary` columns into losses [N] (double). Where `gradient_scale` is not 0 the logits are overwritten
-  // with d loss / d logits * gradient_scale, 0 in the other columns.
+  // Writes to losses [N] (double) the cross-entropy of each row of logits [N, V] over the first `vocabulary` columns,
+  // for targets [N] int64 (-1: not counted, loss and gradient are 0). If `gradient_scale` is not 0, the logits are
+  // overwritten with d loss / d logits * gradient_scale, and with 0 in the other columns.
   void (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary, double gradient_scale,
                         const at::Tensor& losses);
 };
 
-// The table for a device. Throws UserError for a device this build has no kernels for.
+// The table for a device. Throws UserError if this build has no kernels for the device.
 const Kernels& kernels(const at::Device& device);
 
-// One function for each backend; a build without the backend has a file that throws.
+// One function for each backend; in a build without CUDA, cuda_kernels() throws (no_cuda_kernels.cpp).
 const Kernels& cpu_kernels();
 const Kernels& cuda_kernels();
 

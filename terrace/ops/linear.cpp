@@ -1,4 +1,4 @@
-// Forward and backward of the linear layer.
+// Implements forward and backward of the linear layer.
 #include "terrace/ops/linear.h"
 
 #include <optional>
@@ -67,8 +67,9 @@ at::Tensor sum_of_products(const at::Tensor& rows, const at::Tensor& value, cons
 
 void add_layer_gradients(const Weight& weight, const Weight& bias, const LayerInputs& inputs,
                          WeightGradientQueue* deferred) {
-  // Without x's history, which would keep the input of a recomputed segment and its gradient until then.
-  now_or_later(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products, dy = inputs.dy,
+  // Detached, since the graph of x would keep the input of a recomputed segment and its gradient until the queue is
+  // run.
+  run_or_defer(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products, dy = inputs.dy,
                           own_dy = inputs.own_dy, x = inputs.x.detach()] {
     add_outer_product(weight, dy, x, products);
     if (bias.defined()) kernels(dy.device()).add_column_sums(bias, own_dy);

@@ -1,4 +1,4 @@
-// Stands in for the CUDA kernels in a build without them.
+// Replaces the CUDA kernels in a build without CUDA.
 #include "terrace/base/error.h"
 #include "terrace/ops/kernels.h"
 

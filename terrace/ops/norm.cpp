@@ -1,4 +1,4 @@
-// The norms as differentiable functions over the kernels of the device.
+// Implements the norms as differentiable functions over the kernels of the device.
 #include "terrace/ops/norm.h"
 
 #include <ATen/ops/empty.h>
@@ -23,7 +23,7 @@ struct NormArguments {
   WeightGradientQueue* deferred = nullptr;
 };
 
-// The kernels sum in the type of the statistics; the buffer may have another.
+// Adds sums, which have the type of the statistics, to a gradient buffer, whose type may differ.
 void add_sums(const at::Tensor& gradient, const at::Tensor& sums) {
   if (gradient.defined()) kernels(sums.device()).add(gradient, sums);
 }
@@ -72,7 +72,7 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     t.weight_sums = sums_for(arguments.weight_gradient);
     t.bias_sums = sums_for(arguments.bias.gradient);
     kernels(x.device()).norm_backward(arguments.shape, t);
-    now_or_later(arguments.deferred, [weight = arguments.weight_gradient, bias = arguments.bias.gradient,
+    run_or_defer(arguments.deferred, [weight = arguments.weight_gradient, bias = arguments.bias.gradient,
                                       weight_sums = t.weight_sums, bias_sums = t.bias_sums] {
       add_sums(weight, weight_sums);
       add_sums(bias, bias_sums);

@@ -14,16 +14,15 @@ at::Tensor layer_norm(const at::Tensor& x, const Weight& weight, const Weight& b
 // x / sqrt(mean(x^2) + epsilon) * weight.
 at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon);
 
-// Where the residual stream passes a norm: what a branch computed is added to it, and the sum is the next branch's
-// input when normed.
+// The residual stream after the addition of a branch's output, and its norm, which is the input of the next branch.
 struct Normed {
   at::Tensor sum;  // x + added; x itself where nothing is added
   at::Tensor y;    // its norm
 };
 
-// layer_norm and rms_norm of x + added, where `added` may be undefined. One pass over memory each way: backward adds
-// the gradient of the sum to that of its norm. The gradients of the weights, which that pass sums up, are added to
-// their buffers then, or by `deferred`, so that they come with those of the layers around.
+// layer_norm and rms_norm of x + added, where `added` may be undefined. Forward and backward pass over memory once:
+// backward adds the gradient of the sum to the gradient of its norm and sums up the gradients of the weights in the
+// same pass. These are added to their buffers at once or by `deferred`, together with those of neighbouring layers.
 Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
                       double epsilon, WeightGradientQueue* deferred = nullptr);
 Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon,

@@ -1,4 +1,4 @@
-// Ours and torch's products behind one set of functions.
+// Calls our kernels or torch's for each product.
 #include "terrace/ops/products.h"
 
 #include <ATen/ops/addmm.h>
@@ -19,14 +19,14 @@ namespace {
 using cpu::Factor;
 using cpu::Finish;
 
-// [rows, k] with rows possibly apart, or its transpose.
+// A matrix [rows, k], whose rows need not be contiguous, or its transpose.
 Factor factor(const at::Tensor& matrix, bool k_inner) {
-  TERRACE_CHECK(matrix.stride(1) == 1 || matrix.size(1) <= 1, "columns of a factor lie {} apart", matrix.stride(1));
+  TERRACE_CHECK(matrix.stride(1) == 1 || matrix.size(1) <= 1, "columns of a factor have stride {}", matrix.stride(1));
   return {matrix.const_data_ptr(), matrix.stride(0), k_inner};
 }
 
 Finish into(const at::Tensor& out, Finish::Kind kind) {
-  TERRACE_CHECK(out.stride(1) == 1 || out.size(1) <= 1, "columns of a product lie {} apart", out.stride(1));
+  TERRACE_CHECK(out.stride(1) == 1 || out.size(1) <= 1, "columns of a product have stride {}", out.stride(1));
   return {.kind = kind, .out = out.mutable_data_ptr(), .out_stride = out.stride(0), .out_type = out.scalar_type()};
 }
 
@@ -36,14 +36,14 @@ void product(const char* name, const at::Tensor& like, const Factor& a, const Fa
     const auto m = static_cast<double>(out.size(0)), n = static_cast<double>(out.size(1)),
                sums = static_cast<double>(k);
     const int passes = finish.kind == Finish::Kind::store ? 1 : 2;
-    return Work{.flops = 2 * m * n * sums,
-                .bytes = (m + n) * sums * static_cast<double>(like.element_size()) + passes * bytes_of({out})};
+    return OperationCost{.flops = 2 * m * n * sums,
+                         .bytes = (m + n) * sums * static_cast<double>(like.element_size()) + passes * bytes_of({out})};
   });
   cpu::matmul(like.scalar_type(), a, b, out.size(0), out.size(1), k, finish);
 }
 
-// Products of fp16 are those of fp32, rounded to fp16 once: no processor of ours multiplies it and adds in fp32, and
-// torch's products of it take a hundred times as long.
+// Products of fp16 are computed in fp32 and rounded to fp16 once: AVX-512 has no instruction that multiplies fp16 and
+// adds in fp32, and torch's fp16 products take a hundred times as long.
 at::ScalarType computed_in(at::ScalarType type) { return type == at::kHalf ? at::kFloat : type; }
 
 bool computes_wider(const at::Tensor& x, Products chosen) {
@@ -143,7 +143,7 @@ void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const a
   if (!gradient.defined()) return;
   const bool fits = gradient.scalar_type() == at::kFloat || gradient.scalar_type() == x.scalar_type();
   if (computes_wider(x, products) && fits) {
-    const at::Tensor sum = gradient.to(at::kFloat);  // the gradient itself where it is fp32
+    const at::Tensor sum = gradient.to(at::kFloat);  // the gradient itself if it is fp32
     add_outer_product(sum, wide(dy), wide(x), products);
     if (!sum.is_same(gradient)) gradient.copy_(sum);
   } else if (own_products(x, products) && fits) {

@@ -1,5 +1,5 @@
-// The matrix products of linear layers over tensors, by the kernels chosen: ours (terrace/ops/cpu/matmul.h), which
-// finish a product in the cache, or torch's, followed by separate passes.
+// The matrix products of linear layers on tensors. Our kernels (terrace/ops/cpu/matmul.h) apply bias, activation or
+// accumulation while the product is in the cache; torch's need separate passes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,17 +10,17 @@
 
 namespace terrace::ops {
 
-// Whether products of tensors like `x` with this weight are ours: chosen so, and the processor has the instructions.
-// Those of fp16 are computed in fp32 from copies of their factors, and rounded once.
+// Whether our kernels compute products of tensors like `x`: they are chosen and the processor has the instructions.
+// Products of fp16 are computed in fp32 from copies of their factors and rounded once.
 bool own_products(const at::Tensor& x, Products chosen);
 
-// What computes products of the type on the device under this choice: "avx512" or "torch".
+// The kernels of products of the type on the device under this choice: "avx512" or "torch".
 const char* products_instructions(const at::Device& device, at::ScalarType type, Products chosen);
 
-// y [N, O] = x [N, I] W^T + b for weight [O, I]; no bias where b is undefined.
+// y [N, O] = x [N, I] W^T + b for weight [O, I]; b may be undefined.
 at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products);
 
-// The same into `y`, whose rows may lie apart.
+// The same without bias into `y`, whose rows need not be contiguous.
 void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products);
 
 // inner = x W^T + b and gelu(inner), both [N, O].
@@ -34,8 +34,8 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
 // (dy W) * gelu'(inner) for inner [N, I].
 at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products);
 
-// gradient [O, I] += dy^T x for dy [N, O] and x [N, I]; the gradient's type may be wider. Nothing where it is
-// undefined.
+// gradient [O, I] += dy^T x for dy [N, O] and x [N, I]; the gradient's type may be wider. Does nothing if the gradient
+// is undefined.
 void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products);
 
 }  // namespace terrace::ops

@@ -1,4 +1,4 @@
-// Recompute as an autograd function.
+// Implements recompute as an autograd function.
 #include "terrace/ops/recompute.h"
 
 #include <ATen/core/grad_mode.h>
@@ -13,17 +13,17 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Segment = std::function<variable_list(const variable_list&)>;
+using Recomputed = std::function<variable_list(const variable_list&)>;
 
 bool requires_grad(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
  public:
-  // A TensorList, since autograd does not look for variables in a vector.
-  static variable_list forward(AutogradContext* context, at::TensorList input, const Segment& segment) {
+  // The input is a TensorList because autograd does not look for variables in a std::vector.
+  static variable_list forward(AutogradContext* context, at::TensorList input, const Recomputed& function) {
     context->save_for_backward(input.vec());
-    save_object(context, "segment", segment);
-    return segment(input.vec());
+    save_object(context, "function", function);
+    return function(input.vec());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -35,7 +35,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     variable_list output;
     {
       at::AutoGradMode enabled(true);
-      output = saved_object<Segment>(context, "segment")(input);
+      output = saved_object<Recomputed>(context, "function")(input);
     }
     variable_list roots, upstream;
     for (size_t i = 0; i < output.size(); ++i) {
@@ -43,24 +43,24 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
       roots.push_back(output[i]);
       upstream.push_back(gradients[i]);
     }
-    // backward() rather than grad(): leaves inside the segment have to receive theirs too.
+    // backward() rather than grad(), so that the leaves that the function uses receive their gradients too.
     torch::autograd::backward(roots, upstream);
     variable_list result;
     for (const at::Tensor& tensor : input) result.push_back(tensor.grad());
-    result.emplace_back();  // of the segment
+    result.emplace_back();  // the function has no gradient
     return result;
   }
 };
 
 }  // namespace
 
-variable_list recompute(const Segment& segment, const variable_list& input) {
-  if (!at::GradMode::is_enabled() || std::ranges::none_of(input, requires_grad)) return segment(input);
-  return RecomputeFunction::apply(at::TensorList(input), segment);
+variable_list recompute(const Recomputed& function, const variable_list& input) {
+  if (!at::GradMode::is_enabled() || std::ranges::none_of(input, requires_grad)) return function(input);
+  return RecomputeFunction::apply(at::TensorList(input), function);
 }
 
-at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& segment, const at::Tensor& input) {
-  return recompute([segment](const variable_list& one) { return variable_list{segment(one.front())}; },
+at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& function, const at::Tensor& input) {
+  return recompute([function](const variable_list& one) { return variable_list{function(one.front())}; },
                    variable_list{input})
       .front();
 }

@@ -1,5 +1,5 @@
-// Trades memory for time: a segment of the model is run again in backward instead of keeping what it saves (Chen et
-// al., arXiv 1604.06174).
+// Trades time for memory: backward calls a function a second time instead of keeping the activations of the first call
+// (Chen et al., arXiv 1604.06174).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,12 +9,13 @@
 
 namespace terrace::ops {
 
-// segment(input), keeping only `input` until backward, which runs the segment a second time and differentiates that.
-// The results are the same to the last bit, as nothing in a segment depends on when it runs. Parameters used inside
-// accumulate their gradients as usual. Where autograd is off, or no input is part of its graph, it is a plain
-// call.
-std::vector<at::Tensor> recompute(const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& segment,
-                                  const std::vector<at::Tensor>& input);
-at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& segment, const at::Tensor& input);
+// Returns function(input) and keeps only `input` until backward, which calls `function` again and differentiates that
+// call. Results and gradients have the same bits as without recompute if the result of `function` does not depend on
+// when it is called. Parameters that `function` uses accumulate their gradients as usual. If autograd is off, or if no
+// input requires a gradient, recompute() is a plain call.
+std::vector<at::Tensor> recompute(
+    const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& function,
+    const std::vector<at::Tensor>& input);
+at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& function, const at::Tensor& input);
 
 }  // namespace terrace::ops

@@ -1,4 +1,4 @@
-// Our operations and phases as records of torch.
+// Reports operations and phases through torch's RecordFunction.
 #include "terrace/ops/record.h"
 
 #include <ATen/record_function.h>
@@ -17,9 +17,9 @@ double bytes_of(std::initializer_list<at::Tensor> tensors) {
   return bytes;
 }
 
-void Record::begin_operation(const char* name, const Work& work) {
+void Record::begin_operation(const char* name, const OperationCost& cost) {
   record_ = new at::RecordFunction(at::RecordScope::FUNCTION);
-  const std::array<const at::IValue, 2> inputs = {work.flops, work.bytes};
+  const std::array<const at::IValue, 2> inputs = {cost.flops, cost.bytes};
   record_->before(name, at::ArrayRef<const at::IValue>(inputs));
 }
 

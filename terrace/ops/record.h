@@ -1,5 +1,5 @@
-// Names what our own code does to whoever records operations: torch tells its recorders (at::addGlobalCallback) of its
-// own operations only. Until record_own_operations(true) a record costs one relaxed load.
+// Reports the operations and phases of our own code to torch's recorders (at::addGlobalCallback), to which torch
+// reports only its own operations. Until record_own_operations(true) is called a record costs one relaxed load.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,23 +14,23 @@ struct RecordFunction;
 
 namespace terrace::ops {
 
-// What an operation costs beside time.
-struct Work {
+// What an operation computes and moves; recorders measure its time.
+struct OperationCost {
   double flops = 0;
   double bytes = 0;  // read and written
 };
 
 namespace internal {
-inline std::atomic<bool> recording = false;  // torch's list of recorders is one for the process, and so is this
+inline std::atomic<bool> recording = false;  // global, as torch's list of recorders is
 }
 
 inline bool recording() { return internal::recording.load(std::memory_order_relaxed); }
 inline void record_own_operations(bool on) { internal::recording.store(on, std::memory_order_relaxed); }
 
-// Bytes that the tensors hold, those of a broadcast one counted once; undefined ones have none.
+// Bytes of memory that the tensors occupy: an expanded tensor counts its storage once, an undefined tensor counts 0.
 double bytes_of(std::initializer_list<at::Tensor> tensors);
 
-// A name that torch's recorders are told of.
+// Reports a name to torch's recorders from its construction to its destruction.
 class Record {
  public:
   Record() = default;
@@ -40,7 +40,7 @@ class Record {
   }
 
  protected:
-  void begin_operation(const char* name, const Work& work);
+  void begin_operation(const char* name, const OperationCost& cost);
   void begin_phase(const char* name, int64_t step);
 
  private:
@@ -49,19 +49,19 @@ class Record {
   at::RecordFunction* record_ = nullptr;  // owned; its type is known in record.cpp only, see CMakeLists.txt
 };
 
-// For as long as it lives, the operation `name` runs in this thread. `work` is a function that returns Work and is
-// called only where someone records:
-//   const OperationRecord record("terrace::norm", [&] { return Work{.bytes = bytes_of({x, weight, y})}; });
+// The operation `name` runs in this thread during the lifetime of the object. The function `cost` returns an
+// OperationCost and is called only while a recorder is active:
+//   const OperationRecord record("terrace::norm", [&] { return OperationCost{.bytes = bytes_of({x, weight, y})}; });
 class OperationRecord : public Record {
  public:
   template <typename Function>
-  OperationRecord(const char* name, const Function& work) {
-    if (recording()) begin_operation(name, work());
+  OperationRecord(const char* name, const Function& cost) {
+    if (recording()) begin_operation(name, cost());
   }
 };
 
-// For as long as it lives, this thread is in a phase of the training: "forward", "save". `step` is the step's number
-// where the phase is a whole step.
+// This thread is in a phase of the training, such as "forward" or "save", during the lifetime of the object. `step` is
+// the number of the step where the phase is a whole step, 0 otherwise.
 class PhaseRecord : public Record {
  public:
   explicit PhaseRecord(const char* name, int64_t step = 0) {
@@ -69,8 +69,8 @@ class PhaseRecord : public Record {
   }
 };
 
-// How recorders tell ours from torch's: phases have the scope USER_SCOPE and the step as their input, operations the
-// scope FUNCTION, names that begin so, and FLOPs and bytes as inputs.
+// How recorders distinguish our records from torch's: our operations have the scope FUNCTION, this prefix in their
+// names and FLOPs and bytes as inputs; our phases have the scope USER_SCOPE and the step as their input.
 inline constexpr const char* own_operation_prefix = "terrace::";
 
 }  // namespace terrace::ops

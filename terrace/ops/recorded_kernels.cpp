@@ -1,4 +1,4 @@
-// One wrapper a kernel, made from its signature.
+// Makes one wrapper for each kernel from the kernel's signature.
 #include "terrace/ops/recorded_kernels.h"
 
 #include <algorithm>
@@ -28,11 +28,12 @@ double bytes_of_argument(const Other&) {
   return 0;
 }
 
-// Both devices' tables may be recorded at once; a wrapper is a plain function and knows of its table by its type.
+// The wrapped tables. A wrapper is a plain function without state, so it finds its device's table by a template
+// argument.
 template <int device>
 const Kernels* wrapped = nullptr;
 
-// `first_passes`: how often the kernel passes over its first argument, 2 where that is read and written.
+// `first_passes`: how often the kernel passes over its first argument; 2 if the argument is read and written.
 template <int device, auto member, Name name, int first_passes>
 struct Recorded;
 
@@ -41,21 +42,21 @@ struct Recorded<device, member, name, first_passes> {
   static void call(Arguments... arguments) {
     const OperationRecord record(name.characters.data(), [&] {
       const std::array<double, sizeof...(Arguments)> each = {bytes_of_argument(arguments)...};
-      Work work;
-      for (const double bytes : each) work.bytes += bytes;
-      work.bytes += (first_passes - 1) * each.front();
-      return work;
+      OperationCost cost;
+      for (const double bytes : each) cost.bytes += bytes;
+      cost.bytes += (first_passes - 1) * each.front();
+      return cost;
     });
     (wrapped<device>->*member)(arguments...);
   }
 };
 
-// Of the table only the rows that are named are touched.
+// Only the rows of the table that the indices name count.
 template <int device>
 void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from) {
   const OperationRecord record("terrace::add_rows", [&] {
     const double touched = static_cast<double>(from.numel()) * static_cast<double>(into.element_size());
-    return Work{.bytes = bytes_of({indices, from}) + 2 * touched};
+    return OperationCost{.bytes = bytes_of({indices, from}) + 2 * touched};
   });
   wrapped<device>->add_rows(into, indices, from);
 }

@@ -1,11 +1,11 @@
-// The kernels with a record around each call, so that a profile names them.
+// Wraps each kernel in a record, so that profiles show the kernel.
 #pragma once
 
 #include "terrace/ops/kernels.h"
 
 namespace terrace::ops {
 
-// The same table where nobody records; else one that records each call and passes it on to the device's kernel.
+// `device_kernels` itself if no recorder is active, else a table that records each call and calls the device's kernel.
 const Kernels& recorded_where_asked(const Kernels& device_kernels);
 
 }  // namespace terrace::ops

@@ -21,7 +21,7 @@ void save_object(torch::autograd::AutogradContext* context, const std::string& n
 
 template <typename T>
 const T& saved_object(torch::autograd::AutogradContext* context, const std::string& name) {
-  // The context's own reference keeps the object alive.
+  // The context holds a reference, which keeps the object alive.
   return static_cast<SavedObject<T>*>(context->saved_data.at(name).toCapsule().get())->object;
 }
 

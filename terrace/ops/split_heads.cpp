@@ -1,4 +1,4 @@
-// The split of the joint projection into heads, with rotary positions.
+// Implements the split of the joint projection into heads, with rotary positions.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/outer.h>
@@ -24,25 +24,25 @@ struct SplitArguments {
   at::Tensor positions;  // [B, T] or undefined
 };
 
-// The three parts of a joint [B, T, columns] as views [B, T, G, R or 1, hd].
-struct Parts {
+// Views [B, T, G, R or 1, hd] of the queries, keys and values in a joint [B, T, columns].
+struct JointViews {
   at::Tensor queries, keys, values;
 };
 
-Parts parts_of(const at::Tensor& joint, const HeadLayout& layout) {
+JointViews views_of(const at::Tensor& joint, const HeadLayout& layout) {
   const int64_t per_group = layout.queries_per_group;
   const at::Tensor grouped = joint.view({joint.size(0), joint.size(1), layout.groups, per_group + 2, layout.head_dim});
   return {grouped.narrow(3, 0, per_group), grouped.narrow(3, per_group, 1), grouped.narrow(3, per_group + 1, 1)};
 }
 
-// [B, T, G, R, hd] -> [B, G * R, T, hd]: a view where there is one query a group or the memory is dense.
-at::Tensor by_head(const at::Tensor& part) {
-  return part.reshape({part.size(0), part.size(1), -1, part.size(4)}).transpose(1, 2);
+// [B, T, G, R, hd] -> [B, G * R, T, hd]: a view if each group has one query or the memory is dense.
+at::Tensor by_head(const at::Tensor& view) {
+  return view.reshape({view.size(0), view.size(1), -1, view.size(4)}).transpose(1, 2);
 }
 
-// The gradient of heads [B, H, T, hd] in the grouping of `part` [B, T, G, R, hd].
-at::Tensor grouped_like(const at::Tensor& heads, const at::Tensor& part) {
-  return heads.transpose(1, 2).unflatten(2, {part.size(2), part.size(3)});
+// The gradient of heads [B, H, T, hd] in the grouping of `view` [B, T, G, R, hd].
+at::Tensor grouped_like(const at::Tensor& heads, const at::Tensor& view) {
+  return heads.transpose(1, 2).unflatten(2, {view.size(2), view.size(3)});
 }
 
 void rotate(const at::Tensor& in, const at::Tensor& out, const SplitArguments& arguments, int direction) {
@@ -51,9 +51,9 @@ void rotate(const at::Tensor& in, const at::Tensor& out, const SplitArguments& a
               arguments.positions, direction);
 }
 
-at::Tensor rotated(const at::Tensor& part, const SplitArguments& arguments) {
-  at::Tensor out = at::empty(part.sizes(), part.options());
-  rotate(part, out, arguments, 1);
+at::Tensor rotated(const at::Tensor& view, const SplitArguments& arguments) {
+  at::Tensor out = at::empty(view.sizes(), view.options());
+  rotate(view, out, arguments, 1);
   return out;
 }
 
@@ -62,27 +62,27 @@ class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> 
   static variable_list forward(AutogradContext* context, const at::Tensor& joint, const SplitArguments& arguments) {
     save_object(context, "arguments", arguments);
     context->saved_data["sizes"] = joint.sizes();
-    const Parts parts = parts_of(joint.contiguous(), arguments.layout);
+    const JointViews views = views_of(joint.contiguous(), arguments.layout);
     const bool rotary = arguments.table.cosines.defined();
-    return {by_head(rotary ? rotated(parts.queries, arguments) : parts.queries),
-            by_head(rotary ? rotated(parts.keys, arguments) : parts.keys), by_head(parts.values)};
+    return {by_head(rotary ? rotated(views.queries, arguments) : views.queries),
+            by_head(rotary ? rotated(views.keys, arguments) : views.keys), by_head(views.values)};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto& arguments = saved_object<SplitArguments>(context, "arguments");
     const auto sizes = context->saved_data["sizes"].toIntVector();
     at::Tensor joint = at::empty(sizes, gradients[0].options());
-    const Parts parts = parts_of(joint, arguments.layout);
-    const at::Tensor queries = grouped_like(gradients[0], parts.queries);
-    const at::Tensor keys = grouped_like(gradients[1], parts.keys);
+    const JointViews views = views_of(joint, arguments.layout);
+    const at::Tensor queries = grouped_like(gradients[0], views.queries);
+    const at::Tensor keys = grouped_like(gradients[1], views.keys);
     if (arguments.table.cosines.defined()) {
-      rotate(queries, parts.queries, arguments, -1);
-      rotate(keys, parts.keys, arguments, -1);
+      rotate(queries, views.queries, arguments, -1);
+      rotate(keys, views.keys, arguments, -1);
     } else {
-      parts.queries.copy_(queries);
-      parts.keys.copy_(keys);
+      views.queries.copy_(queries);
+      views.keys.copy_(keys);
     }
-    parts.values.copy_(grouped_like(gradients[2], parts.values));
+    views.values.copy_(grouped_like(gradients[2], views.values));
     return {joint, {}};
   }
 };

@@ -1,4 +1,4 @@
-// The vocabulary loss, chunk by chunk.
+// Implements the vocabulary loss chunk by chunk.
 #include "terrace/ops/vocabulary_loss.h"
 
 #include <ATen/core/grad_mode.h>
@@ -21,7 +21,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Enough rows a chunk for full speed of the products, even where a row is large.
+// Enough rows in a chunk for products at full speed, even if rows are large.
 constexpr int64_t least_rows = 128;
 
 int64_t rows_per_chunk(const at::Tensor& weight, int64_t chunk_bytes) {
@@ -36,8 +36,8 @@ struct LossInput {
   const VocabularyLossOptions& options;
 };
 
-// Losses of the chunk of rows from `begin` on; writes their d hidden and adds their d weight where `gradient` is
-// defined.
+// Computes the losses of the chunk of rows from `begin` on. If `gradient` is defined, writes the chunk's d hidden to it
+// and adds the chunk's d weight.
 void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, const at::Tensor& gradient,
                   const at::Tensor& losses) {
   const int64_t size = logits.size(0);
@@ -55,8 +55,8 @@ void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, 
   add_outer_product(weight.gradient, logits, hidden, weight.products);
 }
 
-// Losses [N] of the rows; writes d hidden, this rank's share where the weight is cut, and adds d weight where
-// `gradient` is defined.
+// The losses [N] of the rows. If `gradient` is defined, writes d hidden to it (with a cut weight: this rank's share)
+// and adds d weight.
 at::Tensor losses_of(const LossInput& in, const at::Tensor& gradient) {
   const int64_t total = in.rows.size(0);
   const int64_t chunk = std::min(total, rows_per_chunk(in.weight.value, in.options.chunk_bytes));
@@ -109,7 +109,7 @@ at::Tensor vocabulary_loss(const at::Tensor& hidden, const Weight& weight, const
                            const VocabularyLossOptions& options) {
   TERRACE_CHECK(options.gradient_scale != 0.0, "a gradient scale of 0");
   check_indices(targets, -1, options.vocabulary, "target");
-  // Inside the function autograd is off, so whether it is on must be asked here.
+  // Checked here because autograd is off inside VocabularyLossFunction::forward.
   const bool differentiate = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.value.requires_grad());
   return VocabularyLossFunction::apply(hidden, weight.value, LossArguments{weight, targets, options, differentiate});
 }

@@ -1,4 +1,4 @@
-// A trained tensor as an operation sees it, and the queue of weight gradients that are computed later.
+// Defines a trained tensor as operations see it, and the queue of deferred weight gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,31 +11,31 @@ namespace terrace::ops {
 
 struct Cut;
 
-// Who computes products of matrices on a CPU. Both are exact to rounding; the choice decides the last bits.
+// Which kernels compute matrix products on a CPU. Both are exact to rounding; the choice decides the last bits.
 enum class Products {
   torch,
-  own,  // where the processor has the instructions for the type, else torch
+  own,  // our kernels where the processor has the instructions for the type, torch's elsewhere
 };
 
-// `value` takes part in autograd only so that backward reaches the operation, which itself adds d loss / d value to
-// `gradient` (its type may be wider) and leaves value.grad() alone. Where `gradient` is undefined (evaluation, a frozen
-// weight) nothing is computed for it. Both are undefined for a bias that is not there. With a `cut`, value and gradient
-// are this rank's part.
+// `value` takes part in autograd only so that backward reaches the operation. The operation itself adds
+// d loss / d value to `gradient`, whose type may be wider, and leaves value.grad() undefined. If `gradient` is
+// undefined (evaluation, a frozen weight), no gradient is computed. Both tensors are undefined for a layer without
+// bias. With a `cut`, value and gradient are this rank's part of the weight.
 struct Weight {
   at::Tensor value;
   at::Tensor gradient;
   Products products = Products::own;
-  const Cut* cut = nullptr;  // owned by whoever cut the model
+  const Cut* cut = nullptr;  // owned by the code that cut the model
 };
 
-// Weight gradients put off by backward: a zero-bubble pipeline runs them where it would wait. The sums are the same to
-// the last bit, as each is added to its own buffer in the order of the queue.
+// Weight gradients that backward deferred: a zero-bubble pipeline computes them while it would wait. The sums have the
+// same bits as without deferral, since the queue keeps the order of the additions to each buffer.
 class WeightGradientQueue {
  public:
   void push(std::function<void()> work) { work_.push_back(std::move(work)); }
   size_t size() const { return work_.size(); }
 
-  // Computes what was pushed, in order, and leaves the queue empty.
+  // Computes the deferred gradients in the order in which they were pushed, and leaves the queue empty.
   void run() {
     for (const auto& work : std::exchange(work_, {})) work();
   }
@@ -44,9 +44,9 @@ class WeightGradientQueue {
   std::vector<std::function<void()>> work_;
 };
 
-// Does the work of a weight gradient now, or leaves it to the queue where there is one.
+// Pushes the computation of a weight gradient to the queue, or runs it at once if `deferred` is null.
 template <typename Function>
-void now_or_later(WeightGradientQueue* deferred, Function work) {
+void run_or_defer(WeightGradientQueue* deferred, Function work) {
   if (deferred != nullptr) {
     deferred->push(std::move(work));
   } else {

@@ -1,4 +1,4 @@
-// The loop over shards and their pieces; the arithmetic is in the kernels.
+// Loops over shards and their pieces; the arithmetic is in the kernels.
 #include "terrace/optim/adamw.h"
 
 #include <ATen/core/grad_mode.h>
@@ -34,14 +34,15 @@ void AdamW::step(double learning_rate, double gradient_multiplier) {
                     .count = count};
   for (State& state : states_) {
     for (const ShardPiece& piece : state.shard.pieces) {
-      const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, piece.at, piece.size()); };
+      const auto own = [&](const at::Tensor& tensor) { return tensor.narrow(0, piece.at, piece.size()); };
       numbers.weight_decay = piece.parameter->decay ? config_.weight_decay : 0.0;
-      at::Tensor master = part(state.master), m = part(state.m), v = part(state.v);
-      // A master beside an fp32 value: what is published gets rounded on its way, here nothing does.
+      at::Tensor master = own(state.master), m = own(state.m), v = own(state.v);
+      // A separate master of an fp32 value exists because publishing rounds the value; here it is copied without
+      // rounding.
       const bool is_rounded = state.shard.value.scalar_type() != at::kFloat;
-      at::Tensor value = is_rounded ? part(state.shard.value) : master;
-      adamw_step(numbers, part(state.shard.gradient), master, m, v, value);
-      if (!is_rounded && !state.master.is_same(state.shard.value)) part(state.shard.value).copy_(master);
+      at::Tensor value = is_rounded ? own(state.shard.value) : master;
+      adamw_step(numbers, own(state.shard.gradient), master, m, v, value);
+      if (!is_rounded && !state.master.is_same(state.shard.value)) own(state.shard.value).copy_(master);
     }
   }
 }

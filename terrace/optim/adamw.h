@@ -1,4 +1,4 @@
-// AdamW with fp32 states and, where the model computes in 16 bits, fp32 master weights, on shards of parameters.
+// AdamW on shards of parameters, with fp32 states and, for models in 16-bit types, fp32 master weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,19 +13,20 @@ namespace terrace::optim {
 
 class AdamW {
  public:
-  // The states of one shard, [n] fp32 each. `master` is the shard's own value where that is fp32 and kept as it is.
+  // The states of one shard, [n] fp32 each. `master` is the shard's value itself if that is fp32 and
+  // Shard::keeps_master is false.
   struct State {
     Shard shard;
     at::Tensor master, m, v;
   };
 
-  // Masters start as the present values; keep the parameters alive.
+  // Masters start as the current values. The parameters must outlive the optimizer.
   AdamW(std::vector<Shard> shards, const config::OptimizerConfig& config);
 
   // One update from the shards' gradients, each multiplied by `gradient_multiplier`.
   void step(double learning_rate, double gradient_multiplier);
 
-  // Rounds every master into its shard's value, after masters were written.
+  // Rounds every master to its shard's value; needed after masters were written from outside.
   void publish_masters();
 
   std::vector<State>& states() { return states_; }

@@ -1,4 +1,4 @@
-// AdamW and the pieces of the gradient norm on the CPU, vectorized by the compiler for three generations of processors.
+// AdamW and sums of squares on the CPU, vectorized by the compiler for three generations of processors.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
@@ -50,7 +50,7 @@ TERRACE_ADAMW(fp32_to_fp16, float, at::Half)
 TERRACE_ADAMW(bf16_to_bf16, at::BFloat16, at::BFloat16)
 TERRACE_ADAMW(fp16_to_fp16, at::Half, at::Half)
 
-// Sixteen partial sums that take turns: the order of the additions is fixed whatever the width of the vectors.
+// Sixteen interleaved partial sums, so that the order of the additions does not depend on the width of the vectors.
 #define TERRACE_SQUARES(name, G)                                        \
   TERRACE_VECTOR_CLONES double name(const G* __restrict g, int64_t n) { \
     constexpr int64_t lanes = 16;                                       \
@@ -128,7 +128,7 @@ void adamw_step_cpu(const AdamWStep& step, const at::Tensor& gradient, at::Tenso
   if (from == at::kFloat && to == at::kHalf) return run(fp32_to_fp16, c, gradient, master, m, v, value);
   if (from == at::kBFloat16 && to == at::kBFloat16) return run(bf16_to_bf16, c, gradient, master, m, v, value);
   if (from == at::kHalf && to == at::kHalf) return run(fp16_to_fp16, c, gradient, master, m, v, value);
-  TERRACE_CHECK(false, "gradients of {} with weights of {}", at::toString(from), at::toString(to));
+  TERRACE_CHECK(false, "gradients of type {} with weights of type {}", at::toString(from), at::toString(to));
 }
 
 at::Tensor squares_by_piece_cpu(const at::Tensor& gradient) {

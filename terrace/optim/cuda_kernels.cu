@@ -1,5 +1,5 @@
-// AdamW and the pieces of the gradient norm on a CUDA device. Compiled without fused multiply-adds, so that the
-// arithmetic is the CPU kernels' own.
+// AdamW and sums of squares on a CUDA device. Compiled without fused multiply-adds, so that the arithmetic is that of
+// the CPU kernels.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
@@ -29,7 +29,8 @@ __global__ void adamw(AdamWCoefficients c, const G* gradient, float* master, flo
   }
 }
 
-// One block a piece; sixteen lanes add in turn as on the CPU, so the order of the additions is the same.
+// One thread block per piece, with sixteen interleaved partial sums, so that the order of the additions is that of the
+// CPU.
 template <typename G>
 __global__ void squares(const G* gradient, double* sums, int64_t n) {
   constexpr int lanes = 16;

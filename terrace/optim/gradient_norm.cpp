@@ -1,4 +1,4 @@
-// Sums of squares of pieces, gathered and added in global order.
+// Gathers the sums of squares of all pieces and adds them in global order.
 #include "terrace/optim/gradient_norm.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ double sum_of_squares(const at::Tensor& values) {
   return std::accumulate(begin, begin + sums.numel(), 0.0);
 }
 
-// Calls body(piece, begin, end) for each part of the range, counted from own_begin, that lies in one piece.
+// Calls body(piece, begin, end) for the intersection of the range, counted from own_begin, with each piece.
 void for_pieces(int64_t begin, int64_t end, const std::function<void(int64_t, int64_t, int64_t)>& body) {
   while (begin < end) {
     const int64_t piece = begin / norm_piece, to = std::min(end, (piece + 1) * norm_piece);
@@ -28,9 +28,9 @@ void for_pieces(int64_t begin, int64_t end, const std::function<void(int64_t, in
   }
 }
 
-// Takes what other ranks count out of the sums of the shard's own pieces: where a piece has such elements, its sum is
-// made again of the others alone.
-void leave_out_others(const Shard& shard, double* sums) {
+// Corrects the sums of pieces with elements that other ranks count: such a sum is computed again from the elements that
+// this rank counts.
+void exclude_uncounted(const Shard& shard, double* sums) {
   std::map<int64_t, double> again;  // by piece
   const std::vector<ShardPiece> own = shard.own_pieces();
   const auto counted_of = [](const ShardPiece& part) {
@@ -56,7 +56,7 @@ void leave_out_others(const Shard& shard, double* sums) {
   for (const auto& [piece, sum] : again) sums[piece] = sum;
 }
 
-// The pieces that this rank answers for, all shards one after another.
+// The sums of this rank's own pieces, for all shards in order.
 std::vector<double> own_sums(const std::vector<Shard>& shards) {
   std::vector<double> sums;
   for (const Shard& shard : shards) {
@@ -64,7 +64,7 @@ std::vector<double> own_sums(const std::vector<Shard>& shards) {
         squares_by_piece(shard.gradient.narrow(0, shard.own_begin, shard.own_end - shard.own_begin));
     const double* values = pieces.const_data_ptr<double>();
     sums.insert(sums.end(), values, values + pieces.numel());
-    leave_out_others(shard, sums.data() + sums.size() - static_cast<size_t>(pieces.numel()));
+    exclude_uncounted(shard, sums.data() + sums.size() - static_cast<size_t>(pieces.numel()));
   }
   return sums;
 }
@@ -77,7 +77,7 @@ bool is_finite(const at::Tensor& values) {
   return std::all_of(begin, begin + sums.numel(), [](double sum) { return std::isfinite(sum); });
 }
 
-// The first parameter in the piece whose gradient is not finite.
+// The name of the first parameter in the piece whose gradient is not finite.
 std::string bad_parameter(const Shard& shard, int64_t piece) {
   const int64_t begin = shard.own_begin + piece * norm_piece, end = begin + norm_piece;
   for (const ShardPiece& part : shard.pieces) {
@@ -87,8 +87,8 @@ std::string bad_parameter(const Shard& shard, int64_t piece) {
   return "";
 }
 
-// The member tells the others.
-std::string told_name(const std::string& name, int64_t member, comm::Comm& group) {
+// `name` of the given member, on all members.
+std::string broadcast_name(const std::string& name, int64_t member, comm::Comm& group) {
   std::array<char, 256> text = {};
   name.copy(text.data(), text.size() - 1);
   group.broadcast(text.data(), static_cast<int64_t>(text.size()), comm::Type::uint8, member, {.what = "bad parameter"})
@@ -96,19 +96,19 @@ std::string told_name(const std::string& name, int64_t member, comm::Comm& group
   return text.data();
 }
 
-// The totals of all parts of the model, in order.
-void add_parts(GradientNorm& result, double& total, comm::Comm& parts) {
-  if (parts.size() == 1) return;
-  std::vector<double> totals(static_cast<size_t>(parts.size()));
-  parts.all_gather(&total, totals.data(), 1, comm::Type::fp64, {.what = "gradient norm of parts"}).wait();
+// Adds the totals of all model-parallel ranks in order.
+void add_totals(GradientNorm& result, double& total, comm::Comm& model_parallel) {
+  if (model_parallel.size() == 1) return;
+  std::vector<double> totals(static_cast<size_t>(model_parallel.size()));
+  model_parallel.all_gather(&total, totals.data(), 1, comm::Type::fp64, {.what = "add gradient norms"}).wait();
   total = std::accumulate(totals.begin(), totals.end(), 0.0);
   const auto bad = std::ranges::find_if_not(totals, [](double sum) { return std::isfinite(sum); });
-  if (bad != totals.end()) result.first_bad = told_name(result.first_bad, bad - totals.begin(), parts);
+  if (bad != totals.end()) result.first_bad = broadcast_name(result.first_bad, bad - totals.begin(), model_parallel);
 }
 
 }  // namespace
 
-GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& parts) {
+GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& model_parallel) {
   const std::vector<double> own = own_sums(shards);
   std::vector<double> all(own.size() * static_cast<size_t>(everyone.size()));
   everyone
@@ -116,7 +116,7 @@ GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyon
       .wait();
   GradientNorm result;
   double total = 0;
-  size_t first = 0;  // of the shard's pieces among those of one member
+  size_t first = 0;  // the index of the shard's first piece among the pieces of one member
   for (const Shard& shard : shards) {
     const int64_t pieces = pieces_of(shard);
     for (int64_t member = 0; member < everyone.size(); ++member) {
@@ -125,12 +125,12 @@ GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyon
         total += sums[piece];
         if (std::isfinite(sums[piece]) || !result.first_bad.empty()) continue;
         const std::string own_name = everyone.member() == member ? bad_parameter(shard, piece) : "";
-        result.first_bad = told_name(own_name, member, everyone);
+        result.first_bad = broadcast_name(own_name, member, everyone);
       }
     }
     first += static_cast<size_t>(pieces);
   }
-  add_parts(result, total, parts);
+  add_totals(result, total, model_parallel);
   result.norm = std::sqrt(total);
   return result;
 }

@@ -1,4 +1,4 @@
-// The global gradient norm, summed in fixed pieces so that it does not depend on threads or on where a layout cuts.
+// Computes the global gradient norm in fixed pieces, so that it does not depend on threads or data parallelism.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 namespace terrace::optim {
 
 struct GradientNorm {
-  double norm = 0;        // of all gradients together; NaN or infinite where one is
-  std::string first_bad;  // the first parameter, in order, whose gradient is not finite; "" where all are
+  double norm = 0;        // of all gradients together; NaN or infinite if an element is
+  std::string first_bad;  // the first parameter, in order, whose gradient is not finite; "" if all are finite
 };
 
-// Pieces of norm_piece elements of the flat buffers are squared and summed each, every one by the rank of `everyone`
-// that answers for it; then all of them have all sums, 8 bytes for each piece, and add them in the order of the
-// buffers. Members are in the order of the elements that they answer for. `parts` are the ranks that have the other
-// parts of the model: their totals are added in order, with each element of the model once, as the marks say. Called by
-// all members of both groups, and the same on all of them.
-GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& parts);
+// Each piece of norm_piece elements of the flat buffers is squared and summed by the rank of `everyone` that owns the
+// piece. Then all members gather all sums, 8 bytes for each piece, and add them in the order of the buffers. The
+// members of `everyone` are in the order of the elements that they own. The totals of the members of `model_parallel`,
+// which hold the whole model together, are added in order; the marks say which copy of an element counts. All members
+// of both groups call this function and get the same result.
+GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& model_parallel);
 
-// What gradients are multiplied by so that their norm is at most `clip`; 1 where clip is 0 (off). Pascanu et al., "On
+// The factor that brings the norm of the gradients to at most `clip`; 1 where `clip` is 0 (off). Pascanu et al., "On
 // the difficulty of training recurrent neural networks", ICML 2013.
 double clip_multiplier(double norm, double clip);
 

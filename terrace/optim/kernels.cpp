@@ -1,4 +1,4 @@
-// The numbers of a step, and the choice of the implementation by device.
+// Computes the coefficients of a step, and chooses the implementation by device.
 #include "terrace/optim/kernels.h"
 
 #include <cmath>
@@ -22,13 +22,14 @@ void adamw_step(const AdamWStep& step, const at::Tensor& gradient, at::Tensor& m
   const ops::OperationRecord record("terrace::adamw", [&] {
     const double written = ops::bytes_of({master, m, v});
     const double rounded = value.is_same(master) ? 0 : ops::bytes_of({value});
-    return ops::Work{.bytes = 2 * written + rounded + ops::bytes_of({gradient})};
+    return ops::OperationCost{.bytes = 2 * written + rounded + ops::bytes_of({gradient})};
   });
   (master.is_cuda() ? adamw_step_cuda : adamw_step_cpu)(step, gradient, master, m, v, value);
 }
 
 at::Tensor squares_by_piece(const at::Tensor& gradient) {
-  const ops::OperationRecord record("terrace::squares", [&] { return ops::Work{.bytes = ops::bytes_of({gradient})}; });
+  const ops::OperationRecord record("terrace::squares",
+                                    [&] { return ops::OperationCost{.bytes = ops::bytes_of({gradient})}; });
   return gradient.is_cuda() ? squares_by_piece_cuda(gradient) : squares_by_piece_cpu(gradient);
 }
 

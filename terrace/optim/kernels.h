@@ -1,4 +1,4 @@
-// The two passes over all parameters that an optimizer step makes, one implementation a device.
+// The kernels of an optimizer step: the AdamW update and sums of squares, with one implementation for each device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,8 @@
 
 namespace terrace::optim {
 
-// Numbers of one AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2).
+// The hyperparameters of one AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019,
+// algorithm 2).
 struct AdamWStep {
   double learning_rate;
   double weight_decay;  // 0 for parameters that do not decay
@@ -16,27 +17,28 @@ struct AdamWStep {
   int64_t count;               // of this step, from 1, for the bias correction
 };
 
-// The same numbers in fp32, as the loops of every device use them.
+// The coefficients in fp32 that the loops of every device use.
 struct AdamWCoefficients {
   explicit AdamWCoefficients(const AdamWStep& step);
 
   float multiplier, keep, one_minus_beta1, beta2, one_minus_beta2, inverse_root_correction2, epsilon, rate;
 };
 
-// Updates master (fp32), m (fp32), v (fp32) from the gradient (fp32, bf16 or fp16) and, where `value` is another tensor
-// than the master, writes the rounded master to it. All of one shape, contiguous, on one device. Elements are computed
-// one by one in fp32, without fused multiply-adds, so the result does not depend on where a shard or a vector ends.
+// Updates master, m and v (fp32) from the gradient (fp32, bf16 or fp16). If `value` is not the master itself, the
+// rounded master is written to `value`. All tensors have the same shape and device and are contiguous. Elements are
+// computed independently in fp32 without fused multiply-adds, so the result does not depend on the ends of shards or
+// vectors.
 void adamw_step(const AdamWStep& step, const at::Tensor& gradient, at::Tensor& master, at::Tensor& m, at::Tensor& v,
                 at::Tensor& value);
 
 // Elements in a piece of a sum of squares.
 inline constexpr int64_t norm_piece = 1024;
 
-// One double per piece of `norm_piece` elements of the flattened tensor, the last piece shorter: its sum of squares,
-// added in an order that depends on the piece alone. On the CPU, fp64 [pieces].
+// The sum of squares of each piece of `norm_piece` elements of the flattened tensor, added in an order that depends
+// only on the piece's size: fp64 [pieces] on the CPU. The last piece may be shorter.
 at::Tensor squares_by_piece(const at::Tensor& gradient);
 
-// The implementations behind them; the CUDA ones throw UserError in a build without CUDA.
+// The implementations for each device; in a build without CUDA, those for CUDA throw UserError.
 void adamw_step_cpu(const AdamWStep&, const at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&);
 void adamw_step_cuda(const AdamWStep&, const at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&);
 at::Tensor squares_by_piece_cpu(const at::Tensor& gradient);

@@ -1,4 +1,4 @@
-// Warm-up, then one of four decays.
+// Computes the warm-up and the four decays.
 #include "terrace/optim/learning_rate.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace terrace::optim {
 namespace {
 
-// How much of the way from `first` to `last` is done, in [0, 1].
+// The share of the steps from `first` to `last` that is done, in [0, 1].
 double share_done(int64_t step, int64_t first, int64_t last) {
   if (step >= last) return 1;
   if (step <= first) return 0;
@@ -20,7 +20,7 @@ double share_done(int64_t step, int64_t first, int64_t last) {
 }  // namespace
 
 double learning_rate(const config::OptimizerConfig& config, int64_t total_steps, int64_t step) {
-  TERRACE_CHECK(step >= 1, "step {}; the first is 1", step);
+  TERRACE_CHECK(step >= 1, "step {}; the first step is 1", step);
   const double peak = config.learning_rate, lowest = config.min_learning_rate;
   const int64_t warmup = config.warmup_steps;
   if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);

@@ -1,4 +1,4 @@
-// The learning rate of every step in closed form.
+// The learning rate of each step in closed form.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace terrace::optim {
 
-// The rate that step `step` uses; steps are counted from 1 to total_steps, as metrics.jsonl shows them. With
+// The rate of step `step`; steps are counted from 1 to total_steps, as in metrics.jsonl. With
 //   s = step, P = learning_rate, M = min_learning_rate, w = warmup_steps, D = decay_steps (0: total_steps),
 // for all schedules, while s <= w:   P s / w
 // and after that

@@ -14,7 +14,7 @@ struct LossScale {
 
   static constexpr double smallest = 1.0 / 16384, largest = 16777216.0;
 
-  // Says whether the step may be applied, and adapts the scale.
+  // Returns whether the step may be applied, and adapts the scale.
   bool update(bool finite) {
     if (window == 0) return finite;
     if (!finite) {
@@ -29,7 +29,7 @@ struct LossScale {
     return true;
   }
 
-  // Below this no gradient of use is left: the run has diverged.
+  // Whether the scale is so small that the run must have diverged.
   bool exhausted() const { return window != 0 && scale < smallest; }
 };
 

@@ -1,4 +1,4 @@
-// What a build without CUDA says when a parameter lies on a GPU.
+// Replaces the CUDA kernels in a build without CUDA: throws UserError.
 #include "terrace/base/error.h"
 #include "terrace/optim/kernels.h"
 

@@ -1,4 +1,4 @@
-// Pieces of parameters in shards.
+// Makes the shards of whole parameters and restricts pieces to owned elements.
 #include "terrace/optim/shard.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// What an optimizer works on: the part of a flat buffer of parameters that this rank updates. On one rank it is the
-// whole buffer.
+// The part of a flat buffer of parameters that this rank updates; on one rank the whole buffer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +10,7 @@
 
 namespace terrace::optim {
 
-// Elements [begin, end) of a flattened parameter, which stand at `at` in the shard.
+// Elements [begin, end) of a flattened parameter, which begin at `at` in the shard.
 struct ShardPiece {
   nn::Parameter* parameter;
   int64_t begin = 0, end = 0;
@@ -22,18 +21,19 @@ struct ShardPiece {
 
 struct Shard {
   at::Tensor gradient;  // [n] in the gradient type
-  at::Tensor value;     // [n] in the type the model computes in
-  // The optimizer keeps fp32 values of its own even where `value` has them: what is published from it is rounded.
+  at::Tensor value;     // [n] in the type of the model
+  // Whether the optimizer keeps separate fp32 masters although `value` is fp32, since publishing rounds `value`.
   bool keeps_master = false;
-  // The elements that this rank alone answers for among the ranks that hold this shard, a whole number of norm pieces.
+  // The elements that this rank owns among the ranks that hold this shard, a whole number of norm pieces. An owned
+  // element is counted in the norm and saved by its owner only.
   int64_t own_begin = 0, own_end = 0;
-  std::vector<ShardPiece> pieces;  // ascending; what lies between them is padding
+  std::vector<ShardPiece> pieces;  // ascending; the elements between them are padding
 
-  // The pieces cut to [own_begin, own_end).
+  // The pieces, restricted to [own_begin, own_end).
   std::vector<ShardPiece> own_pieces() const;
 };
 
-// One shard a parameter, the whole of it: for a model whose parameters stand alone. Each has its gradient.
+// One shard for each whole parameter, for parameters without flat buffers.
 std::vector<Shard> whole_parameters(const std::vector<nn::Parameter*>& parameters);
 
 }  // namespace terrace::optim

@@ -1,4 +1,4 @@
-// One call or two, and the encoding around them.
+// Implements each collective as one or two calls, with encoding before and decoding after them.
 #include "terrace/parallel/collective.h"
 
 #include <ATen/core/grad_mode.h>
@@ -12,7 +12,7 @@
 namespace terrace::parallel {
 namespace {
 
-// `payloads` of equal size, one from each member: their sum in the order of the members, in fp32.
+// The sum of `payloads`, one of equal size from each member, in the order of the members and in fp32.
 void sum_decoded(const WireFormat& format, const at::Tensor& payloads, int64_t members, const at::Tensor& to) {
   const int64_t size = payloads.numel() / members;
   const at::Tensor sum = to.scalar_type() == at::kFloat ? to : at::empty_like(to, to.options().dtype(at::kFloat));
@@ -58,7 +58,7 @@ PendingCollective Collective::reduce_scatter_over(comm::Comm& group, const at::T
 PendingCollective Collective::reduce_scatter(const at::Tensor& from, const at::Tensor& to,
                                              const comm::Label& label) const {
   if (route_.outer == nullptr) return reduce_scatter_over(*route_.inner, from, to, label);
-  // Sums that the communicator made have the payload's type, and stay in it.
+  // Sums by the communicator have the payload's type and stay in it between the two hops.
   const at::ScalarType between = format_->summable() ? format_->payload_type(from.scalar_type()) : at::kFloat;
   const at::Tensor sums = at::empty({to.numel() * route_.outer_size()}, from.options().dtype(between));
   PendingCollective reduction = reduce_scatter_over(*route_.inner, from, sums, label);
@@ -73,7 +73,7 @@ PendingCollective Collective::all_gather(const at::Tensor& own, const at::Tensor
   const bool in_place = format_->preserves(whole.scalar_type());
   const at::Tensor payloads = in_place ? whole : at::empty({route_.size() * payload.numel()}, payload.options());
   std::vector<std::function<void()>> rest;
-  // The blocks of this rank's outer group, which lie side by side.
+  // The blocks of this rank's outer group, which are contiguous.
   const int64_t outer_elements = route_.outer_size() * payload.numel();
   const at::Tensor of_outer = payloads.narrow(0, route_.inner->member() * outer_elements, outer_elements);
   if (route_.outer != nullptr) {

@@ -1,4 +1,4 @@
-// A collective of sharded data parallelism in a wire format and along a route: how a schedule::Movement travels.
+// The collectives of sharded data parallelism: each combines a wire format and a route.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,9 +14,9 @@
 
 namespace terrace::parallel {
 
-// A collective under way: its first call has begun. What follows it, further calls among them, happens in finish(), so
-// that of two hops only the first goes on beside other work. All ranks finish the collectives that share a group in the
-// same order.
+// A collective whose first call has begun. finish() waits for that call and does the rest, which may include further
+// calls; so of two hops only the first overlaps with other work. All ranks finish the collectives of a
+// group in the same order.
 class PendingCollective {
  public:
   PendingCollective() = default;  // complete
@@ -33,12 +33,13 @@ class PendingCollective {
 };
 
 // The calls of comm::Comm with the same names, over all ranks of the route. One hop in a summable format is exactly one
-// such call in the payload's type. In a format that is not summable,
-// - a reduction is an all-to-all of the encoded parts; each rank decodes what it receives and sums it in fp32 in the
-//   order of the members. Two hops encode the sums of the inner group again, in fp32.
-// - a gather passes each owner's payload on as it is, and all ranks decode it at the end, the owner too, so that they
-//   agree to the bit.
-// Buffers are as for comm::Comm; the groups of the route outlive the calls.
+// such call in the payload's type. In a format that is not summable:
+// - A reduction is an all-to-all of the encoded parts. Each rank decodes the parts that it receives and sums them in
+// the
+//   order of the members, in fp32. With two hops, the fp32 sums of the inner group are encoded again.
+// - A gather transfers the payload of each owner unchanged over both hops. All ranks, including the owner, decode the
+//   payload, so that all have the same bits.
+// The rules for buffers are those of comm::Comm; the groups of the route outlive the calls.
 class Collective {
  public:
   Collective(std::shared_ptr<const WireFormat> format, const Route& route);
@@ -46,12 +47,12 @@ class Collective {
   const WireFormat& format() const { return *format_; }
   const Route& route() const { return route_; }
 
-  // In place. Nothing where the route has one member. Unless it is one call, a reduce-scatter and an all-gather, for
-  // which the members must divide the elements.
+  // In place; no operation on a route with one member. Except for one hop in a summable format, the all-reduce is a
+  // reduce-scatter and an all-gather, and the elements must be divisible among the members.
   PendingCollective all_reduce(const at::Tensor& data, const comm::Label& label) const;
-  // to [n] gets this rank's block of the sum of from [size n]; it may be that block of `from`.
+  // to [n] gets this rank's block of the sum of from [size n]; `to` may be that block of `from`.
   PendingCollective reduce_scatter(const at::Tensor& from, const at::Tensor& to, const comm::Label& label) const;
-  // whole [size n] gets the blocks own [n] of all ranks; `own` may be its block there.
+  // whole [size n] gets the blocks own [n] of all ranks; `own` may be this rank's block of `whole`.
   PendingCollective all_gather(const at::Tensor& own, const at::Tensor& whole, const comm::Label& label) const;
 
  private:

@@ -1,4 +1,4 @@
-// First the matrices of every layer, then whole layers, then what data-parallel ranks share of the rest.
+// Divides layers among tensor ranks, the model among stages, and the parameters of a stage among data-parallel ranks.
 #include "terrace/parallel/cut_model.h"
 
 #include "terrace/base/error.h"
@@ -33,7 +33,7 @@ void CutModel::check_whole(models::Model& model) {
   TERRACE_CHECK(counted == expected, "the ranks have {} elements of a model of {}", counted, expected);
 }
 
-// Long pipelines have long lists, and most steps have as many micro-batches as the one before.
+// Caches the list, since long pipelines have long lists and most steps have the same number of micro-batches.
 const schedule::StepInstructions& CutModel::training_step(int64_t micro_batches) {
   if (micro_batches != micro_batches_) {
     const auto lists = schedule::instructions(schedule::pipeline_of(layout_, micro_batches));
@@ -49,6 +49,8 @@ void CutModel::sum_shared_gradients() {
   tensor.sum_shares(shards);
 }
 
-optim::GradientNorm CutModel::gradient_norm() { return optim::gradient_norm(shards, *groups.everyone, *groups.parts); }
+optim::GradientNorm CutModel::gradient_norm() {
+  return optim::gradient_norm(shards, *groups.everyone, *groups.model_parallel);
+}
 
 }  // namespace terrace::parallel

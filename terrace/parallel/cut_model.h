@@ -1,4 +1,4 @@
-// A model as one rank of a mesh has it: everything that cuts it up, applied in the one order in which it works.
+// The model of one rank of a mesh: applies tensor parallelism, pipeline stages and sharded data parallelism in order.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ namespace terrace::parallel {
 
 class CutModel {
  public:
-  // `partition` has the parts of the layout's pipeline: schedule::partition() of the model's unit table. Every rank of
-  // the world calls it at the same time; model and world outlive it. Aborts unless the elements that all ranks together
-  // count are those of the whole model: no layer is missing on a stage or there twice.
+  // `partition` is schedule::partition() of the model's unit table for the layout. Collective: every rank of the world
+  // calls it; the model and the world outlive the object. Aborts if the sum of the elements that the ranks count is not
+  // the size of the whole model, as when a layer is on no stage or on two.
   CutModel(models::Model& model, const schedule::Partition& partition, comm::World& world, const mesh::Mesh& mesh,
            const config::LayoutConfig& layout, const ShardingOptions& options);
 
-  // What this rank does in a step with so many micro-batches; valid until the next call.
+  // The instructions of this rank for a step with `micro_batches` micro-batches; valid until the next call.
   const schedule::StepInstructions& training_step(int64_t micro_batches);
-  // What it does for the loss of one micro-batch without gradients.
+  // The instructions of this rank for the loss of one micro-batch without gradients.
   const schedule::StepInstructions& evaluation() const { return evaluation_; }
-  // Ranks among which hidden states are cut along the sequence.
+  // The number of ranks among which hidden states are divided along the sequence.
   int64_t sequence_ranks() const { return layout_.sequence_parallel ? layout_.tensor : 1; }
-  // Whether this rank, among those that compute the same micro-batches, is the one that has their loss.
+  // Whether this rank reports the loss, as one of the ranks that compute the same micro-batches does.
   bool has_loss() const { return tensor.member() == 0 && stage.has_last(); }
 
-  // Once the gradients of this rank's shards are summed over data and micro-batches: adds up those of parameters that
-  // other stages and tensor ranks hold too.
+  // Sums the gradients of parameters that other stages or tensor ranks hold too. Called when the gradients of this
+  // rank's shards are summed over micro-batches and data-parallel ranks.
   void sum_shared_gradients();
   optim::GradientNorm gradient_norm();
 

@@ -1,4 +1,4 @@
-// Members of each movement, turned into communicators.
+// Connects the members of each movement.
 #include "terrace/parallel/groups.h"
 
 namespace terrace::parallel {
@@ -20,7 +20,7 @@ constexpr Movement movements[] = {
 };
 
 mesh::Group with_same_data(const mesh::Mesh& mesh, int64_t rank) {
-  mesh::Group group{.name = "parts", .ranks = {}};
+  mesh::Group group{.name = "model_parallel", .ranks = {}};
   for (int64_t other = 0; other < mesh.size(); ++other) {
     if (mesh.coordinate(other, "data") == mesh.coordinate(rank, "data")) group.ranks.push_back(other);
   }
@@ -35,10 +35,10 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
     const std::vector<int64_t>& members = groups.place.*movement.members;
     groups.*movement.comm = world.connect(mesh::ranks_of(members, movement.name, mesh, world.rank()));
   }
-  groups.parts = world.connect(with_same_data(mesh, world.rank()));
+  groups.model_parallel = world.connect(with_same_data(mesh, world.rank()));
   groups.control = world.connect(mesh::all_ranks("control", world.size()));
   groups.saving = world.connect(mesh::all_ranks("saving", world.size()));
-  groups.saving->lift_time_limit();  // nobody knows how long a disk takes
+  groups.saving->lift_time_limit();  // the time of a write to disk has no bound
   return groups;
 }
 

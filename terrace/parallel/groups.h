@@ -1,4 +1,4 @@
-// The communicators of the data-parallel ranks, made from the mesh.
+// Makes the communicators of a data-parallel rank from the mesh.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,19 @@
 
 namespace terrace::parallel {
 
-// One for each movement of mesh::ShardPlace, and three that have nothing to do with shards.
+// One communicator for each movement of mesh::ShardPlace, and three others.
 struct DataGroups {
   mesh::ShardPlace place;
   std::unique_ptr<comm::Comm> gather = {}, reduce = {}, reduce_across = {}, replicas = {}, update = {}, everyone = {};
-  std::unique_ptr<comm::Comm> parts = {};    // ranks with the same data that have the other parts of the model
-  std::unique_ptr<comm::Comm> control = {};  // all ranks: counts, votes to stop, losses
-  std::unique_ptr<comm::Comm> saving = {};   // all ranks, for a thread beside training
+  std::unique_ptr<comm::Comm> model_parallel = {};  // the ranks with the same data, which hold the whole model together
+  std::unique_ptr<comm::Comm> control = {};         // all ranks: counts, votes to stop, losses
+  std::unique_ptr<comm::Comm> saving = {};          // all ranks, for the thread that saves checkpoints during training
 };
 
-// Every rank of the world calls it at the same time.
+// Collective: every rank of the world calls it.
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);
 
-// The groups of the first rank, for mesh::overview().
+// The groups of the first rank, as mesh::overview() shows them.
 std::vector<mesh::Group> shown_groups(const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);
 
 }  // namespace terrace::parallel

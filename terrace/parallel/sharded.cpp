@@ -1,4 +1,4 @@
-// Each movement of a segment's weights and gradients.
+// Implements the movements of a segment's weights and gradients.
 #include "terrace/parallel/sharded.h"
 
 #include <ATen/core/grad_mode.h>
@@ -19,16 +19,16 @@ namespace terrace::parallel {
 using schedule::Movement;
 
 struct Sharded::Segment {
-  std::optional<ShardedSegment> flat = {};  // none: it has no parameters of its own, or they are not here
+  std::optional<ShardedSegment> flat = {};  // none: the segment has no parameters, or this rank does not hold them
   PendingCollective gather = {}, update = {};
-  // Of its gradient: one movement at a time, and what arrives of a micro-batch that is added to earlier ones.
+  // The gradient's only movement under way, and the sum of a micro-batch that is to be added to earlier ones.
   PendingCollective reduction = {};
   at::Tensor sum = {};
 };
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
     : groups_(groups), options_(options), segments_(stage.partition().segments.size()) {
-  // Gradients of a micro-batch that leave before the next one comes need the whole buffer only on their way.
+  // If gradients are reduced after each micro-batch, the whole buffer is needed only from backward to the reduction.
   const bool keeps_whole = !schedule::movements_of(groups.place.sizes, options.deterministic).reduces_each;
   for (const int64_t segment : stage.own().held) {
     std::vector<nn::Parameter*> parameters = segment_parameters(model, stage.segment(segment));

@@ -1,4 +1,4 @@
-// Flat buffers and the views into them.
+// Allocates the flat buffers and makes the views of them.
 #include "terrace/parallel/sharded_segment.h"
 
 #include <ATen/core/grad_mode.h>
@@ -19,7 +19,7 @@ at::TensorOptions options_of(const std::vector<nn::Parameter*>& parameters) {
   return parameters.front()->value.options().requires_grad(false);
 }
 
-// `inner` lies in `outer`: the elements of a buffer of outer's size.
+// The elements of `inner`, which is inside `outer`, in a buffer that holds the elements of `outer`.
 at::Tensor part_of(const at::Tensor& buffer, const mesh::Part& outer, const mesh::Part& inner, int64_t padded) {
   return buffer.narrow(0, inner.begin(padded) - outer.begin(padded), inner.size(padded));
 }
@@ -51,7 +51,7 @@ ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mes
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = options_of(parameters_);
   for (nn::Parameter* parameter : parameters_) release_storage(parameter->value);
-  // What is released at once is never touched, so that it takes no memory of the machine.
+  // A buffer that is released below is not initialized, since only touched pages take memory of the machine.
   const auto buffer = [&](bool stays, const at::TensorOptions& of) {
     return stays ? at::zeros({padded_}, of) : at::empty({padded_}, of);
   };
@@ -62,7 +62,7 @@ ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mes
                                     : at::zeros({place_.gradients.size(padded_)}, options.dtype(gradient_type));
   for (size_t i = 0; i < parameters_.size(); ++i) {
     nn::Parameter& parameter = *parameters_[i];
-    // A view with a version counter of its own: refilling the buffer is no change to autograd.
+    // A view with its own version counter, so that autograd does not take a refill of the buffer for a change in place.
     at::Tensor value = view_of(whole_weights_, i).variable_data();
     value.set_requires_grad(parameter.value.requires_grad());
     parameter.gradient = view_of(whole_gradient_, i);

@@ -1,7 +1,7 @@
-// The parameters of one segment of a model in flat buffers, of which each data-parallel rank keeps its parts.
+// Holds the parameters of one segment in flat buffers, of which each data-parallel rank keeps its parts.
 //
-// A flat buffer has the parameters one after another, each beginning at a multiple of `alignment` elements, and is
-// padded at its end so that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
+// A flat buffer contains the parameters one after another, each at a multiple of `alignment` elements. The end is
+// padded so that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,25 +17,25 @@ namespace terrace::parallel {
 
 class ShardedSegment {
  public:
-  // In elements: a cache line in 16 bits.
+  // In elements; a cache line of 16-bit elements.
   static constexpr int64_t alignment = 32;
 
-  // Takes the parameters' values and gradients over: they become views of the flat buffers, and what they held is
-  // dropped. `keeps_whole_gradient`: the buffer that backward adds to stays, else it comes and goes.
+  // Makes the parameters' values and gradients views of the flat buffers; their previous contents are lost. If
+  // `keeps_whole_gradient`, the whole gradient keeps its memory; otherwise it has memory from take to release only.
   ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::ScalarType gradient_type,
                  bool keeps_whole_gradient);
 
   const std::vector<nn::Parameter*>& parameters() const { return parameters_; }
   int64_t padded() const { return padded_; }
 
-  // Whole buffers [padded]. Where weights are cut, the whole of them has memory between take and release only; where
-  // it may come and go, so has the whole gradient, and taking it sets it to zero.
+  // Whole buffers [padded]. Sharded whole weights, and a whole gradient that is not kept, have memory between take and
+  // release only (storage.h).
   const at::Tensor& whole_weights() const { return whole_weights_; }
   const at::Tensor& whole_gradient() const { return whole_gradient_; }
   bool cuts_weights() const { return place_.weights.parts > 1; }
   bool keeps_whole_gradient() const { return keeps_whole_gradient_; }
 
-  // This rank's parts: of the weights, in memory all the time; of the summed gradient, where the optimizer reads it.
+  // This rank's parts of the weights and of the summed gradient, which always have memory.
   const at::Tensor& weights() const { return weights_; }
   const at::Tensor& gradient() const { return gradient_; }
   at::Tensor optimizer_gradient() const;
@@ -51,7 +51,7 @@ class ShardedSegment {
   std::vector<nn::Parameter*> parameters_;
   mesh::ShardPlace place_;
   bool keeps_whole_gradient_;
-  std::vector<int64_t> offsets_;  // of the parameters, and behind the last one the end
+  std::vector<int64_t> offsets_;  // of the parameters, and the end of the last one
   int64_t padded_;
   at::Tensor whole_weights_, weights_, whole_gradient_, gradient_;
 };

@@ -1,4 +1,4 @@
-// The format and the groups of each movement.
+// Chooses the wire format and the groups of each movement.
 #include "terrace/parallel/sharding_options.h"
 
 #include "terrace/base/error.h"
@@ -13,7 +13,7 @@ comm::Comm& group_of(Movement movement, DataGroups& groups, bool deterministic) 
     case Movement::gather_weights:
       return *groups.gather;
     case Movement::reduce:
-      // Over all ranks at once, or over the ranks that share the gradients.
+      // Deterministic training sums over all data-parallel ranks at once.
       return deterministic ? *groups.everyone : *groups.reduce;
     case Movement::reduce_across:
       return *groups.reduce_across;
@@ -35,7 +35,8 @@ std::shared_ptr<const WireFormat> format_of(Movement movement, const WireFormats
     case Movement::reduce_replicas:
       return formats.reduce;
     case Movement::gather_gradients:
-      // The sums are complete, and deterministic training promises the same ones where no replicas hold a part.
+      // These sums are final: another type would change them, and deterministic training promises the bits of layouts
+      // without replicas.
       return element_format(config::WireType::same);
     case Movement::publish:
       return formats.update;

@@ -1,5 +1,4 @@
-// How sharded data parallelism is to work: the types of what it keeps, and the wire format and the route of each of its
-// movements.
+// The options of sharded data parallelism: the type of gradients, and the wire format and the route of each movement.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -15,7 +14,7 @@
 
 namespace terrace::parallel {
 
-// Of weights that are gathered before they are used, of gradients that are summed, and of updated weights.
+// The wire formats of weights that are gathered for use, of gradients that are summed, and of updated weights.
 struct WireFormats {
   std::shared_ptr<const WireFormat> gather = element_format(config::WireType::same);
   std::shared_ptr<const WireFormat> reduce = element_format(config::WireType::same);
@@ -25,17 +24,17 @@ struct WireFormats {
 struct ShardingOptions {
   at::ScalarType gradient_type = at::kFloat;
   WireFormats formats = {};
-  // The groups that a movement passes through; empty: the one group of mesh::ShardPlace. Of any route, the rank's block
-  // must be the part that ShardPlace gives it.
+  // The route of a movement; empty: its group of mesh::ShardPlace. On every route, a rank's block must be its part by
+  // mesh::ShardPlace.
   std::function<Route(schedule::Movement, DataGroups&)> route = {};
   bool deterministic = false;
-  // For tests: whole weights are NaN until they are gathered, so that a use at the wrong time shows.
+  // For tests: whole weights are NaN until they are gathered, so that a use at the wrong time gives NaN.
   bool poison = false;
 };
 
 ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type);
 
-// How a movement travels. This is the only place that decides it. `groups` outlive the result.
+// The collective of a movement, chosen here only. `groups` outlive the result.
 Collective collective_of(schedule::Movement movement, DataGroups& groups, const ShardingOptions& options);
 
 }  // namespace terrace::parallel

@@ -1,4 +1,4 @@
-// Which parameters a stage keeps, and what it shares with another one.
+// Drops the parameters of other stages, and sums the gradients of parameters that two stages share.
 #include "terrace/parallel/stage.h"
 
 #include <ATen/core/grad_mode.h>
@@ -20,8 +20,9 @@ void drop(nn::Parameter& parameter) {
 
 // The stage that computes the segment.
 int64_t owner_of(int64_t segment, const schedule::Partition& partition, const schedule::Placement& placement) {
-  const auto part = std::ranges::find_if(partition.parts, [&](const auto& range) { return range.contains(segment); });
-  return placement.stage_of(part - partition.parts.begin());
+  const auto found =
+      std::ranges::find_if(partition.virtual_stages, [&](const auto& range) { return range.contains(segment); });
+  return placement.stage_of(found - partition.virtual_stages.begin());
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, c
       stage_(mesh.coordinate(world.rank(), "pipeline")),
       own_(schedule::stage_segments(partition, placement, stage_)),
       group_(world.connect(mesh.group(world.rank(), "pipeline"))) {
-  // Stages that have a segment, its own first.
+  // The stages that hold a shared segment.
   std::set<int64_t> stages;
   for (int64_t reader = 0; reader < placement.stages; ++reader) {
     for (const int64_t copy : schedule::stage_segments(partition, placement, reader).copies) {
@@ -69,12 +70,13 @@ Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, c
   }
 }
 
-int64_t Stage::chunk_with(int64_t part) const {
-  if (part < 0 || part >= placement_.parts() || placement_.stage_of(part) != stage_) return -1;
-  return placement_.chunk_of(part);
+int64_t Stage::chunk_with(int64_t virtual_stage) const {
+  if (virtual_stage < 0 || virtual_stage >= placement_.virtual_stages() || placement_.stage_of(virtual_stage) != stage_)
+    return -1;
+  return placement_.chunk_of(virtual_stage);
 }
 
-bool Stage::has_last() const { return placement_.stage_of(placement_.parts() - 1) == stage_; }
+bool Stage::has_last() const { return placement_.stage_of(placement_.virtual_stages() - 1) == stage_; }
 
 std::vector<nn::Parameter*> Stage::parameters() const {
   std::vector<nn::Parameter*> list;

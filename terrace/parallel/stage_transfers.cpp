@@ -1,4 +1,4 @@
-// Sends and receives of tensors.
+// Implements the transfers as sends and receives of the stages' communicator.
 #include "terrace/parallel/stage_transfers.h"
 
 #include <ATen/ops/empty.h>
@@ -11,7 +11,7 @@
 namespace terrace::parallel {
 
 models::Tensors Incoming::take() {
-  // Of the phase that takes it this is no work, but where the stage idles.
+  // A phase of its own, since the stage idles here and the time does not belong to the computation that follows.
   const ops::PhaseRecord record("receive");
   for (comm::Work& work : works_) work.wait();
   works_.clear();

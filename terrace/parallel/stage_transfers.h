@@ -1,4 +1,4 @@
-// Hidden states and their gradients on the way between stages.
+// Sends and receives hidden states and their gradients between stages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace terrace::parallel {
 
-// Tensors that are on their way here.
+// Tensors whose receives are posted.
 class Incoming {
  public:
   Incoming() = default;
@@ -20,7 +20,7 @@ class Incoming {
       : tensors_(std::move(tensors)), works_(std::move(works)) {}
 
   bool expected() const { return !tensors_.empty(); }
-  // Waits; afterwards nothing is expected.
+  // Waits for the tensors and returns them; afterwards nothing is expected.
   models::Tensors take();
 
  private:
@@ -30,16 +30,17 @@ class Incoming {
 
 class StageTransfers {
  public:
-  // The group has the stages in order.
+  // `group` has the stages in order.
   explicit StageTransfers(comm::Comm& group) : group_(group) {}
 
-  // Returns at once; the tensors are kept until they have left. Each is a message of its own, empty ones are none.
+  // Returns at once and keeps the tensors until their sends are complete. Each tensor is one message; empty tensors are
+  // skipped.
   void send(const models::Tensors& tensors, int64_t stage, const comm::Label& label);
   Incoming receive(const std::vector<models::TensorShape>& shapes, const at::Device& device, int64_t stage,
                    const comm::Label& label);
-  // Lets go what has left.
+  // Frees the tensors whose sends are complete.
   void advance();
-  // Waits until everything has left.
+  // Waits until all sends are complete.
   void finish();
 
  private:

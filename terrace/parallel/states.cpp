@@ -1,4 +1,4 @@
-// Loops over the pieces that a rank answers for.
+// Loops over the pieces of parameters that a rank owns.
 #include "terrace/parallel/states.h"
 
 #include <ATen/core/grad_mode.h>
@@ -9,8 +9,7 @@
 namespace terrace::parallel {
 namespace {
 
-// Elements of initial values that are made at once: memory that is only needed at the start would stay with the
-// program.
+// The number of initial values that are computed at a time. A larger buffer would stay allocated after the start.
 constexpr int64_t most_at_once = int64_t{1} << 20;
 
 }  // namespace

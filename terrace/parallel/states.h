@@ -1,5 +1,4 @@
-// The optimizer states of all ranks together: what they begin with, how they are handed round, and whole tensors of
-// them.
+// Fills the optimizer states of all ranks: initial values, exchange between ranks, and copies into whole tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,15 +14,15 @@
 
 namespace terrace::parallel {
 
-// Each rank has filled the elements of the masters, and with `moments` of both moments, that it alone answers for:
-// hands them to the others that hold them, rounds the masters into the weights and starts to gather these.
+// Sends the elements of the masters that each rank has filled (its own ones) to the ranks that hold copies of them,
+// rounds the masters to the weights and begins to gather the weights. With `moments`, both moments are sent too.
 void spread_states(Sharded& sharded, optim::AdamW& optimizer, bool moments);
 
-// Gives every rank its part of the initial values under the seed, each computed by one rank, and spreads them.
+// Computes the initial values for the seed, each element on one rank, and calls spread_states().
 void set_initial_values(Sharded& sharded, optim::AdamW& optimizer, uint64_t seed);
 
-// Copies the elements that this rank answers for out of `tensor_of` each state into the whole tensors of the parameters
-// in fp32, by name; those that are not there yet begin as zeros.
+// Copies this rank's own elements of `tensor_of` each state into `whole`, the whole fp32 tensors of the parameters by
+// name. Missing tensors are created with zeros.
 void place_own_elements(const std::vector<nn::Parameter*>& parameters, optim::AdamW& optimizer,
                         const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of,
                         std::map<std::string, at::Tensor>& whole);

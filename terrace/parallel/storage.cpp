@@ -1,4 +1,4 @@
-// Swaps the memory under a storage, which all views share.
+// Replaces the memory of a storage, which all views share.
 #include "terrace/parallel/storage.h"
 
 #include <c10/core/StorageImpl.h>

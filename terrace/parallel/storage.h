@@ -1,13 +1,13 @@
-// Memory of a tensor that is given back and taken again while views of it stay as they are.
+// Releases the memory of a tensor and allocates it again while views of the tensor stay valid.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace terrace::parallel {
 
-// Afterwards no element of the tensor, or of any other tensor on the same storage, may be touched.
+// Afterwards no element of a tensor on the same storage may be accessed until take_storage().
 void release_storage(const at::Tensor& tensor);
-// Takes memory for a released tensor; its elements are undefined. Nothing where it has memory.
+// Allocates memory for a released tensor; its elements are undefined. Does nothing if the tensor has memory.
 void take_storage(const at::Tensor& tensor);
 bool has_storage(const at::Tensor& tensor);
 

@@ -1,4 +1,4 @@
-// Cuts parameters, and carries what operations exchange over a communicator.
+// Cuts parameters, and implements the exchanges of operations on a communicator.
 #include "terrace/parallel/tensor.h"
 
 #include <ATen/core/grad_mode.h>
@@ -26,7 +26,7 @@ std::unique_ptr<ops::Ranks::Pending> pending(Transfer transfer) {
   return std::make_unique<PendingTransfer>(std::move(transfer));
 }
 
-// How many ranks have the same shared rows.
+// The number of ranks that hold the same shared rows.
 int64_t ranks_that_share(const std::vector<nn::Parameter*>& parameters, int64_t ranks) {
   int64_t sharing = 1;
   for (const nn::Parameter* parameter : parameters) {
@@ -36,7 +36,7 @@ int64_t ranks_that_share(const std::vector<nn::Parameter*>& parameters, int64_t 
   return sharing;
 }
 
-// This rank's neighbours along the tensor axis, in runs of `size`.
+// The `size` neighbouring ranks along the tensor axis that hold the same shared rows as `rank`.
 mesh::Group sharing_group(const mesh::Mesh& mesh, int64_t rank, int64_t size) {
   const std::vector<int64_t> all = mesh.group(rank, "tensor").ranks;
   const int64_t first = mesh.coordinate(rank, "tensor") / size * size;
@@ -109,7 +109,7 @@ void TensorParallel::sum_shares(const std::vector<optim::Shard>& shards) {
         continue;
       }
       if (shared_by_ == 1 || mark.shared == 0) continue;
-      // The last slab; the ranks that share it have it at the same place.
+      // The shared rows come last, at the same place on all ranks that hold them.
       const int64_t inner = piece.parameter->value.numel() / piece.parameter->value.size(0);
       const int64_t from = std::max(piece.begin, mark.row_ranges.front().size * inner);
       if (from < piece.end) shared.push_back(shard.gradient.narrow(0, piece.at + from - piece.begin, piece.end - from));
@@ -119,7 +119,7 @@ void TensorParallel::sum_shares(const std::vector<optim::Shard>& shards) {
   sum_elements(shared, *sharing_);
 }
 
-// In one call, as they are small and many.
+// In one call, since there are many small tensors.
 void TensorParallel::sum_elements(const std::vector<at::Tensor>& elements, comm::Comm& group) {
   if (elements.empty()) return;
   const at::NoGradGuard no_grad;
@@ -127,9 +127,9 @@ void TensorParallel::sum_elements(const std::vector<at::Tensor>& elements, comm:
   Transfer::all_reduce(group, together, together.scalar_type(), {.what = "sum shares of gradients", .phase = "step"})
       .finish();
   int64_t at = 0;
-  for (const at::Tensor& part : elements) {
-    part.copy_(together.narrow(0, at, part.numel()));
-    at += part.numel();
+  for (const at::Tensor& own : elements) {
+    own.copy_(together.narrow(0, at, own.numel()));
+    at += own.numel();
   }
 }
 

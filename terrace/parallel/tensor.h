@@ -1,6 +1,6 @@
-// Tensor parallelism of any model (Megatron-LM, arXiv 1909.08053), with the regions between cut along the sequence
-// where that is asked for (arXiv 2205.05198): cuts the parameters as their marks say, and gives operations the ranks
-// that hold the other parts. The model knows nothing of it. docs/tensor.md says what moves when.
+// Tensor parallelism of any model (Megatron-LM, arXiv 1909.08053), optionally with sequence parallelism between the cut
+// layers (arXiv 2205.05198). It cuts the parameters according to their marks and passes the group of ranks to the
+// operations; the model's code does not change. docs/tensor.md has the communication.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,24 +20,24 @@ namespace terrace::parallel {
 
 class TensorParallel {
  public:
-  // Replaces every parameter's value by memory for this rank's part of it, without values, and fills its mark in. The
-  // model must not have been sharded before. Every rank of the world calls it at the same time; at size 1 of the axis
-  // "tensor" it does nothing.
+  // Replaces the value of each cut parameter by an uninitialized tensor for this rank's part, and sets this rank's rows
+  // in its mark. The model must not have been sharded before. Collective: every rank of the world calls it. On an axis
+  // "tensor" of size 1 nothing is cut.
   TensorParallel(models::Model& model, comm::World& world, const mesh::Mesh& mesh, bool sequence_parallel);
   ~TensorParallel();
 
   int64_t size() const;
   int64_t member() const;
-  // The first of `length` positions that this rank has between layers.
+  // This rank's first position, of `length`, between the cut layers.
   int64_t first_position(int64_t length) const;
 
-  // Once the optimizer's parts of the gradients are summed over data and micro-batches: adds up what each tensor rank
-  // has only a share of. These are keys and values that several ranks have, and, where hidden states are cut along the
-  // sequence, whatever is replicated.
+  // Sums the gradients of which each tensor rank has only a share: those of keys and values that several ranks hold
+  // and, with sequence parallelism, those of replicated parameters. Called when the optimizer parts of the gradients
+  // are summed over micro-batches and data-parallel ranks.
   void sum_shares(const std::vector<optim::Shard>& shards);
 
   comm::Comm& group() { return *group_; }
-  // Ranks that have the same keys and values; size 1 where each has its own.
+  // The ranks that hold the same keys and values; of size 1 if each rank has its own.
   comm::Comm& sharing() { return *sharing_; }
 
  private:
@@ -46,10 +46,10 @@ class TensorParallel {
   void sum_elements(const std::vector<at::Tensor>& elements, comm::Comm& group);
 
   bool sequence_parallel_;
-  int64_t shared_by_ = 1;  // ranks that have the same shared rows
+  int64_t shared_by_ = 1;  // the number of ranks that hold the same shared rows
   std::unique_ptr<comm::Comm> group_, sharing_;
   std::unique_ptr<CommRanks> ranks_;
-  std::deque<ops::Cut> cuts_;  // that parameters point to
+  std::deque<ops::Cut> cuts_;  // parameters point to them
 };
 
 }  // namespace terrace::parallel

@@ -1,4 +1,4 @@
-// Casts around the calls.
+// Converts element types before and after the calls.
 #include "terrace/parallel/transfer.h"
 
 #include <ATen/core/grad_mode.h>
@@ -28,11 +28,11 @@ comm::Type comm_type(at::ScalarType type) {
     case at::kByte:
       return comm::Type::uint8;
     default:
-      TERRACE_CHECK(false, "{} does not travel", c10::toString(type));
+      TERRACE_CHECK(false, "tensors of {} cannot be sent", c10::toString(type));
   }
 }
 
-// The tensors for as long as a backend needs their memory.
+// Keeps the tensors alive for as long as a backend needs their memory.
 comm::Owner Transfer::owner() const {
   return std::make_shared<const std::pair<at::Tensor, at::Tensor>>(sent_, received_);
 }

@@ -1,4 +1,4 @@
-// Formats whose payload is the values in an element type.
+// Implements the formats whose payload is the values in an element type.
 #include "terrace/parallel/wire_format.h"
 
 #include "terrace/base/error.h"

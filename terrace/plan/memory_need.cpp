@@ -64,8 +64,8 @@ class StageNeeds {
     const int64_t chunks = config_.layout.chunks;
     int64_t kept = 0, deferred = 0;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const schedule::NumberRange& part = partition_.part(placement_.part(stage, chunk));
-      for (int64_t number = part.begin; number < part.end; ++number) {
+      const schedule::NumberRange& own = partition_.virtual_stage(placement_.virtual_stage(stage, chunk));
+      for (int64_t number = own.begin; number < own.end; ++number) {
         kept += schedule::kept_bytes(table_, partition_.segment(number), config_.train.recompute);
         deferred += schedule::deferred_bytes(table_, partition_.segment(number));
       }

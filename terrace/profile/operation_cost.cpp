@@ -106,7 +106,7 @@ bool reads_rows(std::string_view name) { return is_one_of(name, {"embedding", "i
 
 }  // namespace
 
-ops::Work work_before(const at::RecordFunction& operation) {
+ops::OperationCost cost_before(const at::RecordFunction& operation) {
   const std::string_view name = name_of(operation);
   if (moves_nothing(name)) return {};
   const Inputs inputs = operation.inputs();

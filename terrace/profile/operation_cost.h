@@ -13,7 +13,7 @@ namespace terrace::profile {
 // that go in. Attention counts the pairs of query and key that a causal mask lets through: with P of them, 4 P a
 // feature and head forward and 10 P backward (its five products). Views, and operations that only make room, move
 // nothing. To be called in a start callback.
-ops::Work work_before(const at::RecordFunction& operation);
+ops::OperationCost cost_before(const at::RecordFunction& operation);
 
 // Bytes of what came out, to be added; in an end callback. Results that were given to be written into (out=) are among
 // the inputs already.

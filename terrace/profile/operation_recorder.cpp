@@ -92,9 +92,9 @@ observe::Span span_of(const at::RecordFunction& operation) {
     span.flops = inputs.at(0).toDouble();
     span.bytes = inputs.at(1).toDouble();
   } else {
-    const ops::Work work = work_before(operation);
-    span.flops = work.flops;
-    span.bytes = work.bytes;
+    const ops::OperationCost cost = cost_before(operation);
+    span.flops = cost.flops;
+    span.bytes = cost.bytes;
     span.detail = shapes_of(operation);
   }
   return span;

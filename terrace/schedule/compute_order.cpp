@@ -1,4 +1,4 @@
-// The compute order of each schedule in closed form.
+// Generates the order of computations of each schedule.
 #include "terrace/schedule/compute_order.h"
 
 #include <algorithm>
@@ -19,16 +19,16 @@ Instructions gpipe(int64_t micro_batches) {
   return list;
 }
 
-// Number k of a stage's forwards: micro-batches go in groups of as many as there are stages, and a group goes through
-// all chunks before the next.
+// The k-th forward of a stage: micro-batches are grouped by the number of stages, and each group passes through all
+// chunks before the next group begins.
 Instruction interleaved_forward(const Pipeline& pipeline, int64_t k) {
   const int64_t group = pipeline.stages * pipeline.chunks;
   return {Kind::forward, k / group * pipeline.stages + k % pipeline.stages, k % group / pipeline.stages};
 }
 
-// 1F1B and interleaved 1F1B: some forwards first, then one forward and one backward in turn, then the other backwards.
-// Where the stages do not divide the micro-batches, it is the order for the next number that they divide, without the
-// micro-batches that there are not: what remains of an order without deadlock has none.
+// 1F1B and interleaved 1F1B: `warmup` forwards, then alternately one forward and one backward, then the remaining
+// backwards. If the number of micro-batches is no multiple of the stages, the order is that of the next multiple
+// without the surplus micro-batches: removing whole micro-batches cannot cause a deadlock.
 Instructions one_forward_one_backward(const Pipeline& pipeline, int64_t warmup) {
   const int64_t groups = (pipeline.micro_batches + pipeline.stages - 1) / pipeline.stages;
   const int64_t total = groups * pipeline.stages * pipeline.chunks;
@@ -43,8 +43,8 @@ Instructions one_forward_one_backward(const Pipeline& pipeline, int64_t warmup) 
   return list;
 }
 
-// 1F1B whose weight gradients trail the input gradients by as many micro-batches as there are stages before this one,
-// which also have so many fewer forwards ahead here: together at most `stages` micro-batches are alive.
+// 1F1B in which stage s defers weight gradients by s micro-batches. Stage s also has s fewer forwards in its warmup
+// than the first stage, so that at most `stages` micro-batches are alive on every stage.
 Instructions zb_h1(const Pipeline& pipeline, int64_t stage) {
   const int64_t warmup = pipeline.stages - 1 - stage;
   Instructions list;
@@ -60,21 +60,21 @@ Instructions zb_h1(const Pipeline& pipeline, int64_t stage) {
   return list;
 }
 
-// ZB-V's order, built by asking for computations of the next micro-batch; one that is not possible yet, or any more,
-// because of this stage's own order, is left out.
+// The order of ZB-V. Each step requests the computation of a chunk for its next micro-batch; a request is ignored if
+// the computation must wait for another one of this stage or if no micro-batches remain.
 class VeeOrder {
  public:
   VeeOrder(const Pipeline& pipeline, int64_t stage)
       : stages_(pipeline.stages), micro_batches_(pipeline.micro_batches), stage_(stage) {}
 
   Instructions list() {
-    // The micro-batches that can enter before the first comes back from below.
+    // The forwards of the first chunk before the first micro-batch reaches the second chunk.
     for (int64_t i = 0; i < 2 * (stages_ - stage_) - 1; ++i) forward(0);
     for (int64_t i = 0; i < stage_; ++i) {
       forward(1);
       forward(0);
     }
-    // From here the memory is full: what comes in waits for what goes out.
+    // The memory bound is reached: from here on every forward is paired with a backward.
     for (int64_t i = 0; i < stages_ - stage_; ++i) forward_and_whole_backward(1, 1);
     while (done_[0].forward < micro_batches_ || done_[1].forward < micro_batches_) {
       forward_and_whole_backward(0, 0);
@@ -108,7 +108,7 @@ class VeeOrder {
     if (input_gradient(backward_chunk)) weight_gradient(backward_chunk);
   }
 
-  // No forwards are left. Input gradients are what other stages wait for; weight gradients fill the time between.
+  // No forwards remain. Input gradients come first, since other stages wait for them; weight gradients fill idle time.
   void drain() {
     for (int64_t i = 0; i < stage_; ++i) {
       input_gradient(0);
@@ -130,8 +130,8 @@ class VeeOrder {
 
 int64_t interleaved_warmup(const Pipeline& pipeline, int64_t stage) {
   const int64_t behind = pipeline.stages - 1 - stage;
-  // Every stage behind this one costs a forward there and a backward back; with one chunk a stage, whose forwards and
-  // backwards meet at the last stage, only the forward.
+  // Each later stage adds one forward and one backward to the time until the first gradient arrives. With one chunk per
+  // stage forwards and backwards alternate on the last stage, and each later stage adds one forward only.
   return pipeline.chunks == 1 ? behind : 2 * behind + (pipeline.chunks - 1) * pipeline.stages;
 }
 

@@ -1,14 +1,14 @@
-// The order in which each stage computes, without what it sends and receives.
+// The order of each stage's computations, without sends and receives.
 #pragma once
 
 #include "terrace/schedule/pipeline.h"
 
 namespace terrace::schedule {
 
-// What the stage computes, in order; no transfers and no optimizer step.
+// The computations of the stage in order, without transfers and optimizer step.
 Instructions compute_order(const Pipeline& pipeline, int64_t stage);
 
-// Forwards that an interleaved stage does before its first backward.
+// The number of forwards before the first backward of an interleaved stage.
 int64_t interleaved_warmup(const Pipeline& pipeline, int64_t stage);
 
 }  // namespace terrace::schedule

@@ -1,4 +1,4 @@
-// Kinds of instructions, their text, and the list of one stage.
+// Classifies instructions and formats them as text.
 #include "terrace/schedule/instruction.h"
 
 #include "terrace/base/error.h"

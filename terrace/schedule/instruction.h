@@ -1,5 +1,5 @@
-// One list of instructions a stage describes a training step: the trainer executes it, and whatever counts or predicts
-// a step reads the same lists.
+// Defines the instructions of a pipeline schedule. One list for each stage describes a training step: the trainer
+// executes the lists, and the counts and predictions of a step's memory and time are made from the same lists.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,28 @@
 
 namespace terrace::schedule {
 
-// One thing that a stage does, for one micro-batch and one of the stage's chunks (parts of the model, see placement.h).
+// One operation of a stage, for one micro-batch and one of the stage's chunks (its virtual stages, see placement.h).
 //
-// How a list is executed: in order, by one rank of the stage.
-// - A computation (forward, backward, input_gradient, weight_gradient) waits for the tensor from another stage that it
-//   needs, if any, and occupies the rank. The forward of the model's first part takes the batch, that of the last part
-//   ends in the loss.
-// - send_* stands behind the computation that made the tensor, and starts a nonblocking send.
-// - receive_* posts a nonblocking receive into a buffer of its own, at least one computation before the one that takes
-//   the tensor, where there is one before it. So data move while the stage computes.
-// - A send may be waited for as soon as it is started, or later: validate() proves that even a send that waits at once,
-//   until its receive is posted, never ends in a deadlock. Its tensor must be left alone until then.
-// - Between two stages, tensors of both kinds travel in one order that both lists have: the order of the sends on one
-//   is that of the receives on the other. No tags are needed.
-// - Tensors between two parts on the same stage are passed without an instruction.
-// - optimizer_step is last. Clipping by the norm of all gradients needs every stage's, so no stage begins it before all
-//   have come to it: a barrier, which the zero-bubble schedules keep too.
+// Every rank of the stage executes the list in order.
+// - A computation (forward, backward, input_gradient, weight_gradient) waits for the tensor that it needs from another
+//   stage, if any, and occupies the rank. The forward of the first virtual stage takes the batch; the forward of the
+//   last virtual stage ends in the loss.
+// - send_* follows the computation that made the tensor and starts a nonblocking send.
+// - receive_* posts a nonblocking receive into a buffer of its own. It comes at least one computation before the
+//   computation that takes the tensor, if there is an earlier one, so that data move while the stage computes.
+// - A send may be waited for at any time after its start: validate() checks that the lists do not deadlock even if
+//   every send waits at once until its receive is posted. The tensor must not change until the send is complete.
+// - Activations and gradients between two stages travel in a single order: one stage sends in the order in which the
+//   other one receives. No tags are needed.
+// - Tensors between two virtual stages of one stage are passed without an instruction.
+// - optimizer_step is last. Clipping needs the norm of the gradients of all stages, so optimizer_step is a barrier of
+//   all stages, in the zero-bubble schedules too.
 struct Instruction {
   enum class Kind {
     forward,
     backward,         // gradients of input and weights together
     input_gradient,   // "B" of the zero-bubble papers; the inputs of the weights are kept
-    weight_gradient,  // "W", some time after input_gradient
+    weight_gradient,  // "W" of the zero-bubble papers, some time after input_gradient
     send_activation,
     receive_activation,
     send_gradient,  // with respect to the input of the chunk
@@ -38,7 +38,7 @@ struct Instruction {
   };
   Kind kind;
   int64_t micro_batch = 0;  // optimizer_step: 0
-  int64_t chunk = 0;        // that computes, made what is sent, or takes what is received; optimizer_step: 0
+  int64_t chunk = 0;        // that computes, made the sent tensor or takes the received one; optimizer_step: 0
   int64_t peer = -1;        // sends and receives: the other stage
 
   bool operator==(const Instruction&) const = default;

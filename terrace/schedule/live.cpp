@@ -1,4 +1,4 @@
-// Counts what a list keeps alive.
+// Counts the tensors that a list keeps alive.
 #include "terrace/schedule/live.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace terrace::schedule {
 
 using Kind = Instruction::Kind;
 
-// As many as may be of the larger kind, and the rest of `together` of the smaller.
+// The most memory is taken by as many tensors of the larger kind as possible; the rest of `together` is of the smaller
+// kind.
 int64_t Live::bytes(int64_t activation_bytes, int64_t weight_input_bytes) const {
   if (activation_bytes >= weight_input_bytes) {
     return activations * activation_bytes + std::min(weight_inputs, together - activations) * weight_input_bytes;

@@ -1,4 +1,4 @@
-// Which tensors pass between two parts of the model, and which computations make and take them.
+// Which tensors pass between two virtual stages, and which computations produce and consume them.
 #pragma once
 
 #include <compare>
@@ -10,7 +10,7 @@
 
 namespace terrace::schedule {
 
-// An activation on its way from part `lower` to part `lower` + 1, or its gradient on the way back.
+// The activation from virtual stage `lower` to virtual stage `lower` + 1, or the gradient of that activation.
 struct Message {
   bool gradient;
   int64_t micro_batch;
@@ -21,15 +21,15 @@ struct Message {
   auto operator<=>(const Message&) const = default;
 };
 
-// What a computation of the stage takes from, or makes for, another part; nothing at the model's ends and for weight
-// gradients.
+// The tensor that a computation of the stage takes from another virtual stage or makes for one; nothing at the model's
+// ends and for weight gradients.
 std::optional<Message> taken(const Instruction& computation, const Placement& placement, int64_t stage);
 std::optional<Message> made(const Instruction& computation, const Placement& placement, int64_t stage);
 
-// What a send or receive of the stage carries; nothing where there is no part on the other side.
+// The tensor that a send or receive of the stage carries; nothing at the model's ends.
 std::optional<Message> carried(const Instruction& transfer, const Placement& placement, int64_t stage);
 
-// The same where it passes between two stages, and nothing where it stays on one.
+// `message` if it passes between two stages, nothing if both of its virtual stages are on one stage.
 std::optional<Message> between_stages(std::optional<Message> message, const Placement& placement);
 
 }  // namespace terrace::schedule

@@ -1,4 +1,4 @@
-// Counts of units by part first, then segments, which may not reach across parts.
+// Counts the units of each virtual stage first and forms segments within virtual stages afterwards.
 #include "terrace/schedule/partition.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace terrace::schedule {
 namespace {
 
-// Units of each part by their costs. Units that share a graph stay together.
-std::vector<int64_t> split_units(const UnitTable& table, int64_t parts) {
+// The number of units of each virtual stage, divided by cost. Units that share a graph stay together.
+std::vector<int64_t> split_units(const UnitTable& table, int64_t virtual_stages) {
   std::vector<double> costs;
   std::vector<int64_t> sizes;  // units of each cost
   for (const UnitRow& row : table) {
@@ -26,60 +26,61 @@ std::vector<int64_t> split_units(const UnitTable& table, int64_t parts) {
   }
   std::vector<int64_t> counts;
   auto next = sizes.begin();
-  for (const int64_t count : split_by_cost(costs, parts)) {
+  for (const int64_t count : split_by_cost(costs, virtual_stages)) {
     counts.push_back(0);
     for (int64_t i = 0; i < count; ++i) counts.back() += *next++;
   }
   return counts;
 }
 
-std::vector<int64_t> given_units(const UnitTable& table, const std::vector<int64_t>& layers_of_part, int64_t parts) {
+std::vector<int64_t> given_units(const UnitTable& table, const std::vector<int64_t>& layers_of_stage,
+                                 int64_t virtual_stages) {
   std::set<int64_t> layers;
   for (const UnitRow& row : table) {
     if (row.layer >= 0) layers.insert(row.layer);
   }
-  check_given_split(layers_of_part, static_cast<int64_t>(layers.size()), parts);
-  std::vector<int64_t> counts(static_cast<size_t>(parts), 0);
-  size_t part = 0;
-  int64_t begun = 0, last_layer = -1;  // layers that the present part has begun
+  check_given_split(layers_of_stage, static_cast<int64_t>(layers.size()), virtual_stages);
+  std::vector<int64_t> counts(static_cast<size_t>(virtual_stages), 0);
+  size_t virtual_stage = 0;
+  int64_t begun = 0, last_layer = -1;  // layers of the current virtual stage so far
   for (const UnitRow& row : table) {
     if (row.layer >= 0 && row.layer != last_layer) {
-      while (begun == layers_of_part[part]) {
-        ++part;
+      while (begun == layers_of_stage[virtual_stage]) {
+        ++virtual_stage;
         begun = 0;
       }
       ++begun;
       last_layer = row.layer;
     }
-    ++counts[part];
+    ++counts[virtual_stage];
   }
-  // Where the last part has no layers, the model's last unit is all that it has.
+  // A last virtual stage without layers has the model's last unit only.
   if (counts.back() == 0) {
-    --counts[part];
+    --counts[virtual_stage];
     ++counts.back();
   }
   return counts;
 }
 
-// Where units share a graph, a split as given must leave them in one part.
+// Checks that units which share a graph are in one virtual stage.
 void check_graphs(const UnitTable& table, const std::vector<int64_t>& counts) {
   int64_t begin = 0;
-  for (size_t part = 0; part < counts.size(); begin += counts[part++]) {
+  for (size_t virtual_stage = 0; virtual_stage < counts.size(); begin += counts[virtual_stage++]) {
     const UnitRow& row = table.at(static_cast<size_t>(begin));
     if (begin == 0 || !row.shares_graph) continue;
     throw UserError::of(
-        "the split begins part {} with {}, whose backward needs the unit before it too; move that boundary or use "
-        "fewer "
-        "parts",
-        part, row.name);
+        "the split begins virtual stage {} with {}, whose backward needs the unit before it too; move that boundary or "
+        "use "
+        "fewer virtual stages",
+        virtual_stage, row.name);
   }
 }
 
 }  // namespace
 
-Partition partition(const UnitTable& table, int64_t parts, const std::vector<int64_t>& layers_of_part) {
-  const std::vector<int64_t> counts =
-      layers_of_part.empty() ? split_units(table, parts) : given_units(table, layers_of_part, parts);
+Partition partition(const UnitTable& table, int64_t virtual_stages, const std::vector<int64_t>& layers_of_stage) {
+  const std::vector<int64_t> counts = layers_of_stage.empty() ? split_units(table, virtual_stages)
+                                                              : given_units(table, layers_of_stage, virtual_stages);
   Partition made;
   check_graphs(table, counts);
   std::vector<int64_t> segment_of;  // by unit
@@ -97,7 +98,7 @@ Partition partition(const UnitTable& table, int64_t parts, const std::vector<int
       segment.has_parameters = segment.has_parameters || !row.parameters.empty();
       segment_of.push_back(static_cast<int64_t>(made.segments.size()) - 1);
     }
-    made.parts.push_back({begin, static_cast<int64_t>(made.segments.size())});
+    made.virtual_stages.push_back({begin, static_cast<int64_t>(made.segments.size())});
   }
   for (size_t number = 0; number < made.segments.size(); ++number) {
     std::set<int64_t> reads = {static_cast<int64_t>(number)};
@@ -123,7 +124,7 @@ StageSegments stage_segments(const Partition& partition, const Placement& placem
                     .copies = {}};
   std::set<int64_t> computed, read;
   for (int64_t chunk = 0; chunk < placement.chunks; ++chunk) {
-    const NumberRange& own = partition.part(placement.part(stage, chunk));
+    const NumberRange& own = partition.virtual_stage(placement.virtual_stage(stage, chunk));
     std::vector<int64_t>& list = all.chunks.emplace_back();
     for (int64_t segment = own.begin; segment < own.end; ++segment) {
       list.push_back(segment);

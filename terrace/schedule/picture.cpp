@@ -1,4 +1,4 @@
-// The SVG text: heading, rows, time axis, legend.
+// Writes the SVG text: heading, rows, time axis and legend.
 #include "terrace/schedule/picture.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ const Style& style_of(Kind kind) {
   return *std::find_if(styles.begin(), styles.end(), [kind](const Style& style) { return style.kind == kind; });
 }
 
-// Plain labels are black on a light page and white on a dark one; those in boxes fit the boxes.
+// Plain labels are black on a light page and white on a dark page; the colours of labels in boxes depend on the box.
 constexpr std::string_view style_sheet = R"(<style>
 text { font: 12px "DejaVu Sans", Verdana, sans-serif; fill: #222; }
 .title { font-size: 14px; font-weight: bold; }
@@ -67,7 +67,7 @@ class Drawing {
 
   std::string svg() const {
     const double bottom = top + row_pitch * static_cast<double>(pipeline_.stages);
-    // As wide as 1F1B's step, so that pictures of the same shape have the same scale.
+    // At least as wide as the step of 1F1B, so that pictures of equal pipelines have the same scale.
     const auto widest = static_cast<double>(3 * (pipeline_.stages + pipeline_.micro_batches - 1));
     const double width = std::max(x_of(std::max(times_.seconds, widest)) + 46, 700.0);
     std::string text = fmt::format(
@@ -83,7 +83,7 @@ class Drawing {
  private:
   static double x_of(double time) { return left + time * unit_width; }
 
-  // What is alive is counted in whole stages' activations.
+  // Activations alive are counted in micro-batches of a whole stage.
   std::string heading() const {
     int64_t most = 0;
     for (const Live& bound : bounds_) most = std::max(most, bound.together);
@@ -102,13 +102,13 @@ class Drawing {
         times_.seconds * unit_width, row_height);
     for (size_t i = 0; i < lists_[stage].size(); ++i) {
       if (!is_computation(lists_[stage][i].kind)) continue;
-      const auto& [start, end] = times_.spans[stage][i];
+      const auto& [start, end] = times_.intervals[stage][i];
       text += box(x_of(start), y, (end - start) * unit_width, lists_[stage][i]);
     }
     return text;
   }
 
-  // A number every three units, which is what a micro-batch costs a stage, and the optimizer step at the end.
+  // One number every three units, the time of one micro-batch on one stage, and the optimizer step at the end.
   std::string axis(double y) const {
     std::string text;
     for (double time = 0; time <= times_.seconds - 1; time += 3) {

@@ -7,9 +7,9 @@
 
 namespace terrace::schedule {
 
-// Time goes from left to right; forward, input gradient and weight gradient of a whole stage all take one unit, of one
-// of its chunks a part of that. A box has its micro-batch's number, its kind's colour, and is lighter in later chunks.
-// The picture has no background and can be read on a light and on a dark page.
+// Time runs from left to right. Forward, input gradient and weight gradient of a whole stage take one unit each and are
+// divided evenly among its chunks. A box shows the number of its micro-batch; its colour shows the kind and is lighter
+// for later chunks. The picture has no background and is readable on light and dark pages.
 std::string picture(const Pipeline& pipeline);
 
 }  // namespace terrace::schedule

@@ -1,4 +1,4 @@
-// What each schedule states of itself: which shapes it takes, where its parts are, its bounds and its bubble.
+// What each schedule allows, where its virtual stages are, its memory bounds and its bubble.
 #include "terrace/schedule/pipeline.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void check_not_refused(const Pipeline& pipeline) {
   TERRACE_CHECK(reason.empty(), "{}", reason);
 }
 
-// The same bound for all, of what is never deferred.
+// The bound of a schedule that defers no weight gradients.
 Live undeferred(int64_t activations) { return {activations, 0, activations}; }
 
 }  // namespace
@@ -52,10 +52,10 @@ Placement placement(const Pipeline& pipeline) {
 }
 
 std::vector<Instructions> instructions(const Pipeline& pipeline) {
-  const Placement parts = placement(pipeline);
+  const Placement placed = placement(pipeline);
   std::vector<Instructions> computations;
   for (int64_t stage = 0; stage < pipeline.stages; ++stage) computations.push_back(compute_order(pipeline, stage));
-  return with_transfers(computations, parts);
+  return with_transfers(computations, placed);
 }
 
 Live live_bound(const Pipeline& pipeline, int64_t stage) {
@@ -72,7 +72,7 @@ Live live_bound(const Pipeline& pipeline, int64_t stage) {
       return {std::min(micro_batches, stages - stage), std::min(micro_batches, stage + 1),
               std::min(micro_batches, stages)};
     case PipelineSchedule::zb_v: {
-      // The second term is of fewer micro-batches than fill the pipeline.
+      // The inner minimum counts when there are too few micro-batches to fill the pipeline.
       const int64_t together = std::min(2 * stages, std::min(micro_batches + 1 + stage, 2 * micro_batches));
       return {together, std::min(2 * stage + 1, 2 * micro_batches - 1), together};
     }

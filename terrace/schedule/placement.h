@@ -1,4 +1,5 @@
-// Which part of the model is which chunk of which stage. The model is cut into stages * chunks parts in a row.
+// Places the virtual stages of a pipeline on its stages. The units of a model are divided into stages * chunks virtual
+// stages of consecutive units, numbered in the order of the model. The virtual stages of one stage are its chunks.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +8,17 @@ namespace terrace::schedule {
 
 struct Placement {
   enum class Shape {
-    loops,  // part = chunk * stages + stage: the parts go round the stages, chunk after chunk
-    vee,    // two chunks: down the stages and up again; stage s has the parts s and 2 * stages - 1 - s
+    loops,  // chunk c of stage s is the virtual stage c * stages + s
+    vee,    // two chunks: stage s has the virtual stages s and 2 * stages - 1 - s
   };
   int64_t stages = 1;
   int64_t chunks = 1;
   Shape shape = Shape::loops;
 
-  int64_t parts() const { return stages * chunks; }
-  int64_t part(int64_t stage, int64_t chunk) const;
-  int64_t stage_of(int64_t part) const;
-  int64_t chunk_of(int64_t part) const { return part / stages; }
+  int64_t virtual_stages() const { return stages * chunks; }
+  int64_t virtual_stage(int64_t stage, int64_t chunk) const;
+  int64_t stage_of(int64_t virtual_stage) const;
+  int64_t chunk_of(int64_t virtual_stage) const { return virtual_stage / stages; }
 
   bool operator==(const Placement&) const = default;
 };

@@ -1,4 +1,4 @@
-// What one stage may do next.
+// Decides whether a stage may execute its next instruction.
 #include "terrace/schedule/stage_check.h"
 
 #include "terrace/base/error.h"
@@ -8,9 +8,9 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-// Why number `next` of a kind cannot be this micro-batch.
+// Why the instruction cannot come after `next` instructions of its kind; "" if it can.
 std::string in_order(const Instruction& instruction, int64_t next) {
-  if (instruction.micro_batch < next) return "it was done before";
+  if (instruction.micro_batch < next) return "it has been done already";
   if (instruction.micro_batch == next) return "";
   Instruction missing = instruction;
   missing.micro_batch = next;
@@ -46,7 +46,7 @@ std::string StageCheck::next(const Instruction& instruction) {
 
 std::string StageCheck::computation(const Instruction& instruction) {
   const auto& [kind, micro_batch, chunk, peer] = instruction;
-  if (peer != -1) return fmt::format("it is no transfer, but names stage {}", peer);
+  if (peer != -1) return fmt::format("it is not a transfer, but names stage {}", peer);
   Done& done = this->done(chunk);
   const bool gradient_of_input = kind == Kind::input_gradient || kind == Kind::backward;
   const bool gradient_of_weights = kind == Kind::weight_gradient || kind == Kind::backward;
@@ -80,12 +80,12 @@ std::string StageCheck::computation(const Instruction& instruction) {
   return within_bound();
 }
 
-// Whether what the computation takes is here, or is on its way.
+// Why the tensor that the computation takes is missing; "" if it was made on this stage or its receive is posted.
 std::string StageCheck::take(const Instruction& instruction) {
   const auto message = taken(instruction, placement_, stage_);
   if (!message) return "";
   if (message->from(placement_) != stage_) {
-    return posted_.contains(*message) ? "" : "what it takes has not been received";
+    return posted_.contains(*message) ? "" : "its tensor has not been received";
   }
   if (is_made(*message)) return "";
   const int64_t maker = placement_.chunk_of(message->gradient ? message->lower + 1 : message->lower);
@@ -93,28 +93,30 @@ std::string StageCheck::take(const Instruction& instruction) {
 }
 
 bool StageCheck::is_made(const Message& message) const {
-  const int64_t part = message.gradient ? message.lower + 1 : message.lower;
-  const Done& done = done_[static_cast<size_t>(placement_.chunk_of(part))];
+  const int64_t virtual_stage = message.gradient ? message.lower + 1 : message.lower;
+  const Done& done = done_[static_cast<size_t>(placement_.chunk_of(virtual_stage))];
   return message.micro_batch < (message.gradient ? done.input_gradients : done.forwards);
 }
 
 std::string StageCheck::send(const Instruction& instruction) {
   const auto message = between_stages(carried(instruction, placement_, stage_), placement_);
-  if (!message) return "no other stage takes it";
-  if (instruction.peer != message->to(placement_)) return fmt::format("stage {} takes it", message->to(placement_));
-  if (!is_made(*message)) return "it has not been made";
-  return sent_.insert(*message).second ? "" : "it was sent before";
+  if (!message) return "no other stage takes the tensor";
+  if (instruction.peer != message->to(placement_))
+    return fmt::format("stage {} takes the tensor", message->to(placement_));
+  if (!is_made(*message)) return "the tensor has not been made";
+  return sent_.insert(*message).second ? "" : "the tensor was sent before";
 }
 
 std::string StageCheck::receive(const Instruction& instruction) {
   const auto message = between_stages(carried(instruction, placement_, stage_), placement_);
-  if (!message) return "no other stage makes it";
-  if (instruction.peer != message->from(placement_)) return fmt::format("stage {} makes it", message->from(placement_));
-  return posted_.insert(*message).second ? "" : "it was received before";
+  if (!message) return "no other stage makes the tensor";
+  if (instruction.peer != message->from(placement_))
+    return fmt::format("stage {} makes the tensor", message->from(placement_));
+  return posted_.insert(*message).second ? "" : "its receive was posted before";
 }
 
 std::string StageCheck::step(const Instruction& instruction) {
-  if (instruction != Instruction{Kind::optimizer_step}) return "it belongs to no micro-batch, chunk or stage";
+  if (instruction != Instruction{Kind::optimizer_step}) return "the optimizer step has no micro-batch, chunk or peer";
   for (int64_t chunk = 0; chunk < placement_.chunks; ++chunk) {
     const Done& done = this->done(chunk);
     if (done.forwards < micro_batches_) return has_not_been_done(Kind::forward, done.forwards, chunk);

@@ -1,4 +1,4 @@
-// Checks the list of one stage by itself, instruction by instruction.
+// Checks the list of one stage alone, instruction by instruction.
 #pragma once
 
 #include <set>
@@ -14,12 +14,12 @@ class StageCheck {
  public:
   StageCheck(const Placement& placement, int64_t stage, int64_t micro_batches, const Live& bound);
 
-  // What is wrong with the next instruction of the list, "" where nothing is.
+  // Why the next instruction of the list is invalid; "" if it is valid.
   std::string next(const Instruction& instruction);
   bool stepped() const { return stepped_; }
 
  private:
-  // So many are done: 0 .. n - 1, since they come in ascending order.
+  // How many micro-batches are done; they are 0 .. n - 1, since each kind comes in ascending order.
   struct Done {
     int64_t forwards = 0, input_gradients = 0, weight_gradients = 0;
   };
@@ -30,7 +30,7 @@ class StageCheck {
   std::string receive(const Instruction& instruction);
   std::string step(const Instruction& instruction);
   std::string within_bound() const;
-  bool is_made(const Message& message) const;  // by the part of this stage that makes it
+  bool is_made(const Message& message) const;  // by a virtual stage of this stage
   Done& done(int64_t chunk) { return done_[static_cast<size_t>(chunk)]; }
 
   Placement placement_;

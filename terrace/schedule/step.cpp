@@ -1,4 +1,4 @@
-// Walks a stage's instructions and writes down what each one needs of weights and gradients.
+// Expands a stage's instructions segment by segment and adds the movements of weights and gradients.
 #include "terrace/schedule/step.h"
 
 #include <algorithm>
@@ -12,24 +12,24 @@ namespace {
 
 using Kind = StepInstruction::Kind;
 
-// One time that a segment's computation reads weights.
+// One computation of a segment that reads weights.
 struct Use {
   int64_t segment;
   bool backward;
 };
 
-// Writes the list of one stage. What is gathered, in use and under way at each place is known here, so that nobody has
-// to work it out while the list is executed.
+// Writes the list of one stage and tracks which weights are gathered or in use and which reductions are under way, so
+// that the executor needs no such bookkeeping.
 class Writer {
  public:
   Writer(const StageSegments& segments, const Movements& movements) : segments_(segments), movements_(movements) {}
 
-  // The order in which weights are used, which decides what is gathered ahead.
+  // Sets the order in which weights are used, from which the gathers ahead of use follow.
   void expect(std::vector<Use> uses) { uses_ = std::move(uses); }
 
   void add(const StepInstruction& instruction) { list_.push_back(instruction); }
 
-  // The segment's computation, with its weights in place.
+  // Adds a computation of the segment and the gathers of the weights that the computation reads.
   void compute(Kind kind, int64_t micro_batch, int64_t chunk, int64_t segment) {
     begin_use(segment);
     if (kind != Kind::forward && !evaluates_) {
@@ -39,7 +39,7 @@ class Writer {
     end_use(segment);
   }
 
-  // Gradients of the segment's weights for a micro-batch are complete: they begin to leave.
+  // Begins the reductions of the segment's gradient, which is complete for a micro-batch.
   void complete_gradient(int64_t segment, bool first, bool last) {
     if (!holds(segment)) return;
     Reduction reduction{.segment = segment, .steps = {}};
@@ -52,7 +52,7 @@ class Writer {
     reductions_.push_back(std::move(reduction));
   }
 
-  // Every reduction under way ends its movement and begins its next one.
+  // Ends the current movement of every reduction under way and begins the next one.
   void advance_reductions() {
     for (Reduction& reduction : reductions_) {
       end(reduction);
@@ -65,7 +65,7 @@ class Writer {
     while (!reductions_.empty()) advance_reductions();
   }
 
-  // The gradient of a micro-batch before may still be leaving from the same memory.
+  // Ends the reduction of an earlier micro-batch first, which may still read the same memory.
   void allocate_gradient(int64_t segment) {
     if (!movements_.reduces_each || !holds(segment)) return;
     while (std::ranges::find(reductions_, segment, &Reduction::segment) != reductions_.end()) advance_reductions();
@@ -82,7 +82,7 @@ class Writer {
   void set_evaluates() { evaluates_ = true; }
 
   StepInstructions list() {
-    TERRACE_CHECK(next_use_ == uses_.size(), "{} of {} uses of weights came", next_use_, uses_.size());
+    TERRACE_CHECK(next_use_ == uses_.size(), "{} of {} uses of weights were added", next_use_, uses_.size());
     return std::move(list_);
   }
 
@@ -131,7 +131,7 @@ class Writer {
       gathered_[read] = false;
       add({.kind = Kind::release, .segment = read});
     }
-    // What was released may itself be used next.
+    // A released segment may be among the next uses.
     gather_ahead();
   }
 
@@ -153,7 +153,7 @@ class Writer {
     }
   }
 
-  // Updated weights of the step before are waited for where they are used first.
+  // Waits for the updated weights of the previous step at their first use.
   void end_publish(int64_t segment) {
     if (!movements_.publishes || std::exchange(is_published_[segment], true)) return;
     add({.kind = Kind::end_movement, .segment = segment, .movement = Movement::publish});
@@ -177,11 +177,11 @@ class Writer {
   size_t next_use_ = 0;
   std::map<int64_t, bool> gathered_, arriving_, is_published_, has_gradient_;  // by segment
   std::vector<int64_t> in_use_;
-  std::vector<Reduction> reductions_;  // under way, in the order of their begin
+  std::vector<Reduction> reductions_;  // under way, in the order in which they began
   StepInstructions list_;
 };
 
-// A chunk's segments without the model's last one, whose computation is the loss.
+// The segments of a chunk without the model's last segment, whose computation is the loss.
 std::vector<int64_t> body(const StageSegments& segments, int64_t chunk) {
   std::vector<int64_t> list = segments.chunks.at(static_cast<size_t>(chunk));
   if (!list.empty() && list.back() == segments.last) list.pop_back();
@@ -193,7 +193,7 @@ bool has_loss(const StageSegments& segments, int64_t chunk) {
   return !list.empty() && list.back() == segments.last;
 }
 
-// A segment whose weight gradients are computed by themselves needs no weights there.
+// weight_gradient is not among the uses, since it reads no weights.
 std::vector<Use> uses_of(const Instructions& stage, const StageSegments& segments) {
   std::vector<Use> uses;
   for (const Instruction& instruction : stage) {
@@ -210,7 +210,7 @@ std::vector<Use> uses_of(const Instructions& stage, const StageSegments& segment
   return uses;
 }
 
-// Between the computations of a stage.
+// The step instruction of a send or receive.
 Kind kind_of(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::Kind::send_activation:
@@ -222,12 +222,12 @@ Kind kind_of(Instruction::Kind kind) {
     case Instruction::Kind::receive_gradient:
       return Kind::receive_gradient;
     default:
-      TERRACE_CHECK(false, "{} is no send or receive", static_cast<int>(kind));
+      TERRACE_CHECK(false, "kind {} is neither a send nor a receive", static_cast<int>(kind));
       return Kind::norm;
   }
 }
 
-// Adds what one instruction of a stage does.
+// Adds the step instructions of one pipeline instruction at a time.
 class TrainingStep {
  public:
   TrainingStep(Writer& writer, const StageSegments& segments, int64_t micro_batches)
@@ -325,13 +325,13 @@ StepInstructions training_step(const Instructions& stage, int64_t micro_batches,
 std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage) {
   std::vector<Neighbours> chunks;
   for (int64_t chunk = 0; chunk < placement.chunks; ++chunk) {
-    const int64_t part = placement.part(stage, chunk);
+    const int64_t own = placement.virtual_stage(stage, chunk);
     const auto other = [&](int64_t neighbour) {
-      if (neighbour < 0 || neighbour >= placement.parts()) return int64_t{-1};
+      if (neighbour < 0 || neighbour >= placement.virtual_stages()) return int64_t{-1};
       const int64_t found = placement.stage_of(neighbour);
       return found == stage ? int64_t{-1} : found;
     };
-    chunks.push_back({.before = other(part - 1), .after = other(part + 1)});
+    chunks.push_back({.before = other(own - 1), .after = other(own + 1)});
   }
   return chunks;
 }

@@ -1,9 +1,10 @@
-// The complete list of what one rank does in a training step: the computations and sends of its pipeline stage, and
-// every gather, release, reduction, the norm, the update and the publishing of updated weights, segment by segment.
+// Makes the complete list of instructions of one rank for a training step: the computations and transfers of its
+// pipeline stage, and every gather, release and reduction of a segment, the norm, the update and the publishing of
+// updated weights.
 //
-// It is a pure function of the stage's instructions, the segments on the stage, the groups W, G and O of sharded data
-// parallelism (docs/sharding.md) and the number of segments that are gathered ahead. train::Executor executes it and
-// knows no other order; whatever counts memory or predicts a step's time reads the same list.
+// The list is a pure function of the stage's instructions, the segments on the stage, the groups W, G and O of sharded
+// data parallelism (docs/sharding.md) and the number of segments that are gathered ahead. train::Executor executes the
+// list in this order, and memory and times of a step are computed from the same list.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +17,28 @@
 
 namespace terrace::schedule {
 
-// The collectives of sharded data parallelism; their groups are those of mesh::ShardPlace.
+// The collectives of sharded data parallelism; mesh::ShardPlace has their groups.
 enum class Movement {
-  gather_weights,    // all-gather of W parts, before a segment's weights are used
-  reduce,            // reduce-scatter of a micro-batch's gradient, from the whole to the part that stays
-  reduce_across,     // reduce-scatter from the G part to the O part, after the last micro-batch
-  reduce_replicas,   // all-reduce of the O part over the ranks that hold the same one, likewise
-  gather_gradients,  // all-gather instead of the two before, where gradients are summed over all ranks at once
+  gather_weights,    // all-gather of the W parts of a segment's weights, before their use
+  reduce,            // reduce-scatter of a micro-batch's whole gradient to its G parts
+  reduce_across,     // reduce-scatter of a G part to its O parts, after the last micro-batch
+  reduce_replicas,   // all-reduce of an O part over the ranks that hold it, after the last micro-batch
+  gather_gradients,  // all-gather instead of the two above, if `reduce` sums over all ranks at once
   publish,           // all-gather of updated O parts to W parts
 };
 
 const char* to_string(Movement movement);
 
-// One thing that a rank does. Those that begin_* return at once and go on beside what follows; the matching end_*
-// waits.
+// One operation of a rank. begin_movement starts a collective, which proceeds during the instructions that follow;
+// end_movement waits for its end.
 struct StepInstruction {
   enum class Kind {
     // Computations of one segment for one micro-batch.
     forward,
-    loss,             // of the model's last segment: forward and, in a training step, backward at once
+    loss,             // of the model's last segment: forward and, in a training step, also backward
     backward,         // gradients of the segment's input and of its weights
-    input_gradient,   // of its input alone
-    weight_gradient,  // of its weights, some time after
+    input_gradient,   // gradient of the segment's input only
+    weight_gradient,  // gradients of the segment's weights, some time after input_gradient
     // Between stages, for one chunk, as in Instruction.
     send_activation,
     receive_activation,
@@ -45,22 +46,22 @@ struct StepInstruction {
     receive_gradient,
     // Of one segment's parameters.
     begin_movement,     // gather_weights takes memory for the whole segment's weights
-    end_movement,       // reduce gives the whole segment's gradient back
-    release,            // gives the whole segment's weights back
-    allocate_gradient,  // takes memory for the whole segment's gradient, which is zero
-    // Once, after the last backward. All sends have left by then.
+    end_movement,       // reduce frees the whole segment's gradient
+    release,            // frees the whole segment's weights
+    allocate_gradient,  // takes memory for the whole segment's gradient and zeroes it
+    // Once, after the last backward; all sends are complete.
     finish_gradients,  // sums over stages and tensor ranks that hold the same parameters
-    norm,              // of all gradients; may find that the update is to be left out, on all ranks
+    norm,              // of all gradients; may decide, on all ranks, that the update is skipped
     update,
   };
   Kind kind;
-  int64_t micro_batch = -1;                      // -1: of the whole step
-  int64_t chunk = -1;                            // of computations and of what passes between stages
-  int64_t segment = -1;                          // in the model; -1: of the whole chunk or stage
+  int64_t micro_batch = -1;                      // -1: belongs to the whole step
+  int64_t chunk = -1;                            // of computations, sends and receives
+  int64_t segment = -1;                          // its number in the model; -1: belongs to the whole chunk or stage
   int64_t peer = -1;                             // the other stage of sends and receives
   Movement movement = Movement::gather_weights;  // begin_movement, end_movement
-  bool accumulates = false;                      // reduce: adds to what earlier micro-batches left
-  bool for_backward = false;                     // gather_weights: the use that it is for
+  bool accumulates = false;                      // reduce: adds to the sum of the earlier micro-batches
+  bool for_backward = false;                     // gather_weights: the weights are for a backward
 
   bool operator==(const StepInstruction&) const = default;
 };
@@ -71,27 +72,27 @@ using StepInstructions = std::vector<StepInstruction>;
 // "norm".
 std::string to_string(const StepInstruction& instruction);
 
-// Which movements the groups need.
+// The movements that the groups need.
 struct Movements {
-  bool gathers = false;                   // weights are cut
-  bool reduces_each = false;              // a micro-batch's gradient leaves before the next one's begins
+  bool gathers = false;                   // weights are sharded
+  bool reduces_each = false;              // gradients are reduced after each micro-batch
   std::vector<Movement> after_last = {};  // further movements of a gradient after the last micro-batch, in order
   bool publishes = false;
-  int64_t prefetch = 1;  // uses of segments whose weights are gathered ahead
+  int64_t prefetch = 1;  // how many uses of segments ahead weights are gathered
 };
 
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch = 1);
 
-// The list of a training step for one stage's instructions, with so many micro-batches.
+// The list of a training step for the instructions of one stage.
 StepInstructions training_step(const Instructions& stage, int64_t micro_batches, const StageSegments& segments,
                                const Movements& movements);
 
-// The list of one micro-batch's loss without gradients. `before` and `after` of each chunk: the stage that has the part
-// of the model before and after it; -1: none, or this stage itself.
+// The stages of the virtual stages before and after a chunk; -1: none, or this stage itself.
 struct Neighbours {
   int64_t before = -1, after = -1;
 };
 std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage);
+// The list of one micro-batch's loss without gradients.
 StepInstructions evaluation(const StageSegments& segments, const std::vector<Neighbours>& chunks,
                             const Movements& movements);
 

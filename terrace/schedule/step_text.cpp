@@ -1,4 +1,4 @@
-// Instructions of a step in words, for messages and tests.
+// Formats the instructions of a step for messages and tests.
 #include <fmt/format.h>
 
 #include "terrace/schedule/step.h"

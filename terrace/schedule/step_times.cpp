@@ -1,4 +1,4 @@
-// Every stage goes on until it needs something from another stage that has no time yet.
+// Simulates the lists: each stage continues until it needs a time of another stage that is not known yet.
 #include "terrace/schedule/step_times.h"
 
 #include <algorithm>
@@ -41,22 +41,22 @@ class StepLoop {
       }
     }
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      const std::vector<Span>& spans = simulation_.stages[stage].spans;
-      TERRACE_CHECK(spans.size() == lists_[stage].size(), "stage {} never comes to instruction {}", stage,
-                    spans.size());
-      for (const Span& span : spans) simulation_.seconds = std::max(simulation_.seconds, span.end);
+      const std::vector<TimeInterval>& intervals = simulation_.stages[stage].intervals;
+      TERRACE_CHECK(intervals.size() == lists_[stage].size(), "stage {} never reaches instruction {}", stage,
+                    intervals.size());
+      for (const TimeInterval& interval : intervals) simulation_.seconds = std::max(simulation_.seconds, interval.end);
     }
     return std::move(simulation_);
   }
 
  private:
-  // What a stage takes from another one: its number among all that this pair of stages exchanges.
+  // A tensor from another stage: its number among all tensors between this pair of stages.
   struct Expected {
     std::pair<size_t, size_t> pair;
     size_t number;
   };
   struct Lanes {
-    double now = 0;  // of computation
+    double now = 0;  // end of the last computation
     std::vector<double> link_free;
     std::map<std::pair<int64_t, Movement>, std::pair<double, size_t>>
         moving;                                                       // by segment and movement: its end and link
@@ -67,11 +67,11 @@ class StepLoop {
     double start, seconds;
   };
 
-  // Gives the stage's next instruction its times, if they are known.
+  // Computes the times of the stage's next instruction; false if they depend on a time that is not known yet.
   bool advance(size_t index) {
     StageTimes& times = simulation_.stages[index];
-    if (times.spans.size() == lists_[index].size()) return false;
-    const StepInstruction& one = lists_[index][times.spans.size()];
+    if (times.intervals.size() == lists_[index].size()) return false;
+    const StepInstruction& one = lists_[index][times.intervals.size()];
     Lanes& lanes = lanes_[index];
     if (sends(one.kind) || one.kind == Kind::begin_movement) {
       begin(index, one);
@@ -80,15 +80,15 @@ class StepLoop {
       const bool gradient = one.kind == Kind::receive_gradient;
       lanes.expected[{gradient, one.micro_batch, one.chunk}] = {pair, posted_[pair].size()};
       posted_[pair].push_back(lanes.now);
-      times.spans.push_back({lanes.now, lanes.now});
+      times.intervals.push_back({lanes.now, lanes.now});
     } else if (one.kind == Kind::end_movement) {
       const auto moving = lanes.moving.find({one.segment, one.movement});
-      // What the step before began is there.
+      // A movement that the previous step began has ended.
       const auto [end, link] = moving == lanes.moving.end() ? std::pair{lanes.now, size_t{0}} : moving->second;
       const double start = lanes.now;
       lanes.now = std::max(lanes.now, end);
       times.exposed_seconds[link] += lanes.now - start;
-      times.spans.push_back({start, lanes.now});
+      times.intervals.push_back({start, lanes.now});
     } else {
       return compute(index, one);
     }
@@ -102,7 +102,7 @@ class StepLoop {
     const auto link = static_cast<size_t>(costs_.link(stage, one));
     const double seconds = costs_.seconds(stage, one), start = std::max(lanes.now, lanes.link_free.at(link));
     lanes.link_free[link] = start + seconds;
-    times.spans.push_back({start, start + seconds});
+    times.intervals.push_back({start, start + seconds});
     if (sends(one.kind)) {
       sent_[{index, static_cast<size_t>(one.peer)}].push_back({start, seconds});
       lanes.sends_end = std::max(lanes.sends_end, start + seconds);
@@ -112,7 +112,7 @@ class StepLoop {
     lanes.moving[{one.segment, one.movement}] = {start + seconds, link};
   }
 
-  // When the tensor that the computation takes from another stage is there: -1 where that is not known yet.
+  // When the tensor that the computation takes from another stage arrives; -1 if that is not known yet.
   double arrival(const Lanes& lanes, const StepInstruction& one) const {
     const auto expected = lanes.expected.find({takes_gradient(one.kind), one.micro_batch, one.chunk});
     if (expected == lanes.expected.end() || one.kind == Kind::weight_gradient) return 0;
@@ -129,7 +129,7 @@ class StepLoop {
     const bool has_cost = one.kind != Kind::release && one.kind != Kind::allocate_gradient;
     double start = lanes.now;
     if (one.kind == Kind::norm) {
-      if (!all_have_come()) return false;
+      if (!all_have_arrived()) return false;
       if (barrier_ < 0) {
         for (const Lanes& of_stage : lanes_) barrier_ = std::max(barrier_, of_stage.now);
       }
@@ -145,14 +145,14 @@ class StepLoop {
     times.stage_seconds += start - lanes.now;
     times.busy_seconds += seconds;
     lanes.now = start + seconds;
-    times.spans.push_back({start, lanes.now});
+    times.intervals.push_back({start, lanes.now});
     return true;
   }
 
-  // Whether the norm is the next instruction of every stage, or behind it.
-  bool all_have_come() const {
+  // Whether every stage has reached its norm.
+  bool all_have_arrived() const {
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      const size_t done = simulation_.stages[stage].spans.size();
+      const size_t done = simulation_.stages[stage].intervals.size();
       if (done < norms_[stage]) return false;
     }
     return true;
@@ -161,9 +161,9 @@ class StepLoop {
   const std::vector<StepInstructions>& lists_;
   const StepCosts& costs_;
   std::vector<Lanes> lanes_;                                         // by stage
-  std::vector<size_t> norms_;                                        // by stage: the norm's place in its list
+  std::vector<size_t> norms_;                                        // by stage: the index of the norm in its list
   std::map<std::pair<size_t, size_t>, std::vector<Sent>> sent_;      // by sender and receiver, in order
-  std::map<std::pair<size_t, size_t>, std::vector<double>> posted_;  // likewise
+  std::map<std::pair<size_t, size_t>, std::vector<double>> posted_;  // by sender and receiver, in order
   double barrier_ = -1;
   StepSimulation simulation_;
 };

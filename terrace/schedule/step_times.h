@@ -1,6 +1,5 @@
-// When each instruction of the complete lists starts and ends: a stage computes on one lane, and what begins a movement
-// or sends goes on beside it, on the lane of its link. What of the communication is hidden behind computation is a
-// property of the lists and these durations alone.
+// Computes when each instruction of the complete lists starts and ends, and how much communication is hidden behind
+// computation. Computations of a stage follow each other; movements and sends proceed at the same time on their links.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +12,19 @@
 namespace terrace::schedule {
 
 struct StepCosts {
-  // Seconds that an instruction occupies its lane: computations, finish_gradients, norm and update that of computation;
-  // begin_movement and sends that of their link. Others take no time of their own.
+  // Seconds for which computations, finish_gradients, norm and update occupy the stage, and for which begin_movement
+  // and sends occupy their link. Other instructions take no time of their own.
   std::function<double(int64_t stage, const StepInstruction&)> seconds;
-  // The link of what begins a movement or sends: 0 .. num_links - 1. What uses one link goes one after another.
+  // The link of a begin_movement or send: 0 .. num_links - 1. Transfers on one link follow each other.
   std::function<int64_t(int64_t stage, const StepInstruction&)> link;
   int64_t num_links = 1;
 };
 
 struct StageTimes {
-  std::vector<Span> spans;   // by instruction; of begin_movement and sends: on their link
-  double busy_seconds = 0;   // of the lane of computation
-  double stage_seconds = 0;  // that it waited for other stages
-  // By link: of movements on it, and that computation waited for their ends.
+  std::vector<TimeInterval> intervals;  // by instruction; for begin_movement and sends: on their link
+  double busy_seconds = 0;              // sum of the durations of computations
+  double stage_seconds = 0;             // of waiting for other stages
+  // By link: seconds of movements on it, and seconds that computation waited for their ends.
   std::vector<double> moving_seconds, exposed_seconds;
 
   // The share of the movements' time that is hidden behind computation; 1 where there are none.
@@ -34,11 +33,11 @@ struct StageTimes {
 
 struct StepSimulation {
   std::vector<StageTimes> stages;
-  double seconds = 0;  // until every stage has done its list, and its movements have ended
+  double seconds = 0;  // until every stage has completed its list and its movements have ended
 };
 
-// Ranks of one stage do the same at the same time, so one list a stage stands for all of them. The lists must be valid:
-// those of training_step for the lists of one pipeline. All stages come to the norm together.
+// All ranks of a stage have the same list and the same times, so one list for each stage is enough. The lists must be
+// those of training_step for one pipeline. The norm is a barrier of all stages.
 StepSimulation simulate_times(const std::vector<StepInstructions>& lists, const StepCosts& costs);
 
 }  // namespace terrace::schedule

@@ -1,4 +1,4 @@
-// The event loop: every stage goes on until it needs what has no time yet.
+// Simulates the lists: each stage continues until it needs a time that is not known yet.
 #include "terrace/schedule/times.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class EventLoop {
  public:
   EventLoop(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs)
       : lists_(lists), placement_(placement), costs_(costs), free_(lists.size(), 0.0) {
-    times_.spans.resize(lists.size());
+    times_.intervals.resize(lists.size());
   }
 
   StepTimes run() {
@@ -27,19 +27,19 @@ class EventLoop {
       }
     }
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      TERRACE_CHECK(times_.spans[stage].size() == lists_[stage].size(), "stage {} never comes to instruction {}", stage,
-                    times_.spans[stage].size());
+      TERRACE_CHECK(times_.intervals[stage].size() == lists_[stage].size(), "stage {} never reaches instruction {}",
+                    stage, times_.intervals[stage].size());
       times_.seconds = std::max(times_.seconds, free_[stage]);
     }
     return times_;
   }
 
  private:
-  // Gives the stage's next instruction its times, if they are known.
+  // Computes the times of the stage's next instruction; false if they depend on a time that is not known yet.
   bool advance(size_t index) {
-    std::vector<Span>& spans = times_.spans[index];
-    if (spans.size() == lists_[index].size()) return false;
-    const Instruction& instruction = lists_[index][spans.size()];
+    std::vector<TimeInterval>& intervals = times_.intervals[index];
+    if (intervals.size() == lists_[index].size()) return false;
+    const Instruction& instruction = lists_[index][intervals.size()];
     const auto stage = static_cast<int64_t>(index);
     double start = free_[index];
     if (is_computation(instruction.kind)) {
@@ -49,12 +49,12 @@ class EventLoop {
         start = std::max(start, std::max(sent->second, posted->second) + costs_.transfer_seconds);
       }
     } else if (instruction.kind == Kind::optimizer_step) {
-      if (!all_have_come()) return false;
+      if (!all_have_arrived()) return false;
       if (barrier_ < 0) barrier_ = *std::max_element(free_.begin(), free_.end());
       start = barrier_;
     }
     const double seconds = costs_.seconds(stage, instruction);
-    spans.push_back({start, start + seconds});
+    intervals.push_back({start, start + seconds});
     free_[index] = start + seconds;
     times_.busy_seconds += seconds;
     if (is_send(instruction.kind)) sent_[*carried(instruction, placement_, stage)] = free_[index];
@@ -62,10 +62,10 @@ class EventLoop {
     return true;
   }
 
-  // Whether the optimizer step is the next or the only one done of every stage.
-  bool all_have_come() const {
+  // Whether every stage has reached its optimizer step.
+  bool all_have_arrived() const {
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      if (times_.spans[stage].size() + 1 < lists_[stage].size()) return false;
+      if (times_.intervals[stage].size() + 1 < lists_[stage].size()) return false;
     }
     return true;
   }
@@ -74,7 +74,7 @@ class EventLoop {
   const Placement& placement_;
   const Costs& costs_;
   std::vector<double> free_;  // by stage: when its last instruction so far ends
-  double barrier_ = -1;       // when the last stage came to the optimizer step
+  double barrier_ = -1;       // when the last stage reached the optimizer step
   std::map<Message, double> sent_, posted_;
   StepTimes times_;
 };
@@ -100,7 +100,7 @@ Costs balanced(const ChunkCosts& costs, double transfer_seconds) {
 }
 
 double StepTimes::bubble_share() const {
-  return seconds > 0 ? 1 - busy_seconds / (seconds * static_cast<double>(spans.size())) : 0.0;
+  return seconds > 0 ? 1 - busy_seconds / (seconds * static_cast<double>(intervals.size())) : 0.0;
 }
 
 StepTimes simulate_times(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs) {

@@ -1,4 +1,4 @@
-// When each instruction of a step starts and ends, by the lists alone: an event loop over all stages.
+// Computes when each instruction of a step starts and ends: a discrete-event simulation of the lists of all stages.
 #pragma once
 
 #include <functional>
@@ -9,30 +9,30 @@
 namespace terrace::schedule {
 
 struct Costs {
-  // Seconds for which an instruction occupies its stage, of any kind.
+  // Seconds for which an instruction of any kind occupies its stage.
   std::function<double(int64_t stage, const Instruction&)> seconds;
-  // From the end of a send, or of its receive's posting if that is later, until the tensor is there.
+  // Seconds from the end of a send, or from the posting of its receive if that is later, to the arrival of the tensor.
   double transfer_seconds = 0.0;
 };
 
-// Every chunk alike; sends, receives and the optimizer step take no time.
+// The same costs for every chunk; sends, receives and the optimizer step take no time.
 Costs balanced(const ChunkCosts& costs, double transfer_seconds = 0.0);
 
-struct Span {
+struct TimeInterval {
   double start, end;
-  bool operator==(const Span&) const = default;
+  bool operator==(const TimeInterval&) const = default;
 };
 
 struct StepTimes {
-  std::vector<std::vector<Span>> spans;  // by stage and instruction
-  double seconds = 0.0;                  // until the last stage is done
-  double busy_seconds = 0.0;             // that instructions took, all stages together
+  std::vector<std::vector<TimeInterval>> intervals;  // by stage and instruction
+  double seconds = 0.0;                              // until the last stage has completed its list
+  double busy_seconds = 0.0;                         // sum of the durations of all instructions
 
-  double bubble_share() const;  // the share of stages * seconds in which nothing ran
+  double bubble_share() const;  // the share of stages * seconds in which no instruction ran
 };
 
-// Instructions of a stage follow each other as soon as they can: a computation waits for what it takes, the optimizer
-// step for all stages (the barrier that clipping needs). The lists must be valid.
+// Each instruction of a stage starts as soon as possible: a computation waits for the tensor that it takes, the
+// optimizer step waits for all stages (the barrier that clipping needs). The lists must be valid.
 StepTimes simulate_times(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs);
 
 }  // namespace terrace::schedule

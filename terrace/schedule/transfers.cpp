@@ -1,4 +1,4 @@
-// Where sends and receives stand.
+// Finds the places of sends and receives in the lists.
 #include "terrace/schedule/transfers.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ Instruction send_of(const Instruction& computation, const Message& message, cons
           message.to(placement)};
 }
 
-// A receive of one stage and before which of its computations it is posted.
+// A receive of one stage and the index of the computation before which it is posted.
 struct Post {
   Instruction receive;
   size_t before;
-  double made;  // when the tensor is
+  double made;  // the time when the tensor is complete
 };
 
-// The list of a stage with each post before its computation.
+// The list of a stage: computations, receives at their posts, sends and the optimizer step.
 Instructions assemble(const Instructions& computations, const std::vector<Post>& posts, const Placement& placement,
                       int64_t stage) {
   Instructions list;
@@ -45,7 +45,7 @@ Instructions assemble(const Instructions& computations, const std::vector<Post>&
   return list;
 }
 
-// What the stage receives, by the computations that take it.
+// The receives of the stage, each directly before the computation that takes the tensor.
 std::vector<Post> posts_at_last_moment(const Instructions& computations, const Placement& placement, int64_t stage) {
   std::vector<Post> posts;
   for (size_t i = 0; i < computations.size(); ++i) {
@@ -56,16 +56,17 @@ std::vector<Post> posts_at_last_moment(const Instructions& computations, const P
   return posts;
 }
 
-// When each computation of the stage ends.
-std::vector<double> computation_ends(const Instructions& list, const std::vector<Span>& spans) {
+// The end time of each computation of the stage.
+std::vector<double> computation_ends(const Instructions& list, const std::vector<TimeInterval>& intervals) {
   std::vector<double> ends;
   for (size_t i = 0; i < list.size(); ++i) {
-    if (is_computation(list[i].kind)) ends.push_back(spans[i].end);
+    if (is_computation(list[i].kind)) ends.push_back(intervals[i].end);
   }
   return ends;
 }
 
-// Moves the posts ahead and puts them in order: by place, and from each stage in the order of its sends.
+// Moves the posts to earlier computations and sorts them by place; receives from one stage are in the order of its
+// sends.
 void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
   for (Post& post : posts) {
     const auto running = std::lower_bound(ends.begin(), ends.end(), post.made);
@@ -73,7 +74,7 @@ void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
     post.before = std::min(one_ahead, static_cast<size_t>(running - ends.begin()));
   }
   std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.made < b.made; });
-  std::map<int64_t, size_t> next;  // by sender: where the receive of its next send stands
+  std::map<int64_t, size_t> next;  // by sender: the place of the receive of its next send
   for (auto post = posts.rbegin(); post != posts.rend(); ++post) {
     const auto [later, is_last] = next.emplace(post->receive.peer, post->before);
     post->before = later->second = is_last ? post->before : std::min(post->before, later->second);
@@ -97,13 +98,13 @@ std::vector<Instructions> with_transfers(const std::vector<Instructions>& comput
   for (size_t i = 0; i < stages; ++i) {
     for (size_t k = 0; k < lists[i].size(); ++k) {
       if (is_send(lists[i][k].kind)) {
-        made_at[*carried(lists[i][k], placement, static_cast<int64_t>(i))] = times.spans[i][k].end;
+        made_at[*carried(lists[i][k], placement, static_cast<int64_t>(i))] = times.intervals[i][k].end;
       }
     }
   }
   for (size_t i = 0; i < stages; ++i) {
     for (Post& post : posts[i]) post.made = made_at.at(*carried(post.receive, placement, static_cast<int64_t>(i)));
-    post_early(posts[i], computation_ends(lists[i], times.spans[i]));
+    post_early(posts[i], computation_ends(lists[i], times.intervals[i]));
     lists[i] = assemble(computations[i], posts[i], placement, static_cast<int64_t>(i));
   }
   return lists;

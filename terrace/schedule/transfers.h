@@ -1,4 +1,4 @@
-// Puts sends and receives into the lists of computations.
+// Inserts sends and receives into the lists of computations.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,14 @@
 
 namespace terrace::schedule {
 
-// Each send comes right behind the computation that makes its tensor, the optimizer step at the end. Each receive is
-// posted one computation before the one that takes its tensor, or earlier: before the computation that still runs when
-// the tensor is made, at times in which forwards, input gradients and weight gradients all take one unit.
+// Each send directly follows the computation that makes its tensor; the optimizer step comes last. Each receive is
+// posted at least one computation before the one that takes its tensor, and before the computation that runs when the
+// tensor is made, if forwards, input gradients and weight gradients each take one unit of time.
 //
-// Then even sends that wait for their receive cannot deadlock. Order all computations by their ends at those times. A
-// send right behind a computation that ends at t waits for a post before which the other stage has only computations
-// that end before t, and their sends; none of them waits for this one.
+// With this order the lists cannot deadlock, even if each send waits for its receive. Proof: order all computations by
+// their end times in these units. A send after a computation that ends at time t waits for a receive. In the list of
+// the receiving stage, all computations before this receive end before t, so neither they nor their sends wait for the
+// send.
 std::vector<Instructions> with_transfers(const std::vector<Instructions>& computations, const Placement& placement);
 
 }  // namespace terrace::schedule

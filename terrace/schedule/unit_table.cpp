@@ -1,4 +1,4 @@
-// Sums over the rows of a unit table.
+// Computes sums over the rows of a unit table.
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::schedule {

@@ -1,4 +1,4 @@
-// Each stage by itself, then the channels between stages, then all together.
+// Checks each stage alone, then the order of transfers between stages, then the execution of all lists together.
 #include "terrace/schedule/validate.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string check_stage(const Instructions& list, size_t stage, StageCheck check
   return check.stepped() ? "" : fmt::format("stage {}: the optimizer step is missing", stage);
 }
 
-// What goes from one stage to another, in order, with the instruction that sends or receives it.
+// The transfers from one stage to another in the order of both lists, with the instruction that sends or receives.
 struct Channel {
   struct Entry {
     Message message;
@@ -45,13 +45,13 @@ std::string check_channels(const std::vector<Instructions>& lists, const Placeme
       (is_send(instruction.kind) ? channel.sends : channel.receives).push_back({message, i});
     }
   }
-  // By themselves the stages send and receive everything once, so both sides are as long.
+  // The checks of single stages ensure that each message is sent and received once, so both lists have the same length.
   for (const auto& [ends, channel] : channels) {
     const auto from = static_cast<size_t>(ends.first), to = static_cast<size_t>(ends.second);
     for (size_t k = 0; k < channel.receives.size(); ++k) {
       const auto &sent = channel.sends[k], &received = channel.receives[k];
       if (sent.message != received.message) {
-        return at(to, received.instruction, lists[to]) + ": the send in its place is " +
+        return at(to, received.instruction, lists[to]) + ": the send at its position is " +
                at(from, sent.instruction, lists[from]);
       }
     }
@@ -59,19 +59,19 @@ std::string check_channels(const std::vector<Instructions>& lists, const Placeme
   return "";
 }
 
-// Executes the lists as far as they go.
+// Executes the lists until all are complete or no stage can continue.
 class Execution {
  public:
   Execution(const std::vector<Instructions>& lists, const Placement& placement, bool rendezvous)
       : lists_(lists), placement_(placement), rendezvous_(rendezvous), next_(lists.size(), 0) {}
 
-  // "" when all come to their ends, or where each of the others waits.
+  // "" if all lists complete, else the instructions at which stages wait.
   std::string run() {
     for (bool moved = true; moved;) {
       moved = false;
       for (size_t stage = 0; stage < lists_.size(); ++stage) {
-        for (; next_[stage] < lists_[stage].size() && can_go_on(stage); ++next_[stage]) {
-          note(stage);
+        for (; next_[stage] < lists_[stage].size() && can_continue(stage); ++next_[stage]) {
+          record(stage);
           moved = true;
         }
       }
@@ -88,7 +88,7 @@ class Execution {
  private:
   const Instruction& next(size_t stage) const { return lists_[stage][next_[stage]]; }
 
-  bool can_go_on(size_t stage) const {
+  bool can_continue(size_t stage) const {
     const Instruction& instruction = next(stage);
     const auto number = static_cast<int64_t>(stage);
     if (is_computation(instruction.kind)) {
@@ -98,7 +98,7 @@ class Execution {
     return !rendezvous_ || !is_send(instruction.kind) || posted_.contains(*carried(instruction, placement_, number));
   }
 
-  void note(size_t stage) {
+  void record(size_t stage) {
     const Instruction& instruction = next(stage);
     const auto number = static_cast<int64_t>(stage);
     if (is_send(instruction.kind)) sent_.insert(*carried(instruction, placement_, number));

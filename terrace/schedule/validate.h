@@ -1,4 +1,4 @@
-// Proves of the lists of all stages what must hold for every schedule.
+// Checks the properties that the lists of every schedule must have.
 #pragma once
 
 #include <string>
@@ -9,19 +9,18 @@
 
 namespace terrace::schedule {
 
-// What is wrong with the lists, naming stage and instruction; "" where nothing is. It holds of each stage that
-// - every micro-batch has in every chunk one forward, and either one backward or an input gradient and, later, a weight
-//   gradient; each kind in ascending order of the micro-batches, a backward counting as both gradients;
-// - a computation comes after what it takes: after the receive if that is made on another stage, after the computation
-//   that makes it if that is on this one; and every tensor for another stage is sent once, after it was made, to the
-//   stage that takes it;
-// - at no time is more alive than its bound says;
-// - the optimizer step comes once, last, and after everything;
-// and of all together that
-// - between any two stages, the receives on one are in the order of the sends on the other;
-// - they come to their ends in two ways of executing sends: buffered (a send never waits), and rendezvous (a send waits
-//   until its receive is posted). An executor whose sends are nonblocking and waited for some time later lies between
-//   the two.
+// The first violation, with stage and instruction; "" if the lists are valid. For each stage:
+// - In every chunk, every micro-batch has one forward and either one backward or an input gradient and, later, a weight
+//   gradient. Each kind is in ascending order of the micro-batches, where a backward counts as both gradients.
+// - A computation follows the receive of the tensor that it takes, or the computation on this stage that makes the
+//   tensor. Every tensor for another stage is sent once, after it was made, to the stage that takes it.
+// - The tensors that are alive never exceed their bound.
+// - The optimizer step comes once and last.
+// For all stages together:
+// - Between any two stages, the receives of one are in the order of the sends of the other.
+// - The lists complete without deadlock both with buffered sends (a send never waits) and with rendezvous sends (a send
+//   waits until its receive is posted). An executor that starts nonblocking sends and waits for them later is between
+//   these two cases.
 std::string validate(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
                      const std::vector<Live>& bounds);
 

@@ -1,4 +1,4 @@
-// Goes through the list once and keeps what each segment's weights and gradients are doing.
+// Passes through the list once and tracks the state of each segment's weights and gradients.
 #include "terrace/schedule/validate_step.h"
 
 #include <fmt/format.h>
@@ -16,15 +16,15 @@ bool is_gradient_computation(Kind kind) {
   return kind == Kind::loss || kind == Kind::backward || kind == Kind::input_gradient || kind == Kind::weight_gradient;
 }
 
-// The computations and messages that a stage's instructions stand for, segment by segment.
+// The computations and transfers of a stage's instructions, segment by segment.
 StepInstructions expanded(const Instructions& stage, const StageSegments& segments) {
   StepInstructions list;
   for (const auto& [kind, micro_batch, chunk, peer] : stage) {
     std::vector<int64_t> body = segments.chunks.at(static_cast<size_t>(chunk));
     const bool has_loss = !body.empty() && body.back() == segments.last;
     if (has_loss) body.pop_back();
-    const auto add = [&, batch = micro_batch, part = chunk](Kind one, int64_t segment, int64_t to = -1) {
-      list.push_back({.kind = one, .micro_batch = batch, .chunk = part, .segment = segment, .peer = to});
+    const auto add = [&, batch = micro_batch, of = chunk](Kind one, int64_t segment, int64_t to = -1) {
+      list.push_back({.kind = one, .micro_batch = batch, .chunk = of, .segment = segment, .peer = to});
     };
     const auto add_down = [&](Kind one) {
       for (auto segment = body.rbegin(); segment != body.rend(); ++segment) add(one, *segment);
@@ -68,7 +68,7 @@ class Check {
   Check(int64_t micro_batches, const StageSegments& segments, const Movements& movements)
       : micro_batches_(micro_batches), segments_(segments), movements_(movements) {}
 
-  // What is wrong with the next instruction; "" where nothing is.
+  // Why the next instruction is invalid; "" if it is valid.
   std::string next(const StepInstruction& one) {
     switch (one.kind) {
       case Kind::begin_movement:
@@ -80,7 +80,7 @@ class Check {
         arrived_.erase(one.segment);
         return "";
       case Kind::allocate_gradient:
-        if (moving_.contains(one.segment)) return "its gradient is still leaving";
+        if (moving_.contains(one.segment)) return "the reduction of its gradient has not ended";
         return whole_gradients_.insert(one.segment).second ? "" : "its gradient has memory already";
       case Kind::finish_gradients:
         return finished_gradients();
@@ -114,12 +114,12 @@ class Check {
   }
 
   std::string compute(const StepInstruction& one) {
-    if (done_ != Kind::forward) return "it comes after the end of the gradients";
-    // Weight gradients need no weights.
+    if (done_ != Kind::forward) return "it comes after finish gradients";
+    // A weight gradient reads no weights.
     const std::vector<int64_t> needed = one.kind == Kind::weight_gradient ? std::vector<int64_t>{} : reads(one.segment);
     for (const int64_t read : needed) {
       if (movements_.gathers && !arrived_.contains(read))
-        return fmt::format("weights of segment {} are not there", read);
+        return fmt::format("weights of segment {} have not arrived", read);
       if (movements_.publishes && !updated_.contains(read)) {
         return fmt::format("updated weights of segment {} have not been waited for", read);
       }
@@ -132,9 +132,10 @@ class Check {
       if (movements_.reduces_each && !whole_gradients_.contains(segment)) {
         return fmt::format("the gradient of segment {} has no memory", segment);
       }
-      if (moving_.contains(segment)) return fmt::format("the gradient of segment {} is leaving", segment);
+      if (moving_.contains(segment))
+        return fmt::format("the reduction of the gradient of segment {} has not ended", segment);
     }
-    // By the own segment's computation its gradient is complete, and a copy's by the loss.
+    // A segment's gradient is complete after its own computation, the gradient of a copy after the loss.
     if (one.kind == Kind::input_gradient) return "";
     complete(one.segment, one.micro_batch);
     if (one.kind == Kind::loss) {
@@ -147,19 +148,19 @@ class Check {
 
   std::string begin(const StepInstruction& one) {
     if (one.movement == Movement::gather_weights) {
-      if (!movements_.gathers) return "weights are not cut";
+      if (!movements_.gathers) return "weights are not sharded";
       if (movements_.publishes && !updated_.contains(one.segment))
         return "its updated weights have not been waited for";
       return gathered_.insert(one.segment).second ? "" : "its weights are gathered already";
     }
     if (one.movement == Movement::publish) {
-      if (done_ != Kind::update) return "there is no update yet";
-      return published_.insert(one.segment).second ? "" : "it is published already";
+      if (done_ != Kind::update) return "the update has not been done";
+      return published_.insert(one.segment).second ? "" : "its updated weights are published already";
     }
     if (!moving_.emplace(one.segment, one.movement).second) return "another movement of its gradient has not ended";
     std::vector<Movement>& past = reductions_[one.segment];
     if (one.movement == Movement::reduce) {
-      if (!movements_.reduces_each) return "gradients stay whole";
+      if (!movements_.reduces_each) return "gradients are not reduced after each micro-batch";
       if (one.accumulates != !past.empty()) return "the first micro-batch writes, later ones add";
       const size_t reduced = past.size();
       if (completed_[one.segment].size() != reduced + 1) return "its gradient is not complete, or has been reduced";
@@ -171,9 +172,10 @@ class Check {
   std::string end(const StepInstruction& one) {
     if (one.movement == Movement::gather_weights) {
       if (!gathered_.contains(one.segment)) return "its weights are not gathered";
-      return arrived_.insert(one.segment).second ? "" : "its weights are there already";
+      return arrived_.insert(one.segment).second ? "" : "its weights have arrived already";
     }
-    if (one.movement == Movement::publish) return updated_.insert(one.segment).second ? "" : "it was waited for before";
+    if (one.movement == Movement::publish)
+      return updated_.insert(one.segment).second ? "" : "its updated weights have been waited for already";
     const auto moving = moving_.find(one.segment);
     if (moving == moving_.end() || moving->second != one.movement) return "this movement has not begun";
     moving_.erase(moving);
@@ -191,7 +193,7 @@ class Check {
     expected.insert(expected.end(), movements_.after_last.begin(), movements_.after_last.end());
     for (const int64_t segment : segments_.held) {
       if (reductions_[segment] != expected)
-        return fmt::format("the reductions of segment {} are not those it needs", segment);
+        return fmt::format("segment {} lacks a reduction, or has one too many", segment);
     }
     return "";
   }
@@ -201,7 +203,7 @@ class Check {
   const Movements& movements_;
   Kind done_ = Kind::forward;  // until the first of finish_gradients, norm and update
   std::set<int64_t> gathered_, arrived_, updated_, published_, whole_gradients_;
-  std::map<int64_t, Movement> moving_;  // gradients under way
+  std::map<int64_t, Movement> moving_;  // by segment: the reduction of its gradient under way
   std::map<int64_t, std::vector<Movement>> reductions_;
   std::map<int64_t, std::set<int64_t>> completed_;  // by segment: micro-batches whose gradient is complete
 };

@@ -21,21 +21,21 @@ struct Words {
   const char* result;
 };
 
-Words words_of(TraceEvent::What what) {
+Words words_of(LoggedDigest::What what) {
   switch (what) {
-    case TraceEvent::What::weight_forward:
+    case LoggedDigest::What::weight_forward:
       return {"gather weights", "the weights that forward computes with"};
-    case TraceEvent::What::output:
+    case LoggedDigest::What::output:
       return {"forward", "the output of forward"};
-    case TraceEvent::What::weight_again:
+    case LoggedDigest::What::weight_again:
       return {"gather weights", "the weights that recompute in backward computes with"};
-    case TraceEvent::What::output_again:
+    case LoggedDigest::What::output_again:
       return {"recompute", "the output of forward, computed again in backward"};
-    case TraceEvent::What::loss:
+    case LoggedDigest::What::loss:
       return {"loss", "the loss of a micro-batch"};
-    case TraceEvent::What::input_gradient:
+    case LoggedDigest::What::input_gradient:
       return {"backward", "the gradient that backward passes on"};
-    case TraceEvent::What::weight_backward:
+    case LoggedDigest::What::weight_backward:
       return {"gather weights", "the weights that backward computes with"};
   }
   TERRACE_CHECK(false, "no such event");
@@ -49,12 +49,12 @@ class Search {
   std::optional<Divergence> first() {
     for (size_t step = 0; step < ours_.steps.size(); ++step) {
       const auto number = static_cast<int64_t>(step) + 1;
-      if (auto found = in_traces(number)) return found;
+      if (auto found = in_digest_logs(number)) return found;
       if (auto found = in_gradients(step)) return found;
       if (auto found = in_figures(step)) return found;
       if (auto found = in_states(step)) return found;
     }
-    return in_traces(static_cast<int64_t>(ours_.steps.size()) + 1);
+    return in_digest_logs(static_cast<int64_t>(ours_.steps.size()) + 1);
   }
 
  private:
@@ -65,12 +65,12 @@ class Search {
     return name.empty() ? fmt::format("segment {}", number) : fmt::format("segment {} ({})", number, name);
   }
 
-  // The earliest event of any rank: all have the same program.
-  std::optional<Divergence> in_traces(int64_t step) const {
-    const TraceEvent* first = nullptr;
+  // The earliest digest of any rank that differs: all ranks run the same program.
+  std::optional<Divergence> in_digest_logs(int64_t step) const {
+    const LoggedDigest* first = nullptr;
     size_t first_index = std::numeric_limits<size_t>::max(), first_rank = 0;
-    for (size_t rank = 0; rank < ours_.traces.size(); ++rank) {
-      const Trace &ours = ours_.traces[rank], &plain = plain_.traces[rank];
+    for (size_t rank = 0; rank < ours_.digest_logs.size(); ++rank) {
+      const DigestLog &ours = ours_.digest_logs[rank], &plain = plain_.digest_logs[rank];
       TERRACE_CHECK(ours.size() == plain.size(), "two layouts run one program");
       for (size_t i = 0; i < ours.size() && i < first_index; ++i) {
         TERRACE_CHECK(ours[i].same_place(plain[i]), "two layouts run one program");

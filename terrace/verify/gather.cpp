@@ -1,4 +1,4 @@
-// Sums of bits, of which every rank but one has none, and traces as text.
+// Gathers tensors as sums of bits, to which only one rank contributes, and digest logs as text.
 #include "terrace/verify/gather.h"
 
 #include <cstring>
@@ -11,37 +11,37 @@ namespace {
 
 constexpr comm::Label label = {.what = "put together"};
 
-std::string text_of(const Trace& trace) {
+std::string text_of(const DigestLog& log) {
   Json json = Json::array();
-  for (const TraceEvent& event : trace) {
+  for (const LoggedDigest& event : log) {
     json.push_back(
         {event.step, event.micro_batch, event.segment, static_cast<int>(event.what), event.tensor, event.digest});
   }
   return json.dump();
 }
 
-Trace trace_of(const std::string& text) {
-  Trace trace;
+DigestLog log_of(const std::string& text) {
+  DigestLog log;
   for (const Json& event : Json::parse(text)) {
-    trace.push_back({.step = event[0].get<int64_t>(),
-                     .micro_batch = event[1].get<int64_t>(),
-                     .segment = event[2].get<int64_t>(),
-                     .what = static_cast<TraceEvent::What>(event[3].get<int>()),
-                     .tensor = event[4].get<std::string>(),
-                     .digest = event[5].get<uint64_t>()});
+    log.push_back({.step = event[0].get<int64_t>(),
+                   .micro_batch = event[1].get<int64_t>(),
+                   .segment = event[2].get<int64_t>(),
+                   .what = static_cast<LoggedDigest::What>(event[3].get<int>()),
+                   .tensor = event[4].get<std::string>(),
+                   .digest = event[5].get<uint64_t>()});
   }
-  return trace;
+  return log;
 }
 
-void gather_traces(std::vector<Trace>& traces, comm::Comm& all) {
+void gather_digest_logs(std::vector<DigestLog>& digest_logs, comm::Comm& all) {
   for (int64_t rank = 0; rank < all.size(); ++rank) {
-    Trace& trace = traces[static_cast<size_t>(rank)];
-    std::string text = rank == all.member() ? text_of(trace) : "";
+    DigestLog& log = digest_logs[static_cast<size_t>(rank)];
+    std::string text = rank == all.member() ? text_of(log) : "";
     int64_t length = std::ssize(text);
     all.broadcast(&length, 1, comm::Type::int64, rank, label).wait();
     text.resize(static_cast<size_t>(length));
     all.broadcast(text.data(), length, comm::Type::uint8, rank, label).wait();
-    trace = trace_of(text);
+    log = log_of(text);
   }
 }
 
@@ -60,7 +60,7 @@ void gather_trial(Trial& trial, comm::Comm& all) {
       }
     }
   }
-  gather_traces(trial.traces, all);
+  gather_digest_logs(trial.digest_logs, all);
 }
 
 }  // namespace terrace::verify

@@ -7,7 +7,7 @@
 namespace terrace::verify {
 
 // Called by all ranks with their own parts: elements and losses that a rank did not write are zeros, the loss and the
-// norm are the first rank's, and each has its own trace.
+// norm are the first rank's, and each rank has its own digest log.
 void gather_trial(Trial& trial, comm::Comm& all);
 
 }  // namespace terrace::verify

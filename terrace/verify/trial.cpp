@@ -76,7 +76,7 @@ class RankTrial {
     model_.begin_step(config_.train.steps + 1);
     step_.evaluate(random_batch(config_, 0, 1));
     const std::lock_guard lock(mutex_);
-    trial_.traces[static_cast<size_t>(world_.rank())] = model_.trace();
+    trial_.digest_logs[static_cast<size_t>(world_.rank())] = model_.digest_log();
   }
 
  private:
@@ -132,7 +132,7 @@ class RankTrial {
   Trial& trial_;
   std::mutex& mutex_;  // of the trial
   mesh::Mesh mesh_;
-  TracedModel model_;
+  DigestLoggingModel model_;
   parallel::CutModel cut_;
   optim::AdamW optimizer_;
   train::TrainingStep step_;
@@ -183,7 +183,7 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
 
 Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate) {
   Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
-              .traces = std::vector<Trace>(static_cast<size_t>(ranks.number)),
+              .digest_logs = std::vector<DigestLog>(static_cast<size_t>(ranks.number)),
               .loss_scale = loss_scale(config.train)};
   const schedule::Partition partition =
       ranks.partition ? *ranks.partition : schedule::partition(models::unit_table(config), config.layout);
@@ -207,7 +207,7 @@ Trial run_trial(const config::Config& config, const TrialRanks& ranks, const Wor
 }
 
 Trial run_exact_trial(const config::Config& config) {
-  Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)), .traces = {}};
+  Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)), .digest_logs = {}};
   const auto model = models::build_model(config, {.type = at::kDouble});
   const std::vector<nn::Parameter*> parameters = model->parameters();
   std::vector<ExactState> states;

@@ -17,7 +17,7 @@
 #include "terrace/comm/mpi/mpi.h"
 #include "terrace/config/config.h"
 #include "terrace/schedule/partition.h"
-#include "terrace/verify/trace.h"
+#include "terrace/verify/digest_log.h"
 
 namespace terrace::verify {
 
@@ -32,8 +32,8 @@ struct StepState {
 
 struct Trial {
   std::vector<StepState> steps;
-  std::vector<Trace> traces;  // by rank
-  double loss_scale = 1;      // that gradients are multiplied by
+  std::vector<DigestLog> digest_logs;  // by rank
+  double loss_scale = 1;               // that gradients are multiplied by
 };
 
 // What ranks of trials are.
@@ -41,14 +41,15 @@ struct TrialRanks {
   int64_t number = 1;
   // The processes of a launch, all of which run the trials alike and learn everything; none: threads of this one.
   std::shared_ptr<comm::MpiLibrary> processes = {};
-  // How the model is shared out, where it is not as the layout says: as another one does, whose traces are compared.
+  // How the model is shared out, where it is not as the layout says: as another one does, whose digest logs are
+  // compared.
   std::optional<schedule::Partition> partition = {};
 };
 
 // With config.layout. One thread computes for each rank.
 Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate = {});
 
-// The same training by torch's operations in double precision, without rounding weights; no traces.
+// The same training by torch's operations in double precision, without rounding weights; no digest logs.
 Trial run_exact_trial(const config::Config& config);
 
 }  // namespace terrace::verify

@@ -1,4 +1,4 @@
-// Modules: names, order, initial values, gradient buffers.
+// Checks the names and order of parameters, their initial values and their gradient buffers.
 #include "terrace/nn/module.h"
 
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-// Every operation, its result and each of its gradients, against PyTorch in fp32, bf16 and fp16.
+// Compares the result and all gradients of every operation with PyTorch in fp32, bf16 and fp16.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
@@ -71,7 +71,7 @@ void OpsAgainstPyTorch::check_linear() {
 void OpsAgainstPyTorch::check_norms() {
   for (std::vector<int64_t> shape : {std::vector<int64_t>{1, 2}, {3, 5, 17}, {130, 96}, {2, 40, 257}}) {
     const int64_t width = shape.back();
-    // A mean far from 0 shows a variance computed as a difference of squares.
+    // A mean far from 0 would reveal a variance computed as a difference of squares.
     Tensors inputs = {{"x", normal(shape).add(3.0)}, {"weight", normal({width})}, {"upstream.y", normal(shape)}};
     check("rms_norm", {{"epsilon", 1e-5}, {"width", width}}, inputs, [](Leaves& leaves) {
       return Tensors{{"y", rms_norm(leaves.tensor("x"), leaves.weight("weight"), 1e-5)}};
@@ -120,7 +120,7 @@ void OpsAgainstPyTorch::check_vocabulary_loss() {
                             {"weight", normal({size.padded, size.width})},
                             {"targets", targets},
                             {"upstream.loss", at::full({}, 0.125).to(GetParam())}};
-    // One byte a chunk means the least number of rows: 300 tokens are three chunks.
+    // One byte per chunk gives chunks of the least number of rows: 300 tokens are three chunks.
     for (int64_t chunk_bytes : {int64_t{1}, int64_t{1} << 26}) {
       check("vocabulary_loss", {{"vocabulary", size.vocabulary}, {"tokens", size.tokens}, {"chunk_bytes", chunk_bytes}},
             inputs, [&](Leaves& leaves) {
@@ -139,7 +139,8 @@ void OpsAgainstPyTorch::check_attention() {
   for (Size size : {Size{1, 1, 1, 1, 2}, {2, 7, 3, 1, 6}, {2, 33, 2, 3, 16}, {1, 70, 1, 4, 8}}) {
     const HeadLayout layout{size.groups, size.queries_per_group, size.head_dim};
     const auto table = rotary_table(2 * size.length, size.head_dim, 500.0, at::kCPU);
-    // Variants add up: plain, rotary, given positions, documents, the unfused path (at a rate that drops nothing).
+    // Each variant adds to the previous one: plain, rotary, given positions, documents, separate operations (with a
+    // rate that drops nothing).
     for (int variant = 0; variant < 5; ++variant) {
       Tensors inputs = {{"joint", normal({size.batch, size.length, layout.columns()})},
                         {"upstream.y", normal({size.batch, size.length, layout.heads() * size.head_dim})}};
@@ -165,7 +166,7 @@ void OpsAgainstPyTorch::check_attention() {
   }
 }
 
-// One test, since every test is a process of its own and Python takes seconds to start.
+// One test for all operations, since each test is a process and Python takes seconds to start.
 TEST_P(OpsAgainstPyTorch, HaveItsResultsAndGradients) {
   at::set_num_threads(1);
   for (int draw = 0; draw < 4; ++draw) {

@@ -1,5 +1,5 @@
-// The CUDA kernels against the CPU's: the same bits where only elements and ordered sums are involved, and elsewhere an
-// error against double of at most twice the CPU's own. Skipped without a GPU.
+// Compares the CUDA kernels with the CPU kernels: the same bits for elementwise operations and sums in a fixed order,
+// and otherwise an error relative to double precision of at most twice the CPU's. Skipped without a GPU.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
@@ -23,7 +23,7 @@ namespace terrace::ops {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-// Runs kernels of a table on tensors already on its device, and returns what they wrote.
+// Runs kernels of a table on tensors on its device, and returns the results.
 using Computation = std::function<Tensors(const Kernels&, const Tensors&)>;
 
 constexpr at::DeviceType device = at::kCUDA;
@@ -73,7 +73,7 @@ void expect_errors_like_the_cpus(const Computation& compute, const Tensors& inpu
   const Tensors exact = compute(cpu_kernels(), on(at::kCPU, wide));
   const Tensors cpu = compute(cpu_kernels(), on(at::kCPU, inputs)), gpu = on_gpu(compute, inputs);
   for (size_t i = 0; i < exact.size(); ++i) {
-    // In double the CPU's error is 0 by definition; sums of n terms in another order differ by about root n ulps.
+    // In double the CPU's error is 0 by definition; sums of n terms in another order differ by about sqrt(n) ulps.
     const double slack = 1e-13 * exact[i].to(at::kDouble).abs().max().item<double>();
     EXPECT_LE(largest_error(gpu[i], exact[i]), 2 * largest_error(cpu[i], exact[i]) + slack) << what << ", result " << i;
   }

@@ -1,4 +1,4 @@
-// The dropout mask is a function of seed, site, step, sample, position and feature, and of nothing else.
+// Checks that the dropout mask is a function of seed, site, step, sample, position and feature only.
 #include "terrace/ops/dropout.h"
 
 #include <ATen/Parallel.h>
@@ -52,7 +52,8 @@ TEST(Dropout, DropsAtItsRateAndKeepsTheMean) {
   for (double rate : {0.01, 0.1, 0.5, 0.9}) {
     const at::Tensor drawn = mask(samples_from(0, 4), {4, 100, 777}, "a", rate);
     const double dropped = drawn.eq(0).to(at::kDouble).mean().item<double>();
-    // Six standard deviations of a binomial share; a right generator fails once in 5e8 seeds, and the seed is fixed.
+    // Six standard deviations of a binomial share: a correct generator fails for one of 5e8 seeds, and the seed is
+    // fixed.
     EXPECT_NEAR(dropped, rate, 6 * std::sqrt(rate * (1 - rate) / count)) << rate;
     EXPECT_NEAR(drawn.to(at::kDouble).mean().item<double>(), 1.0, 6 * std::sqrt(rate / (1 - rate) / count)) << rate;
   }
@@ -77,7 +78,7 @@ TEST(Dropout, DoesNotDependOnTheThreads) {
 TEST(Dropout, DiffersBetweenSitesStepsSeedsSamplesAndPositions) {
   const at::Tensor one = samples_from(0, 1);
   const at::Tensor drawn = mask(one, {1, 2, 512}, "a", 0.5);
-  // Independent masks agree in half of 1024 places, give or take 6 * 16.
+  // Independent masks agree in 512 of 1024 places, with a standard deviation of 16; six of them are allowed.
   const auto agreement = [](const at::Tensor& a, const at::Tensor& b) {
     return a.eq(b).to(at::kDouble).mean().item<double>();
   };
@@ -95,7 +96,8 @@ TEST(Dropout, BackwardDrawsTheSameMask) {
     const at::Tensor residual = at::full({2, 5, 67}, 10.0).set_requires_grad(true);
     const at::Tensor y = dropout_add(with_residual ? residual : at::Tensor(), x, site_of(samples_from(3, 2), 0.4), "a");
     torch::autograd::backward({y}, {at::ones_like(y)});
-    // x is 1, so its share of the output is its factor and thus its gradient; 10 + factor rounds by at most 2^-20.
+    // x is 1, so output - residual is the factor of the element, which is its gradient; 10 + factor is rounded by at
+    // most 2^-20.
     const at::Tensor share = with_residual ? y.detach().sub(10.0) : y.detach();
     EXPECT_TRUE(x.grad().allclose(share, 0, 0x1p-20));
     EXPECT_GT(x.grad().eq(0).sum().item<int64_t>(), 0);

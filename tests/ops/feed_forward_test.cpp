@@ -1,4 +1,4 @@
-// The fused feed-forward and the norm of a sum, beside the operations that they are made of.
+// Compares the fused feed-forward and the norm of a sum with the separate operations.
 #include "terrace/ops/feed_forward.h"
 
 #include <ATen/CPUGeneratorImpl.h>

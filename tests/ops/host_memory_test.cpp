@@ -1,4 +1,4 @@
-// Memory that is kept: where pieces come from, that they are joined again, and that they hold what is written.
+// Checks the allocator of host memory: reuse, joining of free extents, accounting, and the contents of tensors.
 #include "terrace/ops/host_memory.h"
 
 #include <ATen/ops/arange.h>
@@ -33,7 +33,7 @@ TEST_F(KeptMemory, IsReusedAtTheSamePlace) {
   EXPECT_EQ(host_memory().kept_bytes, kept);
 }
 
-TEST_F(KeptMemory, CountsWhatIsInTensors) {
+TEST_F(KeptMemory, CountsTheBytesInTensors) {
   const int64_t before = host_memory().used_bytes;
   {
     const at::Tensor tensor = bytes(5 * mebibyte + 1);
@@ -54,7 +54,7 @@ TEST_F(KeptMemory, IsMeteredLikeTorchsOwn) {
   EXPECT_EQ(meter->now, 0);
 }
 
-TEST_F(KeptMemory, NeighboursAreJoinedWhateverTheOrder) {
+TEST_F(KeptMemory, NeighboursAreJoinedInAnyOrder) {
   const int64_t kept_before = [] {
     const at::Tensor whole = bytes(24 * mebibyte);
     return host_memory().kept_bytes;
@@ -79,7 +79,7 @@ TEST_F(KeptMemory, TensorsDoNotOverlap) {
   }
 }
 
-TEST_F(KeptMemory, HoldsMoreThanASegmentAndNothing) {
+TEST_F(KeptMemory, HoldsMoreThanAnArenaAndNoElements) {
   const at::Tensor large = bytes(100 * mebibyte);
   large[-1].fill_(7);
   EXPECT_EQ(large[-1].item<int>(), 7);

@@ -1,4 +1,4 @@
-// Initial values: a function of key and global index, normal, the same for any threads and any slice.
+// Checks that initial values are normal and a function of key and global index, for any threads and any range.
 #include "terrace/ops/initial.h"
 
 #include <ATen/Parallel.h>
@@ -50,7 +50,7 @@ TEST(InitialValues, DoNotDependOnTheThreads) {
   EXPECT_TRUE(alone.equal(together));
 }
 
-TEST(InitialValues, OfAPartAreThoseOfTheWhole) {
+TEST(InitialValues, OfARangeAreThoseOfTheWhole) {
   const at::Tensor whole = filled({385});
   for (int64_t first : {1, 3, 64, 100, 384}) {
     const int64_t size = std::min<int64_t>(385 - first, 130);

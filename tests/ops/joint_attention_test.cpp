@@ -1,5 +1,5 @@
-// Attention from the joint projection: against PyTorch, against itself on other threads, and what it refuses and
-// leaves.
+// Compares attention from the joint projection with PyTorch and with itself on other numbers of threads, and checks its
+// masks, its errors and its treatment of NaN.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
@@ -70,7 +70,7 @@ void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rot
   testing::add_errors(tally_, name, ours, reference);
 }
 
-// Runs of 7 tokens, and their numbers come again after 100 tokens.
+// Documents of 7 tokens, whose numbers repeat after 100 tokens.
 at::Tensor documents_of(const Size& size) {
   return at::arange(size.length, at::kLong).remainder(100).div(7, "floor").expand({size.batch, size.length});
 }
@@ -82,12 +82,12 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
   int64_t turn = 0;
   for (int64_t length : {1, 5, 17, 64, 100, 256, 257}) {
     for (int64_t head_dim : {16, 32, 64, 80, 128}) {
-      // Every length and width with rotation or without, with documents or without, and one of the groupings.
+      // Each length and width with and without rotation and documents, and with one of the groupings.
       for (int variant = 0; variant < 4; ++variant) {
         const auto [groups, queries] = heads[turn++ % 3];
         const Size size{1 + turn % 2, length, groups, queries, head_dim};
         const bool rotary = variant % 2 == 1, documents = variant >= 2;
-        // Short sequences have too few numbers for one draw to judge.
+        // Short sequences have too few numbers to judge an error from one draw.
         for (int draw = 0; draw < (length < 64 ? 4 : 1); ++draw) {
           check(pytorch, size, rotary, documents ? documents_of(size) : at::Tensor());
         }
@@ -99,7 +99,7 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
   check(pytorch, {1, 1100, 1, 2, 32}, true, {});
   const at::Tensor thirds = at::arange(1100, at::kLong).div(367, "floor").unsqueeze(0);
   check(pytorch, {1, 1100, 2, 1, 32}, true, thirds);
-  // What the kernels do not take: torch's serve.
+  // A head_dim that our kernels do not support, so torch's kernels compute it.
   check(pytorch, {2, 33, 2, 3, 6}, true, documents_of({2, 33, 2, 3, 6}));
   tally_.expect_as_accurate();
 }
@@ -127,7 +127,7 @@ TEST_P(JointAttention, HasTheSameBitsOnAnyNumberOfThreads) {
   at::set_num_threads(threads);
 }
 
-// Numbers far apart, as an untrained or a diverging model makes them: no infinity, no NaN; and a NaN is not hidden.
+// Scores of very different size, as in an untrained or diverging model, give no infinity or NaN; a NaN is not hidden.
 TEST_P(JointAttention, StaysFiniteAndShowsANaN) {
   const Size size{1, 40, 1, 1, 64};
   at::Tensor input = joint(size).mul(300).requires_grad_(true);
@@ -142,7 +142,7 @@ TEST_P(JointAttention, StaysFiniteAndShowsANaN) {
   EXPECT_FALSE(finite.narrow(1, 20, 20).any().item<bool>());
 }
 
-TEST_P(JointAttention, SeesNothingOfLaterTokensOrOtherDocuments) {
+TEST_P(JointAttention, DoesNotDependOnLaterTokensOrOtherDocuments) {
   const Size size{1, 300, 1, 2, 32};
   at::NoGradGuard no_grad;
   const at::Tensor input = joint(size), documents = at::arange(300, at::kLong).div(130, "floor").unsqueeze(0);
@@ -166,8 +166,8 @@ TEST_P(JointAttention, RefusesPositionsBeyondTheTable) {
 INSTANTIATE_TEST_SUITE_P(Types, JointAttention, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
                          [](const auto& type) { return std::string(c10::toString(type.param)); });
 
-// What a run records must be what serves it.
-TEST(AttentionKernels, AreNamedAsTheyServe) {
+// A run records the name of the kernels that compute.
+TEST(AttentionKernels, AreNamedByTheirInstructions) {
   const HeadLayout layout{1, 1, 64}, odd{1, 1, 24};
   const std::string_view name = attention_instructions(at::kCPU);
   EXPECT_EQ(attention_kernels(at::kCPU, at::kFloat, layout) != nullptr, name.starts_with("avx512"));

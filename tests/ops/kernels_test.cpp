@@ -1,4 +1,4 @@
-// What all kernels promise: sums that do not depend on threads, mixed types, and a clear word where a device has none.
+// Checks all kernels: sums that do not depend on threads, mixed types, and the error for a device without kernels.
 #include "terrace/ops/kernels.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -61,7 +61,7 @@ TEST(Kernels, AddAcrossTypes) {
     for (at::ScalarType from_type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
       const at::Tensor into = start.to(into_type), exact = into.to(at::kDouble).add(from.to(from_type));
       cpu_kernels().add(into, from.to(from_type));
-      // The sum is made in fp32 (double for a double) and rounded once more to the type.
+      // The sum is computed in fp32 (double for double) and rounded to the type once.
       const bool in_double = into_type == at::kDouble || from_type == at::kDouble;
       const at::Tensor expected = in_double ? exact : exact.to(at::kFloat);
       EXPECT_TRUE(into.equal(expected.to(into_type))) << into_type << " += " << from_type;
@@ -72,7 +72,7 @@ TEST(Kernels, AddAcrossTypes) {
 TEST(Kernels, OfADeviceThisBuildLacksAreRefused) {
   EXPECT_THROW(kernels(at::Device(at::kMeta)), UserError);
   try {
-    // A build with CUDA has a table of its own.
+    // A build with CUDA has a table for the device.
     EXPECT_NE(&kernels(at::Device(at::kCUDA)), &cpu_kernels());
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("preset cuda"), std::string::npos) << error.what();

@@ -1,4 +1,4 @@
-// Where the linear layer leaves its weight gradient, and when.
+// Checks when the linear layer computes its weight gradient, and the buffer to which it is added.
 #include "terrace/ops/linear.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -61,7 +61,7 @@ TEST_P(LinearTypes, TwoMicroBatchesAddUp) {
   forward_and_backward(once, some_input(type), nullptr);
   forward_and_backward(twice, some_input(type), nullptr);
   forward_and_backward(twice, some_input(type), nullptr);
-  // Doubling is exact in every type; the second sum starts from the first, so it may round once more.
+  // Doubling is exact in every type; the second sum is added to the first one, which may round once more.
   const double step = gradient_type == at::kFloat ? 0x1p-22 : 0x1p-6;
   EXPECT_TRUE(twice.weight.gradient.allclose(once.weight.gradient.mul(2), step, step));
   EXPECT_TRUE(twice.bias.gradient.allclose(once.bias.gradient.mul(2), step, step));

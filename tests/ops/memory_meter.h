@@ -1,4 +1,4 @@
-// Counts what a thread's tensors take while a guard installs it:
+// Counts the bytes of a thread's tensors while the meter is installed by
 // c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter).
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace terrace::testing {
 
 struct MemoryMeter : c10::MemoryReportingInfoBase {
-  int64_t now = 0, peak = 0;  // bytes since it was made
+  int64_t now = 0, peak = 0;  // bytes since construction
   void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
     now += size;
     peak = std::max(peak, now);

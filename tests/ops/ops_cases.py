@@ -1,4 +1,4 @@
-"""The operations of terrace/ops in plain PyTorch."""
+"""Computes the operations of terrace/ops in plain PyTorch."""
 
 import torch
 import torch.nn.functional as F

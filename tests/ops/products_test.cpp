@@ -1,5 +1,5 @@
-// Our matrix products: exact on small integers in every shape, the same bits however the work is cut, and what is done
-// with a product while it is in the cache.
+// Checks our matrix products: exact on small integers in every shape, the same bits for every division of the work, and
+// bias and activation applied to a product.
 #include "terrace/ops/products.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -22,7 +22,7 @@ at::Tensor normal(at::IntArrayRef shape, at::ScalarType type, uint64_t seed = 5)
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions()).to(type);
 }
 
-// Sums of their products are exact in fp32.
+// Integers so small that sums of their products are exact in fp32.
 at::Tensor integers(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
   return at::randint(-3, 4, shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions()).to(type);
 }
@@ -32,7 +32,7 @@ class OwnProducts : public ::testing::TestWithParam<at::ScalarType> {
   void SetUp() override {
     at::set_num_threads(1);
     if (!own_products(at::zeros({1, 1}, GetParam()), Products::own))
-      GTEST_SKIP() << "this processor has no instructions for them";
+      GTEST_SKIP() << "this processor has no instructions for our products of this type";
   }
 };
 
@@ -94,7 +94,7 @@ TEST_P(OwnProducts, HaveTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-// The largest error against double precision of ours, and of torch's separate operations.
+// The largest errors relative to double precision: of our products, and of torch's separate operations.
 void expect_no_worse(const at::Tensor& ours, const at::Tensor& torchs, const at::Tensor& truth, const char* what) {
   const auto error = [&](const at::Tensor& t) { return t.to(at::kDouble).sub(truth).abs().max().item<double>(); };
   EXPECT_LE(error(ours), 2 * error(torchs)) << what;
@@ -108,14 +108,14 @@ TEST_P(OwnProducts, WithGeluHaveAtMostTwiceTheErrorOfTorchs) {
   const auto [inner, out] = times_transposed_gelu(x, weight, bias, Products::own);
   const auto [torchs_inner, torchs_out] = times_transposed_gelu(x, weight, bias, Products::torch);
   expect_no_worse(inner, torchs_inner, in_double(x).mm(in_double(weight).t()).add(in_double(bias)), "inner");
-  // From the same rounded inner values.
+  // Computed from the same rounded inner values.
   expect_no_worse(out, at::gelu(inner, "tanh"), at::gelu(in_double(inner), "tanh"), "gelu");
   const at::Tensor truth = at::gelu_backward(in_double(dy).mm(in_double(second)), in_double(inner), "tanh");
   expect_no_worse(times_gelu_slope(dy, second, inner, Products::own),
                   times_gelu_slope(dy, second, inner, Products::torch), truth, "slope");
 }
 
-TEST_P(OwnProducts, WithGeluKeepToItsLimitsAndShowANaN) {
+TEST_P(OwnProducts, WithGeluHaveItsLimitsAndShowANaN) {
   const at::Tensor weight = at::zeros({3, 1}, at::TensorOptions().dtype(GetParam())).add(1);
   at::Tensor x = at::zeros({3, 1}, at::TensorOptions().dtype(GetParam()));
   x[0] = 1000;

@@ -1,4 +1,4 @@
-// Recompute: the same bits as without, the segment run twice, its parameters served.
+// Checks that recompute gives the same bits as a plain call, runs the function twice and reaches its parameters.
 #include "terrace/ops/recompute.h"
 
 #include <ATen/core/grad_mode.h>
@@ -19,24 +19,24 @@ at::Tensor line(int64_t rows, int64_t columns) {
 }
 
 struct Outcome {
-  at::Tensor y, x_gradient, sink, leaf_gradient;
+  at::Tensor y, x_gradient, buffer, leaf_gradient;
   int calls = 0;
 };
 
-// A weight with a sink of ours and a leaf that autograd serves.
+// A function of a weight with a gradient buffer of its own and of a leaf whose gradient autograd accumulates.
 Outcome outcome(bool again) {
   Outcome result;
   const at::Tensor x = line(3, 4), leaf = line(3, 5);
   Weight weight{line(5, 4), {}};
   weight.gradient = at::zeros_like(weight.value.detach());
-  const auto segment = [&](const at::Tensor& input) {
+  const auto function = [&](const at::Tensor& input) {
     ++result.calls;
     return gelu(linear(input, weight, {})).mul(leaf);
   };
-  result.y = again ? recompute(segment, x.mul(2)) : segment(x.mul(2));
+  result.y = again ? recompute(function, x.mul(2)) : function(x.mul(2));
   torch::autograd::backward({result.y}, {at::ones_like(result.y)});
   result.x_gradient = x.grad();
-  result.sink = weight.gradient;
+  result.buffer = weight.gradient;
   result.leaf_gradient = leaf.grad();
   return result;
 }
@@ -47,9 +47,9 @@ TEST(Recompute, GivesTheSameBits) {
   EXPECT_EQ(again.calls, 2);
   EXPECT_TRUE(again.y.equal(kept.y));
   EXPECT_TRUE(again.x_gradient.equal(kept.x_gradient));
-  EXPECT_TRUE(again.sink.equal(kept.sink));
+  EXPECT_TRUE(again.buffer.equal(kept.buffer));
   EXPECT_TRUE(again.leaf_gradient.equal(kept.leaf_gradient));
-  EXPECT_GT(kept.sink.abs().sum().item<double>(), 0.0);
+  EXPECT_GT(kept.buffer.abs().sum().item<double>(), 0.0);
 }
 
 TEST(Recompute, NestsInItself) {
@@ -63,12 +63,12 @@ TEST(Recompute, NestsInItself) {
 
 TEST(Recompute, IsAPlainCallWhereNothingIsDifferentiated) {
   int calls = 0;
-  const auto segment = [&](const at::Tensor& input) {
+  const auto function = [&](const at::Tensor& input) {
     ++calls;
     return input.mul(2);
   };
   at::NoGradGuard no_grad;
-  EXPECT_FALSE(recompute(segment, line(1, 1)).requires_grad());
+  EXPECT_FALSE(recompute(function, line(1, 1)).requires_grad());
   EXPECT_EQ(calls, 1);
 }
 

@@ -1,4 +1,4 @@
-// The vocabulary loss: what padding and uncounted tokens do, how much memory it takes, what it refuses.
+// Checks the vocabulary loss: padding, tokens that are not counted, memory, and errors.
 #include "terrace/ops/vocabulary_loss.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -54,7 +54,7 @@ TEST(VocabularyLoss, PaddingNeverMatters) {
   EXPECT_EQ(loud.weight.gradient.narrow(0, 10, 6).abs().max().item<double>(), 0.0);
 }
 
-TEST(VocabularyLoss, TokensWithoutATargetCountNothing) {
+TEST(VocabularyLoss, TokensWithoutATargetDoNotCount) {
   Problem problem(5, 4, 10, 10);
   problem.targets.fill_(-1);
   const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
@@ -105,8 +105,8 @@ TEST(VocabularyLoss, NeverHoldsTheLogitsOfAllTokens) {
                                             {.vocabulary = vocabulary, .chunk_bytes = chunk_bytes});
     torch::autograd::backward({loss}, {});
   }
-  // The chunk and its copy in the order of the product, the gradient of the hidden states twice (kept, and in its
-  // leaf), the losses, and a little.
+  // The chunk and its packed copy, the gradient of the hidden states twice (kept for backward, and in the leaf), the
+  // losses, and 256 KiB for small tensors.
   EXPECT_GT(meter->peak, chunk_bytes / 2);
   EXPECT_LT(meter->peak, 2 * chunk_bytes + 2 * tokens * width * 4 + tokens * 8 + 262144);
   EXPECT_GT(tokens * vocabulary * 4, 5 * meter->peak);

@@ -1,4 +1,4 @@
-// AdamW: its arithmetic does not depend on where a shard ends, on threads or on how masters are kept.
+// Checks that AdamW's arithmetic does not depend on the ends of shards, on threads or on the storage of masters.
 #include "terrace/optim/adamw.h"
 
 #include <ATen/Parallel.h>
@@ -42,7 +42,7 @@ AdamWStep some_step() {
           .count = 3};
 }
 
-TEST(AdamW, EveryElementIsItsOwnWhereverAShardEnds) {
+TEST(AdamW, DoesNotDependOnTheEndsOfShards) {
   for (int64_t size : {1, 2, 3, 17, 1000, 40001}) {
     States whole = random_states(size);
     adamw_step(some_step(), whole.gradient, whole.master, whole.m, whole.v, whole.master);
@@ -81,7 +81,7 @@ TEST(AdamW, GradientsOfSixteenBitsAreReadAsTheirValues) {
   }
 }
 
-TEST(AdamW, ThreadsDoNotMatter) {
+TEST(AdamW, DoesNotDependOnThreads) {
   States one = random_states(100003), two = random_states(100003);
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
@@ -93,14 +93,14 @@ TEST(AdamW, ThreadsDoNotMatter) {
 }
 
 TEST(AdamW, AFirstStepMovesByTheRateAgainstTheGradient) {
-  // With m = v = 0 and no decay the corrected m / sqrt(v) is the sign of the gradient; worked out by hand.
+  // With m = v = 0 and no weight decay, the corrected m / sqrt(v) is the sign of the gradient.
   States states{random_tensor(9, "gradient", 2), at::zeros({9}), at::zeros({9}), at::zeros({9})};
   AdamWStep step = some_step();
   step.weight_decay = 0;
   step.count = 1;
   adamw_step(step, states.gradient, states.master, states.m, states.v, states.master);
   const at::Tensor expected = states.gradient.sign().mul(-1e-2);
-  // Three roundings of numbers near 1 and epsilon against a gradient of at least 1e-3: within 1e-4 of the rate.
+  // Three roundings of numbers near 1, and epsilon relative to a gradient of at least 1e-3: within 1e-4 of the rate.
   EXPECT_LT(states.master.sub(expected).abs().max().item<double>(), 1e-6);
 }
 

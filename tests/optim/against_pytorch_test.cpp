@@ -1,4 +1,4 @@
-// Twenty steps of norm, clipping, schedule and AdamW against torch.optim.
+// Compares twenty steps of norm, clipping, schedule and AdamW with torch.optim.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/ops/randn.h>
@@ -29,7 +29,8 @@ nn::Parameter parameter_of(const std::string& name, const at::Tensor& value, boo
 TEST(AdamWAgainstPyTorch, TwentyStepsWithClippingAndAScheduleAreAsAccurate) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(3);
   testing::Tensors inputs;
-  // Gradients around the clipping limit, so that some steps are clipped and some are not; sizes that fill no vector.
+  // Gradients near the clipping limit, so that some steps are clipped and some are not; sizes that do not fill a
+  // vector.
   for (const auto& [name, size] : {std::pair{"decayed", 1003}, std::pair{"plain", 37}}) {
     inputs[name] = at::randn({size}, generator, at::TensorOptions());
     for (int64_t step = 0; step < steps; ++step) {

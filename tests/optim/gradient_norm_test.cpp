@@ -1,4 +1,4 @@
-// The gradient norm: exact on whole numbers, the same with any threads, and naming the first bad parameter.
+// Checks that the gradient norm is exact on integers, independent of threads, and names the first bad parameter.
 #include "terrace/optim/gradient_norm.h"
 
 #include <ATen/Parallel.h>
@@ -23,7 +23,7 @@ nn::Parameter parameter_with(std::string name, at::Tensor gradient) {
   return parameter;
 }
 
-// Of parameters that stand alone on one rank.
+// The norm of parameters without flat buffers on one rank.
 GradientNorm norm_of(const std::vector<nn::Parameter*>& parameters) {
   const auto world = comm::make_solo_world();
   const auto group = world->connect({.name = "data", .ranks = {0}});
@@ -31,8 +31,8 @@ GradientNorm norm_of(const std::vector<nn::Parameter*>& parameters) {
   return gradient_norm(whole_parameters(parameters), *group, *group);
 }
 
-TEST(GradientNorm, IsExactOnWholeNumbers) {
-  // 4 * 9 + 5 * 16 = 116 = 10.77..^2; across a piece's end: ones, one more than a piece.
+TEST(GradientNorm, IsExactOnIntegers) {
+  // 4 * 9 + 5 * 16 = 116 = 10.77..^2; then as many ones as a piece has elements, plus one.
   nn::Parameter a = parameter_with("a", at::full({2, 2}, 3.0, at::kFloat));
   nn::Parameter b = parameter_with("b", at::full({5}, 4.0, at::kBFloat16));
   EXPECT_EQ(norm_of({&a, &b}).norm, std::sqrt(116.0));
@@ -62,13 +62,13 @@ TEST(GradientNorm, NamesTheFirstBadParameter) {
   EXPECT_EQ(result.first_bad, "bad");
 }
 
-// Each of two ranks has a part of the model; the second one has a copy of the first one's last parameter too.
-std::vector<GradientNorm> norms_of_parts(double last_gradient) {
+// Two ranks hold one half of the model each; rank 1 also holds a copy of the last parameter of rank 0.
+std::vector<GradientNorm> norms_of_halves(double last_gradient) {
   std::vector<GradientNorm> norms(2);
   comm::run_threads(2, {.timeout_seconds = 60}, [&](comm::World& world) {
     const int64_t rank = world.rank();
     const auto data = world.connect({.name = "data", .ranks = {rank}});
-    const auto parts = world.connect({.name = "parts", .ranks = {0, 1}});
+    const auto model_parallel = world.connect({.name = "model_parallel", .ranks = {0, 1}});
     nn::Parameter own = parameter_with(rank == 0 ? "a" : "b", at::full({1500}, rank + 1.0, at::kFloat));
     nn::Parameter shared = parameter_with("shared", at::full({4}, 3.0, at::kFloat));
     if (rank == 1) own.gradient[1499] = last_gradient;
@@ -77,20 +77,20 @@ std::vector<GradientNorm> norms_of_parts(double last_gradient) {
       parameter->mark = ParamMark::replicated(parameter->gradient.sizes().vec());
     }
     shared.mark.counted = rank == 0;
-    norms[static_cast<size_t>(rank)] = gradient_norm(whole_parameters({&own, &shared}), *data, *parts);
+    norms[static_cast<size_t>(rank)] = gradient_norm(whole_parameters({&own, &shared}), *data, *model_parallel);
   });
   return norms;
 }
 
-TEST(GradientNorm, OfPartsCountsEachElementOnce) {
-  for (const GradientNorm& result : norms_of_parts(2.0)) {
+TEST(GradientNorm, OverModelParallelRanksCountsEachElementOnce) {
+  for (const GradientNorm& result : norms_of_halves(2.0)) {
     EXPECT_EQ(result.norm, std::sqrt(1500.0 + 4 * 1500.0 + 4 * 9.0));
     EXPECT_EQ(result.first_bad, "");
   }
 }
 
-TEST(GradientNorm, OfPartsNamesABadParameterOfAnyPart) {
-  for (const GradientNorm& result : norms_of_parts(std::nan(""))) {
+TEST(GradientNorm, OverModelParallelRanksNamesABadParameterOfAnyRank) {
+  for (const GradientNorm& result : norms_of_halves(std::nan(""))) {
     EXPECT_FALSE(std::isfinite(result.norm));
     EXPECT_EQ(result.first_bad, "b");
   }
@@ -115,7 +115,7 @@ TEST(LossScale, HalvesOnOverflowAndDoublesAfterAWindow) {
   EXPECT_EQ(scale.scale, LossScale::smallest / 2);
 }
 
-TEST(LossScale, AShorterWindowCountsTheStepsSoFar) {
+TEST(LossScale, AShorterWindowCountsEarlierSteps) {
   LossScale scale{.scale = 4, .window = 1000, .good_steps = 40};
   scale.window = 10;
   EXPECT_TRUE(scale.update(true));

@@ -1,4 +1,4 @@
-// The schedules against values worked out by hand and against torch.optim.lr_scheduler.
+// Compares the schedules with values worked out by hand and with torch.optim.lr_scheduler.
 #include "terrace/optim/learning_rate.h"
 
 #include <gtest/gtest.h>
@@ -37,15 +37,15 @@ std::vector<double> rates(const OptimizerConfig& config, int64_t total_steps, in
   return result;
 }
 
-// A rate is a handful of operations on numbers no larger than the peak, each with a relative error of half an ulp; a
-// scheduler that goes from each rate to the next makes that many more in each step.
+// A rate takes a few operations on numbers up to the peak, each with a relative error of half an ulp; a scheduler that
+// computes each rate from the previous one adds that error in each step.
 void expect_equal(const std::vector<double>& ours, const std::vector<double>& expected, double peak, int operations) {
   ASSERT_EQ(ours.size(), expected.size());
   const double bound = operations * peak * std::numeric_limits<double>::epsilon();
   for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], expected[i], bound) << "step " << i + 1;
 }
 
-TEST(LearningRate, WarmsUpLinearlyThenStaysWhereConstant) {
+TEST(LearningRate, OfConstantWarmsUpLinearlyThenStays) {
   expect_equal(rates(schedule(Decay::constant, 4, 0, 8, 0), 10, 7), {2, 4, 6, 8, 8, 8, 8}, 8, 1);
   expect_equal(rates(schedule(Decay::constant, 0, 0, 8, 0), 10, 3), {8, 8, 8}, 8, 1);
 }
@@ -63,7 +63,7 @@ TEST(LearningRate, FallsAsHalfACosine) {
   expect_equal(rates(schedule(Decay::cosine, 2, 4, 9, 1), 100, 5), {4.5, 9, 5, 1, 1}, 9, 6);
 }
 
-TEST(LearningRate, StaysUntilTheLastStepsWhereWarmUpStableDecay) {
+TEST(LearningRate, OfWarmUpStableDecayStaysUntilTheLastSteps) {
   expect_equal(rates(schedule(Decay::wsd, 2, 4, 8, 0), 10, 10), {4, 8, 8, 8, 8, 8, 6, 4, 2, 0}, 8, 4);
   expect_equal(rates(schedule(Decay::wsd, 0, 1, 8, 3), 3, 3), {8, 8, 3}, 8, 4);
 }
@@ -74,7 +74,7 @@ TEST(LearningRate, AWarmUpAsLongAsTheRunEndsAtThePeak) {
   }
 }
 
-// The output of a Python program, as numbers.
+// The numbers that a Python program prints.
 std::vector<double> run_python(const std::string& program) {
   const std::string command = std::string("'") + tests::python() + "' -c '" + program + "'";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
@@ -87,7 +87,8 @@ std::vector<double> run_python(const std::string& program) {
   return numbers;
 }
 
-// LinearLR warms up from P/5 at the first step to P at the fifth, where the decay takes over; wsd is made of three.
+// LinearLR warms up from P/5 at the first step to P at the fifth, where the decay begins; wsd combines three
+// schedulers.
 constexpr const char* torch_program = R"(
 import torch
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LambdaLR, LinearLR, SequentialLR

@@ -1,4 +1,4 @@
-"""AdamW and clipping over many steps with torch.optim."""
+"""Runs AdamW with clipping over many steps with torch.optim."""
 
 import torch
 

@@ -13,9 +13,9 @@
 
 namespace terrace::parallel {
 
-// Judges layouts against a run in double precision and one rank in the same type, each tensor over all draws of data
-// and all trainings that were added: an update of AdamW is steep where a gradient is near epsilon, so that a few
-// elements decide a weight's error.
+// Judges layouts by comparison with a run in double precision and with one rank in the same type. The error of a tensor
+// is taken over all draws of data and all trainings that were added: AdamW magnifies errors of gradients near epsilon,
+// so in a single training a few elements determine the error of a weight.
 class Accuracy {
  public:
   explicit Accuracy(at::ScalarType type) : gradients_(type), weights_(at::kFloat), numbers_(type) {}
@@ -43,7 +43,7 @@ class Accuracy {
     Outcome one, exact;
   };
 
-  // Recompute changes no bit, so that all settings of it share one.
+  // Recompute changes no bit, so all settings of recompute share one reference.
   const Baseline& baseline(Training training) {
     training.recompute = config::Recompute::none;
     const auto found = baselines_.find(training);

@@ -1,4 +1,4 @@
-// Counted bytes of activations against docs/sharding.md, to the byte: what one micro-batch more keeps alive.
+// Compares the bytes of activations that each additional micro-batch keeps alive with docs/sharding.md, to the byte.
 #include <ATen/ops/ones_like.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::vector<Case> cases() {
   };
 }
 
-// By rank, what is alive before each micro-batch.
+// By rank, the bytes that are alive before each micro-batch.
 std::vector<std::vector<int64_t>> alive(const Case& c, const char* schedule, int64_t micro_batches) {
   const Training training{.model = c.model,
                           .precision = c.precision,
@@ -62,7 +62,7 @@ schedule::UnitTableOptions options_of(const Case& c) {
           .sequence_parallel = c.sequence};
 }
 
-// By the unit table, of one micro-batch on a stage.
+// Bytes of one micro-batch on a stage according to the unit table.
 struct StageBytes {
   int64_t kept = 0, deferred = 0, hidden = 0;
 };
@@ -71,25 +71,24 @@ StageBytes table_bytes(const Case& c, int64_t stage, int64_t of_stages) {
   const schedule::UnitTable table = models::gpt::unit_table(small_config(c.model), options_of(c));
   const schedule::Partition partition = schedule::partition(table, of_stages, {});
   StageBytes bytes{.hidden = table.front().output_bytes};
-  for (int64_t number = partition.part(stage).begin; number < partition.part(stage).end; ++number) {
+  for (int64_t number = partition.virtual_stage(stage).begin; number < partition.virtual_stage(stage).end; ++number) {
     bytes.kept += schedule::kept_bytes(table, partition.segment(number), c.recompute);
     bytes.deferred += schedule::deferred_bytes(table, partition.segment(number));
   }
   return bytes;
 }
 
-// Of one micro-batch on a stage, from its forward to its backward. The last stage's head has run at once, and left the
-// gradient of its input, and a loss.
+// Bytes of one micro-batch on a stage from its forward to its backward. On the last stage the backward of the head has
+// run with its forward and has left the gradient of the head's input and a loss.
 int64_t expected_bytes(const Case& c, int64_t stage) {
   const StageBytes bytes = table_bytes(c, stage, stages);
   return bytes.kept + bytes.hidden + (stage + 1 == stages ? bytes.hidden + 4 : 0);
 }
 
-// Of one micro-batch on a stage, from its input gradient to its weight gradients.
+// Bytes of one micro-batch on a stage from its input gradient to its weight gradients.
 int64_t deferred_bytes(const Case& c, int64_t stage) { return table_bytes(c, stage, stages).deferred; }
 
-// Bytes by rank that the units of a model before its head keep of one micro-batch from a backward that defers the
-// weight gradients.
+// Bytes by rank that the units before the head keep for one micro-batch after a backward that defers weight gradients.
 std::vector<int64_t> deferred_on_ranks(const Case& c) {
   const Training training{.model = c.model, .precision = c.precision, .recompute = c.recompute};
   const config::LayoutConfig layout = layout_config(
@@ -135,7 +134,7 @@ class Activations : public ::testing::Test {
   }
 };
 
-// GPipe keeps all micro-batches until the last one's forward.
+// GPipe keeps all micro-batches until the forward of the last one.
 TEST_F(Activations, AreThoseOfTheFormula) {
   for (const Case& c : cases()) {
     const auto bytes = alive(c, "gpipe", 5);
@@ -151,7 +150,7 @@ TEST_F(Activations, AreThoseOfTheFormula) {
   }
 }
 
-// With and without dropout, whose backward makes a gradient of its own.
+// With and without dropout, whose backward makes another gradient tensor.
 TEST_F(Activations, OfDeferredWeightGradientsAreThoseOfTheFormula) {
   std::vector<Case> all = cases();
   for (const char* name : {"gpt2", "llama"}) all.push_back({name});
@@ -163,27 +162,26 @@ TEST_F(Activations, OfDeferredWeightGradientsAreThoseOfTheFormula) {
   }
 }
 
-// 1F1B keeps as many micro-batches as there are stages from a stage to the last, but for hidden states on their way and
-// losses.
+// Stage s of p stages keeps p - s micro-batches in 1F1B, in addition to hidden states in transfer and losses.
 TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
   for (const Case& c : {Case{"cut_gpt2_deep"}, Case{"cut_llama_deep"}}) {
     const auto bytes = alive(c, "1f1b", 6);
-    const int64_t on_the_way = 3 * models::gpt::hidden_bytes(small_config(c.model), {.samples = micro_batch}) + 24;
+    const int64_t in_transfer = 3 * models::gpt::hidden_bytes(small_config(c.model), {.samples = micro_batch}) + 24;
     for (int64_t stage = 0; stage < stages; ++stage) {
       const std::vector<int64_t>& own = bytes.at(static_cast<size_t>(stage));
       ASSERT_EQ(own.size(), 6u);
       for (int64_t i = 0; i < 6; ++i) {
-        // Before the forward: those that came before it and have not gone backward yet.
+        // Before a forward: the earlier micro-batches whose backward has not run.
         const int64_t kept = std::min(i, stages - stage - 1) * expected_bytes(c, stage);
         EXPECT_GE(own[static_cast<size_t>(i)], kept) << "stage " << stage;
-        EXPECT_LE(own[static_cast<size_t>(i)], kept + on_the_way) << "stage " << stage;
+        EXPECT_LE(own[static_cast<size_t>(i)], kept + in_transfer) << "stage " << stage;
       }
     }
   }
 }
 
-// Before each forward of ZB-H1: the micro-batches between their forward and their input gradient, those between that
-// and their weight gradients, and hidden states on their way.
+// Before each forward of ZB-H1: the micro-batches between forward and input gradient, those between input gradient and
+// weight gradients, and hidden states in transfer.
 TEST_F(Activations, AndDeferredWeightInputsAreAliveAsLongAsTheScheduleSays) {
   using Kind = schedule::Instruction::Kind;
   const auto lists = schedule::instructions(
@@ -191,18 +189,18 @@ TEST_F(Activations, AndDeferredWeightInputsAreAliveAsLongAsTheScheduleSays) {
   for (const Case& c : {Case{"cut_gpt2_deep"}, Case{"cut_llama_deep", config::Precision::bf16},
                         Case{"cut_llama_deep", config::Precision::fp32, config::Recompute::full}}) {
     const auto bytes = alive(c, "zb-h1", 6);
-    const int64_t on_the_way = 3 * models::gpt::hidden_bytes(small_config(c.model), options_of(c)) + 24;
+    const int64_t in_transfer = 3 * models::gpt::hidden_bytes(small_config(c.model), options_of(c)) + 24;
     for (int64_t stage = 0; stage < stages; ++stage) {
       SCOPED_TRACE(fmt::format("{} stage {}", c.model, stage));
       const std::vector<int64_t>& own = bytes[static_cast<size_t>(stage)];
-      // Where the first unit is recomputed, its second run is noted too.
+      // If the first unit is recomputed, its second run is recorded too.
       const size_t again = own.size() / 6 - 1;
       size_t noted = 0;
       int64_t kept = 0;
       for (const schedule::Instruction& instruction : lists[static_cast<size_t>(stage)]) {
         if (instruction.kind == Kind::forward) {
           EXPECT_GE(own.at(noted), kept);
-          EXPECT_LE(own.at(noted), kept + on_the_way);
+          EXPECT_LE(own.at(noted), kept + in_transfer);
           ++noted;
           kept += expected_bytes(c, stage);
         }

@@ -1,4 +1,4 @@
-// Comparison of trainings to the last bit.
+// Compares trainings to the last bit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
-// Gradients, weights and both moments of every parameter, and losses.
+// Expects equal losses and, for every parameter, equal gradients, weights and moments.
 inline void expect_same_tensors(const Outcome& ours, const Outcome& other) {
   EXPECT_EQ(ours.losses, other.losses);
   for (const auto tensors : {&Outcome::gradients, &Outcome::weights, &Outcome::m, &Outcome::v}) {

@@ -1,5 +1,4 @@
-// A wire format of bytes with scales, which exists in tests alone: it shows that such a format needs no change in the
-// library.
+// A wire format of bytes with scales, defined in the tests to show that a new format needs no change in the library.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -15,9 +14,9 @@
 
 namespace terrace::parallel {
 
-// Values of at least 0 in blocks: each value is a byte times the block's scale, the smallest power of two with which
-// 255 reaches the block's largest value. The payload of n values is n bytes and then an fp32 scale for each block, of
-// which the last may have fewer values.
+// Encodes values of at least 0 in blocks. Each value is a byte times the scale of its block: the smallest power of two
+// for which 255 times the scale reaches the largest value of the block. The payload of n values is n bytes, followed by
+// an fp32 scale for each block; the last block may have fewer values.
 class ByteFormat : public WireFormat {
  public:
   explicit ByteFormat(int64_t block) : block_(block) {}

@@ -1,5 +1,5 @@
-// Counted calls, bytes on the wire and bytes in memory against the formulas of docs/cost_model.md and docs/sharding.md,
-// to the byte, at every layout.
+// Compares counted calls, bytes on the wire and bytes in memory with the formulas of docs/cost_model.md and
+// docs/sharding.md, to the byte, for every layout.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Counts = std::map<std::string, Count>;
 
-// The numbers that the formulas are written in.
+// The symbols of the formulas.
 struct Formula {
   Formula(const Training& training, const Layout& layout) : training(training) {
     const config::LayoutConfig config = layout_config(layout, false);
@@ -47,7 +47,7 @@ struct Formula {
     };
     const int64_t all = with_parameters(), n = total();
     if (w > 1) {
-      // Forward and backward; the last segment once for both, and a tied one once more for the last.
+      // Once for forward and once for backward; the last segment once for both, with a tied segment once more.
       int64_t calls = 0, elements = 0;
       for (size_t segment = 0; segment < segments.size(); ++segment) {
         if (segments[segment] == 0) continue;
@@ -72,8 +72,9 @@ struct Formula {
         bytes.gathered_weights = std::max({bytes.gathered_weights, value_bytes * elements_of(segment, +1, prefetch),
                                            value_bytes * elements_of(segment, -1, prefetch)});
       }
-      // A segment's gradient leaves while that of the one below is computed; a tied one stays from the last segment on.
-      // At the last segment the first one's of the micro-batch before may still be leaving.
+      // A segment's gradient is reduced while the gradient of the segment before it is computed; the gradient of a tied
+      // segment exists from the last segment on. During the last segment, the reduction of segment 0 of the previous
+      // micro-batch may not have ended.
       if (g == 1) continue;
       std::set<int64_t> held = {segment};
       if (segment + 1 < static_cast<int64_t>(segments.size())) held.insert(segment + 1);
@@ -99,7 +100,7 @@ struct Formula {
     return segment + 1 != static_cast<int64_t>(segments.size()) && std::ranges::find(last, segment) != last.end();
   }
 
-  // Of the segments that are there together: one and those that are gathered ahead of it.
+  // The segments that are gathered at one time: the segment in use and those gathered ahead.
   int64_t elements_of(int64_t segment, int64_t direction, int64_t ahead) const {
     std::set<int64_t> held;
     for (int64_t k = 0; k <= ahead; ++k) {

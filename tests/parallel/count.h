@@ -1,4 +1,4 @@
-// Calls and bytes of a group.
+// Counts calls and bytes of a group.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The same training at every layout: to the last bit where sums have one order, by error where they have not.
+// Compares trainings at every layout: to the last bit where sums keep their order, by their error elsewhere.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/bits.h"
@@ -8,7 +8,7 @@
 namespace terrace::parallel {
 namespace {
 
-// Plain data parallel with as many ranks, once for each training and number of ranks.
+// Plain data parallelism with the same number of ranks, trained once for each training and number of ranks.
 class AgainstPlain : public ::testing::Test {
  protected:
   void expect_equal(const Training& training, const std::vector<Layout>& layouts) {
@@ -43,7 +43,7 @@ TEST_F(AgainstPlain, GptWithRecomputedAttention) {
   expect_equal({.model = "gpt2", .recompute = config::Recompute::selective}, some_layouts());
 }
 
-// Without the deterministic setting too, where one movement alone sums over all ranks and all of a step at once.
+// Without `deterministic`, layouts in which a single reduction sums over all ranks have the same bits too.
 TEST_F(AgainstPlain, OneSumOverAllRanksNeedsNoSetting) {
   std::vector<Layout> layouts;
   for (const int64_t ranks : {2, 3, 4}) {
@@ -71,7 +71,7 @@ TEST(WholeNumbers, AreExactAtEveryLayout) {
   }
 }
 
-// Sums in another order: no further from a run in double precision than twice the error of one rank.
+// With sums in another order, the distance from a run in double precision is at most twice the error of one rank.
 TEST(ByError, EveryLayoutIsAsAccurateAsOneRank) {
   for (const char* model : {"gpt2", "llama", "stack"}) {
     Training training{.model = model, .steps = 1, .deterministic = false};

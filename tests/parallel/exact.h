@@ -1,4 +1,4 @@
-// One step in double precision on one rank, by the definition of AdamW.
+// Computes one step in double precision on one rank, by the definition of AdamW.
 #pragma once
 
 #include <ATen/ops/linalg_vector_norm.h>
@@ -10,7 +10,7 @@
 
 namespace terrace::parallel {
 
-// Loss, norm, gradients and weights after the first step of the training.
+// The loss, norm, gradients and weights of the first step of the training.
 inline Outcome exact_step(const Training& training) {
   const auto model = small_model(training, at::kDouble);
   nn::initialize(model->parameters(), 5);
@@ -35,7 +35,7 @@ inline Outcome exact_step(const Training& training) {
   const double multiplier = optim::clip_multiplier(exact.norms[0], training.clip);
   const config::OptimizerConfig adam = optimizer_config();
   for (const nn::Parameter* parameter : model->parameters()) {
-    // Of the first step: both moments without their bias are the gradient and its square.
+    // In the first step, the bias-corrected moments are the gradient and its square.
     const at::Tensor gradient = parameter->gradient.mul(multiplier);
     const at::Tensor start = nn::initial_value(*parameter, 5, at::kFloat).to(at::kDouble);
     const at::Tensor decayed = start.mul(1.0 - (parameter->decay ? learning_rate * adam.weight_decay : 0.0));

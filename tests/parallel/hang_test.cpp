@@ -1,4 +1,4 @@
-// A rank that stops in the middle of a training: the others say where they wait for it, in every group.
+// Stops a rank in the middle of a training and checks that the others report where they wait for it, for every group.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// The last rank makes one step, the others begin the second one. What the run says; the flight records are in `folder`.
+// The last rank executes one step, the others begin the second one. Returns the error; `folder` has the flight records.
 std::string error_where_the_last_rank_stops(const Layout& layout, const std::filesystem::path& folder) {
   const Training training{.model = "cut_gpt2", .micro_batch = 3, .deterministic = false};
   const config::LayoutConfig config = layout_config(layout, false);
@@ -73,8 +73,8 @@ TEST(Hang, OfATensorRankNamesTheUnit) {
               AllOf(HasSubstr("rank 0 waits in all_reduce(tensor)"), HasSubstr("rank 1 never entered it")));
 }
 
-// Ranks wait for ranks that wait for others: the message follows them, and the records show the one that has no call
-// under way.
+// Ranks wait for ranks that wait for others: the message follows them, and the flight records show the rank without a
+// call under way.
 TEST(Hang, InAMixedLayoutIsFollowedToTheRankThatStopped) {
   const ScratchFolder folder;
   const Layout layout{8, {"tensor=2", "pipeline=2", "sharding=zero3", "sequence_parallel=true", "schedule=zb-h1"}};

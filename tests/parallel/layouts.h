@@ -1,4 +1,4 @@
-// The table of layouts that every proof runs over. Adding a layout is a line.
+// The table of layouts of the tests; a new layout is one line.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace terrace::parallel {
 
 struct Layout {
   int64_t ranks;
-  std::vector<std::string> keys;  // of [layout]
+  std::vector<std::string> keys;  // keys of the table [layout]
 
   std::string name() const {
     std::string text = std::to_string(ranks);
@@ -58,15 +58,15 @@ inline std::vector<Layout> all_layouts() {
       {8, {"sharding=hybrid", "shard_group=4"}},
       {8, {"sharding=node", "ranks_per_node=4"}},
       {8, {"sharding=three_level", "ranks_per_node=4"}},
-      // Uncommon ones.
+      // Group sizes that no value of `sharding` has.
       {8, {"shard_gradients=2", "shard_optimizer=4"}},
       {8, {"shard_weights=2", "shard_gradients=2", "shard_optimizer=8", "prefetch=0"}},
       {6, {"shard_weights=2", "shard_gradients=6", "shard_optimizer=6", "prefetch=3"}},
   };
 }
 
-// With the model cut too. cut_llama_sharing fits two and four tensor ranks, the other models two, three and four; three
-// do not divide the sequence.
+// Layouts with tensor parallelism. cut_llama_sharing allows two and four tensor ranks, the other models two, three and
+// four; the sequence is not divisible by three.
 inline std::vector<Layout> tensor_layouts(int64_t tensor) {
   const std::string cut = "tensor=" + std::to_string(tensor), sequence = "sequence_parallel=true";
   switch (tensor) {
@@ -89,7 +89,7 @@ inline std::vector<Layout> tensor_layouts(int64_t tensor) {
   }
 }
 
-// A few that between them use every movement.
+// A few layouts that together use every movement.
 inline std::vector<Layout> some_layouts() {
   return {
       {2, {"sharding=zero1"}},

@@ -1,5 +1,5 @@
-// A second model, which is no GPT: a stack of linear layers of an odd width on the tokens as numbers. With whole
-// numbers for weights everything about its first gradient is exact in any order of summation.
+// A model that is not a transformer: a stack of linear layers of odd width whose inputs are the tokens' numbers. With
+// integer weights, the first gradient is exact in any order of summation.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace terrace::parallel {
 
-// The sum itself forward, times a number backward, as Model::loss promises.
+// The sum in forward, multiplied by a number in backward, as Model::loss requires.
 class Scaled : public torch::autograd::Function<Scaled> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& sum, double scale) {
@@ -31,9 +31,9 @@ class Scaled : public torch::autograd::Function<Scaled> {
 
 class LinearStack : public models::Model {
  public:
-  // Sequences of `inputs` tokens; `layers` layers of `width` outputs, of which the last one's are summed into the loss.
-  // With tied weights the last layer is the one before it again. With an `inner` width every other layer, the first
-  // one, has so many outputs and may be cut by them, and the one after it by its inputs.
+  // Sequences of `inputs` tokens; `layers` layers of `width` outputs; the loss is the sum of the last layer's outputs.
+  // With tied weights, the last layer uses the weights of the layer before it. With an `inner` width, the first layer
+  // and every second layer after it have `inner` outputs and may be cut by outputs, and the layers between by inputs.
   LinearStack(int64_t inputs, int64_t width, int64_t layers, bool whole_numbers, bool tied, const nn::Build& build,
               int64_t inner = 0)
       : type_(build.type), tied_(tied) {
@@ -85,7 +85,7 @@ class LinearStack : public models::Model {
                        const models::Pass& pass) override {
     at::Tensor output = input.front();
     if (tied_) output = layers_.back()->forward(output);
-    // Each output counts as often as a target says, so that gradients differ.
+    // Outputs are weighted by targets, so that their gradients differ.
     const at::Tensor counts = numbers_of(batch["targets"].narrow(1, 0, 1));  // [B, 1]
     const at::Tensor sum = output.mul(counts).sum().to(at::kFloat);
     return {Scaled::apply(sum, pass.gradient_scales.front())};
@@ -98,7 +98,7 @@ class LinearStack : public models::Model {
   at::Device device() const override { return at::kCPU; }
 
  private:
-  // Small, so that no sum of a test leaves the whole numbers that fp32 has.
+  // Small integers, so that fp32 represents every sum in the tests exactly.
   at::Tensor numbers_of(const at::Tensor& tokens) const { return tokens.remainder(4).to(type_); }
 
   at::ScalarType type_;

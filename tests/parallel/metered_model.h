@@ -1,4 +1,4 @@
-// A model that notes how many bytes of tensors are alive whenever a micro-batch comes in.
+// A model that records how many bytes of tensors are alive before the forward of each micro-batch.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ class MeteredModel : public models::ForwardingModel {
  public:
   using ForwardingModel::ForwardingModel;
 
-  // Where a micro-batch comes in: 0 but on later pipeline stages.
+  // The first unit of this stage: 0 except on later pipeline stages.
   void set_first_unit(int64_t unit) { first_unit_ = unit; }
-  // To be installed, see memory_meter.h; starts anew.
+  // Discards earlier records and returns the meter to be installed; see memory_meter.h.
   std::shared_ptr<testing::MemoryMeter> new_meter() {
     alive_.clear();
     return meter_ = std::make_shared<testing::MemoryMeter>();
   }
-  // By micro-batch in the order of their forwards, before each.
+  // The bytes before each forward, in the order of the forwards.
   const std::vector<int64_t>& alive() const { return alive_; }
 
   models::Tensors forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,

@@ -1,5 +1,4 @@
-// Every way of cutting a model mixed with every other: layouts of up to eight ranks in which each pair of settings
-// occurs, judged by error.
+// Combines all kinds of parallelism: trains layouts of up to eight ranks in which each pair of settings occurs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -35,18 +34,18 @@ const std::vector<std::vector<std::string>>& values() {
 
 int64_t ranks_of(const Combination& row, Setting setting) { return static_cast<int64_t>(row[setting]) + 1; }
 
-bool can_be(const Combination& row) {
+bool is_possible(const Combination& row) {
   const int64_t tensors = ranks_of(row, tensor), stages = ranks_of(row, pipeline);
   if (tensors * stages * ranks_of(row, data) > most_ranks) return false;
   if ((row[schedule] == 0) != (stages == 1)) return false;
-  const bool is_stack = row[model] == 2;  // whose hidden states have no sequence
+  const bool is_stack = row[model] == 2;  // a model whose hidden states have no sequence
   return row[sequence] == 0 || (small_sequence % tensors == 0 && tensors > 1 && !is_stack);
 }
 
 std::vector<Combination> possible_rows() {
   std::vector<size_t> sizes;
   for (const auto& setting : values()) sizes.push_back(setting.size());
-  return terrace::testing::all_combinations(sizes, can_be);
+  return terrace::testing::all_combinations(sizes, is_possible);
 }
 
 const std::vector<Combination>& mixed_rows() {
@@ -54,7 +53,7 @@ const std::vector<Combination>& mixed_rows() {
   return rows;
 }
 
-// Nodes of two data-parallel ranks where they divide all, pairs likewise.
+// Nodes and pairs have two data-parallel ranks each if the number of ranks is even.
 void add_sharding(const Combination& row, std::vector<std::string>& keys) {
   const int64_t ranks = ranks_of(row, data), pair = ranks % 2 == 0 ? 2 : ranks, tensors = ranks_of(row, tensor);
   const std::string& name = values()[sharding][row[sharding]];
@@ -85,7 +84,7 @@ Layout layout_of(const Combination& row) {
 }
 
 Training training_of(const Combination& row) {
-  // Six keys and values, or two, which four ranks share.
+  // With six heads of keys and values each tensor rank has its own; with two heads, four ranks share them.
   const char* const llama = ranks_of(row, tensor) == 4 ? "cut_llama_sharing_deep" : "cut_llama_deep";
   const std::array models = {"cut_gpt2_deep", llama, "cut_deep_stack"};
   constexpr std::array recomputes = {config::Recompute::none, config::Recompute::selective, config::Recompute::full};
@@ -99,7 +98,7 @@ std::string in_words(const ValuePair& pair) {
   return values()[pair.setting][pair.value] + " with " + values()[pair.other_setting][pair.other_value];
 }
 
-// What no layout can have: more than eight ranks, a schedule of one stage, a sequence that nothing divides.
+// Pairs that no layout can have: more than eight ranks, a schedule with one stage, a sequence that is not divisible.
 std::set<std::string> impossible_pairs() {
   std::set<std::string> pairs;
   for (const auto& [a, b] : {std::pair(tensor, pipeline), std::pair(tensor, data), std::pair(pipeline, data)}) {
@@ -129,7 +128,7 @@ TEST(Mixed, EveryPairOfSettingsOccurs) {
   EXPECT_LE(mixed_rows().size(), 60u);
 }
 
-// A test for each model and precision, so that they run side by side.
+// One test for each model and precision, so that the tests can run in parallel.
 class MixedLayouts : public ::testing::TestWithParam<std::tuple<size_t, size_t>> {};
 
 TEST_P(MixedLayouts, AreAsAccurateAsOneRank) {

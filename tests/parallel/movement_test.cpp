@@ -1,4 +1,4 @@
-// Each wire format and each route of a movement against the direct calls, to the bit and to the byte.
+// Compares each wire format and each route of a collective with direct calls: all bits, and all counted bytes.
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -21,10 +21,10 @@
 namespace terrace::parallel {
 namespace {
 
-// Of n values in one payload; written out here, as docs/cost_model.md has it.
+// Bytes of a payload of n values, by the formula of docs/cost_model.md.
 int64_t payload_bytes(int64_t n, int64_t block) { return n + 4 * ((n + block - 1) / block); }
 
-// Members of the inner and of the outer groups. Inner groups are neighbouring ranks, as those of a node are.
+// Sizes of the inner and outer groups. An inner group has neighbouring ranks, like the ranks of a node.
 struct Grid {
   int64_t inner, outer;
   int64_t ranks() const { return inner * outer; }
@@ -32,7 +32,7 @@ struct Grid {
 
 const std::vector<Grid> grids = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {2, 2}, {4, 1}, {3, 2}, {2, 3}};
 
-// The groups of one rank: the two of a route, and one in which the ranks stand in the order of their blocks.
+// The groups of one rank: the two of a route, and a single one with the ranks in the order of their blocks.
 struct GridGroups {
   GridGroups(comm::World& world, const Grid& grid) {
     const int64_t own_inner = world.rank() % grid.inner, own_outer = world.rank() / grid.inner;
@@ -64,12 +64,12 @@ void on_ranks(const Grid& grid, const RankMain& rank_main) {
   });
 }
 
-// Whole numbers of which six ranks' sum is at most 255, so that every order of summation and every format is exact.
+// Integers whose sum over six ranks is at most 255, so that every order of summation and every format is exact.
 at::Tensor whole_numbers(int64_t size, int64_t rank) {
   return at::arange(size, at::kLong).mul(7).add(3 * rank).remainder(43).to(at::kFloat);
 }
 
-// Numbers of at least 0 that no format with fewer bits has.
+// Numbers of at least 0 that no format with fewer bits can represent.
 at::Tensor any_numbers(int64_t size, int64_t rank) {
   return at::sin(at::arange(size, at::kFloat).mul(0.37).add(static_cast<double>(rank))).add(1.0);
 }
@@ -103,7 +103,7 @@ TEST(WireFormats, OfBytesPassMultiplesOfTheLargestValueBy255Exactly) {
   EXPECT_TRUE(at::equal(passed_through(*byte_format(9), values), values));
 }
 
-// What Comm's own calls give where each rank casts before and after them.
+// The results of the communicator's own calls if each rank casts before and after them.
 struct DirectCalls {
   at::Tensor cast(const at::Tensor& values) const { return values.to(wire).clone(); }
 
@@ -199,7 +199,7 @@ TEST(Collectives, OfBytesInOneGroupPassWholeNumbersExactly) {
   }
 }
 
-// The owner too computes with what its payload says, and a second hop rounds nothing again.
+// The owner also uses the decoded values of its payload, and a second hop does not round again.
 TEST(Collectives, OfBytesGatherTheSameRoundedValuesOnAllRanks) {
   for (const Grid& grid : grids) {
     on_ranks(grid, [&](GridGroups& groups, int64_t) {
@@ -217,12 +217,12 @@ TEST(Collectives, OfBytesGatherTheSameRoundedValuesOnAllRanks) {
   }
 }
 
-// Of such different sizes that their sum depends on its order.
+// Numbers of such different sizes that their sum depends on the order.
 at::Tensor uneven_numbers(int64_t size, int64_t rank) {
   return any_numbers(size, rank).mul(rank % 2 == 1 ? std::exp2(24.0) : 1.0);
 }
 
-// What arrives of elements [begin, begin + size) from each of the ranks, summed in their order.
+// The decoded elements [begin, begin + size) of all ranks, summed in the order of the ranks.
 at::Tensor sum_of_decoded(const WireFormat& format, const std::vector<at::Tensor>& values, int64_t begin,
                           int64_t size) {
   at::Tensor sum = at::zeros({size});
@@ -237,7 +237,7 @@ TEST(Collectives, OfBytesSumDecodedPartsInTheOrderOfTheMembers) {
       std::vector<at::Tensor> all;
       for (int64_t member = 0; member < ranks; ++member) all.push_back(uneven_numbers(70 * ranks, member));
       const at::Tensor expected = sum_of_decoded(*format, all, rank * 70, 70);
-      // The sum replaces the own block of what is summed, as where whole gradients stay.
+      // The sum replaces the own block of its input, as for whole gradients that are kept.
       const at::Tensor values = all[static_cast<size_t>(rank)].clone(), own = values.narrow(0, rank * 70, 70);
       Collective(format, *groups.single).reduce_scatter(values, own, {}).finish();
       EXPECT_TRUE(at::equal(own, expected));
@@ -271,7 +271,7 @@ TEST(Traffic, OfBytesWithScalesInOneGroupIsTheFormulaToTheByte) {
       for (const int64_t n : {1, 47, 48, 70, 1024}) {
         groups.single->reset_traffic();
         moved(Collective(byte_format(48), *groups.single), whole_numbers(n * ranks, rank));
-        const int64_t calls = ranks > 1 ? 2 : 1;  // the all-reduce is one of each kind, and none on one rank
+        const int64_t calls = ranks > 1 ? 2 : 1;  // the all-reduce makes one call of each kind, and none on one rank
         const Count expected{calls, calls * (ranks - 1) * payload_bytes(n, 48)};
         EXPECT_EQ(counted(*groups.single, comm::Kind::all_to_all), expected);
         EXPECT_EQ(counted(*groups.single, comm::Kind::all_gather), expected);
@@ -289,7 +289,7 @@ TEST(Traffic, OfBytesWithScalesOverTwoHopsIsTheFormulaToTheByte) {
         for (comm::Comm* group : {groups.inner.get(), groups.outer.get()}) group->reset_traffic();
         moved(Collective(byte_format(48), groups.route()), whole_numbers(n * grid.ranks(), rank));
         const int64_t payload = payload_bytes(n, 48), payload_of_outer = payload_bytes(grid.outer * n, 48);
-        // Twice: by itself and in the all-reduce.
+        // Twice: alone and in the all-reduce.
         EXPECT_EQ(counted(*groups.inner, comm::Kind::all_to_all), (Count{2, 2 * (grid.inner - 1) * payload_of_outer}));
         EXPECT_EQ(counted(*groups.outer, comm::Kind::all_to_all), (Count{2, 2 * (grid.outer - 1) * payload}));
         EXPECT_EQ(counted(*groups.outer, comm::Kind::all_gather), (Count{2, 2 * (grid.outer - 1) * payload}));

@@ -1,4 +1,4 @@
-// Combinations of settings among which every pair of values occurs that can occur at all.
+// Chooses combinations of settings that cover every possible pair of values.
 #pragma once
 
 #include <algorithm>
@@ -35,20 +35,20 @@ inline std::set<ValuePair> pairs_among(const std::vector<Combination>& combinati
   return pairs;
 }
 
-// All combinations of so many values by setting that can be.
+// All possible combinations; `values` has the number of values of each setting.
 inline std::vector<Combination> all_combinations(const std::vector<size_t>& values,
-                                                 const std::function<bool(const Combination&)>& can_be) {
+                                                 const std::function<bool(const Combination&)>& is_possible) {
   std::vector<Combination> combinations;
   Combination next(values.size());
   for (size_t setting = 0; setting < values.size();) {
-    if (can_be(next)) combinations.push_back(next);
+    if (is_possible(next)) combinations.push_back(next);
     for (setting = 0; setting < values.size() && ++next[setting] == values[setting]; ++setting) next[setting] = 0;
   }
   return combinations;
 }
 
-// A few of them with every pair that occurs among all: each time the one with the most pairs not yet seen, and among
-// equals the one whose values were seen least.
+// A subset of `all` with every pair that occurs in `all`. Greedy: each step takes the combination with the most missing
+// pairs and, among several of these, the one whose values have occurred least.
 inline std::vector<Combination> pairwise_cover(const std::vector<Combination>& all) {
   std::set<ValuePair> missing = pairs_among(all);
   std::map<std::pair<size_t, size_t>, int> seen;  // times, by setting and value

@@ -1,4 +1,4 @@
-// Counted sends, bytes and memory of pipeline stages against docs/schedules.md and docs/sharding.md, to the byte.
+// Compares sends, bytes and memory of pipeline stages with docs/schedules.md and docs/sharding.md, to the byte.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/training.h"
@@ -30,24 +30,24 @@ schedule::Placement placement_of(const Case& c) {
   return {c.stages, c.chunks, c.vee ? schedule::Placement::Shape::vee : schedule::Placement::Shape::loops};
 }
 
-// A stage's rank in the default order of axes.
+// The stage of a rank in the default order of axes.
 int64_t stage_of(const Case& c, int64_t rank) { return rank / (c.data * c.tensor); }
 
 TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.layout.name());
     const Outcome outcome = train(training, c.layout);
-    const schedule::Placement parts = placement_of(c);
+    const schedule::Placement placed = placement_of(c);
     const int64_t micro_batches = training.sequences / c.data / training.micro_batch;
     const int64_t hidden =
         training.micro_batch * small_sequence * small_config(training.model).width * 4 / (c.sequence ? c.tensor : 1);
     for (int64_t rank = 0; rank < c.layout.ranks; ++rank) {
       const int64_t stage = stage_of(c, rank);
-      int64_t sent = 0;  // tensors of a micro-batch: activations up and gradients down
+      int64_t sent = 0;  // tensors of a micro-batch: activations to the next stage and gradients to the previous one
       for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
-        const int64_t part = parts.part(stage, chunk);
-        sent += static_cast<int64_t>(part + 1 < parts.parts() && parts.stage_of(part + 1) != stage);
-        sent += static_cast<int64_t>(part > 0 && parts.stage_of(part - 1) != stage);
+        const int64_t own = placed.virtual_stage(stage, chunk);
+        sent += static_cast<int64_t>(own + 1 < placed.virtual_stages() && placed.stage_of(own + 1) != stage);
+        sent += static_cast<int64_t>(own > 0 && placed.stage_of(own - 1) != stage);
       }
       const comm::Traffic& traffic = outcome.traffic[rank].at("pipeline").at(comm::Kind::send);
       EXPECT_EQ(traffic.calls, sent * micro_batches) << "rank " << rank;
@@ -56,19 +56,19 @@ TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
   }
 }
 
-// Weights and gradients that stay, and optimizer states, of the stage's segments alone.
+// Weights, gradients and optimizer states that a rank holds are those of the stage's segments only.
 TEST(PipelineMemory, IsThatOfTheStagesSegments) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.layout.name());
     const Outcome outcome = train(training, c.layout);
     const schedule::UnitTable table = small_table(training);
     const schedule::Partition split = schedule::partition(table, c.stages * c.chunks, {});
-    const schedule::Placement parts = placement_of(c);
+    const schedule::Placement placed = placement_of(c);
     for (int64_t rank = 0; rank < c.layout.ranks; ++rank) {
       int64_t elements = 0;
       for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
-        const schedule::NumberRange& part = split.part(parts.part(stage_of(c, rank), chunk));
-        for (int64_t number = part.begin; number < part.end; ++number) {
+        const schedule::NumberRange& own = split.virtual_stage(placed.virtual_stage(stage_of(c, rank), chunk));
+        for (int64_t number = own.begin; number < own.end; ++number) {
           int64_t flat = 0;
           for (const auto& parameter : schedule::segment_parameters(table, split.segment(number))) {
             flat += (schedule::elements_on_rank(parameter.mark, c.tensor) + 31) / 32 * 32;

@@ -1,4 +1,4 @@
-// Models cut into pipeline stages give the bits of one stage, but where a sum has another order.
+// Checks that pipeline stages give the bits of one stage except where a sum has another order.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/bits.h"
@@ -12,7 +12,7 @@ struct Schedule {
   int64_t chunks;
 };
 
-// Two chunks a stage where the schedule has several.
+// Two chunks per stage for schedules that allow several.
 constexpr std::array schedules = {Schedule{"gpipe", 1}, Schedule{"1f1b", 1}, Schedule{"interleaved", 2},
                                   Schedule{"zb-h1", 1}, Schedule{"zb-v", 2}};
 
@@ -22,7 +22,7 @@ Layout pipeline_layout(int64_t stages, int64_t data, const Schedule& schedule, s
   return {stages * data, std::move(keys)};
 }
 
-// Untied, and without clipping, whose norm is added up stage by stage.
+// Untied weights and no clipping, since the norm is summed stage by stage.
 void expect_one_stage(const Training& training, const std::string& sharding, int64_t data,
                       const std::vector<int64_t>& stages) {
   const Outcome one = train(training, {data, {sharding}});

@@ -1,4 +1,4 @@
-// Sharded data parallelism with a format of bytes with scales and a route of two hops, given through ShardingOptions.
+// Checks sharded data parallelism with a format of bytes with scales and a route of two hops (ShardingOptions).
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 namespace terrace::parallel {
 namespace {
 
-// One step of the stack of linear layers on whole numbers, whose first gradients are exact in any order.
+// One step of the stack of linear layers on integers, whose first gradients are exact in any order of summation.
 struct Step {
   std::map<std::string, at::Tensor> gradients;
-  std::vector<at::Tensor> weights;                             // of the first segment, of each rank after the step
-  std::map<std::string, std::map<comm::Kind, Count>> traffic;  // of each group, on the first rank
+  std::vector<at::Tensor> weights;                             // of the first segment after the step, by rank
+  std::map<std::string, std::map<comm::Kind, Count>> traffic;  // on the first rank, by group
 };
 
 Step step_with(const Layout& layout, const std::function<void(ShardingOptions&)>& change) {
@@ -61,7 +61,7 @@ void expect_equal_gradients(const Step& step, const Step& expected) {
   }
 }
 
-// Every part is a whole number of blocks of 64: a byte a value and 4 bytes a block, of what fp32 sends.
+// Bytes with scales for a transfer of fp32 values: 1 byte per value and 4 bytes per block of 64 values.
 Count with_scales(const Count& fp32) { return {fp32.calls, fp32.bytes / 4 * (64 + 4) / 64}; }
 
 TEST(Sharded, GathersWeightsAsBytesWithScales) {
@@ -90,7 +90,7 @@ TEST(Sharded, PublishesUpdatedWeightsAsBytesWithScales) {
   EXPECT_EQ(bytes.traffic, expected);
 }
 
-// Weights over pairs and gradients over two pairs, so that the parts of the gradients lie as two hops leave them.
+// Weights are sharded over pairs and gradients over two pairs, so that two hops leave each rank its part.
 const Layout two_pairs{4, {"shard_weights=2", "shard_gradients=4", "shard_optimizer=4"}};
 
 Route through_pairs(schedule::Movement movement, DataGroups& groups) {
@@ -103,7 +103,7 @@ TEST(Sharded, ReducesGradientsOverTwoHops) {
   const Step two_hops = step_with(two_pairs, [](ShardingOptions& options) { options.route = through_pairs; });
   expect_equal_gradients(two_hops, one_hop);
   const Count reductions = one_hop.traffic.at("shard_gradients").at(comm::Kind::reduce_scatter);
-  const int64_t elements = reductions.bytes / 3;  // four bytes for three quarters of them
+  const int64_t elements = reductions.bytes / 3;  // a rank sends three quarters of the elements, 4 bytes each
   EXPECT_EQ(two_hops.traffic.at("shard_gradients").at(comm::Kind::reduce_scatter), Count{});
   EXPECT_EQ(two_hops.traffic.at("shard_weights").at(comm::Kind::reduce_scatter),
             (Count{reductions.calls, elements / 2 * 4}));

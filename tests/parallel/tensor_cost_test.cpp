@@ -1,4 +1,4 @@
-// Counted calls and bytes of tensor parallelism against the formulas of docs/tensor.md, to the byte.
+// Compares calls and bytes of tensor parallelism with the formulas of docs/tensor.md, to the byte.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/count.h"
@@ -14,23 +14,23 @@ struct Case {
   bool sequence = false;
 };
 
-// Of a rank in a step, on the group "tensor". One micro-batch of `rows` tokens on each rank.
+// Calls and bytes of a rank on the group "tensor" in a step with one micro-batch of `rows` tokens.
 Count expected_traffic(const Case& c, int64_t rows, int64_t shares) {
   const models::gpt::ModelConfig model = small_config(c.training.model);
   const int64_t layers = model.layers, t = c.tensor;
   const int64_t bytes = c.training.precision == config::Precision::fp32 ? 4 : 2;
   const bool again = c.training.recompute == config::Recompute::full;
   const int64_t hidden = rows * model.width * bytes;
-  // Sums of products go in parts of at least 256 tokens, whole sequences where these are cut; 4 parts at most.
-  const int64_t parts = (rows + std::max<int64_t>(256, rows / 4) - 1) / std::max<int64_t>(256, rows / 4);
-  const int64_t products = layers * 2 * (again ? 2 : 1);  // forward, and once more where they are recomputed
+  // A sum of products is sent in at most 4 pieces of at least 256 tokens, or of whole sequences if these are cut.
+  const int64_t pieces = (rows + std::max<int64_t>(256, rows / 4) - 1) / std::max<int64_t>(256, rows / 4);
+  const int64_t products = layers * 2 * (again ? 2 : 1);  // in forward and, with recompute, once more
   Count count;
   if (c.sequence) {
     const int64_t gathers = products + layers * 4 + 2, scatters = products + layers * 2 + 2;
-    count.calls = gathers + layers * 2 + 2 + products * parts;
+    count.calls = gathers + layers * 2 + 2 + products * pieces;
     count.bytes = (gathers + scatters) * hidden * (t - 1) / t;
   } else {
-    count.calls = products * parts + 2 * layers + 2;
+    count.calls = products * pieces + 2 * layers + 2;
     count.bytes = (products + 2 * layers + 2) * 2 * hidden * (t - 1) / t;
   }
   ++count.calls;  // of the loss
@@ -42,7 +42,7 @@ Count expected_traffic(const Case& c, int64_t rows, int64_t shares) {
   return count;
 }
 
-// Elements of gradients that a cut along the sequence leaves as shares.
+// Elements of gradients of which each rank has only a share with sequence parallelism.
 int64_t replicated_elements(const std::string& name) {
   const auto model = models::gpt::build_model(small_config(name), {.device = at::kMeta});
   int64_t elements = 0;

@@ -1,4 +1,4 @@
-// Models cut over tensor ranks train as one rank does: exactly where numbers are whole, else as accurately.
+// Compares models on tensor ranks with one rank: exactly for integers, by their error otherwise.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/accuracy.h"
@@ -17,7 +17,7 @@ void expect_tensors(const Training& training, const std::vector<int64_t>& tensor
   accuracy.expect_as_accurate();
 }
 
-// cut_gpt2 has dropout: the same elements are dropped at every layout, or nothing would agree.
+// cut_gpt2 has dropout; the results agree only if the same elements are dropped at every layout.
 TEST(TensorParallel, GptWithDropout) { expect_tensors({.model = "cut_gpt2"}, {2, 3, 4}); }
 
 TEST(TensorParallel, GptInBf16WithAccumulationAndRecompute) {
@@ -57,7 +57,7 @@ TEST(TensorParallel, WholeNumbersAreExact) {
   }
 }
 
-// Whatever data parallelism does to it: the same bits as plain data parallelism with the same cut.
+// With the same tensor parallelism, every sharding gives the bits of plain data parallelism.
 TEST(TensorParallel, EveryShardingGivesTheSameBits) {
   for (const char* sequence : {"sequence_parallel=false", "sequence_parallel=true"}) {
     const Training training{.model = "cut_gpt2"};

@@ -240,8 +240,8 @@ class RankTraining {
  private:
   std::vector<comm::Comm*> counted_groups() {
     DataGroups& groups = cut_.groups;
-    return {groups.gather.get(),    groups.reduce.get(),   groups.reduce_across.get(), groups.replicas.get(),
-            groups.update.get(),    groups.everyone.get(), groups.parts.get(),         &cut_.tensor.group(),
+    return {groups.gather.get(),    groups.reduce.get(),   groups.reduce_across.get(),  groups.replicas.get(),
+            groups.update.get(),    groups.everyone.get(), groups.model_parallel.get(), &cut_.tensor.group(),
             &cut_.tensor.sharing(), &cut_.stage.group(),   &cut_.stage.sharing()};
   }
 

@@ -1,4 +1,4 @@
-// The list of one stage, and how instructions are written.
+// The list of a single stage, and the text of instructions.
 #include "terrace/schedule/instruction.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-// F and B of each micro-batch side by side, so the bound of one live micro-batch is met exactly.
+// F and B of each micro-batch in turn, so that exactly one micro-batch is alive.
 Instructions one_stage(int64_t micro_batches) {
   Instructions list;
   for (int64_t i = 0; i < micro_batches; ++i) {

@@ -1,4 +1,4 @@
-// Lists as text, and all pipelines that the proofs go over.
+// Formats lists as text and enumerates the pipelines of the tests.
 #pragma once
 
 #include <string>
@@ -21,14 +21,14 @@ inline std::string text(const Pipeline& pipeline) {
                      pipeline.micro_batches, pipeline.chunks);
 }
 
-// Without sends and receives.
+// The list as text, without sends and receives.
 inline std::string computations(const Instructions& list) {
   Instructions kept = list;
   std::erase_if(kept, [](const Instruction& one) { return is_send(one.kind) || is_receive(one.kind); });
   return text(kept);
 }
 
-// Every schedule for stages 1 .. 8, micro-batches 1 .. 16 and as many chunks as it takes (interleaved: 1 .. 4).
+// Every schedule for stages 1 .. 8, micro-batches 1 .. 16 and every allowed number of chunks (interleaved: 1 .. 4).
 inline std::vector<Pipeline> all_pipelines() {
   using config::PipelineSchedule;
   std::vector<Pipeline> all;

@@ -1,4 +1,4 @@
-// Units, segments and parts, worked out by hand on models of a few units.
+// Compares virtual stages and segments of models with a few units with those worked out by hand.
 #include "terrace/schedule/partition.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// An embedding, `layers` layers of two units with these FLOPs each, and a head.
+// An embedding, `layers` layers of two units with the given FLOPs, and a head.
 UnitTable table_of(int64_t layers, double attention, double ffn, double head, bool tied = false) {
   const auto row = [](const char* name, int64_t layer, double flops) {
     return UnitRow{.name = name,
@@ -39,28 +39,28 @@ std::vector<NumberRange> units_of(const Partition& partition) {
   return units;
 }
 
-TEST(Partition, OfOnePartHasASegmentForEachLayer) {
+TEST(Partition, OfOneVirtualStageHasASegmentForEachLayer) {
   const Partition whole = partition(table_of(2, 1, 2, 1), 1, {});
   EXPECT_THAT(units_of(whole), ElementsAre(NumberRange{0, 1}, NumberRange{1, 3}, NumberRange{3, 5}, NumberRange{5, 6}));
-  EXPECT_THAT(whole.parts, ElementsAre(NumberRange{0, 4}));
+  EXPECT_THAT(whole.virtual_stages, ElementsAre(NumberRange{0, 4}));
   EXPECT_THAT(whole.segment(2).reads, ElementsAre(2));
 }
 
-// Four layers of three and a head of three: seven and a half each.
-TEST(Partition, CutsALayerInTwoWhereThatBalancesTheParts) {
+// Four layers of 3 FLOPs and a head of 3: 7.5 for each of two stages.
+TEST(Partition, CutsALayerInTwoWhereThatBalancesTheStages) {
   const Partition halves = partition(table_of(4, 1.5, 1.5, 3), 2, {});
   EXPECT_THAT(units_of(halves), ElementsAre(NumberRange{0, 1}, NumberRange{1, 3}, NumberRange{3, 5}, NumberRange{5, 6},
                                             NumberRange{6, 7}, NumberRange{7, 9}, NumberRange{9, 10}));
-  EXPECT_THAT(halves.parts, ElementsAre(NumberRange{0, 4}, NumberRange{4, 7}));
+  EXPECT_THAT(halves.virtual_stages, ElementsAre(NumberRange{0, 4}, NumberRange{4, 7}));
   EXPECT_EQ(halves.segment(3).layer, halves.segment(4).layer);
 }
 
-TEST(Partition, GivesEachPartTheLayersThatAreNamed) {
+TEST(Partition, GivesEachVirtualStageTheLayersThatAreNamed) {
   const UnitTable table = table_of(6, 1, 2, 1);
-  EXPECT_THAT(partition(table, 2, {1, 5}).parts, ElementsAre(NumberRange{0, 2}, NumberRange{2, 8}));
-  EXPECT_THAT(partition(table, 3, {0, 6, 0}).parts,
+  EXPECT_THAT(partition(table, 2, {1, 5}).virtual_stages, ElementsAre(NumberRange{0, 2}, NumberRange{2, 8}));
+  EXPECT_THAT(partition(table, 3, {0, 6, 0}).virtual_stages,
               ElementsAre(NumberRange{0, 1}, NumberRange{1, 7}, NumberRange{7, 8}));
-  EXPECT_THAT(partition(table, 2, {6, 0}).parts, ElementsAre(NumberRange{0, 7}, NumberRange{7, 8}));
+  EXPECT_THAT(partition(table, 2, {6, 0}).virtual_stages, ElementsAre(NumberRange{0, 7}, NumberRange{7, 8}));
   EXPECT_THROW(partition(table, 2, {1, 4}), UserError);
   EXPECT_THROW(partition(table, 15, {}), UserError);
 }
@@ -76,7 +76,7 @@ TEST(Partition, LeavesUnitsOfOneGraphTogether) {
       [&] {
         partition(table, 2, {1, 1});
       },
-      ThrowsMessage<UserError>(HasSubstr("begins part 1 with attention")));
+      ThrowsMessage<UserError>(HasSubstr("begins virtual stage 1 with attention")));
   for (UnitRow& row : table) row.shares_graph = true;
   EXPECT_THAT(units_of(partition(table, 1, {})), ElementsAre(NumberRange{0, 6}));
 }
@@ -95,12 +95,12 @@ TEST(StageSegments, HoldACopyOfWhatTheirLastSegmentReads) {
 }
 
 TEST(StageSegments, OfAVeeAreTheFirstAndTheLast) {
-  const Partition parts = partition(table_of(2, 1, 1, 1, true), 4, {});
+  const Partition partitioned = partition(table_of(2, 1, 1, 1, true), 4, {});
   const Placement vee{.stages = 2, .chunks = 2, .shape = Placement::Shape::vee};
-  const StageSegments first = stage_segments(parts, vee, 0);
+  const StageSegments first = stage_segments(partitioned, vee, 0);
   EXPECT_EQ(first.chunks.front().front(), 0);
-  EXPECT_EQ(first.chunks.back().back(), parts.last());
-  EXPECT_THAT(first.copies, ElementsAre());  // the head reads the embedding beside it
+  EXPECT_EQ(first.chunks.back().back(), partitioned.last());
+  EXPECT_THAT(first.copies, ElementsAre());  // the embedding that the head reads is on the same stage
 }
 
 TEST(SegmentBytes, AreThoseOfTheInputAloneWhereALayerIsRecomputed) {

@@ -1,4 +1,4 @@
-// The pictures of docs/schedules.md are the ones that the code draws.
+// Checks that the pictures of docs/schedules.md are those that the code draws.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ class Pictures : public testing::TestWithParam<PipelineSchedule> {
   std::string name() const { return fmt::format("pictures/{}.svg", config::name_of(GetParam())); }
 };
 
-// TERRACE_UPDATE_DOCS=1 draws them anew.
+// With TERRACE_UPDATE_DOCS=1 the test writes the pictures.
 TEST_P(Pictures, AreCurrentAndInThePage) {
   const std::string now = picture(drawn(GetParam()));
   if (std::getenv("TERRACE_UPDATE_DOCS") != nullptr) {
@@ -44,8 +44,8 @@ size_t count(const std::string& text, const std::string& part) {
   return number;
 }
 
-// Four stages, eight micro-batches: 64 forwards and backwards with one chunk, three computations each where the
-// gradients are split, and twice as many with two chunks.
+// Four stages and eight micro-batches have 32 forwards and 32 backwards per chunk, or 32 input gradients and 32 weight
+// gradients in place of the backwards.
 TEST_P(Pictures, HaveABoxForEachComputation) {
   const Pipeline pipeline = drawn(GetParam());
   const bool split = GetParam() == PipelineSchedule::zb_h1 || GetParam() == PipelineSchedule::zb_v;

@@ -1,4 +1,4 @@
-// Every schedule in every shape through the validator, and the lists of a few worked out by hand.
+// Validates every schedule for many shapes and compares a few lists with lists worked out by hand.
 #include "terrace/schedule/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ TEST(Schedules, AreValidForAllStagesMicroBatchesAndChunks) {
         << text(pipeline);
     ++count;
   }
-  // Eight numbers of stages, sixteen of micro-batches; four schedules with one number of chunks and one with four.
+  // 8 numbers of stages times 16 of micro-batches; four schedules have one number of chunks, interleaved has four.
   EXPECT_EQ(count, 8 * 16 * (4 + 4));
 }
 
-// In a larger shape too, since the trainer is not held to eight stages.
+// Larger shapes, since the trainer is not limited to eight stages.
 TEST(Schedules, AreValidInLargeShapes) {
   for (const Pipeline& pipeline : {Pipeline{PipelineSchedule::gpipe, 24, 70, 1},
                                    {PipelineSchedule::one_f_one_b, 24, 70, 1},
@@ -37,15 +37,15 @@ TEST(Schedules, AreValidInLargeShapes) {
   }
 }
 
-// Where interleaved has a short last group of micro-batches, and ZB-V too few to fill the pipeline, a stage may stay
-// below its bound.
+// A stage may stay below its bound if the last group of micro-batches of interleaved is incomplete or if ZB-V has too
+// few micro-batches to fill the pipeline.
 bool meets_bound(const Pipeline& pipeline) {
   if (pipeline.schedule == PipelineSchedule::interleaved) return pipeline.micro_batches % pipeline.stages == 0;
   if (pipeline.schedule == PipelineSchedule::zb_v) return pipeline.micro_batches >= 2 * pipeline.stages - 2;
   return true;
 }
 
-// A bound that nothing reaches would prove little.
+// The bounds must be tight, or they would prove little.
 TEST(Schedules, MeetTheirBounds) {
   for (const Pipeline& pipeline : all_pipelines()) {
     if (!meets_bound(pipeline)) continue;
@@ -57,7 +57,7 @@ TEST(Schedules, MeetTheirBounds) {
   }
 }
 
-// Enough buffers for the tensors that are received ahead: as docs/schedules.md says.
+// docs/schedules.md states these numbers of receive buffers.
 TEST(Schedules, PostAtMostFourReceivesAhead) {
   for (const Pipeline& pipeline : all_pipelines()) {
     const int64_t most = pipeline.schedule == PipelineSchedule::gpipe         ? 2
@@ -67,18 +67,18 @@ TEST(Schedules, PostAtMostFourReceivesAhead) {
   }
 }
 
-// What a computation takes is posted before the computation ahead of it, so that it can come meanwhile.
+// A receive must be posted before the previous computation, so that the tensor can arrive while that computation runs.
 TEST(Schedules, PostEachReceiveOneComputationAhead) {
   for (const Pipeline& pipeline : all_pipelines()) {
-    const Placement parts = placement(pipeline);
+    const Placement placed = placement(pipeline);
     const auto lists = instructions(pipeline);
     for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
       int64_t computed = 0;
       std::set<Message> fresh;  // posted since the last computation
       for (const Instruction& one : lists[static_cast<size_t>(stage)]) {
-        if (is_receive(one.kind)) fresh.insert(*carried(one, parts, stage));
+        if (is_receive(one.kind)) fresh.insert(*carried(one, placed, stage));
         if (!is_computation(one.kind)) continue;
-        const auto message = taken(one, parts, stage);
+        const auto message = taken(one, placed, stage);
         if (message && computed > 0) {
           EXPECT_FALSE(fresh.contains(*message)) << text(pipeline) << ", stage " << stage << ", " << to_string(one);
         }
@@ -89,7 +89,7 @@ TEST(Schedules, PostEachReceiveOneComputationAhead) {
   }
 }
 
-// At unit times, stage 0 makes activation 1 while stage 1 is at F0, so that is where stage 1 begins to receive it.
+// In unit times stage 0 makes activation 1 while stage 1 computes F0, so stage 1 posts the receive of it before F0.
 TEST(Schedules, OfTwoStagesHaveTheirSendsAndReceives) {
   const auto lists = instructions({PipelineSchedule::one_f_one_b, 2, 2, 1});
   EXPECT_EQ(
@@ -101,8 +101,8 @@ TEST(Schedules, OfTwoStagesHaveTheirSendsAndReceives) {
             "to 0 step");
 }
 
-// Narayanan et al. 2021, figure 4, below: four devices, eight micro-batches, two chunks; device 1 begins with 1 2 3 4
-// in both chunks and 5 6 in the first again, and ends in the backwards of the first chunk.
+// Narayanan et al. 2021, figure 4, lower half: four devices, eight micro-batches, two chunks. Device 1 begins with the
+// forwards of 1 2 3 4 in both chunks and of 5 6 in the first chunk, and ends with the backwards of the first chunk.
 TEST(Interleaved, IsTheOrderOfThePaper) {
   const auto lists = instructions({PipelineSchedule::interleaved, 4, 8, 2});
   EXPECT_EQ(computations(lists[3]).substr(0, 39), "F0 F1 F2 F3 F0.1 B0.1 F1.1 B1.1 F2.1 B2");
@@ -111,7 +111,7 @@ TEST(Interleaved, IsTheOrderOfThePaper) {
   EXPECT_EQ(first.substr(first.size() - 16), "B4 B5 B6 B7 step");
 }
 
-// Qi et al. 2024 (ZB-H1): the last of three stages keeps two weight gradients back, the first none.
+// Qi et al. 2024 (ZB-H1): the last of three stages defers two weight gradients, the first stage none.
 TEST(ZeroBubbleH1, DefersAsManyWeightGradientsAsThereAreStagesBefore) {
   const auto lists = instructions({PipelineSchedule::zb_h1, 3, 4, 1});
   EXPECT_EQ(computations(lists[0]), "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3 step");
@@ -119,7 +119,7 @@ TEST(ZeroBubbleH1, DefersAsManyWeightGradientsAsThereAreStagesBefore) {
   EXPECT_EQ(computations(lists[2]), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3 step");
 }
 
-// Its memory is 1F1B's: no stage has more alive than the first stage of 1F1B.
+// ZB-H1 needs the memory of 1F1B: no stage has more activations alive than the first stage of 1F1B.
 TEST(ZeroBubbleH1, KeepsNoMoreAliveThanOneForwardOneBackward) {
   for (int64_t stages = 1; stages <= 8; ++stages) {
     const int64_t first = live_bound({PipelineSchedule::one_f_one_b, stages, 16, 1}, 0).together;
@@ -131,7 +131,7 @@ TEST(ZeroBubbleH1, KeepsNoMoreAliveThanOneForwardOneBackward) {
   }
 }
 
-// Two chunks of half a stage each: as much as the first stage of 1F1B has alive.
+// 2 * stages chunks of half a stage each are as much as the first stage of 1F1B keeps alive.
 TEST(ZeroBubbleV, KeepsAsManyWholeMicroBatchesAliveAsThereAreStages) {
   for (int64_t stages = 1; stages <= 8; ++stages) {
     for (int64_t stage = 0; stage < stages; ++stage) {
@@ -143,17 +143,17 @@ TEST(ZeroBubbleV, KeepsAsManyWholeMicroBatchesAliveAsThereAreStages) {
 TEST(Placement, GoesInLoopsOrDownAndUp) {
   const Placement loops{3, 2}, vee{3, 2, Placement::Shape::vee};
   const std::vector<int64_t> loop_stages = {0, 1, 2, 0, 1, 2}, vee_stages = {0, 1, 2, 2, 1, 0};
-  for (int64_t part = 0; part < 6; ++part) {
-    const auto index = static_cast<size_t>(part);
-    EXPECT_EQ(loops.stage_of(part), loop_stages[index]);
-    EXPECT_EQ(vee.stage_of(part), vee_stages[index]);
+  for (int64_t number = 0; number < 6; ++number) {
+    const auto index = static_cast<size_t>(number);
+    EXPECT_EQ(loops.stage_of(number), loop_stages[index]);
+    EXPECT_EQ(vee.stage_of(number), vee_stages[index]);
     for (const Placement& placement : {loops, vee}) {
-      EXPECT_EQ(placement.part(placement.stage_of(part), placement.chunk_of(part)), part);
+      EXPECT_EQ(placement.virtual_stage(placement.stage_of(number), placement.chunk_of(number)), number);
     }
   }
 }
 
-// The middle of the V is one stage's own business.
+// The last stage has both virtual stages at the turn of the V, so nothing is sent there.
 TEST(Placement, OfAVSendsNothingAtItsTurn) {
   const auto lists = instructions({PipelineSchedule::zb_v, 3, 2, 2});
   for (const Instruction& one : lists[2]) {
@@ -163,7 +163,7 @@ TEST(Placement, OfAVSendsNothingAtItsTurn) {
   }
 }
 
-TEST(Refusal, NamesWhatGoes) {
+TEST(Refusal, NamesAValidAlternative) {
   EXPECT_EQ(refusal({PipelineSchedule::one_f_one_b, 4, 8, 2}),
             "1f1b has one chunk a stage, not 2; use 1, or interleaved or zb-v");
   EXPECT_EQ(refusal({PipelineSchedule::gpipe, 4, 8, 3}), "gpipe has one chunk a stage, not 3; use 1, or interleaved");
@@ -175,8 +175,8 @@ TEST(Refusal, NamesWhatGoes) {
   EXPECT_EQ(refusal({PipelineSchedule::interleaved, 3, 7, 5}), "");
 }
 
-// At most 3 activations and 4 inputs of weights, 5 together, of 10 and 4 bytes: 3 * 10 + 2 * 4; of 1 and 4, as with
-// recompute: 4 * 4 + 1.
+// At most 3 activations and 4 inputs of weights, together at most 5. With 10 and 4 bytes each: 3 * 10 + 2 * 4; with 1
+// and 4 bytes each, as with recompute: 4 * 4 + 1.
 TEST(Live, TakesTheMostBytesThatItAllows) {
   const Live live{3, 4, 5};
   EXPECT_EQ(live.bytes(10, 4), 38);

@@ -1,4 +1,4 @@
-// Splits by cost against all splits there are, and given splits that do not fit.
+// Compares splits by cost with the best of all possible splits, and checks that given splits must fit the model.
 #include "terrace/schedule/split.h"
 
 #include <gtest/gtest.h>
@@ -15,19 +15,19 @@ namespace {
 
 using Counts = std::vector<int64_t>;
 
-TEST(SplitByCost, SharesOutEqualUnitsEvenlyWithTheFewerOnesFirst) {
+TEST(SplitByCost, DividesEqualUnitsEvenlyWithTheSmallerStagesFirst) {
   EXPECT_EQ(split_by_cost(std::vector<double>(8, 1.0), 4), (Counts{2, 2, 2, 2}));
   EXPECT_EQ(split_by_cost(std::vector<double>(10, 1.0), 4), (Counts{2, 2, 3, 3}));
   EXPECT_EQ(split_by_cost(std::vector<double>(5, 0.0), 5), (Counts{1, 1, 1, 1, 1}));
   EXPECT_EQ(split_by_cost({7.0}, 1), (Counts{1}));
 }
 
-// An embedding that costs nothing, eight layers of 3, a head of 6: 30 in two parts is 15 and 15.
+// An embedding that costs nothing, eight layers of 3, a head of 6: two stages of 15 each.
 TEST(SplitByCost, CountsEmbeddingAndHead) {
   EXPECT_EQ(split_by_cost({0, 3, 3, 3, 3, 3, 3, 3, 3, 6}, 2), (Counts{6, 4}));
-  // With a head of 24 the layers, all together, cost as much.
+  // A head of 24 costs as much as all layers together.
   EXPECT_EQ(split_by_cost({0, 3, 3, 3, 3, 3, 3, 3, 3, 24}, 2), (Counts{9, 1}));
-  // And four parts can do no better than leave the head alone.
+  // With four stages, too, the best split leaves the head alone.
   EXPECT_EQ(split_by_cost({0, 3, 3, 3, 3, 3, 3, 3, 3, 24}, 4).back(), 1);
 }
 
@@ -42,21 +42,21 @@ double cost_of(const std::vector<double>& costs, const Counts& counts,
   return total;
 }
 
-void for_each_split(int64_t units, int64_t parts, Counts& counts, const std::function<void(const Counts&)>& visit) {
-  if (parts == 1) {
+void for_each_split(int64_t units, int64_t stages, Counts& counts, const std::function<void(const Counts&)>& visit) {
+  if (stages == 1) {
     counts.push_back(units);
     visit(counts);
     counts.pop_back();
     return;
   }
-  for (int64_t count = 1; count <= units - parts + 1; ++count) {
+  for (int64_t count = 1; count <= units - stages + 1; ++count) {
     counts.push_back(count);
-    for_each_split(units - count, parts - 1, counts, visit);
+    for_each_split(units - count, stages - 1, counts, visit);
     counts.pop_back();
   }
 }
 
-// Whole numbers, so that sums are exact: the smallest (largest part, sum of squares, counts) of all splits.
+// The best split has the smallest (largest cost, sum of squared costs, counts). Integer costs make all sums exact.
 TEST(SplitByCost, IsTheBestOfAllSplits) {
   const auto largest = [](double a, double b) { return std::max(a, b); };
   const auto squares = [](double a, double b) { return a + b * b; };
@@ -66,13 +66,13 @@ TEST(SplitByCost, IsTheBestOfAllSplits) {
     for (int64_t unit = 0; unit < units; ++unit) {
       costs.push_back(static_cast<double>(philox_at({3, 9}, draw, static_cast<uint64_t>(unit))[0] % 8));
     }
-    for (int64_t parts = 1; parts <= units; ++parts) {
+    for (int64_t stages = 1; stages <= units; ++stages) {
       std::tuple<double, double, Counts> best{1e9, 1e9, {}};
       Counts counts;
-      for_each_split(units, parts, counts, [&](const Counts& split) {
+      for_each_split(units, stages, counts, [&](const Counts& split) {
         best = std::min(best, {cost_of(costs, split, largest), cost_of(costs, split, squares), split});
       });
-      EXPECT_EQ(split_by_cost(costs, parts), std::get<2>(best)) << "draw " << draw << ", " << parts << " parts";
+      EXPECT_EQ(split_by_cost(costs, stages), std::get<2>(best)) << "draw " << draw << ", " << stages << " stages";
     }
   }
 }
@@ -86,26 +86,26 @@ std::string error_of(const std::function<void()>& call) {
   return "";
 }
 
-TEST(SplitByCost, RefusesMorePartsThanUnits) {
+TEST(SplitByCost, RefusesMoreStagesThanUnits) {
   EXPECT_EQ(error_of([] {
               split_by_cost({1, 1, 1}, 4);
             }),
-            "4 parts (stages * chunks) are more than the 3 units of the model; use at most 3");
+            "4 virtual stages (stages * chunks) are more than the 3 units of the model; use at most 3");
 }
 
-TEST(GivenSplit, SharesOutAllLayers) {
-  const auto problem = [](const Counts& counts, int64_t layers, int64_t parts) {
-    return error_of([&] { check_given_split(counts, layers, parts); });
+TEST(GivenSplit, CoversAllLayers) {
+  const auto problem = [](const Counts& counts, int64_t layers, int64_t stages) {
+    return error_of([&] { check_given_split(counts, layers, stages); });
   };
   EXPECT_EQ(problem({3, 4, 3}, 10, 3), "");
   EXPECT_EQ(problem({0, 4, 0}, 4, 3), "");
   EXPECT_EQ(problem({4}, 4, 1), "");
   EXPECT_EQ(problem({3, 4}, 7, 3),
-            "the split names 2 parts, but there are 3 (stages * chunks); give 3 numbers, such as 2, 2, 3");
+            "the split names 2 virtual stages, but there are 3 (stages * chunks); give 3 numbers, such as 2, 2, 3");
   EXPECT_EQ(problem({3, 4, 4}, 10, 3),
-            "the split shares out 11 layers, but the model has 10; use 3, 3, 4, for example");
-  EXPECT_EQ(problem({5, 0, 5}, 10, 3), "the split gives 0 layers to part 1; use 1 or more");
-  EXPECT_EQ(problem({-1, 6, 5}, 10, 3), "the split gives -1 layers to part 0; use 0 or more");
+            "the split has 11 layers in all, but the model has 10; use 3, 3, 4, for example");
+  EXPECT_EQ(problem({5, 0, 5}, 10, 3), "the split gives 0 layers to virtual stage 1; use 1 or more");
+  EXPECT_EQ(problem({-1, 6, 5}, 10, 3), "the split gives -1 layers to virtual stage 0; use 0 or more");
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// The complete list of a step: worked out by hand where it is short, proved by the validator at every schedule, every
-// setting of the groups and any prefetch.
+// Compares short lists with lists worked out by hand; validates the lists of every schedule, group size and prefetch.
 #include "terrace/schedule/step.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +25,7 @@ std::vector<std::string> text(const StepInstructions& list) {
   return lines;
 }
 
-// A model of `segments` segments on one stage; the last one reads the first one's weights too where they are tied.
+// A model of `segments` segments on one stage; if `tied`, the last segment also reads the weights of the first one.
 StageSegments on_one_stage(int64_t segments, bool tied) {
   StageSegments all{.chunks = {{}}, .last = segments - 1, .reads = {}, .held = {}, .copies = {}};
   for (int64_t segment = 0; segment < segments; ++segment) {
@@ -99,7 +98,7 @@ TEST(TrainingStep, OfZero1ReducesOnceAfterTheLastMicroBatchAndPublishes) {
                           "begin gather updated weights of segment 0", "begin gather updated weights of segment 1"));
 }
 
-// Two stages whose last one reads the first one's matrix from a copy of its own.
+// The second of two stages has a copy of segment 0, which its last segment reads.
 TEST(TrainingStep, OfALaterStageReducesItsCopyBehindTheLoss) {
   StageSegments second{.chunks = {{1, 2}}, .last = 2, .reads = {{}, {1}, {0, 2}}, .held = {0, 1, 2}, .copies = {0}};
   const Movements ddp = movements_of({.ranks = 2}, false, 1);
@@ -129,35 +128,36 @@ TEST(StepMemory, OfWhatIsGatheredAheadIsTheSumOfNeighbours) {
   const std::vector<int64_t> elements = {10, 1, 2, 3, 20};
   for (const int64_t prefetch : {0, 1, 2, 9}) {
     const auto list = training_step(one_stage(3), 3, on_one_stage(5, false), movements_of(all_of_two, false, prefetch));
-    // Of one segment and the next ones, in forward and backward: 20, 10 + 1 or 3 + 20, 2 + 3 + 20, everything.
+    // A segment and the following ones, in forward or backward: 20; 3 + 20; 2 + 3 + 20; all segments.
     const int64_t gathered = prefetch == 0 ? 20 : prefetch == 1 ? 23 : prefetch == 2 ? 25 : 36;
     EXPECT_EQ(peak_memory(list, elements).gathered_weights, gathered) << prefetch;
-    // That of a segment and of the one above it, whose reduction ends behind this one's backward; at the last segment
-    // the first one's of the micro-batch before.
+    // The gradients of a segment and of the previous one in backward order, whose reduction ends after this segment's
+    // backward: at most those of the last segment (20) and of segment 0 of the previous micro-batch (10).
     EXPECT_EQ(peak_memory(list, elements).whole_gradients, 20 + 10) << prefetch;
   }
 }
 
-// All stages of a model of `layers` layers between embedding and head, one of them at least a part.
+// All stages of a model of `layers` layers between embedding and head, with at least one segment for each virtual
+// stage.
 std::vector<StageSegments> stages_of(const Pipeline& pipeline, int64_t layers, bool tied) {
-  const Placement parts = placement(pipeline);
-  const int64_t last = layers + 1, count = parts.parts();
+  const Placement placed = placement(pipeline);
+  const int64_t last = layers + 1, count = placed.virtual_stages();
   std::vector<StageSegments> stages;
   for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
     StageSegments segments{.chunks = {}, .last = last, .reads = {}, .held = {}, .copies = {}};
     segments.reads.resize(static_cast<size_t>(last + 1));
     for (int64_t chunk = 0; chunk < pipeline.chunks; ++chunk) {
-      const int64_t part = parts.part(stage, chunk);
+      const int64_t own = placed.virtual_stage(stage, chunk);
       std::vector<int64_t>& list = segments.chunks.emplace_back();
-      for (int64_t segment = part * (last + 1) / count; segment < (part + 1) * (last + 1) / count; ++segment) {
+      for (int64_t segment = own * (last + 1) / count; segment < (own + 1) * (last + 1) / count; ++segment) {
         list.push_back(segment);
         segments.held.push_back(segment);
         segments.reads[static_cast<size_t>(segment)] = {segment};
       }
     }
-    const bool has_last = parts.stage_of(count - 1) == stage;
+    const bool has_last = placed.stage_of(count - 1) == stage;
     if (tied && has_last) segments.reads.back() = {0, last};
-    if (tied && has_last && parts.stage_of(0) != stage) {
+    if (tied && has_last && placed.stage_of(0) != stage) {
       segments.held.push_back(0);
       segments.copies.push_back(0);
     }
@@ -216,7 +216,7 @@ TEST(ValidateStep, HoldsForEveryScheduleGroupsAndPrefetch) {
   EXPECT_GT(checked, 10000);
 }
 
-// A list that is right, to be broken.
+// A valid list, from which each test removes or moves an instruction.
 struct Broken : testing::Test {
   std::string without(const std::string& line) const {
     StepInstructions broken = list;
@@ -242,7 +242,7 @@ struct Broken : testing::Test {
 TEST_F(Broken, EachMissingInstructionIsNamed) {
   EXPECT_EQ(without("nothing"), "");
   EXPECT_THAT(without("begin gather weights of segment 0"), testing::HasSubstr("its weights are not gathered"));
-  EXPECT_THAT(without("end gather weights of segment 0"), testing::HasSubstr("weights of segment 0 are not there"));
+  EXPECT_THAT(without("end gather weights of segment 0"), testing::HasSubstr("weights of segment 0 have not arrived"));
   EXPECT_THAT(without("release weights of segment 0"), testing::HasSubstr("its weights are gathered already"));
   EXPECT_THAT(without("end gather updated weights of segment 1"),
               testing::HasSubstr("its updated weights have not been waited for"));
@@ -254,7 +254,7 @@ TEST_F(Broken, EachMissingInstructionIsNamed) {
               testing::HasSubstr("the gradient of segment 0 is still moving"));
   EXPECT_THAT(without("F0 segment 1"), testing::HasSubstr("F0 segment 1 was expected"));
   EXPECT_THAT(without("norm"), testing::HasSubstr("norm was expected"));
-  EXPECT_THAT(without("update"), testing::HasSubstr("there is no update yet"));
+  EXPECT_THAT(without("update"), testing::HasSubstr("the update has not been done"));
   EXPECT_EQ(without("begin gather updated weights of segment 1"), "not all updated weights are published");
 }
 
@@ -263,7 +263,7 @@ TEST_F(Broken, AWrongOrderIsNamed) {
   EXPECT_THAT(exchanged("B0 segment 0", "begin reduce gradients of segment 0"),
               testing::HasSubstr("its gradient is not complete"));
   EXPECT_THAT(exchanged("norm", "begin gather updated weights of segment 0"),
-              testing::HasSubstr("there is no update yet"));
+              testing::HasSubstr("the update has not been done"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Times of complete lists: small ones worked out by hand, closed forms, and the pipelines' bubbles once more.
+// Compares the times of complete lists with times worked out by hand, with closed forms and with those of pipelines.
 #include "terrace/schedule/step_times.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ StageSegments on_one_stage(int64_t segments) {
   return all;
 }
 
-// Computations of a forward take 1, of a backward 2, the loss 3; each movement as given; nothing else takes time.
+// A forward takes 1, a backward 2, the loss 3, a movement the given time; other instructions take no time.
 StepCosts costs(double movement) {
   return {.seconds =
               [movement](int64_t, const StepInstruction& one) {
@@ -52,25 +52,25 @@ StepInstructions zero3_step(int64_t segments, int64_t prefetch) {
                        movements_of(sizes, false, prefetch));
 }
 
-Span span_of(const StepSimulation& simulation, const StepInstructions& list, const std::string& text) {
+TimeInterval interval_of(const StepSimulation& simulation, const StepInstructions& list, const std::string& text) {
   for (size_t i = 0; i < list.size(); ++i) {
-    if (to_string(list[i]) == text) return simulation.stages[0].spans[i];
+    if (to_string(list[i]) == text) return simulation.stages[0].intervals[i];
   }
   ADD_FAILURE() << "no " << text;
   return {};
 }
 
-// A segment and a head, movements of 2, gathered one ahead:
+// A segment and a head, movements that take 2, one segment gathered ahead:
 //   link     gather 0 0-2   gather 1 2-4            gather 0 4-6   reduce 1 7-9     reduce 0 9-11
 //   compute                 F0 2-3      (wait) L1 4-7              B0 7-9           (waits until 11)
 TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
   const StepInstructions list = zero3_step(2, 1);
   const StepSimulation simulation = simulate_times({list}, costs(2));
-  EXPECT_EQ(span_of(simulation, list, "F0 segment 0"), (Span{2, 3}));
-  EXPECT_EQ(span_of(simulation, list, "L0 segment 1"), (Span{4, 7}));
-  EXPECT_EQ(span_of(simulation, list, "B0 segment 0"), (Span{7, 9}));
-  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of segment 1"), (Span{7, 9}));
-  EXPECT_EQ(span_of(simulation, list, "begin reduce gradients of segment 0"), (Span{9, 11}));
+  EXPECT_EQ(interval_of(simulation, list, "F0 segment 0"), (TimeInterval{2, 3}));
+  EXPECT_EQ(interval_of(simulation, list, "L0 segment 1"), (TimeInterval{4, 7}));
+  EXPECT_EQ(interval_of(simulation, list, "B0 segment 0"), (TimeInterval{7, 9}));
+  EXPECT_EQ(interval_of(simulation, list, "begin reduce gradients of segment 1"), (TimeInterval{7, 9}));
+  EXPECT_EQ(interval_of(simulation, list, "begin reduce gradients of segment 0"), (TimeInterval{9, 11}));
   EXPECT_EQ(simulation.seconds, 11);
   const StageTimes& stage = simulation.stages[0];
   EXPECT_EQ(stage.busy_seconds, 6);
@@ -79,22 +79,22 @@ TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
   EXPECT_EQ(stage.hidden_share(), 0.5);
 }
 
-// With links of their own, gathers no longer wait behind reductions, and the last reduction is what is left.
-TEST(StepTimes, WhatUsesAnotherLinkGoesBeside) {
+// On links of their own, gathers no longer wait for reductions; only the last reduction is exposed.
+TEST(StepTimes, MovementsOnDifferentLinksOverlap) {
   StepCosts two = costs(2);
   two.num_links = 2;
   two.link = [](int64_t, const StepInstruction& one) {
     return one.movement == Movement::reduce ? int64_t{1} : int64_t{0};
   };
   const StepSimulation simulation = simulate_times({zero3_step(4, 1)}, two);
-  // Until the first gather 2, forwards 1 + (wait 1) + 1 + (wait 1) + 1 + (wait 1), the loss 3, backwards 2 each, the
-  // last reduction 2.
+  // The first gather 2, three forwards of 1 and waits of 1, the loss 3, backwards of 2, the last reduction 2.
   EXPECT_EQ(simulation.seconds, 2 + 6 + 3 + 6 + 2);
   EXPECT_EQ(simulation.stages[0].exposed_seconds[0], 2 + 3);
   EXPECT_EQ(simulation.stages[0].exposed_seconds[1], 2);
 }
 
-// Movements no longer than the computation beside them are hidden but for the first gather and the last reduction.
+// Movements that take no longer than the computation at the same time are hidden, except the first gather and the last
+// reduction.
 TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
   for (const int64_t segments : {2, 3, 9}) {
     const auto n = static_cast<double>(segments);
@@ -103,14 +103,14 @@ TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
       EXPECT_DOUBLE_EQ(simulation.seconds, movement + (n - 1) + 3 + 2 * (n - 1) + movement)
           << segments << " " << movement;
     }
-    // Without gathering ahead each of n uses in forward waits for its own gather, each of n - 1 in backward also for
-    // the reduction that is on the link before it, and the step's end for the last reduction.
+    // Without prefetch, each of the n uses in forward waits for its gather, each of the n - 1 uses in backward also for
+    // the reduction that occupies the link before the gather, and the end of the step for the last reduction.
     const StepSimulation late = simulate_times({zero3_step(segments, 0)}, costs(0.5));
     EXPECT_DOUBLE_EQ(late.stages[0].exposed_seconds[0], 0.5 * n + (0.5 + 0.5) * (n - 1) + 0.5) << segments;
   }
 }
 
-// Where nothing moves, the lists of stages with one segment a chunk take as long as the pipeline's own lists.
+// Without movements and with one segment per chunk, the complete lists take as long as the lists of the pipeline.
 TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
   for (const auto& [schedule, chunks] : {std::pair{PipelineSchedule::gpipe, 1},
                                          {PipelineSchedule::one_f_one_b, 1},
@@ -120,14 +120,15 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
     for (const int64_t stages : {1, 2, 4}) {
       for (const int64_t micro_batches : {1, 3, 8}) {
         const Pipeline pipeline{schedule, stages, micro_batches, chunks};
-        const Placement parts = placement(pipeline);
+        const Placement placed = placement(pipeline);
         const auto chunk_lists = instructions(pipeline);
         std::vector<StepInstructions> lists;
         for (int64_t stage = 0; stage < stages; ++stage) {
-          // A segment for each part, and none is the model's last one.
-          StageSegments segments{.chunks = {}, .last = parts.parts(), .reads = {}, .held = {}, .copies = {}};
-          segments.reads.resize(static_cast<size_t>(parts.parts() + 1));
-          for (int64_t chunk = 0; chunk < chunks; ++chunk) segments.chunks.push_back({parts.part(stage, chunk)});
+          // One segment for each virtual stage, none of which is the model's last segment.
+          StageSegments segments{.chunks = {}, .last = placed.virtual_stages(), .reads = {}, .held = {}, .copies = {}};
+          segments.reads.resize(static_cast<size_t>(placed.virtual_stages() + 1));
+          for (int64_t chunk = 0; chunk < chunks; ++chunk)
+            segments.chunks.push_back({placed.virtual_stage(stage, chunk)});
           lists.push_back(training_step(chunk_lists[static_cast<size_t>(stage)], micro_batches, segments, {}));
         }
         const StepCosts step_costs{.seconds =
@@ -148,7 +149,7 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
                                          }
                                        },
                                    .link = [](int64_t, const StepInstruction&) { return int64_t{0}; }};
-        const StepTimes expected = simulate_times(chunk_lists, parts, balanced({2, 2, 2}, 0.5));
+        const StepTimes expected = simulate_times(chunk_lists, placed, balanced({2, 2, 2}, 0.5));
         const StepSimulation found = simulate_times(lists, step_costs);
         EXPECT_DOUBLE_EQ(found.seconds, expected.seconds) << stages << " stages, " << micro_batches << " micro-batches";
         double busy = 0;

@@ -1,4 +1,4 @@
-// Start and end times worked out by hand, and the formulas of the bubbles against the simulated steps.
+// Compares simulated steps with times worked out by hand and with the formulas of the bubbles.
 #include "terrace/schedule/times.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +13,10 @@ namespace {
 using config::PipelineSchedule;
 using Kind = Instruction::Kind;
 
-Span span_of(const StepTimes& times, const std::vector<Instructions>& lists, size_t stage, const std::string& name) {
+TimeInterval interval_of(const StepTimes& times, const std::vector<Instructions>& lists, size_t stage,
+                         const std::string& name) {
   for (size_t i = 0; i < lists[stage].size(); ++i) {
-    if (to_string(lists[stage][i]) == name) return times.spans[stage][i];
+    if (to_string(lists[stage][i]) == name) return times.intervals[stage][i];
   }
   ADD_FAILURE() << "stage " << stage << " has no " << name;
   return {};
@@ -29,24 +30,24 @@ TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
   const Pipeline pipeline{PipelineSchedule::one_f_one_b, 2, 2, 1};
   const auto lists = instructions(pipeline);
   const StepTimes times = simulate_times(lists, placement(pipeline), balanced({2, 3, 1}, 0.5));
-  const auto at = [&](size_t stage, const char* name) { return span_of(times, lists, stage, name); };
-  EXPECT_EQ(at(0, "F0"), (Span{0, 2}));
-  EXPECT_EQ(at(0, "F1"), (Span{2, 4}));
-  EXPECT_EQ(at(0, "B0"), (Span{9, 13}));
-  EXPECT_EQ(at(0, "B1"), (Span{15, 19}));
-  EXPECT_EQ(at(1, "F0"), (Span{2.5, 4.5}));
-  EXPECT_EQ(at(1, "B0"), (Span{4.5, 8.5}));
-  EXPECT_EQ(at(1, "F1"), (Span{8.5, 10.5}));
-  EXPECT_EQ(at(1, "B1"), (Span{10.5, 14.5}));
-  // No stage steps before all have come.
-  EXPECT_EQ(at(0, "step"), (Span{19, 19}));
-  EXPECT_EQ(at(1, "step"), (Span{19, 19}));
+  const auto at = [&](size_t stage, const char* name) { return interval_of(times, lists, stage, name); };
+  EXPECT_EQ(at(0, "F0"), (TimeInterval{0, 2}));
+  EXPECT_EQ(at(0, "F1"), (TimeInterval{2, 4}));
+  EXPECT_EQ(at(0, "B0"), (TimeInterval{9, 13}));
+  EXPECT_EQ(at(0, "B1"), (TimeInterval{15, 19}));
+  EXPECT_EQ(at(1, "F0"), (TimeInterval{2.5, 4.5}));
+  EXPECT_EQ(at(1, "B0"), (TimeInterval{4.5, 8.5}));
+  EXPECT_EQ(at(1, "F1"), (TimeInterval{8.5, 10.5}));
+  EXPECT_EQ(at(1, "B1"), (TimeInterval{10.5, 14.5}));
+  // No stage begins the optimizer step before all stages have reached it.
+  EXPECT_EQ(at(0, "step"), (TimeInterval{19, 19}));
+  EXPECT_EQ(at(1, "step"), (TimeInterval{19, 19}));
   EXPECT_EQ(times.seconds, 19);
   EXPECT_EQ(times.busy_seconds, 24);
   EXPECT_EQ(times.bubble_share(), 1 - 24.0 / 38.0);
 }
 
-// Two stages in a V, one micro-batch, all of one unit: down and up, and the same way back.
+// Two stages in a V, one micro-batch, each computation takes one unit:
 //   stage 0   F0 0-1                     F0.1 3-4  I0.1 4-5  W0.1 5-6                      I0 8-9  W0 9-10
 //   stage 1           F0 1-2   F0.1 2-3                      I0.1 5-6  W0.1 6-7  I0 7-8    W0 8-9
 TEST(Times, OfAVAreThoseWorkedOutByHand) {
@@ -57,14 +58,15 @@ TEST(Times, OfAVAreThoseWorkedOutByHand) {
       {"F0", {0, 1}}, {"F0.1", {3, 2}}, {"I0.1", {4, 5}}, {"W0.1", {5, 6}}, {"I0", {8, 7}}, {"W0", {9, 8}}};
   for (const auto& [name, start] : starts) {
     for (const size_t stage : {0, 1}) {
-      EXPECT_EQ(span_of(times, lists, stage, name), (Span{start[stage], start[stage] + 1})) << stage << ", " << name;
+      EXPECT_EQ(interval_of(times, lists, stage, name), (TimeInterval{start[stage], start[stage] + 1}))
+          << stage << ", " << name;
     }
   }
   EXPECT_EQ(times.seconds, 10);
   EXPECT_EQ(times.busy_seconds, 12);
 }
 
-// The sender is busy for its send, the receiver for its post; the tensor goes when both are through.
+// A send occupies the sender and a post occupies the receiver; the transfer begins after both.
 TEST(Times, CountWhatSendsReceivesAndTheStepCostTheirStage) {
   const std::vector<Instructions> lists = {
       {{Kind::forward}, {Kind::send_activation, 0, 0, 1}, {Kind::optimizer_step}},
@@ -75,11 +77,11 @@ TEST(Times, CountWhatSendsReceivesAndTheStepCostTheirStage) {
     return instruction.kind == Kind::optimizer_step ? 1.0 : 3.0 + static_cast<double>(stage);
   };
   const StepTimes times = simulate_times(lists, {2, 1}, {seconds, 0.25});
-  EXPECT_EQ(times.spans[0], (std::vector<Span>{{0, 3}, {3, 5}, {14.25, 15.25}}));
-  EXPECT_EQ(times.spans[1], (std::vector<Span>{{0, 10}, {10.25, 14.25}, {14.25, 15.25}}));
+  EXPECT_EQ(times.intervals[0], (std::vector<TimeInterval>{{0, 3}, {3, 5}, {14.25, 15.25}}));
+  EXPECT_EQ(times.intervals[1], (std::vector<TimeInterval>{{0, 10}, {10.25, 14.25}, {14.25, 15.25}}));
 }
 
-// From how many micro-batches on the formula holds.
+// Whether there are enough micro-batches for the formula to be exact.
 bool formula_holds(const Pipeline& pipeline) {
   switch (pipeline.schedule) {
     case PipelineSchedule::interleaved:
@@ -110,7 +112,7 @@ TEST(Bubble, IsTheFormulaWithEqualCosts) {
   for (const Pipeline& pipeline : all_pipelines()) expect_formula(pipeline, {});
 }
 
-// Whole numbers, so that sums are exact.
+// Integer costs, so that sums are exact.
 TEST(Bubble, IsTheFormulaWithOtherCosts) {
   const std::vector<ChunkCosts> all_costs = {{5, 6, 5}, {4, 6, 3}, {6, 4, 4}, {1, 5, 1}, {9, 2, 1}};
   for (const Pipeline& pipeline : all_pipelines()) {
@@ -119,7 +121,7 @@ TEST(Bubble, IsTheFormulaWithOtherCosts) {
   }
 }
 
-// Four stages, eight micro-batches, in units of a whole stage: 3 * 8 of work and 9, 4.5, 3, 1.5 of idling.
+// Four stages, eight micro-batches, in units of a whole stage: 3 * 8 busy and 9, 4.5, 3 or 1.5 idle.
 TEST(Bubble, ShrinksFromScheduleToSchedule) {
   const auto share = [](PipelineSchedule schedule, int64_t chunks) {
     const double unit = 1.0 / static_cast<double>(chunks);
@@ -132,7 +134,7 @@ TEST(Bubble, ShrinksFromScheduleToSchedule) {
   EXPECT_DOUBLE_EQ(share(PipelineSchedule::zb_v, 2), 1.5 / 25.5);
 }
 
-// Where the formulas do not hold, cutting finer still costs nothing, counted in units of a whole stage.
+// Even with too few micro-batches for the formulas, no schedule takes longer than 1F1B.
 TEST(Bubble, IsNeverLargerThanThatOfOneForwardOneBackward) {
   for (const Pipeline& pipeline : all_pipelines()) {
     SCOPED_TRACE(text(pipeline));

@@ -1,4 +1,4 @@
-// Every way in which lists can be wrong, each found and named.
+// Checks that the validator finds and names every kind of error in the lists.
 #include "terrace/schedule/validate.h"
 
 #include <gtest/gtest.h>
@@ -51,10 +51,12 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        {{forward, 0}, {backward, 0}, {forward, 1}, step},
        "stage 0, instruction 3, step: B1 has not been done"},
       {"backward before forward", {{backward, 0}, {forward, 0}}, "stage 0, instruction 0, B0: F0 has not been done"},
-      {"forward twice", {{forward, 0}, {backward, 0}, {forward, 0}}, "stage 0, instruction 2, F0: it was done before"},
+      {"forward twice",
+       {{forward, 0}, {backward, 0}, {forward, 0}},
+       "stage 0, instruction 2, F0: it has been done already"},
       {"backward twice",
        {{forward, 0}, {backward, 0}, {backward, 0}},
-       "stage 0, instruction 2, B0: it was done before"},
+       "stage 0, instruction 2, B0: it has been done already"},
       {"forwards out of order", {{forward, 1}}, "stage 0, instruction 0, F1: out of order: F0 has not been done"},
       {"backwards out of order",
        {{forward, 0}, {forward, 1}, {backward, 1}},
@@ -73,19 +75,21 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        "stage 0, instruction 4, W1: out of order: W0 has not been done"},
       {"backward and weight gradient",
        {{forward, 0}, {backward, 0}, {weight, 0}},
-       "stage 0, instruction 2, W0: it was done before"},
+       "stage 0, instruction 2, W0: it has been done already"},
       {"unknown micro-batch",
        {{forward, 0}, {backward, 0}, {forward, 2}},
        "stage 0, instruction 2, F2: there are 2 micro-batches"},
       {"negative micro-batch", {{backward, -1}}, "stage 0, instruction 0, B-1: there are 2 micro-batches"},
       {"unknown chunk", {{forward, 0, 1}}, "stage 0, instruction 0, F0.1: there are 1 chunks a stage"},
-      {"forward with a peer", {{forward, 0, 0, 0}}, "stage 0, instruction 0, F0: it is no transfer, but names stage 0"},
+      {"forward with a peer",
+       {{forward, 0, 0, 0}},
+       "stage 0, instruction 0, F0: it is not a transfer, but names stage 0"},
       {"send to nobody",
        {{forward, 0}, {Kind::send_activation, 0, 0, 1}},
-       "stage 0, instruction 1, send activation 0 to 1: no other stage takes it"},
+       "stage 0, instruction 1, send activation 0 to 1: no other stage takes the tensor"},
       {"receive from nobody",
        {{Kind::receive_activation, 0, 0, 1}},
-       "stage 0, instruction 0, receive activation 0 from 1: no other stage makes it"},
+       "stage 0, instruction 0, receive activation 0 from 1: no other stage makes the tensor"},
       {"two steps",
        {{forward, 0}, {backward, 0}, {forward, 1}, {backward, 1}, step, step},
        "stage 0, instruction 5, step: it comes after the optimizer step"},
@@ -97,12 +101,12 @@ TEST(Validator, NamesWhatIsWrongOnOneStage) {
        "stage 0, instruction 5, F0: it comes after the optimizer step"},
       {"step of a micro-batch",
        {{forward, 0}, {backward, 0}, {forward, 1}, {backward, 1}, {Kind::optimizer_step, 1}},
-       "stage 0, instruction 4, step: it belongs to no micro-batch, chunk or stage"},
+       "stage 0, instruction 4, step: the optimizer step has no micro-batch, chunk or peer"},
   };
   for (const BrokenList& one : broken) EXPECT_EQ(validate_one(one.list, 2, {2, 2, 2}), one.problem) << one.what;
 }
 
-// The lists of a pipeline, to be spoiled in one place.
+// The lists of a pipeline, in which a test introduces one error.
 struct Lists {
   explicit Lists(const Pipeline& pipeline)
       : pipeline(pipeline), lists(instructions(pipeline)), bounds(live_bounds(pipeline)) {}
@@ -131,7 +135,7 @@ struct Lists {
 
 const Pipeline two_stages{PipelineSchedule::one_f_one_b, 2, 3, 1};
 
-// Three forwards, backwards, sends and receives and the step, less one.
+// Three forwards, backwards, sends and receives without one send: the step has index 11.
 TEST(Validator, FindsADroppedSend) {
   Lists spoiled(two_stages);
   spoiled.drop(0, spoiled.find(0, "send activation 1 to 1"));
@@ -141,19 +145,19 @@ TEST(Validator, FindsADroppedSend) {
 TEST(Validator, FindsADroppedReceive) {
   Lists spoiled(two_stages);
   spoiled.drop(1, spoiled.find(1, "receive activation 1 from 0"));
-  EXPECT_NE(spoiled.problem().find("F1: what it takes has not been received"), std::string::npos) << spoiled.problem();
+  EXPECT_NE(spoiled.problem().find("F1: its tensor has not been received"), std::string::npos) << spoiled.problem();
 }
 
 TEST(Validator, FindsASendBeforeItsComputation) {
   Lists spoiled(two_stages);
   spoiled.insert(0, 0, spoiled.drop(0, spoiled.find(0, "send activation 0 to 1")));
-  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 0, send activation 0 to 1: it has not been made");
+  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 0, send activation 0 to 1: the tensor has not been made");
 }
 
 TEST(Validator, FindsTheWrongPeer) {
   Lists spoiled({PipelineSchedule::one_f_one_b, 3, 3, 1});
   spoiled.lists[0][spoiled.find(0, "send activation 0 to 1")].peer = 2;
-  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 1, send activation 0 to 2: stage 1 takes it");
+  EXPECT_EQ(spoiled.problem(), "stage 0, instruction 1, send activation 0 to 2: stage 1 takes the tensor");
 }
 
 TEST(Validator, FindsExchangedReceives) {
@@ -163,11 +167,11 @@ TEST(Validator, FindsExchangedReceives) {
   spoiled.insert(1, first, spoiled.drop(1, second));
   EXPECT_EQ(
       spoiled.problem(),
-      "stage 1, instruction 0, receive activation 1 from 0: the send in its place is stage 0, instruction 1, send "
+      "stage 1, instruction 0, receive activation 1 from 0: the send at its position is stage 0, instruction 1, send "
       "activation 0 to 1");
 }
 
-// Stage 0 waits for a gradient before it sends what stage 1 needs to make it: every stage for itself is in order.
+// Stage 0 waits for a gradient before it sends the activation that the gradient depends on. Each stage alone is valid.
 TEST(Validator, FindsADeadlock) {
   Lists spoiled(two_stages);
   const Instruction sent = spoiled.drop(0, spoiled.find(0, "send activation 0 to 1"));
@@ -180,7 +184,8 @@ TEST(Validator, FindsADeadlock) {
                         spoiled.find(0, "B0"), spoiled.find(1, "F0")));
 }
 
-// Receives at the last moment: each stage waits in a send for a receive that stands behind the other's send.
+// Each receive directly before its computation: both stages wait in a send for a receive that follows the other stage's
+// send.
 TEST(Validator, FindsADeadlockOfSendsThatWait) {
   Lists spoiled(two_stages);
   const auto post_late = [&](size_t stage, const std::string& receive, const std::string& computation) {
@@ -217,8 +222,7 @@ TEST(Validator, WantsAListAndABoundForEachStage) {
   EXPECT_EQ(spoiled.problem(), "1 lists and 2 bounds for 2 stages");
 }
 
-// Whatever single instruction is dropped or doubled, the lists are no longer valid. (A send doubled is sent twice, and
-// so on; nothing may happen twice.)
+// Lists in which any single instruction is missing or repeated are invalid.
 TEST(Validator, CatchesEverySingleChange) {
   for (const Pipeline& pipeline :
        {Pipeline{PipelineSchedule::one_f_one_b, 1, 4, 1}, Pipeline{PipelineSchedule::gpipe, 3, 4, 1},

@@ -1,4 +1,4 @@
-// Additions into gradient buffers whose type may differ from that of what is added.
+// Adds to gradient buffers, whose type may differ from the type of the terms.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
@@ -11,7 +11,7 @@
 namespace terrace::ops::cpu {
 namespace {
 
-constexpr int64_t grain = 32768;  // elements worth a thread
+constexpr int64_t grain = 32768;  // elements that are worth a thread
 
 template <typename G, typename T>
 TERRACE_VECTOR_CLONES void add_range(G* into, const T* from, int64_t n) {
@@ -19,7 +19,7 @@ TERRACE_VECTOR_CLONES void add_range(G* into, const T* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) into[i] = narrow<G>(A(widen(into[i])) + A(widen(from[i])));
 }
 
-// Sums of columns [begin, end) in blocks of rows, so that the error grows with the root of the length, not with it.
+// Sums columns [begin, end) in blocks of rows, so that the rounding error grows with the number of blocks, not of rows.
 template <typename G, typename T>
 TERRACE_VECTOR_CLONES void add_columns(G* into, const T* from, int64_t rows, int64_t stride, int64_t begin,
                                        int64_t end) {
@@ -74,7 +74,7 @@ void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tenso
   for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
     G* to = into.mutable_data_ptr<G>();
     const T* source = from.const_data_ptr<T>();
-    // Threads share the columns, so a row is always added to in the same order.
+    // Columns are divided among threads, so the additions to an element are always in the same order.
     at::parallel_for(0, columns, std::max<int64_t>(16, grain / std::max<int64_t>(rows, 1)),
                      [&](int64_t begin, int64_t end) {
                        for (int64_t n = 0; n < rows; ++n) {

@@ -1,4 +1,4 @@
-// Softmax cross-entropy over rows of logits, with the gradient written over them.
+// Computes the cross-entropy of rows of logits, which the gradient overwrites.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
@@ -22,7 +22,7 @@ TERRACE_VECTOR_CLONES Wide<T> largest(const T* x, int64_t n) {
   for (; i + num_lanes <= n; i += num_lanes) {
     for (int64_t lane = 0; lane < num_lanes; ++lane) {
       const A value = widen(x[i + lane]);
-      // Written so that a NaN is kept.
+      // The comparison keeps a NaN.
       lanes[lane] = value <= lanes[lane] ? lanes[lane] : value;
     }
   }
@@ -32,7 +32,7 @@ TERRACE_VECTOR_CLONES Wide<T> largest(const T* x, int64_t n) {
   return result;
 }
 
-// Sum of exp(x - top), in double over blocks that are short enough for the computing type.
+// The sum of exp(x - top): in the computing type within short blocks, in double over the blocks.
 template <typename T>
 TERRACE_VECTOR_CLONES double exponential_sum(const T* x, int64_t n, Wide<T> top) {
   constexpr int64_t block = 512;
@@ -63,7 +63,8 @@ double cross_entropy_row(T* logits, int64_t target, int64_t vocabulary, int64_t 
   const A logit = widen(logits[target]);
   if (gradient_scale != 0.0) {
     scale_exponentials(logits, vocabulary, top, static_cast<A>(gradient_scale / sum));
-    // Apart, since rounding softmax before taking 1 away would cost the small difference its digits.
+    // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
+    // difference.
     const double probability = std::exp(static_cast<double>(logit) - static_cast<double>(top)) / sum;
     logits[target] = narrow<T>(static_cast<A>((probability - 1.0) * gradient_scale));
     std::fill(logits + vocabulary, logits + columns, T(0));

@@ -1,5 +1,5 @@
-// Dropout: the mask is drawn where it is used. A Philox block gives eight 16-bit draws; features come in groups of 128,
-// which are sixteen blocks. Feature 16 h + l of a group has half h % 2 of word h / 2 of the group's block l.
+// Dropout on the CPU, which draws the mask where it is used. A Philox block has eight 16-bit draws, and sixteen blocks
+// serve a group of 128 features: feature 16 h + l of a group takes half h % 2 of word h / 2 of the group's block l.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 

@@ -1,4 +1,4 @@
-// The CPU kernels, each in the file of its kind; what they do stands in terrace/ops/kernels.h.
+// Declares the CPU kernels; terrace/ops/kernels.h says what they compute.
 #pragma once
 
 #include "terrace/ops/kernels.h"

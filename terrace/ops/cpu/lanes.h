@@ -1,5 +1,5 @@
-// What the loops of the CPU kernels share: one compiled copy for each width of vector unit, conversions that vectorize,
-// and sums in a fixed order. Contraction into fused multiply-adds is off, so every copy gives the same bits.
+// Shared by the loops of the CPU kernels: macros for one compiled copy per vector width, conversions that vectorize,
+// and sums in a fixed order. Contraction into fused multiply-adds is off, so that every copy gives the same bits.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -12,9 +12,9 @@
 #include "terrace/base/vector_clones.h"
 #include "terrace/ops/element_type.h"
 
-// Before a loop over lanes: unrolled early, it would not be recognised as vector code any more.
+// Placed before a loop over lanes; the compiler would not vectorize a loop that it has unrolled.
 #define TERRACE_LANE_LOOP _Pragma("GCC unroll 1")
-// Whatever a cloned function calls must be compiled into it to get its instructions.
+// Functions that a cloned function calls must be inlined, so that they use the instructions of the clone.
 #define TERRACE_INLINE __attribute__((always_inline))
 
 namespace terrace::ops::cpu {
@@ -31,7 +31,7 @@ TERRACE_INLINE inline Wide<T> widen(T value) {
 template <typename T, typename A>
 TERRACE_INLINE inline T narrow(A value) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
-    // To nearest, ties to even; a NaN stays one.
+    // Rounds to nearest, ties to even; a NaN stays a NaN.
     const float single = static_cast<float>(value);
     const uint32_t bits = std::bit_cast<uint32_t>(single);
     const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
@@ -43,7 +43,7 @@ TERRACE_INLINE inline T narrow(A value) {
 
 constexpr int64_t num_lanes = 16;
 
-// Adds neighbours, then pairs of neighbours, and so on.
+// Adds the upper half of the lanes to the lower half until one lane is left.
 template <typename A>
 TERRACE_INLINE inline A sum_of_lanes(A (&lanes)[num_lanes]) {
   for (int64_t width = num_lanes / 2; width > 0; width /= 2) {
@@ -65,14 +65,14 @@ TERRACE_INLINE inline A lane_sum(int64_t n, const Term& term) {
 }
 
 // e^x to about one ulp for x in [-87, 88], clamped outside: x = n ln 2 + r, a Taylor polynomial in r, and 2^n by its
-// bits. The C library's is no vector code.
+// bits. The C library's exponential does not vectorize.
 TERRACE_INLINE inline float exponential(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
-  constexpr float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer and leaves that in the low bits
+  constexpr float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits
   const float shifted = x * 1.44269504088896341f + shift;
   const float n = shifted - shift;
-  // ln 2 in two parts, the first with so few bits that n times it is exact.
+  // ln 2 as a sum of two numbers; the first has so few bits that its product with n is exact.
   const float r = (x - n * 0.693359375f) - n * -2.12194440054690583e-4f;
   float sum = 1.0f / 5040;
   sum = sum * r + 1.0f / 720;

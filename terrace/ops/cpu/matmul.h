@@ -1,11 +1,11 @@
-// Matrix products of our own for processors with AVX-512, with what follows the product done while its values are still
-// in the cache: bias, activation, addition into a wider gradient.
+// Our own matrix products for processors with AVX-512. Bias, activation or accumulation into a wider gradient are
+// applied while the values of the product are in the cache.
 //
 // Method: panels of 64 columns of B are packed so that one row of a panel is four vectors; tiles of 6 rows and 64
 // columns of C stay in registers over the whole of k (Goto and van de Geijn, "Anatomy of High-Performance Matrix
-// Multiplication", 2008). bf16 is taken in pairs along k, as the instruction VDPBF16PS wants it, and summed in fp32.
-// Every element of C is one sum over k in ascending order (of pairs in bf16): it depends neither on the number of
-// threads nor on m, n, or where a matrix was cut along them.
+// Multiplication", 2008). bf16 is multiplied in pairs along k by the instruction VDPBF16PS and summed in fp32.
+// Every element of C is one sum over k in ascending order (of pairs in bf16), so it depends neither on the number of
+// threads nor on m, n or the place of a cut along them.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -14,14 +14,14 @@
 
 namespace terrace::ops::cpu {
 
-// One factor, [rows, k] or its transpose; elements of the type of the product.
+// One factor, [rows, k] or its transpose, with elements of the product's type.
 struct Factor {
   const void* data = nullptr;
   int64_t stride = 0;   // elements between neighbours in the other dimension
   bool k_inner = true;  // k is the contiguous dimension
 };
 
-// What becomes of a value c of the product at (i, j).
+// What is done with the value c of the product at (i, j).
 struct Finish {
   enum class Kind {
     store,          // out = c + bias[j]
@@ -33,7 +33,7 @@ struct Finish {
   void* out = nullptr;  // [m, n]
   int64_t out_stride = 0;
   c10::ScalarType out_type = c10::ScalarType::Float;  // fp32, or the type of the product
-  const void* bias = nullptr;                         // [n] of the type of the product, or null: none
+  const void* bias = nullptr;                         // [n] of the type of the product; null: no bias
   void* inner = nullptr;                              // [m, n] of the type of the product
   int64_t inner_stride = 0;
 };
@@ -41,7 +41,7 @@ struct Finish {
 // Whether this processor has the instructions for products of the type: fp32 or bf16.
 bool has_matmul(c10::ScalarType type);
 
-// C [m, n] = A [m, k] B [k, n], finished as told. `type` is that of A and B; has_matmul(type) must hold.
+// C [m, n] = A [m, k] B [k, n], stored as `finish` says. `type` is the type of A and B; has_matmul(type) must be true.
 void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,
             const Finish& finish);
 

@@ -1,4 +1,4 @@
-// Stands in for the attention kernels on processors that are not x86-64.
+// Replaces the attention kernels on processors that are not x86-64.
 #include "terrace/ops/attention_kernels.h"
 
 namespace terrace::ops {

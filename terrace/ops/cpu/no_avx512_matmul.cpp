@@ -1,4 +1,4 @@
-// Stands in for the matrix products on processors that are not x86-64.
+// Replaces the matrix products on processors that are not x86-64.
 #include "terrace/base/error.h"
 #include "terrace/ops/cpu/matmul.h"
 
@@ -7,7 +7,7 @@ namespace terrace::ops::cpu {
 bool has_matmul(c10::ScalarType) { return false; }
 
 void matmul(c10::ScalarType type, const Factor&, const Factor&, int64_t, int64_t, int64_t, const Finish&) {
-  TERRACE_CHECK(false, "no product of {} on this processor", c10::toString(type));
+  TERRACE_CHECK(false, "this processor has no matrix products of {}", c10::toString(type));
 }
 
 }  // namespace terrace::ops::cpu

@@ -1,4 +1,4 @@
-// Layer norm and RMS norm, row by row.
+// Computes layer norm and RMS norm row by row.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -14,8 +14,8 @@
 namespace terrace::ops::cpu {
 namespace {
 
-// Rows whose contributions to the weight's gradient are summed before they meet the others': fixed, so that the sum
-// does not depend on the threads.
+// Contributions to the weight's gradient are summed within blocks of this many rows, then over the blocks. The number
+// is fixed so that the sum does not depend on the threads.
 constexpr int64_t block_rows = 32;
 constexpr int64_t grain_elements = 16384;
 
@@ -49,8 +49,9 @@ TERRACE_VECTOR_CLONES void norm_row(const NormShape& shape, const T* x, const T*
   }
 }
 
-// With n = (x - mean) * inverse and g = dy * weight: dx = inverse * (g - average(g) - n * average(g * n)), where RMS
-// norm has no average(g). Adds d_sum to dx, dy * n to weight_sums and dy to bias_sums; each of the three may be null.
+// With n = (x - mean) * inverse and g = dy * weight: dx = inverse * (g - average(g) - n * average(g * n)), without the
+// term average(g) for RMS norm. Adds d_sum to dx, dy * n to weight_sums and dy to bias_sums; each of the three may be
+// null.
 template <typename T>
 TERRACE_VECTOR_CLONES void norm_backward_row(bool centered, const T* dy, const T* d_sum, const T* x, const T* weight,
                                              Wide<T> mean, Wide<T> inverse, T* dx, Wide<T>* weight_sums,

@@ -1,4 +1,4 @@
-// Sixteen Philox blocks with neighbouring counters at once, word by word, so that the compiler vectorizes over them.
+// Computes sixteen Philox blocks with consecutive counters at a time, word by word, so that the compiler vectorizes.
 #pragma once
 
 #include "terrace/base/random.h"
@@ -6,8 +6,8 @@
 
 namespace terrace::ops::cpu {
 
-// words[w][l] is word w of the block at `counter` with counter[0] raised by l (and carried into counter[1] where
-// `carry` is set); the same bits as terrace::philox.
+// words[w][l] is word w of the block at `counter` with counter[0] increased by l (with a carry into counter[1] if
+// `carry` is true); the same bits as terrace::philox.
 template <bool carry>
 TERRACE_INLINE inline void philox_lanes(PhiloxKey key, const PhiloxBlock& counter, uint32_t (&words)[4][num_lanes]) {
   TERRACE_LANE_LOOP

@@ -1,4 +1,4 @@
-// Rotary positions, head by head.
+// Applies rotary positions head by head.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 

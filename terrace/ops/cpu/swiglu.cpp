@@ -1,4 +1,4 @@
-// SwiGLU over pairs of gate and up.
+// Computes SwiGLU on pairs of gate and up.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
@@ -9,7 +9,7 @@
 namespace terrace::ops::cpu {
 namespace {
 
-constexpr int64_t grain = 8192;  // outputs worth a thread
+constexpr int64_t grain = 8192;  // outputs that are worth a thread
 
 template <typename T>
 TERRACE_VECTOR_CLONES void swiglu_range(const T* x, T* y, int64_t n) {

@@ -1,5 +1,5 @@
-// Additions into gradient buffers whose type may differ from that of what is added. Each sum is made by one thread in
-// the order of the CPU's kernels, so both devices give the same bits, and no addition is atomic.
+// Adds to gradient buffers, whose type may differ from the type of the terms. Each sum is computed by one thread in the
+// order of the CPU kernels, so both devices give the same bits. No addition is atomic.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t element_threads = 256;
 constexpr int64_t column_threads = 128;
-constexpr int64_t block_rows = 32;  // rows that are summed before they meet the others': as on the CPU
+constexpr int64_t block_rows = 32;  // rows that are summed before the sums of blocks are added, as on the CPU
 
 template <typename G, typename T>
 __global__ void add_elements(G* into, const T* from, int64_t n) {
@@ -45,7 +45,7 @@ __global__ void add_totals(G* into, const A* totals, int64_t blocks, int64_t col
   into[column] = narrow<G>(A(widen(into[column])) + sum);
 }
 
-// The first position from `begin` on whose value in the sorted array is not that at `begin`.
+// The end of the run of equal values that begins at `begin` in the sorted array.
 __device__ int64_t end_of_equal(const int64_t* sorted, int64_t begin, int64_t n) {
   const int64_t value = sorted[begin];
   int64_t low = begin + 1, high = n;
@@ -60,7 +60,8 @@ __device__ int64_t end_of_equal(const int64_t* sorted, int64_t begin, int64_t n)
   return low;
 }
 
-// A block at the first place of an index in the sorted list adds all rows of that index; the others have nothing to do.
+// The thread block at the first occurrence of an index in the sorted list adds all rows of that index; the blocks at
+// later occurrences return at once.
 template <typename G, typename T>
 __global__ void add_sorted_rows(G* into, const int64_t* sorted, const int64_t* order, const T* from, int64_t rows,
                                 int64_t columns, int64_t table_rows) {
@@ -109,7 +110,8 @@ void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tenso
   const int64_t rows = from.size(0), columns = from.size(1);
   TERRACE_CHECK(into.is_contiguous() && from.is_contiguous() && indices.numel() == rows && into.size(1) == columns,
                 "{} rows of {} columns into {}", rows, columns, into.size(1));
-  // Stable, so that the rows of one index keep their order. A plain bool would be taken for a dimension.
+  // Stable, so that the rows of one index keep their order. The overload with a plain bool would take it for a
+  // dimension.
   const auto [sorted, order] = at::sort(indices, /*stable=*/std::optional(true), /*dim=*/0, /*descending=*/false);
   const int64_t *row_of = sorted.const_data_ptr<int64_t>(), *position_of = order.const_data_ptr<int64_t>();
   for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {

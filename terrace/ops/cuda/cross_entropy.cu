@@ -1,4 +1,4 @@
-// Softmax cross-entropy over rows of logits, a block a row, with the gradient written over them.
+// Computes the cross-entropy of rows of logits, which the gradient overwrites; one thread block per row.
 #include <ATen/core/Tensor.h>
 #include <c10/macros/Macros.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int row_threads = 1024;
 
-// A NaN may get lost here; it comes back through the sum.
+// The maximum may lose a NaN, but the sum of exponentials then has it.
 template <typename T>
 __device__ Wide<T> largest(const T* x, int64_t n) {
   using A = Wide<T>;
@@ -21,7 +21,7 @@ __device__ Wide<T> largest(const T* x, int64_t n) {
   return block_reduce<row_threads>(top, [](A a, A b) { return max(a, b); });
 }
 
-// Sum of exp(x - top), in double beyond the few terms that the computing type adds well.
+// The sum of exp(x - top): in the computing type for a few terms, in double over these sums.
 template <typename T>
 __device__ double exponential_sum(const T* x, int64_t n, Wide<T> top) {
   constexpr int64_t terms = 32;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(row_threads)
     return;
   }
   const A top = largest(x, vocabulary), logit = widen(x[target]);
-  // The barriers inside the sum keep the writes below behind every thread's reads above.
+  // The barriers inside the sum order the reads above before the writes below.
   const double sum = exponential_sum(x, vocabulary, top);
   const double distance = static_cast<double>(top) - static_cast<double>(logit);
   if (threadIdx.x == 0) losses[blockIdx.x] = log(sum) + distance;
@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(row_threads)
   const A factor = static_cast<A>(gradient_scale / sum);
   for (int64_t i = threadIdx.x; i < columns; i += row_threads) {
     if (i == target) {
-      // Apart, since rounding softmax before taking 1 away would cost the small difference its digits.
+      // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
+      // difference.
       x[i] = narrow<T>(static_cast<A>((exp(-distance) / sum - 1.0) * gradient_scale));
     } else {
       x[i] = narrow<T>(i < vocabulary ? exp(widen(x[i]) - top) * factor : A{0});

@@ -1,4 +1,4 @@
-// SwiGLU, rotary positions and dropout: every output comes from one thread.
+// Computes SwiGLU, rotary positions and dropout; one thread computes each output.
 #include <ATen/core/Tensor.h>
 #include <c10/macros/Macros.h>
 
@@ -35,7 +35,7 @@ __global__ void swiglu_backward_elements(const T* dy, const T* x, T* dx, int64_t
   dx[2 * i + 1] = narrow<T>(slope * gate * share);
 }
 
-// Where the heads of a [B, T, G, R, hd] lie.
+// The strides of a tensor [B, T, G, R, hd].
 struct HeadStrides {
   explicit HeadStrides(at::IntArrayRef s) : sample(s[0]), token(s[1]), group(s[2]), head(s[3]) {}
   int64_t sample, token, group, head;
@@ -51,7 +51,7 @@ struct Rotation {
   int direction;
 };
 
-// A block a token. The counts within a token fit 32 bits, in which division is fast.
+// One thread block per token. Indices within a token are 32 bits wide, for which division is fast.
 template <typename T>
 __global__ void rotate_token(Rotation rotation, const T* in, T* out, HeadStrides from, HeadStrides to) {
   using A = Wide<T>;
@@ -81,8 +81,8 @@ struct DropoutRows {
   int64_t first_plane, first_position;
 };
 
-// A block a row, a thread for each Philox block of it, which is eight features that lie sixteen apart: the order is
-// described in terrace/ops/cpu/dropout.cpp.
+// One thread block per row, and one thread for each of its Philox blocks, which serve eight features with a distance of
+// sixteen; terrace/ops/cpu/dropout.cpp describes the order.
 template <typename T>
 __global__ void dropout_row(DropoutRows rows, const T* x, const T* residual, T* out) {
   using A = Wide<T>;

@@ -1,4 +1,4 @@
-// The CUDA kernels; what they do stands in terrace/ops/kernels.h.
+// Declares the CUDA kernels; terrace/ops/kernels.h says what they compute.
 #pragma once
 
 #include "terrace/ops/kernels.h"

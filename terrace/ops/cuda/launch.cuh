@@ -1,4 +1,4 @@
-// What the CUDA kernels share: launches, conversions, and sums over a block in an order that never changes.
+// Shared by the CUDA kernels: launches, conversions, and sums over a thread block in a fixed order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace terrace::ops::cuda {
 
-// Starts a kernel on the current stream of the device; does nothing for an empty grid, which CUDA takes for an error.
+// Starts a kernel on the current stream of the device; does nothing for an empty grid, which CUDA reports as an error.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, int64_t threads, const at::Device& device,
             const Arguments&... arguments) {
@@ -27,7 +27,7 @@ constexpr int64_t warp_threads = 32;
 
 inline unsigned pieces(int64_t n, int64_t size) { return static_cast<unsigned>((n + size - 1) / size); }
 
-// Threads of a block with n things to do, for kernels whose result does not depend on it.
+// The number of threads of a block with n items, for kernels whose result does not depend on the number.
 inline int64_t threads_for(int64_t n) {
   return std::clamp<int64_t>(pieces(n, warp_threads) * warp_threads, warp_threads, 256);
 }
@@ -52,8 +52,8 @@ __device__ T narrow(A value) {
   return static_cast<T>(value);
 }
 
-// Combines the values of all threads of a block, every one of which must call: neighbours within a warp, then the warps
-// in order. Every thread gets the result.
+// Combines the values of all threads of a block: within each warp first, then over the warps in order. All threads must
+// call it; all get the result.
 template <int threads, typename A, typename Combine>
 __device__ A block_reduce(A value, const Combine& combine) {
   static_assert(threads % warp_threads == 0);

@@ -1,4 +1,5 @@
-// Layer norm and RMS norm: a block a row, and for the gradients of weight and bias a thread a column of 32 rows.
+// Computes layer norm and RMS norm with one thread block per row; the gradients of weight and bias with one thread for
+// each column of 32 rows.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
@@ -44,7 +45,7 @@ __global__ void norm_row(bool centered, Wide<T> epsilon, const T* xs, const T* w
   }
 }
 
-// The formula stands in terrace/ops/cpu/norm.cpp.
+// terrace/ops/cpu/norm.cpp has the formula.
 template <typename T>
 __global__ void norm_backward_row(const T* dys, const T* xs, const T* weight, const Wide<T>* means,
                                   const Wide<T>* inverses, T* dxs, int64_t columns) {
@@ -64,7 +65,7 @@ __global__ void norm_backward_row(const T* dys, const T* xs, const T* weight, co
   }
 }
 
-// weight_sums, bias_sums [blocks of rows, columns], null where they are not wanted.
+// weight_sums, bias_sums [blocks of rows, columns], null if they are not needed.
 template <typename T>
 __global__ void norm_parameter_sums(const T* dys, const T* xs, const Wide<T>* means, const Wide<T>* inverses,
                                     Wide<T>* weight_sums, Wide<T>* bias_sums, int64_t rows, int64_t columns) {

@@ -1,5 +1,5 @@
-// Ranks as processes under mpirun train the same bits as ranks that are threads, at some layouts: every rank makes the
-// run of threads for itself and compares.
+// Checks for some layouts that ranks as processes under mpirun give the same bits as ranks as threads: every process
+// also runs the training with threads and compares.
 #include <fmt/format.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ std::vector<Layout> layouts_of(int64_t ranks) {
   return layouts;
 }
 
-// Of the model itself too.
+// Layouts with tensor or pipeline parallelism.
 std::vector<Layout> cuts_of(int64_t ranks) {
   const std::string sequence = "sequence_parallel=true";
   switch (ranks) {
@@ -46,14 +46,14 @@ std::vector<Layout> cuts_of(int64_t ranks) {
   }
 }
 
-// Each rank holds its own elements and zeros elsewhere.
-void put_together(Tensors& tensors, comm::Comm& all) {
+// Sums tensors of which each rank has its own elements and zeros elsewhere.
+void sum_over_ranks(Tensors& tensors, comm::Comm& all) {
   for (auto& [name, tensor] : tensors) {
     all.all_reduce(tensor.mutable_data_ptr(), tensor.numel(), comm::Type::fp32, {.what = "whole tensors"}).wait();
   }
 }
 
-// "" where they are equal to the last bit.
+// The first difference; "" if the results are equal to the last bit.
 std::string difference(const Tensors& ours, const Tensors& threads) {
   for (const auto& [name, tensor] : threads) {
     if (!same_bits(ours.at(name), tensor)) return name;
@@ -67,7 +67,7 @@ Outcome train_as_process(const Training& training, const Layout& layout, comm::W
   for (int64_t step = 1; step <= training.steps; ++step) rank.step(step, outcome);
   rank.finish(outcome);
   for (const auto tensors : {&Outcome::gradients, &Outcome::weights, &Outcome::m, &Outcome::v}) {
-    put_together(outcome.*tensors, *rank.groups().control);
+    sum_over_ranks(outcome.*tensors, *rank.groups().control);
   }
   return outcome;
 }

@@ -1,4 +1,4 @@
-// Chooses attention kernels by what the processor has.
+// Chooses attention kernels by the instructions of the processor.
 #include "terrace/ops/cpu/avx512/attention.h"
 
 #include <ATen/ops/empty.h>
@@ -11,7 +11,7 @@ AttentionInput widened(AttentionInput input) {
   return input;
 }
 
-// fp16 by the kernels of fp32: there are no instructions that multiply it and add in fp32.
+// fp16 uses the kernels of fp32, since no instruction multiplies fp16 and adds in fp32.
 void widened_attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums) {
   const at::Tensor wide = at::empty(context.sizes(), context.options().dtype(at::kFloat));
   cpu::attention<float>(widened(input), wide, log_sums);

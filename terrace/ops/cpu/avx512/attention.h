@@ -1,4 +1,5 @@
-// What the forward and backward attention kernels of the CPU share: the tensors as pointers, and work by items.
+// Shared by the forward and backward attention kernels for AVX-512: sizes and pointers, scratch memory, and the
+// division of items among threads.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -23,7 +24,7 @@ void attention_backward(const AttentionInput& input, const at::Tensor& context, 
 
 constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Sizes and inputs of attention; columns of a group are its queries, its key, its value.
+// Sizes and inputs of attention. The columns of a group are its queries, its key and its value.
 template <typename T>
 struct AttentionSizes {
   explicit AttentionSizes(const AttentionInput& input)
@@ -46,9 +47,9 @@ struct AttentionSizes {
   }
 
   int64_t heads() const { return groups * per_group; }
-  // Offset of column 0 of part r of a group, in row 0 of a sequence: queries, then key, then value.
-  int64_t offset(int64_t b, int64_t group, int64_t part) const {
-    return b * length * columns + (group * (per_group + 2) + part) * head_dim;
+  // The offset of the first column of vector `index` of a group (queries, then key, then value) in row 0 of a sequence.
+  int64_t offset(int64_t b, int64_t group, int64_t index) const {
+    return b * length * columns + (group * (per_group + 2) + index) * head_dim;
   }
   Rotation rotation_of(int64_t b) const {
     return {rotation.cosines, rotation.sines, positions ? positions + b * length : nullptr};
@@ -63,17 +64,17 @@ struct AttentionSizes {
   Rotation rotation;
 };
 
-// The first panel of 16 keys that one of a tile's queries sees.
+// The first key, a multiple of 16, of the panels that the tile's queries attend to.
 inline int64_t first_key(int64_t query, const int32_t* begins) {
   if (!begins) return 0;
   const int32_t* tile = begins + query;
   int32_t least = tile[0];
-  // The padding of a sequence is -1 and sees nothing.
+  // Padding of a sequence has -1 and attends to nothing.
   for (int64_t row = 1; row < tile_rows; ++row) least = tile[row] >= 0 ? std::min(least, tile[row]) : least;
   return std::max(least, 0) / lanes * lanes;
 }
 
-// Memory of a worker, cut in pieces.
+// Memory of one worker, from which its buffers are taken.
 class Scratch {
  public:
   explicit Scratch(int64_t floats) : memory_(at::empty({floats + lanes}, at::TensorOptions().dtype(at::kFloat))) {
@@ -92,7 +93,8 @@ class Scratch {
   float *next_, *end_;
 };
 
-// body(worker, item) for every item, each worker taking the next one when it is done; make_worker() once a thread.
+// Calls body(worker, item) for every item; each worker takes the next item when it has finished one. Calls
+// make_worker() once per thread.
 template <typename MakeWorker, typename Body>
 void for_each_item(int64_t items, const MakeWorker& make_worker, const Body& body) {
   std::atomic<int64_t> next = 0;

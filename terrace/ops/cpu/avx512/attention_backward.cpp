@@ -1,14 +1,14 @@
-// Attention backward on the CPU, for AVX-512: how the work is shared by threads, and the gradients of keys and values.
+// Attention backward for AVX-512: the division of the work among threads, and the gradients of keys and values.
 #include "terrace/ops/cpu/avx512/backward_worker.h"
 
 namespace terrace::ops::cpu {
 namespace {
 
-// Rows of queries, of all heads of a group, whose contributions to the gradients of keys and values are summed before
-// they meet those of others. Fixed, so that the sums do not depend on the threads.
+// Contributions to the gradients of keys and values are summed within pieces of this many rows of queries of a group,
+// then over the pieces. The number is fixed so that the sums do not depend on the threads.
 constexpr int64_t piece_rows = 1024;
 
-// Writes the gradients of keys and values of rows [begin, end) of a group.
+// Writes rows [begin, end) of the gradients of a group's keys and values.
 template <typename T>
 TERRACE_AVX512 void finish_keys(const AttentionSizes<T>& s, int64_t b, int64_t group, int64_t begin, int64_t end,
                                 const float* key_sums, const float* value_sums, T* joint_gradient) {
@@ -25,7 +25,7 @@ TERRACE_AVX512 void add_floats(float* into, const float* from, int64_t n) {
   }
 }
 
-// How a group's blocks of queries are cut in pieces.
+// The division of a group's blocks of queries into pieces.
 template <typename T>
 struct Pieces {
   explicit Pieces(const AttentionSizes<T>& s)
@@ -34,7 +34,7 @@ struct Pieces {
   int64_t blocks, size, count;
 };
 
-// A thread takes whole groups, and makes their pieces one after another.
+// Each thread takes whole groups and computes their pieces one after another.
 template <typename T>
 void by_groups(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
   const Pieces<T> pieces(s);
@@ -63,7 +63,8 @@ void by_groups(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
   });
 }
 
-// Threads share the pieces of a group, for more threads than groups; the sums are added afterwards in the same order.
+// Divides the pieces of a group among threads, for use with few groups; the sums are added afterwards in the same
+// order.
 template <typename T>
 void by_pieces(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
   const Pieces<T> pieces(s);

@@ -1,5 +1,5 @@
-// Attention forward on the CPU: blocks of queries against blocks of keys with a running softmax (Dao et al., arXiv
-// 2205.14135, algorithm 1), for AVX-512.
+// Attention forward for AVX-512: blocks of queries times blocks of keys with a running softmax (Dao et al., arXiv
+// 2205.14135, algorithm 1).
 #include <limits>
 #include <vector>
 
@@ -8,9 +8,9 @@
 namespace terrace::ops::cpu {
 namespace {
 
-constexpr int64_t strip_rows = 2 * tile_rows;  // queries that share a panel of keys while it is in the first cache
+constexpr int64_t strip_rows = 2 * tile_rows;  // queries that use a panel of keys while it is in the level-1 cache
 constexpr int64_t rows_ahead = 2 * strip_rows;
-// Stands for -infinity where a query has seen no key yet: differences of it are numbers.
+// The maximum before the first key of a query: in place of -infinity, since differences of it must be numbers.
 constexpr float unseen = -1e30f;
 
 // The softmax of a row so far, in powers of two: sum of 2^(score - top).
@@ -19,12 +19,12 @@ struct RunningSum {
   float sum = 0;
 };
 
-// Keys [begin, end) of a block that a tile looks at, multiples of 16; the product with the values ends at product_end.
+// The keys [begin, end) of a block that a tile reads, multiples of 16; the product with the values ends at product_end.
 struct KeyRange {
   int64_t begin, end, product_end;
 };
 
-// The keys of a row before this one, counted in the block, need no mask.
+// The number of leading keys of the block that need no mask for the query.
 inline int64_t unmasked(int64_t query, int64_t block, const int32_t* begins) { return begins ? 0 : query + 1 - block; }
 
 // The largest of a row's scores.
@@ -39,7 +39,7 @@ TERRACE_AVX512_INLINE float row_top(const float* scores, KeyRange range, int64_t
   return _mm512_reduce_max_ps(top);
 }
 
-// Turns a row's scores into probabilities relative to its top and returns their sum.
+// Computes a row's probabilities relative to its top from the scores and returns their sum.
 template <typename T>
 TERRACE_AVX512_INLINE float row_probabilities(const float* scores, float* probabilities, KeyRange range, float factor,
                                               float top, int64_t query, int64_t block, const int32_t* begins) {
@@ -72,7 +72,7 @@ class ForwardWorker {
         probabilities_(scratch_.take(strip_rows * block_words)),
         running_(s_.per_group * block) {}
 
-  // One block of queries of every head of a group.
+  // Computes one block of queries for every head of a group.
   void run(int64_t b, int64_t group, int64_t query_block, T* context, float* log_sums) {
     b_ = b;
     group_ = group;
@@ -98,8 +98,8 @@ class ForwardWorker {
  private:
   static constexpr int64_t block = block_rows<T>;
 
-  // The queries' own block of keys, which comes last. A strip sees no key after it, so the keys are packed as they are
-  // needed, and memory is read and written all along and not at once.
+  // The block of keys at the queries' own positions, which comes last. A strip attends to no later key, so the keys are
+  // packed strip by strip, which spreads the accesses to memory over the computation.
   TERRACE_AVX512 void diagonal() {
     key_begin_ = query_begin_;
     key_end_ = query_end_;
@@ -127,7 +127,7 @@ class ForwardWorker {
 
   TERRACE_AVX512 void pack_all_queries() { pack_queries(query_begin_, query_end_); }
 
-  // Of every head.
+  // Packs queries [begin, end) of every head of the group.
   TERRACE_AVX512_INLINE void pack_queries(int64_t begin, int64_t end) {
     for (int64_t head = 0; head < s_.per_group; ++head) {
       gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim,
@@ -186,8 +186,8 @@ class ForwardWorker {
     }
   }
 
-  // What packing and finishing a later query touch. One row at a time between other work, as the processor can wait for
-  // few lines at once.
+  // Prefetches the memory that packing and finishing a later query access: one row at a time, between computations,
+  // since the processor can wait for only a few lines at a time.
   TERRACE_AVX512_INLINE void prefetch(int64_t head, int64_t query) const {
     if (query >= query_end_) return;
     const T* inputs = s_.joint + s_.offset(b_, group_, 0) + query * s_.columns;
@@ -205,7 +205,7 @@ class ForwardWorker {
     const bool first = std::max<int64_t>(0, first_key(query, begins_)) >= key_begin_;
     const float* scores = scores_ + tile * tile_rows * block;
     float tops[tile_rows];
-    // All rows before their probabilities, so that no row waits for its own.
+    // The maxima of all rows come before the probabilities, so that no row waits for its own maximum.
     for (int64_t r = 0; r < tile_rows; ++r) {
       tops[r] = row_top(scores + r * block, range, query + r, key_begin_, begins_) * factor;
     }
@@ -261,7 +261,7 @@ void attention(const AttentionInput& input, const at::Tensor& context, const at:
   for_each_item(
       pairs * sizes.blocks, [&] { return ForwardWorker<T>(sizes); },
       [&](ForwardWorker<T>& worker, int64_t item) {
-        // Late queries see the most keys: the longest items come first.
+        // Late queries attend to the most keys, so their items, the longest, come first.
         const int64_t block = sizes.blocks - 1 - item / pairs, pair = item % pairs;
         worker.run(pair / sizes.groups, pair % sizes.groups, block, to, logs);
       });

@@ -1,20 +1,20 @@
-// Attention backward of one group of heads, for AVX-512: probabilities are made again from the scores and the rows'
-// sums, block by block (Dao, arXiv 2307.08691, algorithm 2, with the loop over queries outside).
+// Attention backward of one group of heads for AVX-512: block by block, the probabilities are recomputed from the
+// scores and the sums of the rows (Dao, arXiv 2307.08691, algorithm 2, with the loop over queries outside).
 #pragma once
 
 #include "terrace/ops/cpu/avx512/attention.h"
 
 namespace terrace::ops::cpu {
 
-// Where the sixteen keys of a panel and the eight queries of a tile meet.
+// The operands of one panel of sixteen keys and one tile of eight queries.
 struct TileOperands {
-  const float *queries, *gradients, *keys, *values;  // panels: of queries and of the context's gradient, of the keys
-  const float *log_sums, *products;                  // per query; products of context and gradient
+  const float *queries, *gradients, *keys, *values;  // panels; gradients are the context's
+  const float *log_sums, *products;                  // per query: log_sums, and products of context and its gradient
   float *probabilities, *differences;                // pairs of queries [tile_rows / word_elements][16]
   float* rows;                                       // the differences as rows [tile_rows][block_words]
 };
 
-// Probabilities P and the gradient of the scores P * (dP - row product), both from sums in registers.
+// Computes the probabilities P and the gradient of the scores, P * (dP - row product), from sums in registers.
 template <typename T>
 TERRACE_AVX512_INLINE void gradient_tile(const TileOperands& at, int64_t words, float factor, int64_t query,
                                          int64_t key, const int32_t* begins) {
@@ -92,8 +92,8 @@ class BackwardWorker {
     packed_keys_ = 0;
   }
 
-  // The blocks [begin, end) of queries, counted over the heads of the group: writes their gradients and adds to those
-  // of keys and values, [padded][hd] each.
+  // Processes the blocks [begin, end) of queries, counted over the heads of the group: writes the gradients of the
+  // queries and adds to the gradients of keys and values, [padded][hd] each.
   void run(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
     for (int64_t item = begin; item < end; ++item) {
       head_ = item / s_.blocks;
@@ -132,7 +132,7 @@ class BackwardWorker {
     pack(keys + s_.head_dim, s_.columns, begin, end, {}, value_panels_ + word, nullptr);
   }
 
-  // One panel of queries with what belongs to them.
+  // Packs one panel of queries with the context, its gradient and the sums of the rows.
   TERRACE_AVX512 void pack_queries(int64_t begin, int64_t end) {
     const int64_t first = begin - query_begin_, word = first * s_.words;
     pack(s_.joint + s_.offset(b_, group_, head_), s_.columns, begin, end, s_.rotation_of(b_), query_panels_ + word,
@@ -140,7 +140,7 @@ class BackwardWorker {
     pack(t_.context_gradient + context_offset(), context_row(), begin, end, {}, gradient_panels_ + word,
          gradient_pairs_ + word);
     pack(t_.context + context_offset(), context_row(), begin, end, {}, context_panel_, nullptr);
-    // Summed in the order of a score's gradient, so that the two cancel where a query sees one key.
+    // Summed in the order of a score's gradient, so that the two cancel exactly if a query attends to a single key.
     __m512 sum = _mm512_setzero_ps();
     for (int64_t i = 0; i < s_.words * lanes; i += lanes) {
       sum = multiply_add<T>(_mm512_loadu_ps(gradient_panels_ + word + i), _mm512_loadu_ps(context_panel_ + i), sum);
@@ -156,8 +156,8 @@ class BackwardWorker {
     return b_ * s_.length * context_row() + (group_ * s_.per_group + head_) * s_.head_dim;
   }
 
-  // The queries' own block of keys. A panel of keys is seen by no query before it, so from the last panel to the first
-  // keys and queries are packed as they are needed, and memory is read all along and not at once.
+  // The block of keys at the queries' own positions. No earlier query attends to a panel of keys, so keys and queries
+  // are packed panel by panel from the last to the first, which spreads the reads from memory over the computation.
   TERRACE_AVX512 void add_diagonal(float* key_sums, float* value_sums) {
     const bool pack = packed_keys_ == query_begin_;
     for (int64_t begin = (query_end_ - 1) / lanes * lanes; begin >= query_begin_; begin -= lanes) {
@@ -171,7 +171,7 @@ class BackwardWorker {
     if (pack) packed_keys_ = query_begin_ + block;
   }
 
-  // A row of the inputs, to be read next, and of the gradient, to be written in the end.
+  // Prefetches a row of the inputs for reading and of the gradient for writing.
   TERRACE_AVX512_INLINE void prefetch(int64_t row) const {
     const int64_t keys = s_.offset(b_, group_, s_.per_group) + row * s_.columns;
     const int64_t queries = s_.offset(b_, group_, head_) + row * s_.columns;
@@ -184,8 +184,8 @@ class BackwardWorker {
     prefetch_row<true>(t_.joint_gradient + queries, s_.head_dim);
   }
 
-  // Share `tile` of `tiles` of the next panel's rows: between other work, as the processor can wait for few lines at
-  // once.
+  // Prefetches share `tile` of `tiles` of the next panel's rows, between computations, since the processor can wait for
+  // only a few lines at a time.
   TERRACE_AVX512_INLINE void prefetch_share(int64_t tile, int64_t tiles) const {
     if (rows_ahead_ < 0) return;
     for (int64_t row = tile * lanes / tiles; row < (tile + 1) * lanes / tiles; ++row) prefetch(rows_ahead_ + row);
@@ -195,8 +195,8 @@ class BackwardWorker {
     for (int64_t key = begin; key < end; key += lanes) add_panel(key, begin, key_sums, value_sums);
   }
 
-  // Adds to the gradients of the panel's keys and values, and leaves that of the scores in difference_rows_, whose
-  // first key is `begin`.
+  // Adds to the gradients of the panel's keys and values, and writes the gradient of the scores to difference_rows_,
+  // whose first key is `begin`.
   TERRACE_AVX512_INLINE void add_panel(int64_t key, int64_t begin, float* key_sums, float* value_sums) {
     constexpr int64_t tile_floats = tile_rows / word_elements<T> * lanes;
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
@@ -208,7 +208,7 @@ class BackwardWorker {
       float* probabilities = probabilities_ + query / tile_rows * tile_floats;
       float* differences = differences_ + query / tile_rows * tile_floats;
       if (first_keys_[query / tile_rows] > key) {
-        // Only documents that come again leave such gaps.
+        // Happens only if the tokens of a document are not consecutive.
         std::fill(probabilities, probabilities + tile_floats, 0.0f);
         std::fill(differences, differences + tile_floats, 0.0f);
         continue;
@@ -242,7 +242,7 @@ class BackwardWorker {
     }
   }
 
-  // The gradients of the queries from keys [begin, end), a multiple of 16 of them.
+  // Adds the contributions of keys [begin, end), a multiple of 16, to the gradients of the queries.
   TERRACE_AVX512 void add_queries(int64_t begin, int64_t end, bool add) {
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
     for (int64_t query = 0; query < queries; query += tile_rows) {
@@ -272,7 +272,7 @@ class BackwardWorker {
       *differences_;
   int64_t b_ = 0, group_ = 0, head_ = 0, query_begin_ = 0, query_end_ = 0, packed_keys_ = 0, rows_ahead_ = -1;
   const int32_t* begins_ = nullptr;
-  int64_t first_keys_[block / tile_rows] = {};  // of each tile of queries, the first panel of keys that it sees
+  int64_t first_keys_[block / tile_rows] = {};  // by tile of queries: first_key()
 };
 
 }  // namespace terrace::ops::cpu

@@ -1,4 +1,4 @@
-// The loops of the product, and what is done with a tile when it is complete.
+// Computes matrix products tile by tile and stores each tile with its bias, activation or accumulation.
 #include "terrace/ops/cpu/matmul.h"
 
 #include <ATen/Parallel.h>
@@ -15,7 +15,7 @@ namespace terrace::ops::cpu {
 namespace {
 
 constexpr int64_t vectors = panel_columns / lanes;
-// Packed panels that a thread works on at a time shall stay in its level-2 cache.
+// The size of the packed panels that a thread uses at a time, so that they stay in its level-2 cache.
 constexpr int64_t cached_bytes = 448 << 10;
 
 // The sums of a tile of `Rows` rows: word (row, step) of A is a[row * row_words + step * step_words].
@@ -76,7 +76,7 @@ TERRACE_AVX512_INLINE __m512 gelu_slope(__m512 x) {
   return _mm512_fmadd_ps(_mm512_mul_ps(x, growth), rest, gelu.share);
 }
 
-// Where a tile lies in C.
+// The place of a tile in C.
 struct Place {
   int64_t row, column, rows, columns;
 };
@@ -111,7 +111,7 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Place& place, const 
   }
 }
 
-// Asks for the lines of memory that finish_tile() will read, to come while the tile is computed.
+// Prefetches the memory that finish_tile() will read while the tile is computed.
 template <typename T, typename Out>
 void fetch_for_finish(const Finish& finish, const Place& place) {
   const bool reads_out = finish.kind == Finish::Kind::accumulate,
@@ -136,11 +136,11 @@ MultiplyTile multiply_tile_of(int64_t rows) {
   return by_rows[rows - 1];
 }
 
-// A as the tiles read it: the first word of the group of six rows g is at groups + g * group_words.
+// A in the order in which tiles read it: the first word of the g-th group of six rows is at groups + g * group_words.
 struct PackedRows {
   const uint32_t* groups = nullptr;
   int64_t group_words = 0, row_words = 0, step_words = 0;
-  at::Tensor memory;  // undefined where A is read in place
+  at::Tensor memory;  // undefined if A is read in place
 };
 
 at::Tensor empty_words(int64_t count) { return at::empty({count}, at::kInt); }
@@ -162,27 +162,28 @@ PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
   packed.memory = empty_words(num_groups * packed.group_words);
   uint32_t* to = words_of(packed.memory);
   packed.groups = to;
-  constexpr int64_t part = 3 * lanes;
-  at::parallel_for(0, (m + part - 1) / part, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t top = begin * part; top < std::min(m, end * part); top += part) {
+  constexpr int64_t strip = 3 * lanes;
+  at::parallel_for(0, (m + strip - 1) / strip, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t top = begin * strip; top < std::min(m, end * strip); top += strip) {
       uint32_t* place = to + top / group_rows * packed.group_words;
       if (a.k_inner) {
-        pack_rows(words, top, std::min(part, m - top), place);
+        pack_rows(words, top, std::min(strip, m - top), place);
       } else {
-        pack_groups(words, top, std::min(part, m - top), packed.group_words, place);
+        pack_groups(words, top, std::min(strip, m - top), packed.group_words, place);
       }
     }
   });
   return packed;
 }
 
-// How C is cut for the threads: into `across` pieces of whole panels, times `down` pieces of whole groups of rows.
+// The division of C among threads: `across` ranges of whole panels times `down` ranges of whole groups of rows.
 struct Grid {
   int64_t across = 1, down = 1;
 };
 
 Grid grid_for(int64_t threads, int64_t panels, int64_t groups) {
-  // Panels that no thread shares are packed once; rows are cut where there are too few panels or they don't divide.
+  // Panels are divided first, since a panel that only one thread uses is packed once. Rows are divided too if the
+  // panels are not divisible among the threads and few.
   Grid grid{std::gcd(threads, panels), 1};
   if (panels >= 8 * threads) grid.across = threads;
   grid.down = std::min(threads / grid.across, groups);
@@ -268,8 +269,8 @@ class Product {
   PackedRows rows_;
 };
 
-// Sums into C are made in pieces of this length of k, and of this many rows: packed pieces of A then come from the
-// cache, and their copy stays small.
+// Accumulation into C is computed in pieces of this length of k and this many rows, so that the packed pieces of A are
+// small and stay in the cache.
 constexpr int64_t piece_of_k = 1024;
 constexpr int64_t piece_of_m = 4080;
 
@@ -283,15 +284,15 @@ Factor from(Factor factor, int64_t k, int64_t other) {
 template <typename T>
 void multiply(const Factor& a, const Factor& b, const Size& size, const Finish& finish) {
   if (finish.kind != Finish::Kind::accumulate) return Product<T>(a, b, size, finish).run();
-  // Into 16 bits each piece would be rounded.
+  // A 16-bit result takes the whole of k at once, since each piece would be rounded.
   const int64_t length = finish.out_type == c10::ScalarType::Float ? piece_of_k : std::max<int64_t>(size.k, 1);
   const auto row_bytes = finish.out_stride * static_cast<int64_t>(c10::elementSize(finish.out_type));
   for (int64_t top = 0; top < size.m; top += piece_of_m) {
-    Finish part = finish;
-    part.out = static_cast<char*>(finish.out) + top * row_bytes;
+    Finish own = finish;
+    own.out = static_cast<char*>(finish.out) + top * row_bytes;
     for (int64_t first = 0; first < size.k; first += length) {
       const Size piece{std::min(piece_of_m, size.m - top), size.n, std::min(length, size.k - first)};
-      Product<T>(from<T>(a, first, top), from<T>(b, first, 0), piece, part).run();
+      Product<T>(from<T>(a, first, top), from<T>(b, first, 0), piece, own).run();
     }
   }
 }
@@ -302,9 +303,9 @@ bool has_matmul(c10::ScalarType type) { return has_avx512(type); }
 
 void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,
             const Finish& finish) {
-  TERRACE_CHECK(has_matmul(type), "no product of {} on this processor", c10::toString(type));
-  TERRACE_CHECK(finish.out_type == type || finish.out_type == c10::ScalarType::Float, "a product of {} into {}",
-                c10::toString(type), c10::toString(finish.out_type));
+  TERRACE_CHECK(has_matmul(type), "this processor has no matrix products of {}", c10::toString(type));
+  TERRACE_CHECK(finish.out_type == type || finish.out_type == c10::ScalarType::Float,
+                "a product of {} cannot be stored as {}", c10::toString(type), c10::toString(finish.out_type));
   if (m == 0 || n == 0) return;
   if (type == c10::ScalarType::Float) {
     multiply<float>(a, b, {m, n, k}, finish);

@@ -1,4 +1,4 @@
-// Copies of factors in the order in which the product's inner loop reads them, in words along k; see avx512.h.
+// Packs factors in the order in which the product's inner loop reads them, in words along k (see vectors.h).
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace terrace::ops::cpu {
 
-constexpr int64_t group_rows = 6;  // of A, a tile
+constexpr int64_t group_rows = 6;  // rows of A in a tile
 constexpr int64_t panel_columns = 64;
 
-// Reads words of a matrix whose k is contiguous or not.
+// Reads words of a matrix whose dimension k need not be contiguous.
 template <typename T>
 class Words {
  public:
@@ -19,8 +19,8 @@ class Words {
 
   int64_t steps() const { return (k_ + word_elements<T> - 1) / word_elements<T>; }
 
-  // Sixteen neighbours in the other dimension, or the first `count` of them and zeros, of a matrix [k, other].
-  TERRACE_AVX512_INLINE __m512i beside(int64_t step, int64_t other, int64_t count) const {
+  // One word of each of 16 neighbours in the other dimension of a matrix [k, other]; zeros beyond the first `count`.
+  TERRACE_AVX512_INLINE __m512i across(int64_t step, int64_t other, int64_t count) const {
     const T* row = data_ + step * word_elements<T> * stride_ + other;
     const __mmask16 mask = first_lanes(count);
     if constexpr (word_elements<T> == 1) {
@@ -32,7 +32,7 @@ class Words {
     }
   }
 
-  // Sixteen steps of one row, or the first of them and zeros, of a matrix [other, k].
+  // Sixteen steps of one row of a matrix [other, k]; zeros beyond k.
   TERRACE_AVX512_INLINE __m512i along(int64_t step, int64_t other) const {
     const T* at = data_ + other * stride_ + step * word_elements<T>;
     const int64_t left = k_ - step * word_elements<T>;
@@ -49,33 +49,34 @@ class Words {
   int64_t k_;
 };
 
-// Columns [left, left + 64) of B as [steps][64] words, zeros beyond n.
+// Packs columns [left, left + 64) of B into [steps][64] words, with zeros beyond n.
 template <typename T>
 TERRACE_AVX512 void pack_panel(const Words<T>& b, bool k_inner, int64_t left, int64_t n, uint32_t* to) {
   const int64_t steps = b.steps(), columns = std::min(panel_columns, n - left);
-  for (int64_t part = 0; part < panel_columns; part += lanes) {
-    const int64_t count = std::clamp<int64_t>(columns - part, 0, lanes);
+  for (int64_t vector = 0; vector < panel_columns; vector += lanes) {
+    const int64_t count = std::clamp<int64_t>(columns - vector, 0, lanes);
     if (!k_inner) {
       for (int64_t step = 0; step < steps; ++step) {
-        _mm512_storeu_si512(to + step * panel_columns + part, b.beside(step, left + part, count));
+        _mm512_storeu_si512(to + step * panel_columns + vector, b.across(step, left + vector, count));
       }
       continue;
     }
     for (int64_t step = 0; step < steps; step += lanes) {
       __m512 square[lanes];
       for (int64_t i = 0; i < lanes; ++i) {
-        square[i] = i < count ? _mm512_castsi512_ps(b.along(step, left + part + i)) : _mm512_setzero_ps();
+        square[i] = i < count ? _mm512_castsi512_ps(b.along(step, left + vector + i)) : _mm512_setzero_ps();
       }
       transpose(square);
       const int64_t rows = std::min(lanes, steps - step);
       for (int64_t i = 0; i < rows; ++i) {
-        _mm512_storeu_ps(to + (step + i) * panel_columns + part, square[i]);
+        _mm512_storeu_ps(to + (step + i) * panel_columns + vector, square[i]);
       }
     }
   }
 }
 
-// The words [6 g, 6 g + 8) of 48 in three vectors for g = 2 `pair` and, in the upper half, g = 2 `pair` + 1.
+// The words [6 g, 6 g + 8) of the 48 words in three vectors: for g = 2 `pair` in the lower half of the result, for
+// g = 2 `pair` + 1 in the upper half.
 template <int pair>
 TERRACE_AVX512_INLINE __m512i two_groups(const __m512i (&line)[3]) {
   constexpr int first = 2 * pair * group_rows, vector = first / 16, at = first % 16;
@@ -95,16 +96,16 @@ TERRACE_AVX512_INLINE void store_two_groups(const __m512i (&line)[3], int64_t gr
   }
 }
 
-// Rows [top, top + rows) of A, which is [k, m], as groups [steps][6] words; top is a multiple of 48 and rows at
-// most 48. Writes up to two words past the end of each group's place.
+// Packs rows [top, top + rows) of A [k, m] into groups of [steps][6] words; `top` is a multiple of 48 and `rows` at
+// most 48. Writes up to two words beyond the end of each group.
 template <typename T>
 TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
   const int64_t steps = a.steps(), groups = (rows + group_rows - 1) / group_rows;
   for (int64_t step = 0; step < steps; ++step) {
     __m512i line[3];
-    for (int64_t part = 0; part < 3; ++part) {
-      const int64_t first = part * lanes;
-      line[part] = first < rows ? a.beside(step, top + first, rows - first) : _mm512_setzero_si512();
+    for (int64_t vector = 0; vector < 3; ++vector) {
+      const int64_t first = vector * lanes;
+      line[vector] = first < rows ? a.across(step, top + first, rows - first) : _mm512_setzero_si512();
     }
     uint32_t* const place = to + step * group_rows;
     store_two_groups<0>(line, groups, group_words, place);
@@ -114,7 +115,7 @@ TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, in
   }
 }
 
-// Rows of A, which is [m, k], with a zero where the last pair is half.
+// Packs rows of A [m, k]; an incomplete last pair ends with a zero.
 template <typename T>
 TERRACE_AVX512 void pack_rows(const Words<T>& a, int64_t top, int64_t rows, uint32_t* to) {
   const int64_t steps = a.steps();

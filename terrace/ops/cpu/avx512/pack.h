@@ -1,9 +1,9 @@
-// Puts rows of a head into the orders that the tiles of attention read, rotating them on the way, and back.
+// Packs rows of a head in the orders in which the tiles of attention read them, with rotation, and unpacks gradients.
 //
-// For n rows of hd elements, W = hd / word_elements words each:
-//   rows    [n][W], as they stand in the joint projection
+// For n rows of hd elements, or W = hd / word_elements words:
+//   rows    [n][W], as in the joint projection
 //   panels  [n / 16][W][16]: words along hd, for products that sum over hd
-//   pairs   [n / word_elements][hd]: words along the rows, for products that sum over them; rows again in fp32
+//   pairs   [n / word_elements][hd]: words along the rows, for products that sum over rows; in fp32 the same as rows
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr int64_t line_bytes = 64;
 
 // The rotary positions of one sequence; see ops/attention.h.
 struct Rotation {
-  const float* cosines = nullptr;  // null: none
+  const float* cosines = nullptr;  // null: no rotation
   const float* sines = nullptr;
   const int64_t* positions = nullptr;  // null: 0 .. T-1
 };
@@ -37,8 +37,8 @@ TERRACE_AVX512_INLINE void rotate_row(float* row, const Rotation& rotation, int6
   }
 }
 
-// Asks for a row of a head long before its use: the rows lie too far apart for the processor to foresee. For writing,
-// it also takes them from other cores.
+// Prefetches a row of a head well before its use, since the processor's own prefetch does not recognize rows so far
+// apart. Prefetch for writing also makes the lines exclusive to this core.
 template <bool for_writing, typename T>
 TERRACE_AVX512_INLINE void prefetch_row(const T* row, int64_t width) {
   for (int64_t column = 0; column < width; column += line_bytes / static_cast<int64_t>(sizeof(T))) {
@@ -58,7 +58,7 @@ TERRACE_AVX512_INLINE void copy_row(const T* from, int64_t head_dim, T* to) {
   }
 }
 
-// Rows [begin, end) of a head whose row 0 stands at `head`, then zeros up to a multiple of 16 rows.
+// Copies rows [begin, end) of the head whose row 0 is at `head`, and zeros up to a multiple of 16 rows.
 template <typename T>
 TERRACE_AVX512_INLINE void gather_rows(const T* head, int64_t stride, int64_t begin, int64_t end,
                                        const Rotation& rotation, int64_t head_dim, float* rows) {
@@ -80,7 +80,7 @@ TERRACE_AVX512_INLINE void gather_rows(const T* head, int64_t stride, int64_t be
   std::memset(rows, 0, missing * words * sizeof(float));
 }
 
-// Sums in fp32 times `factor`, rotated back, as a row of a head's gradient.
+// Writes a row of a head's gradient: fp32 sums times `factor`, rotated back.
 template <typename T>
 TERRACE_AVX512_INLINE void scatter_row(const float* sums, float factor, const Rotation& rotation, int64_t t,
                                        int64_t head_dim, T* to) {
@@ -92,7 +92,7 @@ TERRACE_AVX512_INLINE void scatter_row(const float* sums, float factor, const Ro
   for (int64_t i = 0; i < head_dim; i += lanes) store_narrow(to + i, _mm512_loadu_ps(wide + i));
 }
 
-// n, a multiple of 16, rows to panels; `words` is a multiple of 8.
+// Packs n rows, a multiple of 16, into panels; `words` is a multiple of 8.
 TERRACE_AVX512_INLINE void rows_to_panels(const float* rows, int64_t n, int64_t words, float* panels) {
   for (int64_t row = 0; row < n; row += lanes, rows += lanes * words, panels += lanes * words) {
     for (int64_t word = 0; word < words; word += lanes) {
@@ -111,7 +111,7 @@ TERRACE_AVX512_INLINE void rows_to_panels(const float* rows, int64_t n, int64_t 
   }
 }
 
-// n, a multiple of 16, rows to pairs, in bf16.
+// Packs n rows of bf16, a multiple of 16, into pairs.
 TERRACE_AVX512_INLINE void rows_to_pairs(const float* rows, int64_t n, int64_t head_dim, float* pairs) {
   const auto* from = reinterpret_cast<const uint16_t*>(rows);
   for (int64_t row = 0; row < n; row += 2, from += 2 * head_dim, pairs += head_dim) {

@@ -1,4 +1,4 @@
-// The inner loops of attention for AVX-512: products of small tiles in registers.
+// The inner loops of attention for AVX-512: products of small tiles whose sums stay in registers.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 
 namespace terrace::ops::cpu {
 
-constexpr int64_t tile_rows = 8;      // queries that are worked on together
+constexpr int64_t tile_rows = 8;      // queries in a tile
 constexpr int64_t block_words = 128;  // keys or queries of a block, in words
 
 template <typename T>
 constexpr int64_t block_rows = block_words* word_elements<T>;
 
-// c[rows][16 * vectors] (+)= sum over steps of a[row] * b. Word (row, step) of `a` stands at row * a_row + step *
-// a_step, vector v of a step of `b` at step * b_step + v * b_vector.
+// c[rows][16 * vectors] = or += the sum over steps of a[row] * b. Word (row, step) of `a` is at row * a_row + step *
+// a_step; vector v of a step of `b` is at step * b_step + v * b_vector.
 template <typename T, int rows, int vectors, int a_row, int a_step>
 TERRACE_AVX512_INLINE void product_tile(const float* a, const float* b, int64_t b_step, int64_t b_vector, float* c,
                                         int64_t c_row, int64_t steps, bool add) {
@@ -45,7 +45,7 @@ TERRACE_AVX512_INLINE void product_tile(const float* a, const float* b, int64_t 
   }
 }
 
-// product_tile over `count` vectors of columns that stand side by side in b and c.
+// Calls product_tile for `count` vectors of columns that are contiguous in b and c.
 template <typename T, int rows, int a_row, int a_step>
 TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64_t b_step, float* c, int64_t c_row,
                                            int64_t steps, int64_t count, bool add) {
@@ -64,7 +64,7 @@ TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64
   }
 }
 
-// Which of the keys key .. key + 15 the query sees. `begins` are the document_begins of its sequence, or null.
+// Which of the keys key .. key + 15 the query attends to. `begins` is document_begins of the sequence, or null.
 TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key, const int32_t* begins) {
   uint32_t mask = first_lanes(std::max<int64_t>(query - key + 1, 0));
   if (begins) {
@@ -73,7 +73,7 @@ TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key, const int32_
   return static_cast<__mmask16>(mask);
 }
 
-// Two rows of fp32 to words of bf16 whose low half is the first row's.
+// Rounds two rows of fp32 to words of bf16 pairs, whose low half is from the first row.
 TERRACE_AVX512_INLINE __m512 paired(__m512 first, __m512 second) {
   const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,

@@ -1,8 +1,8 @@
-// What all kernels for processors with AVX-512 share, for x86-64 only: vectors of both types, and the question whether
-// this processor has the instructions.
+// Shared by all kernels for x86-64 processors with AVX-512: operations on vectors of fp32 and bf16, and the check
+// whether the processor has the instructions.
 //
-// Operands of products are made of 32-bit words along the dimension that a product sums over: one element of fp32, or
-// two neighbouring elements of bf16, which one instruction multiplies and adds in fp32. So loops are the same for both.
+// Operands of products consist of 32-bit words along the dimension of the sum. A word is one element of fp32, or two
+// neighbouring elements of bf16, which one instruction multiplies and adds in fp32. So both types use the same loops.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -12,14 +12,14 @@
 #include <cstdint>
 #include <type_traits>
 
-// Kernels and all that is inlined into them are compiled for these processors, and nothing else is: with flags for the
-// whole file, inline functions of shared headers would need them too. Only bf16 uses the extension for it.
+// Only kernels and functions that are inlined into them are compiled for these processors. Flags for the whole file
+// would also apply to inline functions of shared headers, which run on every processor. Only bf16 uses AVX-512 BF16.
 #define TERRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,prfchw")))
 #define TERRACE_AVX512_INLINE TERRACE_AVX512 __attribute__((always_inline)) inline
 
 namespace terrace::ops::cpu {
 
-// Whether this processor runs kernels of the type.
+// Whether this processor has the instructions for kernels of the type.
 inline bool has_avx512(c10::ScalarType type) {
   static const bool fp32 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -27,7 +27,7 @@ inline bool has_avx512(c10::ScalarType type) {
   return type == c10::ScalarType::Float ? fp32 : type == c10::ScalarType::BFloat16 && bf16;
 }
 
-constexpr int64_t lanes = 16;  // words of a vector
+constexpr int64_t lanes = 16;  // words in a vector
 
 template <typename T>
 constexpr int64_t word_elements = sizeof(float) / sizeof(T);
@@ -46,7 +46,7 @@ TERRACE_AVX512_INLINE __m512 multiply_add(__m512 a, __m512 b, __m512 sum) {
   }
 }
 
-// Sixteen elements as fp32, all or those of the mask, and back, to nearest with ties to even.
+// Load sixteen elements as fp32, all or those of the mask, and store them, rounded to nearest with ties to even.
 TERRACE_AVX512_INLINE __m512 widened(__m256i bits) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
@@ -87,16 +87,16 @@ TERRACE_AVX512_INLINE void store_narrow(T* to, __m512 value, __mmask16 mask) {
   }
 }
 
-// Words of bf16 pairs whose low half is the first row's.
+// Words of bf16 pairs, whose low half is from the first row.
 TERRACE_AVX512_INLINE __m512i interleaved(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
 }
 
-// 2^x for x of at most 127; below -126 it stays at 2^-126, far from the slow subnormal numbers. x = n + f with
-// f in [-1/2, 1/2] and a minimax polynomial for 2^f: to 2e-9 in fp32, to 3e-6 where the result is rounded to bf16.
+// 2^x for x of at most 127; the result is at least 2^-126, since subnormal numbers are slow. x = n + f with f in
+// [-1/2, 1/2]; a minimax polynomial gives 2^f with an error of 2e-9 in fp32, or 3e-6 if the result is rounded to bf16.
 template <typename T>
 TERRACE_AVX512_INLINE __m512 power_of_two(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-126.0f), x);  // in this order a NaN stays
+  x = _mm512_max_ps(_mm512_set1_ps(-126.0f), x);  // with this order of arguments a NaN stays a NaN
   const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 f = _mm512_sub_ps(x, n);
   __m512 sum;
@@ -115,7 +115,7 @@ TERRACE_AVX512_INLINE __m512 power_of_two(__m512 x) {
   return _mm512_scalef_ps(sum, n);
 }
 
-// Sixteen vectors as the columns of what were sixteen rows.
+// Transposes a square of sixteen vectors.
 TERRACE_AVX512_INLINE void transpose(__m512 (&x)[lanes]) {
   __m512 y[lanes];
 #pragma GCC unroll 16

@@ -1,5 +1,5 @@
-// A model that notes what it computes with and what comes of it, as digests in the order of execution, so that two runs
-// can be compared step by step without keeping their activations.
+// A model that logs digests of the weights, activations and gradients of each segment in the order of execution, so
+// that two runs can be compared without keeping their activations.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace terrace::verify {
 
-struct TraceEvent {
-  // In words, as it is said to the user.
+struct LoggedDigest {
+  // first_divergence.cpp has the words for each.
   enum class What { weight_forward, output, weight_again, output_again, loss, input_gradient, weight_backward };
 
   int64_t step = 0, micro_batch = 0, segment = 0;
@@ -21,24 +21,24 @@ struct TraceEvent {
   std::string tensor = {};  // of weights: the parameter's name
   uint64_t digest = 0;
 
-  bool same_place(const TraceEvent& other) const {
+  bool same_place(const LoggedDigest& other) const {
     return step == other.step && micro_batch == other.micro_batch && segment == other.segment && what == other.what &&
            tensor == other.tensor;
   }
 };
 
-using Trace = std::vector<TraceEvent>;
+using DigestLog = std::vector<LoggedDigest>;
 
-// Of the elements' bits, in order.
+// A digest of the elements' bits, in order.
 uint64_t digest_of(const at::Tensor& tensor);
 
-class TracedModel : public models::ForwardingModel {
+class DigestLoggingModel : public models::ForwardingModel {
  public:
-  TracedModel(std::unique_ptr<models::Model> model, const schedule::Partition& partition);
+  DigestLoggingModel(std::unique_ptr<models::Model> model, const schedule::Partition& partition);
 
   void begin_step(int64_t step);
-  const Trace& trace() const { return trace_; }
-  // Of this step's micro-batches so far.
+  const DigestLog& digest_log() const { return log_; }
+  // The losses of this step's micro-batches so far.
   const std::vector<double>& micro_batch_losses() const { return losses_; }
 
   models::Tensors forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,
@@ -47,20 +47,20 @@ class TracedModel : public models::ForwardingModel {
                        const models::Pass& pass) override;
 
  private:
-  // Of a segment in this step.
+  // Numbers of passes through a segment in this step.
   struct Passes {
     int64_t forwards = 0, without_graph = 0, repeats = 0;
   };
 
-  void note(TraceEvent::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
+  void note(LoggedDigest::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
             std::string name = "");
-  void note_weights(TraceEvent::What what, int64_t micro_batch, int64_t segment);
+  void note_weights(LoggedDigest::What what, int64_t micro_batch, int64_t segment);
   void note_backward(const models::Tensors& input, int64_t micro_batch, int64_t segment);
 
   int64_t segment_with(int64_t unit) const;
 
   schedule::Partition partition_;
-  Trace trace_;
+  DigestLog log_;
   std::vector<double> losses_;
   int64_t step_ = 0;
   std::vector<Passes> passes_;

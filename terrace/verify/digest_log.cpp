@@ -1,5 +1,5 @@
-// Digests of everything that goes into a segment and comes out of it.
-#include "terrace/verify/trace.h"
+// Logs digests of everything that goes into a segment and comes out of it.
+#include "terrace/verify/digest_log.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -26,32 +26,32 @@ uint64_t digest_of(const at::Tensor& tensor) {
   return digest;
 }
 
-TracedModel::TracedModel(std::unique_ptr<models::Model> model, const schedule::Partition& partition)
+DigestLoggingModel::DigestLoggingModel(std::unique_ptr<models::Model> model, const schedule::Partition& partition)
     : ForwardingModel(std::move(model)), partition_(partition) {}
 
-int64_t TracedModel::segment_with(int64_t unit) const {
+int64_t DigestLoggingModel::segment_with(int64_t unit) const {
   const auto found = std::ranges::find_if(
       partition_.segments, [unit](const schedule::Segment& segment) { return segment.units.contains(unit); });
   return found - partition_.segments.begin();
 }
 
-void TracedModel::begin_step(int64_t step) {
+void DigestLoggingModel::begin_step(int64_t step) {
   step_ = step;
   passes_.assign(partition_.segments.size(), Passes{});
   losses_.clear();
 }
 
-void TracedModel::note(TraceEvent::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
-                       std::string name) {
-  trace_.push_back({.step = step_,
-                    .micro_batch = micro_batch,
-                    .segment = segment,
-                    .what = what,
-                    .tensor = std::move(name),
-                    .digest = digest_of(tensor)});
+void DigestLoggingModel::note(LoggedDigest::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
+                              std::string name) {
+  log_.push_back({.step = step_,
+                  .micro_batch = micro_batch,
+                  .segment = segment,
+                  .what = what,
+                  .tensor = std::move(name),
+                  .digest = digest_of(tensor)});
 }
 
-void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64_t segment) {
+void DigestLoggingModel::note_weights(LoggedDigest::What what, int64_t micro_batch, int64_t segment) {
   for (const int64_t read : partition_.segment(segment).reads) {
     for (const nn::Parameter* parameter : parallel::segment_parameters(*this, partition_.segment(read))) {
       note(what, micro_batch, segment, parameter->value, parameter->name);
@@ -59,18 +59,18 @@ void TracedModel::note_weights(TraceEvent::What what, int64_t micro_batch, int64
   }
 }
 
-void TracedModel::note_backward(const models::Tensors& input, int64_t micro_batch, int64_t segment) {
+void DigestLoggingModel::note_backward(const models::Tensors& input, int64_t micro_batch, int64_t segment) {
   if (!at::GradMode::is_enabled()) return;
   for (const at::Tensor& tensor : input) {
     if (!tensor.requires_grad()) continue;
     tensor.register_hook([this, micro_batch, segment](const at::Tensor& gradient) {
-      note(TraceEvent::What::input_gradient, micro_batch, segment, gradient);
+      note(LoggedDigest::What::input_gradient, micro_batch, segment, gradient);
     });
   }
 }
 
-models::Tensors TracedModel::forward(int64_t begin, int64_t end, const models::Tensors& input,
-                                     const models::Batch& batch, const models::Pass& pass) {
+models::Tensors DigestLoggingModel::forward(int64_t begin, int64_t end, const models::Tensors& input,
+                                            const models::Batch& batch, const models::Pass& pass) {
   const int64_t segment = segment_with(begin);
   Passes& passes = passes_[static_cast<size_t>(segment)];
   // What is recomputed runs without autograd first, and with it when it is run again.
@@ -78,32 +78,32 @@ models::Tensors TracedModel::forward(int64_t begin, int64_t end, const models::T
   const bool again = with_graph && passes.repeats < passes.without_graph;
   const int64_t micro_batch = again ? passes.repeats++ : passes.forwards++;
   if (!with_graph) ++passes.without_graph;
-  note_weights(again ? TraceEvent::What::weight_again : TraceEvent::What::weight_forward, micro_batch, segment);
+  note_weights(again ? LoggedDigest::What::weight_again : LoggedDigest::What::weight_forward, micro_batch, segment);
   note_backward(input, micro_batch, segment);
   models::Tensors output = ForwardingModel::forward(begin, end, input, batch, pass);
   for (const at::Tensor& tensor : output) {
-    note(again ? TraceEvent::What::output_again : TraceEvent::What::output, micro_batch, segment, tensor);
+    note(again ? LoggedDigest::What::output_again : LoggedDigest::What::output, micro_batch, segment, tensor);
   }
   // A segment's backward begins with its outputs, when the weights that it needs are there.
   const auto first = std::ranges::find_if(output, [](const at::Tensor& tensor) { return tensor.requires_grad(); });
   if (!again && with_graph && first != output.end()) {
     first->register_hook([this, micro_batch, segment](const at::Tensor&) {
-      note_weights(TraceEvent::What::weight_backward, micro_batch, segment);
+      note_weights(LoggedDigest::What::weight_backward, micro_batch, segment);
     });
   }
   return output;
 }
 
-models::Tensors TracedModel::loss(int64_t begin, const models::Tensors& input, const models::Batch& batch,
-                                  const models::Pass& pass) {
+models::Tensors DigestLoggingModel::loss(int64_t begin, const models::Tensors& input, const models::Batch& batch,
+                                         const models::Pass& pass) {
   const int64_t head = partition_.last();
   const auto micro_batch = static_cast<int64_t>(losses_.size());
-  note_weights(TraceEvent::What::weight_forward, micro_batch, head);
+  note_weights(LoggedDigest::What::weight_forward, micro_batch, head);
   note_backward(input, micro_batch, head);
   models::Tensors losses = ForwardingModel::loss(begin, input, batch, pass);
   double sum = 0;
   for (const at::Tensor& loss : losses) {
-    note(TraceEvent::What::loss, micro_batch, head, loss);
+    note(LoggedDigest::What::loss, micro_batch, head, loss);
     sum += loss.item<double>();
   }
   losses_.push_back(sum);
