@@ -65,4 +65,7 @@ struct SectionKeys {
   }
 };
 
+template <typename Table>
+SectionKeys(std::string, Table, std::vector<Key>&) -> SectionKeys<Table>;
+
 }  // namespace terrace::config
