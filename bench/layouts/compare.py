@@ -43,12 +43,12 @@ ALL_PEERS = [peer + setting for kind in PEERS.values() for peer in kind for sett
 HEADINGS = ["", "type", "trainer", "tokens/s", "to one rank", "to its peers, best first", "losses"]
 
 
-def our_participants(workload, config, kind):
+def our_participants(workload, config, kind, trainer=TRAINER):
     shape = WORKLOADS[workload]
-    ours = [Participant("one rank, two threads", [TRAINER, config, "1"])]
+    ours = [Participant("one rank, two threads", [trainer, config, "1"])]
     for name, settings in LAYOUTS[kind].items():
         settings = [setting.format(micro_batch=shape.batch // MICRO_BATCHES) for setting in settings]
-        ours.append(Participant(name, [TRAINER, config, "2", *settings]))
+        ours.append(Participant(name, [trainer, config, "2", *settings]))
     return ours
 
 

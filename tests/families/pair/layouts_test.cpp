@@ -12,7 +12,7 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-class Layouts : public PairRuns {
+class FamilyLayouts : public PairRuns {
  protected:
   static Keys keys_of(const parallel::Layout& layout, const Keys& more = {}) {
     Keys keys = more;
@@ -53,23 +53,23 @@ class Layouts : public PairRuns {
   }
 };
 
-TEST_F(Layouts, EveryShardingTrainsToTheLastBit) { expect_equal(parallel::all_layouts(), {}); }
+TEST_F(FamilyLayouts, EveryShardingTrainsToTheLastBit) { expect_equal(parallel::all_layouts(), {}); }
 
-TEST_F(Layouts, SomeDoInBf16WithRecomputeAndAccumulation) {
+TEST_F(FamilyLayouts, SomeDoInBf16WithRecomputeAndAccumulation) {
   expect_equal(parallel::some_layouts(),
                {"train.precision=bf16", "train.recompute=full", "train.global_batch=11", "train.micro_batch=1"});
 }
 
-TEST_F(Layouts, PipelinesTrainAsOneStageDoes) {
+TEST_F(FamilyLayouts, PipelinesTrainAsOneStageDoes) {
   expect_one_stage(1, {"train.micro_batch=1"});
   expect_one_stage(2, {"train.recompute=full"});
 }
 
-TEST_F(Layouts, PipelinesOfManyRanksHaveRanksWithoutSamples) {
+TEST_F(FamilyLayouts, PipelinesOfManyRanksHaveRanksWithoutSamples) {
   expect_one_stage(4, {"train.global_batch=3", "train.micro_batch=1", "layout.sharding=zero1"});
 }
 
-TEST_F(Layouts, AreHeldByVerify) {
+TEST_F(FamilyLayouts, AreHeldByVerify) {
   for (const Keys& keys : std::vector<Keys>{{"layout.sharding=zero3", "train.global_batch=8"},
                                             {"layout.sharding=zero1", "train.precision=bf16", "train.global_batch=8"},
                                             {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"}}) {

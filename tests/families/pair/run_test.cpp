@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class Runs : public PairRuns {
+class FamilyRuns : public PairRuns {
  protected:
   std::string refusal(const std::vector<std::string>& overrides) const {
     try {
@@ -35,7 +35,7 @@ class Runs : public PairRuns {
 };
 
 // All five samples of the first step at once, with the weights that every layout begins with.
-TEST_F(Runs, EachLossIsAMeanOverTheWholeStep) {
+TEST_F(FamilyRuns, EachLossIsAMeanOverTheWholeStep) {
   train::Trainer trainer(config({}), {});
   const PairSource source(data_of(trainer.config()), trainer.config().train.seed);
   std::vector<std::vector<float>> samples;
@@ -63,12 +63,12 @@ TEST_F(Runs, EachLossIsAMeanOverTheWholeStep) {
   }
 }
 
-TEST_F(Runs, TheLossFalls) {
+TEST_F(FamilyRuns, TheLossFalls) {
   const observe::RunMetrics metrics = run(2, {"train.steps=60", "train.global_batch=15"}).metrics;
   EXPECT_LT(metrics.steps.at(60).loss, 0.5 * metrics.steps.at(1).loss);
 }
 
-TEST_F(Runs, EveryFormatShowsTheFamilysFigures) {
+TEST_F(FamilyRuns, EveryFormatShowsTheFamilysFigures) {
   run(2, {"train.evaluate_every=2", "observe.csv=true"});
   const std::string line = read_text(folder_ / "run/metrics.jsonl");
   for (const char* key : {"\"items\":", "\"items_per_second\":", "\"loss_absolute\":", "\"validation_loss_item\":"}) {
@@ -90,7 +90,7 @@ TEST_F(Runs, EveryFormatShowsTheFamilysFigures) {
 }
 
 // Held out is a quarter of the 40 samples; eight ranks take turns, in the last of which six have none left.
-TEST_F(Runs, TheHeldOutLossIsTheSameOnAnyRanks) {
+TEST_F(FamilyRuns, TheHeldOutLossIsTheSameOnAnyRanks) {
   const auto evaluated = [&](int64_t ranks, const std::string& batch) {
     return run(ranks, {"train.steps=1", "train.evaluate_every=1", batch, "optimizer.learning_rate=1e-9"})
         .metrics.evaluations.at(1);
@@ -104,7 +104,7 @@ TEST_F(Runs, TheHeldOutLossIsTheSameOnAnyRanks) {
   }
 }
 
-TEST_F(Runs, AResumedRunHasTheBitsOfAnUninterruptedOne) {
+TEST_F(FamilyRuns, AResumedRunHasTheBitsOfAnUninterruptedOne) {
   for (const std::vector<std::string>& layout :
        std::vector<std::vector<std::string>>{{"layout.sharding=zero3"}, {"layout.pipeline=2"}}) {
     std::vector<std::string> keys = layout;
@@ -119,7 +119,7 @@ TEST_F(Runs, AResumedRunHasTheBitsOfAnUninterruptedOne) {
 }
 
 // Written by two pipeline stages and read by three data-parallel ranks: the same weights, if not the same sums.
-TEST_F(Runs, ACheckpointIsReadAtAnotherLayout) {
+TEST_F(FamilyRuns, ACheckpointIsReadAtAnotherLayout) {
   run(2, {"layout.pipeline=2", "train.steps=4"});
   const Result saved{.tensors = tensors_of(folder_ / "run/step_00000004", config({})), .metrics = {}};
   const Result continued = run(3, {"layout.sharding=zero3", "train.steps=5", "optimizer.learning_rate=1e-12"}, "auto");
@@ -129,7 +129,7 @@ TEST_F(Runs, ACheckpointIsReadAtAnotherLayout) {
   }
 }
 
-TEST_F(Runs, OtherDataAreRefusedOnResume) {
+TEST_F(FamilyRuns, OtherDataAreRefusedOnResume) {
   run(1, {"train.steps=2"});
   std::ofstream(folder_ / "samples.txt", std::ios::app) << "1 2 3 4 5 6 7\n";
   try {
@@ -140,7 +140,7 @@ TEST_F(Runs, OtherDataAreRefusedOnResume) {
   }
 }
 
-TEST_F(Runs, AFileThatIsNotThereIsNamed) {
+TEST_F(FamilyRuns, AFileThatIsNotThereIsNamed) {
   try {
     run(1, {"data.train=nowhere.txt"});
     FAIL() << "nothing was refused";
@@ -149,7 +149,7 @@ TEST_F(Runs, AFileThatIsNotThereIsNamed) {
   }
 }
 
-TEST_F(Runs, AKeyOfAnotherFamilyIsRefusedWithTheFamilyThatHasIt) {
+TEST_F(FamilyRuns, AKeyOfAnotherFamilyIsRefusedWithTheFamilyThatHasIt) {
   EXPECT_THAT(refusal({"model.heads=4"}), HasSubstr("model.heads belongs to model.family = \"gpt\", not to \"pair\""));
   EXPECT_THAT(refusal({"data.tokenizer=a"}), HasSubstr("data.tokenizer belongs to model.family = \"gpt\""));
   EXPECT_THAT(refusal({"model.family=gpt", "model.sample_weight=1.0"}),
@@ -159,13 +159,13 @@ TEST_F(Runs, AKeyOfAnotherFamilyIsRefusedWithTheFamilyThatHasIt) {
               HasSubstr("--set model.family=pear: model.family = \"pear\" must be \"gpt\" or \"pair\""));
 }
 
-TEST_F(Runs, TheFamilysRulesAreChecked) {
+TEST_F(FamilyRuns, TheFamilysRulesAreChecked) {
   EXPECT_THAT(refusal({"layout.tensor=2", "model.width=2"}),
               testing::AllOf(HasSubstr("the layers of model.family = \"pair\" are not cut"),
                              HasSubstr("model.width = 2 is less than the narrow branch")));
 }
 
-TEST_F(Runs, ThePageOfKeysHasATableForEachFamily) {
+TEST_F(FamilyRuns, ThePageOfKeysHasATableForEachFamily) {
   const std::string page = config::document(all_families());
   for (const char* heading :
        {"### [model] with family = \"gpt\"", "### [model] with family = \"pair\"", "### [data] with family = \"pair\"",
