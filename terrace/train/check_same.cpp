@@ -1,4 +1,4 @@
-// Compares what the ranks of a launch were given: digests first, and texts only where digests differ.
+// Compares the facts that the ranks of a launch were given: first their digests, and the texts only if digests differ.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@
 namespace terrace::train {
 namespace {
 
-// A message about more would be read by nobody.
+// Nobody would read a message about more variants.
 constexpr size_t most_variants = 8;
 
 // Ranks that were given the same facts.

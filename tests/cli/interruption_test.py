@@ -231,7 +231,7 @@ class ShortOfRoom(Interrupted):
         """The run went on to its end, failed there for want of room, and left whole checkpoints only."""
         errors = child.communicate(timeout=300)[1]
         self.assertEqual(child.returncode, 1, errors)
-        for text in (*said, "The run goes on", f"error: checkpoint {folder}/step_{STEPS:08} was not saved",
+        for text in (*said, "The run continues", f"error: checkpoint {folder}/step_{STEPS:08} was not saved",
                      "Earlier checkpoints are untouched"):
             self.assertIn(text, errors)
         self.assertEqual(list((self.folder / folder).glob(".step_*")), [])

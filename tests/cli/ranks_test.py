@@ -96,7 +96,7 @@ class Ranks(CommandTest):
         (self.folder / "elsewhere/run.toml").write_text("[model]\nlayers = 0\n")
         script = 'test "$OMPI_COMM_WORLD_RANK" != 1 || cd elsewhere; exec "$0" "$@"'
         result = self.launch([*MPIRUN, "sh", "-c", script], "mistake")
-        self.check_refused_once(result, "error: rank 1, and not those before it: ", "model.layers")
+        self.check_refused_once(result, "error: on rank 1, but not on the ranks before it: ", "model.layers")
 
     def on_rank(self, rank, script):
         """A launcher whose rank does something of its own first."""

@@ -1,4 +1,5 @@
-// What the ranks of a launch must have in common is compared, and every difference is named with the ranks it is on.
+// Tests that the ranks of a launch compare what they must have in common, and that every difference is reported with
+// the ranks that have each value.
 #include "terrace/train/agreement.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What each rank is refused with; "none" where it goes on.
+// The text of each rank's Refusal; "none" if the rank continues.
 template <typename Action>
 std::vector<std::string> refusals(int64_t ranks, const Action& action) {
   std::vector<std::string> texts(static_cast<size_t>(ranks), "none");
@@ -86,7 +87,7 @@ TEST(SharedFolder, EveryRankMustSeeTheFirstOnesFolder) {
   const auto texts = refusals(
       3, [&](comm::Comm& all, int64_t rank) { check_shared_folder(all, rank == 2 ? other.path() : one.path(), 0.1); });
   EXPECT_THAT(texts, ElementsAre(AllOf(HasSubstr(one.path().string()), HasSubstr("for rank 2 than")), "", ""));
-  EXPECT_TRUE(std::filesystem::is_empty(one.path()));  // the file that was looked for is gone
+  EXPECT_TRUE(std::filesystem::is_empty(one.path()));  // the file that the ranks looked for is removed
 }
 
 using StartFactsOf = TinyRun;

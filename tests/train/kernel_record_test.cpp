@@ -1,4 +1,4 @@
-// What is recorded about threads and kernels, and what a run says where they differ.
+// Tests what is recorded about threads and kernels, and how a run describes differences between two records.
 #include "terrace/train/kernel_record.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Saving in the course of a run: beside training or not, on a disk that refuses, and until a limit of time.
+// Tests saving during a run: in the background or not, on a full disk, and at a time limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,14 +43,14 @@ class Saving : public TinyRun {
   }
 };
 
-// Between two steps nothing may be larger than a limit. What is being saved is waited for, so that it is known which
-// saves the limit meets.
+// Limits the size of files between two steps. Waits for the save that is under way, so that the test knows which saves
+// the limit affects.
 class FullDisk : public Hook {
  public:
   FullDisk(Hook& save, int64_t first, int64_t last) : save_(save), first_(first), last_(last) {}
 
   void after_step(Trainer&, const StepReport& report) override {
-    save_.settle();
+    save_.finish_background_work();
     if (report.metrics.step == first_) limit_.emplace(1000);
     if (report.metrics.step == last_ + 1) limit_.reset();
   }
@@ -61,7 +61,7 @@ class FullDisk : public Hook {
   std::optional<FileSizeLimit> limit_;
 };
 
-// Trains to the end with a disk that is full from one step to another.
+// Trains to the end with a disk that is full between two steps.
 void train_with_full_disk(Trainer& trainer, int64_t first, int64_t last) {
   std::filesystem::create_directories(trainer.config().checkpoint.folder);
   const auto metrics = std::make_shared<observe::MetricsWriter>(trainer.config().checkpoint.folder, 0);
@@ -148,7 +148,7 @@ TEST_F(Saving, AStagingFolderThatCannotBeIsRefusedBeforeTheStart) {
     start(config);
     FAIL() << "no error";
   } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("checkpoint.staging = \"/dev/null/fast\": /dev/null is no folder"));
+    EXPECT_THAT(error.what(), HasSubstr("checkpoint.staging = \"/dev/null/fast\": /dev/null is not a writable folder"));
   }
 }
 
