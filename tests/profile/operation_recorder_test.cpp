@@ -1,4 +1,4 @@
-// The operation recorder: FLOPs and bytes of operations, worked out by hand.
+// Tests the operation recorder with FLOPs and bytes worked out by hand.
 #include "terrace/profile/operation_recorder.h"
 
 #include <ATen/core/grad_mode.h>
@@ -20,7 +20,7 @@
 namespace terrace::profile {
 namespace {
 
-// All operations that `action` runs, as one step.
+// Records all operations that `action` runs, as one step.
 template <typename Action>
 observe::OperationTable record(const Action& action) {
   OperationRecorder recorder(at::kCPU);
@@ -51,7 +51,7 @@ TEST(OperationCost, OfProductsIsTwoAMultiplyAdd) {
   EXPECT_EQ(sum_of(record([&] { c.addmm_(a, b); })).flops, 2 * 3 * 4 * 5);
   EXPECT_EQ(sum_of(record([&] { at::bmm(batch_a, batch_b); })).flops, 2 * 2 * 3 * 4 * 5);
   EXPECT_EQ(sum_of(record([&] { at::baddbmm(batch_c, batch_a, batch_b); })).flops, 2 * 2 * 3 * 4 * 5);
-  // A product made of another counts once.
+  // A product that calls another product counts once.
   EXPECT_EQ(sum_of(record([&] { at::matmul(batch_a, b); })).flops, 2 * 2 * 3 * 4 * 5);
 }
 
@@ -77,12 +77,12 @@ TEST(OperationCost, BytesAreThoseOfTensorsInAndOut) {
   const at::Tensor rows = at::zeros({3}, at::kLong);
   EXPECT_EQ(sum_of(record([&] { at::add(a, b); })).bytes, 3 * 40);
   EXPECT_EQ(sum_of(record([&] { a.view({2, 5}).t(); })).bytes, 0);
-  // A broadcast tensor is as large as what it holds; a result that is given is written once.
+  // A broadcast tensor counts with the size of its memory; a result that the caller gives is written once.
   const at::Tensor broadcast = at::ones({1}).expand({10});
   EXPECT_EQ(sum_of(record([&] { at::add(a, broadcast); })).bytes, 40 + 4 + 40);
   at::Tensor out = at::zeros({6, 6});
   EXPECT_EQ(sum_of(record([&] { at::mm_out(out, matrix, matrix); })).bytes, 3 * 144);
-  // Of the table of an embedding only three rows are read.
+  // An embedding reads only three rows of its table.
   EXPECT_EQ(sum_of(record([&] { at::embedding(table, rows); })).bytes, 24 + 2 * 48);
 }
 
@@ -96,7 +96,7 @@ TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
   EXPECT_EQ(record([] {}).rows.size(), 0u);
 }
 
-// As of a thread that saves in the background.
+// A thread that saves in the background may end an operation after the recording.
 TEST(OperationRecorder, LeavesOutWhatEndsAfterIt) {
   auto recorder = std::make_unique<OperationRecorder>(at::kCPU);
   { const ops::PhaseRecord inside("inside"); }
