@@ -1,4 +1,4 @@
-"""Each command of the built binary, as a shell sees it: exit codes, what is said of mistakes, and JSON that parses."""
+"""Tests each command of the built binary as a shell sees it: exit codes, error messages, and JSON that parses."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
-# Makes flock and fsync of a program fail or wait, as environment variables say (tests/house/system_faults.cpp).
+# Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
 COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "completion", "man")
 
@@ -36,7 +36,7 @@ folder = "run"
 
 
 def terrace(*arguments, folder=SOURCE, prompt="", **environment):
-    """Runs the binary to its end. What it draws from an untrained model need not be UTF-8."""
+    """Runs the binary to its end. Text that it draws from an untrained model need not be UTF-8."""
     return subprocess.run([TERRACE, *map(str, arguments)], cwd=folder, input=prompt, capture_output=True, text=True,
                           errors="replace", timeout=300, env=os.environ | {"OMP_WAIT_POLICY": "passive"} | environment)
 
@@ -51,7 +51,7 @@ def prepare_corpus(folder):
 
 class CommandTest(unittest.TestCase):
     def expect(self, code, result, *said):
-        """The exit code, and that standard error holds each of `said`."""
+        """Checks the exit code, and that standard error holds each text in `said`."""
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         for text in said:
             self.assertIn(text, result.stderr)
@@ -173,7 +173,7 @@ class Verify(CommandTest):
 
 
 class Run(CommandTest):
-    """A run of four steps, and what the other commands make of it."""
+    """Makes a run of four steps, and tests the other commands with it."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""Runs of the built binary that are killed, stopped, damaged or short of room: nothing is lost, and the bits are the same."""
+"""Tests that runs of the built binary that are killed, stopped, damaged or short of disk space lose nothing, to the bit."""
 import ctypes
 import json
 import os
@@ -16,12 +16,12 @@ from commands_test import SYSTEM_FAULTS, TERRACE, TINY, CommandTest, prepare_cor
 
 STEPS = 400
 ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}
-# A step of it takes a second or more, so that a signal surely comes in the middle of one.
+# A step of this model takes a second or more, so that a signal surely comes in the middle of a step.
 LONG_STEPS = ["--set", "train.global_batch=20000", "--set", "train.micro_batch=200"]
 
 
 def setUpModule():
-    """A corpus and the run that is not interrupted."""
+    """Makes a corpus and the uninterrupted run, with which the others are compared."""
     scratch = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(scratch.cleanup)
     Interrupted.folder = pathlib.Path(scratch.name)
@@ -128,7 +128,7 @@ class InEvaluation(Interrupted):
         return self.arguments(folder, *self.SETTINGS, "--set", f"train.evaluate_batches={batches}", *more, every=0, steps=steps)
 
     def signal_in_evaluation(self, folder, number, begun, *more):
-        """Starts a run and sends the signal when its evaluation has begun; how it ended, and after how many seconds."""
+        """Starts a run and sends the signal when its evaluation has begun; returns how and after how many seconds it ended."""
         child = self.start(self.steps(folder, 0, *more))
         self.wait_for(child, begun)
         time.sleep(0.5)
@@ -228,7 +228,7 @@ class Damaged(Interrupted):
 
 class ShortOfRoom(Interrupted):
     def expect_out_of_room(self, child, folder, *said):
-        """The run went on to its end, failed there for want of room, and left whole checkpoints only."""
+        """Checks that the run continued to its end, failed there for lack of disk space, and left whole checkpoints only."""
         errors = child.communicate(timeout=300)[1]
         self.assertEqual(child.returncode, 1, errors)
         for text in (*said, "The run continues", f"error: checkpoint {folder}/step_{STEPS:08} was not saved",
@@ -252,7 +252,7 @@ class ShortOfRoom(Interrupted):
         disk.mkdir()
         one = sum(file.stat().st_size for file in (self.folder / f"whole/step_{STEPS:08}").iterdir())
         libc = ctypes.CDLL(None, use_errno=True)
-        # Room for a few checkpoints and the metrics.
+        # There is room for a few checkpoints and the metrics.
         if libc.mount(b"tmpfs", bytes(disk), b"tmpfs", 0, b"size=%d" % (4 * one + 300_000)) != 0:
             self.skipTest(f"mounting a small file system is not permitted here: {os.strerror(ctypes.get_errno())}")
         self.addCleanup(libc.umount, bytes(disk))
@@ -263,7 +263,7 @@ class ShortOfRoom(Interrupted):
         self.assertGreaterEqual(len(saved), 2)
         for checkpoint in saved[:-1]:
             shutil.rmtree(checkpoint)
-        # Room for what is kept and the one being written.
+        # There is room for the kept checkpoints and the one being written.
         result = self.train("disk/run", "--resume", "auto", "--set", "checkpoint.keep=1")
         self.expect(0, result, f"continues from disk/run/{saved[-1].name}")
         self.expect_whole("disk/run")
