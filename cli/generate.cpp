@@ -107,7 +107,7 @@ void report_ends(const std::vector<generate::Continuation>& continuations, const
 }
 
 void run_generation(Arguments& arguments) {
-  // Overrides OMP_NUM_THREADS and the like, so that the same command gives the same text.
+  // Overrides what the environment sets for OpenMP, so that the same command gives the same text.
   at::set_num_threads(static_cast<int>(train::choose_threads(arguments.threads)));
   generate::check(arguments.request.sampling);  // before the weights are read
   const std::string prompt = read_prompt(arguments);
@@ -115,7 +115,7 @@ void run_generation(Arguments& arguments) {
   const generate::Loaded loaded = generate::load(
       arguments.checkpoint,
       {.precision = precision_of(arguments.precision), .device = device, .tokenizer = arguments.tokenizer});
-  log_info("uses the weights of {} and {} threads", loaded.checkpoint.string(), at::get_num_threads());
+  log_info("generates with the weights of {}, {} threads", loaded.checkpoint.string(), at::get_num_threads());
   arguments.request.prompt = encode_prompt(prompt, *loaded.tokenizer);
   arguments.request.end_token = loaded.tokenizer->end_token();
   arguments.request.vocabulary = loaded.tokenizer->vocabulary();

@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
     if (*error.what() != '\0') {
       std::fprintf(stderr, "error: %s\n", error.what());
     } else if (error.code != terrace::ExitCode::done) {
-      // Another process of the launch reports the error; mpirun would end that process as soon as this one fails.
+      // Gives the process that reports the error time to do so, since mpirun ends it as soon as this one fails.
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
     return static_cast<int>(error.code);

@@ -21,7 +21,7 @@ struct Exported {
   std::filesystem::path checkpoint;
   std::string architecture;  // "GPT2LMHeadModel" or "LlamaForCausalLM"
   int64_t parameters = 0;
-  std::string tokenizer;  // the file's name; "" where there is none
+  std::string tokenizer;  // the file's name; "" if there is none
 };
 
 // Writes config.json, generation_config.json, model.safetensors, the tokenizer and tokenizer_config.json. The folder is
@@ -38,7 +38,7 @@ struct ImportOptions {
 struct Imported {
   std::filesystem::path checkpoint;  // OUTPUT/step_00000000: weights alone
   std::filesystem::path config;      // OUTPUT/train.toml: a run that starts from these weights
-  std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty where there is none
+  std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty if there is none
   models::gpt::ModelConfig model;
   int64_t parameters = 0;
 };

@@ -42,7 +42,7 @@ std::vector<Variant> variants_of(comm::Comm& all, const std::string& text) {
   return variants;
 }
 
-// "NAME is A on rank 0, B on ranks 1 and 2", or "" where all variants have the same value.
+// "NAME is A on rank 0, B on ranks 1 and 2", or "" if all variants have the same value.
 std::string difference(const std::string& name, const std::vector<Variant>& variants) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> values;
   for (const Variant& variant : variants) {

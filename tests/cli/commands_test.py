@@ -148,7 +148,7 @@ class Train(CommandTest):
         self.expect(2, terrace("train", "run.toml", folder=folder),
                     f'run.toml:{line}:12: layout.prefetch = 2 has no effect with sharding = "ddp"')
 
-    def test_what_a_configuration_names_must_be_there(self):
+    def test_files_that_a_configuration_names_must_exist(self):
         self.expect(2, terrace("train", "absent.toml", folder=self.scratch()), "absent.toml")
         self.expect(2, terrace("train", "run.toml", folder=self.configured(TINY)), "tokenizer.model")
         self.expect(2, terrace("train", "run.toml", "--set", 'data.tokenizer=""', folder=self.configured(TINY)), "corpus.bin")
@@ -164,7 +164,7 @@ class Verify(CommandTest):
         self.assertIsNone(verdict["first_divergence"])
         self.assertIn("bitwise   equal", self.expect(0, self.verify()).stdout)
 
-    def test_what_does_not_hold_exits_with_1(self):
+    def test_a_failed_check_exits_with_1(self):
         result = self.expect(1, self.verify("--set", "optimizer.learning_rate=1e30"), "does not train as it should")
         self.assertIn("DOES NOT HOLD", result.stdout)
 
@@ -210,7 +210,7 @@ class Run(CommandTest):
         self.assertNotIn("without effect", self.trained.stderr)
         self.assertIn("micro-batches of 2 sequences", self.trained.stderr)
 
-    def test_a_profile_needs_steps_enough(self):
+    def test_a_profile_needs_enough_steps(self):
         self.expect(2, terrace("train", "run.toml", "--set", "checkpoint.folder=none", "--profile", 3, folder=self.folder),
                     "profile at most 2")
         self.assertFalse((self.folder / "none/run.json").exists())
@@ -241,7 +241,7 @@ class Run(CommandTest):
                 result = self.expect(2, terrace("generate", "absent", flag, value), flag.removeprefix("--"))
                 self.assertNotIn("absent", result.stderr)
 
-    def test_an_exported_model_comes_back_and_generates_the_same_and_trains_on(self):
+    def test_an_exported_model_is_imported_generates_the_same_text_and_trains(self):
         said = json.loads(self.expect(0, terrace("export", "run", "--format", "hf", "--output", "hf", "--json",
                                                  folder=self.folder)).stdout)
         self.assertEqual((said["architecture"], said["tokenizer"]), ("GPT2LMHeadModel", "tokenizer.model"))

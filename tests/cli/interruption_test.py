@@ -101,7 +101,7 @@ class Signals(Interrupted):
         self.expect(4, self.train("twice", *LONG_STEPS, "--resume", "auto", "--set", "train.time_limit=0.01s", every=1),
                     "continues from", "stopped by train.time_limit = 0.01 s")
 
-    def test_a_limit_of_time_stops_like_a_signal(self):
+    def test_a_time_limit_stops_like_a_signal(self):
         self.expect(4, self.train("timed", "--set", "train.time_limit=0.0001s"), "stopped by train.time_limit = 0.0001 s",
                     "after step 1 of 400; continue with --resume auto")
         self.expect_continues("timed")
@@ -152,7 +152,7 @@ class InEvaluation(Interrupted):
     STEPS_ALONE = [(step, False) for step in range(1, 5)]
     WHOLE = [*STEPS_ALONE, (4, True)]
 
-    def test_a_signal_ends_the_last_one_and_resuming_makes_it_once(self):
+    def test_a_signal_ends_the_last_evaluation_and_resuming_makes_it_once(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             with self.subTest(number.name):
                 folder = f"evaluated_{number.name}"
@@ -166,7 +166,7 @@ class InEvaluation(Interrupted):
                     self.resume(folder)
                     self.assertEqual(self.lines(folder), self.WHOLE)
 
-    def test_a_run_killed_in_the_last_one_has_lost_nothing(self):
+    def test_a_run_killed_in_the_last_evaluation_has_lost_nothing(self):
         code, _, _ = self.signal_in_evaluation("evaluated_killed", signal.SIGKILL, self.last_is_saved("evaluated_killed"))
         self.assertEqual(code, -signal.SIGKILL)
         self.assertEqual(complete(self.folder / "evaluated_killed")[0].name, "step_00000004")
@@ -174,7 +174,7 @@ class InEvaluation(Interrupted):
             self.resume("evaluated_killed")
             self.assertEqual(self.lines("evaluated_killed"), self.WHOLE)
 
-    def test_one_on_the_way_ends_too_and_is_made_before_the_next_step(self):
+    def test_an_earlier_evaluation_ends_too_and_is_made_before_the_next_step(self):
         more = ["--set", "train.evaluate_every=2"]
         metrics = self.folder / "evaluated_midway/metrics.jsonl"
         begun = lambda: metrics.exists() and '"step":2,' in metrics.read_text()
@@ -185,7 +185,7 @@ class InEvaluation(Interrupted):
         self.resume("evaluated_midway", *more)
         self.assertEqual(self.lines("evaluated_midway"), [(1, False), (2, False), (2, True), (3, False), (4, False), (4, True)])
 
-    def test_a_limit_of_time_ends_one(self):
+    def test_a_time_limit_ends_an_evaluation(self):
         limit = ["--set", "train.time_limit=3s"]
         result = terrace(*self.steps("evaluated_timed", 0, *limit, steps=1), folder=self.folder)
         self.expect(4, result, "stopped by train.time_limit = 3 s", "in the evaluation after step 1, the last one")

@@ -73,7 +73,7 @@ class Ranks(CommandTest):
         self.assertEqual(result.stdout, "mpirun/step_00000004\n")  # printed by one rank only
         self.check_same_run("mpirun")
 
-    def test_a_mistake_is_said_once(self):
+    def test_a_mistake_is_reported_once(self):
         result = self.launch(MPIRUN, "mistake", "--set", "train.global_batch=4")
         self.assertEqual(result.returncode, 2)
         self.assertEqual(result.stderr.count("are not divisible among 3 data-parallel ranks"), 1, result.stderr)
@@ -84,13 +84,13 @@ class Ranks(CommandTest):
             self.assertEqual(result.stderr.count(text), 1, result.stderr)
         self.assertNotIn("MPI_ABORT", result.stderr)
 
-    def test_a_mistake_in_the_configuration_is_said_once(self):
+    def test_a_mistake_in_the_configuration_is_reported_once(self):
         began = time.monotonic()
         result = self.launch(MPIRUN, "mistake", "--set", "train.steps=none", "--set", "model.heads=7")
         self.check_refused_once(result, "train.steps = ", "model.heads = 7 does not divide")
         self.assertLess(time.monotonic() - began, 30)
 
-    def test_a_mistake_that_one_rank_alone_sees_is_said_by_it(self):
+    def test_a_mistake_that_one_rank_alone_sees_is_reported_by_that_rank(self):
         # Only on rank 1 is it another file.
         (self.folder / "elsewhere").mkdir()
         (self.folder / "elsewhere/run.toml").write_text("[model]\nlayers = 0\n")
@@ -102,7 +102,7 @@ class Ranks(CommandTest):
         """A launcher whose rank runs a command before terrace."""
         return [*MPIRUN, "sh", "-c", f'test "$OMPI_COMM_WORLD_RANK" != {rank} || {{ {script}; }}; exec "$0" "$@"']
 
-    def test_an_error_of_one_rank_before_it_trains_is_what_all_ranks_say(self):
+    def test_all_ranks_end_with_an_error_of_one_rank_before_training(self):
         # Only rank 1 reads this file.
         self.begin("broken")
         path = self.folder / "broken/step_00000001/optimizer_m.rank_0001.safetensors"
@@ -184,9 +184,9 @@ class Ranks(CommandTest):
         launcher = ["mpirun", "-n", "2", "--bind-to", "core"]
         result = self.launch(launcher, "few", "--set", "train.threads=0", "--set", "train.steps=1")
         self.assertEqual(self.threads_said(result), "1")
-        self.assertEqual(result.stderr.count("binds each rank to 1 core, and 2 ranks could have"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("binds each rank to 1 core, but each of 2 ranks could have"), 1, result.stderr)
 
-    def test_a_mistyped_command_line_is_said_once(self):
+    def test_a_mistyped_command_line_is_reported_once(self):
         for words, said in ((["--rnks", "2"], "--rnks"), (["--profile", "x"], "--profile")):
             self.check_refused_once(self.launch(MPIRUN, "mistake", *words), said)
 
@@ -341,7 +341,7 @@ class Ranks(CommandTest):
         self.check_same_run("turns")
 
     @unittest.skipIf(slurm.why_not(), slurm.why_not())
-    def test_a_requeued_job_goes_on_where_it_was(self):
+    def test_a_requeued_job_continues_where_it_was(self):
         steps = 3000
         settings = (f"train.steps={steps}", "checkpoint.every=20", "train.evaluate_every=0", "train.evaluate_batches=0")
         more = [word for setting in settings for word in ("--set", setting)]

@@ -116,7 +116,7 @@ TEST(Export, TransformersHasOurLogits) {
   tally.expect_as_accurate();
 }
 
-TEST(Import, OfAnExportHasTheSameModelToTheLastBit) {
+TEST(Import, AnImportedExportIsTheSameModelToTheLastBit) {
   const ScratchFolder folder;
   for (const auto& [name, config] : expressible_models()) {
     const auto model = perturbed(config, 1);
@@ -250,7 +250,7 @@ class Damaged {
   ScratchFolder folder_;
 };
 
-TEST(Import, ConfigurationsThatWeDoNotHaveAreRefusedByKeyAndValue) {
+TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\" and \"llama\" are"},
       {"activation_function", "relu", "activation_function = \"relu\""},
@@ -259,7 +259,7 @@ TEST(Import, ConfigurationsThatWeDoNotHaveAreRefusedByKeyAndValue) {
       {"n_layer", "two", "n_layer = \"two\" is of another kind"},
       {"n_layer", nullptr, "has no n_layer"},
       {"n_head", 7, "model.heads = 7 does not divide model.width = 30"},
-      {"n_inner", 78, "'transformer.h.0.mlp.c_fc.weight' has shape [30, 77], and by config.json it is [30, 78]"},
+      {"n_inner", 78, "'transformer.h.0.mlp.c_fc.weight' has shape [30, 77], but config.json says [30, 78]"},
       {"n_layer", 3, "'transformer.h.2.ln_1.weight' is missing"},
       {"n_layer", 1, "'transformer.h.1.ln_1.weight' is not a tensor of this model"}};
   for (const auto& [key, value, said] : cases) {

@@ -109,7 +109,7 @@ TEST(HfTokenizer, AnImportTakesTheFileThatTheFolderHas) {
   EXPECT_EQ(read_hf_tokenizer(folder.path()), "a model");
 }
 
-TEST(HfTokenizer, OneWithMoreTokensThanTheModelIsRefused) {
+TEST(HfTokenizer, ATokenizerWithMoreTokensThanTheModelIsRefused) {
   const auto tokenizer = data::Tokenizer::from_bytes(data::dump_tokenizer_json(byte_pairs()), "json");
   models::gpt::ModelConfig model;
   model.vocabulary = 260;

@@ -64,10 +64,10 @@ class Setup(unittest.TestCase):
         self.assertIn("interrupted", result.stdout)
         self.assertFalse((self.prefix / "half_a_package").exists())
         self.assertRegex(result.stdout, r"torch 2\.11\.0 .* failed\. What to do: check the network")
-        # pip had not begun to write, so the next run may go on from here.
+        # pip had not begun to write, so the next run may continue from here.
         self.assertFalse((self.prefix / ".installing").exists())
 
-    def test_a_folder_that_is_not_its_own_is_left_alone(self):
+    def test_a_folder_that_is_not_its_own_is_left_unchanged(self):
         self.prefix.mkdir(parents=True)
         (self.prefix / "thesis.tex").touch()
         result = setup("--skip-packages", "--prefix", self.prefix)

@@ -31,7 +31,7 @@ observe::OperationTable record(const Action& action) {
   return observe::count_operations(recorder.finish());
 }
 
-TEST(OperationRecorder, OfPhasesAloneLeavesOperationsOut) {
+TEST(OperationRecorder, LeavesOperationsOutIfItRecordsOnlyPhases) {
   OperationRecorder recorder(at::kCPU, nullptr, OperationRecorder::Records::phases);
   {
     const ops::PhaseRecord phase("forward");
@@ -55,7 +55,7 @@ TEST(OperationCost, OfProductsIsTwoAMultiplyAdd) {
   EXPECT_EQ(sum_of(record([&] { at::matmul(batch_a, b); })).flops, 2 * 2 * 3 * 4 * 5);
 }
 
-TEST(OperationCost, OfAttentionIsThatOfThePairsThatAreSeen) {
+TEST(OperationCost, OfAttentionCountsThePairsThatTheMaskLetsThrough) {
   constexpr int64_t batch = 2, heads = 3, length = 5, width = 8;
   const auto attend = [&](bool causal, bool differentiate) {
     const at::Tensor x = at::ones({batch, heads, length, width}).requires_grad_(differentiate);
@@ -86,7 +86,7 @@ TEST(OperationCost, BytesAreThoseOfTensorsInAndOut) {
   EXPECT_EQ(sum_of(record([&] { at::embedding(table, rows); })).bytes, 24 + 2 * 48);
 }
 
-TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
+TEST(OperationRecorder, RecordsNothingBeforeItIsMadeAndAfterItHasFinished) {
   EXPECT_FALSE(ops::recording());
   {
     OperationRecorder recorder(at::kCPU);
@@ -97,7 +97,7 @@ TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
 }
 
 // A thread that saves in the background may end an operation after the recording.
-TEST(OperationRecorder, LeavesOutWhatEndsAfterIt) {
+TEST(OperationRecorder, LeavesOutOperationsThatEndAfterTheRecording) {
   auto recorder = std::make_unique<OperationRecorder>(at::kCPU);
   { const ops::PhaseRecord inside("inside"); }
   auto open = std::make_unique<ops::PhaseRecord>("save");

@@ -40,7 +40,7 @@ std::vector<std::string> refusals(int64_t ranks, const Action& action) {
   return texts;
 }
 
-TEST(CheckSame, GoesOnWhereAllRanksHaveTheSameFacts) {
+TEST(CheckSame, PassesIfAllRanksHaveTheSameFacts) {
   for (const int64_t ranks : {1, 2, 5}) {
     EXPECT_THAT(refusals(ranks,
                          [](comm::Comm& all, int64_t) {
@@ -50,7 +50,7 @@ TEST(CheckSame, GoesOnWhereAllRanksHaveTheSameFacts) {
   }
 }
 
-TEST(CheckSame, NamesEachDifferenceWithItsRanksOnceOnTheFirst) {
+TEST(CheckSame, TheFirstRankReportsEachDifferenceWithItsRanks) {
   const auto texts = refusals(6, [](comm::Comm& all, int64_t rank) {
     check_same(all, {{"same", "7"}, {"rate", rank == 2 ? "0.2" : "0.1"}, {"seed", rank < 4 ? "1" : "2"}});
   });
@@ -81,7 +81,7 @@ TEST(RankList, JoinsNeighbours) {
   EXPECT_EQ(rank_list({0, 2, 3, 4, 9}), "ranks 0, 2 to 4 and 9");
 }
 
-TEST(SharedFolder, EveryRankMustSeeTheFirstOnesFolder) {
+TEST(SharedFolder, EveryRankMustSeeTheFolderOfTheFirst) {
   const ScratchFolder one, other;
   EXPECT_THAT(refusals(3, [&](comm::Comm& all, int64_t) { check_shared_folder(all, one.path()); }), Each("none"));
   const auto texts = refusals(
@@ -92,7 +92,7 @@ TEST(SharedFolder, EveryRankMustSeeTheFirstOnesFolder) {
 
 using StartFactsOf = TinyRun;
 
-TEST_F(StartFactsOf, EveryKeyOfTheConfigurationIsOne) {
+TEST_F(StartFactsOf, HaveEveryKeyOfTheConfiguration) {
   const config::Config config = tiny_config();
   const StartFacts facts = program_facts(config);
   for (const auto& pair : config::key_values(config)) EXPECT_THAT(facts, ::testing::Contains(pair));

@@ -142,7 +142,7 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
 }
 
 // Evaluates 12 of the held-out samples.
-TEST_F(EvaluationTest, ALimitedOneTakesTheSameSamplesAtEveryLayout) {
+TEST_F(EvaluationTest, ALimitedEvaluationTakesTheSameSamplesAtEveryLayout) {
   write_second_corpus(24);
   std::optional<Evaluation> one;
   for (const Layout& layout : layouts) {
@@ -172,12 +172,12 @@ TEST_F(EvaluationTest, LossesOfSeveralCorporaAreInTheMetrics) {
   EXPECT_THAT(read_text(folder_ / "run/metrics.csv"), HasSubstr(",validation_loss of " + name("second") + "\n"));
 }
 
-TEST_F(EvaluationTest, OfOneCorpusItIsOneNumber) {
+TEST_F(EvaluationTest, ASingleCorpusHasNoLossOfItsOwn) {
   start({1, {}}, {"train.evaluate_every=10"});
   EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.at(10).by_corpus.empty());
 }
 
-TEST_F(EvaluationTest, TheLastOneComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {
+TEST_F(EvaluationTest, TheLastComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {
   for (const Layout& layout : layouts) {
     for (const char* every : {"checkpoint.every=0", "checkpoint.every=5"}) {
       SCOPED_TRACE(fmt::format("{} ranks {} {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front(), every));
@@ -200,7 +200,7 @@ TEST_F(EvaluationTest, TheLastOneComesAfterTheCheckpointAndIsMadeOnceIfAStopEnds
   }
 }
 
-TEST_F(EvaluationTest, OneOnTheWayIsMadeBeforeTheNextStep) {
+TEST_F(EvaluationTest, AStoppedEvaluationIsMadeBeforeTheNextStep) {
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(fmt::format("{} ranks", layout.ranks));
     const Keys keys = {"train.steps=5", "train.evaluate_every=3", "observe.csv=true"};
@@ -213,7 +213,7 @@ TEST_F(EvaluationTest, OneOnTheWayIsMadeBeforeTheNextStep) {
   }
 }
 
-TEST_F(EvaluationTest, ThatOfAStepWithACheckpointIsNeitherLostNorDoubled) {
+TEST_F(EvaluationTest, TheEvaluationOfASavedStepIsMadeExactlyOnce) {
   const Keys keys = {"train.steps=6", "train.evaluate_every=2", "checkpoint.every=2"};
   const Layout& layout = layouts[1];
   start(layout, keys);
@@ -233,7 +233,7 @@ TEST_F(EvaluationTest, ThatOfAStepWithACheckpointIsNeitherLostNorDoubled) {
   EXPECT_EQ(lines(), whole);
 }
 
-TEST_F(EvaluationTest, ALimitOfTimeEndsOneButNotTheFirstThingOfAStart) {
+TEST_F(EvaluationTest, ATimeLimitEndsAnEvaluationUnlessAStartBeginsWithIt) {
   const Keys keys = {"train.steps=1", "optimizer.warmup_steps=0", "train.evaluate_every=1",
                      "train.time_limit=0.000001"};
   const RunResult first = start(layouts[1], keys, "");

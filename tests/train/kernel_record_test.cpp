@@ -8,7 +8,7 @@ namespace {
 
 Json facts(int64_t threads) { return kernel_record({.threads = threads, .micro_batch = 4}); }
 
-TEST(KernelRecord, HoldsTheChoiceThatARunGoesOnWith) {
+TEST(KernelRecord, HoldsTheChoiceThatARunContinuesWith) {
   for (const ops::Products products : {ops::Products::own, ops::Products::torch}) {
     for (const ops::AttentionChoice attention : {ops::AttentionChoice::fastest, ops::AttentionChoice::torch}) {
       const ops::KernelChoice choice{products, attention};

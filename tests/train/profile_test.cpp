@@ -106,7 +106,7 @@ TEST_F(ProfiledRun, TheTraceIsNestedAndHasThePhases) {
   expect_all_in(names, {"step", "data", "forward", "backward", "optimizer", "evaluate", "save", "terrace::norm"});
 }
 
-TEST_F(ProfiledRun, OfRanksThatAreThreadsCountsTheFirstAndShowsAll) {
+TEST_F(ProfiledRun, WithThreadsTheTableCountsTheFirstRankAndTheTraceShowsAll) {
   const Profile profile = profiled(2, {}, 2);
   EXPECT_EQ(profile.operations.steps, 2);
   EXPECT_EQ(sum_of(profile.operations).flops, 2 * step_flops / 2);  // half of the sequences
@@ -131,7 +131,7 @@ TEST_F(ProfiledRun, ChangesNoBit) {
   expect_equal(snapshot(plain), snapshot(continued));
 }
 
-TEST_F(ProfiledRun, NeedsStepsEnough) {
+TEST_F(ProfiledRun, NeedsEnoughSteps) {
   try {
     profiled(9);
     FAIL() << "no error";
@@ -152,7 +152,7 @@ class StopAfter : public Hook {
   int64_t step_;
 };
 
-TEST_F(ProfiledRun, OfARunThatStopsEarlierHasTheStepsThatThereWere) {
+TEST_F(ProfiledRun, ARunThatStopsEarlierGivesAProfileOfItsSteps) {
   Trainer trainer(tiny_config(), {});
   std::filesystem::create_directories(folder_ / "run");
   Profile found;

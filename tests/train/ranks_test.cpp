@@ -77,7 +77,7 @@ void expect_close(const std::vector<double>& ours, const std::vector<double>& th
   for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-3) << "step " << i + 1;
 }
 
-TEST_F(Ranks, LearnAlikeAtEveryLayout) {
+TEST_F(Ranks, LearnTheSameAtEveryLayout) {
   start("one", {1, {}});
   for (size_t i = 1; i < layouts.size(); ++i) {
     const std::string name = "layout" + std::to_string(i);
@@ -156,7 +156,7 @@ TEST_F(Ranks, AreStoppedTogetherByOne) {
 }
 
 // Makes the first rank's part of the weights not finite: half of each tensor, or the tensors of the first stage.
-TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
+TEST_F(Ranks, AllNameAGradientThatIsNotFinite) {
   for (const Layout& layout : {layouts[2], layouts[7]}) {
     SCOPED_TRACE(layout.keys.front());
     comm::run_threads(2, {}, [&](comm::World& world) {
@@ -167,7 +167,7 @@ TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
       }
       try {
         trainer.step();
-        ADD_FAILURE() << "the step went on";
+        ADD_FAILURE() << "the step continued";
       } catch (const std::exception& error) {
         EXPECT_THAT(error.what(), HasSubstr("step 2"));
         EXPECT_THAT(error.what(), HasSubstr("embedding.tokens.weight"));
@@ -176,7 +176,7 @@ TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
   }
 }
 
-TEST_F(Ranks, AreRefusedWhereAStepCannotBeDealtOut) {
+TEST_F(Ranks, AreRefusedIfAStepIsNotDivisibleAmongThem) {
   const auto complaint = [&](int64_t ranks, const Keys& keys) -> std::string {
     try {
       plan::check_ranks(tiny_config(keys), ranks, ranks);

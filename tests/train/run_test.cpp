@@ -90,7 +90,7 @@ TEST_F(Run, StopsOnRequestWithACheckpointAndContinuesToTheLastBit) {
   EXPECT_EQ(observe::read_losses(folder_ / "run").training.size(), 10u);
 }
 
-TEST_F(Run, RefusesAFolderThatHoldsARunAndGoesOnIfAsked) {
+TEST_F(Run, RefusesAFolderThatHoldsARunAndContinuesItIfAsked) {
   start(one_thread({"train.steps=3"}));
   EXPECT_THAT(error_of([&] { start(one_thread()); }), HasSubstr("--resume auto"));
   EXPECT_EQ(start(one_thread(), "auto").step, 10);
@@ -131,7 +131,7 @@ TEST_F(Run, AModelLargerThanTheMachineIsInfeasible) {
 }
 
 // The model needs sixteen bytes a parameter; one rank takes a sixth of the available memory.
-TEST_F(Run, EachRankNeedsMemoryForItsOwnCut) {
+TEST_F(Run, EachRankNeedsMemoryForItsOwnPart) {
   const int64_t width = 1024, layer = 12 * width * width;
   const int64_t layers = observe::available_bytes() / 6 / 16 / layer;
   const auto config = [&](std::vector<std::string> keys) {
@@ -174,7 +174,7 @@ TEST_F(Run, TrainsWithoutHeldOutData) {
   EXPECT_TRUE(Json::parse(read_text(folder_ / "run/run.json"))["baselines"].empty());
 }
 
-TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndTheCopyThatGoesOn) {
+TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndACopyContinues) {
   const auto last = start(one_thread({"train.steps=3", "optimizer.decay_steps=5"})).checkpoint;
   const config::Config elsewhere =
       one_thread({"train.steps=5", "optimizer.decay_steps=5", "checkpoint.folder=" + (folder_ / "other").string()});

@@ -115,7 +115,7 @@ TEST_F(Saving, ARunWhoseLastCheckpointCannotBeSavedFails) {
   }
 }
 
-TEST_F(Saving, ALimitOfTimeStopsAfterTheStepThatReachesIt) {
+TEST_F(Saving, ATimeLimitStopsAfterTheStepThatReachesIt) {
   const RunResult first = start(saving({"train.time_limit=0.000001"}));
   EXPECT_FALSE(first.finished);
   EXPECT_EQ(first.step, 1);
@@ -128,7 +128,7 @@ TEST_F(Saving, ALimitOfTimeStopsAfterTheStepThatReachesIt) {
   expect_equal(weights_at("run", 10), snapshot(whole));
 }
 
-TEST_F(Saving, AStepThatCannotGoOnNamesTheCheckpointThatWasBeingWritten) {
+TEST_F(Saving, AStepThatCannotContinueNamesTheCheckpointThatWasBeingWritten) {
   // The first step makes the weights so large that the second one has no finite loss.
   const config::Config config =
       saving({"checkpoint.every=1", "optimizer.learning_rate=1e30", "optimizer.warmup_steps=0"});
@@ -142,7 +142,7 @@ TEST_F(Saving, AStepThatCannotGoOnNamesTheCheckpointThatWasBeingWritten) {
   EXPECT_THAT(message, HasSubstr(checkpoint::step_name(saved_steps().back())));
 }
 
-TEST_F(Saving, AStagingFolderThatCannotBeIsRefusedBeforeTheStart) {
+TEST_F(Saving, AnImpossibleStagingFolderIsRefusedBeforeTheStart) {
   const config::Config config = saving({"checkpoint.every=1", "checkpoint.staging=/dev/null/fast"});
   try {
     start(config);

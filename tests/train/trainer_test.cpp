@@ -51,7 +51,7 @@ TEST_F(TrainerTest, RecomputeChangesNoBit) {
   }
 }
 
-TEST_F(TrainerTest, TheSameRunTwiceAndAnotherSeedAnother) {
+TEST_F(TrainerTest, ARunRepeatsExactlyAndDependsOnTheSeed) {
   expect_same_run({"model.dropout=0.1"}, {"model.dropout=0.1"});
   Trainer first(tiny_config(), {}), second(tiny_config({"train.seed=2"}), {});
   EXPECT_NE(take_steps(first, 1), take_steps(second, 1));
@@ -139,7 +139,7 @@ TEST_F(TrainerTest, SkipsAStepThatIsNotFiniteIfSoSet) {
   EXPECT_TRUE(std::isfinite(good.metrics.loss));
 }
 
-TEST_F(TrainerTest, PassesOverTheDataOfSkippedSteps) {
+TEST_F(TrainerTest, SkipsTheDataOfSkippedSteps) {
   Trainer all(tiny_config(), {}), skipping(tiny_config({"train.skip_steps=[[1, 2]]"}), {});
   const auto before = snapshot(skipping);
   EXPECT_TRUE(skipping.step().skipped);
