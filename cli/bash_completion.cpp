@@ -1,4 +1,4 @@
-// The completion script for bash: which command the line has reached, then words by command and flag.
+// Writes the completion script for bash: it finds the command on the line, then offers words by command and flag.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,7 +12,7 @@ std::string offer(const std::vector<std::string>& words) {
   return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", fmt::join(words, " "));
 }
 
-// Words that end in '=' want their value right behind them.
+// No space may follow a word that ends in '=', since its value comes next.
 std::string offer_values(const std::vector<std::string>& words) {
   const bool open = words.front().ends_with('=');
   return offer(words) + (open ? "; compopt -o nospace 2>/dev/null" : "");
@@ -28,7 +28,7 @@ std::string path_cases(const std::vector<Command>& commands) {
   return text;
 }
 
-// Without words of their own, values complete to file names: complete -o default.
+// A value without a list of words completes to file names, because of `complete -o default`.
 std::string value_cases(const std::vector<Command>& commands) {
   std::string text;
   for (const Command& command : commands) {

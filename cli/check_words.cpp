@@ -1,4 +1,4 @@
-// A walk along the words of the command line.
+// Walks along the words of the command line and finds the unknown ones.
 #include "cli/check_words.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace terrace::cli {
 namespace {
 
-std::string spoken(const Command& command) { return join_path("terrace", command.path); }
+std::string typed_command(const Command& command) { return join_path("terrace", command.path); }
 
 std::string guess(const std::string& word, const std::vector<std::string>& known) {
   const std::string nearest = nearest_word(word, known);
@@ -21,14 +21,15 @@ std::string guess(const std::string& word, const std::vector<std::string>& known
 }
 
 [[noreturn]] void throw_unknown_command(const Command& command, const std::string& word) {
-  throw UserError::of("{} has no subcommand {}{} Its subcommands are {}", spoken(command), word,
+  throw UserError::of("{} has no subcommand {}{} Its subcommands are {}", typed_command(command), word,
                       guess(word, command.children), fmt::join(command.children, ", "));
 }
 
 [[noreturn]] void throw_unknown_flag(const Command& command, const std::string& name) {
   std::vector<std::string> known;
   for (const Flag& flag : command.flags) known.insert(known.end(), flag.names.begin(), flag.names.end());
-  throw UserError::of("{} has no flag {}{} See {} --help", spoken(command), name, guess(name, known), spoken(command));
+  throw UserError::of("{} has no flag {}{} See {} --help", typed_command(command), name, guess(name, known),
+                      typed_command(command));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Finds the word of a command line that no command or flag is called, and names what was probably meant.
+// Finds a word of a command line that is no known command or flag, and suggests what was probably meant.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace terrace::cli {
 
 struct Command;
 
-// Throws UserError that names the unknown word and the nearest known one. What else is wrong is left to the parser.
+// Throws a UserError that names the unknown word and the nearest known one. The parser finds all other mistakes.
 void check_words(const std::vector<Command>& commands, const std::vector<std::string>& words);
 
 }  // namespace terrace::cli

@@ -1,4 +1,4 @@
-// Reading CLI11's tree.
+// Reads commands and flags from CLI11's tree.
 #include "cli/command_tree.h"
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,8 @@
 namespace terrace::cli {
 namespace {
 
-// Validators describe their words as {a,b}; those that translate them, as {a->0,b->1}.
+// Validators describe the words that they accept as {a,b}; validators that translate words describe them as
+// {a->0,b->1}.
 std::vector<std::string> words_of(const std::string& type_name) {
   const size_t begin = type_name.find('{'), end = type_name.find('}');
   if (begin == std::string::npos || end == std::string::npos || end < begin) return {};

@@ -1,5 +1,5 @@
-// The program's commands and flags as plain data, read from the tree that parses them: help, completion, the manual
-// page and guesses at misspelt words all come from here.
+// Reads the program's commands and flags as plain data from the tree that parses them. Completion, the manual page and
+// suggestions for misspelt words are made from this data.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace terrace::cli {
 struct Flag {
   std::vector<std::string> names;  // "--set", "-h"
   std::string about;
-  std::vector<std::string> choices;  // of its value; empty: any
+  std::vector<std::string> choices;  // the allowed values; empty: any value
   bool takes_value = false;
   bool repeats = false;
   std::string default_value;
@@ -35,10 +35,10 @@ struct Command {
   std::vector<std::string> children = {};  // names of the commands below, such as "prepare"
 };
 
-// The program first, each command before those below it, in the order in which help lists them.
+// All commands in the order of help: the program itself first, and each command before its subcommands.
 std::vector<Command> commands_of(const CLI::App& program);
 
-// nullptr where there is none.
+// Both return nullptr if there is no such command or flag.
 const Command* find_command(const std::vector<Command>& commands, const std::string& path);
 const Flag* find_flag(const Command& command, const std::string& name);
 

@@ -1,4 +1,4 @@
-// Each subcommand adds itself to the program; its work runs while the arguments are parsed.
+// Adds each subcommand to the program; a subcommand runs while the arguments are parsed.
 #pragma once
 
 namespace CLI {

@@ -1,4 +1,4 @@
-// terrace completion SHELL and terrace man: texts that the program makes of itself.
+// terrace completion SHELL and terrace man: print the completion scripts and the manual page.
 #include "cli/completion.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Completion scripts for shells, made from the program's own commands and flags.
+// Makes completion scripts for shells from the program's own commands and flags.
 #pragma once
 
 #include <string>

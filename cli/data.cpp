@@ -1,4 +1,4 @@
-// Flags of the data subcommands and their printed results.
+// terrace data prepare and terrace data inspect: their flags and printed results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -17,9 +17,9 @@
 namespace terrace::cli {
 namespace {
 
-std::atomic<bool> interrupted = false;  // a signal handler reaches nothing but globals
+std::atomic<bool> interrupted = false;  // a signal handler can reach only globals
 
-// The first signal lets the run tidy up; the default action is back for the second.
+// After the first signal the program removes its temporary files; the second signal has the default action again.
 void stop_on_signals() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = true; };
@@ -69,9 +69,9 @@ void add_prepare(CLI::App& data) {
       ->transform(CLI::CheckedTransformer(formats));
   command->add_option("--field", options->rules.field, "Field of a JSON line that holds the text")
       ->capture_default_str();
-  CLI::Option* separated =
-      command->add_option("--separator", *separator,
-                          "A line of plain text that ends a document; \"\" for blank lines (default: a file is one)");
+  CLI::Option* separated = command->add_option(
+      "--separator", *separator,
+      "A line of plain text that ends a document; \"\": blank lines (default: a file is a document)");
   command->add_option("--max-malformed", options->max_malformed, "Malformed JSON lines to leave out before giving up")
       ->check(not_negative())
       ->capture_default_str();

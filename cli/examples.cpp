@@ -1,4 +1,4 @@
-// The table of examples.
+// Lists the examples of each command.
 #include "cli/examples.h"
 
 #include <CLI/CLI.hpp>
@@ -15,21 +15,24 @@ const std::vector<Example>& examples() {
        "terrace data prepare docs --output data/corpus --train-tokenizer data/tokenizer.model --vocabulary 600",
        "Train a tokenizer on a folder of text and encode it"},
       {"data prepare", "terrace data prepare README.md --output data/readme --tokenizer data/tokenizer.model --json",
-       "Encode with a tokenizer that is there"},
+       "Encode with an existing tokenizer"},
       {"data inspect", "terrace data inspect data/corpus --tokenizer data/tokenizer.model",
        "Check a corpus and decode a sample of it"},
-      {"train", "terrace train configs/tiny.toml", "Train as the file says"},
-      {"train", "terrace train configs/tiny.toml --set train.steps=220 --resume auto", "Go on for 20 steps more"},
+      {"train", "terrace train configs/tiny.toml", "Train with the settings of the file"},
+      {"train", "terrace train configs/tiny.toml --set train.steps=220 --resume auto", "Continue for 20 more steps"},
       {"train", "terrace train configs/tiny.toml --set checkpoint.folder=runs/profile --set train.steps=30 --profile 5",
        "Show where the time of five steps goes"},
       {"generate", "terrace generate runs/tiny --prompt \"The model\" --max-tokens 40", "Continue a prompt"},
       {"generate", "terrace generate runs/tiny --prompt \"A step\" --temperature 0.8 --top-p 0.95 --samples 2 --json",
-       "Two continuations as JSON"},
-      {"export", "terrace export runs/tiny --format hf --output exported/tiny", "A model for Python's transformers"},
-      {"import", "terrace import exported/tiny --output imported/tiny", "And back"},
-      {"generate", "terrace generate imported/tiny --prompt \"The model\" --max-tokens 20", "With an imported model"},
+       "Print two continuations as JSON"},
+      {"export", "terrace export runs/tiny --format hf --output exported/tiny",
+       "Export a model for Python's transformers"},
+      {"import", "terrace import exported/tiny --output imported/tiny", "Import the exported model"},
+      {"generate", "terrace generate imported/tiny --prompt \"The model\" --max-tokens 20",
+       "Generate with the imported model"},
       {"report", "terrace report runs/tiny", "Draw the loss curve and show the figures"},
-      {"report", "terrace report runs/tiny --json", "The same for a script"},
+      {"report", "terrace report runs/tiny --files", "List the run's files and their sizes too"},
+      {"report", "terrace report runs/tiny --json", "Print the figures as JSON, for a script"},
       {"verify", "terrace verify configs/tiny.toml --set layout.sharding=zero3 --ranks 4",
        "Check a layout on four ranks before a long run"},
       {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},

@@ -1,4 +1,4 @@
-// Examples of each command: shown by --help and in the manual page, and run by the tests.
+// Lists examples of each command, which --help and the manual page show and the tests run.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ class App;
 namespace terrace::cli {
 
 struct Example {
-  std::string path;   // of the command it belongs to, "data prepare"
+  std::string path;   // of the example's command, such as "data prepare"
   std::string line;   // as typed
   std::string about;  // what it does
 };
 
-// In an order in which they can be run one after another.
+// All examples, in an order in which they can be run one after another.
 const std::vector<Example>& examples();
 std::vector<Example> examples_of(const std::string& path);
 
-// Puts them behind the help of each command.
+// Adds the examples of each command to the end of its help.
 void show_examples(CLI::App& program);
 
 }  // namespace terrace::cli

@@ -1,4 +1,4 @@
-// What the exit codes mean, for help and the manual page.
+// Says what the exit codes mean, for help and the manual page.
 #pragma once
 
 #include <array>

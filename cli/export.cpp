@@ -1,4 +1,4 @@
-// terrace export CHECKPOINT --format hf --output FOLDER: a model for other programs.
+// terrace export CHECKPOINT --format hf --output FOLDER: writes a model for other programs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,14 +22,14 @@ void add_export_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("export", "Write a model for other programs");
   command
       ->add_option("checkpoint", arguments->options.checkpoint,
-                   "A checkpoint's folder, or a run's: its newest complete one")
+                   "A checkpoint's folder, or a run's folder for its newest complete checkpoint")
       ->required();
   command->add_option("--format", arguments->format, "hf: GPT-2's or Llama's layout, for Python's transformers")
       ->required()
       ->check(CLI::IsMember({"hf"}));
   command->add_option("--output", arguments->options.output, "The folder to write")->required();
   command->add_option("--tokenizer", arguments->options.tokenizer, "A tokenizer other than the checkpoint's");
-  command->add_option("--precision", arguments->precision, "Of the written weights; fp32 keeps every bit")
+  command->add_option("--precision", arguments->precision, "Type of the written weights; fp32 keeps every bit")
       ->check(CLI::IsMember(precision_words()))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object");

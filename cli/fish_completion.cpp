@@ -1,4 +1,4 @@
-// The completion script for fish: a line a word, each with the command it belongs to.
+// Writes the completion script for fish: one line for each word, with the command that the word belongs to.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 namespace terrace::cli {
 namespace {
 
-// Inside of single quotes.
+// Escapes text for single quotes.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text.substr(0, text.find('\n'))) {

@@ -1,4 +1,4 @@
-// terrace generate CHECKPOINT --prompt TEXT: text from a trained model, as it is drawn.
+// terrace generate CHECKPOINT --prompt TEXT: continues a prompt and prints each token as soon as it is drawn.
 #include "terrace/generate/generate.h"
 
 #include <ATen/Parallel.h>
@@ -40,7 +40,7 @@ std::string read_prompt(const Arguments& arguments) {
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 
-// An empty prompt starts a document: in training, what comes before one is the end token of another.
+// An empty prompt becomes an end token: in training, a document follows the end token of another one.
 std::vector<int64_t> encode_prompt(const std::string& text, const data::Tokenizer& tokenizer) {
   const std::vector<int32_t> ids = tokenizer.encode(text);
   std::vector<int64_t> prompt(ids.begin(), ids.end());
@@ -69,7 +69,7 @@ void print_json(const Arguments& arguments, const std::string& prompt, const gen
                                {"tokens", continuation.tokens},
                                {"finish", generate::name_of(continuation.finish)}});
   }
-  // Byte tokens can be cut inside a character, which JSON has no word for.
+  // Byte tokens can end inside a character, and JSON cannot hold a part of a character.
   fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -88,7 +88,7 @@ std::vector<generate::Continuation> print_while_drawn(generate::CachedModel& mod
     fmt::print("{}", tokenizer.text_of(static_cast<int32_t>(token)));
     std::fflush(stdout);
   });
-  // Samples that ended before their first token show their prompt alone.
+  // A sample that ended before its first token shows only the prompt.
   while (shown + 1 < samples) start_sample(shown + 1);
   fmt::print("\n");
   return continuations;
@@ -96,7 +96,7 @@ std::vector<generate::Continuation> print_while_drawn(generate::CachedModel& mod
 
 void report_ends(const std::vector<generate::Continuation>& continuations, const generate::CachedModel& model,
                  double tokens_per_second) {
-  std::fflush(stdout);  // the text before what the log says of it
+  std::fflush(stdout);  // the text must appear before the warnings about it
   for (size_t i = 0; i < continuations.size(); ++i) {
     if (continuations[i].finish == generate::Finish::context) {
       log_warning("sample {} stopped after {} tokens: prompt and text fill the model's context of {} (model.sequence)",
@@ -107,7 +107,7 @@ void report_ends(const std::vector<generate::Continuation>& continuations, const
 }
 
 void run_generation(Arguments& arguments) {
-  // What the caller's environment sets for OpenMP does not count: the same command gives the same text.
+  // Overrides what the environment sets for OpenMP, so that the same command gives the same text.
   at::set_num_threads(static_cast<int>(train::choose_threads(arguments.threads)));
   generate::check(arguments.request.sampling);  // before the weights are read
   const std::string prompt = read_prompt(arguments);
@@ -115,7 +115,7 @@ void run_generation(Arguments& arguments) {
   const generate::Loaded loaded = generate::load(
       arguments.checkpoint,
       {.precision = precision_of(arguments.precision), .device = device, .tokenizer = arguments.tokenizer});
-  log_info("weights of {}, {} threads", loaded.checkpoint.string(), at::get_num_threads());
+  log_info("generates with the weights of {}, {} threads", loaded.checkpoint.string(), at::get_num_threads());
   arguments.request.prompt = encode_prompt(prompt, *loaded.tokenizer);
   arguments.request.end_token = loaded.tokenizer->end_token();
   arguments.request.vocabulary = loaded.tokenizer->vocabulary();
@@ -134,12 +134,15 @@ void run_generation(Arguments& arguments) {
 
 void add_options(CLI::App& command, Arguments& arguments) {
   generate::Request& request = arguments.request;
-  command.add_option("checkpoint", arguments.checkpoint, "A checkpoint's folder, or a run's: its newest complete one")
+  command
+      .add_option("checkpoint", arguments.checkpoint,
+                  "A checkpoint's folder, or a run's folder for its newest complete checkpoint")
       ->required();
-  auto* prompt = command.add_option("--prompt", arguments.prompt, "The text to continue; empty: a new document");
+  auto* prompt =
+      command.add_option("--prompt", arguments.prompt, "The text to continue; an empty one starts a new document");
   command.add_option("--prompt-file", arguments.prompt_file, "Read the prompt from a file; -: from standard input")
       ->excludes(prompt);
-  command.add_option("--max-tokens", request.max_tokens, "Tokens of each continuation at most")
+  command.add_option("--max-tokens", request.max_tokens, "The most tokens of each continuation")
       ->check(positive())
       ->capture_default_str();
   command.add_option("--temperature", request.sampling.temperature, "0: always the most probable token")
@@ -147,17 +150,18 @@ void add_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--top-k", request.sampling.top_k, "Draw among the K most probable tokens; 0: all")
       ->check(not_negative())
       ->capture_default_str();
-  command.add_option("--top-p", request.sampling.top_p, "Draw among the fewest tokens of this probability together")
+  command
+      .add_option("--top-p", request.sampling.top_p, "Draw among the fewest tokens whose probabilities reach this sum")
       ->capture_default_str();
   command.add_option("--seed", request.sampling.seed, "The same seed gives the same text")
       ->check(not_negative())
       ->capture_default_str();
-  command.add_option("--samples", request.samples, "Continuations of the prompt")
+  command.add_option("--samples", request.samples, "Number of continuations of the prompt")
       ->check(positive())
       ->capture_default_str();
   command.add_option("--tokenizer", arguments.tokenizer,
                      "A tokenizer other than the checkpoint's: a SentencePiece model or a tokenizer.json");
-  command.add_option("--precision", arguments.precision, "Of weights and activations")
+  command.add_option("--precision", arguments.precision, "Type of weights and activations")
       ->check(CLI::IsMember(precision_words()))
       ->capture_default_str();
   command.add_option("--device", arguments.device, "Where to compute")

@@ -1,4 +1,4 @@
-// terrace import FOLDER --output CHECKPOINT: a model of another program as a checkpoint.
+// terrace import FOLDER --output CHECKPOINT: makes a checkpoint of another program's model.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Reading the configuration on every process of a launch, and saying once what is wrong with it.
+// Reads the configuration on every process of a launch, and reports a mistake in it once.
 #include "cli/launched_ranks.h"
 
 #include <exception>
@@ -23,7 +23,7 @@ void check_threads(int64_t threads) {
       threads, comm::launched_processes());
 }
 
-// How MPI was started is seen alike by all.
+// All processes find the same mistake in how MPI was started, so only one reports it.
 std::shared_ptr<comm::MpiLibrary> start_mpi() {
   try {
     return comm::start_mpi();
@@ -34,7 +34,7 @@ std::shared_ptr<comm::MpiLibrary> start_mpi() {
 
 }  // namespace
 
-LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
+LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
   if (!comm::started_by_mpi()) return {.config = config::load(config, models::families(), overrides)};
   LaunchedRanks ranks;
   std::optional<UserError> problem;
@@ -44,7 +44,7 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
   } catch (const UserError& error) {
     problem = error;
   } catch (const std::exception& error) {
-    problem.emplace(error.what(), ExitCode::failure);  // the others would wait for this rank
+    problem.emplace(error.what(), ExitCode::failure);  // must reach agree(), where the other ranks wait for this one
   }
   ranks.library = start_mpi();
   std::optional<UserError> refusal;
@@ -55,12 +55,12 @@ LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::st
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   } catch (const UserError& error) {
-    // How the processes are spread every rank sees in the same way, before there is a world.
+    // Without a world, the error is about how the processes are spread over machines, which all of them see.
     if (ranks.world) throw;
     throw UserError(is_reporting_process() ? error.what() : "", error.code);
   }
   if (!refusal) return ranks;
-  // With the exception on its way already, the world would tell the others of a failure.
+  // The world must be gone before the exception is thrown: its destructor would report a failure to the other ranks.
   ranks.world.reset();
   throw UserError(*refusal);
 }

@@ -1,4 +1,4 @@
-// The processes that mpirun or srun started this one with, as subcommands meet them.
+// Connects a subcommand with the other processes that mpirun or srun started.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace terrace::cli {
 
-// What the processes of the launch read from their command lines, once all of them know that it is right.
+// The configuration and the connected processes, once all of them know that no process found a mistake.
 struct LaunchedRanks {
   config::Config config;
-  // Where this process stands alone there is neither.
+  // Both are null if no launcher has started this process.
   std::shared_ptr<comm::MpiLibrary> library = {};
   std::unique_ptr<comm::World> world = {};
 
@@ -23,16 +23,16 @@ struct LaunchedRanks {
   bool is_reporting_rank() const { return world == nullptr || world->rank() == 0; }
 };
 
-// Reads the configuration and meets the other processes of the launch, if there are any. Throws UserError on all of
-// them where one finds a mistake, with text on one alone. `threads`: what --ranks asks for, 0 or 1 where it is left
-// out.
-LaunchedRanks load_and_meet(const std::string& config, const std::vector<std::string>& overrides, int64_t threads);
+// Reads the configuration and connects to the other processes of the launch, if any. If one of them finds a mistake,
+// all throw UserError, with text on one alone. `threads` is the number after --ranks, or 0 or 1 if --ranks was not
+// given.
+LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads);
 
-// Throws UserError on all processes of a launch where they read different configurations or are different programs,
-// with text on the first alone. (train::run compares these and more by itself.)
+// Throws UserError on all processes of a launch, with text on the first alone, if they read different configurations or
+// are different programs. (train::run compares both, and more, itself.)
 void check_same_configuration(LaunchedRanks& ranks);
 
-// Whether this process is the one of its launch that says what is wrong with a command line that all of them have.
+// Whether this process reports mistakes in the command line, which is the same on all processes of a launch.
 bool is_reporting_process();
 
 }  // namespace terrace::cli

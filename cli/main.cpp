@@ -1,4 +1,4 @@
-// The terrace binary: one subcommand a file; errors become exit codes here.
+// The terrace binary: parses the command line, runs a subcommand and turns errors into exit codes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
   terrace::cli::add_completion_command(app);
   terrace::cli::add_man_command(app);
   terrace::cli::show_examples(app);
-  // Processes of a launch have the same command line, and one of them says what is wrong with it.
+  // All processes of a launch have the same command line, so one of them reports its mistakes.
   const bool is_reporting_rank = terrace::cli::is_reporting_process();
   try {
     terrace::cli::check_words(terrace::cli::commands_of(app), {argv + 1, argv + argc});
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   terrace::start_log();
   try {
     const int code = run(argc, argv);
-    // A result that could not be written, to a full disk for example, is no success.
+    // The program has failed if its result could not be written, for example to a full disk.
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     std::fprintf(stderr, "error: the result could not be written to standard output\n");
     return static_cast<int>(terrace::ExitCode::failure);
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
     if (*error.what() != '\0') {
       std::fprintf(stderr, "error: %s\n", error.what());
     } else if (error.code != terrace::ExitCode::done) {
-      // Another process of the launch says it, and mpirun ends that one as soon as it sees this one fail.
+      // Gives the process that reports the error time to do so, since mpirun ends it as soon as this one fails.
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
     return static_cast<int>(error.code);

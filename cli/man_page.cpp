@@ -1,4 +1,4 @@
-// Commands and flags as roff.
+// Writes the manual page in roff.
 #include "cli/man_page.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace terrace::cli {
 namespace {
 
-// A line must not begin with a control character, and a plain '-' would be set as a hyphen.
+// A line must not begin with a control character, and roff would print a plain '-' as a hyphen.
 std::string escaped(std::string_view text) {
   std::string result;
   bool line_begins = true;

@@ -1,4 +1,4 @@
-// The manual page, made from the program's own commands, flags and examples.
+// Makes the manual page from the program's own commands, flags and examples.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The words of --precision.
+// Translates the words of --precision.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline std::vector<std::string> precision_words() {
   return {words.begin(), words.end()};
 }
 
-// `word` is one of them.
+// `word` must be one of precision_words().
 inline config::Precision precision_of(const std::string& word) {
   const auto words = precision_words();
   return static_cast<config::Precision>(std::ranges::find(words, word) - words.begin());

@@ -1,4 +1,4 @@
-// Ranges of the numbers that flags take: by itself a flag for an unsigned number would take -1 as the largest one.
+// Limits the numbers that flags take; without a limit CLI11 would read -1 as the largest unsigned number.
 #pragma once
 
 #include <CLI/CLI.hpp>

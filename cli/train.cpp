@@ -1,4 +1,4 @@
-// terrace train CONFIG: checks the configuration, measures the machine, trains.
+// terrace train CONFIG: checks the configuration, measures the machine and trains.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -37,15 +37,14 @@ struct Arguments {
   bool json = false;
 };
 
-// Without kernels of our own for it, fp16 may be far slower on a CPU than what a user takes it for.
+// On a CPU without our own kernels for fp16, fp16 may be far slower than a user expects.
 void warn_where_fp16_is_slow(const measure::MatmulRate& fp16) {
   if (fp16.faster == ops::Products::own) return;
   const double ratio = measure::matmul_rate(at::kCPU, at::kFloat, 0.2).flops_per_second / fp16.flops_per_second;
   if (ratio < 2) return;
   log_warning(
-      "products of fp16 take {:.0f} times as long as those of fp32 on this processor; use train.precision = \"bf16\" "
-      "or "
-      "\"fp32\"",
+      "products of fp16 take {:.0f} times as long as those of fp32 on this processor; use train.precision = "
+      "\"bf16\" or \"fp32\"",
       ratio);
 }
 
@@ -66,10 +65,10 @@ void print_profile(const train::Profile& profile) {
              profile.first_step, profile.last_step,
              format_seconds(profile.operations.seconds / static_cast<double>(profile.operations.steps)),
              profile.operations.text(), profile.trace.string());
-  std::fflush(stdout);  // the run may go on for long
+  std::fflush(stdout);  // the run may continue for a long time
 }
 
-// The command that starts this run again; "" where a launcher has started it in a way that is not known here.
+// The command that starts this run again; "" under a launcher, whose own command line is not known here.
 std::string resume_command(const Arguments& arguments, bool launched) {
   if (launched) return "";
   std::string command = "terrace train " + shell_word(arguments.config);
@@ -87,7 +86,7 @@ void run_training(const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   train::stop_on_signals();
   train::report_on_signal();
-  LaunchedRanks ranks = load_and_meet(arguments.config, arguments.overrides, arguments.ranks);
+  LaunchedRanks ranks = load_and_connect(arguments.config, arguments.overrides, arguments.ranks);
   const config::Config& config = ranks.config;
   const bool is_reporting_rank = ranks.is_reporting_rank();
   log_info("resolved configuration:\n{}", config::dump(config));
@@ -117,7 +116,7 @@ void run_training(const Arguments& arguments) {
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   }
-  // Errors from here on concern all ranks alike: none leaves the others waiting.
+  // All ranks have left run(), so an error from here on leaves no other rank waiting.
   ranks.world.reset();
   if (refusal) throw UserError(*refusal);
   if (!is_reporting_rank) {
@@ -148,24 +147,22 @@ void add_train_command(CLI::App& app) {
   command->add_option("--set", arguments->overrides, "Replace one key: section.key=value; may be given again")
       ->allow_extra_args(false);
   command->add_option("--resume", arguments->resume,
-                      "Continue a run: \"auto\" for the newest complete checkpoint of its folder, or a path");
+                      "Continue a run from the newest complete checkpoint of its folder (\"auto\") or from a path");
   command
       ->add_option("--ranks", arguments->ranks,
-                   "Data-parallel ranks, as threads of this process; under mpirun or srun each process is one")
+                   "Number of ranks, as threads of this process; under mpirun or srun each process is a rank")
       ->check(positive());
   command
       ->add_option("--profile", arguments->profile_steps,
-                   fmt::format("Record the operations of N steps after the first {}, print where their time goes and "
-                               "write a Chrome trace into the run's folder",
+                   fmt::format("Record the operations of N steps after the first {}, print how much time each takes, "
+                               "and write a Chrome trace into the run's folder",
                                train::profile_warm_up))
       ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object at the end");
   command->footer(
       "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step, or batch of an evaluation,\n"
-      "with a checkpoint and exit code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last "
-      "calls into "
-      "flight_rank_NNN.json\n"
-      "in the run's folder, and the run goes on.");
+      "with a checkpoint and exit code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last\n"
+      "calls into flight_rank_NNN.json in the run's folder; the run continues.");
   command->callback([arguments] { run_training(*arguments); });
 }
 

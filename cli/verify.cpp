@@ -1,4 +1,4 @@
-// terrace verify CONFIG: whether a layout trains as it should on this machine.
+// terrace verify CONFIG: checks on this machine that a layout trains as it should.
 #include "terrace/verify/verify.h"
 
 #include <fmt/format.h>
@@ -17,9 +17,9 @@
 namespace terrace::cli {
 namespace {
 
-// What is refused, all processes of a launch refuse alike.
-verify::Verdict verify_alike(const config::Config& config, const verify::VerifyOptions& options,
-                             bool is_reporting_rank) {
+// All processes of a launch find the same user's mistake, so only one reports it.
+verify::Verdict verify_with_one_report(const config::Config& config, const verify::VerifyOptions& options,
+                                       bool is_reporting_rank) {
   try {
     return verify::verify(config, options);
   } catch (const UserError& error) {
@@ -44,21 +44,21 @@ void add_verify_command(CLI::App& app) {
       ->allow_extra_args(false);
   command
       ->add_option("--ranks", arguments->ranks,
-                   "Ranks, as threads of this process; the fewest, from two, that fit where not given; under mpirun or "
-                   "srun each process is one")
+                   "Number of ranks, as threads of this process (if not given, the least number from two that fits); "
+                   "under mpirun or srun each process is a rank")
       ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer("Exit code 0 where everything holds, 1 where something does not.");
+  command->footer("The exit code is 0 if all checks hold and 1 if one does not.");
   command->callback([arguments] {
-    LaunchedRanks ranks = load_and_meet(arguments->config, arguments->overrides, arguments->ranks);
+    LaunchedRanks ranks = load_and_connect(arguments->config, arguments->overrides, arguments->ranks);
     const bool is_reporting_rank = ranks.is_reporting_rank();
     verify::VerifyOptions options{.ranks = arguments->ranks};
     if (ranks.launched()) {
       check_same_configuration(ranks);
       options = {.ranks = ranks.world->size(), .processes = ranks.library, .ranks_here = ranks.world->ranks_per_node()};
-      ranks.world.reset();  // each run makes one of its own
+      ranks.world.reset();  // each trial makes a world of its own
     }
-    const verify::Verdict verdict = verify_alike(ranks.config, options, is_reporting_rank);
+    const verify::Verdict verdict = verify_with_one_report(ranks.config, options, is_reporting_rank);
     if (is_reporting_rank)
       fmt::print("{}", arguments->json ? verify::json(verdict).dump() + "\n" : verify::text(verdict));
     if (verdict.holds()) return;

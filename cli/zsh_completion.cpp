@@ -1,4 +1,4 @@
-// The completion script for zsh: one function a command, in the terms of _arguments.
+// Writes the completion script for zsh: one function for each command, which calls _arguments.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 namespace terrace::cli {
 namespace {
 
-// Inside of single quotes, where brackets and colons mean something to _arguments.
+// Escapes text for single quotes, and the brackets and colons that _arguments would interpret.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {

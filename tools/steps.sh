@@ -1,15 +1,15 @@
-# Runs the steps of ./test, ./demo and tools/setup: what runs, for how long, a log of each, and what to do on failure.
+# Runs the steps of ./test, ./demo and tools/setup, with a log and the time of each, and advice if a step fails.
 # Sourced by bash scripts. STEP_LOGS is the folder of the logs; it must exist before the first step.
 
-# run_step NAME ADVICE COMMAND...: runs the command with its output in a log. On a terminal the log's last line is shown
-# as it comes, elsewhere every half minute. On failure prints the log's end and the advice, and returns the status.
+# run_step NAME ADVICE COMMAND...: runs the command with its output in a log. Shows the log's last line, every second on
+# a terminal and else every half minute. On failure prints the log's end and the advice, and returns the status.
 run_step() {
   local name=$1 advice=$2 status=0
   shift 2
   local log="$STEP_LOGS/${name//[^A-Za-z0-9]/_}.log" began=$SECONDS watcher
   printf '== %s\n' "$name"
   : >"$log"
-  # The watcher stands in the background, not the command: an interrupt from the keyboard reaches the command.
+  # The watcher runs in the background, not the command, so that an interrupt from the keyboard reaches the command.
   watch_log "$log" $$ 9>&- &
   watcher=$!
   "$@" >"$log" 2>&1 </dev/null || status=$?
@@ -46,7 +46,7 @@ watch_log() {
   done
 }
 
-# build_jobs: how many compilers to run at once. One that reads the tensor headers takes up to 2 GB.
+# build_jobs: prints how many compilers to run at once. A compiler that reads torch's headers takes up to 2 GB.
 build_jobs() {
   local by_memory cores
   by_memory=$(awk '/MemAvailable/ { print int($2 / 2097152) }' /proc/meminfo)

@@ -1,4 +1,4 @@
-"""A GPT step on two processes, of PyTorch or DeepSpeed, that obeys the same lines as bench/layouts/trainer.cpp.
+"""Runs GPT steps of PyTorch or DeepSpeed on two processes; takes the same commands as bench/layouts/trainer.cpp.
 
     peer.py WORKLOAD fp32|bf16 ddp|fsdp2|zero1|zero3|tensor|pipeline CORPUS.bin
 
@@ -64,7 +64,7 @@ def main():
     torch.manual_seed(1)
     dist.init_process_group("gloo")
     step, loss_of = importlib.import_module(MODULES[how]).prepare(WORKLOADS[workload], precision, how, corpus)
-    serve(step, lines(other), speaks=other is not None, loss_of=loss_of)
+    serve(step, lines(other), prints=other is not None, loss_of=loss_of)
     sys.stdout.flush()
     if other:
         other.wait()

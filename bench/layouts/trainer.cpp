@@ -1,5 +1,5 @@
-// The trainer on several ranks, which are threads, as a program that steps on demand: for bench/layouts/compare.py. It
-// obeys the same lines as bench/step/trainer.cpp.
+// Runs steps of the trainer on several ranks, which are threads, on demand of bench/layouts/compare.py. Takes the same
+// commands on standard input as bench/step/trainer.cpp.
 #include "terrace/train/trainer.h"
 
 #include <fmt/core.h>
@@ -33,7 +33,7 @@ int64_t asked_steps() {
   return count;
 }
 
-void obey(const config::Config& config, comm::World& world) {
+void serve_commands(const config::Config& config, comm::World& world) {
   train::Trainer trainer(config, train::Peak{}, {}, &world);
   comm::Comm& all = trainer.saving_group();
   const bool first = world.rank() == 0;
@@ -67,6 +67,6 @@ int main(int argc, char** argv) {
       config::load(argv[1], models::families(), std::vector<std::string>(argv + 3, argv + argc));
   const int64_t ranks = std::stoll(argv[2]);
   train::prepare_machine(std::max<int64_t>(1, train::choose_threads(config.train.threads) / ranks));
-  comm::run_threads(ranks, train::world_options(config), [&](comm::World& world) { obey(config, world); });
+  comm::run_threads(ranks, train::world_options(config), [&](comm::World& world) { serve_commands(config, world); });
   return 0;
 }

@@ -6,7 +6,7 @@
 
 All stay resident and take turns: in each round everyone runs a few steps and the fastest counts; the ratio to a peer is
 taken within the round, and the table has its median and quartiles over the rounds. "Tuned" is what a careful user sets:
-MKL told to take its AVX-512 kernels on any CPU, and a malloc that keeps its memory and uses huge pages.
+MKL set to take its AVX-512 kernels on any CPU, and a malloc that keeps its memory and uses huge pages.
 """
 import pathlib
 import statistics

@@ -31,7 +31,7 @@ def write_corpus(prefix, vocabulary, tokens=2**18, document=2**14):
 
 
 def tuned_environment(folder):
-    """What a careful user sets: MKL told to take its AVX-512 kernels, a malloc that keeps its memory and uses huge pages."""
+    """What a careful user sets: MKL set to take its AVX-512 kernels, a malloc that keeps its memory and uses huge pages."""
     library = folder / "fast_mkl.so"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, HERE / "fast_mkl.c"], check=True)
     return {

@@ -1,4 +1,4 @@
-"""A GPT step in PyTorch, eager or compiled, that obeys the same lines as bench/step/trainer.cpp.
+"""Runs GPT steps of PyTorch, eager or compiled; takes the same commands as bench/step/trainer.cpp.
 
     peer.py WORKLOAD fp32|bf16 eager|compile CORPUS.bin
 

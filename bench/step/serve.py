@@ -1,4 +1,4 @@
-"""How a peer obeys the lines of bench/step/trainer.cpp."""
+"""Runs the steps of a peer on the commands of bench/step/trainer.cpp."""
 import sys
 import time
 
@@ -7,13 +7,13 @@ def say(*words):
     print("@", *words, flush=True)
 
 
-def serve(step, lines=sys.stdin, speaks=True, loss_of=float):
-    """Runs a step, says "ready", and then as many steps as each line asks for.
+def serve(step, lines=sys.stdin, prints=True, loss_of=float):
+    """Runs a step, prints "ready", and then runs as many steps as each line asks for.
 
-    `loss_of` makes a number of what a step returns, outside of the times.
+    `loss_of` converts what a step returns to a number; the measured times do not include it.
     """
     loss = loss_of(step())
-    if speaks:
+    if prints:
         say("ready", time.time(), "loss", f"{loss:.5f}")
     for line in lines:
         words = line.split()
@@ -25,5 +25,5 @@ def serve(step, lines=sys.stdin, speaks=True, loss_of=float):
             result = step()
             milliseconds.append(1e3 * (time.perf_counter() - began))
         loss = loss_of(result)
-        if speaks:
+        if prints:
             say("ms", *(f"{t:.3f}" for t in milliseconds), "loss", f"{loss:.5f}")

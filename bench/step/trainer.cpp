@@ -1,5 +1,5 @@
-// The trainer as a program that steps on demand, for bench/step/compare.py: after its first step it says "ready" and
-// then obeys lines on standard input: "go K" runs K steps and prints the milliseconds of each, "quit" ends it.
+// Runs steps of the trainer on demand of bench/step/compare.py. Prints "ready" after its first step, then takes
+// commands on standard input: "go K" runs K steps and prints the milliseconds of each, "quit" ends the program.
 #include "terrace/train/trainer.h"
 
 #include <fmt/core.h>

@@ -26,7 +26,7 @@ class Workload:
 
     @property
     def first_stage_layers(self):
-        """Of a pipeline of two stages that are as alike as can be: the head costs as much as a few layers."""
+        """For a pipeline of two stages that cost as nearly the same as possible: the head costs as much as a few layers."""
         head = self.vocabulary / (12 * self.width)
         return min(range(self.layers + 1), key=lambda first: max(first, self.layers - first + head))
 

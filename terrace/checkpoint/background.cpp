@@ -134,7 +134,7 @@ void BackgroundSaver::attempt(const std::function<std::filesystem::path()>& acti
   } catch (const UserError& error) {
     ++failures_;
     if (saving_ranks_.is_first()) {
-      log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
+      log_warning("{}. The run continues and saves again at its next checkpoint", error.what());
     }
   }
 }

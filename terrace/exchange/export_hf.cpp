@@ -1,4 +1,4 @@
-// From a checkpoint to a folder for transformers.
+// Writes the model of a checkpoint into a folder for transformers.
 #include <ATen/ops/zeros.h>
 
 #include <map>
@@ -22,7 +22,7 @@ namespace {
 
 using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// transformers' word for a type.
+// The name of a type in transformers.
 std::string type_word(config::Precision precision) {
   switch (precision) {
     case config::Precision::bf16:
@@ -49,7 +49,7 @@ Tensors their_tensors(const checkpoint::Reader& reader, const models::gpt::Model
   return tensors;
 }
 
-// Generation starts a document where there is no prompt: behind the end token of another, as in training.
+// Without a prompt, generation starts a document after the end token of another one, as in training.
 void add_tokens(Json& config, const data::Tokenizer& tokenizer) {
   if (tokenizer.end_token() < 0) return;
   config["bos_token_id"] = tokenizer.end_token();
@@ -73,7 +73,7 @@ Exported export_hf(const ExportOptions& options) {
 
   const std::filesystem::path tokenizer_path = options.tokenizer.empty() ? reader.tokenizer() : options.tokenizer;
   if (tokenizer_path.empty()) {
-    log_warning("checkpoint {} holds no tokenizer: the model is written without; --tokenizer adds one",
+    log_warning("checkpoint {} has no tokenizer, so the model is written without one; --tokenizer adds one",
                 reader.path().string());
   } else {
     std::string bytes = read_text(tokenizer_path);
@@ -89,7 +89,7 @@ Exported export_hf(const ExportOptions& options) {
   contents.tensors = their_tensors(reader, model, nn::scalar_type(options.precision));
   for (const auto& [name, tensor] : contents.tensors) result.parameters += tensor.numel();
   if (!model.bias && result.architecture == "GPT2LMHeadModel") {
-    log_warning("GPT-2's layout has biases and this model none: they are written as zeros");
+    log_warning("GPT-2's layout has biases, but this model has none: they are written as zeros");
   }
   checkpoint::write_hf_folder(options.output, contents);
   return result;

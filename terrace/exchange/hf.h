@@ -1,4 +1,4 @@
-// Models as other programs have them: to and from folders that Python's transformers loads.
+// Exports models to folders that Python's transformers loads, and imports models from such folders.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace terrace::exchange {
 
 struct ExportOptions {
-  std::filesystem::path checkpoint;                       // its folder, or a run's: its newest complete one
+  std::filesystem::path checkpoint;                       // its folder, or a run's: then the newest complete one
   std::filesystem::path output;                           // a folder that does not exist or is empty
   std::filesystem::path tokenizer;                        // empty: the checkpoint's
   config::Precision precision = config::Precision::fp32;  // of the written weights; ours are fp32
@@ -21,11 +21,11 @@ struct Exported {
   std::filesystem::path checkpoint;
   std::string architecture;  // "GPT2LMHeadModel" or "LlamaForCausalLM"
   int64_t parameters = 0;
-  std::string tokenizer;  // the file's name; "" where there is none
+  std::string tokenizer;  // the file's name; "" if there is none
 };
 
-// Writes config.json, generation_config.json, model.safetensors, the tokenizer and tokenizer_config.json, whole or not
-// at all. Throws UserError where transformers has no layout for the model.
+// Writes config.json, generation_config.json, model.safetensors, the tokenizer and tokenizer_config.json. The folder is
+// written whole or not at all. Throws UserError if transformers has no layout for the model.
 Exported export_hf(const ExportOptions& options);
 
 struct ImportOptions {
@@ -37,13 +37,13 @@ struct ImportOptions {
 
 struct Imported {
   std::filesystem::path checkpoint;  // OUTPUT/step_00000000: weights alone
-  std::filesystem::path config;      // OUTPUT/train.toml: a run that starts from them
-  std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty where there is none
+  std::filesystem::path config;      // OUTPUT/train.toml: a run that starts from these weights
+  std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty if there is none
   models::gpt::ModelConfig model;
   int64_t parameters = 0;
 };
 
-// Throws UserError where the model, a tensor or the tokenizer is not what terrace has; then the output is removed.
+// Throws UserError if terrace does not support the model, a tensor or the tokenizer; the output is then removed.
 Imported import_hf(const ImportOptions& options);
 
 }  // namespace terrace::exchange

@@ -1,4 +1,4 @@
-// Files of a tokenizer in a folder for transformers.
+// Writes and reads the files of a tokenizer in a folder for transformers.
 #include "terrace/exchange/hf_tokenizer.h"
 
 #include "terrace/base/error.h"
@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// AutoTokenizer knows nothing of a file but what this says. Documents are given neither a first nor a last token.
+// AutoTokenizer learns the kind of the tokenizer from these settings. It adds no token before or after a document.
 Json settings(const char* tokenizer_class, int64_t sequence) {
   return {{"tokenizer_class", tokenizer_class},
           {"model_max_length", sequence},
@@ -23,7 +23,7 @@ Json settings(const char* tokenizer_class, int64_t sequence) {
 
 void check_fits(const data::Tokenizer& tokenizer, const models::gpt::ModelConfig& model, const fs::path& path) {
   if (tokenizer.vocabulary() <= model.vocabulary) return;
-  throw UserError::of("tokenizer {} has {} tokens and the model knows {}: use the tokenizer it was trained with",
+  throw UserError::of("tokenizer {} has {} tokens, but the model has {}: use the tokenizer it was trained with",
                       path.string(), tokenizer.vocabulary(), model.vocabulary);
 }
 
@@ -33,10 +33,10 @@ void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64
   const bool json = name == "tokenizer.json";
   Json config = settings(json ? "PreTrainedTokenizerFast" : "LlamaTokenizer", sequence);
   if (!json) {
-    config["legacy"] = true;  // how the library treats spaces behind control tokens: as SentencePiece does
+    config["legacy"] = true;  // treats spaces after control tokens as SentencePiece does
     config["add_prefix_space"] = false;
   }
-  // Without a name of its own the class would add "<s>" to the vocabulary.
+  // Without a named token the class would add "<s>" to the vocabulary.
   if (tokenizer.end_token() >= 0) config["bos_token"] = config["eos_token"] = tokenizer.end_token_name();
   contents.texts.emplace_back(name, std::move(bytes));
   contents.texts.emplace_back("tokenizer_config.json", config.dump(2) + "\n");

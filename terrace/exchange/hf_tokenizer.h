@@ -1,4 +1,4 @@
-// The tokenizer's part of a folder for transformers.
+// Writes and reads the tokenizer of a folder for transformers.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,16 @@
 
 namespace terrace::exchange {
 
-// Throws UserError where the tokenizer has more tokens than the model.
+// Throws UserError if the tokenizer has more tokens than the model.
 void check_fits(const data::Tokenizer& tokenizer, const models::gpt::ModelConfig& model,
                 const std::filesystem::path& path);
 
-// Adds the tokenizer's own file and the tokenizer_config.json that AutoTokenizer reads beside it. `bytes` is the file.
+// Adds the tokenizer's own file, whose content is `bytes`, and the tokenizer_config.json that AutoTokenizer reads.
 void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64_t sequence,
                       checkpoint::HfContents& contents);
 
-// The tokenizer of a folder as the content of a file that terrace reads: tokenizer.model, else tokenizer.json, else one
-// made of vocab.json and merges.txt. "" where there is none.
+// The tokenizer of a folder, as the content of a file that terrace reads: tokenizer.model, else tokenizer.json, else a
+// tokenizer.json made of vocab.json and merges.txt. "" if there is none.
 std::string read_hf_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace terrace::exchange

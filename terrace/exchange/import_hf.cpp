@@ -1,4 +1,4 @@
-// From a folder of transformers' to a checkpoint and a configuration that trains on.
+// Makes a checkpoint, and a configuration that continues training from it, of a folder of transformers.
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using models::gpt::HfTensor;
 
-// Their name of the tensor in this folder: models saved without a head have no "transformer." or "model." in front.
+// The name of the tensor in this folder: models saved without a head omit the leading "transformer." or "model.".
 std::string name_in(const checkpoint::HfFolder& folder, const std::string& name) {
   if (folder.has(name)) return name;
   const std::string bare = name.substr(name.find('.') + 1);
@@ -39,20 +39,21 @@ void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>
     const std::string name = name_in(folder, theirs.name);
     known.insert(name);
     if (name.empty()) {
-      problems.push_back(fmt::format("'{}' is not there", theirs.name));
+      problems.push_back(fmt::format("'{}' is missing", theirs.name));
       continue;
     }
     const at::Tensor found = folder.tensor(name);
     if (found.sizes() != at::IntArrayRef(theirs.shape)) {
-      problems.push_back(fmt::format("'{}' has shape [{}], and by config.json it is [{}]", name,
+      problems.push_back(fmt::format("'{}' has shape [{}], but config.json says [{}]", name,
                                      fmt::join(found.sizes(), ", "), fmt::join(theirs.shape, ", ")));
     } else if (!found.is_floating_point()) {
-      problems.push_back(fmt::format("'{}' holds {}, no real numbers", name, c10::toString(found.scalar_type())));
+      problems.push_back(
+          fmt::format("'{}' holds {}, not floating-point numbers", name, c10::toString(found.scalar_type())));
     }
   }
   for (const std::string& name : folder.names()) {
     if (known.contains(name) || models::gpt::is_hf_buffer(name) || (tied && name == "lm_head.weight")) continue;
-    problems.push_back(fmt::format("'{}' is there and not in such a model", name));
+    problems.push_back(fmt::format("'{}' is not a tensor of this model", name));
   }
   if (problems.empty()) return;
   throw UserError::of("the weights in {} are not those of its config.json:\n  {}", folder.path().string(),
@@ -73,7 +74,7 @@ checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const models:
   return weights;
 }
 
-// A run of the model; what the folder cannot say has values to start from.
+// The configuration of a run of the model, with values to start from for the settings that the folder does not have.
 config::Config starting_config(const models::gpt::ModelConfig& model, const fs::path& output) {
   config::Config config = config::config_of(models::gpt::family());
   models::gpt::model_of(config) = model;
@@ -85,7 +86,7 @@ config::Config starting_config(const models::gpt::ModelConfig& model, const fs::
   config.optimizer.warmup_steps = 100;
   config.checkpoint.folder = output.string() + "-trained";
   config.checkpoint.every = 200;
-  // Through the parser, which derives what is left out and refuses what no configuration may hold.
+  // The parser derives the keys that are left out and refuses invalid values.
   return config::parse(config::dump(config), "the model's config.json", models::families());
 }
 
@@ -95,12 +96,12 @@ void check_end_token(const Json& json, const data::Tokenizer& tokenizer) {
   const Json end = tokenizer.end_token();
   const bool named = given.is_array() ? std::find(given.begin(), given.end(), end) != given.end() : given == end;
   if (!named) {
-    log_warning("config.json ends documents with token {}, terrace with {}, by the tokenizer's names", given.dump(),
-                tokenizer.end_token());
+    log_warning("config.json ends documents with token {}, but terrace takes token {} from the tokenizer's names",
+                given.dump(), tokenizer.end_token());
   }
 }
 
-// The tokenizer's file in the output; empty where there is none.
+// Writes the tokenizer's file into the output and returns its path; empty if there is none.
 fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder,
                          const models::gpt::ModelConfig& model) {
   if (options.without_tokenizer) return {};
@@ -108,7 +109,7 @@ fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolde
   const fs::path source = options.tokenizer.empty() ? folder.path() : options.tokenizer;
   if (bytes.empty()) {
     throw UserError::of(
-        "{} holds no tokenizer (tokenizer.json, tokenizer.model, or vocab.json with merges.txt); name "
+        "{} has no tokenizer (tokenizer.json, tokenizer.model, or vocab.json with merges.txt); name "
         "one with --tokenizer, or give --without-tokenizer",
         source.string());
   }
@@ -139,8 +140,8 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
   models::gpt::model_of(config).init_std =
       models::gpt::ModelConfig{}.init_std;  // beside initial weights it has no effect
   write_text_atomically(result.config,
-                        "# Trains on from the weights beside it: name your corpora in data.train, made with this "
-                        "tokenizer, and choose the\n# steps, the batch and the rate.\n" +
+                        "# Continues training from the imported weights: name corpora made with this tokenizer in "
+                        "data.train,\n# and choose the steps, the batch and the learning rate.\n" +
                             config::dump(config));
   return result;
 }

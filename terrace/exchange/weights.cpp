@@ -1,4 +1,4 @@
-// Names, shapes and marks come from a model without memory.
+// Takes names, shapes and marks from a model on the meta device, which allocates no memory.
 #include "terrace/exchange/weights.h"
 
 #include <ATen/ops/zeros.h>

@@ -1,4 +1,4 @@
-// All weights of a model by name, in fp32 on the CPU, without the rest of a model.
+// Makes all weights of a model by name, in fp32 on the CPU, without building the model.
 #pragma once
 
 #include "terrace/checkpoint/checkpoint.h"
@@ -6,7 +6,7 @@
 
 namespace terrace::exchange {
 
-// The group "weights" of such a model, zeroed.
+// The group "weights" of a model with this configuration; all values are zero.
 checkpoint::Group make_weights(const models::gpt::ModelConfig& config);
 
 }  // namespace terrace::exchange

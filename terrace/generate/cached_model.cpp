@@ -1,4 +1,4 @@
-// Feeding a model piece by piece.
+// Feeds a model with a sequence piece by piece.
 #include "terrace/generate/cached_model.h"
 
 #include <ATen/core/grad_mode.h>
@@ -37,7 +37,7 @@ at::Tensor CachedModel::hidden(std::span<const int64_t> tokens) {
 std::vector<float> CachedModel::next_logits(std::span<const int64_t> tokens) {
   const at::Tensor all = hidden(tokens);
   const at::NoGradGuard no_grad;
-  // Only the last position: the logits of a whole prompt would take gigabytes.
+  // Computes the logits of the last position only: those of a whole prompt would take gigabytes.
   const at::Tensor logits =
       generator_.logits(all.narrow(1, all.size(1) - 1, 1), models::Pass{}).to(at::kCPU).contiguous();
   const float* values = logits.const_data_ptr<float>();

@@ -1,4 +1,4 @@
-// A model that is fed one sequence piece by piece and keeps the keys and values of what it has seen.
+// Wraps a model that is fed one sequence piece by piece, and keeps the keys and values of the tokens it has seen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,15 +14,15 @@ namespace terrace::generate {
 
 class CachedModel {
  public:
-  // The model must outlive this object. Throws UserError where its family generates no text. Room for the longest
-  // sequence is taken at once.
+  // The model must outlive this object. Throws UserError if the model's family does not generate text. Allocates the
+  // cache for the longest sequence at once.
   explicit CachedModel(models::Model& model);
   ~CachedModel();
 
   // Runs T further tokens and returns their hidden states, [1, T, D]. At most capacity() tokens in all.
   at::Tensor hidden(std::span<const int64_t> tokens);
 
-  // The same, and the fp32 logits of the token after the last one.
+  // Runs the tokens in the same way and returns the fp32 logits of the token after the last one.
   std::vector<float> next_logits(std::span<const int64_t> tokens);
 
   int64_t size() const { return size_; }  // tokens seen

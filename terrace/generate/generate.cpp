@@ -1,4 +1,4 @@
-// The loop of generation: the prompt once, then one token at a time.
+// Generates: runs the prompt once, then draws one token at a time.
 #include "terrace/generate/generate.h"
 
 #include <array>
@@ -15,12 +15,13 @@ void check(const Request& request, const CachedModel& model) {
   const int64_t length = static_cast<int64_t>(request.prompt.size());
   if (length == 0) throw UserError("the prompt is empty: give at least one token");
   if (length > model.capacity()) {
-    throw UserError::of("the prompt has {} tokens and the model's context is {} (model.sequence): shorten it by {}",
+    throw UserError::of("the prompt has {} tokens, but the model's context is {} (model.sequence): shorten it by {}",
                         length, model.capacity(), length - model.capacity());
   }
   for (int64_t token : request.prompt) {
     if (token < 0 || token >= model.vocabulary()) {
-      throw UserError::of("the prompt holds token {}, and the model knows 0 to {}", token, model.vocabulary() - 1);
+      throw UserError::of("the prompt holds token {}, but the model's tokens are 0 to {}", token,
+                          model.vocabulary() - 1);
     }
   }
 }

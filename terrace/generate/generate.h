@@ -1,4 +1,4 @@
-// Continuing a prompt token by token.
+// Continues a prompt token by token.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Request {
   int64_t samples = 1;
   Sampling sampling;
   int64_t end_token = -1;  // stops the continuation and is not part of it; -1: none
-  int64_t vocabulary = 0;  // only tokens below it are drawn; 0: all the model has
+  int64_t vocabulary = 0;  // only tokens below this number are drawn; 0: all tokens of the model
 };
 
 // Why a continuation ended. context: the model has no positions left (model.sequence).
@@ -30,8 +30,8 @@ struct Continuation {
 };
 
 // Continues the prompt request.samples times; on_token is called with the number of the sample and each token as soon
-// as it is drawn. The model starts anew with the prompt. Throws UserError for options out of range and for a prompt
-// that is empty or longer than the model's context, before anything is computed.
+// as it is drawn. Whatever the model has seen before is forgotten. Throws UserError for options out of range and for a
+// prompt that is empty or longer than the model's context, before anything is computed.
 std::vector<Continuation> generate(CachedModel& model, const Request& request,
                                    const std::function<void(int64_t sample, int64_t token)>& on_token);
 

@@ -1,4 +1,4 @@
-// Building a model from a checkpoint's configuration and reading its weights.
+// Builds a model from a checkpoint's configuration and reads its weights and tokenizer.
 #include "terrace/generate/load.h"
 
 #include "terrace/base/error.h"
@@ -13,14 +13,13 @@ std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::pat
                                                       const checkpoint::Reader& reader, int64_t known) {
   const std::filesystem::path path = asked.empty() ? reader.tokenizer() : asked;
   if (path.empty()) {
-    throw UserError::of("checkpoint {} holds no tokenizer (data.tokenizer was not set): name one with --tokenizer",
+    throw UserError::of("checkpoint {} has no tokenizer (data.tokenizer was not set): name one with --tokenizer",
                         reader.path().string());
   }
   auto tokenizer = data::Tokenizer::open(path);
   if (tokenizer->vocabulary() > known) {
-    throw UserError::of(
-        "tokenizer {} has {} tokens and the model of {} knows {}: use the tokenizer it was trained with", path.string(),
-        tokenizer->vocabulary(), reader.path().string(), known);
+    throw UserError::of("tokenizer {} has {} tokens, but the model of {} has {}: use the tokenizer it was trained with",
+                        path.string(), tokenizer->vocabulary(), reader.path().string(), known);
   }
   return tokenizer;
 }
@@ -30,7 +29,8 @@ std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::pat
 Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
   const config::Config config = reader.config(models::families());
-  // One token at a time, a product is bound by reading the weight once, and our kernels would copy it first.
+  // With one token at a time a product is bound by reading the weight once, but our kernels would first copy the
+  // weight.
   const nn::Build build{.device = options.device,
                         .type = nn::scalar_type(options.precision),
                         .kernels = {.products = ops::Products::torch}};

@@ -1,4 +1,4 @@
-// A checkpoint's model and tokenizer, ready to generate.
+// Loads the model and the tokenizer of a checkpoint for generation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,8 +27,9 @@ struct Loaded {
   std::unique_ptr<const data::Tokenizer> tokenizer;
 };
 
-// `path` is a checkpoint's folder or a run's folder (then its newest complete checkpoint). Reads the weights only.
-// Throws UserError where there is no checkpoint, it is damaged, or its tokenizer is missing or does not fit the model.
+// `path` is a checkpoint's folder, or a run's folder, whose newest complete checkpoint is then taken. Reads no
+// optimizer states. Throws UserError if there is no checkpoint, if it is damaged, or if its tokenizer is missing or
+// does not fit.
 Loaded load(const std::filesystem::path& path, const LoadOptions& options);
 
 }  // namespace terrace::generate

@@ -1,4 +1,4 @@
-// Filtering in the usual order (temperature, top-k, top-p), and a draw from the counter-based generator.
+// Filters the tokens in the usual order (temperature, top-k, top-p) and draws one with the counter-based generator.
 #include "terrace/generate/sampler.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ int64_t choose(std::span<const float> logits, const Sampling& sampling, int64_t 
     left -= candidate.probability;
     if (left < 0.0) return candidate.token;
   }
-  // Rounding can leave a little of the interval behind the last one.
+  // The probabilities may sum to a little less than 1 because of rounding.
   return tokens.back().token;
 }
 

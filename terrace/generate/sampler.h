@@ -1,4 +1,4 @@
-// From logits to the next token: temperature, the k most probable, the smallest set of probability p, and a draw.
+// Draws the next token from logits: temperature, the k most probable, the smallest set of probability p, and a draw.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct Candidate {
   double probability = 0.0;
 };
 
-// The tokens that may be drawn; probabilities sum to 1. Equal logits count in the order of their tokens. Temperature 0
-// gives one candidate. Throws UserError where a logit is NaN or infinite.
+// The tokens that may be drawn; their probabilities sum to 1. Of equal logits the one of the lower token counts as more
+// probable. Temperature 0 gives one candidate. Throws UserError if a logit is NaN or infinite.
 std::vector<Candidate> candidates(std::span<const float> logits, const Sampling& sampling);
 
-// Draws one: a function of the logits, the seed, the number of the sample and the position in it only.
+// Draws one token: a function only of the logits, the seed, the number of the sample and the position in the sample.
 int64_t choose(std::span<const float> logits, const Sampling& sampling, int64_t sample, int64_t position);
 
 }  // namespace terrace::generate

@@ -1,4 +1,4 @@
-// The fastest of many products of one shape, and whose take less of a processor.
+// Times many products of one shape and keeps the fastest, and chooses between our products and torch's.
 #include "terrace/measure/matmul_rate.h"
 
 #include <ATen/Parallel.h>
@@ -29,7 +29,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// While it lives, products take one thread each, in this thread and in those that begin meanwhile.
+// While an object of this class exists, a product takes one thread, in this thread and in threads started meanwhile.
 class OneThread {
  public:
   OneThread() : threads_(at::get_num_threads()) { at::set_num_threads(1); }
@@ -43,8 +43,8 @@ class OneThread {
   int threads_;
 };
 
-// By the processor's time of one thread, which a busy machine does not lengthen as it does the time on the clock: the
-// choice decides the last bits of a run, and shall be the same in every run on a machine.
+// Compares the processor time of one thread, which a busy machine affects less than the time on the clock: the choice
+// decides the last bits of a run, so it should be the same in every run on a machine.
 ops::Products faster_products(const at::Tensor& x, const at::Tensor& w) {
   if (!ops::own_products(x, ops::Products::own)) return ops::Products::torch;
   const OneThread one;
@@ -54,7 +54,7 @@ ops::Products faster_products(const at::Tensor& x, const at::Tensor& w) {
     return processor_seconds() - start;
   };
   double least_torch = 1e30, least_own = 1e30;
-  for (int round = 0; round < 4; ++round) {  // of which the first fills caches
+  for (int round = 0; round < 4; ++round) {  // the first round fills caches
     least_torch = std::min(least_torch, seconds(ops::Products::torch));
     least_own = std::min(least_own, seconds(ops::Products::own));
   }
@@ -62,8 +62,8 @@ ops::Products faster_products(const at::Tensor& x, const at::Tensor& w) {
   return least_own > clearly * least_torch ? ops::Products::torch : ops::Products::own;
 }
 
-// FLOP/s of as many threads as are set, each with a product of its own: by the time that each had a processor, so that
-// it counts neither the work of others on the machine nor threads that wait for each other.
+// FLOP/s of the set number of threads together, each with a product of its own. Uses the processor time of each thread,
+// so that neither other work on the machine nor waiting threads count.
 double rate_of_threads(double flops, const std::function<void()>& product) {
   const OneThread one;
   std::vector<double> rates(static_cast<size_t>(one.threads()));
@@ -86,7 +86,7 @@ double rate_on_clock(double flops, const std::function<void()>& product) {
   return flops / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The highest of rates that are measured until the three highest agree, or the time is over.
+// Measures rates until the three highest agree or the time is over, and returns the highest.
 double stable_rate(const std::function<double()>& rate, double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr size_t agreeing = 3;
@@ -120,7 +120,7 @@ MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds) {
     };
     return device.is_cuda() ? rate_on_clock(flops, product) : rate_of_threads(flops, product);
   };
-  // A part of the rows is enough for the choice.
+  // A few rows are enough for the choice.
   const ops::Products faster = faster_products(x.narrow(0, 0, 128), w);
   const std::string of_threads = device.is_cuda() || at::get_num_threads() == 1
                                      ? ""

@@ -1,4 +1,4 @@
-// Shapes to FLOPs and bytes.
+// Computes FLOPs and bytes of operations from the shapes of their tensors.
 #include "terrace/profile/operation_cost.h"
 
 #include <ATen/core/function_schema.h>
@@ -21,7 +21,7 @@ std::string_view name_of(const at::RecordFunction& operation) {
   return name;
 }
 
-// An operation in place has the name of the other with an underscore behind it.
+// The name of an in-place operation is that of the plain operation with an underscore appended.
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   if (name.ends_with('_')) name.remove_suffix(1);
   return std::ranges::find(names, name) != names.end();
@@ -33,7 +33,7 @@ double product(at::IntArrayRef sizes) {
   return all;
 }
 
-// [.., m, k] by [.., k, n].
+// FLOPs of the product of [.., m, k] and [.., k, n].
 double product_flops(const at::IValue& left, const at::IValue& right) {
   if (!left.isTensor() || !right.isTensor() || right.toTensor().dim() == 0) return 0;
   return 2 * product(left.toTensor().sizes()) * static_cast<double>(right.toTensor().size(-1));
@@ -56,7 +56,7 @@ double attention_flops(const at::RecordFunction& operation, size_t first, double
   const at::Tensor& keys = inputs[first + 1].toTensor();
   if (queries.dim() != 4 || keys.dim() != 4) return 0;
   const auto length = static_cast<double>(queries.size(2)), total = static_cast<double>(keys.size(2));
-  // A causal mask lets query t see keys 0 .. t, of as many as there are.
+  // A causal mask lets query t see the keys 0 .. t, as far as they exist.
   const double seen = std::min(length, total);
   const double pairs = is_causal(operation) ? seen * (seen + 1) / 2 + (length - seen) * total : length * total;
   return each_pair * pairs * product(queries.sizes()) / length;
@@ -89,7 +89,7 @@ double bytes_of_values(Inputs values) {
   return bytes;
 }
 
-// They change how memory is seen, take memory without touching it, or leave the copying to an operation inside.
+// These operations only change the view of memory, allocate it without writing, or leave copying to an inner operation.
 bool moves_nothing(std::string_view name) {
   constexpr std::array names = {
       "view",   "_unsafe_view", "view_as",   "reshape", "_reshape_alias", "as_strided",  "t",          "transpose",

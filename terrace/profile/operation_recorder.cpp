@@ -1,4 +1,4 @@
-// Callbacks of torch's recorder, one list of spans a thread.
+// Records operations with callbacks of torch's recorder, in one list of spans for each thread.
 #include "terrace/profile/operation_recorder.h"
 
 #include <ATen/Context.h>
@@ -29,7 +29,7 @@ struct OperationRecorder::State {
 
   void add(observe::Span span) {
     const std::lock_guard lock(mutex);
-    // A thread that saves in the background may end an operation after the last step that is recorded.
+    // A thread that saves in the background may end an operation after the recording.
     if (!finished) lane().spans.push_back(std::move(span));
   }
 
@@ -50,7 +50,7 @@ namespace {
 
 using SharedState = std::shared_ptr<OperationRecorder::State>;
 
-// Torch's callbacks are plain functions. An operation keeps the recorder that it began with.
+// Torch's callbacks are plain functions, so they find the recorder here. An operation keeps the recorder it began with.
 std::mutex active_mutex;
 SharedState active;
 
@@ -76,7 +76,7 @@ int64_t now_ns() {
 
 bool is_ours(const observe::Span& span) { return span.name.starts_with(ops::own_operation_prefix); }
 
-// The engine's frame around each node of the backward pass: no operation on tensors.
+// Whether it is the autograd engine's frame around a node of the backward pass, which is no operation on tensors.
 bool is_of_engine(const at::RecordFunction& operation) {
   return std::string_view(operation.name()).starts_with("autograd::engine");
 }

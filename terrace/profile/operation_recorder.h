@@ -1,4 +1,4 @@
-// Records every operation on tensors and every phase, in all threads, while it lives.
+// Records every operation on tensors and every phase in all threads.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,11 +13,12 @@
 
 namespace terrace::profile {
 
-// Which thread computes for which rank, where ranks are threads. Filled and read by any thread.
+// Which thread computes for which rank, if ranks are threads. Any thread may add to it and read it.
 class RankThreads {
  public:
   void add(int64_t rank);  // the calling thread's
-  // Of the calling thread; the one rank's where there is but one, -1 where a thread is none of several ranks'.
+  // The rank of the calling thread. If there is only one rank, all threads are its; else -1 if the thread was not
+  // added.
   int64_t own() const;
 
  private:
@@ -25,22 +26,24 @@ class RankThreads {
   std::map<std::thread::id, int64_t> ranks_;
 };
 
-// Listens to torch's recorder, which also sees the operations of the backward pass, and turns on the records of our own
-// (terrace/ops/record.h). On a GPU each operation is waited for, so that its time is the device's and not only that of
-// its launch; steps are slower for it. At most one may record at a time: torch's callbacks are plain functions.
+// Records from its construction to finish(). Listens to torch's recorder, which also sees the operations of the
+// backward pass, and turns on the records of our own operations (terrace/ops/record.h). On a GPU it waits for each
+// operation, so that its time is the device's and not only that of its launch; this makes steps slower. At most one
+// recorder may be active at a time, since torch's callbacks are plain functions.
 class OperationRecorder {
  public:
   struct State;
   enum class Records { everything, phases };
 
-  // `ranks` outlives it; none: all threads are the first rank's. Phases alone cost next to nothing.
+  // `ranks` must outlive the recorder; null: all threads belong to the first rank. Recording only phases costs next to
+  // nothing.
   explicit OperationRecorder(const at::Device& device, const RankThreads* ranks = nullptr,
                              Records records = Records::everything);
   OperationRecorder(const OperationRecorder&) = delete;
   ~OperationRecorder();
 
-  // Ends the recording and gives what was recorded; lanes are threads, the one that made this object first. Spans that
-  // have not ended are left out. Empty when called again.
+  // Ends the recording and returns it. Lanes are threads; the first lane is the thread that made this object. Spans
+  // that have not ended are left out. A second call returns an empty trace.
   observe::Trace finish();
 
  private:

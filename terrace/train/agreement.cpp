@@ -1,4 +1,4 @@
-// Sends exit codes and lengths as numbers, then texts.
+// Agrees by gathering exit codes, and broadcasts texts, each after its length.
 #include "terrace/train/agreement.h"
 
 #include <fmt/format.h>
@@ -19,8 +19,9 @@ void agree(comm::World& world, const std::optional<UserError>& problem) {
   const int64_t reporting_rank = found - codes.begin();
   std::string text;
   if (world.rank() == reporting_rank) {
-    text = reporting_rank == 0 ? problem->what()
-                               : fmt::format("rank {}, and not those before it: {}", reporting_rank, problem->what());
+    text = reporting_rank == 0
+               ? problem->what()
+               : fmt::format("on rank {}, but not on the ranks before it: {}", reporting_rank, problem->what());
   }
   throw Refusal(text, static_cast<ExitCode>(*found));
 }

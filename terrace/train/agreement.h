@@ -1,5 +1,5 @@
-// How the processes of a launch agree before anything is built: all learn of an error that one of them finds, and one
-// reports it.
+// Lets the processes of a launch agree before anything is built: if one of them finds an error, all of them end, and
+// one reports the error.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,30 +17,30 @@
 
 namespace terrace::train {
 
-// A mistake of the user's that all ranks of the launch know of, so that all end in good order. It has its text on the
-// rank that reports it, and none on the others.
+// A user's mistake that all ranks of the launch know of, so that every rank ends without aborting the others. Only the
+// rank that reports the mistake has its text; on the other ranks the text is empty.
 class Refusal : public UserError {
  public:
   using UserError::UserError;
 };
 
-// Called by all ranks of the world. Throws a Refusal on each where any rank has a problem; the first such rank reports
-// it.
+// Called by all ranks of the world. Throws a Refusal on every rank if any rank has a problem; the first rank with a
+// problem reports it.
 void agree(comm::World& world, const std::optional<UserError>& problem);
 
 // What a start depends on: names such as "optimizer.learning_rate" with their values as text.
 using StartFacts = std::vector<std::pair<std::string, std::string>>;
 
-// Called by all members. Throws a Refusal on each where not all gave the same facts; the first member reports every
-// fact that differs, and which ranks have which value. One gather of 16 bytes a member where nothing differs.
+// Called by all members. Throws a Refusal on every member unless all gave the same facts; the first member reports
+// every fact that differs, and which ranks have which value. Costs one gather of 16 bytes a member if nothing differs.
 void check_same(comm::Comm& all, const StartFacts& facts);
 
 // "rank 3", "ranks 0, 2 and 4 to 7" of ascending numbers.
 std::string rank_list(const std::vector<int64_t>& ranks);
 
-// Runs a rank's part of the program. An exception ends the other ranks at once with its text, before the objects of
-// this rank are destroyed, which may take long; then it is thrown on. A Refusal is only thrown on: all ranks know of
-// it.
+// Runs a rank's part of the program. An exception ends the other ranks at once with its text and is then rethrown. The
+// other ranks do not wait until the objects of this rank are destroyed, which may take long. A Refusal is only
+// rethrown, since all ranks know of it.
 template <typename Part>
 auto abort_on_error(comm::World& world, Part&& part) {
   try {
@@ -56,8 +56,8 @@ auto abort_on_error(comm::World& world, Part&& part) {
 // The text of one member, on every member.
 std::string broadcast_text(comm::Comm& all, std::string text, int64_t member, const char* what);
 
-// Runs `act` on the first member alone and returns its result on every member. A UserError of `act` is a Refusal on
-// every rank.
+// Runs `act` on the first member alone and returns its result on every member. If `act` throws a UserError, every
+// member throws a Refusal.
 std::string broadcast_result(comm::Comm& all, const std::function<std::string()>& act);
 
 }  // namespace terrace::train

@@ -1,4 +1,4 @@
-// Compares what the ranks of a launch were given: digests first, and texts only where digests differ.
+// Compares the facts that the ranks of a launch were given: first their digests, and the texts only if digests differ.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@
 namespace terrace::train {
 namespace {
 
-// A message about more would be read by nobody.
+// Nobody would read a message about more variants.
 constexpr size_t most_variants = 8;
 
 // Ranks that were given the same facts.
@@ -42,7 +42,7 @@ std::vector<Variant> variants_of(comm::Comm& all, const std::string& text) {
   return variants;
 }
 
-// "NAME is A on rank 0, B on ranks 1 and 2", or "" where all variants have the same value.
+// "NAME is A on rank 0, B on ranks 1 and 2", or "" if all variants have the same value.
 std::string difference(const std::string& name, const std::vector<Variant>& variants) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> values;
   for (const Variant& variant : variants) {

@@ -1,4 +1,5 @@
-// Every problem with the surroundings of a run in one message.
+// Checks the files, folders and memory that a run needs, and reports all problems with files and folders in one
+// message.
 #include "terrace/train/check_start.h"
 
 #include <fmt/format.h>
@@ -32,13 +33,13 @@ void check_initial_weights(const std::string& path, Problems& problems) {
   }
 }
 
-// The nearest folder above that exists must let the folder be made in it.
+// `folder` need not exist, but its nearest existing ancestor must be writable so that it can be created.
 void check_folder(const char* key, const std::string& folder, Problems& problems) {
   fs::path existing = fs::absolute(folder);
   while (!fs::exists(existing)) existing = existing.parent_path();
   if (fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0) return;
   problems.push_back(
-      fmt::format("{} = \"{}\": {} is no folder that can be written to; name another", key, folder, existing.string()));
+      fmt::format("{} = \"{}\": {} is not a writable folder; name another folder", key, folder, existing.string()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What can be known before anything is opened for long: the files that a configuration names, and whether it fits.
+// Checks before a run is built: that the files which a configuration names can be used and that the memory suffices.
 #pragma once
 
 #include "terrace/config/config.h"
@@ -6,15 +6,15 @@
 
 namespace terrace::train {
 
-// Throws one UserError with every problem: corpora and checkpoints that are not there, a tokenizer that cannot be read
-// or has more tokens than the model, a run's folder that cannot be written.
+// Throws one UserError with every problem: corpora and checkpoints that do not exist, a tokenizer that cannot be read
+// or has more tokens than the model, a run's folder that cannot be written to.
 void check_files(const config::Config& config);
 
-// Says in one line of the log which keys have no effect on so many ranks, or because of a --set.
+// Warns which keys have no effect, because of the number of ranks (`here` of them on this machine) or of a --set.
 void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here);
 
-// What weights, gradients, optimizer states and activations of so many ranks need alone. Throws UserError with
-// ExitCode::infeasible where that is more memory than the machine has left.
+// The least memory that weights, gradients, optimizer states and activations need on that many ranks. Throws UserError
+// with ExitCode::infeasible if the machine has less memory available.
 plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1);
 
 }  // namespace terrace::train

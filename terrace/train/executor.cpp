@@ -1,4 +1,4 @@
-// Walks the list of a step; what a segment saves for a micro-batch lives from its forward to its backward.
+// Executes each kind of instruction; keeps what a segment saves for a micro-batch from its forward to its backward.
 #include "terrace/train/executor.h"
 
 #include <ATen/core/grad_mode.h>
@@ -17,21 +17,21 @@ namespace terrace::train {
 using schedule::StepInstruction;
 using Kind = StepInstruction::Kind;
 
-// One micro-batch in one chunk.
+// The state of one micro-batch in one chunk.
 struct Executor::Flight {
-  // Of one segment. Its graph ends at its inputs, leaves, so that each segment has a backward of its own.
+  // The state of one segment. Its inputs are leaves of its graph, so that each segment has a backward of its own.
   struct Segment {
     models::Tensors input;   // none in the model's first segment
-    models::Tensors output;  // with their graph, until the backward
+    models::Tensors output;  // with its graph, until the backward
     ops::WeightGradientQueue deferred = {};
   };
   std::vector<Segment> segments;  // of the chunk
-  models::Tensors hidden;  // that the next segment takes: the input of the chunk, then the output of each segment
-  // With respect to the floating-point tensors of `hidden`, for the segment before: from the next part or the loss,
-  // then of each.
+  models::Tensors hidden;  // what the next segment takes: the input of the chunk, then the output of each segment
+  // What the next backward takes: the gradient with respect to the floating-point outputs of its segment. The first one
+  // comes from the next virtual stage or the loss, every other one from the segment after.
   models::Tensors gradient;
   parallel::Incoming activation, output_gradient;
-  bool split = false;  // there are weight_gradients
+  bool split = false;  // weight gradients have instructions of their own
 };
 
 struct Executor::Step {
@@ -40,7 +40,7 @@ struct Executor::Step {
   const StepEnd& end;
   int64_t chunks;
   std::vector<Flight> flights;               // micro-batch by micro-batch
-  std::vector<models::Tensors> losses = {};  // of micro-batches
+  std::vector<models::Tensors> losses = {};  // of each micro-batch
   bool updates = false;
 
   Flight& flight(int64_t micro_batch, int64_t chunk) {
@@ -74,8 +74,8 @@ models::Tensors detached(const models::Tensors& tensors) {
   return all;
 }
 
-// Of floating-point inputs of a graph whose backward is done. One that nothing came of has a gradient of zeros, which
-// the stage before expects.
+// The gradients of the floating-point inputs of a graph whose backward is done. An input that the outputs do not depend
+// on gets a gradient of zeros, since the stage before expects a gradient for each.
 models::Tensors gradients_of(const models::Tensors& input) {
   models::Tensors gradients;
   for (const at::Tensor& tensor : input) {
@@ -85,10 +85,10 @@ models::Tensors gradients_of(const models::Tensors& input) {
   return gradients;
 }
 
-// `gradients`: with respect to the floating-point outputs; empty: of scalars, each 1.
+// `gradients` are those with respect to the floating-point outputs; if empty, the outputs are scalars with gradient 1.
 void backward_of(const models::Tensors& outputs, const models::Tensors& gradients) {
   models::Tensors roots, upstream;
-  size_t next = 0;  // of the gradients
+  size_t next = 0;  // index into `gradients`
   for (const at::Tensor& output : outputs) {
     if (!output.is_floating_point()) continue;
     const at::Tensor gradient = gradients.empty() ? at::Tensor() : gradients.at(next++);
@@ -119,7 +119,7 @@ std::vector<models::TensorShape> Executor::output_shapes(int64_t segment, const 
   return shapes;
 }
 
-// Of this rank's part of the positions.
+// The first position of this rank's part of the sequence.
 int64_t Executor::first_position(const models::Batch& batch) const {
   if (cut_.sequence_ranks() == 1) return 0;
   for (const models::TensorShape& shape : model_.output_shapes(0, batch)) {
@@ -129,7 +129,7 @@ int64_t Executor::first_position(const models::Batch& batch) const {
   return 0;
 }
 
-// What the segment takes: leaves of its own graph, or nothing in the model's first segment.
+// The inputs of the segment, as leaves of its own graph; empty in the model's first segment.
 models::Tensors Executor::input_of(Step& step, const StepInstruction& instruction) {
   Flight& flight = step.flight(instruction);
   if (flight.activation.expected()) flight.hidden = flight.activation.take();
@@ -168,7 +168,7 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   }
 }
 
-// The model's last segment adds to gradients in its forward already, so its backward comes at once.
+// The forward of the model's last segment already adds to gradients, so its backward follows immediately.
 void Executor::loss(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("forward");
   Flight& flight = step.flight(instruction);
@@ -182,13 +182,14 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
     sharded_.collect_gradient(instruction.segment);
     for (const int64_t copy : stage_.own().copies) sharded_.collect_gradient(copy);
     flight.gradient = gradients_of(input);
-    if (instruction.segment == stage_.segments(instruction.chunk).begin) hand_down(step, instruction);
+    if (instruction.segment == stage_.segments(instruction.chunk).begin)
+      pass_gradient_to_previous_chunk(step, instruction);
   }
-  // Without their graph; their numbers are read when the step is done: on a GPU that waits for the device.
+  // The values are read at the end of the step, since reading them on a GPU waits for the device.
   step.losses.push_back(detached(losses));
 }
 
-// Gradients with respect to the input of the segment and, where they are not deferred, of its weights.
+// Computes the gradients of the segment's input and, unless they are deferred, of its weights.
 void Executor::backward(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("backward");
   Flight& flight = step.flight(instruction);
@@ -198,11 +199,11 @@ void Executor::backward(Step& step, const StepInstruction& instruction) {
   backward_of(std::exchange(own.output, {}), std::exchange(flight.gradient, {}));
   flight.gradient = gradients_of(std::exchange(own.input, {}));
   if (instruction.kind == Kind::backward) sharded_.collect_gradient(instruction.segment);
-  if (instruction.segment == begin) hand_down(step, instruction);
+  if (instruction.segment == begin) pass_gradient_to_previous_chunk(step, instruction);
 }
 
-// The gradient of the chunk's input to the part of the model before it, where that is on this stage too.
-void Executor::hand_down(Step& step, const StepInstruction& instruction) {
+// Passes the gradient of the chunk's input to the previous virtual stage, if that is a chunk of this stage.
+void Executor::pass_gradient_to_previous_chunk(Step& step, const StepInstruction& instruction) {
   const int64_t below = stage_.chunk_here_before(instruction.chunk);
   if (below >= 0)
     step.flight(instruction.micro_batch, below).gradient = std::exchange(step.flight(instruction).gradient, {});

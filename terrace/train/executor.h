@@ -1,5 +1,4 @@
-// Executes the list of a step (schedule/step.h) on one rank: it computes, sends and moves what each instruction says,
-// in that order and no other.
+// Executes the list of instructions of a step (schedule/step.h) on one rank, strictly in the order of the list.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,26 +14,26 @@
 
 namespace terrace::train {
 
-// The end of a step, which is the caller's.
+// What the caller does at the end of a step.
 struct StepEnd {
-  // The gradients of this rank's shards are complete. Gets each loss of the model summed over this rank's
-  // micro-batches, 0 where the model's last part is on another stage. Returns, the same on all ranks, whether to
-  // update.
+  // Called when the gradients of this rank's shards are complete, with each loss of the model summed over this rank's
+  // micro-batches; the sums are 0 if another stage computes the losses. Returns whether to update, which must be the
+  // same on all ranks.
   std::function<bool(const std::vector<double>& summed_losses)> norm;
   std::function<void()> update;
 };
 
 class Executor {
  public:
-  // Both outlive it.
+  // `model` and `cut` must outlive the executor.
   Executor(models::Model& model, parallel::CutModel& cut, config::Recompute recompute);
   ~Executor();
 
   // One training step with these micro-batches.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
 
-  // The sums of the losses of one micro-batch, without gradients; 0 as above. All ranks of the stages
-  // and groups do it at once.
+  // The sums of the losses of one micro-batch, without gradients; 0 if another stage computes the losses. Called by all
+  // ranks of the model-parallel group together.
   std::vector<double> evaluate(const models::Batch& batch);
 
  private:
@@ -46,7 +45,7 @@ class Executor {
   void loss(Step& step, const schedule::StepInstruction& instruction);
   void backward(Step& step, const schedule::StepInstruction& instruction);
   void weight_gradient(Step& step, const schedule::StepInstruction& instruction);
-  void hand_down(Step& step, const schedule::StepInstruction& instruction);
+  void pass_gradient_to_previous_chunk(Step& step, const schedule::StepInstruction& instruction);
   void send(Step& step, const schedule::StepInstruction& instruction);
   void receive(Step& step, const schedule::StepInstruction& instruction);
   models::Tensors input_of(Step& step, const schedule::StepInstruction& instruction);

@@ -1,4 +1,4 @@
-// Reads the processor's name and the library's choices.
+// Writes, reads and compares the record of what a run computes with.
 #include "terrace/train/kernel_record.h"
 
 #include <ATen/Context.h>

@@ -1,4 +1,4 @@
-// What decides the last bits of a result besides the configuration: recorded with a checkpoint, compared on resume.
+// Records in each checkpoint what decides the last bits of a result besides the configuration, to compare it on resume.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,13 +22,13 @@ struct KernelFacts {
   ops::KernelChoice choice = {};
 };
 
-// The facts, the processor, its vector instructions, whose kernels serve, the version of the library.
+// The facts, the processor and its vector instructions, whose kernels are used (ours or torch's), and torch's version.
 Json kernel_record(const KernelFacts& facts);
 
-// The choice that a record was made with, to go on with it.
+// The choice of kernels in a record, with which the run continues.
 ops::KernelChoice recorded_choice(const Json& record);
 
-// Sentences about what differs, such as "threads 2 -> 4"; "" where a run continues to the last bit.
+// What differs, such as "threads 2 -> 4, ranks 1 -> 2"; "" if the run continues to the last bit.
 std::string kernel_differences(const Json& saved, const Json& now);
 
 }  // namespace terrace::train

@@ -1,4 +1,4 @@
-// Threads and memory.
+// Sets the number of torch's threads, and lets the allocator keep freed memory.
 #include "terrace/train/prepare_machine.h"
 
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-// A number that the signal handler raises: it reaches nothing but globals.
+// Counts the requests in a global, since a signal handler can reach nothing else.
 #include "terrace/train/report_request.h"
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// What a checkpoint holds of a trainer, and how a trainer continues from it.
+// Collects the state of a trainer for a checkpoint, and restores a trainer from a checkpoint.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -25,7 +25,7 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
     for (const optim::ShardPiece& piece : state.shard.own_pieces()) held[piece.parameter] = {&state, piece};
   }
   checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
-  // A reader is told of the whole model, so that it finds what does not belong to it.
+  // When reading, the groups name every parameter of the model, so that the reader finds tensors of another model.
   for (const nn::Parameter* parameter : purpose == Purpose::save ? cut_.stage.parameters() : model_->parameters()) {
     const auto found = held.find(parameter);
     std::vector<LocalRange> ranges;
@@ -37,7 +37,7 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
     const auto add = [&](checkpoint::Group& group, at::Tensor optim::AdamW::State::*states) {
       checkpoint::NamedTensor named{.name = parameter->name, .tensor = at::empty({0}), .mark = parameter->mark};
       named.range = {.begin = 0, .end = 0, .shape = parameter->value.sizes().vec()};
-      if (ranges.empty()) group.tensors.push_back(named);  // each parameter of this rank's part is named
+      if (ranges.empty()) group.tensors.push_back(named);  // a parameter is named even if this rank holds none of it
       for (const LocalRange& range : ranges) {
         const auto& [state, piece] = found->second;
         named.tensor = (state->*states).narrow(0, piece.at + range.begin - piece.begin, range.end - range.begin);
@@ -87,7 +87,8 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   }
   if (checkpoint.trainer().at("data") != data_record_) {
     throw UserError::of(
-        "the data are not those that {} was trained with: {} then, {} now. Put the old files back, "
+        "the data are not those that {} was trained with: it was trained with {}, and now they are {}. Restore the old "
+        "files, "
         "or start a new run in another checkpoint.folder with train.initial_weights",
         checkpoint.path().string(), checkpoint.trainer().at("data").dump(), data_record_.dump());
   }

@@ -1,4 +1,4 @@
-// What a start may continue from, and what is refused before a second history begins.
+// Chooses the checkpoint that a run continues from, and refuses those that would mix the histories of two runs.
 #include "terrace/train/resumed_checkpoint.h"
 
 #include <optional>
@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 void check_continues(const checkpoint::Reader& reader) {
   if (!reader.trainer().contains("imported_from")) return;
   throw UserError::of(
-      "{} was imported and holds weights alone, so no run continues from it; start one with train.initial_weights in "
-      "another checkpoint.folder",
+      "{} was imported and holds weights alone, so no run can continue from it; start a new run with "
+      "train.initial_weights in another checkpoint.folder",
       reader.path().string());
 }
 
@@ -28,18 +28,18 @@ bool same_folder(const fs::path& a, const fs::path& b) {
   return plain(a) == plain(b);
 }
 
-// The run goes on where its checkpoint lies: elsewhere its earlier checkpoints and metrics would be missing.
+// A run continues in the folder of its checkpoint: another folder would lack its earlier checkpoints and metrics.
 void check_resumed_folder(const fs::path& checkpoint, const std::string& folder) {
   const fs::path lies_in = fs::weakly_canonical(checkpoint).parent_path();
   if (same_folder(lies_in, folder)) return;
   throw UserError::of(
-      "--resume names a checkpoint in {}, and checkpoint.folder is {}; continue there with --set checkpoint.folder={}, "
-      "or begin another branch of the run from a copy: mkdir -p {} && cp -r {} {} and --resume auto",
+      "--resume names a checkpoint in {}, but checkpoint.folder is {}; continue that run with --set "
+      "checkpoint.folder={}, or begin another branch of it from a copy: mkdir -p {} && cp -r {} {} and --resume auto",
       checkpoint.parent_path().string(), folder, shell_word(checkpoint.parent_path().string()), shell_word(folder),
       shell_word(checkpoint.string()), shell_word(folder));
 }
 
-// Identifies what a checkpoint holds by its manifest, which has the checksums of all its files.
+// Identifies the content of a checkpoint by its manifest, which has the checksums of all its files.
 std::string content_of(const std::string& checkpoint) {
   return checksum(MappedFile(fs::path(checkpoint) / checkpoint::manifest_name).bytes());
 }
@@ -51,8 +51,8 @@ void check_kept_folder(const fs::path& config_file, const std::string& folder) {
   const std::optional<fs::path> lies_in = checkpoint::run_of_kept_config(config_file);
   if (!lies_in || same_folder(*lies_in, folder)) return;
   throw UserError::of(
-      "{} was kept by the run in {}, and names checkpoint.folder = \"{}\"; was the folder renamed, or is this another "
-      "working folder? Continue there with --set checkpoint.folder={}, or name another folder for a new run",
+      "{} was kept by the run in {}, but names checkpoint.folder = \"{}\"; was the folder renamed, or is this another "
+      "working folder? Continue that run with --set checkpoint.folder={}, or name another folder for a new run",
       config_file.string(), lies_in->string(), folder, shell_word(lies_in->string()));
 }
 
@@ -77,10 +77,11 @@ std::unique_ptr<checkpoint::Reader> open_resumed(const RunOptions& options, cons
   const fs::path chosen = checkpoint::resolve(resume);
   auto reader = open(chosen);
   check_resumed_folder(chosen, folder);
-  // Later checkpoints would be taken for this run's own when it is continued the next time.
+  // The next --resume auto would take the later checkpoints for this run's own.
   if (own && checkpoint::step_of(*own).value_or(0) > reader->step()) {
     throw UserError::of(
-        "{} is older than {}, which is in the run's folder too; move the later checkpoints away and use --resume auto, "
+        "{} is older than {}, which is also in the run's folder; move the later checkpoints away and use --resume "
+        "auto, "
         "or name another checkpoint.folder",
         resume, own->string());
   }

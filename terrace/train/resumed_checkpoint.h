@@ -1,4 +1,4 @@
-// The checkpoint that a run continues from.
+// Opens the checkpoint that a run continues from.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,18 @@
 
 namespace terrace::train {
 
-// A configuration that a checkpoint keeps names the folder that the run had then. Throws UserError with both names
-// where `folder` came from such a file and the file lies in another run's folder. `config_file` may be empty.
+// The config.toml in a checkpoint names the folder that the run had when it was saved. Throws UserError with both names
+// if `config_file` is such a file and its checkpoint lies in another folder than `folder`. `config_file` may be empty.
 void check_kept_folder(const std::filesystem::path& config_file, const std::string& folder);
 
-// What options.resume asks for; none for a new run. Throws UserError where `folder` holds a run already and none was
-// asked for, where the checkpoint lies in another folder or is older than one in this, or holds weights alone.
+// Opens the checkpoint that options.resume asks for; nullptr for a new run. Throws UserError if a new run was asked for
+// and `folder` already holds a run, or if the checkpoint lies in another folder, is older than another one in `folder`
+// or holds weights alone.
 std::unique_ptr<checkpoint::Reader> open_resumed(const RunOptions& options, const std::string& folder);
 
-// Called by all ranks of a launch: each one's own view of the checkpoint that the first one chose, and none on the
-// first itself. Throws a Refusal on all where a rank cannot open it or sees another one under its name.
+// Called by all ranks of a launch, on all of which the first one's choice is `chosen`. Opens it for reading by this
+// rank; returns nullptr on the first rank, which has it open already. Throws a Refusal on all ranks if a rank cannot
+// open the checkpoint or sees another one under this name.
 std::unique_ptr<checkpoint::Reader> open_chosen(comm::World& world, comm::Comm& all, const std::string& chosen,
                                                 const RunOptions& options);
 

@@ -1,4 +1,4 @@
-// From a checked configuration to a finished run.
+// Runs a training from a checked configuration to its last checkpoint, with ranks as threads or as processes.
 #include "terrace/train/run.h"
 
 #include <ATen/Parallel.h>
@@ -40,7 +40,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A launcher may bind each rank to a core or two, whatever the machine has.
+// A launcher may bind each rank to a few cores although the machine has more.
 void warn_of_bound_ranks(const comm::World& world) {
   const auto given = static_cast<int64_t>(core_mask_unbound().count());
   const double quota = core_quota();
@@ -48,13 +48,13 @@ void warn_of_bound_ranks(const comm::World& world) {
   const int64_t possible = cores / world.ranks_per_node(), bound = world.cores_per_rank();
   if (world.rank() != 0 || bound >= possible) return;
   log_warning(
-      "the launcher binds each rank to {} core{}, and {} ranks could have {} each of this machine's {}; start with "
+      "the launcher binds each rank to {} core{}, but each of {} ranks could have {} of this machine's {}; start with "
       "'mpirun --bind-to none' or 'srun --cpus-per-task={} --cpu-bind=none' (docs/mesh.md)",
       bound, bound == 1 ? "" : "s", world.ranks_per_node(), possible, cores, possible);
 }
 
-// Threads of each rank: as many as the run before had, unless the configuration names a number or there are other ranks
-// now.
+// The number of threads of each rank. A resumed run keeps its number, so that it continues to the last bit, unless the
+// configuration gives a number or the number of ranks has changed.
 int64_t threads_of(const config::Config& config, const checkpoint::Reader* resumed, int64_t ranks,
                    const comm::World* launched = nullptr) {
   const int64_t share = launched ? launched->cores_per_rank() : std::max<int64_t>(1, choose_threads(0) / ranks);
@@ -66,8 +66,8 @@ int64_t threads_of(const config::Config& config, const checkpoint::Reader* resum
   const auto threads = kernels.at("threads").get<int64_t>();
   if (threads > share && (launched == nullptr || launched->rank() == 0)) {
     log_warning(
-        "the run had {} threads a rank and goes on with as many, though a rank has {} core{} here; train.threads = {} "
-        "is faster here, but does not continue to the last bit",
+        "the run had {} threads a rank and continues with as many, though a rank has {} core{} here; train.threads = "
+        "{} is faster here, but does not continue to the last bit",
         threads, share, share == 1 ? "" : "s", share);
   }
   return threads;
@@ -77,7 +77,7 @@ void check_profile(const config::Config& config, const RunOptions& options, int6
   const int64_t left = config.train.steps - steps_done;
   if (options.profile_steps == 0 || options.profile_steps <= left - profile_warm_up) return;
   throw UserError::of(
-      "a profile of {} steps needs {} steps before them, and {} of train.steps = {} are left; profile at most {}, or "
+      "a profile of {} steps needs {} steps before them, but {} of train.steps = {} are left; profile at most {}, or "
       "raise train.steps",
       options.profile_steps, profile_warm_up, left, config.train.steps, std::max<int64_t>(0, left - profile_warm_up));
 }
@@ -100,34 +100,30 @@ void write_run_facts(Trainer& trainer) {
   write_text_atomically(fs::path(config.checkpoint.folder) / "run.json", facts.dump(2) + "\n");
 }
 
-// Counters and weights before the first step.
-void set_out(Trainer& trainer, const checkpoint::Reader* resumed) {
+// Restores the whole state from `resumed`, or only the weights from train.initial_weights, if either is given.
+void restore_state(Trainer& trainer, const checkpoint::Reader* resumed) {
   const std::string& initial_weights = trainer.config().train.initial_weights;
   if (resumed != nullptr) {
     trainer.resume(*resumed);
     if (trainer.rank() == 0) log_info("continues from {}", resumed->path().string());
   } else if (!initial_weights.empty()) {
     trainer.load_weights(checkpoint::Reader(checkpoint::resolve(initial_weights)));
-    if (trainer.rank() == 0) log_info("weights of {}; everything else starts anew", initial_weights);
+    if (trainer.rank() == 0) log_info("starts from the weights of {}; nothing else is taken from it", initial_weights);
   }
 }
-
-}  // namespace
-
-namespace {
 
 // What all ranks of a run share.
 struct Start {
   const config::Config& config;
   const RunOptions& options;
   const checkpoint::Reader* resumed;
-  plan::MemoryNeed need;  // known to the first rank
+  plan::MemoryNeed need;  // on the first rank only
   Peak peak;
   ops::KernelChoice kernels;
-  profile::RankThreads* threads = nullptr;  // where ranks are threads
+  profile::RankThreads* threads = nullptr;  // if ranks are threads
 };
 
-void say_what_runs(Trainer& trainer, const Start& start) {
+void log_run_settings(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
   const plan::MemoryNeed& need = start.need;
   log_info("{} parameters, {} threads, micro-batches of {} {}{}",
@@ -144,8 +140,8 @@ void say_what_runs(Trainer& trainer, const Start& start) {
            mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
 }
 
-// Micro-batches of a full step on each stage, and how long the stages idle where all cost the same.
-void say_how_the_pipeline_runs(const Trainer& trainer) {
+// Logs the micro-batches of a full step on each stage, and how long the stages idle if all of them cost the same.
+void log_pipeline(const Trainer& trainer) {
   const config::Config& config = trainer.config();
   if (config.layout.pipeline == 1) return;
   const int64_t data_ranks = trainer.mesh().size("data");
@@ -158,7 +154,7 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
     return;
   }
   const double share = schedule::bubble_share(pipeline, {});
-  log_info("{} stages with {}, {} micro-batches each: they idle about {:.0f}% of a step", pipeline.stages,
+  log_info("{} stages with {}, {} micro-batches each: the stages idle about {:.0f}% of a step", pipeline.stages,
            config::name_of(pipeline.schedule), micro_batches, 100 * share);
 }
 
@@ -166,11 +162,11 @@ void say_how_the_pipeline_runs(const Trainer& trainer) {
 RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) {
   const bool is_reporting_rank = world.rank() == 0;
   if (is_reporting_rank) {
-    say_what_runs(trainer, start);
-    say_how_the_pipeline_runs(trainer);
+    log_run_settings(trainer, start);
+    log_pipeline(trainer);
   }
-  set_out(trainer, start.resumed);
-  trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the one without a time limit
+  restore_state(trainer, start.resumed);
+  trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
   if (is_reporting_rank) write_run_facts(trainer);
   add_standard_hooks(trainer, start.options.began);
   if (start.options.profile_steps > 0) {
@@ -178,7 +174,7 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) 
         make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
   }
   trainer.run();
-  // Known without a look at the folder, where another rank's machine may not see it yet.
+  // The name is computed, since this machine may not see the checkpoint of another rank's machine yet.
   return {.checkpoint = fs::path(start.config.checkpoint.folder) / checkpoint::step_name(trainer.steps_done()),
           .step = trainer.steps_done(),
           .finished = trainer.finished(),
@@ -192,9 +188,9 @@ RunResult run_rank(const Start& start, comm::World& world) {
   return abort_on_error(world, [&] { return run_trainer(trainer, start, world); });
 }
 
-// What is looked at once for all ranks before anything is built; holds the run's folder.
-struct Prelude {
-  Prelude(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here) {
+// Checks made once for all ranks before anything is built. Keeps the run's folder locked while it lives.
+struct StartChecks {
+  StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here) {
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
     plan::check_ranks(config, ranks, ranks_here);
@@ -204,7 +200,7 @@ struct Prelude {
     fs::create_directories(folder);
     lock.emplace(
         fs::path(folder) / ".run.lock",
-        fmt::format("another process trains in {}; wait for its end, or name another checkpoint.folder", folder));
+        fmt::format("another process trains in {}; wait until it ends, or name another checkpoint.folder", folder));
     resumed = open_resumed(options, folder);
     check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
   }
@@ -214,7 +210,7 @@ struct Prelude {
   std::unique_ptr<checkpoint::Reader> resumed;
 };
 
-// Measures with all threads that the ranks of this process will have together.
+// Measures the peak with all threads that the ranks of this process will have together.
 Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
   prepare_machine(std::min(std::max(choose_threads(0), threads), threads * ranks));
   Peak peak;
@@ -233,17 +229,17 @@ StartFacts start_facts(const config::Config& config, const RunOptions& options) 
   return facts;
 }
 
-// A run goes on with the kernels that it began with.
+// A resumed run keeps the kernels that it began with.
 ops::KernelChoice kernels_of(const checkpoint::Reader* resumed, const Peak& peak) {
   return resumed ? recorded_choice(resumed->trainer().at("kernels")) : ops::KernelChoice{.products = peak.products};
 }
 
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
-  const Prelude prelude(config, options, options.ranks, options.ranks);
+  const StartChecks checks(config, options, options.ranks, options.ranks);
   Start start{.config = config,
               .options = options,
-              .resumed = prelude.resumed.get(),
-              .need = prelude.need,
+              .resumed = checks.resumed.get(),
+              .need = checks.need,
               .peak = {},
               .kernels = {}};
   start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks), options.ranks,
@@ -264,25 +260,25 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   const auto all = world.connect(mesh::all_ranks("control", world.size()));
   check_same(*all, start_facts(config, options));
   const bool first = world.rank() == 0;
-  std::optional<Prelude> prelude;
+  std::optional<StartChecks> checks;
   const std::string checkpoint = broadcast_result(*all, [&]() -> std::string {
-    prelude.emplace(config, options, world.size(), world.ranks_per_node());
-    return prelude->resumed ? prelude->resumed->path().string() : "";
+    checks.emplace(config, options, world.size(), world.ranks_per_node());
+    return checks->resumed ? checks->resumed->path().string() : "";
   });
   check_shared_folder(*all, config.checkpoint.folder);
   std::unique_ptr<checkpoint::Reader> own;
   if (!checkpoint.empty()) own = open_chosen(world, *all, checkpoint, options);
   Start start{.config = config,
               .options = options,
-              .resumed = first ? prelude->resumed.get() : own.get(),
-              .need = first ? prelude->need : plan::MemoryNeed{},
+              .resumed = first ? checks->resumed.get() : own.get(),
+              .need = first ? checks->need : plan::MemoryNeed{},
               .peak = {},
               .kernels = {}};
   const int64_t here = world.ranks_per_node();
   const int64_t threads = threads_of(config, start.resumed, world.size(), &world);
   start.peak = measured_peak(start, threads, 1, choose_device(config.train.device, world.rank() % here, here));
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
-  // All ranks compute with what is faster on the first.
+  // All ranks use the products that are faster on the first rank.
   const std::string products =
       broadcast_result(*all, [&] { return std::string(start.peak.products == ops::Products::own ? "own" : "torch"); });
   start.peak.products = products == "own" ? ops::Products::own : ops::Products::torch;

@@ -1,4 +1,4 @@
-// One file, looked for by every rank.
+// Makes a file on the first rank and looks for it on every rank.
 #include "terrace/train/shared_folder.h"
 
 #include <unistd.h>
@@ -31,7 +31,7 @@ bool appears(const fs::path& path, double patience_seconds) {
 
 void check_shared_folder(comm::Comm& all, const fs::path& folder, double patience_seconds) {
   if (all.size() == 1) return;
-  // The name is new in each start, so that nobody takes an old file for it.
+  // Each start uses a new name, so that a file left by an earlier start does not count.
   const std::string name = broadcast_result(all, [&] {
     const auto now = std::chrono::system_clock::now().time_since_epoch().count();
     std::string text = fmt::format(".start_{}_{}", ::getpid(), now);
@@ -42,18 +42,18 @@ void check_shared_folder(comm::Comm& all, const fs::path& folder, double patienc
   std::vector<int64_t> seen(static_cast<size_t>(all.size()));
   all.all_gather(&own, seen.data(), 1, comm::Type::int64, {.what = "shared folder"}).wait();
   if (all.member() == 0) fs::remove(folder / name);
-  std::vector<int64_t> blind;
+  std::vector<int64_t> without_file;
   for (size_t i = 0; i < seen.size(); ++i) {
-    if (seen[i] == 0) blind.push_back(all.group().ranks[i]);
+    if (seen[i] == 0) without_file.push_back(all.group().ranks[i]);
   }
-  if (blind.empty()) return;
+  if (without_file.empty()) return;
   if (all.member() != 0) throw Refusal("");
   throw Refusal(fmt::format(
       "checkpoint.folder = \"{}\" is another folder for {} than for rank 0: a file made there by rank 0 was not seen "
       "within {:.0f} s. Name a folder on a file system that all machines share, and start all ranks in the same "
       "working "
       "folder",
-      folder.string(), rank_list(blind), patience_seconds));
+      folder.string(), rank_list(without_file), patience_seconds));
 }
 
 }  // namespace terrace::train

@@ -1,4 +1,4 @@
-// Values as text, so that a message can show them.
+// Collects the facts as text, so that a message can show them.
 #include "terrace/train/start_facts.h"
 
 #include <ATen/Version.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value, or what keeps it from being read.
+// The value, or the error that reading it gives.
 template <typename Read>
 std::string value_or_error(Read&& read) {
   try {
@@ -36,7 +36,7 @@ std::string value_or_error(Read&& read) {
 
 std::string checksum_of(const fs::path& path) { return checksum(MappedFile(path).bytes()); }
 
-// Builds of one version may differ too.
+// Two builds of one version may differ, so the checksum of the executable is a part of it.
 std::string program() { return fmt::format("terrace {}, build {}", TERRACE_VERSION, checksum_of("/proc/self/exe")); }
 
 std::string kernels(const config::Config& config) {

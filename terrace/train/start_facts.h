@@ -1,4 +1,4 @@
-// Everything that the ranks of a run must have in common before they train together.
+// Collects everything that the ranks of a run must have in common before they train together.
 #pragma once
 
 #include "terrace/config/config.h"
@@ -9,8 +9,8 @@ namespace terrace::train {
 // Every key of the resolved configuration, the program and the kernels that it computes with on this machine.
 StartFacts program_facts(const config::Config& config);
 
-// What the files that the configuration names hold: corpora and tokenizer as data::fingerprint has them, and the
-// manifest of train.initial_weights. A file that cannot be read is a fact too: the error of a rank that alone lacks it.
+// The content of the files that the configuration names: the family's data, such as the fingerprints of corpora, and
+// the manifest of train.initial_weights. The fact of a file that cannot be read is the error.
 StartFacts file_facts(const config::Config& config);
 
 }  // namespace terrace::train

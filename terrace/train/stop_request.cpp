@@ -1,4 +1,4 @@
-// A flag that the signal handlers set: they reach nothing but globals.
+// Keeps the request in a global flag, since a signal handler can reach nothing else.
 #include "terrace/train/stop_request.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// One step after another: data, instruction list, update, report.
+// Makes the steps of a run: takes the data, executes the instruction list, judges the gradients and reports.
 #include "terrace/train/trainer.h"
 
 #include <ATen/Context.h>
@@ -55,7 +55,7 @@ data::TensorNames names_read(const schedule::UnitTable& table, const parallel::S
   return names;
 }
 
-// The mean of each loss; none where there is one loss, which is what is minimised.
+// The mean of each loss; empty if the model has a single loss, which is then the loss that training minimises.
 std::vector<double> figures_of(const std::vector<models::LossTerm>& losses, const std::vector<double>& sums,
                                const std::vector<double>& counts) {
   std::vector<double> means;
@@ -87,7 +87,7 @@ at::Device choose_device(const std::string& name, int64_t local_rank, int64_t ra
   // A launcher may show each rank one GPU of its own.
   if (gpus > 1 && gpus < ranks_here) {
     throw UserError::of(
-        "{} ranks are on this machine and {} GPUs; start {} ranks a machine, or use train.device = \"cpu\"", ranks_here,
+        "this machine has {} ranks and {} GPUs; start {} ranks a machine, or use train.device = \"cpu\"", ranks_here,
         gpus, gpus);
   }
   return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank % gpus)};
@@ -171,12 +171,12 @@ StepReport Trainer::step() {
   const int64_t samples = ramp_.batch_size(step);
   StepReport report;
   report.loss_scale = loss_scale_.scale;
-  report.passed_over = data::skipped(config_.train, step);
+  report.skipped = data::skipped(config_.train, step);
   observe::StepMetrics& metrics = report.metrics;
   metrics.step = step;
   metrics.loss = metrics.gradient_norm = std::nan("");
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
-  if (!report.passed_over) {
+  if (!report.skipped) {
     const std::vector<models::Batch> batches = micro_batches(step, samples);
     const std::vector<double> counts = summed_counts(batches);
     const models::Pass pass{.seed = config_.train.seed,
@@ -192,7 +192,7 @@ StepReport Trainer::step() {
   items_done_ += items;
   metrics.items = items_done_;
   metrics.memory_bytes = observe::peak_resident_bytes();
-  if (report.passed_over) return report;
+  if (report.skipped) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
   if (peak_.known()) add_mfu(schedule::counted_flops(unit_table_) * static_cast<double>(samples), metrics);
@@ -203,7 +203,7 @@ void Trainer::add_mfu(double step_flops, observe::StepMetrics& metrics) {
   const double rate = step_flops / metrics.step_seconds;
   if (rate > peak_.flops_per_second) {
     if (rank() == 0 && !peak_raised_) {
-      log_warning("step {} computes with {}, more than {} of {}: from here on the fastest step is the peak of mfu",
+      log_warning("step {} computes with {}, more than {} of {}: from now on mfu is a share of the fastest step's rate",
                   metrics.step, format_flops(rate), format_flops(peak_.flops_per_second), peak_.name);
     }
     if (!peak_raised_) peak_.name = fmt::format("the fastest step here, faster than {}", peak_.name);
@@ -223,8 +223,9 @@ std::optional<double> Trainer::judge_gradients(double loss, const optim::Gradien
   const bool overflow_expected = loss_scale_.window > 0 && std::isfinite(loss);
   if (overflow_expected || finite) loss_scale_.update(finite);
   if (!finite) {
-    const bool may_go_on = overflow_expected ? !loss_scale_.exhausted() : config_.train.on_nan == config::OnNan::skip;
-    if (!may_go_on) stop_not_finite(report, gradients.first_bad);
+    const bool may_continue =
+        overflow_expected ? !loss_scale_.exhausted() : config_.train.on_nan == config::OnNan::skip;
+    if (!may_continue) stop_not_finite(report, gradients.first_bad);
     if (rank() == 0) {
       log_warning("step {}: {}; the update is skipped", report.metrics.step,
                   overflow_expected ? fmt::format("fp16 overflow, loss scale {} -> {}", scale, loss_scale_.scale)
@@ -238,11 +239,11 @@ std::optional<double> Trainer::judge_gradients(double loss, const optim::Gradien
 }
 
 void Trainer::stop_not_finite(const StepReport& report, const std::string& first_bad) {
-  for (const auto& hook : hooks_) hook->settle();
+  for (const auto& hook : hooks_) hook->finish_background_work();
   const auto checkpoints = checkpoint::list(config_.checkpoint.folder);
   throw std::runtime_error(fmt::format(
       "step {}: the loss is {} and the gradient norm {}; first parameter with a bad gradient: {}; last good "
-      "checkpoint: {}. Continue from it with --resume and a lower optimizer.learning_rate, or pass over the data with "
+      "checkpoint: {}. Continue from it with --resume and a lower optimizer.learning_rate, or skip the data with "
       "train.skip_steps or train.on_nan = \"skip\"",
       report.metrics.step, report.metrics.loss, report.metrics.gradient_norm, first_bad.empty() ? "none" : first_bad,
       checkpoints.empty() ? "none yet" : checkpoints.back().string()));

@@ -1,4 +1,4 @@
-// The end of a step: the sum of losses, the norm, the verdict of the caller, the update.
+// Runs a step and ends it: sums the losses, takes the gradient norm, asks the caller's judge and updates.
 #include "terrace/train/training_step.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const mo
                 {.norm =
                      [&](const std::vector<double>& summed_losses) {
                        StepSums sums{.losses = summed_losses, .gradients = {}};
-                       // Of ranks that compute the same micro-batches one counts.
+                       // Several ranks may compute the losses of the same micro-batches; only one of them counts.
                        if (!cut_.has_loss()) std::ranges::fill(sums.losses, 0.0);
                        cut_.groups.control
                            ->all_reduce(sums.losses.data(), static_cast<int64_t>(sums.losses.size()), comm::Type::fp64,

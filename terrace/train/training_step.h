@@ -1,5 +1,5 @@
-// One training step of a rank from its micro-batches to the updated weights: the step of the trainer, of verify and of
-// the tests, which differ only in what they decide and note once the gradients are summed.
+// Makes one training step of a rank, from its micro-batches to the updated weights. The trainer, verify and the tests
+// use the same step and differ only in what they decide and record once the gradients are summed.
 #pragma once
 
 #include <functional>
@@ -15,22 +15,22 @@
 
 namespace terrace::train {
 
-// What a step has come to when its gradients are summed; the same on all ranks.
+// The result of a step before its update; the same on all ranks.
 struct StepSums {
   std::vector<double> losses;  // by loss of the model, over all micro-batches of all ranks
   optim::GradientNorm gradients;
 };
 
-// Returns what the gradients are multiplied by for the update, or nothing where the update is to be left out: the same
-// on all ranks.
+// Returns what the gradients are multiplied by for the update, or nothing if the update is to be skipped. The answer
+// must be the same on all ranks.
 using JudgeSums = std::function<std::optional<double>(const StepSums&)>;
 
 class TrainingStep {
  public:
-  // All outlive it; `optimizer` has the shards of `cut`.
+  // `model`, `cut` and `optimizer` must outlive this object; `optimizer` has the shards of `cut`.
   TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer, config::Recompute recompute);
 
-  // All ranks at once, each with as many micro-batches.
+  // Called by all ranks together, each with the same number of micro-batches.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
            const JudgeSums& judge);
 

@@ -1,4 +1,4 @@
-"""Each command of the built binary, as a shell sees it: exit codes, what is said of mistakes, and JSON that parses."""
+"""Tests each command of the built binary as a shell sees it: exit codes, error messages, and JSON that parses."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
-# Makes flock and fsync of a program fail or wait, as environment variables say (tests/house/system_faults.cpp).
+# Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
 COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "completion", "man")
 
@@ -36,7 +36,7 @@ folder = "run"
 
 
 def terrace(*arguments, folder=SOURCE, prompt="", **environment):
-    """Runs the binary to its end. What it draws from an untrained model need not be UTF-8."""
+    """Runs the binary to its end. Text that it draws from an untrained model need not be UTF-8."""
     return subprocess.run([TERRACE, *map(str, arguments)], cwd=folder, input=prompt, capture_output=True, text=True,
                           errors="replace", timeout=300, env=os.environ | {"OMP_WAIT_POLICY": "passive"} | environment)
 
@@ -51,7 +51,7 @@ def prepare_corpus(folder):
 
 class CommandTest(unittest.TestCase):
     def expect(self, code, result, *said):
-        """The exit code, and that standard error holds each of `said`."""
+        """Checks the exit code, and that standard error holds each text in `said`."""
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         for text in said:
             self.assertIn(text, result.stderr)
@@ -148,7 +148,7 @@ class Train(CommandTest):
         self.expect(2, terrace("train", "run.toml", folder=folder),
                     f'run.toml:{line}:12: layout.prefetch = 2 has no effect with sharding = "ddp"')
 
-    def test_what_a_configuration_names_must_be_there(self):
+    def test_files_that_a_configuration_names_must_exist(self):
         self.expect(2, terrace("train", "absent.toml", folder=self.scratch()), "absent.toml")
         self.expect(2, terrace("train", "run.toml", folder=self.configured(TINY)), "tokenizer.model")
         self.expect(2, terrace("train", "run.toml", "--set", 'data.tokenizer=""', folder=self.configured(TINY)), "corpus.bin")
@@ -164,7 +164,7 @@ class Verify(CommandTest):
         self.assertIsNone(verdict["first_divergence"])
         self.assertIn("bitwise   equal", self.expect(0, self.verify()).stdout)
 
-    def test_what_does_not_hold_exits_with_1(self):
+    def test_a_failed_check_exits_with_1(self):
         result = self.expect(1, self.verify("--set", "optimizer.learning_rate=1e30"), "does not train as it should")
         self.assertIn("DOES NOT HOLD", result.stdout)
 
@@ -173,7 +173,7 @@ class Verify(CommandTest):
 
 
 class Run(CommandTest):
-    """A run of four steps, and what the other commands make of it."""
+    """Makes a run of four steps, and tests the other commands with it."""
 
     @classmethod
     def setUpClass(cls):
@@ -210,7 +210,7 @@ class Run(CommandTest):
         self.assertNotIn("without effect", self.trained.stderr)
         self.assertIn("micro-batches of 2 sequences", self.trained.stderr)
 
-    def test_a_profile_needs_steps_enough(self):
+    def test_a_profile_needs_enough_steps(self):
         self.expect(2, terrace("train", "run.toml", "--set", "checkpoint.folder=none", "--profile", 3, folder=self.folder),
                     "profile at most 2")
         self.assertFalse((self.folder / "none/run.json").exists())
@@ -241,7 +241,7 @@ class Run(CommandTest):
                 result = self.expect(2, terrace("generate", "absent", flag, value), flag.removeprefix("--"))
                 self.assertNotIn("absent", result.stderr)
 
-    def test_an_exported_model_comes_back_and_generates_the_same_and_trains_on(self):
+    def test_an_exported_model_is_imported_generates_the_same_text_and_trains(self):
         said = json.loads(self.expect(0, terrace("export", "run", "--format", "hf", "--output", "hf", "--json",
                                                  folder=self.folder)).stdout)
         self.assertEqual((said["architecture"], said["tokenizer"]), ("GPT2LMHeadModel", "tokenizer.model"))

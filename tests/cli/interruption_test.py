@@ -1,4 +1,4 @@
-"""Runs of the built binary that are killed, stopped, damaged or short of room: nothing is lost, and the bits are the same."""
+"""Tests that runs of the built binary that are killed, stopped, damaged or short of disk space lose nothing, to the bit."""
 import ctypes
 import json
 import os
@@ -16,12 +16,12 @@ from commands_test import SYSTEM_FAULTS, TERRACE, TINY, CommandTest, prepare_cor
 
 STEPS = 400
 ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}
-# A step of it takes a second or more, so that a signal surely comes in the middle of one.
+# A step of this model takes a second or more, so that a signal surely comes in the middle of a step.
 LONG_STEPS = ["--set", "train.global_batch=20000", "--set", "train.micro_batch=200"]
 
 
 def setUpModule():
-    """A corpus and the run that is not interrupted."""
+    """Makes a corpus and the uninterrupted run, with which the others are compared."""
     scratch = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(scratch.cleanup)
     Interrupted.folder = pathlib.Path(scratch.name)
@@ -101,7 +101,7 @@ class Signals(Interrupted):
         self.expect(4, self.train("twice", *LONG_STEPS, "--resume", "auto", "--set", "train.time_limit=0.01s", every=1),
                     "continues from", "stopped by train.time_limit = 0.01 s")
 
-    def test_a_limit_of_time_stops_like_a_signal(self):
+    def test_a_time_limit_stops_like_a_signal(self):
         self.expect(4, self.train("timed", "--set", "train.time_limit=0.0001s"), "stopped by train.time_limit = 0.0001 s",
                     "after step 1 of 400; continue with --resume auto")
         self.expect_continues("timed")
@@ -128,7 +128,7 @@ class InEvaluation(Interrupted):
         return self.arguments(folder, *self.SETTINGS, "--set", f"train.evaluate_batches={batches}", *more, every=0, steps=steps)
 
     def signal_in_evaluation(self, folder, number, begun, *more):
-        """Starts a run and sends the signal when its evaluation has begun; how it ended, and after how many seconds."""
+        """Starts a run and sends the signal when its evaluation has begun; returns how and after how many seconds it ended."""
         child = self.start(self.steps(folder, 0, *more))
         self.wait_for(child, begun)
         time.sleep(0.5)
@@ -152,7 +152,7 @@ class InEvaluation(Interrupted):
     STEPS_ALONE = [(step, False) for step in range(1, 5)]
     WHOLE = [*STEPS_ALONE, (4, True)]
 
-    def test_a_signal_ends_the_last_one_and_resuming_makes_it_once(self):
+    def test_a_signal_ends_the_last_evaluation_and_resuming_makes_it_once(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             with self.subTest(number.name):
                 folder = f"evaluated_{number.name}"
@@ -166,7 +166,7 @@ class InEvaluation(Interrupted):
                     self.resume(folder)
                     self.assertEqual(self.lines(folder), self.WHOLE)
 
-    def test_a_run_killed_in_the_last_one_has_lost_nothing(self):
+    def test_a_run_killed_in_the_last_evaluation_has_lost_nothing(self):
         code, _, _ = self.signal_in_evaluation("evaluated_killed", signal.SIGKILL, self.last_is_saved("evaluated_killed"))
         self.assertEqual(code, -signal.SIGKILL)
         self.assertEqual(complete(self.folder / "evaluated_killed")[0].name, "step_00000004")
@@ -174,7 +174,7 @@ class InEvaluation(Interrupted):
             self.resume("evaluated_killed")
             self.assertEqual(self.lines("evaluated_killed"), self.WHOLE)
 
-    def test_one_on_the_way_ends_too_and_is_made_before_the_next_step(self):
+    def test_an_earlier_evaluation_ends_too_and_is_made_before_the_next_step(self):
         more = ["--set", "train.evaluate_every=2"]
         metrics = self.folder / "evaluated_midway/metrics.jsonl"
         begun = lambda: metrics.exists() and '"step":2,' in metrics.read_text()
@@ -185,7 +185,7 @@ class InEvaluation(Interrupted):
         self.resume("evaluated_midway", *more)
         self.assertEqual(self.lines("evaluated_midway"), [(1, False), (2, False), (2, True), (3, False), (4, False), (4, True)])
 
-    def test_a_limit_of_time_ends_one(self):
+    def test_a_time_limit_ends_an_evaluation(self):
         limit = ["--set", "train.time_limit=3s"]
         result = terrace(*self.steps("evaluated_timed", 0, *limit, steps=1), folder=self.folder)
         self.expect(4, result, "stopped by train.time_limit = 3 s", "in the evaluation after step 1, the last one")
@@ -228,10 +228,10 @@ class Damaged(Interrupted):
 
 class ShortOfRoom(Interrupted):
     def expect_out_of_room(self, child, folder, *said):
-        """The run went on to its end, failed there for want of room, and left whole checkpoints only."""
+        """Checks that the run continued to its end, failed there for lack of disk space, and left whole checkpoints only."""
         errors = child.communicate(timeout=300)[1]
         self.assertEqual(child.returncode, 1, errors)
-        for text in (*said, "The run goes on", f"error: checkpoint {folder}/step_{STEPS:08} was not saved",
+        for text in (*said, "The run continues", f"error: checkpoint {folder}/step_{STEPS:08} was not saved",
                      "Earlier checkpoints are untouched"):
             self.assertIn(text, errors)
         self.assertEqual(list((self.folder / folder).glob(".step_*")), [])
@@ -252,7 +252,7 @@ class ShortOfRoom(Interrupted):
         disk.mkdir()
         one = sum(file.stat().st_size for file in (self.folder / f"whole/step_{STEPS:08}").iterdir())
         libc = ctypes.CDLL(None, use_errno=True)
-        # Room for a few checkpoints and the metrics.
+        # There is room for a few checkpoints and the metrics.
         if libc.mount(b"tmpfs", bytes(disk), b"tmpfs", 0, b"size=%d" % (4 * one + 300_000)) != 0:
             self.skipTest(f"mounting a small file system is not permitted here: {os.strerror(ctypes.get_errno())}")
         self.addCleanup(libc.umount, bytes(disk))
@@ -263,7 +263,7 @@ class ShortOfRoom(Interrupted):
         self.assertGreaterEqual(len(saved), 2)
         for checkpoint in saved[:-1]:
             shutil.rmtree(checkpoint)
-        # Room for what is kept and the one being written.
+        # There is room for the kept checkpoints and the one being written.
         result = self.train("disk/run", "--resume", "auto", "--set", "checkpoint.keep=1")
         self.expect(0, result, f"continues from disk/run/{saved[-1].name}")
         self.expect_whole("disk/run")

@@ -1,4 +1,4 @@
-"""What the program says of itself: completion in bash, zsh and fish, the manual page, examples, and misspelt words."""
+"""Tests the texts made from the program's flags: completion in bash, zsh and fish, the manual page, examples, suggestions."""
 import functools
 import os
 import pathlib
@@ -38,7 +38,7 @@ class Bash(unittest.TestCase):
         cls.script = printed("completion", "bash")
 
     def complete(self, *words):
-        """What bash would offer for the last of the words."""
+        """The words that bash would offer for the last of `words`."""
         program = f"{self.script}\nCOMP_WORDS=(terrace {' '.join(map(repr, words))}); COMP_CWORD={len(words)}\n" \
                   "_terrace; printf '%s\\n' \"${COMPREPLY[@]}\""
         result = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60)
@@ -54,14 +54,14 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("train", "--res"), ["--resume"])
         self.assertEqual(self.complete("data", "prepare", "--train"), ["--train-tokenizer"])
         self.assertEqual(self.complete("data", "prepare", "--res"), [])
-        # A word that is a value is no subcommand.
+        # The value of a flag is not taken for a subcommand.
         self.assertEqual(self.complete("generate", "data", "--top"), ["--top-k", "--top-p"])
 
     def test_values(self):
         self.assertEqual(self.complete("train", "run.toml", "--set", "checkpoint.e"), ["checkpoint.every="])
         self.assertEqual(self.complete("generate", "run", "--device", "c"), ["cpu", "cuda"])
         self.assertEqual(self.complete("completion", "f"), ["fish"])
-        # Nothing of ours: bash goes on with names of files.
+        # The script offers nothing, so bash offers names of files.
         self.assertEqual(self.complete("train", "--resume", "runs/"), [])
         self.assertEqual(self.complete("train", "conf"), [])
 
@@ -87,7 +87,7 @@ class Fish(unittest.TestCase):
 
 @missing("zsh")
 class Zsh(unittest.TestCase):
-    """zsh completes only on a terminal, so one is made: what stands in the line after a tab is read back."""
+    """Makes a terminal, since zsh completes only on one, and reads back the line after a tab."""
 
     def complete(self, line):
         with tempfile.TemporaryDirectory() as home:
@@ -113,7 +113,7 @@ class Zsh(unittest.TestCase):
             return (home / "line").read_text().rstrip("\n")
 
     def read_until(self, terminal, text, seconds=20):
-        """Reads until the text comes, or where it is None until there is nothing for so long or the end."""
+        """Reads until the text has come, the output ends or the time is over; if `text` is None, only the end or the time counts."""
         seen, end = b"", time.monotonic() + seconds
         while (text is None or text not in seen) and time.monotonic() < end:
             if select.select([terminal], [], [], 0.1)[0]:
@@ -191,7 +191,7 @@ class Misspelt(unittest.TestCase):
         self.expect(["train", "run.toml", "--resum", "auto"], "terrace train has no flag --resum; did you mean --resume?")
         self.expect(["data", "prepare", "x", "--ouput=y"], "no flag --ouput; did you mean --output?")
         self.expect(["xyzzy"], "no subcommand xyzzy. Its subcommands are train, data")
-        # What follows a flag is its value, whatever it looks like.
+        # The word after a flag is its value, even if it looks like a flag.
         self.expect(["generate", "absent", "--prompt", "--resume"], "absent")
 
 

@@ -1,4 +1,4 @@
-"""Runs of the built binary on several ranks: threads, mpirun and srun train the same bits, and lose nothing."""
+"""Tests runs of the built binary on several ranks: threads, mpirun and srun train the same bits, and lose nothing."""
 import json
 import os
 import pathlib
@@ -27,7 +27,7 @@ LAYOUT = ["--set", "layout.sharding=zero3", "--set", "layout.deterministic=true"
 
 
 def setUpModule():
-    """A corpus, and a run on ranks that are threads: one step, from which all go on with the same kernels, and the rest."""
+    """Makes a corpus and a run on threads: one step, from which all runs continue with the same kernels, and the rest."""
     scratch = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(scratch.cleanup)
     Ranks.folder = pathlib.Path(scratch.name)
@@ -70,10 +70,10 @@ class Ranks(CommandTest):
         self.begin("mpirun")
         result = self.launch(MPIRUN, "mpirun")
         self.expect(0, result, "3 ranks with 1 thread each")
-        self.assertEqual(result.stdout, "mpirun/step_00000004\n")  # said once
+        self.assertEqual(result.stdout, "mpirun/step_00000004\n")  # printed by one rank only
         self.check_same_run("mpirun")
 
-    def test_a_mistake_is_said_once(self):
+    def test_a_mistake_is_reported_once(self):
         result = self.launch(MPIRUN, "mistake", "--set", "train.global_batch=4")
         self.assertEqual(result.returncode, 2)
         self.assertEqual(result.stderr.count("are not divisible among 3 data-parallel ranks"), 1, result.stderr)
@@ -84,26 +84,26 @@ class Ranks(CommandTest):
             self.assertEqual(result.stderr.count(text), 1, result.stderr)
         self.assertNotIn("MPI_ABORT", result.stderr)
 
-    def test_a_mistake_in_the_configuration_is_said_once(self):
+    def test_a_mistake_in_the_configuration_is_reported_once(self):
         began = time.monotonic()
         result = self.launch(MPIRUN, "mistake", "--set", "train.steps=none", "--set", "model.heads=7")
         self.check_refused_once(result, "train.steps = ", "model.heads = 7 does not divide")
         self.assertLess(time.monotonic() - began, 30)
 
-    def test_a_mistake_that_one_rank_alone_sees_is_said_by_it(self):
-        # Only there the file is another one.
+    def test_a_mistake_that_one_rank_alone_sees_is_reported_by_that_rank(self):
+        # Only on rank 1 is it another file.
         (self.folder / "elsewhere").mkdir()
         (self.folder / "elsewhere/run.toml").write_text("[model]\nlayers = 0\n")
         script = 'test "$OMPI_COMM_WORLD_RANK" != 1 || cd elsewhere; exec "$0" "$@"'
         result = self.launch([*MPIRUN, "sh", "-c", script], "mistake")
-        self.check_refused_once(result, "error: rank 1, and not those before it: ", "model.layers")
+        self.check_refused_once(result, "error: on rank 1, but not on the ranks before it: ", "model.layers")
 
     def on_rank(self, rank, script):
-        """A launcher whose rank does something of its own first."""
+        """A launcher whose rank runs a command before terrace."""
         return [*MPIRUN, "sh", "-c", f'test "$OMPI_COMM_WORLD_RANK" != {rank} || {{ {script}; }}; exec "$0" "$@"']
 
-    def test_an_error_of_one_rank_before_it_trains_is_what_all_ranks_say(self):
-        # Only it reads this file.
+    def test_all_ranks_end_with_an_error_of_one_rank_before_training(self):
+        # Only rank 1 reads this file.
         self.begin("broken")
         path = self.folder / "broken/step_00000001/optimizer_m.rank_0001.safetensors"
         content = bytearray(path.read_bytes())
@@ -132,7 +132,7 @@ class Ranks(CommandTest):
     SLOW = "export TERRACE_TEST_SLOW_FSYNC={} LD_PRELOAD=" + SYSTEM_FAULTS["LD_PRELOAD"]
 
     def start_slow_save(self, folder, seconds, *more):
-        """A run whose rank 1 has a slow disk, when the others have written their part of its first checkpoint."""
+        """Starts a run whose rank 1 has a slow disk; returns once the other ranks have written their first checkpoint."""
         settings = ("train.steps=100000", "checkpoint.every=2", "train.evaluate_every=0", "train.evaluate_batches=0", "layout.timeout=6", *more)
         words = [word for setting in settings for word in ("--set", setting)]
         command = [*self.on_rank(1, self.SLOW.format(seconds)), TERRACE, *self.arguments(folder, *words)]
@@ -184,9 +184,9 @@ class Ranks(CommandTest):
         launcher = ["mpirun", "-n", "2", "--bind-to", "core"]
         result = self.launch(launcher, "few", "--set", "train.threads=0", "--set", "train.steps=1")
         self.assertEqual(self.threads_said(result), "1")
-        self.assertEqual(result.stderr.count("binds each rank to 1 core, and 2 ranks could have"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("binds each rank to 1 core, but each of 2 ranks could have"), 1, result.stderr)
 
-    def test_a_mistyped_command_line_is_said_once(self):
+    def test_a_mistyped_command_line_is_reported_once(self):
         for words, said in ((["--rnks", "2"], "--rnks"), (["--profile", "x"], "--profile")):
             self.check_refused_once(self.launch(MPIRUN, "mistake", *words), said)
 
@@ -224,7 +224,7 @@ class Ranks(CommandTest):
         before = newest()
         while newest() == before and child.poll() is None:
             time.sleep(0.02)
-        self.assertIsNone(child.poll())  # the run goes on
+        self.assertIsNone(child.poll())  # the run continues
         os.kill(pid, signal.SIGUSR1)
         _, said = child.communicate(timeout=30)
         self.assertEqual(child.returncode, 4, said)
@@ -272,7 +272,7 @@ class Ranks(CommandTest):
         self.assertEqual(said.count("continue with --resume auto"), 1, said)
 
     def test_a_signal_to_mpirun_ends_the_run_with_a_checkpoint(self):
-        # Open MPI passes SIGUSR1 on; the others make it end the ranks by SIGTERM, and later SIGKILL, and exit with 1.
+        # Open MPI passes SIGUSR1 on. After other signals it ends the ranks by SIGTERM, then SIGKILL, and exits with 1.
         for number, code in ((signal.SIGUSR1, 4), (signal.SIGTERM, 1), (signal.SIGINT, 1)):
             with self.subTest(number.name):
                 folder = f"mpirun_{number.name}"
@@ -283,7 +283,7 @@ class Ranks(CommandTest):
                 self.check_saved_last(folder)
 
     def check_saved_last(self, folder):
-        """The newest checkpoint is of the last step that was made."""
+        """Checks that the newest checkpoint is of the last step that the run made."""
         newest = max(path.parent.name for path in (self.folder / folder).glob("step_*/COMPLETE"))
         self.assertEqual(newest, f"step_{len(self.losses(folder)):08}")
 
@@ -341,7 +341,7 @@ class Ranks(CommandTest):
         self.check_same_run("turns")
 
     @unittest.skipIf(slurm.why_not(), slurm.why_not())
-    def test_a_requeued_job_goes_on_where_it_was(self):
+    def test_a_requeued_job_continues_where_it_was(self):
         steps = 3000
         settings = (f"train.steps={steps}", "checkpoint.every=20", "train.evaluate_every=0", "train.evaluate_batches=0")
         more = [word for setting in settings for word in ("--set", setting)]

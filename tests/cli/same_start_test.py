@@ -1,4 +1,4 @@
-"""Launches whose ranks were not given the same: refused before anything is trained, with what differs on which rank."""
+"""Tests that a launch whose ranks have different settings or files is refused with what differs on which rank."""
 import shutil
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from ranks_test import ENVIRONMENT  # noqa: E402
 
 ONE = ["-n", "1"]
 RUN = TINY.replace('train = ["corpus"]', 'train = ["corpus", "more"]').replace("evaluate_every = 4\nevaluate_batches = 2\n", "")
-# What differs on the second rank, and how the message says so.
+# What differs on the second rank, and the words of the message about it.
 DIFFERENCES = (
     ("learning_rate = 1e-3", "learning_rate = 2e-3", "optimizer.learning_rate is 0.001 on rank 0, 0.002 on rank 1"),
     ("[optimizer]", "[optimizer]\nclip = 0.5", "optimizer.clip is 1.0 on rank 0, 0.5 on rank 1"),
@@ -34,7 +34,7 @@ class SameStart(CommandTest):
         (self.folder / "a.toml").write_text(RUN)
 
     def launch(self, *ranks):
-        """A rank of each command line, in one launch."""
+        """Launches one rank with each command line."""
         words = []
         for rank in ranks:
             words += [*([":"] if words else []), *ONE, *rank]
@@ -63,7 +63,7 @@ class SameStart(CommandTest):
         self.check_refused_once(result, "optimizer.clip is 1.0 on rank 0, 2.0 on rank 1")
 
     def test_files_of_the_same_name_that_hold_something_else(self):
-        """As on local disks of two machines."""
+        """Each rank has a folder of its own, as on the local disks of two machines."""
         other = self.folder / "other"
         other.mkdir()
         for path in [*self.folder.glob("*.*")]:

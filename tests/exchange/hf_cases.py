@@ -1,4 +1,4 @@
-"""What Python's transformers makes of folders that terrace wrote, and folders that it writes itself.
+"""Loads folders that terrace wrote with Python's transformers, and writes folders with transformers.
 
 hf_logits is run twice: in double precision by the GPT written in plain PyTorch for the tests of the models, which is the
 truth, and in the tested type by transformers."""
@@ -28,7 +28,7 @@ def hf_logits(inputs, options):
 
 
 def save_model(inputs, options):
-    """Makes a model of the given configuration and saves it, in several files where max_shard_size is given."""
+    """Makes a model of the given configuration and saves it, in several files if max_shard_size is given."""
     config = transformers.AutoConfig.for_model(**options["config"])
     torch.manual_seed(5)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.get("dtype", "float32")))
@@ -41,7 +41,7 @@ def save_model(inputs, options):
 
 
 def encode(inputs, options):
-    """The ids that AutoTokenizer gives to each text, and whether they decode to it."""
+    """The ids that AutoTokenizer gives to each text, and whether the ids decode to the text."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(options["folder"], use_fast=options["fast"])
     ids = [tokenizer.encode(text) for text in options["texts"]]
     same = [tokenizer.decode(row, clean_up_tokenization_spaces=False) == text for row, text in zip(ids, options["texts"])]

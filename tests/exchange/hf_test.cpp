@@ -1,5 +1,5 @@
-// Models go to transformers and come from it: equal logits, equal bits on the way back, and what does not fit is
-// refused.
+// Tests the export to transformers and the import from it: equal logits, equal bits after both, and refusal of models
+// that the other side does not support.
 #include "terrace/exchange/hf.h"
 
 #include <ATen/core/grad_mode.h>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* script = "exchange/hf_cases.py";
 
-// Between them every option that the two layouts have.
+// Models that together have every option of the two layouts.
 std::vector<SmallModel> expressible_models() {
   const std::vector<SmallModel> small = models::small_models();
   models::gpt::ModelConfig gpt2 = small[0].config, llama = small[1].config;
@@ -77,7 +77,7 @@ std::unique_ptr<models::Model> load(const fs::path& path) {
   return model;
 }
 
-// Adds the errors of our logits and of transformers' on the model in `folder`.
+// Adds the errors of our logits and those of transformers for the model in `folder`.
 void add_logits(testing::ErrorTally& tally, testing::PyTorch& pytorch, const std::string& name, models::Model& model,
                 const models::gpt::ModelConfig& config, const fs::path& folder, uint64_t seed) {
   const at::NoGradGuard no_grad;
@@ -116,7 +116,7 @@ TEST(Export, TransformersHasOurLogits) {
   tally.expect_as_accurate();
 }
 
-TEST(Import, OfAnExportHasTheSameModelToTheLastBit) {
+TEST(Import, AnImportedExportIsTheSameModelToTheLastBit) {
   const ScratchFolder folder;
   for (const auto& [name, config] : expressible_models()) {
     const auto model = perturbed(config, 1);
@@ -152,7 +152,7 @@ TEST(Import, OfAnExportHasTheSameModelToTheLastBit) {
   }
 }
 
-// What transformers saves itself, in one file and in several, in fp32 and bf16.
+// Models that transformers has saved, in one file and in several, in fp32 and bf16.
 std::vector<Json> their_models() {
   const Json gpt2 = {{"model_type", "gpt2"}, {"n_layer", 2},     {"n_embd", 30},  {"n_head", 3},
                      {"n_positions", 17},    {"vocab_size", 51}, {"n_inner", 44}, {"tie_word_embeddings", true}};
@@ -222,7 +222,7 @@ TEST(Export, AnOutputThatExistsIsLeftAlone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 1);
 }
 
-// A folder as export_hf writes it, to be damaged.
+// A folder written by export_hf, which the tests damage.
 class Damaged {
  public:
   Damaged() {
@@ -250,7 +250,7 @@ class Damaged {
   ScratchFolder folder_;
 };
 
-TEST(Import, ConfigurationsThatWeDoNotHaveAreRefusedByKeyAndValue) {
+TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\" and \"llama\" are"},
       {"activation_function", "relu", "activation_function = \"relu\""},
@@ -259,9 +259,9 @@ TEST(Import, ConfigurationsThatWeDoNotHaveAreRefusedByKeyAndValue) {
       {"n_layer", "two", "n_layer = \"two\" is of another kind"},
       {"n_layer", nullptr, "has no n_layer"},
       {"n_head", 7, "model.heads = 7 does not divide model.width = 30"},
-      {"n_inner", 78, "'transformer.h.0.mlp.c_fc.weight' has shape [30, 77], and by config.json it is [30, 78]"},
-      {"n_layer", 3, "'transformer.h.2.ln_1.weight' is not there"},
-      {"n_layer", 1, "'transformer.h.1.ln_1.weight' is there and not in such a model"}};
+      {"n_inner", 78, "'transformer.h.0.mlp.c_fc.weight' has shape [30, 77], but config.json says [30, 78]"},
+      {"n_layer", 3, "'transformer.h.2.ln_1.weight' is missing"},
+      {"n_layer", 1, "'transformer.h.1.ln_1.weight' is not a tensor of this model"}};
   for (const auto& [key, value, said] : cases) {
     const Damaged folder;
     folder.set(key, value);

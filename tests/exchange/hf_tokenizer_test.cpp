@@ -1,4 +1,4 @@
-// A tokenizer goes along with the model: AutoTokenizer gives our ids, and imports read what folders hold.
+// Tests that an exported tokenizer gives our ids in AutoTokenizer, and that imports read the tokenizers of folders.
 #include "terrace/exchange/hf_tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ data::BytePairModel byte_pairs() {
   return model;
 }
 
-// Our ids as the Python case packs them: the number of texts, then each text's number of ids and its ids.
+// Our ids, packed as in the Python case: the number of texts, then each text's number of ids and its ids.
 at::Tensor our_ids(const data::Tokenizer& tokenizer) {
   std::vector<int64_t> packed{static_cast<int64_t>(texts().size())};
   for (const std::string& text : texts()) {
@@ -74,7 +74,7 @@ TEST(HfTokenizer, AutoTokenizerGivesOurIds) {
     const auto tokenizer = data::Tokenizer::from_bytes(bytes, name);
     checkpoint::HfContents contents;
     add_hf_tokenizer(bytes, *tokenizer, 100, contents);
-    // AutoTokenizer looks for the kind of model first.
+    // AutoTokenizer needs the kind of model, which it reads first.
     contents.texts.emplace_back("config.json", R"({"model_type": "llama"})");
     contents.tensors = {{"a", at::empty({1})}};
     checkpoint::write_hf_folder(folder / (name + ".hf"), contents);
@@ -109,7 +109,7 @@ TEST(HfTokenizer, AnImportTakesTheFileThatTheFolderHas) {
   EXPECT_EQ(read_hf_tokenizer(folder.path()), "a model");
 }
 
-TEST(HfTokenizer, OneWithMoreTokensThanTheModelIsRefused) {
+TEST(HfTokenizer, ATokenizerWithMoreTokensThanTheModelIsRefused) {
   const auto tokenizer = data::Tokenizer::from_bytes(data::dump_tokenizer_json(byte_pairs()), "json");
   models::gpt::ModelConfig model;
   model.vocabulary = 260;
@@ -119,7 +119,7 @@ TEST(HfTokenizer, OneWithMoreTokensThanTheModelIsRefused) {
     check_fits(*tokenizer, model, "t.json");
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("t.json has 260 tokens and the model knows 259"));
+    EXPECT_THAT(error.what(), HasSubstr("t.json has 260 tokens, but the model has 259"));
   }
 }
 

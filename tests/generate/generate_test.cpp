@@ -1,4 +1,4 @@
-// The cached path against the cacheless one, and what ends a continuation.
+// Tests that generation with and without the cache gives equal logits, and what ends a continuation.
 #include "terrace/generate/generate.h"
 
 #include <ATen/core/grad_mode.h>
@@ -34,7 +34,7 @@ std::string kind_name(const testing::TestParamInfo<models::gpt::ModelConfig>& in
 
 INSTANTIATE_TEST_SUITE_P(Models, Generation, testing::Values(gpt2_like(), llama_like()), kind_name);
 
-// [T, V] in double.
+// Returns logits of shape [T, V] in double precision.
 at::Tensor cacheless_logits(models::Model& model, const std::vector<int64_t>& tokens) {
   const at::NoGradGuard no_grad;
   const models::Batch batch{.samples = {}, .tensors = {{"tokens", at::tensor(tokens, at::kLong).unsqueeze(0)}}};
@@ -59,7 +59,7 @@ at::Tensor cached_logits(models::Model& model, const std::vector<int64_t>& token
 
 double distance(const at::Tensor& a, const at::Tensor& b) { return a.sub(b).norm().item<double>(); }
 
-// The truth is the same weights in double precision.
+// The reference is the model with the same weights in double precision.
 TEST_P(Generation, CachedLogitsAreAsExactAsCachelessOnes) {
   const std::vector<int64_t> sequence = tokens(20);
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -184,9 +184,9 @@ TEST_P(Generation, RefusesWhatDoesNotFitWithNumbers) {
     return "";
   };
   EXPECT_THAT(refusal({.prompt = tokens(25), .sampling = {}}),
-              HasSubstr("the prompt has 25 tokens and the model's context is 24 (model.sequence): shorten it by 1"));
+              HasSubstr("the prompt has 25 tokens, but the model's context is 24 (model.sequence): shorten it by 1"));
   EXPECT_THAT(refusal({.prompt = {}, .sampling = {}}), HasSubstr("the prompt is empty"));
-  EXPECT_THAT(refusal({.prompt = {67}, .sampling = {}}), HasSubstr("token 67, and the model knows 0 to 66"));
+  EXPECT_THAT(refusal({.prompt = {67}, .sampling = {}}), HasSubstr("token 67, but the model's tokens are 0 to 66"));
   EXPECT_THAT(refusal({.prompt = {1}, .max_tokens = 0, .sampling = {}}), HasSubstr("max-tokens = 0"));
   EXPECT_THAT(refusal({.prompt = {1}, .samples = 0, .sampling = {}}), HasSubstr("samples = 0"));
   EXPECT_THAT(refusal({.prompt = {1}, .sampling = {.top_p = 2}}), HasSubstr("top-p = 2"));

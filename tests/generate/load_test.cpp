@@ -1,4 +1,4 @@
-// A saved run becomes the same model again, with its tokenizer.
+// Tests that loading a checkpoint gives the saved model and its tokenizer.
 #include "terrace/generate/load.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ models::gpt::ModelConfig with_vocabulary(models::gpt::ModelConfig config, int64_
   return config;
 }
 
-// What a trainer would save of the model: fp32 weights beside other groups.
+// The checkpoint that a trainer would save of the model: fp32 weights beside other groups.
 std::filesystem::path save_run(const std::filesystem::path& folder, models::Model& model,
                                const models::gpt::ModelConfig& model_config, const std::string& tokenizer,
                                int64_t step) {
@@ -108,7 +108,7 @@ TEST(Load, ATokenizerThatIsMissingOrDoesNotFitIsRefused) {
     return "";
   };
   EXPECT_THAT(refusal({}), HasSubstr("name one with --tokenizer"));
-  EXPECT_THAT(refusal({.tokenizer = train_tokenizer(folder)}), HasSubstr("has 300 tokens and the model of"));
+  EXPECT_THAT(refusal({.tokenizer = train_tokenizer(folder)}), HasSubstr("has 300 tokens, but the model of"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The sampler against closed forms, and its draws against the exact probabilities.
+// Tests the sampler's probabilities against closed forms, and its draws against the exact probabilities.
 #include "terrace/generate/sampler.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ std::map<int64_t, double> softmax(std::span<const float> logits, double temperat
   return exact;
 }
 
-// Exponents, sum and quotient are each rounded a few times: 1e-12 is far above that and far below any real difference.
+// Exponents, sum and quotient are each rounded a few times: 1e-12 is far above these errors and far below a real one.
 constexpr double rounding = 1e-12;
 
 TEST(Sampler, WithoutFiltersProbabilitiesAreTheSoftmax) {
@@ -115,7 +115,7 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
 }
 
 // By hand: of 1/2, 1/4, 1/8, 1/8 the first three are 4/7, 2/7, 1/7; two of them reach 3/5, in proportion 2 to 1.
-TEST(Sampler, TopPCountsWhatTopKLeft) {
+TEST(Sampler, TopPCountsTheTokensThatTopKKept) {
   const float unit = std::log(2.0f);
   const auto found = probabilities(std::vector<float>{unit, 0, -unit, -unit}, {.top_k = 3, .top_p = 0.6});
   ASSERT_EQ(found.size(), 2u);
@@ -137,7 +137,7 @@ TEST(Sampler, DrawsFollowTheProbabilities) {
       const double expected = draws * probability;
       chi_square += (counts[token] - expected) * (counts[token] - expected) / expected;
     }
-    // Of 8 or fewer degrees of freedom, 43 is exceeded by chance once in a million times.
+    // With at most 8 degrees of freedom, chi-squared exceeds 43 by chance once in a million times.
     EXPECT_LT(chi_square, 43.0);
   }
 }

@@ -1,4 +1,4 @@
-// Small models of both kinds, with weights large enough that every token matters to the next.
+// Makes small models of both kinds, with weights so large that every token affects the next one.
 #pragma once
 
 #include "terrace/config/config.h"

@@ -44,7 +44,7 @@ def main():
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
             if result.returncode != 0:
                 print(result.stdout)
-                print(f"exit code {result.returncode}: mend the command in the document or in cli/examples.cpp, or what it shows")
+                print(f"exit code {result.returncode}: correct the command in the document or in cli/examples.cpp, or the program")
                 return 1
     print(f"{count} commands run")
     return 0 if count else 1

@@ -55,7 +55,7 @@ class Setup(unittest.TestCase):
         self.assertIn("ninja-build", result.stderr)
         self.assertIn("--skip-packages", result.stderr)
 
-    def test_an_interrupted_run_begins_anew_and_a_failing_step_says_what_to_do(self):
+    def test_an_interrupted_run_begins_again_and_a_failing_step_says_what_to_do(self):
         self.prefix.mkdir(parents=True)
         (self.prefix / ".installing").touch()
         (self.prefix / "half_a_package").touch()
@@ -64,15 +64,15 @@ class Setup(unittest.TestCase):
         self.assertIn("interrupted", result.stdout)
         self.assertFalse((self.prefix / "half_a_package").exists())
         self.assertRegex(result.stdout, r"torch 2\.11\.0 .* failed\. What to do: check the network")
-        # pip had not begun to write, so the next run may go on from here.
+        # pip had not begun to write, so the next run may continue from here.
         self.assertFalse((self.prefix / ".installing").exists())
 
-    def test_a_folder_that_is_not_its_own_is_left_alone(self):
+    def test_a_folder_that_is_not_its_own_is_left_unchanged(self):
         self.prefix.mkdir(parents=True)
         (self.prefix / "thesis.tex").touch()
         result = setup("--skip-packages", "--prefix", self.prefix)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("no Python environment of ours", result.stderr)
+        self.assertIn("is not a Python environment", result.stderr)
         self.assertEqual([p.name for p in self.prefix.iterdir()], ["thesis.tex"])
 
     def test_an_unknown_argument_is_refused_with_the_known_ones(self):

@@ -1,4 +1,4 @@
-// The measured rate is a rate that this machine really reaches: a product timed here is not much faster.
+// Tests that the machine reaches the measured rate: a product timed by the test is not much faster or slower.
 #include "terrace/measure/matmul_rate.h"
 
 #include <ATen/Parallel.h>
@@ -28,14 +28,14 @@ TEST(MatmulRate, IsThatOfTheProductItNames) {
     fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   at::set_num_threads(threads);
-  // Both are fastest times of the same product; on a busy machine one of them may be far slower, a wrong count of
-  // operations (or bytes for elements) is off by more than any load: a factor of 30 either way.
+  // Both are the fastest times of the same product. On a busy machine one may be far slower, but a wrong count of
+  // operations (or bytes for elements) is off by more than any load makes up: a factor of 30 either way.
   const double ratio = rate.flops_per_second * fastest / (2.0 * 512 * 768 * 3072);
   EXPECT_GT(ratio, 1.0 / 30);
   EXPECT_LT(ratio, 30.0);
 }
 
-// Several threads for each core, that do nothing but take its time.
+// Runs several busy threads for each core, which only take its time.
 class BusyMachine {
  public:
   BusyMachine() {
@@ -56,7 +56,7 @@ class BusyMachine {
   std::vector<std::thread> others_;
 };
 
-// The bits of a run depend on it.
+// The bits of a run depend on the choice of products.
 TEST(MatmulRate, ChoosesTheSameProductsOnABusyMachine) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
@@ -66,8 +66,8 @@ TEST(MatmulRate, ChoosesTheSameProductsOnABusyMachine) {
   at::set_num_threads(threads);
 }
 
-// By the clock a thread would get a fifth of a core or less. What is left of the difference, less than half, is from
-// caches that are shared with others.
+// By the clock a thread would get a fifth of a core or less. In processor time the rate falls by less than half,
+// because caches are shared with other threads.
 TEST(MatmulRate, IsThatOfAnIdleMachineOnABusyOne) {
   const int threads = at::get_num_threads();
   for (const int several : {1, 2}) {

@@ -1,4 +1,4 @@
-// The operation recorder: FLOPs and bytes of operations, worked out by hand.
+// Tests the operation recorder with FLOPs and bytes worked out by hand.
 #include "terrace/profile/operation_recorder.h"
 
 #include <ATen/core/grad_mode.h>
@@ -20,7 +20,7 @@
 namespace terrace::profile {
 namespace {
 
-// All operations that `action` runs, as one step.
+// Records all operations that `action` runs, as one step.
 template <typename Action>
 observe::OperationTable record(const Action& action) {
   OperationRecorder recorder(at::kCPU);
@@ -31,7 +31,7 @@ observe::OperationTable record(const Action& action) {
   return observe::count_operations(recorder.finish());
 }
 
-TEST(OperationRecorder, OfPhasesAloneLeavesOperationsOut) {
+TEST(OperationRecorder, LeavesOperationsOutIfItRecordsOnlyPhases) {
   OperationRecorder recorder(at::kCPU, nullptr, OperationRecorder::Records::phases);
   {
     const ops::PhaseRecord phase("forward");
@@ -51,11 +51,11 @@ TEST(OperationCost, OfProductsIsTwoAMultiplyAdd) {
   EXPECT_EQ(sum_of(record([&] { c.addmm_(a, b); })).flops, 2 * 3 * 4 * 5);
   EXPECT_EQ(sum_of(record([&] { at::bmm(batch_a, batch_b); })).flops, 2 * 2 * 3 * 4 * 5);
   EXPECT_EQ(sum_of(record([&] { at::baddbmm(batch_c, batch_a, batch_b); })).flops, 2 * 2 * 3 * 4 * 5);
-  // A product made of another counts once.
+  // A product that calls another product counts once.
   EXPECT_EQ(sum_of(record([&] { at::matmul(batch_a, b); })).flops, 2 * 2 * 3 * 4 * 5);
 }
 
-TEST(OperationCost, OfAttentionIsThatOfThePairsThatAreSeen) {
+TEST(OperationCost, OfAttentionCountsThePairsThatTheMaskLetsThrough) {
   constexpr int64_t batch = 2, heads = 3, length = 5, width = 8;
   const auto attend = [&](bool causal, bool differentiate) {
     const at::Tensor x = at::ones({batch, heads, length, width}).requires_grad_(differentiate);
@@ -77,16 +77,16 @@ TEST(OperationCost, BytesAreThoseOfTensorsInAndOut) {
   const at::Tensor rows = at::zeros({3}, at::kLong);
   EXPECT_EQ(sum_of(record([&] { at::add(a, b); })).bytes, 3 * 40);
   EXPECT_EQ(sum_of(record([&] { a.view({2, 5}).t(); })).bytes, 0);
-  // A broadcast tensor is as large as what it holds; a result that is given is written once.
+  // A broadcast tensor counts with the size of its memory; a result that the caller gives is written once.
   const at::Tensor broadcast = at::ones({1}).expand({10});
   EXPECT_EQ(sum_of(record([&] { at::add(a, broadcast); })).bytes, 40 + 4 + 40);
   at::Tensor out = at::zeros({6, 6});
   EXPECT_EQ(sum_of(record([&] { at::mm_out(out, matrix, matrix); })).bytes, 3 * 144);
-  // Of the table of an embedding only three rows are read.
+  // An embedding reads only three rows of its table.
   EXPECT_EQ(sum_of(record([&] { at::embedding(table, rows); })).bytes, 24 + 2 * 48);
 }
 
-TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
+TEST(OperationRecorder, RecordsNothingBeforeItIsMadeAndAfterItHasFinished) {
   EXPECT_FALSE(ops::recording());
   {
     OperationRecorder recorder(at::kCPU);
@@ -96,8 +96,8 @@ TEST(OperationRecorder, SeesNothingBeforeItAndAfter) {
   EXPECT_EQ(record([] {}).rows.size(), 0u);
 }
 
-// As of a thread that saves in the background.
-TEST(OperationRecorder, LeavesOutWhatEndsAfterIt) {
+// A thread that saves in the background may end an operation after the recording.
+TEST(OperationRecorder, LeavesOutOperationsThatEndAfterTheRecording) {
   auto recorder = std::make_unique<OperationRecorder>(at::kCPU);
   { const ops::PhaseRecord inside("inside"); }
   auto open = std::make_unique<ops::PhaseRecord>("save");

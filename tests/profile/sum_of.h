@@ -1,4 +1,4 @@
-// The sum of the rows of a table of operations whose names have a part in common.
+// Sums the rows of a table of operations whose names contain a given text.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// What the ranks of a launch must have in common is compared, and every difference is named with the ranks it is on.
+// Tests that the ranks of a launch compare what they must have in common, and that every difference is reported with
+// the ranks that have each value.
 #include "terrace/train/agreement.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What each rank is refused with; "none" where it goes on.
+// The text of each rank's Refusal; "none" if the rank continues.
 template <typename Action>
 std::vector<std::string> refusals(int64_t ranks, const Action& action) {
   std::vector<std::string> texts(static_cast<size_t>(ranks), "none");
@@ -39,7 +40,7 @@ std::vector<std::string> refusals(int64_t ranks, const Action& action) {
   return texts;
 }
 
-TEST(CheckSame, GoesOnWhereAllRanksHaveTheSameFacts) {
+TEST(CheckSame, PassesIfAllRanksHaveTheSameFacts) {
   for (const int64_t ranks : {1, 2, 5}) {
     EXPECT_THAT(refusals(ranks,
                          [](comm::Comm& all, int64_t) {
@@ -49,7 +50,7 @@ TEST(CheckSame, GoesOnWhereAllRanksHaveTheSameFacts) {
   }
 }
 
-TEST(CheckSame, NamesEachDifferenceWithItsRanksOnceOnTheFirst) {
+TEST(CheckSame, TheFirstRankReportsEachDifferenceWithItsRanks) {
   const auto texts = refusals(6, [](comm::Comm& all, int64_t rank) {
     check_same(all, {{"same", "7"}, {"rate", rank == 2 ? "0.2" : "0.1"}, {"seed", rank < 4 ? "1" : "2"}});
   });
@@ -80,18 +81,18 @@ TEST(RankList, JoinsNeighbours) {
   EXPECT_EQ(rank_list({0, 2, 3, 4, 9}), "ranks 0, 2 to 4 and 9");
 }
 
-TEST(SharedFolder, EveryRankMustSeeTheFirstOnesFolder) {
+TEST(SharedFolder, EveryRankMustSeeTheFolderOfTheFirst) {
   const ScratchFolder one, other;
   EXPECT_THAT(refusals(3, [&](comm::Comm& all, int64_t) { check_shared_folder(all, one.path()); }), Each("none"));
   const auto texts = refusals(
       3, [&](comm::Comm& all, int64_t rank) { check_shared_folder(all, rank == 2 ? other.path() : one.path(), 0.1); });
   EXPECT_THAT(texts, ElementsAre(AllOf(HasSubstr(one.path().string()), HasSubstr("for rank 2 than")), "", ""));
-  EXPECT_TRUE(std::filesystem::is_empty(one.path()));  // the file that was looked for is gone
+  EXPECT_TRUE(std::filesystem::is_empty(one.path()));  // the file that the ranks looked for is removed
 }
 
 using StartFactsOf = TinyRun;
 
-TEST_F(StartFactsOf, EveryKeyOfTheConfigurationIsOne) {
+TEST_F(StartFactsOf, HaveEveryKeyOfTheConfiguration) {
   const config::Config config = tiny_config();
   const StartFacts facts = program_facts(config);
   for (const auto& pair : config::key_values(config)) EXPECT_THAT(facts, ::testing::Contains(pair));

@@ -1,4 +1,4 @@
-// What an evaluation counts, that it ends where a stop is requested, and that a missing one is made once.
+// Tests what an evaluation counts, that it ends when a stop is requested, and that a missing one is made once.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ const std::vector<Layout> layouts = {{1, {}},
                                      {2, {"layout.pipeline=2"}},
                                      {2, {"layout.tensor=2"}}};
 
-// Stops the run on one rank before a batch of its evaluations, as a signal to that process would, and notes what had
+// Stops the run on one rank before a batch of an evaluation, as a signal to that process would, and records what had
 // been saved by then.
 class StopBeforeBatch : public Hook {
  public:
@@ -59,7 +59,7 @@ class EvaluationTest : public TinyRun {
     return tiny_config(keys);
   }
 
-  // The evaluation after the last step is stopped; returns what had been saved by then.
+  // Stops the evaluation after the last step; returns what had been saved by then.
   std::optional<std::filesystem::path> stop_in_evaluation(const Layout& layout, const Keys& keys, int64_t batch) {
     std::optional<std::filesystem::path> saved;
     const config::Config config = config_of(layout, keys);
@@ -84,7 +84,7 @@ class EvaluationTest : public TinyRun {
                 }});
   }
 
-  // The steps of metrics.jsonl in its order, those of evaluations negative.
+  // The steps in metrics.jsonl, in the order of the file; an evaluation is shown by the negative of its step.
   std::vector<int64_t> lines() const {
     std::vector<int64_t> steps;
     std::istringstream stream(read_text(folder_ / "run/metrics.jsonl"));
@@ -108,7 +108,7 @@ class EvaluationTest : public TinyRun {
   std::string both() const { return fmt::format("data.train=[\"{}\", \"{}\"]", name("corpus"), name("second")); }
 };
 
-// Each corpus has the loss that it has alone, and all have the mean over the targets of both, whatever the weights.
+// Each corpus has the loss that it has alone, and the whole is the mean over the targets of both, whatever the weights.
 TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
   write_second_corpus(9);
   std::vector<double> losses;
@@ -129,7 +129,7 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
     const std::string key = std::string("data.weights=") + weights;
     Trainer trainer(config_of({1, {}}, {both(), key}), {});
     const Evaluation evaluation = trainer.evaluate(0).value();
-    // Sums of a few hundred losses in fp32 batches, in another order.
+    // The sums of a few hundred losses are taken over other fp32 batches, so in another order.
     EXPECT_NEAR(evaluation.loss, mean, 1e-6 * mean) << weights;
     ASSERT_EQ(evaluation.by_corpus.size(), 2u);
     for (size_t i : {0u, 1u}) {
@@ -141,8 +141,8 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
   }
 }
 
-// With 12 of all held-out samples; how many are of a corpus is what an evaluation of fewer leaves out.
-TEST_F(EvaluationTest, ALimitedOneTakesTheSameSamplesAtEveryLayout) {
+// Evaluates 12 of the held-out samples.
+TEST_F(EvaluationTest, ALimitedEvaluationTakesTheSameSamplesAtEveryLayout) {
   write_second_corpus(24);
   std::optional<Evaluation> one;
   for (const Layout& layout : layouts) {
@@ -172,12 +172,12 @@ TEST_F(EvaluationTest, LossesOfSeveralCorporaAreInTheMetrics) {
   EXPECT_THAT(read_text(folder_ / "run/metrics.csv"), HasSubstr(",validation_loss of " + name("second") + "\n"));
 }
 
-TEST_F(EvaluationTest, OfOneCorpusItIsOneNumber) {
+TEST_F(EvaluationTest, ASingleCorpusHasNoLossOfItsOwn) {
   start({1, {}}, {"train.evaluate_every=10"});
   EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.at(10).by_corpus.empty());
 }
 
-TEST_F(EvaluationTest, TheLastOneComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {
+TEST_F(EvaluationTest, TheLastComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {
   for (const Layout& layout : layouts) {
     for (const char* every : {"checkpoint.every=0", "checkpoint.every=5"}) {
       SCOPED_TRACE(fmt::format("{} ranks {} {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front(), every));
@@ -200,7 +200,7 @@ TEST_F(EvaluationTest, TheLastOneComesAfterTheCheckpointAndIsMadeOnceIfAStopEnds
   }
 }
 
-TEST_F(EvaluationTest, OneOnTheWayIsMadeBeforeTheNextStep) {
+TEST_F(EvaluationTest, AStoppedEvaluationIsMadeBeforeTheNextStep) {
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(fmt::format("{} ranks", layout.ranks));
     const Keys keys = {"train.steps=5", "train.evaluate_every=3", "observe.csv=true"};
@@ -213,14 +213,15 @@ TEST_F(EvaluationTest, OneOnTheWayIsMadeBeforeTheNextStep) {
   }
 }
 
-TEST_F(EvaluationTest, ThatOfAStepWithACheckpointIsNeitherLostNorDoubled) {
+TEST_F(EvaluationTest, TheEvaluationOfASavedStepIsMadeExactlyOnce) {
   const Keys keys = {"train.steps=6", "train.evaluate_every=2", "checkpoint.every=2"};
   const Layout& layout = layouts[1];
   start(layout, keys);
   const std::vector<int64_t> whole = {1, 2, -2, 3, 4, -4, 5, 6, -6};
   EXPECT_EQ(lines(), whole);
   const std::string text = read_text(folder_ / "run/metrics.jsonl");
-  // As if killed after step 5, with the newest checkpoint of step 4; then with the evaluation of step 4 lost.
+  // As if the run was killed after step 5, with a newest checkpoint of step 4; then the evaluation of step 4 is lost
+  // too.
   std::filesystem::remove_all(folder_ / "run" / checkpoint::step_name(6));
   start(layout, keys);
   EXPECT_EQ(lines(), whole);
@@ -232,7 +233,7 @@ TEST_F(EvaluationTest, ThatOfAStepWithACheckpointIsNeitherLostNorDoubled) {
   EXPECT_EQ(lines(), whole);
 }
 
-TEST_F(EvaluationTest, ALimitOfTimeEndsOneButNotTheFirstThingOfAStart) {
+TEST_F(EvaluationTest, ATimeLimitEndsAnEvaluationUnlessAStartBeginsWithIt) {
   const Keys keys = {"train.steps=1", "optimizer.warmup_steps=0", "train.evaluate_every=1",
                      "train.time_limit=0.000001"};
   const RunResult first = start(layouts[1], keys, "");
@@ -244,7 +245,7 @@ TEST_F(EvaluationTest, ALimitOfTimeEndsOneButNotTheFirstThingOfAStart) {
   EXPECT_THAT(lines(), ElementsAre(1, -1));
 }
 
-// What the second rank's machine may see of a shared folder: nothing yet.
+// The second rank's machine may see nothing of a shared folder yet.
 TEST_F(EvaluationTest, OnlyTheFirstRankLooksForTheNewestCheckpoint) {
   const Layout& layout = layouts[1];
   const RunResult result = start(layout, {"train.steps=2"}, "");

@@ -1,4 +1,4 @@
-// What is recorded about threads and kernels, and what a run says where they differ.
+// Tests what is recorded about threads and kernels, and how a run describes differences between two records.
 #include "terrace/train/kernel_record.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 Json facts(int64_t threads) { return kernel_record({.threads = threads, .micro_batch = 4}); }
 
-TEST(KernelRecord, HoldsTheChoiceThatARunGoesOnWith) {
+TEST(KernelRecord, HoldsTheChoiceThatARunContinuesWith) {
   for (const ops::Products products : {ops::Products::own, ops::Products::torch}) {
     for (const ops::AttentionChoice attention : {ops::AttentionChoice::fastest, ops::AttentionChoice::torch}) {
       const ops::KernelChoice choice{products, attention};

@@ -1,4 +1,4 @@
-// The profile of a tiny run: its operations and time, and that nothing else changes.
+// Tests the profile of a tiny run: its operations and time, and that profiling changes no result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ class ProfiledRun : public TinyRun {
     return found;
   }
 
-  // Of one step: 64 tokens; two blocks with matrices of 72 x 24, 24 x 24 and twice 24 x 96 and a head of 64 x 24, each
-  // in three products; and four sequences with two layers of three heads of width 8 and 16 x 17 / 2 pairs.
+  // FLOPs of one step: 64 tokens; two blocks with matrices of 72 x 24, 24 x 24 and twice 24 x 96 and a head of 64 x 24,
+  // each in three products; and four sequences with two layers of three heads of width 8 and 16 x 17 / 2 pairs.
   static constexpr double step_flops = 6.0 * 64 * (2 * (1728 + 576 + 2 * 2304) + 1536) + 14.0 * 136 * 8 * 3 * 2 * 4;
 };
 
@@ -71,8 +71,8 @@ TEST_F(ProfiledRun, TimesAddUpToTheStepsOnTheClock) {
   EXPECT_NEAR(sum_of(table).seconds + table.between_seconds, table.seconds, 1e-9);
   EXPECT_GT(sum_of(table).seconds, 0.2 * table.seconds);
   EXPECT_GE(table.between_seconds, 0);
-  // Each step's span against the time that the trainer itself measured. The median, since another process may take the
-  // processor between the two readings of the clock.
+  // Compares each step's span with the time that the trainer measured. Takes the median, since another process may take
+  // the processor between the two readings of the clock.
   const observe::RunMetrics metrics = observe::read_metrics(folder_ / "run");
   std::vector<double> ratios;
   const Json trace = Json::parse(read_text(profile.trace));
@@ -97,7 +97,7 @@ TEST_F(ProfiledRun, TheTraceIsNestedAndHasThePhases) {
     if (event["ph"] != "X") continue;
     auto& open = open_in[event["tid"]];
     const double begin = event["ts"], end = begin + event["dur"].get<double>();
-    // Nanoseconds are whole, and as microseconds they are rounded.
+    // The trace has whole nanoseconds, written as rounded microseconds.
     constexpr double rounding = 1e-4;
     while (!open.empty() && open.back().second <= begin + rounding) open.pop_back();
     EXPECT_TRUE(open.empty() || end <= open.back().second + rounding) << event;
@@ -106,7 +106,7 @@ TEST_F(ProfiledRun, TheTraceIsNestedAndHasThePhases) {
   expect_all_in(names, {"step", "data", "forward", "backward", "optimizer", "evaluate", "save", "terrace::norm"});
 }
 
-TEST_F(ProfiledRun, OfRanksThatAreThreadsCountsTheFirstAndShowsAll) {
+TEST_F(ProfiledRun, WithThreadsTheTableCountsTheFirstRankAndTheTraceShowsAll) {
   const Profile profile = profiled(2, {}, 2);
   EXPECT_EQ(profile.operations.steps, 2);
   EXPECT_EQ(sum_of(profile.operations).flops, 2 * step_flops / 2);  // half of the sequences
@@ -131,7 +131,7 @@ TEST_F(ProfiledRun, ChangesNoBit) {
   expect_equal(snapshot(plain), snapshot(continued));
 }
 
-TEST_F(ProfiledRun, NeedsStepsEnough) {
+TEST_F(ProfiledRun, NeedsEnoughSteps) {
   try {
     profiled(9);
     FAIL() << "no error";
@@ -152,7 +152,7 @@ class StopAfter : public Hook {
   int64_t step_;
 };
 
-TEST_F(ProfiledRun, OfARunThatStopsEarlierHasTheStepsThatThereWere) {
+TEST_F(ProfiledRun, ARunThatStopsEarlierGivesAProfileOfItsSteps) {
   Trainer trainer(tiny_config(), {});
   std::filesystem::create_directories(folder_ / "run");
   Profile found;

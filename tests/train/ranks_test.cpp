@@ -1,4 +1,4 @@
-// Whole runs on several ranks: alike at every layout, saved from one and continued at another, stopped by one for all.
+// Tests whole runs on several ranks: equal results at every layout, resuming at another layout, a stop on one rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,13 +71,13 @@ class Ranks : public TinyRun {
   }
 };
 
-// Sums of a step in another order: differences of roundings, which steps of Adam enlarge.
+// Layouts sum in different orders, so results differ by rounding, which the steps of Adam enlarge.
 void expect_close(const std::vector<double>& ours, const std::vector<double>& theirs) {
   ASSERT_EQ(ours.size(), theirs.size());
   for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-3) << "step " << i + 1;
 }
 
-TEST_F(Ranks, LearnAlikeAtEveryLayout) {
+TEST_F(Ranks, LearnTheSameAtEveryLayout) {
   start("one", {1, {}});
   for (size_t i = 1; i < layouts.size(); ++i) {
     const std::string name = "layout" + std::to_string(i);
@@ -93,7 +93,7 @@ TEST_F(Ranks, AreSavedAtOneLayoutAndReadAtEveryOther) {
     const auto expected = read(saved);
     for (size_t j = 0; j < layouts.size(); ++j) {
       SCOPED_TRACE(fmt::format("{} ranks to {}", layouts[i].ranks, layouts[j].ranks));
-      // Loaded and saved again by the other layout without a step between.
+      // The other layout loads and saves the checkpoint without a step in between.
       const config::Config config = config_of("to", layouts[j], {"train.steps=2"});
       std::filesystem::path again;
       comm::run_threads(layouts[j].ranks, {}, [&](comm::World& world) {
@@ -155,8 +155,8 @@ TEST_F(Ranks, AreStoppedTogetherByOne) {
   });
 }
 
-// The first rank's part of the weights breaks: half of each, or those of the first stage.
-TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
+// Makes the first rank's part of the weights not finite: half of each tensor, or the tensors of the first stage.
+TEST_F(Ranks, AllNameAGradientThatIsNotFinite) {
   for (const Layout& layout : {layouts[2], layouts[7]}) {
     SCOPED_TRACE(layout.keys.front());
     comm::run_threads(2, {}, [&](comm::World& world) {
@@ -167,7 +167,7 @@ TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
       }
       try {
         trainer.step();
-        ADD_FAILURE() << "the step went on";
+        ADD_FAILURE() << "the step continued";
       } catch (const std::exception& error) {
         EXPECT_THAT(error.what(), HasSubstr("step 2"));
         EXPECT_THAT(error.what(), HasSubstr("embedding.tokens.weight"));
@@ -176,7 +176,7 @@ TEST_F(Ranks, NameAGradientThatIsNotFiniteOnAllOfThem) {
   }
 }
 
-TEST_F(Ranks, AreRefusedWhereAStepCannotBeDealtOut) {
+TEST_F(Ranks, AreRefusedIfAStepIsNotDivisibleAmongThem) {
   const auto complaint = [&](int64_t ranks, const Keys& keys) -> std::string {
     try {
       plan::check_ranks(tiny_config(keys), ranks, ranks);

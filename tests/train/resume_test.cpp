@@ -1,4 +1,4 @@
-// Ten steps equal five, a save, a load and five more, to the last bit.
+// Tests that ten steps equal five steps, a save, a load and five more steps, to the last bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,6 @@
 namespace terrace::train {
 namespace {
 
-// A passed-over step has no loss in both.
 struct ResumeCase {
   std::string name;
   std::vector<std::string> overrides;
@@ -34,6 +33,7 @@ TEST_P(Resume, ContinuesToTheLastBit) {
   EXPECT_EQ(second.steps_done(), 5);
   const std::vector<double> continued = take_steps(second, 5);
   for (size_t i = 0; i < 5; ++i) {
+    // A skipped step has no loss in either run.
     EXPECT_TRUE(continued[i] == losses[5 + i] || (std::isnan(continued[i]) && std::isnan(losses[5 + i])))
         << "step " << 6 + i << ": " << continued[i] << " and " << losses[5 + i];
   }

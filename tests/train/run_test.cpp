@@ -1,4 +1,4 @@
-// A whole run: what it refuses, how it stops and goes on, and what it leaves in its folder.
+// Tests whole runs: what they refuse, how they stop and continue, and what they leave in their folder.
 #include "terrace/train/run.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ class Run : public TinyRun {
     return "no error";
   }
 
-  // With the thread count that every start sets from the configuration.
+  // Every start sets the number of threads from the configuration.
   config::Config one_thread(std::vector<std::string> overrides = {}) const {
     overrides.emplace_back("train.threads=1");
     return tiny_config(overrides);
@@ -90,7 +90,7 @@ TEST_F(Run, StopsOnRequestWithACheckpointAndContinuesToTheLastBit) {
   EXPECT_EQ(observe::read_losses(folder_ / "run").training.size(), 10u);
 }
 
-TEST_F(Run, RefusesAFolderThatHoldsARunAndGoesOnIfAsked) {
+TEST_F(Run, RefusesAFolderThatHoldsARunAndContinuesItIfAsked) {
   start(one_thread({"train.steps=3"}));
   EXPECT_THAT(error_of([&] { start(one_thread()); }), HasSubstr("--resume auto"));
   EXPECT_EQ(start(one_thread(), "auto").step, 10);
@@ -130,8 +130,8 @@ TEST_F(Run, AModelLargerThanTheMachineIsInfeasible) {
   }
 }
 
-// Sixteen bytes a parameter; one rank takes a sixth of the memory that is left.
-TEST_F(Run, EachRankNeedsMemoryForItsOwnCut) {
+// The model needs sixteen bytes a parameter; one rank takes a sixth of the available memory.
+TEST_F(Run, EachRankNeedsMemoryForItsOwnPart) {
   const int64_t width = 1024, layer = 12 * width * width;
   const int64_t layers = observe::available_bytes() / 6 / 16 / layer;
   const auto config = [&](std::vector<std::string> keys) {
@@ -145,12 +145,12 @@ TEST_F(Run, EachRankNeedsMemoryForItsOwnCut) {
   EXPECT_NO_THROW(check_memory(config({"layout.pipeline=8"}), 8, 8));
   EXPECT_NO_THROW(check_memory(config({"layout.tensor=4", "layout.pipeline=2"}), 8, 8));
   EXPECT_NO_THROW(check_memory(config({"layout.sharding=zero3"}), 8, 8));
-  // Two stages and four data-parallel ranks keep all of it four times.
+  // Two stages and four data-parallel ranks hold the model four times.
   EXPECT_NO_THROW(check_memory(config({"layout.pipeline=2"}), 8, 8));
   EXPECT_THAT(error_of([&] { check_memory(config({"layout.pipeline=2"}), 16, 16); }), HasSubstr("16 ranks here"));
 }
 
-// A twelfth of the memory that is left holds a block's activations of one micro-batch.
+// A block's activations of one micro-batch take a twelfth of the available memory.
 TEST_F(Run, ActivationsNeedMemoryToo) {
   const int64_t sequence = observe::available_bytes() / 12 / (4 * 64 * 20);
   const auto config = [&](std::vector<std::string> keys) {
@@ -174,7 +174,7 @@ TEST_F(Run, TrainsWithoutHeldOutData) {
   EXPECT_TRUE(Json::parse(read_text(folder_ / "run/run.json"))["baselines"].empty());
 }
 
-TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndTheCopyThatGoesOn) {
+TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndACopyContinues) {
   const auto last = start(one_thread({"train.steps=3", "optimizer.decay_steps=5"})).checkpoint;
   const config::Config elsewhere =
       one_thread({"train.steps=5", "optimizer.decay_steps=5", "checkpoint.folder=" + (folder_ / "other").string()});
@@ -183,7 +183,7 @@ TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndTheCopyThatGoesOn
   const size_t begin = message.find("mkdir"), end = message.find(" and --resume auto");
   ASSERT_EQ(std::system(message.substr(begin, end - begin).c_str()), 0);
   EXPECT_EQ(start(elsewhere, "auto").checkpoint, folder_ / "other/step_00000005");
-  // By another way to write the folder's name the run goes on in it.
+  // The run continues in its folder if the folder's name is written in another way.
   const config::Config here = one_thread(
       {"train.steps=5", "optimizer.decay_steps=5", "checkpoint.folder=" + (folder_ / "other/../run/").string()});
   EXPECT_TRUE(start(here, last.string()).finished);
@@ -202,7 +202,7 @@ TEST_F(Run, AKeptConfigurationOfARenamedFolderIsRefused) {
   EXPECT_EQ(error_of([&] { run(config, options); }), "no error");
 }
 
-// What a program of one's own gets that asks for nothing.
+// A program that uses the library and sets no options gets a run without MFU.
 TEST_F(Run, TrainsWithDefaultOptions) {
   EXPECT_TRUE(run(one_thread(), {}).finished);
   const Json facts = Json::parse(read_text(folder_ / "run/run.json"));

@@ -1,4 +1,4 @@
-// Saving in the course of a run: beside training or not, on a disk that refuses, and until a limit of time.
+// Tests saving during a run: in the background or not, on a full disk, and at a time limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,14 +43,14 @@ class Saving : public TinyRun {
   }
 };
 
-// Between two steps nothing may be larger than a limit. What is being saved is waited for, so that it is known which
-// saves the limit meets.
+// Limits the size of files between two steps. Waits for the save that is under way, so that the test knows which saves
+// the limit affects.
 class FullDisk : public Hook {
  public:
   FullDisk(Hook& save, int64_t first, int64_t last) : save_(save), first_(first), last_(last) {}
 
   void after_step(Trainer&, const StepReport& report) override {
-    save_.settle();
+    save_.finish_background_work();
     if (report.metrics.step == first_) limit_.emplace(1000);
     if (report.metrics.step == last_ + 1) limit_.reset();
   }
@@ -61,7 +61,7 @@ class FullDisk : public Hook {
   std::optional<FileSizeLimit> limit_;
 };
 
-// Trains to the end with a disk that is full from one step to another.
+// Trains to the end with a disk that is full between two steps.
 void train_with_full_disk(Trainer& trainer, int64_t first, int64_t last) {
   std::filesystem::create_directories(trainer.config().checkpoint.folder);
   const auto metrics = std::make_shared<observe::MetricsWriter>(trainer.config().checkpoint.folder, 0);
@@ -115,7 +115,7 @@ TEST_F(Saving, ARunWhoseLastCheckpointCannotBeSavedFails) {
   }
 }
 
-TEST_F(Saving, ALimitOfTimeStopsAfterTheStepThatReachesIt) {
+TEST_F(Saving, ATimeLimitStopsAfterTheStepThatReachesIt) {
   const RunResult first = start(saving({"train.time_limit=0.000001"}));
   EXPECT_FALSE(first.finished);
   EXPECT_EQ(first.step, 1);
@@ -128,7 +128,7 @@ TEST_F(Saving, ALimitOfTimeStopsAfterTheStepThatReachesIt) {
   expect_equal(weights_at("run", 10), snapshot(whole));
 }
 
-TEST_F(Saving, AStepThatCannotGoOnNamesTheCheckpointThatWasBeingWritten) {
+TEST_F(Saving, AStepThatCannotContinueNamesTheCheckpointThatWasBeingWritten) {
   // The first step makes the weights so large that the second one has no finite loss.
   const config::Config config =
       saving({"checkpoint.every=1", "optimizer.learning_rate=1e30", "optimizer.warmup_steps=0"});
@@ -142,13 +142,13 @@ TEST_F(Saving, AStepThatCannotGoOnNamesTheCheckpointThatWasBeingWritten) {
   EXPECT_THAT(message, HasSubstr(checkpoint::step_name(saved_steps().back())));
 }
 
-TEST_F(Saving, AStagingFolderThatCannotBeIsRefusedBeforeTheStart) {
+TEST_F(Saving, AnImpossibleStagingFolderIsRefusedBeforeTheStart) {
   const config::Config config = saving({"checkpoint.every=1", "checkpoint.staging=/dev/null/fast"});
   try {
     start(config);
     FAIL() << "no error";
   } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("checkpoint.staging = \"/dev/null/fast\": /dev/null is no folder"));
+    EXPECT_THAT(error.what(), HasSubstr("checkpoint.staging = \"/dev/null/fast\": /dev/null is not a writable folder"));
   }
 }
 

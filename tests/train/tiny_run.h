@@ -1,4 +1,4 @@
-// A run small enough for a test: a corpus of random documents, a configuration and a folder that goes with the test.
+// Makes a run small enough for a test: a corpus of random documents, a configuration and a folder of the test's own.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -25,7 +25,7 @@ class TinyRun : public testing::Test {
   static constexpr int64_t vocabulary = 61;
 
   void SetUp() override {
-    at::set_num_threads(1);  // such small tensors gain nothing from more
+    at::set_num_threads(1);  // such small tensors gain nothing from more threads
     write_corpus(24);
   }
 

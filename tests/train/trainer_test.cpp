@@ -1,4 +1,4 @@
-// What a step does: accumulation, recompute, skipped updates, loss scaling, numbers that are not finite.
+// Tests what a step does: accumulation, recompute, skipped updates, loss scaling, numbers that are not finite.
 #include "terrace/train/trainer.h"
 
 #include <ATen/Parallel.h>
@@ -18,7 +18,7 @@ namespace {
 
 class TrainerTest : public TinyRun {
  protected:
-  // The runs of two configurations that must agree to the last bit.
+  // Runs two configurations that must agree to the last bit.
   void expect_same_run(const std::vector<std::string>& a, const std::vector<std::string>& b) {
     Trainer first(tiny_config(a), {}), second(tiny_config(b), {});
     EXPECT_EQ(take_steps(first, 4), take_steps(second, 4));
@@ -36,8 +36,9 @@ class TrainerTest : public TinyRun {
 TEST_F(TrainerTest, LearnsTheCorpus) {
   Trainer trainer(tiny_config({"train.steps=120"}), {});
   const std::vector<double> losses = take_steps(trainer, 120);
-  EXPECT_NEAR(losses.front(), std::log(61.0), 0.2);  // a new model guesses evenly
-  // Next tokens are one of three: ln 3 can be reached within a document, half of the first loss is far above that.
+  EXPECT_NEAR(losses.front(), std::log(61.0), 0.2);  // a new model gives all tokens the same probability
+  // The next token is one of three, so a loss of ln 3 can be reached within a document, far below half of the first
+  // loss.
   EXPECT_LT(losses.back(), losses.front() / 2);
   EXPECT_LT(trainer.evaluate(0).value().loss, std::log(61.0) * 0.75);
 }
@@ -50,15 +51,15 @@ TEST_F(TrainerTest, RecomputeChangesNoBit) {
   }
 }
 
-TEST_F(TrainerTest, TheSameRunTwiceAndAnotherSeedAnother) {
+TEST_F(TrainerTest, ARunRepeatsExactlyAndDependsOnTheSeed) {
   expect_same_run({"model.dropout=0.1"}, {"model.dropout=0.1"});
   Trainer first(tiny_config(), {}), second(tiny_config({"train.seed=2"}), {});
   EXPECT_NE(take_steps(first, 1), take_steps(second, 1));
 }
 
 TEST_F(TrainerTest, AccumulationIsTheWholeBatchWithinRounding) {
-  // The same samples and dropout in one micro-batch or four; only the order of the sums differs. With epsilon at 1e-4
-  // noise in gradients that are zero in exact arithmetic stays noise.
+  // One micro-batch or four have the same samples and dropout; only the order of the sums differs. With epsilon at 1e-4
+  // Adam does not enlarge the rounding errors of gradients that are zero in exact arithmetic.
   const std::vector<std::string> common = {"optimizer.epsilon=1e-4", "model.dropout=0.2"};
   auto with = [&](const char* micro_batch) {
     std::vector<std::string> overrides = common;
@@ -71,7 +72,7 @@ TEST_F(TrainerTest, AccumulationIsTheWholeBatchWithinRounding) {
   const auto a = snapshot(whole), b = snapshot(parts);
   for (const auto& [name, tensor] : a) {
     if (!name.starts_with("weights/")) continue;
-    // Sums of 64 tokens in fp32, three steps: a relative 2^-24 * 64 * 3 on weights of size up to 1.
+    // Three steps with sums of 64 tokens in fp32: a relative error of 2^-24 * 64 * 3 on weights of size up to 1.
     EXPECT_LT(tensor.sub(b.at(name)).abs().max().item<double>(), std::ldexp(64.0 * 3, -24)) << name;
   }
 }
@@ -111,7 +112,8 @@ TEST_F(TrainerTest, StopsAtANumberThatIsNotFiniteAndSaysWhere) {
   } catch (const std::runtime_error& error) {
     const std::string message = error.what();
     EXPECT_NE(message.find("step 3"), std::string::npos) << message;
-    EXPECT_NE(message.find("embedding.tokens.weight"), std::string::npos) << message;  // the first one it reaches
+    EXPECT_NE(message.find("embedding.tokens.weight"), std::string::npos)
+        << message;  // the first bad parameter of the model
     EXPECT_NE(message.find(path.filename().string()), std::string::npos) << message;
   }
 }
@@ -137,14 +139,14 @@ TEST_F(TrainerTest, SkipsAStepThatIsNotFiniteIfSoSet) {
   EXPECT_TRUE(std::isfinite(good.metrics.loss));
 }
 
-TEST_F(TrainerTest, PassesOverTheDataOfSkippedSteps) {
+TEST_F(TrainerTest, SkipsTheDataOfSkippedSteps) {
   Trainer all(tiny_config(), {}), skipping(tiny_config({"train.skip_steps=[[1, 2]]"}), {});
   const auto before = snapshot(skipping);
-  EXPECT_TRUE(skipping.step().passed_over);
-  EXPECT_TRUE(skipping.step().passed_over);
+  EXPECT_TRUE(skipping.step().skipped);
+  EXPECT_TRUE(skipping.step().skipped);
   expect_equal(before, snapshot(skipping));
   EXPECT_EQ(skipping.items_done(), 2 * 4 * 16);
-  // Step 3 sees the samples that it sees anyhow: a model that has not learned yet gives the loss of those samples.
+  // Step 3 has the same samples as without skipped steps, so an untrained model gives the loss of those samples.
   const double loss = skipping.step().metrics.loss;
   Trainer third(
       tiny_config({"train.skip_steps=[[1, 2]]", "optimizer.learning_rate=1e-30", "optimizer.weight_decay=0.0"}), {});
@@ -177,7 +179,7 @@ TEST_F(TrainerTest, HooksWriteMetricsEvaluationsAndCheckpoints) {
 }
 
 TEST_F(TrainerTest, MfuIsTheShareOfThePeakItWasGiven) {
-  constexpr double peak = 1e15;  // that no step reaches, since a faster one would be the peak itself
+  constexpr double peak = 1e15;  // no step reaches it; a faster step would become the peak itself
   const StepReport report = Trainer(tiny_config(), {peak, "a peak for the test"}).step();
   // 72 B s l h^2 (1 + s/6h) + 6 B s h V with B = 4, s = 16, l = 2, h = 24, V = 64.
   const double flops = 72.0 * 4 * 16 * 2 * 24 * 24 * (1 + 16.0 / (6 * 24)) + 6.0 * 4 * 16 * 24 * 64;

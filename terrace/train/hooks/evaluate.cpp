@@ -1,4 +1,4 @@
-// Measures the held-out loss beside training.
+// Measures the held-out loss every so many steps and at the end of a run.
 #include <fmt/format.h>
 
 #include <system_error>
@@ -14,8 +14,8 @@ class EvaluateHook : public Hook {
  public:
   explicit EvaluateHook(SharedMetrics metrics) : metrics_(std::move(metrics)) {}
 
-  // The evaluation of the step that the run continues from is written after the checkpoint of that step. Where the
-  // metrics lack it, it was interrupted or lost with the machine.
+  // The evaluation of a step is written after the checkpoint of that step. If the metrics lack the evaluation of the
+  // step that the run continues from, that evaluation was interrupted or lost with the machine.
   void at_start(Trainer& trainer) override {
     const bool lacks =
         metrics_ && trainer.steps_done() > 0 && is_due(trainer) &&
@@ -57,7 +57,7 @@ class EvaluateHook : public Hook {
     observe::EvaluationMetrics metrics{
         .step = trainer.steps_done(), .validation_loss = evaluation->loss, .figures = evaluation->figures};
     std::string corpora;
-    // A corpus that is the only one has the loss of all.
+    // The loss of a single corpus is the validation loss itself.
     if (trainer.data().held_out_corpora().size() > 1) {
       metrics.by_corpus = evaluation->by_corpus;
       for (const auto& [corpus, loss] : metrics.by_corpus) {
@@ -70,7 +70,7 @@ class EvaluateHook : public Hook {
   }
 
   SharedMetrics metrics_;
-  bool missing_ = false;  // the evaluation of the step that the run has reached
+  bool missing_ = false;  // whether the evaluation of the step that the run has reached is still to be made
 };
 
 }  // namespace

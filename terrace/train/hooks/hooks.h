@@ -1,4 +1,4 @@
-// The hooks a run has: each is one file, and each is made by one function.
+// Makes the hooks of a run; each hook is defined in a file of its own.
 #pragma once
 
 #include <chrono>
@@ -18,24 +18,24 @@ using SharedMetrics = std::shared_ptr<observe::MetricsWriter>;
 // A progress bar with loss and rate on a terminal; elsewhere a log line every train.log_every steps.
 std::unique_ptr<Hook> make_log_hook(const Trainer& trainer);
 
-// A line of metrics.jsonl a step; steps that were passed over have none.
+// Writes a line of metrics.jsonl for each step, except skipped ones.
 std::unique_ptr<Hook> make_metrics_hook(SharedMetrics metrics);
 
-// Writes the peak into run.json again where a step has raised it, so that it is the one of the metrics.
+// Writes the peak into run.json again if a step has raised it, so that run.json and the metrics name the same peak.
 std::unique_ptr<Hook> make_peak_hook(const Trainer& trainer);
 
-// The held-out loss every train.evaluate_every steps and at the end, into the log and metrics.jsonl; nothing where
-// evaluate_every is 0. To be added after the hook that saves. A stop ends an evaluation without a result; a run that
-// continues from its step makes it first, and a run whose last evaluation is missing is not finished. On ranks that do
-// not write, metrics are null here and below.
+// Writes the held-out loss every train.evaluate_every steps and at the end into the log and metrics.jsonl; does nothing
+// if evaluate_every is 0. To be added after the hook that saves. A stop ends an evaluation without a result; a run that
+// continues from the step of that evaluation makes it first, and a run without its last evaluation is not finished.
+// `metrics` is null, here and below, on ranks that do not write metrics.
 std::unique_ptr<Hook> make_evaluate_hook(SharedMetrics metrics);
 
-// A checkpoint every checkpoint.every steps, written beside training unless checkpoint.background is false, and at the
-// end, after the metrics so far are durable. One on the way that cannot be saved is a warning; the run's end throws
-// where its own cannot.
+// Saves a checkpoint every checkpoint.every steps, in the background unless checkpoint.background is false, and at the
+// end. The metrics so far are made durable first. A checkpoint during training that cannot be saved is a warning; the
+// one at the end throws.
 std::unique_ptr<Hook> make_save_hook(Trainer& trainer, SharedMetrics metrics);
 
-// Steps before those that are profiled: the first ones take memory from the system and fill caches.
+// The number of steps before the profiled ones, since the first steps take memory from the system and fill caches.
 inline constexpr int64_t profile_warm_up = 2;
 
 struct Profile {
@@ -44,9 +44,10 @@ struct Profile {
   observe::OperationTable operations = {};
 };
 
-// Records the operations of `steps` steps after profile_warm_up others, writes the trace and calls `report`; of a run
-// that ends before, with those that there were. To be the last hook, so that what the others do is in the trace. Every
-// rank has one and the first one's records: all ranks into the trace where they are threads, itself into the table.
+// Skips profile_warm_up steps, records the operations of the next `steps` steps, or fewer if the run ends before,
+// writes the trace and calls `report`. To be added last, so that the work of the other hooks is in the trace. Every
+// rank has this hook, but only the first rank's records: the trace has all ranks if they are threads, the table the
+// first rank.
 std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
                                         std::function<void(const Profile&)> report,
                                         const profile::RankThreads* threads = nullptr);
@@ -55,8 +56,8 @@ std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
 // evaluation before the first step of a start is not cut short.
 std::unique_ptr<Hook> make_time_limit_hook(std::chrono::steady_clock::time_point began);
 
-// All that every run has, in the order that a run needs. Lines of metrics.jsonl after the step that the run starts from
-// are cut off.
+// Adds the hooks that every run has, in the order that a run needs. Removes the lines of metrics.jsonl after the step
+// that the run starts from.
 void add_standard_hooks(Trainer& trainer,
                         std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now());
 

@@ -1,4 +1,4 @@
-// Shows how a run goes while it goes.
+// Shows the progress of a run: loss, gradient norm and rate.
 #include "terrace/base/log.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ class LogHook : public Hook {
 
   void after_step(Trainer& trainer, const StepReport& report) override {
     const int64_t steps = trainer.config().train.steps;
-    if (report.passed_over) {
-      log_info("step {} of {} is passed over (train.skip_steps)", report.metrics.step, steps);
+    if (report.skipped) {
+      log_info("step {} of {} is skipped (train.skip_steps)", report.metrics.step, steps);
       return;
     }
     const observe::StepMetrics& metrics = report.metrics;

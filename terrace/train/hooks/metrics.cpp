@@ -1,4 +1,4 @@
-// Writes what each step did into metrics.jsonl.
+// Writes the metrics of each step into metrics.jsonl.
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
@@ -9,7 +9,7 @@ class MetricsHook : public Hook {
   explicit MetricsHook(SharedMetrics metrics) : metrics_(std::move(metrics)) {}
 
   void after_step(Trainer&, const StepReport& report) override {
-    if (!report.passed_over) metrics_->write(report.metrics);
+    if (!report.skipped) metrics_->write(report.metrics);
   }
 
  private:

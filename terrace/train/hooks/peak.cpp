@@ -1,4 +1,4 @@
-// Keeps the peak in run.json that of the metrics.
+// Updates the peak in run.json when a step has raised it.
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
@@ -20,8 +20,8 @@ class PeakHook : public Hook {
     try {
       write(trainer.peak());
     } catch (const std::exception& error) {
-      // A full disk must not end a run for a figure.
-      log_warning("the raised peak is not in {}: {}", path_.string(), error.what());
+      // A full disk must not end a run because of one figure.
+      log_warning("the raised peak could not be written into {}: {}", path_.string(), error.what());
     }
   }
 

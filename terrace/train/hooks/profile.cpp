@@ -1,4 +1,4 @@
-// Records a few steps and says where their time went.
+// Records the operations of a few steps and reports what they cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,19 +33,19 @@ class ProfileHook : public Hook {
   }
 
  private:
-  // All ranks meet at both ends, so that each one's steps are recorded whole.
-  static void meet(Trainer& trainer) { trainer.any_rank(false, "profile"); }
+  // Called where a recording begins and ends, so that the steps of every rank are recorded whole.
+  static void synchronize(Trainer& trainer) { trainer.any_rank(false, "profile"); }
 
   void begin(Trainer& trainer) {
     if (trainer.rank() == 0) {
       log_info("profiling steps {} to {}", first_step_, last_step_);
       recorder_.emplace(trainer.device(), threads_);
     }
-    meet(trainer);
+    synchronize(trainer);
   }
 
   void finish(Trainer& trainer) {
-    meet(trainer);
+    synchronize(trainer);
     if (!recorder_) return;
     const observe::Trace trace = recorder_->finish();
     recorder_.reset();
@@ -54,7 +54,8 @@ class ProfileHook : public Hook {
     profile.trace = std::filesystem::path(trainer.config().checkpoint.folder) /
                     fmt::format("trace_{}_to_{}.json", profile.first_step, profile.last_step);
     observe::write_chrome_trace(trace, profile.trace);
-    if (profile.last_step < last_step_) log_warning("the run ended before step {}, the last to profile", last_step_);
+    if (profile.last_step < last_step_)
+      log_warning("the run ended before step {}, the last one to be profiled", last_step_);
     if (report_) report_(profile);
   }
 

@@ -1,4 +1,4 @@
-// Saves at the configured steps, beside training, and at the end.
+// Saves checkpoints at the configured steps, in the background, and at the end of a run.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@
 namespace terrace::train {
 namespace {
 
-// On the CPU without threads: the writing thread must not take the cores that train.
+// Uses a single thread on the CPU, since the thread that writes must not take cores from training.
 bool all_finite(const at::Tensor& tensor) {
   if (!tensor.is_cpu()) return std::isfinite(optim::squares_by_piece(tensor).sum().item<double>());
   constexpr uint32_t exponent = 0x7F800000;
@@ -31,13 +31,13 @@ bool all_finite(const at::Tensor& tensor) {
   return finite;
 }
 
-// A checkpoint of broken weights must not push a good one out.
+// A checkpoint of broken weights must not replace a good one.
 void check_finite(const checkpoint::State& state) {
   for (const checkpoint::NamedTensor& named : state.groups.front().tensors) {
     if (all_finite(named.tensor)) continue;
     throw std::runtime_error(fmt::format(
         "step {}: the weights of {} are not finite; nothing is saved, and earlier checkpoints stay as they are. "
-        "Continue from one with --resume and a lower optimizer.learning_rate",
+        "Continue from an earlier one with --resume and a lower optimizer.learning_rate",
         state.step, named.name));
   }
 }
@@ -46,7 +46,7 @@ class SaveHook : public Hook {
  public:
   SaveHook(Trainer& trainer, SharedMetrics metrics)
       : metrics_(std::move(metrics)), config_(trainer.config().checkpoint), ranks_(trainer.saving_group()) {
-    // On a shared file system other ranks may not see yet what the first one sees, and all must save or none.
+    // Either all ranks save or none, but on a shared file system ranks may see different checkpoints for a moment.
     const auto newest = trainer.rank() == 0 ? checkpoint::newest(config_.folder) : std::nullopt;
     saved_step_ = trainer.of_first_rank(newest ? checkpoint::step_of(*newest).value() : -1, "newest checkpoint");
     if (config_.saves_beside_training()) {
@@ -68,24 +68,24 @@ class SaveHook : public Hook {
       save(trainer.state());
     } catch (const UserError& error) {
       ++failures_;
-      if (metrics_) log_warning("{}. The run goes on and saves again at its next checkpoint", error.what());
+      if (metrics_) log_warning("{}. The run continues and saves again at its next checkpoint", error.what());
     }
   }
 
-  void settle() override {
+  void finish_background_work() override {
     if (!background_) return;
     background_->finish();
     saved_step_ = std::max(saved_step_, background_->saved_step());
   }
 
   void at_end(Trainer& trainer) override {
-    settle();
-    // Nothing trains any more, so this one needs no copy, and its failure is the run's.
+    finish_background_work();
+    // Training is over, so this save needs no copy of the state, and its failure is that of the run.
     if (saved_step_ != trainer.steps_done()) save(trainer.state());
     const int64_t failures = failures_ + (background_ ? background_->failures() : 0);
     if (failures > 0 && metrics_) {
-      log_warning("checkpoints on the way that could not be saved: {}; the last one, of step {}, is complete", failures,
-                  saved_step_);
+      log_warning("checkpoints during training that could not be saved: {}; the last one, of step {}, is complete",
+                  failures, saved_step_);
     }
   }
 
@@ -98,7 +98,7 @@ class SaveHook : public Hook {
     try {
       metrics_->sync();
     } catch (const std::system_error& error) {
-      // Lines of metrics are worth less than the checkpoint.
+      // The checkpoint is worth more than the lines of metrics.
       log_warning("{}", error.what());
     }
   }
@@ -114,7 +114,7 @@ class SaveHook : public Hook {
   config::CheckpointConfig config_;
   comm::Comm& ranks_;
   int64_t saved_step_ = -1, failures_ = 0;
-  std::unique_ptr<checkpoint::BackgroundSaver> background_;  // the first to go: its thread uses what stands above
+  std::unique_ptr<checkpoint::BackgroundSaver> background_;  // destroyed first: its thread uses the members above
 };
 
 }  // namespace

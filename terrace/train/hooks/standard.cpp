@@ -1,5 +1,6 @@
-// Metrics before saving: a checkpoint is complete only when the lines of the steps up to it are durable. Saving before
-// evaluation, which may take long: whatever ends the process meanwhile, the run continues from the step evaluated.
+// Adds the hooks of every run in the right order. Metrics come before saving, since a checkpoint is complete only when
+// the lines of the steps up to it are durable. Saving comes before evaluation, which may take long: if the process ends
+// during the evaluation, the run continues from the evaluated step.
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
@@ -7,7 +8,7 @@ namespace terrace::train {
 void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point began) {
   const config::Config& config = trainer.config();
   if (trainer.rank() != 0) {
-    // What all ranks do together; only the first one logs and writes metrics.
+    // All ranks save and evaluate together; only the first rank logs and writes metrics.
     trainer.add_hook(make_save_hook(trainer, {}));
     trainer.add_hook(make_evaluate_hook({}));
     return;

@@ -1,4 +1,4 @@
-// Ends a run in time, where the machine is lent for so long.
+// Stops a run when train.time_limit is reached, so that it has saved before the machine is taken away.
 #include <fmt/format.h>
 
 #include "terrace/base/units.h"
@@ -18,8 +18,8 @@ class TimeLimitHook : public Hook {
     look_at_clock(trainer);
   }
 
-  // An evaluation that a start begins with goes on to its end, like a first step: with one that takes longer than the
-  // limit the run would otherwise never get past it, however often it is resumed.
+  // An evaluation before the first step of a start is not cut short: if it took longer than the limit, the run would
+  // otherwise never get past it, however often it is resumed.
   void during_evaluation(Trainer& trainer) override {
     if (stepped_) look_at_clock(trainer);
   }
