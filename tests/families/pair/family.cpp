@@ -22,21 +22,16 @@ std::vector<config::Key> keys() {
   using M = ModelConfig;
   using D = DataConfig;
   std::vector<config::Key> list;
-  const config::SectionKeys model{"model", [](auto& config) -> auto& {return config.model.template get<ModelConfig>();
-}
-, list
-};  // namespace
-model.required("layers", &M::layers, config::Whole{1, 100}, OnResume::fixed, "2", "Pairs of linear layers.");
-model.optional("width", &M::width, config::Whole{1, 1000}, OnResume::fixed, "Of the hidden states.");
-model.optional("sample_weight", &M::sample_weight, config::Real{}, OnResume::may_change, "Of the second loss.");
-const config::SectionKeys data{"data", [](auto& config) -> auto& {return config.data.template get<DataConfig>();
-}  // namespace terrace::pair
-, list
-}
-;
-data.required("train", &D::train, config::Text{}, OnResume::names_fixed, "\"samples.txt\"", "One line a sample.");
-data.optional("held_out", &D::held_out, config::share, OnResume::fixed, "Share of the samples.");
-return list;
+  const config::SectionKeys model{
+      "model", [](auto& config) -> decltype(auto) { return (config.model.template get<ModelConfig>()); }, list};
+  model.required("layers", &M::layers, config::Whole{1, 100}, OnResume::fixed, "2", "Pairs of linear layers.");
+  model.optional("width", &M::width, config::Whole{1, 1000}, OnResume::fixed, "Of the hidden states.");
+  model.optional("sample_weight", &M::sample_weight, config::Real{}, OnResume::may_change, "Of the second loss.");
+  const config::SectionKeys data{
+      "data", [](auto& config) -> decltype(auto) { return (config.data.template get<DataConfig>()); }, list};
+  data.required("train", &D::train, config::Text{}, OnResume::names_fixed, "\"samples.txt\"", "One line a sample.");
+  data.optional("held_out", &D::held_out, config::share, OnResume::fixed, "Share of the samples.");
+  return list;
 }
 
 std::string tensor_is_one(const Config& c) {
