@@ -38,12 +38,12 @@ TEST(Rules, OfTheModel) {
        "model.kv_heads = 3 does not divide model.heads = 8; use 1, 2, 4 or 8",
        {"model.kv_heads=4"}},
       {{"model.positions=rotary", "model.head_dim=7"},
-       "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: 7; use head_dim = 6, or "
+       "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: 7; use head_dim = 6, or "
        "positions = "
        "\"learned\"",
        {"model.positions=rotary", "model.head_dim=6"}},
       {{"model.positions=rotary", "model.heads=64"},
-       "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
+       "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
        "2, or "
        "positions = \"learned\"",
        {"model.positions=rotary", "model.heads=64", "model.head_dim=2"}},
