@@ -1,4 +1,4 @@
-// Keys, rules, model, data and trial sizes put together.
+// Defines the family of pairs: its keys, rules, model, data, and the sizes that verify trains.
 #include "tests/families/pair/family.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::vector<std::string> problems_with_files(const Config& config) {
   return {fmt::format("data.train = \"{}\" does not exist", path)};
 }
 
-// The first three samples have no items, others up to three.
+// The first three samples have no items, the others at most three.
 data::MicroBatch random_batch(const Config& config, int64_t first, int64_t count) {
   const PhiloxKey key = stream_key(config.train.seed, "verify pairs");
   std::vector<int64_t> numbers;
