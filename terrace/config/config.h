@@ -1,4 +1,4 @@
-// The whole configuration of a run as plain structs, one per table of the TOML file. Defaults are what is written here.
+// The whole configuration of a run as plain structs, one per table of the TOML file, with the default of every key.
 // [model] and [data] belong to the model's family, see family.h.
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace terrace::config {
 
 enum class Precision { fp32, bf16, fp16 };
-// Bytes of a number.
+// Bytes of one number of this precision.
 inline int64_t element_bytes(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
 
 enum class Recompute { none, selective, full };
@@ -26,28 +26,29 @@ enum class WireType { same, fp32, bf16 };
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
 
 struct TrainConfig {
-  int64_t global_batch = 0;  // samples a step
-  int64_t micro_batch = 0;   // samples; 0: the share of a rank
+  int64_t global_batch = 0;  // samples of a step
+  int64_t micro_batch = 0;   // samples; 0: all samples of a rank in a step
   int64_t steps = 0;
   Precision precision = Precision::fp32;
-  Precision gradient_type = Precision::fp32;  // of accumulation
+  Precision gradient_type = Precision::fp32;  // in which gradients are accumulated
   Recompute recompute = Recompute::none;
   uint64_t seed = 1;
   std::string device = "auto";   // auto, cpu, cuda
   int64_t threads = 0;           // 0: one per core
   int64_t evaluate_every = 0;    // steps; 0: never
   int64_t evaluate_batches = 0;  // global batches of held-out data; 0: all of them
-  int64_t log_every = 10;        // steps between log lines where standard error is no terminal
+  int64_t log_every = 10;        // steps between log lines if standard error is not a terminal
   OnNan on_nan = OnNan::stop;
-  // Batch-size ramp-up: starts at ramp_start samples and grows by ramp_increment evenly over ramp_samples samples.
+  // Batch-size ramp-up: a step begins with ramp_start samples and grows by ramp_increment samples at a time, evenly
+  // over the first ramp_samples samples of the run.
   int64_t ramp_start = 0;  // 0: no ramp-up
   int64_t ramp_increment = 0;
   int64_t ramp_samples = 0;
   std::vector<std::pair<int64_t, int64_t>> skip_steps;  // first and last step of each range whose update is skipped
   double initial_loss_scale = 65536.0;                  // fp16
   int64_t loss_scale_window = 1000;                     // fp16: good steps until the scale doubles
-  std::string initial_weights;                          // a checkpoint whose weights (only) to start from
-  double time_limit = 0.0;  // seconds; the run stops after the step that reaches it; 0: none
+  std::string initial_weights;  // a checkpoint from which a new run takes the weights and nothing else
+  double time_limit = 0.0;      // seconds; the run stops after the step that reaches the limit; 0: none
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -55,7 +56,7 @@ struct OptimizerConfig {
   double learning_rate = 0.0;
   Decay schedule = Decay::cosine;
   int64_t warmup_steps = 0;
-  int64_t decay_steps = 0;  // cosine, linear: until when, 0: train.steps; wsd: length of the final decay
+  int64_t decay_steps = 0;  // cosine, linear: the last step of the decay, 0: train.steps; wsd: steps of the final decay
   double min_learning_rate = 0.0;
   double weight_decay = 0.1;
   double beta1 = 0.9;
@@ -65,33 +66,34 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-// Over how many data-parallel ranks something is cut. as_named: as `sharding` says.
+// The number of data-parallel ranks over which weights, gradients or optimizer states are cut. as_sharding: `sharding`
+// decides.
 struct ShardGroup {
-  enum class Word { as_named, none, pair, node, all, number };
-  Word word = Word::as_named;
+  enum class Word { as_sharding, none, pair, node, all, number };
+  Word word = Word::as_sharding;
   int64_t number = 0;
 
   bool operator==(const ShardGroup&) const = default;
 };
 
-// How the model and its training are cut over ranks.
+// How the model and its training are divided among the ranks.
 struct LayoutConfig {
-  int64_t pipeline = 1;  // stages that share the layers out
+  int64_t pipeline = 1;  // stages among which the layers are divided
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  int64_t chunks = 1;                      // parts of the model a stage
-  std::vector<int64_t> stage_layers = {};  // of each part of the model in order; empty: shared out by their costs
+  int64_t chunks = 1;                      // virtual stages of each stage
+  std::vector<int64_t> stage_layers = {};  // of each virtual stage in order; empty: divided by cost
   std::vector<std::string> order = {"pipeline", "data", "tensor"};  // axes of the mesh, outermost first
-  int64_t tensor = 1;                                               // ranks that cut the matrices of a layer
-  bool sequence_parallel = false;  // what lies between those matrices is cut along the sequence
+  int64_t tensor = 1;                                               // ranks among which the matrices of a layer are cut
+  bool sequence_parallel = false;  // hidden states between these matrices are cut along the sequence
   Sharding sharding = Sharding::ddp;
-  int64_t shard_group = 0;  // hybrid: ranks
+  int64_t shard_group = 0;  // hybrid: ranks that share one copy
   ShardGroup shard_weights = {}, shard_gradients = {}, shard_optimizer = {};
-  int64_t prefetch = 1;  // units whose weights are gathered ahead
+  int64_t prefetch = 1;  // segments whose weights are gathered ahead
   WireType gather_type = WireType::same, reduce_type = WireType::same, update_type = WireType::same;
   bool deterministic = false;  // sums in rank order over all ranks at once
   int64_t ranks_per_pair = 2;  // that share a package
-  int64_t ranks_per_node = 0;  // 0: as the launcher says
-  double timeout = 600.0;      // seconds that a rank waits for another
+  int64_t ranks_per_node = 0;  // 0: the launcher's number
+  double timeout = 600.0;      // seconds that a rank waits for another rank
   bool check_calls = false;    // collectives are compared across ranks before they run
   bool operator==(const LayoutConfig&) const = default;
 };
@@ -100,23 +102,23 @@ struct CheckpointConfig {
   std::string folder;      // the run's folder
   int64_t every = 0;       // steps; 0: only at the end
   int64_t keep = 3;        // the newest; 0: all
-  int64_t keep_every = 0;  // checkpoints at multiples of this step stay as well; 0: none
-  bool background = true;  // training goes on while a copy of its state is written
+  int64_t keep_every = 0;  // checkpoints at multiples of this step are kept as well; 0: none
+  bool background = true;  // training continues while a copy of its state is written
   std::string staging;     // node-local folder that checkpoints are first written into; "": none
 
-  // Whether a run keeps a copy of its state for that.
+  // Whether checkpoints are written during training, for which the run keeps a copy of its state in memory.
   bool saves_beside_training() const { return background && every > 0; }
   bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct ObserveConfig {
   bool tensorboard = false;  // event files beside metrics.jsonl
-  bool csv = false;          // metrics.csv beside it
+  bool csv = false;          // metrics.csv beside metrics.jsonl
   bool operator==(const ObserveConfig&) const = default;
 };
 
 struct Family;
-// Of which a configuration may name one; the first is the default.
+// The families that a configuration can name; the first is the default.
 using Families = std::vector<const Family*>;
 
 struct Config {
@@ -128,7 +130,8 @@ struct Config {
   CheckpointConfig checkpoint;
   ObserveConfig observe;
 
-  // Sentences about keys that a --set leaves without effect. They have their defaults above, so no run depends on them.
+  // A sentence for each key that a --set leaves without effect. The key has its default above, and the sentence takes
+  // no part in the comparison of two configurations.
   std::vector<std::string> idle;
 
   bool operator==(const Config& other) const {
@@ -138,35 +141,37 @@ struct Config {
   }
 };
 
-// Of keys of one file that leave each other without effect: refused as a user's mistake, or accepted, as in
-// the configuration of a checkpoint that an earlier version wrote.
+// What happens to a key that another key of the same file leaves without effect: it is refused as a user's mistake, or
+// accepted, as in the configuration of a checkpoint that an earlier version wrote.
 enum class IdleKeys { refuse, accept };
 
 // Reads and checks the whole file. `overrides` are "section.key=value" with a TOML value, where a bare word counts as a
-// string. Zeros that mean "derive it" come back derived. Throws one UserError with every problem: file, line, rule,
-// numbers, valid values nearby, and for an unknown key the nearest known one or the family that has it. Does not look
-// at the files it names. A key without effect comes back at its default.
+// string. In the result, zeros that mean "derive it" are replaced by the derived values, and a key without effect has
+// its default. Throws one UserError with every problem: file, line, rule, numbers, valid values nearby, and for an
+// unknown key the nearest known one or the family that has it. Does not open the files that the configuration names.
 Config load(const std::filesystem::path& path, const Families& families,
             const std::vector<std::string>& overrides = {});
 Config parse(const std::string& toml, const std::string& file_name, const Families& families,
              const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::refuse);
 
-// The resolved configuration as TOML that parse() reads back to an equal Config: every key but those that others leave
-// without effect.
+// The resolved configuration as TOML, which parse() reads back to an equal Config. Keys that other keys leave without
+// effect are omitted.
 std::string dump(const Config& config);
 
 // Numbers of ranks that decide which keys have an effect.
 struct RankFacts {
-  int64_t all = 1, data = 1;           // in all, and of the data axis
-  int64_t weights = 1, optimizer = 1;  // over how many of the data axis they are cut
+  int64_t all = 1, data = 1;           // of the run; of the data axis
+  int64_t weights = 1, optimizer = 1;  // of the data axis, over which weights and optimizer states are cut
 
   std::string data_text() const;  // "one data-parallel rank"
 };
 
-// A sentence for each key away from its default that has no effect in a run: because of a --set, or on so many ranks.
+// A sentence for each key that is not at its default and has no effect in a run, because of a --set or of the number of
+// ranks.
 std::vector<std::string> idle_keys(const Config& config, const RankFacts& ranks);
 
-// Keys that differ and must not on resume, as an error with both values; see docs/configuration.md for the list.
+// Throws UserError with both values of each key that differs but must not change on resume; docs/configuration.md lists
+// these keys.
 void check_resume(const Config& saved, const Config& now);
 
 }  // namespace terrace::config

@@ -1,4 +1,4 @@
-// Valid sizes in the neighbourhood of one that does not divide, for messages.
+// Finds valid sizes near one that does not divide a number, for messages.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace terrace::config {
 
-// All divisors of the number where they are few, else the nearest ones on both sides of the value.
+// All divisors of the number if there are at most 8, otherwise the nearest two on each side of the value.
 std::vector<int64_t> divisors_near(int64_t number, int64_t value);
 
 // "1, 2, 4 or 8".

@@ -1,4 +1,4 @@
-// The keys as Markdown tables.
+// Writes the keys as Markdown tables.
 #include "terrace/config/document.h"
 
 #include "terrace/base/error.h"
@@ -19,7 +19,7 @@ std::string_view on_resume(OnResume rule) {
   return "";
 }
 
-// The rows of the section that are the family's own, or those that every family has.
+// A table of those `keys` that belong to the section; "" if there are none.
 std::string table(const std::vector<Key>& keys, const std::string& section, const Config& defaults) {
   std::string text;
   for (const Key& key : keys) {

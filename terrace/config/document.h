@@ -1,4 +1,4 @@
-// The keys as Markdown tables, for docs/configuration.md.
+// Writes the keys as Markdown tables, for docs/configuration.md.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace terrace::config {
 
-// One heading and one table for each section, from the list of keys; in a section of which families have keys of their
-// own, one for each family.
+// One heading and one table for each section, from the list of keys; if families have keys of their own in a section,
+// one heading and one table for each of these families.
 std::string document(const Families& families);
 
 }  // namespace terrace::config

@@ -1,4 +1,4 @@
-// Reading and writing of each kind of value.
+// Reads and writes each kind of value.
 #include "terrace/config/domain.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::string bracketed(const Values& values) {
   return "[" + text + "]";
 }
 
-// Reads a list element by element; `element` returns what is wrong with one of them.
+// Reads a list element by element; `element` returns the problem with one element, or "".
 template <typename Value, typename Element>
 std::string read_list(const toml::node& node, const std::string& wanted, std::vector<Value>& values, Element element) {
   const toml::array* array = node.as_array();
@@ -115,7 +115,8 @@ std::string shown(const toml::node& node) {
   constexpr size_t limit = 60;
   if (line.size() <= limit) return line;
   size_t end = limit;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80)
+    --end;  // do not cut inside a UTF-8 character
   return line.substr(0, end) + "...";
 }
 

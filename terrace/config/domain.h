@@ -1,5 +1,6 @@
-// What a key's value may be: one small struct per kind, with reading from TOML, writing as TOML and a description. A
-// read returns what is wrong as the end of a sentence that begins with "KEY = VALUE", or "" where the value was stored.
+// Defines which values a key may have: one small struct for each kind of value, which reads it from TOML, writes it as
+// TOML and describes it. read() returns the problem as the end of a sentence that begins with "KEY = VALUE", or "" if
+// the value was stored.
 #pragma once
 
 #include <toml++/toml.h>
@@ -17,10 +18,10 @@ namespace terrace::config {
 
 using StepRanges = std::vector<std::pair<int64_t, int64_t>>;
 
-// TOML text of a value; parsing it gives the same value to the last bit.
+// The TOML text of a value; parsing the text gives the same value to the last bit.
 std::string toml_text(bool value);
 std::string toml_text(int64_t value);
-std::string toml_text(uint64_t value);  // at most 2^63 - 1, as TOML has it
+std::string toml_text(uint64_t value);  // at most 2^63 - 1, the largest integer in TOML
 std::string toml_text(double value);
 std::string toml_text(std::string_view value);
 std::string toml_text(const std::pair<int64_t, int64_t>& range);
@@ -75,7 +76,7 @@ struct Text {
   std::string read(const toml::node& node, std::string& value) const;
 };
 
-// A string out of a list.
+// One string of a list.
 struct Word {
   std::vector<std::string> words;
 
@@ -83,7 +84,7 @@ struct Word {
   std::string read(const toml::node& node, std::string& value) const;
 };
 
-// Index of the string among the words of a list; the enumerators' kind is made of it.
+// Stores the index of the string among the words; Choice converts it to an enumerator.
 std::string read_word(const toml::node& node, const std::vector<std::string>& words, size_t& index);
 
 template <typename Enum>
@@ -130,7 +131,7 @@ struct Ranges {
   std::string read(const toml::node& node, StepRanges& values) const;
 };
 
-// A word or a number of ranks.
+// A ShardGroup: a word or a number of ranks.
 struct GroupOfRanks {
   std::string description() const;
   std::string read(const toml::node& node, ShardGroup& group) const;

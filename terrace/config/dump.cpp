@@ -1,4 +1,4 @@
-// What is made of a finished configuration: its TOML, and the comparison of two on resume.
+// Writes a finished configuration as TOML, and compares two configurations on resume.
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
 #include "terrace/config/family.h"

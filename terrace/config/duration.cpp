@@ -1,4 +1,4 @@
-// Lengths of time: a number of seconds, or a text such as "1h30m".
+// Reads lengths of time: a number of seconds, or a text such as "1h30m".
 #include <fmt/format.h>
 
 #include <array>
@@ -16,10 +16,10 @@ struct Unit {
   double seconds;
 };
 
-// The longest first; a text must name them in this order.
+// From the longest to the shortest; a text must use the units in this order.
 constexpr std::array units = {Unit{"d", 86'400}, Unit{"h", 3'600}, Unit{"m", 60}, Unit{"s", 1}};
 
-constexpr double most_seconds = 1e9;  // some 30 years
+constexpr double most_seconds = 1e9;  // about 30 years
 
 std::optional<double> parse_duration(std::string_view text) {
   if (text.empty()) return std::nullopt;

@@ -1,5 +1,5 @@
-// Settings of one family of models, [model] or [data], in a form that can be copied and compared without knowing the
-// family.
+// Holds the settings of one family of models, [model] or [data], in a form that can be copied and compared without
+// knowing the family.
 #pragma once
 
 #include <any>
@@ -9,7 +9,7 @@
 
 namespace terrace::config {
 
-// Holds a copy of the family's own struct, which must be copyable and comparable; or nothing.
+// Empty, or a copy of the family's own struct, which must be copyable and comparable.
 class FamilySettings {
  public:
   FamilySettings() = default;
@@ -25,13 +25,13 @@ class FamilySettings {
     return holder;
   }
 
-  // nullptr where the settings are those of another family.
+  // nullptr if the object is empty or holds the settings of another family.
   template <typename Settings>
   const Settings* find() const {
     return std::any_cast<Settings>(&value_);
   }
 
-  // Aborts where the settings are those of another family.
+  // Aborts if the object is empty or holds the settings of another family.
   template <typename Settings>
   const Settings& get() const {
     const Settings* settings = find<Settings>();

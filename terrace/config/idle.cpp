@@ -1,4 +1,4 @@
-// The table of keys that can be idle, and why.
+// The table of the keys that can be without effect, with the reason for each.
 #include "terrace/config/idle.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::string axis_order(const Config& c) {
   return "with pipeline = 1 and tensor = 1, where data is the only axis; remove it";
 }
 
-// Data is an axis only where there is more than one rank on it.
+// The data axis counts only if it has more than one rank.
 std::string axis_order_on(const Config& c, const RankFacts& ranks) {
   const int axes = (c.layout.pipeline > 1 ? 1 : 0) + (c.layout.tensor > 1 ? 1 : 0) + (ranks.data > 1 ? 1 : 0);
   return axes > 1 ? "" : "where the mesh has one axis";
@@ -66,20 +66,21 @@ bool names(const LayoutConfig& layout, Word word) {
   return groups.weights.word == word || groups.gradients.word == word || groups.optimizer.word == word;
 }
 
-// Which key says how the weights are cut, for a message.
+// The key that decides how the weights are cut, with its value, for a message.
 std::string how_weights_are_cut(const LayoutConfig& layout) {
-  if (layout.shard_weights.word == Word::as_named) return fmt::format("sharding = \"{}\"", name_of(layout.sharding));
+  if (layout.shard_weights.word == Word::as_sharding) return fmt::format("sharding = \"{}\"", name_of(layout.sharding));
   return fmt::format("shard_weights = {}", toml_text(layout.shard_weights));
 }
 
 bool all_groups_given(const LayoutConfig& layout) {
-  return layout.shard_weights.word != Word::as_named && layout.shard_gradients.word != Word::as_named &&
-         layout.shard_optimizer.word != Word::as_named;
+  return layout.shard_weights.word != Word::as_sharding && layout.shard_gradients.word != Word::as_sharding &&
+         layout.shard_optimizer.word != Word::as_sharding;
 }
 
 std::string sharding_name(const Config& c) {
   if (!all_groups_given(c.layout)) return "";
-  return "beside shard_weights, shard_gradients and shard_optimizer, which say all of it; remove it, or one of them";
+  return "beside shard_weights, shard_gradients and shard_optimizer, which replace it together; remove it, or one of "
+         "them";
 }
 
 std::string hybrid_group(const Config& c) {
@@ -112,7 +113,7 @@ std::string updated_on(const Config&, const RankFacts& ranks) {
   return fmt::format("on {}, over which optimizer states are cut as the weights are", ranks.data_text());
 }
 
-// Pairs must fit into nodes, so where a node has an effect, so has a pair.
+// A pair must fit into a node, so the size of a pair has an effect wherever the size of a node has one.
 std::string pair_size(const Config& c) {
   if (names(c.layout, Word::pair) || names(c.layout, Word::node)) return "";
   return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
@@ -149,7 +150,7 @@ std::string staging_folder(const Config& c) {
            "every, such as 100";
   }
   if (c.checkpoint.background) return "";
-  return "with background = false: it is copied out in the background; remove one of them";
+  return "with background = false: staging copies checkpoints in the background; remove one of them";
 }
 
 const std::vector<std::string> sharding_keys = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients",

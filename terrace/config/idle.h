@@ -1,5 +1,5 @@
-// Keys that have no effect beside other keys or on too few ranks: one table for what the loader refuses, what a start
-// warns of, and what dump() leaves out.
+// Keys that have no effect because of other keys or because there are too few ranks. The loader refuses keys by this
+// table, the start of a run warns by it, and dump() omits keys by it.
 #pragma once
 
 #include <string>
@@ -10,18 +10,21 @@
 namespace terrace::config {
 
 struct IdleRule {
-  std::string key;                                 // full name
-  std::vector<std::string> causes;                 // full names of the keys that can make it idle
-  std::string off = "";                            // TOML of the value that asks for nothing and so is always right
-  std::string (*beside)(const Config&) = nullptr;  // of the causes: the end of "KEY = VALUE has no effect ...",
-                                                   // or "" where it has one
-  std::string (*on)(const Config&, const RankFacts&) = nullptr;  // likewise of the ranks
+  std::string key;                  // full name
+  std::vector<std::string> causes;  // full names of the keys that can make it idle
+  std::string off = "";             // TOML of the value that switches the key off, which is always accepted
+  // The reason among the causes, as the end of the sentence "KEY = VALUE has no effect ..."; "" if the key has an
+  // effect.
+  std::string (*beside)(const Config&) = nullptr;
+  // The same for a reason in the number of ranks.
+  std::string (*on)(const Config&, const RankFacts&) = nullptr;
 };
 
-// Those of keys that every configuration has.
+// The rules for the keys that every configuration has.
 const std::vector<IdleRule>& core_idle_rules();
 
-// The end of "KEY = VALUE has no effect ..." beside the other keys of the configuration; "" where it has one.
+// Why the other keys of the configuration leave this key without effect, as the end of "KEY = VALUE has no effect ...";
+// "" if it has an effect.
 std::string idle_beside(const Config& config, const std::string& full_name);
 
 }  // namespace terrace::config

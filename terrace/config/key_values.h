@@ -1,4 +1,4 @@
-// A resolved configuration key by key, for programs that compare two of them.
+// Lists a resolved configuration key by key, for programs that compare two configurations.
 #pragma once
 
 #include <string>

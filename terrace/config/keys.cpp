@@ -1,4 +1,4 @@
-// The keys that every configuration has.
+// Defines the keys that every configuration has.
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -15,160 +15,160 @@ constexpr OnResume may_change = OnResume::may_change;
 
 void add_train_keys(std::vector<Key>& list) {
   using T = TrainConfig;
-  const SectionKeys train{"train", [](auto& config) -> auto& {return config.train;
+  const SectionKeys train{"train", [](auto& config) -> decltype(auto) { return (config.train); }, list};
+  train.required("global_batch", &T::global_batch, Whole{1, most_step_samples}, fixed, "8",
+                 "Samples of a step; a sample of a language model is a sequence.");
+  train.optional("micro_batch", &T::micro_batch, Whole{0, most_step_samples}, may_change,
+                 "Samples that pass through the model at once; divides the samples of `global_batch` that each "
+                 "data-parallel rank has. 0: all of them.");
+  train.required("steps", &T::steps, Whole{1, most_steps}, may_change, "1000", "Optimizer steps, counted from 1.");
+  train.optional("precision", &T::precision, Choice<Precision>{}, fixed,
+                 "Type of weights and activations in forward and backward; bf16 and fp16 keep fp32 master weights.");
+  train.optional("gradient_type", &T::gradient_type, Choice<Precision>{}, fixed,
+                 "Type in which gradients are accumulated: fp32, or the same as `precision`.");
+  train.optional("recompute", &T::recompute, Choice<Recompute>{}, may_change,
+                 "Which activations the backward pass computes again instead of keeping them: none, those of "
+                 "attention, or those of whole blocks.");
+  train.optional("seed", &T::seed, Whole{}, fixed, "Seed of initial weights, dropout and the order of the data.");
+  train.optional("device", &T::device, Word{{"auto", "cpu", "cuda"}}, may_change,
+                 "Device that computes; auto: cuda if there is one, otherwise cpu.");
+  train.optional("threads", &T::threads, Whole{0, 4096}, may_change,
+                 "CPU threads of each rank. 0: the cores that the process may use, divided among its ranks.");
+  train.optional("evaluate_every", &T::evaluate_every, Whole{0, most_steps}, may_change,
+                 "Steps between evaluations on held-out data. 0: never.");
+  train.optional("evaluate_batches", &T::evaluate_batches, Whole{0, most_steps}, may_change,
+                 "Global batches in an evaluation. 0: all held-out data.");
+  train.optional("log_every", &T::log_every, Whole{1, most_steps}, may_change,
+                 "Steps between log lines if standard error is not a terminal.");
+  train.optional("on_nan", &T::on_nan, Choice<OnNan>{}, may_change,
+                 "What happens if the loss is not finite: the run stops, or the step is skipped.");
+  train.optional("ramp_start", &T::ramp_start, Whole{0, most_step_samples}, fixed,
+                 "Batch-size ramp-up: samples of the first step. 0: no ramp-up.");
+  train.optional("ramp_increment", &T::ramp_increment, Whole{0, most_step_samples}, fixed,
+                 "Samples that each increment of the ramp-up adds.");
+  train.optional("ramp_samples", &T::ramp_samples, Whole{0, most_samples}, fixed,
+                 "Samples over which the increments are spread evenly.");
+  train.optional("skip_steps", &T::skip_steps, Ranges{}, may_change,
+                 "First and last step of ranges whose update is skipped, such as [[10, 12]].");
+  train.optional("initial_loss_scale", &T::initial_loss_scale, Real{.least = 1}, fixed,
+                 "Loss scale at the start of a run in fp16.");
+  train.optional("loss_scale_window", &T::loss_scale_window, Whole{1, most_steps}, may_change,
+                 "Steps without an overflow after which the loss scale doubles, in fp16.");
+  train.optional("initial_weights", &T::initial_weights, Text{.may_be_empty = true}, fixed,
+                 "A checkpoint from which a new run takes the weights and nothing else.");
+  train.optional("time_limit", &T::time_limit, Duration{}, may_change,
+                 "The run stops with a checkpoint after the step that reaches this time, counted from the start of the "
+                 "program. 0: no limit.");
 }
-, list
-};  // namespace
-train.required("global_batch", &T::global_batch, Whole{1, most_step_samples}, fixed, "8",
-               "Samples of a step: sequences of a language model.");
-train.optional(
-    "micro_batch", &T::micro_batch, Whole{0, most_step_samples}, may_change,
-    "Samples that pass through the model at once; divides what each rank has of `global_batch`. 0: all of that.");
-train.required("steps", &T::steps, Whole{1, most_steps}, may_change, "1000", "Optimizer steps, counted from 1.");
-train.optional("precision", &T::precision, Choice<Precision>{}, fixed,
-               "Of weights and activations in the passes; bf16 and fp16 keep fp32 master weights.");
-train.optional("gradient_type", &T::gradient_type, Choice<Precision>{}, fixed,
-               "In which gradients accumulate: fp32, or the same as `precision`.");
-train.optional("recompute", &T::recompute, Choice<Recompute>{}, may_change,
-               "What the backward pass computes again instead of keeping: nothing, attention, or whole blocks.");
-train.optional("seed", &T::seed, Whole{}, fixed, "Of initial weights, dropout and the order of the data.");
-train.optional("device", &T::device, Word{{"auto", "cpu", "cuda"}}, may_change, "auto: cuda where there is one.");
-train.optional("threads", &T::threads, Whole{0, 4096}, may_change,
-               "Of the CPU, for each rank. 0: the cores that the process may use, divided among its ranks.");
-train.optional("evaluate_every", &T::evaluate_every, Whole{0, most_steps}, may_change,
-               "Steps between evaluations on held-out data. 0: never.");
-train.optional("evaluate_batches", &T::evaluate_batches, Whole{0, most_steps}, may_change,
-               "Global batches of an evaluation. 0: all held-out data.");
-train.optional("log_every", &T::log_every, Whole{1, most_steps}, may_change,
-               "Steps between log lines where standard error is no terminal.");
-train.optional("on_nan", &T::on_nan, Choice<OnNan>{}, may_change,
-               "What a loss that is not finite does: stop the run, or skip the step.");
-train.optional("ramp_start", &T::ramp_start, Whole{0, most_step_samples}, fixed,
-               "Batch-size ramp-up: samples of the first step. 0: no ramp-up.");
-train.optional("ramp_increment", &T::ramp_increment, Whole{0, most_step_samples}, fixed,
-               "Samples that each increment of the ramp-up adds.");
-train.optional("ramp_samples", &T::ramp_samples, Whole{0, most_samples}, fixed,
-               "Samples over which the increments are spread evenly.");
-train.optional("skip_steps", &T::skip_steps, Ranges{}, may_change,
-               "First and last step of ranges whose update is skipped, such as [[10, 12]].");
-train.optional("initial_loss_scale", &T::initial_loss_scale, Real{.least = 1}, fixed, "Of fp16.");
-train.optional("loss_scale_window", &T::loss_scale_window, Whole{1, most_steps}, may_change,
-               "Of fp16: good steps until the loss scale doubles.");
-train.optional("initial_weights", &T::initial_weights, Text{.may_be_empty = true}, fixed,
-               "A checkpoint whose weights, and nothing else, a new run starts from.");
-train.optional("time_limit", &T::time_limit, Duration{}, may_change,
-               "The run stops with a checkpoint after the step that reaches it, counted from the start of the "
-               "program. 0: none.");
-}  // namespace terrace::config
 
 void add_optimizer_keys(std::vector<Key>& list) {
   using O = OptimizerConfig;
-  const SectionKeys optimizer{"optimizer", [](auto& config) -> auto& {return config.optimizer;
-}
-, list
-}
-;
-optimizer.required("learning_rate", &O::learning_rate, positive, may_change, "3e-4", "Peak learning rate.");
-optimizer.optional("schedule", &O::schedule, Choice<Decay>{}, may_change,
-                   "How the rate falls after the warm-up; wsd: warm-up, stable, decay.");
-optimizer.optional("warmup_steps", &O::warmup_steps, Whole{0, most_steps}, may_change,
-                   "The rate rises linearly and reaches its peak at this step.");
-optimizer.optional(
-    "decay_steps", &O::decay_steps, Whole{0, most_steps}, may_change,
-    "Cosine and linear: the step at which the rate is lowest, 0: `train.steps`. wsd: steps of the final decay.");
-optimizer.optional("min_learning_rate", &O::min_learning_rate, Real{}, may_change, "Where the decay ends.");
-optimizer.optional("weight_decay", &O::weight_decay, Real{}, may_change, "Of matrices; not of norms and biases.");
-optimizer.optional("beta1", &O::beta1, share, may_change, "Of the mean of gradients.");
-optimizer.optional("beta2", &O::beta2, share, may_change, "Of the mean of squared gradients.");
-optimizer.optional("epsilon", &O::epsilon, positive, may_change, "Added to the root of the mean square.");
-optimizer.optional("clip", &O::clip, Real{}, may_change, "Largest global gradient norm. 0: no clipping.");
+  const SectionKeys optimizer{"optimizer", [](auto& config) -> decltype(auto) { return (config.optimizer); }, list};
+  optimizer.required("learning_rate", &O::learning_rate, positive, may_change, "3e-4", "Peak learning rate.");
+  optimizer.optional("schedule", &O::schedule, Choice<Decay>{}, may_change,
+                     "How the rate decays after the warm-up; wsd: warm-up, stable, decay.");
+  optimizer.optional("warmup_steps", &O::warmup_steps, Whole{0, most_steps}, may_change,
+                     "The rate rises linearly and reaches its peak at this step.");
+  optimizer.optional("decay_steps", &O::decay_steps, Whole{0, most_steps}, may_change,
+                     "Cosine and linear: the step at which the decay ends, 0: `train.steps`. wsd: the number of steps "
+                     "of the final decay.");
+  optimizer.optional("min_learning_rate", &O::min_learning_rate, Real{}, may_change,
+                     "The rate at the end of the decay.");
+  optimizer.optional("weight_decay", &O::weight_decay, Real{}, may_change,
+                     "Weight decay of matrices; norms and biases have none.");
+  optimizer.optional("beta1", &O::beta1, share, may_change, "Decay rate of the mean of the gradients in AdamW.");
+  optimizer.optional("beta2", &O::beta2, share, may_change,
+                     "Decay rate of the mean of the squared gradients in AdamW.");
+  optimizer.optional("epsilon", &O::epsilon, positive, may_change,
+                     "Added to the square root of the mean of the squared gradients in AdamW.");
+  optimizer.optional("clip", &O::clip, Real{}, may_change, "Largest global gradient norm. 0: no clipping.");
 }
 
 void add_layout_keys(std::vector<Key>& list) {
   using L = LayoutConfig;
-  const SectionKeys layout{"layout", [](auto& config) -> auto& {return config.layout;
-}
-, list
-}
-;
-layout.optional("order", &L::order, OrderOf{{"pipeline", "data", "tensor"}}, may_change,
-                "Axes of the mesh, outermost first: ranks that differ in the last one alone are neighbours.");
-layout.optional("pipeline", &L::pipeline, Whole{1, most_ranks}, may_change,
-                "Stages that share the layers out, each a part of the ranks; micro-batches pass through them.");
-layout.optional("schedule", &L::schedule, Choice<PipelineSchedule>{}, may_change,
-                "In which order the stages compute; docs/schedules.md draws them.");
-layout.optional("chunks", &L::chunks, Whole{1, 1'000}, may_change,
-                "Parts of the model that each stage has: more than one for interleaved, two for zb-v.");
-layout.optional("stage_layers", &L::stage_layers, WholeNumbers{}, may_change,
-                "Layers of each part of the model, in order: pipeline * chunks numbers. Empty: shared out by cost.");
-layout.optional("tensor", &L::tensor, Whole{1, most_ranks}, may_change,
-                "Neighbouring ranks that cut the matrices of every layer among them; divides the heads, ffn_width and "
-                "the padded vocabulary.");
-layout.optional("sequence_parallel", &L::sequence_parallel, Flag{}, may_change,
-                "With `tensor`: what lies between the cut matrices is cut along the sequence, which saves its memory.");
-layout.optional("sharding", &L::sharding, Choice<Sharding>{}, may_change,
-                "What is cut over the data-parallel ranks, by its name in the field; docs/sharding.md has the table.");
-layout.optional("shard_group", &L::shard_group, Whole{0, most_ranks}, may_change,
-                "Of hybrid: ranks that share one copy of everything.");
-layout.optional("shard_weights", &L::shard_weights, GroupOfRanks{}, may_change,
-                "Ranks that share one copy of the weights, where `sharding` shall not say it.");
-layout.optional("shard_gradients", &L::shard_gradients, GroupOfRanks{}, may_change, "Likewise of the gradients.");
-layout.optional("shard_optimizer", &L::shard_optimizer, GroupOfRanks{}, may_change,
-                "Likewise of the optimizer states.");
-layout.optional("prefetch", &L::prefetch, Whole{0, 1'000}, may_change,
-                "Segments of the model (a layer, the embedding, the head) whose weights are gathered ahead of their "
-                "use, where weights are cut.");
-layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
-                "In which gathered weights travel before the passes; same: as they are kept.");
-layout.optional("reduce_type", &L::reduce_type, Choice<WireType>{}, may_change, "In which gradients travel.");
-layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
-                "In which updated weights travel after the step.");
-layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
-                "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
-                "`sharding` gives the same bits; slower across machines.");
-layout.optional("ranks_per_pair", &L::ranks_per_pair, Whole{1, 1'024}, may_change,
-                "Neighbouring ranks with the fastest link, such as the two dies of a package.");
-layout.optional("ranks_per_node", &L::ranks_per_node, Whole{0, most_ranks}, may_change,
-                "Neighbouring ranks on one machine. 0: as the launcher says.");
-layout.optional("timeout", &L::timeout, Duration{}, may_change,
-                "How long a rank waits for another before the run fails and says what each rank waits for.");
-layout.optional("check_calls", &L::check_calls, Flag{}, may_change,
-                "Kind, type, size and purpose of each collective are compared across ranks before it runs.");
+  const SectionKeys layout{"layout", [](auto& config) -> decltype(auto) { return (config.layout); }, list};
+  layout.optional("order", &L::order, OrderOf{{"pipeline", "data", "tensor"}}, may_change,
+                  "Axes of the mesh, outermost first: ranks that differ in the last one alone are neighbours.");
+  layout.optional("pipeline", &L::pipeline, Whole{1, most_ranks}, may_change,
+                  "Pipeline stages, among which the layers are divided; micro-batches pass from stage to stage.");
+  layout.optional("schedule", &L::schedule, Choice<PipelineSchedule>{}, may_change,
+                  "The order of the stages' computations; docs/schedules.md draws each schedule.");
+  layout.optional(
+      "chunks", &L::chunks, Whole{1, 1'000}, may_change,
+      "Virtual stages (consecutive parts of the model) of each stage: more than one for interleaved, two for zb-v.");
+  layout.optional("stage_layers", &L::stage_layers, WholeNumbers{}, may_change,
+                  "Number of layers of each virtual stage, in order: pipeline * chunks numbers. Empty: layers are "
+                  "divided by their cost.");
+  layout.optional("tensor", &L::tensor, Whole{1, most_ranks}, may_change,
+                  "Neighbouring ranks among which the matrices of every layer are cut; divides the heads, ffn_width "
+                  "and the padded vocabulary.");
+  layout.optional("sequence_parallel", &L::sequence_parallel, Flag{}, may_change,
+                  "With `tensor` above 1, the hidden states between the cut matrices are cut along the sequence, which "
+                  "saves memory.");
+  layout.optional("sharding", &L::sharding, Choice<Sharding>{}, may_change,
+                  "Which of weights, gradients and optimizer states are cut over the data-parallel ranks; "
+                  "docs/sharding.md has a table of the names.");
+  layout.optional(
+      "shard_group", &L::shard_group, Whole{0, most_ranks}, may_change,
+      "Ranks that share one copy of weights, gradients and optimizer states, with `sharding = \"hybrid\"`.");
+  layout.optional("shard_weights", &L::shard_weights, GroupOfRanks{}, may_change,
+                  "Ranks that share one copy of the weights, instead of the number that `sharding` implies.");
+  layout.optional("shard_gradients", &L::shard_gradients, GroupOfRanks{}, may_change,
+                  "Ranks that share one copy of the gradients, instead of the number that `sharding` implies.");
+  layout.optional("shard_optimizer", &L::shard_optimizer, GroupOfRanks{}, may_change,
+                  "Ranks that share one copy of the optimizer states, instead of the number that `sharding` implies.");
+  layout.optional("prefetch", &L::prefetch, Whole{0, 1'000}, may_change,
+                  "Segments of the model (a layer, the embedding, the head) whose weights are gathered ahead of their "
+                  "use, if weights are cut.");
+  layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
+                  "Type in which weights are sent when they are gathered for forward or backward; same: the type in "
+                  "which they are kept.");
+  layout.optional("reduce_type", &L::reduce_type, Choice<WireType>{}, may_change,
+                  "Type in which gradients are sent when they are reduced; same: the type in which they are kept.");
+  layout.optional(
+      "update_type", &L::update_type, Choice<WireType>{}, may_change,
+      "Type in which updated weights are sent after the optimizer step; same: the type in which they are kept.");
+  layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
+                  "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
+                  "`sharding` gives the same bits; slower across machines.");
+  layout.optional("ranks_per_pair", &L::ranks_per_pair, Whole{1, 1'024}, may_change,
+                  "Neighbouring ranks that share the fastest link, such as the two dies of a package.");
+  layout.optional("ranks_per_node", &L::ranks_per_node, Whole{0, most_ranks}, may_change,
+                  "Neighbouring ranks on one machine. 0: the number that the launcher reports.");
+  layout.optional("timeout", &L::timeout, Duration{}, may_change,
+                  "How long a rank waits for another rank before the run fails and reports what each rank waits for.");
+  layout.optional("check_calls", &L::check_calls, Flag{}, may_change,
+                  "Kind, type, size and purpose of each collective are compared across ranks before it runs.");
 }
 
 void add_checkpoint_keys(std::vector<Key>& list) {
   using C = CheckpointConfig;
-  const SectionKeys checkpoint{"checkpoint", [](auto& config) -> auto& {return config.checkpoint;
-}
-, list
-}
-;
-checkpoint.required("folder", &C::folder, Text{}, may_change, "\"runs/first\"",
-                    "The run's folder: checkpoints and metrics.jsonl.");
-checkpoint.optional("every", &C::every, Whole{0, most_steps}, may_change,
-                    "Steps between checkpoints. 0: only at the end.");
-checkpoint.optional("keep", &C::keep, Whole{0, most_steps}, may_change, "Newest checkpoints that stay. 0: all.");
-checkpoint.optional("keep_every", &C::keep_every, Whole{0, most_steps}, may_change,
-                    "Checkpoints at multiples of this step stay as well; a multiple of `every`. 0: none.");
-checkpoint.optional("background", &C::background, Flag{}, may_change,
-                    "Training goes on while a copy of its state, 12 bytes a parameter in memory, is written.");
-checkpoint.optional("staging", &C::staging, Text{.may_be_empty = true}, may_change,
-                    "A folder on a fast local disk that checkpoints are written into and copied out of.");
+  const SectionKeys checkpoint{"checkpoint", [](auto& config) -> decltype(auto) { return (config.checkpoint); }, list};
+  checkpoint.required("folder", &C::folder, Text{}, may_change, "\"runs/first\"",
+                      "The run's folder, for checkpoints and metrics.jsonl.");
+  checkpoint.optional("every", &C::every, Whole{0, most_steps}, may_change,
+                      "Steps between checkpoints. 0: only at the end.");
+  checkpoint.optional("keep", &C::keep, Whole{0, most_steps}, may_change,
+                      "Number of newest checkpoints that are kept. 0: all.");
+  checkpoint.optional("keep_every", &C::keep_every, Whole{0, most_steps}, may_change,
+                      "Checkpoints at multiples of this step are kept as well; a multiple of `every`. 0: none.");
+  checkpoint.optional(
+      "background", &C::background, Flag{}, may_change,
+      "Training continues while a copy of its state, which takes 12 bytes a parameter in memory, is written.");
+  checkpoint.optional("staging", &C::staging, Text{.may_be_empty = true}, may_change,
+                      "A folder on a fast local disk into which checkpoints are written before they are copied to "
+                      "`folder`. Empty: none.");
 }
 
 void add_observe_keys(std::vector<Key>& list) {
   using O = ObserveConfig;
-  const SectionKeys observe{"observe", [](auto& config) -> auto& {return config.observe;
-}
-, list
-}
-;
-observe.optional("tensorboard", &O::tensorboard, Flag{}, may_change,
-                 "Event files for TensorBoard, in `tensorboard` in the run's folder.");
-observe.optional("csv", &O::csv, Flag{}, may_change, "metrics.csv in the run's folder, a row a step.");
+  const SectionKeys observe{"observe", [](auto& config) -> decltype(auto) { return (config.observe); }, list};
+  observe.optional("tensorboard", &O::tensorboard, Flag{}, may_change,
+                   "Event files for TensorBoard, in `tensorboard` in the run's folder.");
+  observe.optional("csv", &O::csv, Flag{}, may_change, "metrics.csv in the run's folder, with a row for each step.");
 }
 
-// The family itself; its other keys stand behind.
+// The key model.family, which comes before the family's own keys.
 void add_family_key(const Family* family, std::vector<Key>& list) {
   const std::string word = toml_text(family == nullptr ? "" : family->name);
   list.push_back({.section = "model",

@@ -1,4 +1,4 @@
-// From TOML and overrides to a checked configuration.
+// Reads TOML and overrides into a checked configuration.
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -17,18 +17,18 @@
 namespace terrace::config {
 namespace {
 
-// A value as it was given; the node belongs to a table that Source keeps.
+// A value from the file or the command line; the node belongs to a table of Source.
 struct Given {
   const toml::node* node;
   Place place;
 };
 
-// Everything that was given, in the file and on the command line.
+// The contents of the file and of the command line, and the problems found so far.
 struct Source {
   std::string file_name;
   const Families& families;
-  const Family* family = nullptr;  // null where the one given is unknown; then [model] and [data] are not read
-  std::vector<Key> keys = {};      // of the family
+  const Family* family = nullptr;  // null if model.family is unknown; then [model] and [data] are not read
+  std::vector<Key> keys = {};      // keys_of(family)
   toml::table table;
   std::vector<toml::table> overrides;
   std::map<std::string, Given> given;  // by full name
@@ -41,7 +41,7 @@ struct Source {
   Place whole_file() const { return {Place::Source::file, 0, 0, file_name}; }
 };
 
-// The families beside the configuration's that have the key, as `"vit" and "gnn"`; "" where there is none.
+// The other families that have the key, as `"vit" and "gnn"`; "" if there are none.
 std::string other_families_with(const Source& source, const std::string& full_name) {
   std::vector<std::string> names;
   for (const Family* family : source.families) {
@@ -77,12 +77,12 @@ std::string unknown_table(const std::string& name) {
                                  : fmt::format("; did you mean [{}]?", nearest));
 }
 
-// Of which the keys are not known where the family is not.
+// Whether the keys of the section are unknown because the family is unknown.
 bool is_unread(const Source& source, const std::string& section) {
   return source.family == nullptr && (section == "model" || section == "data");
 }
 
-// Why there is no such key, "" where there is one.
+// Why the key is refused; "" if it exists or its section is not read.
 std::string refusal(const Source& source, const std::string& section, const std::string& name) {
   const std::string full_name = section + "." + name;
   if (find_key(source.keys, full_name) != nullptr || is_unread(source, section)) return "";
@@ -142,13 +142,13 @@ toml::table parse_override_value(const std::string& text) {
     if (table.size() == 1) return table;
   } catch (const toml::parse_error&) {
     if (text.find_first_of("\"'[]{}#") != std::string::npos) {
-      throw UserError("the value is no valid TOML; put quotation marks around strings inside lists");
+      throw UserError("the value is not valid TOML; put quotation marks around strings inside lists");
     }
   }
   try {
     return toml::parse("value = " + toml_text(std::string_view(text)));
   } catch (const toml::parse_error&) {
-    throw UserError("the value is no valid UTF-8");
+    throw UserError("the value is not valid UTF-8");
   }
 }
 
@@ -207,8 +207,9 @@ std::set<std::string> read_keys(Source& source, Config& config) {
   return invalid;
 }
 
-// The override among the rule's keys, else the first of them that the file gives.
-Place blamed(const Source& source, const Rule& rule) {
+// Where the problem of a rule is reported: at the override of one of its keys, otherwise at the first of its keys that
+// the file contains.
+Place place_of_problem(const Source& source, const Rule& rule) {
   Place place = source.whole_file();
   for (const std::string& name : rule.keys) {
     const auto found = source.given.find(name);
@@ -229,8 +230,8 @@ void set_to_default(const Key& key, Config& config) {
   TERRACE_CHECK(key.read(*table.get("value"), config).empty(), "{} refuses its default", key.full_name());
 }
 
-// Gives keys without effect their defaults. Those that other keys of the file leave so are problems; where a --set
-// does, which may stand for one run of many, the run shall only say it.
+// Gives keys without effect their defaults. If another key of the same file is the reason, that is a problem. If a
+// --set is involved, the run only warns, since a --set is often one of many runs that vary the same file.
 void check_idle(Source& source, Config& config, const std::set<std::string>& invalid, IdleKeys idle) {
   const Config given = config;
   for (const IdleRule& rule : idle_rules_of(source.family)) {
@@ -260,11 +261,11 @@ void check_rules(Source& source, const std::vector<Rule>& rules, const Config& c
     const bool known = std::none_of(rule.keys.begin(), rule.keys.end(),
                                     [&](const std::string& name) { return invalid.contains(name); });
     const std::string problem = known ? rule.problem(config) : "";
-    if (!problem.empty()) source.problems.push_back({blamed(source, rule), problem});
+    if (!problem.empty()) source.problems.push_back({place_of_problem(source, rule), problem});
   }
 }
 
-// The last override of model.family counts, else what the file says, else the first family there is.
+// Chooses the family: by the last override of model.family, otherwise by the file, otherwise the first family.
 void find_family_of(Source& source, const std::vector<std::string>& overrides) {
   TERRACE_CHECK(!source.families.empty(), "no family of models to read {} with", source.file_name);
   toml::table given_by_override;
@@ -313,7 +314,7 @@ Config parse(const std::string& toml, const std::string& file_name, const Famili
   }
   find_family_of(source, overrides);
   collect_file(source);
-  source.overrides.reserve(overrides.size());  // Given points into its elements
+  source.overrides.reserve(overrides.size());  // Given::node points into the elements
   for (const std::string& text : overrides) add_override(source, text);
   Config config = source.family == nullptr ? Config{} : config_of(*source.family);
   const std::set<std::string> invalid = read_keys(source, config);

@@ -1,4 +1,4 @@
-// The words that stand for the enumerators in the file and in what is printed.
+// Defines the words for the enumerators in the file and in printed text.
 #pragma once
 
 #include <array>

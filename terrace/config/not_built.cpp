@@ -1,4 +1,4 @@
-// The names of what is not built yet.
+// Lists the names of features that are not built yet.
 #include "terrace/config/not_built.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace terrace::config {
 namespace {
 
 struct Topic {
-  std::string_view stem;  // begins the key, whichever table it stands in
+  std::string_view stem;  // the beginning of the table's or the key's name
   std::string_view what;
 };
 

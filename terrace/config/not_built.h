@@ -1,4 +1,5 @@
-// What design and users know by name but this version does not do: refused with that reason, not as a misspelling.
+// Recognises keys of known features that this version does not have, so that they are refused for this reason and not
+// as misspellings.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace terrace::config {
 
-// Why the key is refused, "" for any other key.
+// Why the key is refused; "" for any other key.
 std::string not_built(std::string_view section, std::string_view name);
 
 }  // namespace terrace::config

@@ -1,4 +1,4 @@
-// Sorting and joining of problems.
+// Sorts problems and joins them into one report.
 #include "terrace/config/problems.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// All problems of a configuration, in the order of the file, as one report.
+// Reports all problems of a configuration as one error, in the order of the file.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace terrace::config {
 
-// Where something was said: "runs/a.toml:12:9", "runs/a.toml", or "--set model.heads=7".
+// Where a problem lies: "runs/a.toml:12:9", "runs/a.toml", or "--set model.heads=7".
 struct Place {
   enum class Source { line, file, override_ };
   Source source = Source::file;
@@ -23,7 +23,7 @@ struct Problem {
   std::string text;
 };
 
-// Throws one UserError with every problem, in the order of their places; returns where there is none.
+// Throws one UserError with every problem, in the order of their places; returns if there are none.
 void report(std::vector<Problem> problems, const std::string& file_name);
 
 }  // namespace terrace::config

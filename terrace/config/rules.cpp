@@ -1,4 +1,4 @@
-// Every rule that involves more than one key.
+// Defines every rule that involves more than one of the keys that every configuration has.
 #include "terrace/config/rules.h"
 
 #include <algorithm>
@@ -150,7 +150,7 @@ std::string schedule_has_its_chunks(const Config& c) {
       name, chunks, chunks == 2 ? " or \"zb-v\"" : "");
 }
 
-// The embedding and the head are units too, which a part may have alone.
+// The embedding and the head are units too, so a virtual stage can consist of one of them alone.
 std::string parts_have_layers(const Config& c) {
   const int64_t parts = c.layout.pipeline * c.layout.chunks, layers = c.family->layers(c), units = layers + 2;
   if (parts > units) {

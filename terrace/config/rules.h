@@ -1,5 +1,5 @@
-// Rules between keys, checked once every key has a valid value of its own. That a key has no effect is no rule of these
-// but a row of idle.h; rules see such keys at their defaults.
+// Rules between keys, which are checked when every key has a valid value of its own. Keys without effect are the
+// subject of idle.h; rules see these keys at their defaults.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 namespace terrace::config {
 
 struct Rule {
-  std::vector<std::string> keys;  // full names, the one to blame first; not checked where one of them is invalid
-  std::string (*problem)(const Config&);  // "" where the rule holds
+  // Full names; a problem is reported at the first one. The rule is not checked if one of the keys is invalid.
+  std::vector<std::string> keys;
+  std::string (*problem)(const Config&);  // "" if the rule holds
 };
 
-// Those between keys that every configuration has.
+// The rules between the keys that every configuration has.
 const std::vector<Rule>& core_rules();
 
 }  // namespace terrace::config

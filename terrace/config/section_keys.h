@@ -1,4 +1,4 @@
-// Makes the descriptors of the keys of one table.
+// Makes the descriptors of the keys of one table of the file.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace terrace::config {
 
-// Upper limits of whole numbers, which keep every product that counts parameters or samples inside 63 bits.
+// Upper limits of whole numbers, so that no product that counts parameters or samples exceeds 63 bits.
 constexpr int64_t most_layers = 100'000;
 constexpr int64_t most_width = 1'000'000;
 constexpr int64_t most_ranks = 1 << 24;
@@ -29,14 +29,14 @@ const Value& without_folder(const Value& value) {
   return value;
 }
 
-// Appends keys to `list`. `table` returns the struct of a Config, const or not, that holds the table's values.
+// Appends keys to `list`. `table` returns a reference to the struct of a Config, const or not, with the table's values.
 template <typename Table>
 struct SectionKeys {
   std::string section;
   Table table;
   std::vector<Key>& list;
 
-  // A key that must be given; `example` is a value as TOML.
+  // Adds a key that every file must have; `example` is a value as TOML.
   template <typename Section, typename Field, typename Domain>
   void required(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume, const char* example,
                 const char* about) const {
@@ -57,7 +57,7 @@ struct SectionKeys {
              }});
   }
 
-  // A key with a default, the field's.
+  // Adds a key whose default is the field's.
   template <typename Section, typename Field, typename Domain>
   void optional(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume,
                 const char* about) const {

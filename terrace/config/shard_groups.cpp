@@ -1,4 +1,4 @@
-// The names of sharding as groups.
+// Translates the names of sharding into groups.
 #include "terrace/config/shard_groups.h"
 
 namespace terrace::config {
@@ -32,7 +32,7 @@ ShardGroups named_groups(const LayoutConfig& layout) {
 
 ShardGroups shard_groups(const LayoutConfig& layout) {
   const auto chosen = [](const ShardGroup& given, const ShardGroup& named) {
-    return given.word == Word::as_named ? named : given;
+    return given.word == Word::as_sharding ? named : given;
   };
   const ShardGroups named = named_groups(layout);
   return {chosen(layout.shard_weights, named.weights), chosen(layout.shard_gradients, named.gradients),

@@ -1,5 +1,5 @@
-// Over which data-parallel ranks [layout] cuts weights, gradients and optimizer states: the names of the field as three
-// groups.
+// Over which data-parallel ranks [layout] cuts weights, gradients and optimizer states: translates the field's names of
+// sharding into three groups.
 #pragma once
 
 #include "terrace/config/config.h"
@@ -10,8 +10,8 @@ struct ShardGroups {
   ShardGroup weights, gradients, optimizer;
 };
 
-// What `sharding` stands for, with the groups that shard_weights, shard_gradients and shard_optimizer give in its
-// place. None is as_named. The table of docs/sharding.md.
+// The groups that `sharding` stands for (the table of docs/sharding.md), where shard_weights, shard_gradients and
+// shard_optimizer do not replace them. No group of the result is as_sharding.
 ShardGroups shard_groups(const LayoutConfig& layout);
 
 }  // namespace terrace::config

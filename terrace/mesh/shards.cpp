@@ -22,7 +22,7 @@ int64_t data_ranks_within(int64_t ranks, const Mesh& mesh) {
 
 int64_t size_of(const ShardGroup& group, const Mesh& mesh) {
   switch (group.word) {
-    case Word::as_named:
+    case Word::as_sharding:
     case Word::none:
       return 1;
     case Word::pair:

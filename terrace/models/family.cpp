@@ -1,4 +1,4 @@
-// The list of families, and the model of a configuration.
+// Lists the families, and builds the model of a configuration.
 #include "terrace/models/family.h"
 
 #include "terrace/base/error.h"

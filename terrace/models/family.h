@@ -1,4 +1,4 @@
-// Everything that a family of models is: a new one fills this struct in. docs/model.md shows how.
+// Defines everything that a family of models provides: a new family fills this struct in, as docs/model.md shows.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,17 @@ namespace terrace::models {
 
 // All functions are called with configurations of the family.
 struct Family : PlannedFamily {
-  // The model on one device, not cut up; build_model() gives it its marks.
+  // The whole model for one device; build_model() gives its parameters their marks.
   std::unique_ptr<Model> (*build)(const config::Config&, const nn::Build&) = nullptr;
   // Throws UserError that names the file and the problem.
   std::unique_ptr<data::Source> (*open_data)(const config::Config&) = nullptr;
-  // A sentence for every problem with the files that [model] and [data] name, before any is opened for training.
+  // A sentence for every problem with the files that [model] and [data] name; called before the files are opened for
+  // training.
   std::vector<std::string> (*problems_with_files)(const config::Config&) = nullptr;
-  // What each of these files holds, in words and as a checksum: all ranks must see the same.
+  // The contents of each of these files, in words and as a checksum, which must be equal on all ranks.
   std::vector<std::pair<std::string, std::string>> (*file_facts)(const config::Config&) = nullptr;
-  // For verify: makes [model] so small that a laptop trains it in a moment, and keeps its kinds of layers and their
-  // ratios. The layout must still fit.
+  // For verify: makes [model] so small that a laptop trains it in a moment, but keeps its kinds of layers and the
+  // ratios of their sizes. The layout must still fit the model.
   void (*shrink)(config::Config&) = nullptr;
   // For verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
   data::MicroBatch (*random_batch)(const config::Config&, int64_t first, int64_t count) = nullptr;
@@ -34,11 +35,11 @@ struct Family : PlannedFamily {
 
 // The families of this program.
 const config::Families& families();
-// That of the configuration; aborts where it is one of planned_families().
+// The family of the configuration; aborts if it is one of planned_families(), which build no models.
 const Family& family_of(const config::Config& config);
 
-// Builds the model of the configuration and gives its parameters the marks of its unit table. Aborts where names or
-// shapes differ from the table, or a parameter stays unmarked.
+// Builds the model of the configuration and gives its parameters the marks of its unit table. Aborts if names or shapes
+// differ from the table, or if a parameter stays unmarked.
 std::unique_ptr<Model> build_model(const config::Config& config, const nn::Build& build);
 
 }  // namespace terrace::models

@@ -1,4 +1,4 @@
-// One line for each function of a model.
+// Forwards each function of a model to the wrapped model.
 #include "terrace/models/forwarding_model.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// A model that wraps another and passes every call on to it: the base of models that only watch what passes through.
+// A model that wraps another model and forwards every call to it: the base of models that only observe the calls.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The key-value cache.
+// Appends to and truncates the key-value cache.
 #include "terrace/models/key_value_cache.h"
 
 #include <ATen/ops/empty.h>

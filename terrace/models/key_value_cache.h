@@ -1,4 +1,4 @@
-// Keys and values of the tokens generated so far, one pair of tensors a layer.
+// Holds the keys and values of the tokens generated so far, as one pair of tensors for each layer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,12 +15,12 @@ class KeyValueCache {
   KeyValueCache(int64_t layers, int64_t batch, int64_t groups, int64_t length, int64_t head_dim,
                 const at::TensorOptions& options);
 
-  // Tokens that `layer` holds. Layers run one after another, so the first knows the position of the next token.
+  // The number of tokens that `layer` holds, which is the position of the next token until the layer appends it.
   int64_t size(int64_t layer) const { return sizes_.at(layer); }
   int64_t capacity() const { return capacity_; }
 
   // Appends keys and values [B, G, T, hd] of a layer and returns views of all of them, [B, G, size, hd]. Throws
-  // UserError where there is no room for T more.
+  // UserError if there is no room for T more tokens.
   std::pair<at::Tensor, at::Tensor> append(int64_t layer, const at::Tensor& keys, const at::Tensor& values);
 
   // Forgets all but the first `length` tokens of every layer.

@@ -1,4 +1,4 @@
-// Batches on a device, and the marks of parameters.
+// Copies batches to a device, and marks parameters.
 #include "terrace/models/model.h"
 
 #include <ATen/ops/from_blob.h>
@@ -14,7 +14,7 @@ const at::Tensor& Batch::operator[](std::string_view name) const {
 }
 
 Batch to_device(const data::MicroBatch& micro_batch, at::Device device) {
-  // from_blob() takes a pointer to values that may change; these are only copied.
+  // from_blob() takes a pointer to mutable values, but here the values are only copied.
   const auto copied = [&](const void* values, at::IntArrayRef sizes, at::ScalarType type) {
     return at::from_blob(const_cast<void*>(values), sizes, type).to(device, type, false, /*copy=*/true);
   };

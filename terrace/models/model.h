@@ -1,4 +1,5 @@
-// What every family of model offers to the trainer, the cutter and the pipeline: a list of units run one after another.
+// The interface of every model for the trainer, parallelism and the pipeline: a list of units that run one after
+// another.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,32 +21,33 @@ namespace terrace::models {
 
 using Tensors = std::vector<at::Tensor>;
 
-// One micro-batch: the numbers of its samples, and by name what the units of the family read. Tensors have any type and
-// shape, in every micro-batch another one.
+// One micro-batch: the numbers of its samples, and the tensors that the units of the family read, by name. The tensors
+// may have any type and shape, and shapes may differ between micro-batches.
 struct Batch {
   at::Tensor samples;  // [items] int64: the number of each sample in the run, for dropout
   std::map<std::string, at::Tensor, std::less<>> tensors = {};
-  // By loss of the model: over how much of this micro-batch it is summed, such as tokens.
+  // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens.
   std::vector<int64_t> counts = {};
 
-  // Undefined where the batch has none of that name.
+  // Undefined if the batch has no tensor of the name.
   const at::Tensor& operator[](std::string_view name) const;
 };
 
 // Copies the tensors of a micro-batch to the device.
 Batch to_device(const data::MicroBatch& micro_batch, at::Device device);
 
-// One of the losses that a model is trained on. Each is summed over the whole global batch and divided by its count
-// there; the sum of these means, each times its weight, is what is minimised. One of weight 0 is only reported.
+// One of the losses that a model is trained on. Each loss is summed over the whole global batch and divided by its
+// count in that batch; training minimises the sum of these means, each times its weight. A loss of weight 0 is only
+// reported.
 struct LossTerm {
   std::string name = "loss";
   double weight = 1.0;
 };
 
-// For each loss, d(scaled loss) / d(summed loss) where its counts over the whole step are these.
+// For each loss, d(scaled loss) / d(summed loss), given the counts of the losses over the whole step.
 std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const std::vector<double>& counts,
                                     double loss_scale);
-// What is minimised, of sums and counts over the same samples.
+// The weighted sum of means that training minimises, from sums and counts over the same samples.
 double weighted_mean(const std::vector<LossTerm>& losses, const std::vector<double>& sums,
                      const std::vector<double>& counts);
 
@@ -53,51 +55,52 @@ double weighted_mean(const std::vector<LossTerm>& losses, const std::vector<doub
 struct TensorShape {
   std::vector<int64_t> sizes;  // on a rank without sequence parallelism
   at::ScalarType type = at::kFloat;
-  int64_t sequence_dim = -1;  // that sequence parallelism cuts; -1: none
+  int64_t sequence_dim = -1;  // the dimension that sequence parallelism cuts; -1: none
 };
 
 class KeyValueCache;
 
-// How one pass through the model is made.
+// The options of one pass through the model.
 struct Pass {
   bool training = false;  // dropout is drawn and recompute applied
   uint64_t seed = 0;      // of dropout, together with step, sample and position
   int64_t step = 0;
-  // By loss of the model, d(scaled loss) / d(summed loss): loss scale * weight / count in the whole step.
+  // For each loss of the model, d(scaled loss) / d(summed loss): loss scale * weight / count in the whole step.
   std::vector<double> gradient_scales = {1.0};
   bool recompute_attention = false;
-  // Position of the first hidden state between layers, on a rank that has a part of the positions.
+  // Position of the first hidden state between layers, on a rank that holds a part of the positions.
   int64_t first_position = 0;
   KeyValueCache* cache = nullptr;  // generation: keys and values of earlier positions; owned by the caller
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
 };
 
-// A model is a list of units, 0 .. num_units() - 1, such as embedding, halves of layers and head; its unit table
-// (schedule/unit_table.h) says everything about them that is no computation. What is computed at once are the
-// consecutive units of a segment (schedule/partition.h).
+// A model is a list of units, 0 .. num_units() - 1, such as embedding, halves of layers and head. Its unit table
+// (schedule/unit_table.h) describes everything about the units except their computation. The consecutive units of a
+// segment (schedule/partition.h) are computed together.
 class Model : public nn::Module {
  public:
   virtual int64_t num_units() const = 0;
   // Parameters of one unit, in the order of its row in the unit table.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
-  // The units [begin, end), without the last one of the model. Unit 0 takes no tensors and reads the batch; every other
-  // one takes the output of the unit before it.
+  // Computes the units [begin, end), which do not include the model's last unit. Unit 0 takes no tensors and reads the
+  // batch; every other unit takes the output of the unit before it.
   virtual Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
-  // The units from `begin` to the last one in training: for each of losses() its sum over the micro-batch, an fp32
-  // scalar on the device, whose backward yields gradients multiplied by its gradient scale.
+  // Computes the units from `begin` to the last one. Returns for each of losses() its sum over the micro-batch, an fp32
+  // scalar on the device, whose backward yields gradients multiplied by the gradient scale of the loss.
   virtual Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
   virtual std::vector<LossTerm> losses() const { return {LossTerm{}}; }
-  // The output of a unit, which is not the last one, for a micro-batch; each time as many tensors of the same types.
+  // The shapes of the output of a unit other than the last one for a micro-batch. The number and the types of the
+  // tensors are the same for every micro-batch.
   virtual std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const = 0;
   virtual at::Device device() const = 0;
 };
 
-// What a family offers beside that whose models generate text.
+// What a family whose models generate text offers in addition.
 class Generator {
  public:
   virtual ~Generator() = default;
-  // Of hidden states, the output of the last unit but one: logits [B, T, vocabulary] in fp32, without the padding of
-  // the vocabulary.
+  // Logits [B, T, vocabulary] in fp32, without the padding of the vocabulary, from hidden states, the output of the
+  // last unit but one.
   virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
   // Keys and values of `batch` sequences of up to `length` tokens, for Pass::cache.
   virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
@@ -105,14 +108,14 @@ class Generator {
   virtual int64_t vocabulary() const = 0;        // without the padding
 };
 
-// Throws UserError where models of the family generate no text.
+// Throws UserError if models of the family generate no text.
 Generator& generator_of(Model& model);
 
-// Gives the parameters the marks of the model's unit table. Aborts where names or shapes differ from the table, or a
+// Gives the parameters the marks of the model's unit table. Aborts if names or shapes differ from the table, or if a
 // parameter stays unmarked.
 void mark_parameters(Model& model, const schedule::UnitTable& table);
 
-// Aborts, naming the parameter, where one is unmarked or cut in a dimension it does not have.
+// Aborts with the parameter's name if a parameter is unmarked or cut in a dimension that it does not have.
 void check_marks(const std::vector<nn::Parameter*>& parameters);
 
 }  // namespace terrace::models

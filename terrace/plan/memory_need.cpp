@@ -17,10 +17,10 @@
 namespace terrace::plan {
 namespace {
 
-// Of a parameter on a rank.
+// Bytes of a parameter's states on a rank.
 double state_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
   const int64_t masters = config.train.precision != config::Precision::fp32 ? 4 : 0;
-  // Masters and two moments are copied, each by one of the ranks that have it.
+  // The copy holds master weights and two moments; of the ranks that hold an element, one copies it.
   const int64_t copied = config.checkpoint.saves_beside_training() ? 12 : 0;
   const auto share = [](int64_t bytes, int64_t ranks) {
     return static_cast<double>(bytes) / static_cast<double>(ranks);
@@ -31,7 +31,7 @@ double state_bytes(const config::Config& config, const mesh::ShardSizes& sizes) 
 }
 
 struct StageNeed {
-  int64_t elements = 0;  // before they are cut over data-parallel ranks
+  int64_t elements = 0;  // of parameters, before they are cut over data-parallel ranks
   int64_t activations = 0;
 };
 
@@ -59,7 +59,7 @@ class StageNeeds {
     return sum;
   }
 
-  // Chunks of a stage are counted as one of their mean size.
+  // All chunks of a stage are counted with their mean size.
   int64_t activations(int64_t stage) const {
     const int64_t chunks = config_.layout.chunks;
     int64_t kept = 0, deferred = 0;

@@ -1,4 +1,4 @@
-// Shares of ranks, and sizes that are not divisible among them.
+// Divides a step among ranks, and reports sizes that are not divisible among them.
 #include "terrace/plan/rank_share.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What of a step falls to each rank.
+// Computes each rank's share of a step.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@
 
 namespace terrace::plan {
 
-// The mesh of a configuration on so many ranks, so many of them on each machine unless the configuration says it.
+// The mesh of a configuration on `ranks` ranks. `ranks_per_node` of them are on each machine unless the configuration
+// has another number.
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node);
 
-// Samples that pass through the model at once on each of so many data-parallel ranks: train.micro_batch, or the whole
-// share of a rank where the configuration names none. Throws UserError with every size that does not divide; a family
-// without equal shares (config::Family) has none of these, and the result is the largest micro-batch.
+// Samples that pass through the model at once on each of `data_ranks` data-parallel ranks: train.micro_batch, or the
+// whole share of a rank if train.micro_batch is 0. Throws UserError with every size that is not divisible. For a family
+// without equal shares (config::Family) sizes need not be divisible, and the result is the largest micro-batch.
 int64_t micro_batch_of(const config::Config& config, int64_t data_ranks);
 
-// Refuses ranks over which a step is not divisible, or that the groups of [layout] do not fit. `here` of them are on
-// this machine. Throws UserError.
+// Throws UserError if a step is not divisible among the ranks or if the groups of [layout] do not fit them. `here` of
+// the ranks are on this machine.
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
 
-// The pipeline that a full step takes on each of so many data-parallel ranks; of a family without equal shares, that of
+// The pipeline of a full step on each of `data_ranks` data-parallel ranks; for a family without equal shares, that with
 // the largest micro-batches. Throws as micro_batch_of() does.
 schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks);
 

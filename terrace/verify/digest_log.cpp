@@ -1,4 +1,4 @@
-// Logs digests of everything that goes into a segment and comes out of it.
+// Logs digests of the inputs and outputs of each segment.
 #include "terrace/verify/digest_log.h"
 
 #include <ATen/core/grad_mode.h>
@@ -20,7 +20,8 @@ uint64_t digest_of(const at::Tensor& tensor) {
   for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, bytes + at, std::min(sizeof(word), size - at));
-    // An odd factor and a rotation are both one to one, so that no single changed word is lost.
+    // Multiplication by an odd number and rotation are both invertible, so a change of a single word changes the
+    // digest.
     digest = std::rotl((digest ^ word) * 0x9E3779B97F4A7C15, 29);
   }
   return digest;
@@ -73,7 +74,7 @@ models::Tensors DigestLoggingModel::forward(int64_t begin, int64_t end, const mo
                                             const models::Batch& batch, const models::Pass& pass) {
   const int64_t segment = segment_with(begin);
   Passes& passes = passes_[static_cast<size_t>(segment)];
-  // What is recomputed runs without autograd first, and with it when it is run again.
+  // A segment that is recomputed runs first without autograd and later again with autograd.
   const bool with_graph = at::GradMode::is_enabled();
   const bool again = with_graph && passes.repeats < passes.without_graph;
   const int64_t micro_batch = again ? passes.repeats++ : passes.forwards++;
@@ -84,7 +85,7 @@ models::Tensors DigestLoggingModel::forward(int64_t begin, int64_t end, const mo
   for (const at::Tensor& tensor : output) {
     note(again ? LoggedDigest::What::output_again : LoggedDigest::What::output, micro_batch, segment, tensor);
   }
-  // A segment's backward begins with its outputs, when the weights that it needs are there.
+  // A segment's backward begins at its outputs, when the weights that it needs have been gathered.
   const auto first = std::ranges::find_if(output, [](const at::Tensor& tensor) { return tensor.requires_grad(); });
   if (!again && with_graph && first != output.end()) {
     first->register_hook([this, micro_batch, segment](const at::Tensor&) {

@@ -13,12 +13,12 @@
 namespace terrace::verify {
 
 struct LoggedDigest {
-  // first_divergence.cpp has the words for each.
+  // words_of() in first_divergence.cpp describes each value.
   enum class What { weight_forward, output, weight_again, output_again, loss, input_gradient, weight_backward };
 
   int64_t step = 0, micro_batch = 0, segment = 0;
   What what = What::output;
-  std::string tensor = {};  // of weights: the parameter's name
+  std::string tensor = {};  // the parameter's name for weights, otherwise ""
   uint64_t digest = 0;
 
   bool same_place(const LoggedDigest& other) const {

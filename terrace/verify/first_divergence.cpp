@@ -1,5 +1,5 @@
-// Walks through the steps in the order of execution: what ranks computed with and what came of it, sums over ranks, the
-// optimizer's step.
+// Compares the steps in the order of execution: the inputs and results of each rank's computations, the sums over
+// ranks, and the optimizer step.
 #include "terrace/verify/first_divergence.h"
 
 #include <ATen/core/Tensor.h>
@@ -65,7 +65,8 @@ class Search {
     return name.empty() ? fmt::format("segment {}", number) : fmt::format("segment {} ({})", number, name);
   }
 
-  // The earliest digest of any rank that differs: all ranks run the same program.
+  // The earliest digest that differs on any rank. A position in the log means the same on all ranks, which run the same
+  // program.
   std::optional<Divergence> in_digest_logs(int64_t step) const {
     const LoggedDigest* first = nullptr;
     size_t first_index = std::numeric_limits<size_t>::max(), first_rank = 0;
@@ -115,7 +116,7 @@ class Search {
     return std::nullopt;
   }
 
-  // Backward goes from the last segment to the first.
+  // Backward computes gradients from the last segment to the first.
   std::optional<Divergence> in_gradients(size_t step) const {
     for (auto number = static_cast<int64_t>(segments_.size()) - 1; number >= 0; --number) {
       auto found = in_tensors(step, number, Compared::gradient, "reduce gradients", "the summed gradient");

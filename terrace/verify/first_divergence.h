@@ -1,4 +1,4 @@
-// Where two runs of the same training part: the first step, segment and operation.
+// Finds where two runs of the same training diverge: the first step, segment and operation.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace terrace::verify {
 
-// Of fp32 tensors of one shape.
+// Compares two fp32 tensors of one shape, or two numbers.
 Difference difference_of(const at::Tensor& ours, const at::Tensor& other);
 Difference difference_of(double ours, double other);
 
-// None where nothing differs in a bit.
+// Empty if the two runs are equal to the last bit.
 std::optional<Divergence> first_divergence(const config::Config& config, const Trial& ours, const Trial& plain);
 
 }  // namespace terrace::verify

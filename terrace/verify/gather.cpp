@@ -9,7 +9,7 @@
 namespace terrace::verify {
 namespace {
 
-constexpr comm::Label label = {.what = "put together"};
+constexpr comm::Label label = {.what = "gather results"};
 
 std::string text_of(const DigestLog& log) {
   Json json = Json::array();
@@ -50,7 +50,7 @@ void gather_digest_logs(std::vector<DigestLog>& digest_logs, comm::Comm& all) {
 void gather_trial(Trial& trial, comm::Comm& all) {
   for (StepState& step : trial.steps) {
     for (double* first : {&step.loss, &step.norm}) all.broadcast(first, 1, comm::Type::fp64, 0, label).wait();
-    // As integers, so that a negative zero keeps its sign and a NaN its bits.
+    // Summed as integers, so that a negative zero keeps its sign and a NaN its bits.
     std::vector<double>& losses = step.micro_batch_losses;
     all.all_reduce(losses.data(), std::ssize(losses), comm::Type::int64, label).wait();
     for (auto& tensors : step.tensors) {

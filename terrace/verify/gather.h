@@ -1,4 +1,4 @@
-// What each process knows of a trial, put together on all of them.
+// Gathers a trial's results from all processes on every process.
 #pragma once
 
 #include "terrace/comm/comm.h"
@@ -6,8 +6,8 @@
 
 namespace terrace::verify {
 
-// Called by all ranks with their own parts: elements and losses that a rank did not write are zeros, the loss and the
-// norm are the first rank's, and each rank has its own digest log.
+// Called by all ranks, each with its own results: elements and losses that a rank did not write must be zeros. The loss
+// and the norm are taken from the first rank, and each digest log from its rank.
 void gather_trial(Trial& trial, comm::Comm& all);
 
 }  // namespace terrace::verify

@@ -1,4 +1,4 @@
-// Names from the unit table.
+// Derives the names of segments from the unit table.
 #include "terrace/verify/named_segments.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The segments of a model as verdicts name them.
+// Names the segments of a model for verdicts.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace terrace::verify {
 
 struct NamedSegment {
-  std::string name;                     // "blocks.1": what the names of its parameters have in common; "" for none
+  std::string name;                     // "blocks.1": what the names of its parameters have in common; "" if nothing
   std::vector<std::string> parameters;  // in order
 };
 
-// In the order of the model, as the layout's pipeline shares it out.
+// The segments in the order of the model, as the layout's pipeline divides it.
 std::vector<NamedSegment> named_segments(const config::Config& config);
 
 }  // namespace terrace::verify

@@ -1,4 +1,4 @@
-// Sizes that a laptop trains in a moment.
+// Reduces the sizes of a configuration so that a laptop trains it in a moment.
 #include "terrace/verify/shrink.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace terrace::verify {
 namespace {
 
 constexpr int64_t most_micro_batch = 2, most_micro_batches = 3;
-constexpr double most_loss_scale = 1024;  // far from an overflow, whose steps would compare nothing
+constexpr double most_loss_scale = 1024;  // avoids overflows, since a skipped step compares nothing
 
 void shrink_batch(config::Config& config, int64_t ranks) {
   config::TrainConfig& train = config.train;
@@ -23,9 +23,10 @@ void shrink_batch(config::Config& config, int64_t ranks) {
   train.ramp_start = train.ramp_increment = train.ramp_samples = 0;
 }
 
-// At 1e-8 a gradient that is zero in exact arithmetic, that of a key bias, turns noise into steps. The error of 16 bits
-// is larger, and an epsilon below it would let a few gradients near zero decide about a whole tensor.
-void settle_optimizer(config::OptimizerConfig& optimizer, bool sixteen_bits) {
+// With an epsilon of 1e-8, AdamW turns rounding noise into steps for a gradient that is zero in exact arithmetic, such
+// as that of a key bias. 16-bit types have larger errors, and with an epsilon below these errors a few gradients near
+// zero would dominate the error of a whole tensor.
+void use_constant_rate_and_large_epsilon(config::OptimizerConfig& optimizer, bool sixteen_bits) {
   optimizer.epsilon = std::max(optimizer.epsilon, sixteen_bits ? 1e-2 : 1e-4);
   optimizer.schedule = config::Decay::constant;
   optimizer.warmup_steps = optimizer.decay_steps = 0;
@@ -42,7 +43,7 @@ bool travels_in_bf16(const config::LayoutConfig& layout) {
 config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps) {
   config::Config small = config;
   models::family_of(config).shrink(small);
-  // Another number of layers is divided among the stages by cost.
+  // stage_layers does not fit another number of layers; without the key, layers are divided by cost.
   if (config.family->layers(small) != config.family->layers(config)) small.layout.stage_layers.clear();
   shrink_batch(small, ranks / config.layout.tensor / config.layout.pipeline);
   small.train.steps = steps;
@@ -50,8 +51,8 @@ config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps
   if (config.train.precision == config::Precision::fp16) {
     small.train.initial_loss_scale = std::min(config.train.initial_loss_scale, most_loss_scale);
   }
-  settle_optimizer(small.optimizer,
-                   config.train.precision != config::Precision::fp32 || travels_in_bf16(config.layout));
+  use_constant_rate_and_large_epsilon(
+      small.optimizer, config.train.precision != config::Precision::fp32 || travels_in_bf16(config.layout));
   return small;
 }
 

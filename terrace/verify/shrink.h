@@ -1,5 +1,5 @@
-// A small configuration that keeps what matters to a layout: family, kinds of layers, ratios, precision, recompute,
-// [layout].
+// Makes a small configuration that keeps what matters to a layout: family, kinds of layers, ratios of sizes, precision,
+// recompute, [layout].
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace terrace::verify {
 
-// Whether any movement rounds to bf16, whatever the model computes in.
+// Whether weights or gradients are sent in bf16, in whatever type the model computes.
 bool travels_in_bf16(const config::LayoutConfig& layout);
 
-// Of a configuration whose step is divisible among the ranks.
+// The small configuration. The step of `config` must be divisible among the ranks.
 config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps);
 
 // Keys whose values differ, in the order of the file.

@@ -1,4 +1,4 @@
-// A verdict as a table, and as JSON.
+// Writes a verdict as a table and as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t most_rows = 40;
 
-// A NaN has a sign, which means nothing.
+// Without the sign of a NaN, which has no meaning.
 std::string times(double ratio) { return std::isnan(ratio) ? "nan" : fmt::format("{:.2f}", ratio); }
 
 std::string shown(const Difference& difference) {
@@ -24,13 +24,13 @@ std::string shown(const ErrorPair& error) {
   return fmt::format("{}{}", times(error.ratio()), error.holds() ? "" : " !");
 }
 
-// The worse of two, for a row of several tensors.
+// The worse of two errors, for a row that stands for several tensors.
 ErrorPair worse(const ErrorPair& a, const ErrorPair& b) {
   if (!a.holds() || !b.holds()) return a.holds() ? b : a;
   return b.ratio() > a.ratio() ? b : a;
 }
 
-// One row a segment where there are too many tensors.
+// One row for each tensor, or for each segment if there are too many tensors.
 std::vector<TensorVerdict> rows_of(const std::vector<TensorVerdict>& tensors) {
   if (tensors.size() <= most_rows) return tensors;
   std::vector<TensorVerdict> rows;
@@ -82,7 +82,7 @@ std::string table_of(const Verdict& verdict) {
   return text;
 }
 
-// The name of the largest error and its share of what one rank makes.
+// The largest error as a multiple of one rank's error, and what it is the error of.
 std::string largest_error(const Verdict& verdict) {
   ErrorPair largest = verdict.loss_error;
   std::string name = "loss";

@@ -1,4 +1,4 @@
-// The step of a trainer without corpus, hooks and checkpoints, whose tensors are kept.
+// Runs the trainer's steps without corpus, hooks and checkpoints, and keeps the tensors of each step.
 #include "terrace/verify/trial.h"
 
 #include <ATen/core/grad_mode.h>
@@ -24,7 +24,7 @@
 namespace terrace::verify {
 namespace {
 
-// Samples are numbered over the whole run.
+// `first` is the sample's number in the whole run.
 models::Batch random_batch(const config::Config& config, int64_t first, int64_t count) {
   return models::to_device(models::family_of(config).random_batch(config, first, count), at::kCPU);
 }
@@ -33,7 +33,7 @@ double loss_scale(const config::TrainConfig& train) {
   return train.precision == config::Precision::fp16 ? train.initial_loss_scale : 1.0;
 }
 
-// For each loss of the model, over how much it is summed in the step.
+// For each loss of the model, the number of things over which it is summed in the step.
 std::vector<double> step_counts(const config::Config& config, int64_t step) {
   const data::MicroBatch batch =
       models::family_of(config).random_batch(config, (step - 1) * config.train.global_batch, config.train.global_batch);
@@ -72,7 +72,7 @@ class RankTrial {
 
   void run() {
     for (int64_t step = 1; step <= config_.train.steps; ++step) take_step(step);
-    // Shows whether the last weights arrived.
+    // A last forward shows whether the weights of the last update arrived.
     model_.begin_step(config_.train.steps + 1);
     step_.evaluate(random_batch(config_, 0, 1));
     const std::lock_guard lock(mutex_);
@@ -98,7 +98,7 @@ class RankTrial {
     collect(whole.tensors[3], [](const State& state) { return state.v; });
   }
 
-  // Returns what they are multiplied by.
+  // Returns the number by which the optimizer multiplies the gradients.
   double note_gradients(int64_t step, const train::StepSums& sums) {
     const double scale = trial_.loss_scale, norm = sums.gradients.norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
@@ -120,7 +120,7 @@ class RankTrial {
     std::ranges::copy(own, whole.begin() + place * static_cast<int64_t>(own.size()));
   }
 
-  // Puts the elements that this rank answers for into whole tensors.
+  // Writes the elements that this rank owns into whole tensors.
   void collect(std::map<std::string, at::Tensor>& whole,
                const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
     const std::lock_guard lock(mutex_);
@@ -138,7 +138,7 @@ class RankTrial {
   train::TrainingStep step_;
 };
 
-// One parameter in double precision and what AdamW keeps of it.
+// One parameter in double precision and its AdamW state.
 struct ExactState {
   nn::Parameter* parameter;
   at::Tensor m, v;
@@ -160,7 +160,7 @@ double exact_norm(const std::vector<nn::Parameter*>& parameters) {
   return std::sqrt(sum);
 }
 
-// Adds up gradients too.
+// The losses of the step's micro-batches; also accumulates their gradients.
 std::vector<double> exact_losses(const config::Config& config, models::Model& model, int64_t step) {
   models::Pass pass = pass_of(config, model, step, 1.0);
   pass.training = true;

@@ -1,5 +1,5 @@
-// A few steps of training a configuration's model on random tokens, on several ranks or in double precision,
-// with everything that came of them.
+// Trains a configuration's model for a few steps on random samples, on several ranks or in double precision, and keeps
+// all results.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,10 +23,10 @@ namespace terrace::verify {
 
 using WorldDecorator = std::function<std::unique_ptr<comm::World>(comm::World&)>;
 
-// What a step ended with: whole tensors by name, by Compared.
+// The results of a step: for each value of Compared, whole tensors by name.
 struct StepState {
   double loss = 0, norm = 0;
-  std::vector<double> micro_batch_losses = {};  // summed over tokens; in the order of sequences
+  std::vector<double> micro_batch_losses = {};  // sums, not means; in the order of samples
   std::array<std::map<std::string, at::Tensor>, 4> tensors = {};
 };
 
@@ -36,20 +36,20 @@ struct Trial {
   double loss_scale = 1;               // that gradients are multiplied by
 };
 
-// What ranks of trials are.
+// The ranks on which a trial runs.
 struct TrialRanks {
   int64_t number = 1;
-  // The processes of a launch, all of which run the trials alike and learn everything; none: threads of this one.
+  // The processes of a launch, which all run the same trials and all get the results; null: threads of this process.
   std::shared_ptr<comm::MpiLibrary> processes = {};
-  // How the model is shared out, where it is not as the layout says: as another one does, whose digest logs are
-  // compared.
+  // How the model is divided into segments, if not as the layout divides it: a trial whose digest log is compared with
+  // that of another layout uses the other layout's segments.
   std::optional<schedule::Partition> partition = {};
 };
 
-// With config.layout. One thread computes for each rank.
+// Trains with config.layout. One thread computes for each rank.
 Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate = {});
 
-// The same training by torch's operations in double precision, without rounding weights; no digest logs.
+// The same training with torch's operations in double precision, without rounding weights and without digest logs.
 Trial run_exact_trial(const config::Config& config);
 
 }  // namespace terrace::verify

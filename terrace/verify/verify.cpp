@@ -1,4 +1,4 @@
-// Which runs are made, and what is said of them.
+// Makes the runs that are compared, and judges them.
 #include "terrace/verify/verify.h"
 
 #include <ATen/core/grad_mode.h>
@@ -36,8 +36,10 @@ int64_t fitting_ranks(const config::Config& config) {
       if (!first_problem) first_problem = error;
     }
   }
-  throw UserError::of("on none of 2 to {} ranks fits this configuration, on 2 because {}\n  name others with --ranks",
-                      most_guessed_ranks, first_problem->what());
+  throw UserError::of(
+      "this configuration does not fit 2 to {} ranks; for 2 ranks the reason is: {}\n  give another number with "
+      "--ranks",
+      most_guessed_ranks, first_problem->what());
 }
 
 bool rounds_weights(const config::LayoutConfig& layout) {
@@ -49,7 +51,8 @@ config::Config with_layout(config::Config config, const config::LayoutConfig& la
   return config;
 }
 
-// Weights that travel whole, since plain data parallelism moves none and rounds none; sums in rank order.
+// The layout of the comparison to the last bit: sums in rank order, and weights that are sent unrounded, since plain
+// data parallelism sends and rounds no weights.
 config::LayoutConfig comparable_layout(config::LayoutConfig layout) {
   layout.deterministic = true;
   layout.gather_type = layout.update_type = config::WireType::same;
@@ -69,7 +72,7 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   return plain;
 }
 
-// One rank, in the coarsest type that something travels in.
+// The configuration for one rank, which computes in bf16 if the layout sends anything in bf16.
 config::Config one_rank_config(const config::Config& config) {
   config::Config one = with_layout(config, {});
   if (travels_in_bf16(config.layout)) one.train.precision = config::Precision::bf16;
@@ -88,7 +91,7 @@ double unit_roundoff(config::Precision type) {
   return 0x1p-24;
 }
 
-// Distances of sums of squares.
+// Turns sums of squares into distances.
 ErrorPair root(const ErrorPair& squares) {
   return {.ours = std::sqrt(squares.ours),
           .one_rank = std::sqrt(squares.one_rank),
@@ -97,7 +100,7 @@ ErrorPair root(const ErrorPair& squares) {
 
 double square_of(const at::Tensor& tensor) { return std::pow(at::linalg_vector_norm(tensor).item<double>(), 2); }
 
-// The three runs that the error is judged by.
+// The three runs from which errors are computed: the layout, one rank, and double precision.
 struct Accuracy {
   const Trial& ours;
   const Trial& one;
@@ -172,13 +175,14 @@ std::vector<std::string> notes_on(const config::Config& config, const config::Co
   std::vector<std::string> notes;
   if (rounds_weights(config.layout)) {
     notes.emplace_back(
-        "weights travel in bf16 (layout.gather_type, update_type): to the last bit is compared with both \"same\"");
+        "weights are sent in bf16 (layout.gather_type, update_type); the comparison to the last bit uses \"same\" for "
+        "both");
   }
   if (config.layout.tensor > 1 || config.layout.pipeline > 1) {
-    notes.emplace_back("to the last bit is compared with plain data parallelism of the same cut of the model");
+    notes.emplace_back("the comparison to the last bit is with plain data parallelism of the same cut of the model");
   }
   if (one.train.precision != config.train.precision) {
-    notes.emplace_back("something travels in bf16: the error is compared with that of one rank in bf16");
+    notes.emplace_back("weights or gradients are sent in bf16; the error is compared with that of one rank in bf16");
   }
   return notes;
 }
@@ -189,7 +193,7 @@ bool same(const Difference& difference) { return difference.elements == 0; }
 
 void Difference::add(const Difference& other) {
   elements += other.elements;
-  // Keeps a NaN.
+  // The negated comparison keeps a NaN.
   if (!(other.largest <= largest)) largest = other.largest;
 }
 

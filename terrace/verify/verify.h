@@ -1,5 +1,5 @@
-// Whether a configuration's layout trains as it should here: a small model like the configuration's is trained on
-// several ranks, and compared to the last bit with plain data parallelism, and by error with one rank.
+// Checks that a configuration's layout trains correctly on this machine: a small model like the configuration's is
+// trained on several ranks and compared to the last bit with plain data parallelism, and by its error with one rank.
 // docs/verify.md says what is compared and why.
 #pragma once
 
@@ -20,16 +20,17 @@ namespace terrace::verify {
 
 struct VerifyOptions {
   int64_t ranks = 0;  // as threads; 0: the fewest, from two, that the layout and the batch fit
-  // Or the processes of a launch, `ranks` of them and so many on this machine: all call verify() and get the verdict.
+  // If not null, the ranks are the `ranks` processes of a launch, of which `ranks_here` are on this machine. All call
+  // verify() and get the verdict.
   std::shared_ptr<comm::MpiLibrary> processes = {};
   int64_t ranks_here = 0;
   int64_t steps = 3;
-  // What the runs at the configured layout, and they alone, communicate through; the world itself where none is given.
-  // For tests, which let a call go wrong.
+  // Wraps the world through which only the runs with the configured layout communicate, so that tests can make a call
+  // go wrong; if empty, the world is not wrapped.
   std::function<std::unique_ptr<comm::World>(comm::World&)> decorate = {};
 };
 
-// A key that was made smaller or set, as TOML.
+// A key that was reduced or set, with both values as TOML.
 struct KeyChange {
   std::string key, from, to;
 };
@@ -40,8 +41,8 @@ inline constexpr std::array<const char*, 4> compared_names = {"gradient", "weigh
 
 // Between two tensors that should be the same to the last bit.
 struct Difference {
-  int64_t elements = 0;  // whose bits differ
-  double largest = 0;    // absolute; NaN where a number is not finite on one side
+  int64_t elements = 0;  // the number of elements whose bits differ
+  double largest = 0;    // absolute; NaN if a number is not finite in one tensor
 
   void add(const Difference& other);
 };
@@ -49,10 +50,12 @@ struct Difference {
 // Distances from a run in double precision, in the Euclidean norm over elements and steps.
 struct ErrorPair {
   double ours = 0, one_rank = 0;
-  double rounding = 0;  // of the result once to its own type: no result can be asked to be closer
+  double rounding = 0;  // the error of rounding the exact result once to its own type, which no result can avoid
 
-  bool holds() const { return ours <= 2 * one_rank + rounding; }     // false for a NaN
-  double ratio() const { return ours / (one_rank + rounding / 2); }  // at most 2 where it holds; 0 / 0: see holds()
+  bool holds() const { return ours <= 2 * one_rank + rounding; }  // false for a NaN
+  double ratio() const {
+    return ours / (one_rank + rounding / 2);
+  }  // at most 2 if it holds; NaN for 0 / 0, see holds()
 };
 
 struct TensorVerdict {
@@ -62,16 +65,16 @@ struct TensorVerdict {
   std::array<ErrorPair, 4> errors;
 };
 
-// The first thing, in the order of execution, that is not as in plain data parallelism.
+// The first difference from plain data parallelism, in the order of execution.
 struct Divergence {
   int64_t step = 0;
-  int64_t segment = -1;      // of the model; -1: none alone
+  int64_t segment = -1;      // of the model; -1: not in a single segment
   std::string segment_name;  // "blocks.1"
-  int64_t rank = -1;         // -1: summed or put together over ranks
+  int64_t rank = -1;         // -1: in a sum or a tensor of all ranks
   int64_t micro_batch = -1;  // -1: of the whole step
   std::string operation;     // "reduce gradients"
-  std::string tensor;        // "" where it is none of the parameters
-  std::string what;          // a sentence with all of it
+  std::string tensor;        // the parameter's name; "" if none
+  std::string what;          // all of the above as one sentence
 };
 
 struct Verdict {
@@ -81,7 +84,7 @@ struct Verdict {
   std::vector<std::string> notes;
   std::vector<TensorVerdict> tensors;
   Difference losses, norms;
-  ErrorPair loss_error;  // over micro-batches; that of the norm is bounded by those of the gradients
+  ErrorPair loss_error;  // over micro-batches; the norm's error is bounded by the gradients' errors
   std::optional<Divergence> divergence;
 
   bool bitwise() const;   // nothing differs from plain data parallelism
@@ -89,7 +92,7 @@ struct Verdict {
   bool holds() const { return bitwise() && accurate(); }
 };
 
-// Throws UserError where the layout or the batch do not fit the ranks. Sets one thread a rank for the program.
+// Throws UserError if the layout or the batch does not fit the ranks. Sets the program to one thread for each rank.
 Verdict verify(const config::Config& config, const VerifyOptions& options);
 
 std::string text(const Verdict& verdict);

@@ -47,8 +47,7 @@ inline Config valid(const std::vector<std::string>& overrides = {}) {
   return parsed(valid_toml, "run.toml", overrides);
 }
 
-// The valid file with keys "section.key=value" written into it, in place of those of the same name; the value is TOML
-// or a bare word.
+// The valid file in which keys "section.key=value" are added or replaced; the value is TOML or a bare word.
 inline std::string file_with(const std::vector<std::string>& given) {
   toml::table file = toml::parse(valid_toml);
   for (const std::string& text : given) {
@@ -68,7 +67,7 @@ inline std::string file_with(const std::vector<std::string>& given) {
   return stream.str();
 }
 
-// What parse reports, "" where it accepts.
+// The error of parse(); "" if it accepts the text.
 inline std::string complaint(const std::string& toml, const std::vector<std::string>& overrides = {}) {
   try {
     parsed(toml, "run.toml", overrides);
@@ -78,7 +77,7 @@ inline std::string complaint(const std::string& toml, const std::vector<std::str
   }
 }
 
-// The same for the valid configuration with these overrides.
+// The error of parse() for the valid configuration with these overrides.
 inline std::string complaint_of(const std::vector<std::string>& overrides) { return complaint(valid_toml, overrides); }
 
 }  // namespace terrace::config

@@ -1,4 +1,5 @@
-// The files beside the library: every configuration loads, and the page of the keys is the one the code describes.
+// Tests the files that belong to the keys: every file of configs/ loads, and docs/configuration.md has the tables that
+// the code generates.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +33,7 @@ struct Shape {
   int64_t layers, width, heads, rows;
 };
 
-// Frontier: the table of arXiv 2312.12705; the embedding of the 22B run had 50,688 rows.
+// The Frontier shapes are those of the table in arXiv 2312.12705; the embedding of the 22B run had 50,688 rows.
 TEST(ConfigurationFiles, HaveThePublishedShapes) {
   const std::map<std::string, Shape> shapes = {
       {"gpt2-124m", {12, 768, 12, 50304}},       {"gpt2-355m", {24, 1024, 16, 50304}},
@@ -51,7 +52,7 @@ TEST(ConfigurationFiles, HaveThePublishedShapes) {
   }
 }
 
-// The page with the tables between its marks replaced by what the code describes.
+// The page, with the tables between its marks replaced by the generated ones.
 std::string current_page(const std::string& page) {
   const std::string begin = "<!-- keys: begin -->\n", end = "<!-- keys: end -->\n";
   const size_t first = page.find(begin) + begin.size(), last = page.find(end);
@@ -59,7 +60,7 @@ std::string current_page(const std::string& page) {
   return page.substr(0, first) + document(models::planned_families()) + page.substr(last);
 }
 
-// TERRACE_UPDATE_DOCS=1 writes the page anew.
+// With TERRACE_UPDATE_DOCS=1 the test writes the page first.
 TEST(ConfigurationPage, IsCurrent) {
   const std::filesystem::path path = root / "docs" / "configuration.md";
   if (std::getenv("TERRACE_UPDATE_DOCS") != nullptr) write_text_atomically(path, current_page(read_text(path)));

@@ -1,5 +1,5 @@
-// Keys without effect: refused where the file alone makes them so, kept out of the run with a sentence where a --set or
-// the number of ranks does.
+// Tests keys without effect: they are refused if the file alone is the reason, and left out of the run with a sentence
+// if a --set or the number of ranks is.
 #include "terrace/config/idle.h"
 
 #include <gmock/gmock.h>
@@ -22,9 +22,9 @@ using Keys = std::vector<std::string>;
 
 struct Case {
   std::string key, value;
-  Keys beside;          // that make it idle
-  std::string problem;  // that the key has no effect ...
-  Keys remedy;          // in place of `beside`: with these it has one
+  Keys beside;          // the keys that leave it without effect
+  std::string problem;  // the end of "KEY = VALUE has no effect ..."
+  Keys remedy;          // keys in place of `beside` with which it has an effect
 };
 
 const std::vector<Case> cases = {
@@ -107,7 +107,7 @@ const std::vector<Case> cases = {
     {"layout.sharding",
      "\"hybrid\"",
      {"layout.shard_weights=2", "layout.shard_gradients=4", "layout.shard_optimizer=8"},
-     "beside shard_weights, shard_gradients and shard_optimizer, which say all of it; remove it, or one of them",
+     "beside shard_weights, shard_gradients and shard_optimizer, which replace it together; remove it, or one of them",
      {"layout.shard_group=2", "layout.shard_optimizer=8"}},
     {"layout.shard_group",
      "2",
@@ -117,7 +117,7 @@ const std::vector<Case> cases = {
     {"layout.shard_group",
      "2",
      {"layout.shard_weights=2", "layout.shard_gradients=4", "layout.shard_optimizer=8"},
-     "beside shard_weights, shard_gradients and shard_optimizer, which say all of it; remove it, or one of them",
+     "beside shard_weights, shard_gradients and shard_optimizer, which replace it together; remove it, or one of them",
      {"layout.sharding=hybrid"}},
     {"layout.prefetch",
      "3",
@@ -166,7 +166,7 @@ const std::vector<Case> cases = {
     {"checkpoint.staging",
      "\"/fast\"",
      {"checkpoint.every=10", "checkpoint.background=false"},
-     "with background = false: it is copied out in the background; remove one of them",
+     "with background = false: staging copies checkpoints in the background; remove one of them",
      {"checkpoint.every=10"}},
 };
 
@@ -188,7 +188,7 @@ TEST(IdleKeys, OfOneFileAreRefused) {
   }
 }
 
-// A row without a case above would be a message that nobody has read.
+// A rule without a case above would have a message that no test compares.
 TEST(IdleKeys, AllHaveACase) {
   const std::vector<Key> keys = keys_of(gpt());
   for (const IdleRule& rule : idle_rules_of(gpt())) {
@@ -207,7 +207,7 @@ TEST(IdleKeys, TheValueThatAsksForNothingIsAccepted) {
   }
 }
 
-// The user who writes the default down wants it all the same.
+// A user who writes the default into the file expects an effect too.
 TEST(IdleKeys, AreRefusedAtTheirDefaultsToo) {
   EXPECT_THAT(complaint(file_with({"model.rope_theta=10000.0"})), HasSubstr("has no effect with positions"));
   EXPECT_THAT(complaint(file_with({"layout.prefetch=1"})), HasSubstr("cuts no weights"));
@@ -239,7 +239,7 @@ TEST(IdleKeys, OfACheckpointAreReadAsIfLeftOut) {
   EXPECT_TRUE(config.idle.empty());
 }
 
-// Every layout key that has nothing to do on few ranks, on as few and on more.
+// Every layout key that has no effect on few ranks, tested on so few ranks and on more.
 TEST(IdleKeys, OfTheRanksAreNamedTogether) {
   const auto idle = [](const Keys& keys, const RankFacts& ranks) {
     std::set<std::string> names;
@@ -256,7 +256,7 @@ TEST(IdleKeys, OfTheRanksAreNamedTogether) {
             (std::set<std::string>{"layout.sharding", "layout.gather_type", "layout.reduce_type", "layout.prefetch",
                                    "layout.deterministic", "layout.check_calls", "layout.timeout"}));
   EXPECT_EQ(idle(cut, four), (std::set<std::string>{}));
-  // Two tensor ranks communicate, though none of them is cut over data.
+  // Two tensor ranks communicate, although nothing is cut over data-parallel ranks.
   EXPECT_EQ(idle(cut, {.all = 2}),
             (std::set<std::string>{"layout.sharding", "layout.gather_type", "layout.reduce_type", "layout.prefetch"}));
   const Keys groups = {"layout.shard_weights=pair", "layout.shard_gradients=node", "layout.shard_optimizer=all",

@@ -1,4 +1,4 @@
-// Reading: values, derived zeros, types, places, unknown names, overrides, refused features.
+// Tests reading: values, derived zeros, types, places, unknown names, overrides, refused features.
 #include <gtest/gtest.h>
 
 #include "tests/config/config_cases.h"
@@ -6,7 +6,7 @@
 namespace terrace::config {
 namespace {
 
-// The valid file with one line put behind a table's heading.
+// The valid file with one more line after a table's heading.
 std::string with_line(const std::string& table, const std::string& line) {
   std::string toml = valid_toml;
   return toml.insert(toml.find("[" + table + "]\n") + table.size() + 3, line + "\n");
@@ -27,7 +27,7 @@ TEST(Parse, DerivesZeros) {
   EXPECT_EQ(models::gpt::model_of(config).kv_heads, 8);
   EXPECT_EQ(models::gpt::model_of(config).head_dim, 8);
   EXPECT_EQ(models::gpt::model_of(config).ffn_width, 256);
-  EXPECT_EQ(config.train.micro_batch, 0);  // the share of a rank, whose number the file does not know
+  EXPECT_EQ(config.train.micro_batch, 0);  // depends on the number of ranks, which the file does not contain
   const Config given = valid({"model.kv_heads=2", "model.head_dim=10", "model.ffn_width=7", "train.micro_batch=3"});
   EXPECT_EQ(models::gpt::model_of(given).kv_heads, 2);
   EXPECT_EQ(models::gpt::model_of(given).head_dim, 10);
@@ -202,9 +202,9 @@ TEST(Overrides, MustBeWellFormed) {
   EXPECT_EQ(complaint_of({""}), "--set : " + form);
   EXPECT_EQ(complaint_of({"train.steps="}), "--set train.steps=: no value; write \"\" for an empty string");
   EXPECT_EQ(complaint_of({"data.train=[data/a]"}),
-            "--set data.train=[data/a]: the value is no valid TOML; put quotation marks around strings inside lists");
+            "--set data.train=[data/a]: the value is not valid TOML; put quotation marks around strings inside lists");
   EXPECT_EQ(complaint_of({"train.steps=1\nseed=2"}), "--set train.steps=1\nseed=2: the value must be one line");
-  EXPECT_EQ(complaint_of({"data.tokenizer=\xff\xfe"}), "--set data.tokenizer=\xff\xfe: the value is no valid UTF-8");
+  EXPECT_EQ(complaint_of({"data.tokenizer=\xff\xfe"}), "--set data.tokenizer=\xff\xfe: the value is not valid UTF-8");
   EXPECT_EQ(complaint_of({"train.steps=1", "train.steps=2"}),
             "--set train.steps=2: train.steps was set before, by --set train.steps=1; keep one");
 }

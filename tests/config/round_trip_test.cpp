@@ -1,4 +1,5 @@
-// dump and parse are inverse to each other, what may change on resume, and that no input breaks the parser.
+// Tests that parse() reads back what dump() writes, which keys may change on resume, and that no input breaks the
+// parser.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace terrace::config {
 namespace {
 
-// Keys away from their defaults, and valid together.
+// Keys with values other than their defaults, which are valid together.
 const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "model.head_dim=6",
                                              "model.ffn_width=100",
@@ -82,7 +83,7 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "observe.tensorboard=true",
                                              "observe.csv=true"};
 
-// Those that have no effect beside one above.
+// The keys that another key of `everything` would leave without effect.
 const std::vector<std::string> the_rest = {
     "model.init_std=0.01",  "data.validation_share=0.2", "layout.sharding=hybrid",
     "layout.shard_group=4", "checkpoint.every=10",       "checkpoint.background=false",
@@ -98,7 +99,7 @@ TEST(Dump, IsReadBackAsAnEqualConfiguration) {
   }
 }
 
-// Guards the test above: a key that is left out there would not be tested.
+// Guards the test above, which would not test a key that its lists omit.
 TEST(Dump, HasEveryKeyAwayFromItsDefaultInTheTest) {
   const Config most = valid(everything), rest = valid(the_rest), defaults = config_of(*gpt());
   for (const Key& key : keys_of(gpt())) {
@@ -141,7 +142,7 @@ TEST(CheckResume, NamesEveryChangedKeyWithBothValues) {
             "only.");
 }
 
-// Each key changed alone: refused exactly where its descriptor says so.
+// A change of one key is refused if and only if the key's descriptor says so.
 TEST(CheckResume, FollowsTheRuleOfEveryKey) {
   const Config saved = valid(everything);
   const Config other = valid();
@@ -179,7 +180,8 @@ TEST(CheckResume, CorporaMayMoveToAnotherFolderButNotChangeTheirNames) {
   EXPECT_NE(resume_complaint(valid(), valid({"data.train=[\"data/a\"]"})), "");
 }
 
-// Random damage to a valid file: it is refused as the user's mistake or read, and then dumps and reads back as equal.
+// A randomly damaged file is either refused as the user's mistake, or read; then dump() and parse() give an equal
+// configuration.
 TEST(Fuzz, DamagedFilesAreRefusedOrRead) {
   const std::string whole = dump(valid(everything));
   const std::vector<std::string> pieces = {"[",

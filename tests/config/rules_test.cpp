@@ -1,4 +1,5 @@
-// Every rule between keys: a value that breaks it, what is said, and that the value which the message offers holds.
+// Tests every rule between keys: a value that breaks the rule, the message, and that the value which the message offers
+// satisfies the rule.
 #include "terrace/config/rules.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ using Keys = std::vector<std::string>;
 
 struct Case {
   Keys broken;
-  std::string problem;  // without its place
+  std::string problem;  // the message without its place
   Keys fixed;
 };
 
@@ -37,12 +38,12 @@ TEST(Rules, OfTheModel) {
        "model.kv_heads = 3 does not divide model.heads = 8; use 1, 2, 4 or 8",
        {"model.kv_heads=4"}},
       {{"model.positions=rotary", "model.head_dim=7"},
-       "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: 7; use head_dim = 6, or "
+       "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: 7; use head_dim = 6, or "
        "positions = "
        "\"learned\"",
        {"model.positions=rotary", "model.head_dim=6"}},
       {{"model.positions=rotary", "model.heads=64"},
-       "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
+       "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
        "2, or "
        "positions = \"learned\"",
        {"model.positions=rotary", "model.heads=64", "model.head_dim=2"}},
@@ -163,7 +164,7 @@ TEST(Rules, AreSilentAboutKeysThatAreWrongThemselves) {
             "--set model.heads=0: model.heads = 0 must be a whole number from 1 to 10,000; the nearest is 1");
 }
 
-// A rule that named a key which is not in the list would be checked although the key is invalid.
+// If a rule named a key that does not exist, it would be checked although the key that it means is invalid.
 TEST(Rules, NameOnlyKnownKeys) {
   for (const std::vector<Rule>& rules : {core_rules(), gpt()->rules}) {
     for (const Rule& rule : rules) {

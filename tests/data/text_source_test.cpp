@@ -21,7 +21,10 @@ class TextSourceTest : public testing::Test {
   }
 
   TextSource open() const {
-    return {{.train = {folder_ / "text"}, .validation_share = 2.0 / 12}, length, vocabulary, 1};
+    TextConfig config;
+    config.train = {folder_ / "text"};
+    config.validation_share = 2.0 / 12;
+    return {config, length, vocabulary, 1};
   }
 
   static std::vector<int64_t> values(const HostTensor& tensor) {

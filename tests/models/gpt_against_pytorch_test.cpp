@@ -1,4 +1,4 @@
-// Whole small models, their logits, loss and every gradient, against a GPT written in PyTorch.
+// Compares logits, loss and every gradient of whole small models with a GPT written in PyTorch.
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ testing::Tensors results_of(Model& model, const Batch& batch, const Pass& pass) 
 
 class GptAgainstPyTorch : public ::testing::TestWithParam<at::ScalarType> {};
 
-// One test, since every test is a process of its own and Python takes seconds to start.
+// All models are in one test, since every test is a process of its own and Python takes seconds to start.
 TEST_P(GptAgainstPyTorch, HasItsLogitsLossAndGradients) {
   testing::PyTorch pytorch;
   testing::ErrorTally tally(GetParam());

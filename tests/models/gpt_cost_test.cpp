@@ -1,4 +1,5 @@
-// Parameter counts against the models that are built, against published numbers and the papers' formulas.
+// Compares parameter counts and FLOPs with the models that are built, with published numbers and with the papers'
+// formulas.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -136,7 +137,8 @@ TEST(GptCost, FlopsFollowTheFormulaOfThePaper) {
     EXPECT_EQ(gpt::hardware_flops(config, 640, AttentionCount::full, config::Recompute::none), model);
     EXPECT_NEAR(gpt::hardware_flops(config, 640, AttentionCount::full, config::Recompute::full), formula(4),
                 1e-12 * model);
-    // Scores and context, 4 s^2 h a layer and pass, three passes, half of it saved.
+    // Scores and context take 4 s^2 h in each layer and pass; of the three passes' operations, a causal model saves
+    // half.
     EXPECT_NEAR(model - gpt::model_flops(config, 640, AttentionCount::causal_half), 0.5 * 3 * B * l * 4 * s * s * h,
                 1e-12 * model);
     EXPECT_NEAR(gpt::hardware_flops(config, 640, AttentionCount::full, config::Recompute::selective) - model,

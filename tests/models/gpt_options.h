@@ -1,4 +1,4 @@
-// What the GPT written in PyTorch (gpt_cases.py) is told of a model, and weights that hide no error.
+// Writes a model's options for the GPT in PyTorch (gpt_cases.py), and gives parameters values that hide no error.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -1,4 +1,4 @@
-// The GPT: recompute, deferral, dropout, the key-value cache, units and marks.
+// Tests the GPT: recompute, deferred weight gradients, dropout, the key-value cache, units and marks.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -115,7 +115,8 @@ TEST(Gpt, DropoutDoesNotDependOnTheMicroBatches) {
   const Pass pass{.training = true, .seed = 5, .step = 2};
   const Outcome together = outcome_of(config, at::kDouble, pass, false, {whole});
   const Outcome apart = outcome_of(config, at::kDouble, pass, false, singles);
-  // In double the order of the sums costs some 1e-15; another mask would change the loss in the first digits.
+  // In double precision another order of the sums changes the loss by about 1e-15; another dropout mask would change
+  // its first digits.
   EXPECT_NEAR(apart.loss.item<double>(), together.loss.item<double>(), 1e-10 * together.loss.item<double>());
   for (size_t i = 0; i < apart.gradients.size(); ++i) {
     EXPECT_TRUE(apart.gradients[i].allclose(together.gradients[i], 1e-9, 1e-11)) << i;
@@ -153,7 +154,7 @@ TEST(Gpt, TheKeyValueCacheGivesTheLogitsOfTheWholeSequence) {
   for (const SmallModel& small : small_models()) {
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const auto model = initialized(small.config, type);
-      // The truth: the same rounded weights in double precision.
+      // The reference uses the same rounded weights in double precision.
       const auto exact_model = gpt::build_model(small.config, {.type = at::kDouble});
       const auto from = model->parameters(), to = exact_model->parameters();
       for (size_t i = 0; i < from.size(); ++i) to[i]->value.copy_(from[i]->value);

@@ -1,4 +1,4 @@
-// Small models that between them use every option, and a pass through one.
+// Defines small models that together use every option, and passes through them.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -66,15 +66,15 @@ inline Batch some_batch(const models::gpt::ModelConfig& config, int64_t sequence
   return batch;
 }
 
-// Documents of five tokens with positions that start anew.
+// Documents of five tokens; positions start at 0 in each document.
 inline void cut_into_documents(Batch& batch) {
   const at::Tensor index = at::arange(batch["tokens"].size(1), at::kLong);
   batch.tensors["documents"] = index.div(5, "floor").expand(batch["tokens"].sizes()).contiguous();
   batch.tensors["positions"] = index.remainder(5).expand(batch["tokens"].sizes()).contiguous();
 }
 
-// The hidden state that enters the head; whole layers are recomputed where `full` is set. The halves of the layers
-// named are computed one after the other.
+// The hidden states that enter the head. If `full` is set, whole layers are recomputed. The halves of the given layers
+// are computed in two calls.
 inline at::Tensor hidden_of(Model& model, const Batch& batch, const Pass& pass, bool full = false,
                             const std::set<int64_t>& halved = {}) {
   at::Tensor hidden = model.forward(0, 1, {}, batch, pass).front();
@@ -105,7 +105,7 @@ inline at::Tensor loss_and_gradients(Model& model, const Batch& batch, const Pas
 
 inline std::unique_ptr<Model> initialized(const models::gpt::ModelConfig& config, at::ScalarType type = at::kFloat,
                                           uint64_t seed = 3) {
-  // A team of threads costs a model this small more than it gives.
+  // For a model of this size, several threads are slower than one.
   at::set_num_threads(1);
   auto model = gpt::build_model(config, {.type = type});
   nn::initialize(model->parameters(), seed);

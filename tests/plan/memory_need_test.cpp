@@ -1,4 +1,4 @@
-// What the activations of a pipeline take, by hand from the closed forms of a unit.
+// Compares the memory of a pipeline's activations with values computed by hand from the closed forms of a unit.
 #include "terrace/plan/memory_need.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace models::gpt;
 
-// Two blocks on each of two stages; with full recompute a block keeps its input alone until its backward.
+// Two blocks on each of two stages; with full recompute a block keeps only its input until its backward.
 TEST(MemoryNeed, HoldsTheInputsOfDeferredWeightGradients) {
   config::Config config = config::config_of(planned_family());
   ModelConfig& model = model_of(config);

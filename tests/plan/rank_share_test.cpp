@@ -1,4 +1,4 @@
-// The mesh that a configuration's layout gives.
+// Tests the mesh of a configuration's layout.
 #include "terrace/plan/rank_share.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
   for (const int64_t ranks : {1, 2, 3, 4}) EXPECT_EQ(micro_batch_of(config, ranks), 24 / ranks);
   config.train.micro_batch = 6;
   for (const int64_t ranks : {1, 2, 4}) EXPECT_EQ(micro_batch_of(config, ranks), 6);
-  // Neither is cut down to what a rank has.
+  // A micro-batch that does not divide the share of a rank is refused, not reduced.
   EXPECT_THROW(micro_batch_of(config, 8), UserError);
   config.train.micro_batch = 24;
   EXPECT_EQ(micro_batch_of(config, 1), 24);

@@ -1,4 +1,4 @@
-// terrace verify: right layouts hold, and a layout whose communication goes wrong is found and named.
+// Tests terrace verify: correct layouts hold, and a communication error in a layout is found and named.
 #include "terrace/verify/verify.h"
 
 #include <gmock/gmock.h>
@@ -87,25 +87,26 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, {"layout.sharding=zero3", "layout.gather_type=bf16", "layout.reduce_type=bf16"}},
         Case{2, {"layout.sharding=zero1", "layout.update_type=bf16"}}));
 
-// The verdict where of one rank's calls with this label the `nth` is corrupted.
+// The verdict if the `nth` call of one rank with this label is corrupted.
 Verdict verdict_with_fault(const Keys& keys, int64_t rank, const comm::Label& label, int64_t nth) {
   const auto decorate = [=](comm::World& world) {
     auto seen = std::make_shared<int64_t>(0);
     const auto hits = [=](int64_t of, const mesh::Group&, const comm::Call& call) {
       const auto is = [](const char* a, const char* b) { return std::string_view(a) == b; };
-      const bool alike =
+      const bool matches =
           is(call.label.what, label.what) && is(call.label.phase, label.phase) && call.label.segment == label.segment;
-      return of == rank && alike && ++*seen == nth;
+      return of == rank && matches && ++*seen == nth;
     };
     return comm::make_faulty_world(world, {{.effect = comm::Fault::Effect::corrupt, .hits = hits}});
   };
   return verify(config_of(keys), {.ranks = 2, .decorate = decorate});
 }
 
-// Of each rank in each step, after shrinking.
+// Micro-batches of each rank in each step, after shrinking.
 constexpr int64_t micro_batches = 3;
 
-// With one micro-batch a step: a last bit of one of several is lost in their sum now and then.
+// With one micro-batch in each step, since a change of the last bit in one of several micro-batches can vanish in their
+// sum.
 TEST(VerifyFindsAFault, InASumOfGradients) {
   const Verdict verdict =
       verdict_with_fault({"layout.sharding=zero2", "train.global_batch=4"}, 1, {"reduce gradients", 2, "backward"}, 2);
@@ -117,7 +118,7 @@ TEST(VerifyFindsAFault, InASumOfGradients) {
   EXPECT_EQ(verdict.divergence->segment_name, "blocks.1");
   EXPECT_EQ(verdict.divergence->operation, "reduce gradients");
   EXPECT_THAT(verdict.divergence->tensor, HasSubstr("blocks.1."));
-  // One bit, of one element.
+  // One bit of one element differs.
   EXPECT_THAT(verdict.divergence->what, AllOf(HasSubstr("step 2, segment 2 (blocks.1)"), HasSubstr(", 1 elements")));
   const auto named = std::ranges::find(verdict.tensors, verdict.divergence->tensor, &TensorVerdict::name);
   ASSERT_NE(named, verdict.tensors.end());
@@ -152,7 +153,7 @@ TEST(VerifyFindsAFault, InAGatherForBackward) {
   }
 }
 
-// No step follows that would compute with them.
+// No step follows that would compute with the last updated weights.
 TEST(VerifyFindsAFault, InTheLastGatherOfUpdatedWeights) {
   const Verdict verdict = verdict_with_fault({"layout.sharding=zero1"}, 1, {"gather updated weights", 2, "step"}, 4);
   ASSERT_TRUE(verdict.divergence.has_value());
@@ -171,7 +172,7 @@ TEST(VerifyFindsAFault, InTheSumOfLosses) {
   EXPECT_FALSE(verdict.holds());
 }
 
-// Rank 1 hands in gradients that are too large by 1e-4, in a call that the runs with sums in rank order do not make.
+// Rank 1 contributes gradients that are too large by 1e-4, in a call that the runs with sums in rank order do not make.
 TEST(VerifyFindsAFault, InTheAccuracyOfTheLayoutAsConfigured) {
   const auto decorate = [](comm::World& world) {
     const auto enlarges = [](int64_t rank, const mesh::Group&, const comm::Call& call) {
@@ -217,7 +218,7 @@ TEST(Shrunk, KeepsWhatMattersToALayout) {
   EXPECT_EQ(small.train.recompute, large.train.recompute);
   EXPECT_EQ(models::gpt::model_of(small).norm, models::gpt::model_of(large).norm);
   EXPECT_EQ(models::gpt::model_of(small).tied_head, models::gpt::model_of(large).tied_head);
-  // And it is a configuration that the program takes.
+  // The shrunk configuration must be valid.
   EXPECT_EQ(config::parse(config::dump(small), "small.toml", models::families()), small);
 }
 

@@ -1,4 +1,4 @@
-// The keys of [data] for text.
+// Defines the keys of [data] for text, and their rules.
 #include "terrace/data/text/text_config.h"
 
 #include <algorithm>
@@ -50,23 +50,21 @@ std::string held_out_share(const config::Config& c) {
 std::vector<config::Key> text_keys() {
   using D = TextConfig;
   std::vector<config::Key> list;
-  const config::SectionKeys data{"data", [](auto& config) -> auto& {return text_of(config);
-}
-, list
-};  // namespace terrace::data
-data.required("train", &D::train, config::Prefixes{}, OnResume::names_fixed, "[\"data/corpus\"]",
-              "Prefixes of the .bin and .idx files to train on, or token files of llm.c's (`NAME.bin`).");
-data.optional("weights", &D::weights, config::PositiveReals{}, OnResume::fixed,
-              "Shares of the corpora in `train`, one each, in any unit. Empty: in proportion to their tokens.");
-data.optional("validation", &D::validation, config::Prefixes{.may_be_empty = true}, OnResume::names_fixed,
-              "Held-out corpora, named likewise. Empty: `validation_share` of `train` is held out.");
-data.optional("validation_share", &D::validation_share, config::share, OnResume::fixed,
-              "Share of `train` that is held out; 0: none.");
-data.optional("reset_at_documents", &D::reset_at_documents, config::Flag{}, OnResume::fixed,
-              "Attention and positions start again at document boundaries.");
-data.optional("tokenizer", &D::tokenizer, config::Text{.may_be_empty = true}, OnResume::names_fixed,
-              "SentencePiece model or tokenizer.json; kept with each checkpoint for `terrace generate`.");
-return list;
+  const config::SectionKeys data{"data", [](auto& config) -> decltype(auto) { return (text_of(config)); }, list};
+  data.required("train", &D::train, config::Prefixes{}, OnResume::names_fixed, "[\"data/corpus\"]",
+                "Corpora to train on: prefixes of .bin and .idx files, or token files of llm.c (`NAME.bin`).");
+  data.optional(
+      "weights", &D::weights, config::PositiveReals{}, OnResume::fixed,
+      "Relative shares of the corpora in `train`, one number for each. Empty: in proportion to their tokens.");
+  data.optional("validation", &D::validation, config::Prefixes{.may_be_empty = true}, OnResume::names_fixed,
+                "Held-out corpora, named as in `train`. Empty: `validation_share` of `train` is held out.");
+  data.optional("validation_share", &D::validation_share, config::share, OnResume::fixed,
+                "Share of `train` that is held out. 0: none.");
+  data.optional("reset_at_documents", &D::reset_at_documents, config::Flag{}, OnResume::fixed,
+                "Attention and positions start again at document boundaries.");
+  data.optional("tokenizer", &D::tokenizer, config::Text{.may_be_empty = true}, OnResume::names_fixed,
+                "SentencePiece model or tokenizer.json, which is kept with each checkpoint for `terrace generate`.");
+  return list;
 }
 
 std::vector<config::Rule> text_rules() {

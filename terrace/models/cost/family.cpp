@@ -1,4 +1,4 @@
-// The list of families without torch.
+// Lists the families, for programs without torch.
 #include "terrace/models/cost/family.h"
 
 #include "terrace/base/error.h"

@@ -1,4 +1,4 @@
-// What a planner asks of a family of models: its part of the configuration and its unit table. Needs no torch.
+// What a planner needs of a family of models: its part of the configuration and its unit table. Needs no torch.
 #pragma once
 
 #include "terrace/config/family.h"
@@ -13,7 +13,7 @@ struct PlannedFamily : config::Family {
 // The families of this program, for a program without torch.
 const config::Families& planned_families();
 
-// Of the family of the configuration.
+// The unit table of the configuration's model, from its family.
 schedule::UnitTable unit_table(const config::Config& config, const schedule::UnitTableOptions& options = {});
 
 }  // namespace terrace::models

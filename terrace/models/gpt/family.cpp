@@ -1,4 +1,4 @@
-// Model, data and trial sizes of the GPT put together.
+// Defines the family of the GPT: its model, its data, and the sizes that verify trains.
 #include "terrace/models/gpt/family.h"
 
 #include "terrace/base/random.h"
@@ -11,7 +11,7 @@
 namespace terrace::models::gpt {
 namespace {
 
-// A token is a function of the seed, its sequence and its place.
+// Each token is a function of the seed, the number of its sequence and its place in the sequence.
 data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) {
   const ModelConfig& model = model_of(config);
   const PhiloxKey key = stream_key(config.train.seed, "verify tokens");

@@ -1,4 +1,4 @@
-// config.json of GPT-2 and Llama, both ways.
+// Reads and writes config.json of GPT-2 and Llama.
 #include <fmt/format.h>
 
 #include <optional>
@@ -54,7 +54,7 @@ Json llama_config(const ModelConfig& config) {
           {"vocab_size", config.vocabulary}};
 }
 
-// A config.json, whose missing and null keys have transformers' own defaults.
+// A config.json; missing and null keys have the defaults of transformers.
 class Source {
  public:
   Source(const Json& json, const std::string& name) : json_(json), name_(name) {}
@@ -74,7 +74,7 @@ class Source {
     }
   }
 
-  // What we compute with one value only.
+  // Checks a key of which terrace supports a single value.
   template <typename Value>
   void expect(const char* key, const Value& only) const {
     const Value found = get<Value>(key, only);
@@ -113,7 +113,7 @@ ModelConfig from_gpt2(const Source& source, const std::string& name) {
 }
 
 double rope_theta(const Json& json, const Source& source, const std::string& name) {
-  // From version 5 on transformers keeps the base and the scaling together.
+  // Since version 5, transformers keeps the base and the scaling in one object.
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!source.has(key)) continue;
     const Source scaling(json.at(key), name);

@@ -1,4 +1,4 @@
-// What GPT-2's and Llama's layouts need of a model.
+// Checks what GPT-2's and Llama's layouts need of a model.
 #include "terrace/models/gpt/hf_kind.h"
 
 #include <fmt/format.h>

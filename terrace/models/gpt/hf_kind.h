@@ -1,4 +1,4 @@
-// Which of transformers' layouts can express a GPT.
+// Finds the layout of transformers that can express a GPT.
 #pragma once
 
 #include "terrace/models/gpt/cost/config.h"
@@ -7,7 +7,7 @@ namespace terrace::models::gpt {
 
 enum class HfKind { gpt2, llama };
 
-// Throws UserError where neither can, with what each would need and the model has not.
+// Throws UserError if neither layout can express the model, with what each layout would need.
 HfKind hf_kind(const ModelConfig& config);
 
 }  // namespace terrace::models::gpt

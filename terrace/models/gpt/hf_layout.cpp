@@ -1,4 +1,4 @@
-// The tables of tensors of GPT-2's and Llama's layouts.
+// Makes the tables of tensors of GPT-2's and Llama's layouts.
 #include "terrace/models/gpt/hf_layout.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ class Table {
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       const std::string theirs = fmt::format("transformer.h.{}.", layer), ours = fmt::format("blocks.{}.", layer);
       add_layer_norm(theirs + "ln_1", ours + "attention_norm");
-      // Conv1D: inputs times outputs, and all queries before all keys before all values.
+      // Conv1D stores [inputs, outputs], with all queries before all keys and all keys before all values.
       add(theirs + "attn.c_attn.weight", {width, 3 * width}, ours + "attention.qkv.weight",
           [groups = by_group()](const at::Tensor& joint) {
             return groups(joint).permute({3, 1, 0, 2});
@@ -111,7 +111,7 @@ class Table {
     if (config_.bias) add(theirs + ".bias", {outputs}, ours + ".bias", view);
   }
 
-  // Of each group the heads first .. first + count - 1.
+  // The heads first .. first + count - 1 of each group.
   void add_heads(const std::string& theirs, int64_t first, int64_t count, const std::string& ours) {
     add_linear(
         theirs, config_.width, config_.kv_heads * count * config_.head_dim, ours,

@@ -1,4 +1,4 @@
-// How Python's transformers lays out a GPT: the names, shapes and order of its tensors (GPT2LMHeadModel,
+// How the Python library transformers lays out a GPT: the names, shapes and order of its tensors (GPT2LMHeadModel,
 // LlamaForCausalLM) and its config.json.
 #pragma once
 
@@ -14,27 +14,29 @@
 
 namespace terrace::models::gpt {
 
-// One tensor of theirs. `view` gives, of our parameter, the elements that it holds: a view whose elements, in order,
-// are theirs; so the same view serves both ways.
+// One tensor of a transformers checkpoint. `view` returns a view of our parameter whose elements, in order, are those
+// of the tensor, so the same view serves reading and writing.
 struct HfTensor {
   std::string name;            // "model.layers.0.self_attn.q_proj.weight"
-  std::vector<int64_t> shape;  // theirs
-  std::string parameter;       // ours: "blocks.0.attention.qkv.weight"; "": theirs is zero, a bias that we do not have
+  std::vector<int64_t> shape;  // in transformers
+  // The name of our parameter, "blocks.0.attention.qkv.weight"; "" for a bias that our model does not have and that is
+  // zero in transformers.
+  std::string parameter;
   std::function<at::Tensor(const at::Tensor&)> view;
 };
 
-// In their order. Together they cover every parameter but the rows that pad the vocabulary. Throws UserError where
-// neither layout can express the model, with what each would need.
+// The tensors in the order of transformers. Together they cover every parameter except the rows that pad the
+// vocabulary. Throws UserError if neither layout can express the model, with what each layout would need.
 std::vector<HfTensor> hf_tensors(const ModelConfig& config);
 
-// config.json without the ids of the tokenizer's tokens. Throws as hf_tensors().
+// config.json without the ids of the tokenizer's special tokens. Throws UserError as hf_tensors() does.
 Json hf_config(const ModelConfig& config);
 
-// The model of a config.json; `name` is for error messages. Throws UserError for another model_type and for what ours
-// does not have, by key and value.
+// The model of a config.json; `name` is for error messages. Throws UserError with key and value for another model_type
+// and for features that our model does not have.
 ModelConfig config_of_hf(const Json& json, const std::string& name);
 
-// Whether a tensor in their files holds no weight: masks and tables that older versions saved.
+// Whether a tensor in a file of transformers is not a weight but a mask or table, which older versions saved.
 bool is_hf_buffer(const std::string& name);
 
 }  // namespace terrace::models::gpt

@@ -33,7 +33,7 @@ ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
   return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples, pass.first_position};
 }
 
-// [B, T], undefined where they are simply 0 .. T-1.
+// [B, T]; undefined if the positions are 0 .. T-1.
 at::Tensor positions_of(const Batch& batch, const Pass& pass, int64_t layer) {
   const int64_t begin = pass.cache ? pass.cache->size(layer) : 0;
   const at::Tensor positions = batch["positions"], tokens = batch["tokens"];
@@ -88,7 +88,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
     if (!pass.cache && dropout.rate == 0.0) {
       return ops::joint_attention(joint, layout, table, positions, documents, kernels_);
     }
-    // Every position attends, with the heads that are here.
+    // In attention a rank has all positions and a part of the heads.
     dropout.first_position = 0;
     if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.row_ranges.front().begin);
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
@@ -216,7 +216,7 @@ Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
       x = embedding_.forward(batch, positions, pass);
     } else if (unit + 1 < end) {
       x = block.forward(x, table, positions, batch, pass);
-      ++unit;  // both halves at once: the sum between them stays in the kernel of the second norm
+      ++unit;  // both halves together: the second norm's kernel computes the sum between them
     } else {
       x = block.attend(x, table, positions, batch, pass);
     }
@@ -225,7 +225,7 @@ Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
 }
 
 std::vector<TensorShape> Gpt::output_shapes(int64_t, const Batch& batch) const {
-  // Only the first stage of a pipeline has the tokens, whose length is that of the sequence in training.
+  // Only the first stage of a pipeline has the tokens; in training their length is config_.sequence.
   const at::Tensor tokens = batch["tokens"];
   const int64_t length = tokens.defined() ? tokens.size(1) : config_.sequence;
   return {{.sizes = {batch.samples.size(0), length, config_.width}, .type = build_.type, .sequence_dim = 1}};

@@ -1,5 +1,5 @@
-// A decoder-only transformer with pre-norm blocks (GPT-2; with rotary positions, RMS norm and SwiGLU the Llama kind).
-// Written for one device: what is cut up where stands in sharding.h.
+// A decoder-only transformer with pre-norm blocks (GPT-2, or Llama with rotary positions, RMS norm and SwiGLU), written
+// for one device. cost/sharding.h defines how its parameters are cut over ranks.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace terrace::models::gpt {
 
-// Token embedding, and positions where they are learned.
+// The token embedding, and the position embedding if positions are learned.
 class EmbeddingUnit : public nn::Module {
  public:
   EmbeddingUnit(const ModelConfig& config, const nn::Build& build);
@@ -29,7 +29,7 @@ class EmbeddingUnit : public nn::Module {
 class Attention : public nn::Module {
  public:
   Attention(const ModelConfig& config, int64_t layer, const nn::Build& build);
-  // `table` is null where positions are learned.
+  // `table` is null if positions are learned.
   at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                      const Batch& batch, const Pass& pass) const;
 
@@ -58,7 +58,7 @@ class Block : public nn::Module {
   Block(const ModelConfig& config, int64_t layer, const nn::Build& build);
   at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                      const Batch& batch, const Pass& pass) const;
-  // The same in two steps, with their parameters.
+  // The two halves of forward(), and the parameters of each half.
   at::Tensor attend(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions, const Batch& batch,
                     const Pass& pass) const;
   at::Tensor feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const;
@@ -66,7 +66,7 @@ class Block : public nn::Module {
   std::vector<nn::Parameter*> ffn_parameters();
 
  private:
-  // Adds nothing yet: the input, and what attention makes of it.
+  // The input and the output of the attention branch, which are not added yet.
   std::pair<at::Tensor, at::Tensor> attention_branch(const at::Tensor& x, const ops::RotaryTable* table,
                                                      const at::Tensor& positions, const Batch& batch,
                                                      const Pass& pass) const;
@@ -80,7 +80,7 @@ class Block : public nn::Module {
   FeedForward& ffn_;
 };
 
-// The final norm and, where it is not the embedding's, the output matrix.
+// The final norm and, unless the head is tied to the embedding, the output matrix.
 class HeadUnit : public nn::Module {
  public:
   HeadUnit(const ModelConfig& config, const nn::Build& build);
@@ -89,12 +89,12 @@ class HeadUnit : public nn::Module {
   nn::Linear* const output;  // null: tied
 };
 
-// Its batches have B sequences of T tokens:
+// Batches have B sequences of T tokens:
 //   tokens     [B, T] int64
-//   targets    [B, T] int64; -1 is not counted in the loss
-//   positions  [B, T] int64; none: 0 .. T-1
-//   documents  [B, T] int64, equal within a document; none: attention over the whole sequence
-// From unit to unit passes one tensor, the hidden states [B, T, D].
+//   targets    [B, T] int64; a target of -1 is not counted in the loss
+//   positions  [B, T] int64; if absent, 0 .. T-1
+//   documents  [B, T] int64, equal within a document; if absent, attention is over the whole sequence
+// One tensor passes from unit to unit, the hidden states [B, T, D].
 class Gpt : public Model, public Generator {
  public:
   Gpt(const ModelConfig& config, const nn::Build& build);
@@ -111,7 +111,7 @@ class Gpt : public Model, public Generator {
   int64_t vocabulary() const override { return config_.vocabulary; }
 
  private:
-  // Units are the embedding, the two halves of each layer and the head.
+  // The units are the embedding, the two halves of each layer and the head.
   static int64_t layer_of(int64_t unit) { return (unit - 1) / 2; }
   static bool is_attention(int64_t unit) { return unit % 2 == 1; }
   std::vector<Block*> add_blocks();

@@ -1,4 +1,4 @@
-// Sizes that a laptop trains in a moment.
+// Reduces the sizes of a GPT so that a laptop trains it in a moment.
 #include "terrace/models/gpt/shrink.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ int64_t in_proportion(int64_t size, int64_t now, int64_t before) {
 
 int64_t rounded_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 
-// The number of query heads per key head stays; there are two key heads, or one for each tensor rank, where there were
-// more.
+// Keeps the number of query heads per key head, and at most two key heads, or one for each tensor rank if there are
+// more than two.
 void shrink_width(ModelConfig& model, int64_t tensor) {
   if (model.width <= most_width) return;
   const ModelConfig before = model;
@@ -47,7 +47,7 @@ void shrink_vocabulary(ModelConfig& model, int64_t tensor) {
 void shrink(config::Config& config) {
   ModelConfig& model = model_of(config);
   const config::LayoutConfig& layout = config.layout;
-  // Each model chunk keeps a unit.
+  // Each virtual stage needs at least one unit.
   model.layers = std::min(model.layers, std::max(most_layers, layout.pipeline * layout.chunks - 1));
   model.sequence = std::min(model.sequence, most_sequence);
   if (layout.sequence_parallel) model.sequence = rounded_up(model.sequence, layout.tensor);

@@ -1,4 +1,4 @@
-// A small GPT that is cut up as a large one is.
+// Shrinks a GPT to a small one that is cut over ranks in the same way.
 #pragma once
 
 #include "terrace/config/config.h"

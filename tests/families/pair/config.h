@@ -16,7 +16,7 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  std::string train;       // a file with one line a sample, see source.h
+  std::string train;       // a file with one line for each sample, see source.h
   double held_out = 0.25;  // share of the samples, at the file's end
   bool operator==(const DataConfig&) const = default;
 };

@@ -1,4 +1,4 @@
-// Keys, rules, model, data and trial sizes put together.
+// Defines the family of pairs: its keys, rules, model, data, and the sizes that verify trains.
 #include "tests/families/pair/family.h"
 
 #include <algorithm>
@@ -22,21 +22,16 @@ std::vector<config::Key> keys() {
   using M = ModelConfig;
   using D = DataConfig;
   std::vector<config::Key> list;
-  const config::SectionKeys model{"model", [](auto& config) -> auto& {return config.model.template get<ModelConfig>();
-}
-, list
-};  // namespace
-model.required("layers", &M::layers, config::Whole{1, 100}, OnResume::fixed, "2", "Pairs of linear layers.");
-model.optional("width", &M::width, config::Whole{1, 1000}, OnResume::fixed, "Of the hidden states.");
-model.optional("sample_weight", &M::sample_weight, config::Real{}, OnResume::may_change, "Of the second loss.");
-const config::SectionKeys data{"data", [](auto& config) -> auto& {return config.data.template get<DataConfig>();
-}  // namespace terrace::pair
-, list
-}
-;
-data.required("train", &D::train, config::Text{}, OnResume::names_fixed, "\"samples.txt\"", "One line a sample.");
-data.optional("held_out", &D::held_out, config::share, OnResume::fixed, "Share of the samples.");
-return list;
+  const config::SectionKeys model{
+      "model", [](auto& config) -> decltype(auto) { return (config.model.template get<ModelConfig>()); }, list};
+  model.required("layers", &M::layers, config::Whole{1, 100}, OnResume::fixed, "2", "Pairs of linear layers.");
+  model.optional("width", &M::width, config::Whole{1, 1000}, OnResume::fixed, "Of the hidden states.");
+  model.optional("sample_weight", &M::sample_weight, config::Real{}, OnResume::may_change, "Of the second loss.");
+  const config::SectionKeys data{
+      "data", [](auto& config) -> decltype(auto) { return (config.data.template get<DataConfig>()); }, list};
+  data.required("train", &D::train, config::Text{}, OnResume::names_fixed, "\"samples.txt\"", "One line a sample.");
+  data.optional("held_out", &D::held_out, config::share, OnResume::fixed, "Share of the samples.");
+  return list;
 }
 
 std::string tensor_is_one(const Config& c) {
@@ -56,7 +51,7 @@ std::vector<std::string> problems_with_files(const Config& config) {
   return {fmt::format("data.train = \"{}\" does not exist", path)};
 }
 
-// The first three samples have no items, others up to three.
+// The first three samples have no items, the others at most three.
 data::MicroBatch random_batch(const Config& config, int64_t first, int64_t count) {
   const PhiloxKey key = stream_key(config.train.seed, "verify pairs");
   std::vector<int64_t> numbers;

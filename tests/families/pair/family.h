@@ -1,4 +1,4 @@
-// The family of pairs: everything that a family states, as docs/model.md asks for it.
+// The family of pairs, with everything that docs/model.md requires of a family.
 #pragma once
 
 #include "terrace/models/family.h"

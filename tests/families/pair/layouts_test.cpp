@@ -1,5 +1,5 @@
-// The trainer trains pairs to the same bits at every layout. Five samples a step leave ranks of larger worlds without
-// any, and samples without items leave micro-batches without any.
+// Tests that the trainer trains pairs to the same bits with every layout. With five samples in a step, some ranks of
+// larger worlds have no samples, and some micro-batches have no items.
 #include "tests/parallel/layouts.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class FamilyLayouts : public PairRuns {
     return keys;
   }
 
-  // Against plain data parallelism of as many ranks.
+  // Compared with plain data parallelism on the same number of ranks.
   void expect_equal(const std::vector<parallel::Layout>& layouts, const Keys& more) {
     std::map<int64_t, Result> plain;
     for (const parallel::Layout& layout : layouts) {
@@ -30,7 +30,8 @@ class FamilyLayouts : public PairRuns {
     }
   }
 
-  // Against one stage with as many data-parallel ranks; without clipping, whose norm is summed over stages.
+  // Compared with one stage and the same number of data-parallel ranks; without clipping, whose norm is a sum over
+  // stages.
   void expect_one_stage(int64_t data_ranks, const Keys& more = {}) {
     Keys unclipped = more;
     unclipped.emplace_back("optimizer.clip=0.0");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t narrow_width = 3;
 
-// The sum itself in the forward pass, times a number in the backward pass, as Model::loss promises.
+// Returns the sum unchanged in forward and multiplies its gradient by a number in backward, as Model::loss promises.
 class Scaled : public torch::autograd::Function<Scaled> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& sum, double scale) {

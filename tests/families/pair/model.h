@@ -1,6 +1,6 @@
-// A model as far from a GPT as the interface allows: floating-point inputs, two or three tensors between units, one of
-// them of integers, sizes that change from micro-batch to micro-batch and may be 0, and two losses with counts of their
-// own, beside a figure that is only reported.
+// A model as different from a GPT as the interface allows: floating-point inputs, two or three tensors between units,
+// one of them of integers, sizes that change from micro-batch to micro-batch and may be 0, and two losses with counts
+// of their own, beside a figure that is only reported.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ constexpr int64_t features_per_item = 6;
 //   features  [I, 6] fp32
 //   targets   [I, 1] fp32
 //   owner     [I] int64: the sample in the batch that the item belongs to
-// From unit to unit pass the items' hidden states [I, width], from the first layer on a narrow branch [I, 3], and
-// owner.
+// The tensors that pass from unit to unit are the items' hidden states [I, width], after the first layer also a narrow
+// branch [I, 3], and owner.
 class PairModel : public models::Model {
  public:
   PairModel(const ModelConfig& config, const nn::Build& build);

@@ -1,4 +1,5 @@
-// A run of pairs from its configuration to its report: keys, losses, figures, evaluation, checkpoints and resumes.
+// Tests a run of pairs from its configuration to its report: keys, losses, figures, evaluation, checkpoints and
+// resumes.
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ TEST_F(FamilyRuns, EachLossIsAMeanOverTheWholeStep) {
     EXPECT_THAT(metrics.names.figures, ElementsAre("loss_item", "loss_sample", "loss_absolute"));
     const observe::StepMetrics& step = metrics.steps.at(1);
     for (size_t term = 0; term < 3; ++term) EXPECT_NEAR(step.figures.at(term), means[term], 1e-5 * means[term]);
-    // The third one is only reported.
+    // The third loss is only reported.
     EXPECT_NEAR(step.loss, means[0] + 0.25 * means[1], 1e-5 * step.loss);
     EXPECT_EQ(step.items, batch.counts[0]);
   }
@@ -89,7 +90,8 @@ TEST_F(FamilyRuns, EveryFormatShowsTheFamilysFigures) {
   EXPECT_THAT(report, Not(HasSubstr("token")));
 }
 
-// Held out is a quarter of the 40 samples; eight ranks take turns, in the last of which six have none left.
+// A quarter of the 40 samples is held out. Eight ranks evaluate them in two rounds, and six ranks have no sample in the
+// last round.
 TEST_F(FamilyRuns, TheHeldOutLossIsTheSameOnAnyRanks) {
   const auto evaluated = [&](int64_t ranks, const std::string& batch) {
     return run(ranks, {"train.steps=1", "train.evaluate_every=1", batch, "optimizer.learning_rate=1e-9"})
@@ -118,7 +120,8 @@ TEST_F(FamilyRuns, AResumedRunHasTheBitsOfAnUninterruptedOne) {
   }
 }
 
-// Written by two pipeline stages and read by three data-parallel ranks: the same weights, if not the same sums.
+// Two pipeline stages write the checkpoint and three data-parallel ranks read it: the weights are the same, although
+// sums are rounded differently afterwards.
 TEST_F(FamilyRuns, ACheckpointIsReadAtAnotherLayout) {
   run(2, {"layout.pipeline=2", "train.steps=4"});
   const Result saved{.tensors = tensors_of(folder_ / "run/step_00000004", config({})), .metrics = {}};

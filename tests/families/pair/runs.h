@@ -1,4 +1,4 @@
-// Runs of pairs through the trainer, and what came of them.
+// Runs the trainer on pairs and collects the results.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -21,7 +21,7 @@
 
 namespace terrace::pair {
 
-// The program's families and this one.
+// The program's families and the family of pairs.
 inline config::Families all_families() {
   config::Families families = models::families();
   families.push_back(&family());
@@ -32,7 +32,7 @@ class PairRuns : public testing::Test {
  protected:
   PairRuns() {
     at::set_num_threads(1);
-    // Every third sample has no items, others one to three.
+    // Every third sample has no items, the others have one to three.
     std::ofstream file(folder_ / "samples.txt");
     for (uint64_t sample = 0; sample < 40; ++sample) {
       for (uint64_t item = 0; item < sample % 3 * (1 + sample % 2); ++item) {
@@ -60,7 +60,7 @@ class PairRuns : public testing::Test {
     observe::RunMetrics metrics;
   };
 
-  // In a folder of its own, unless it is resumed.
+  // The run has a folder of its own, unless it is resumed.
   Result run(int64_t ranks, const std::vector<std::string>& overrides, const std::string& resume = "") {
     const config::Config settings = config(overrides);
     if (resume.empty()) std::filesystem::remove_all(settings.checkpoint.folder);

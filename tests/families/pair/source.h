@@ -1,5 +1,5 @@
-// The data of pairs: a text file with one line a sample, seven numbers for each of its items, six features and a
-// target. A line may be empty: such a sample has no items.
+// The data of pairs: a text file with one line for each sample, and in it seven numbers for each item, six features and
+// a target. A sample whose line is empty has no items.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ constexpr int64_t numbers_per_item = 7;
 data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<std::vector<float>>& samples,
                                 const data::TensorNames& names);
 
-// Ranks take consecutive samples of a step, whose numbers may differ by one and be 0.
+// Each rank takes consecutive samples of a step. The numbers of samples may differ by one between ranks and may be 0.
 class PairSource : public data::Source {
  public:
   // Throws UserError that names the file and the line.

@@ -1,4 +1,4 @@
-// The unit table of a GPT against the closed forms of the whole model.
+// Compares the unit table of a GPT with the closed forms of the whole model.
 #include "terrace/models/gpt/cost/unit_table.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using schedule::UnitRow;
 using schedule::UnitTable;
 
-// Of GPT-2's or of Llama's kind, with three groups of keys and values for six heads.
+// A model like GPT-2 or like Llama, with three groups of keys and values for six heads.
 models::gpt::ModelConfig config_of(bool llama) {
   models::gpt::ModelConfig config;
   config.layers = 3;
@@ -65,7 +65,8 @@ TEST(UnitTableOfAGpt, SaysThatATiedHeadReadsTheEmbedding) {
   EXPECT_TRUE(gpt::unit_table(config_of(true), {}).back().reads_also.empty());
 }
 
-// Scores have two inputs, weights one: only what has weights is deferred.
+// Products with weights have an input gradient and a weight gradient, which can be deferred; products of attention's
+// scores have two input gradients.
 TEST(UnitTableOfAGpt, SharesTheBackwardBetweenInputsAndWeights) {
   const models::gpt::ModelConfig config = config_of(true);
   const UnitTable table = gpt::unit_table(config, {});

@@ -1,4 +1,4 @@
-// Values of keys that are derived, and access to them.
+// Derives values of keys, and gives access to [model].
 #include "terrace/models/gpt/cost/config.h"
 
 #include "terrace/base/error.h"

@@ -1,4 +1,4 @@
-// [model] of a GPT as a plain struct. Defaults are what is written here.
+// [model] of a GPT as a plain struct, with the default of every key.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct ModelConfig {
   int64_t ffn_width = 0;  // 0 in the file means 4 * width
   int64_t sequence = 0;   // tokens
   int64_t vocabulary = 0;
-  int64_t vocabulary_multiple = 128;  // the embedding has the next multiple of rows
+  int64_t vocabulary_multiple = 128;  // the rows of the embedding are padded to a multiple of this
   Positions positions = Positions::learned;
   double rope_theta = 10000.0;
   Norm norm = Norm::layernorm;
@@ -32,8 +32,8 @@ struct ModelConfig {
   bool tied_head = true;
   bool bias = true;
   double dropout = 0.0;            // on embeddings and residuals
-  double attention_dropout = 0.0;  // takes an unfused path
-  double init_std = 0.02;          // output projections: divided by sqrt(2 * layers)
+  double attention_dropout = 0.0;  // above 0: an unfused path
+  double init_std = 0.02;          // that of output projections is divided by sqrt(2 * layers)
 
   int64_t padded_vocabulary() const {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
@@ -41,10 +41,10 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Replaces the zeros that mean "derive it" by their values.
+// Replaces the zeros that mean "derive it" by the derived values.
 void derive(ModelConfig& model);
 
-// [model] of a configuration of this family. The second throws UserError where the family is another one.
+// [model] of a configuration of this family. The const overload throws UserError if the family is another one.
 inline ModelConfig& model_of(config::Config& config) { return config.model.get<ModelConfig>(); }
 const ModelConfig& model_of(const config::Config& config);
 

@@ -1,4 +1,4 @@
-// Parameters, floating-point operations and activations of the GPT.
+// Counts parameters, floating-point operations and activations of the GPT.
 #include "terrace/models/gpt/cost/cost.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace terrace::models::gpt {
 namespace {
 
-// Elements of matrices: each is one multiply-add a token.
+// Elements of matrices; each element costs one multiply-add for each token.
 int64_t ffn_matrix_weights(const ModelConfig& config) {
   return (config.activation == Activation::swiglu ? 3 : 2) * config.width * config.ffn_width;
 }
@@ -27,12 +27,12 @@ int64_t norm_weights(const ModelConfig& config) {
   return config.norm == Norm::layernorm && config.bias ? 2 * config.width : config.width;
 }
 
-// Between the cut layers, where sequence parallelism leaves each rank a part of the tokens.
+// Tokens of a rank between the cut layers, where with sequence parallelism each rank has a part of them.
 int64_t own_tokens(const ModelConfig& config, const UnitTableOptions& options) {
   return options.samples * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
 }
 
-// What a norm keeps: its input and output, and their statistics.
+// A norm keeps its input, its output and its statistics.
 int64_t norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t statistics = (config.norm == Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
   return 2 * hidden_bytes(config, options) + statistics;
@@ -42,22 +42,22 @@ int64_t heads_of(const ModelConfig& config, const UnitTableOptions& options) {
   return config.heads / options.tensor_ranks;
 }
 
-// Of a token on a rank: queries, keys and values, and the context.
+// Elements of a token on a rank in queries, keys, values and context.
 int64_t attention_columns(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t groups = std::max<int64_t>(1, config.kv_heads / options.tensor_ranks);
   return (2 * heads_of(config, options) + 2 * groups) * config.head_dim;
 }
 
-// Both sides of the inner layer's activation function, GELU or SwiGLU, which takes pairs.
+// Elements of a token on a rank before and after the activation function; SwiGLU takes pairs.
 int64_t ffn_columns(const ModelConfig& config, const UnitTableOptions& options) {
   return (config.activation == Activation::swiglu ? 3 : 2) * (config.ffn_width / options.tensor_ranks);
 }
 
-// What either half of a block keeps for its weights, with the columns in its middle.
+// Bytes that a half of a block keeps for its weight gradients; `columns` counts the elements between its two products.
 int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
   const int64_t tokens = options.samples * config.sequence;
-  // The input of the first product, and the gradient of the output of the second; that once more, of own positions, for
-  // the bias.
+  // The input of the first product and the gradient of the second product's output. With sequence parallelism the bias
+  // needs this gradient once more, of the rank's own positions.
   const int64_t outer = 2 * tokens * config.width * options.element_bytes;
   const int64_t own = options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
   return outer + own + tokens * columns * options.element_bytes + norm_weights(config) * 4;
@@ -123,7 +123,7 @@ int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& option
 
 int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t positions = config.positions == Positions::learned ? config.sequence * 8 : 0;
-  // Where the table is cut by rows: indices within the part, and which tokens are elsewhere.
+  // If the table is cut by rows: indices within the rank's rows, and a mask of the tokens that other ranks hold.
   const int64_t tokens = options.tensor_ranks > 1 ? options.samples * config.sequence * (8 + 1) : 0;
   return positions + tokens;
 }
@@ -140,7 +140,7 @@ int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptio
   const int64_t tokens = options.samples * config.sequence;
   const bool learned = config.positions == Positions::learned, cut = options.tensor_ranks > 1;
   const int64_t positions = learned ? own_tokens(config, options) * 8 : 0;
-  // Tokens and positions share the gradient of their sum, unless rows of other ranks are masked out of it.
+  // Tokens and positions share the gradient of their sum, unless the rows of other ranks are masked in it.
   if (!cut) return hidden_bytes(config, options) + positions;
   const int64_t masked = tokens * (config.width * options.element_bytes + 8);
   return masked + positions + (learned ? hidden_bytes(config, options) : 0);

@@ -1,4 +1,4 @@
-// What a GPT costs, in closed form from its configuration.
+// Gives parameters, floating-point operations and bytes of a GPT in closed form from its configuration.
 #pragma once
 
 #include <cstdint>
@@ -8,43 +8,44 @@
 
 namespace terrace::models::gpt {
 
-// Trained numbers, the padding of the vocabulary included; a tied head counts once.
+// The number of trained parameters, including the padding of the vocabulary; a tied head counts once.
 int64_t parameter_count(const ModelConfig& config);
 
 // Whether the products of queries with keys and of probabilities with values are counted for every pair of tokens, or
-// for the pairs that a causal model uses: half. The papers' formulas, and `mfu` in our metrics, count in full.
+// only for the half of the pairs that a causal model uses. The papers' formulas, and `mfu` in our metrics, count every
+// pair.
 enum class AttentionCount { full, causal_half };
 
 // Floating-point operations of the matrix products of one forward pass over one sequence, in all blocks together or in
 // the output layer. Two for each multiply-add.
 double block_forward_flops(const ModelConfig& config, AttentionCount attention);
-double attention_forward_flops(const ModelConfig& config, AttentionCount attention);  // a part of the former
-double ffn_forward_flops(const ModelConfig& config);                                  // likewise
+double attention_forward_flops(const ModelConfig& config, AttentionCount attention);  // included above
+double ffn_forward_flops(const ModelConfig& config);                                  // included in block_forward_flops
 double head_forward_flops(const ModelConfig& config);
 
-// Of a training step: backward costs twice the forward. For multi-head attention and an ffn_width of 4 h this is
-// F = 72 B s l h^2 (1 + s/(6h)) + 6 B s h V (arXiv 2312.12705), with V padded.
+// Operations of a training step, whose backward costs twice its forward. For multi-head attention and an ffn_width of 4
+// h this is F = 72 B s l h^2 (1 + s/(6h)) + 6 B s h V (arXiv 2312.12705), with V padded.
 double model_flops(const ModelConfig& config, int64_t sequences, AttentionCount attention);
 
-// What is executed: model_flops and what recompute repeats, every block once (full) or the attention core once
-// (selective). The fused kernel's own recompute in backward is not counted.
+// The operations that are executed: model_flops and those that recompute repeats, every block once (full) or the
+// attention core once (selective). The fused kernel's own recompute in backward is not counted.
 double hardware_flops(const ModelConfig& config, int64_t sequences, AttentionCount attention,
                       config::Recompute recompute);
 
 using schedule::UnitTableOptions;
 
-// Bytes of a hidden state [B, T, D]: what passes between units and between pipeline stages.
+// Bytes of the hidden states [B, T, D], which pass between units and between pipeline stages.
 int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options);
-// Bytes that attention, with the norm before it, and the feed-forward network, likewise, keep from their forward to
-// their backward, the input included and the output not, with our attention kernels; with recompute = "full" the input
-// alone. See "Activations" in docs/sharding.md.
+// Bytes that attention and the feed-forward network, each with the norm before it, keep from forward to backward with
+// our attention kernels: they include the input but not the output. With recompute = "full" only the input is kept. See
+// "Activations" in docs/sharding.md.
 int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
 int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
-// The embedding's: indices, not its output.
+// The same for the embedding, which keeps indices.
 int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options);
 
-// Bytes that each keeps from a backward that defers its weight gradients to these, whatever is recomputed. See "Weight
-// inputs" in docs/sharding.md.
+// Bytes that each unit keeps from a backward that defers its weight gradients until they are computed; recompute does
+// not change them. See "Weight inputs" in docs/sharding.md.
 int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options);
 int64_t ffn_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options);
 int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options);

@@ -1,4 +1,4 @@
-// Keys, rules and unit table of the GPT put together.
+// Defines the part of the GPT's family that needs no torch: keys, rules and unit table.
 #include "terrace/models/gpt/cost/family.h"
 
 #include "terrace/data/text/text_config.h"

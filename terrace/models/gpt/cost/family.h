@@ -1,4 +1,4 @@
-// The GPT as a planner sees it.
+// The part of the GPT's family that a planner needs.
 #pragma once
 
 #include "terrace/models/cost/family.h"

@@ -1,4 +1,4 @@
-// The list of the family's keys.
+// Defines the keys of [model] that a GPT has.
 #include "terrace/models/gpt/cost/keys.h"
 
 #include "terrace/config/section_keys.h"
@@ -17,7 +17,7 @@ using config::Real;
 using config::share;
 using config::Whole;
 
-// Upper limits keep every product that counts parameters or tokens inside 63 bits.
+// Upper limits, so that no product that counts parameters or tokens exceeds 63 bits.
 constexpr int64_t most_ffn_width = 10'000'000;
 constexpr int64_t most_heads = 10'000;
 constexpr int64_t most_head_dim = 1'024;
@@ -29,39 +29,42 @@ constexpr int64_t most_vocabulary = 1 << 30;  // token numbers are int32 in .bin
 std::vector<config::Key> keys() {
   using M = ModelConfig;
   std::vector<config::Key> list;
-  const config::SectionKeys model{"model", [](auto& config) -> auto& {return config.model.template get<ModelConfig>();
-}
-, list
-};  // namespace terrace::models::gpt
-model.required("layers", &M::layers, Whole{1, most_layers}, OnResume::fixed, "12", "Transformer blocks.");
-model.required("width", &M::width, Whole{1, most_width}, OnResume::fixed, "768", "Hidden size.");
-model.required("heads", &M::heads, Whole{1, most_heads}, OnResume::fixed, "12",
-               "Attention heads; divides `width` unless `head_dim` is given.");
-model.optional("kv_heads", &M::kv_heads, Whole{0, most_heads}, OnResume::fixed,
-               "Heads of keys and values; divides `heads`; fewer: grouped-query attention. 0: as many as `heads`.");
-model.optional("head_dim", &M::head_dim, Whole{0, most_head_dim}, OnResume::fixed,
-               "Width of one head. 0: `width` / `heads`.");
-model.optional("ffn_width", &M::ffn_width, Whole{0, most_ffn_width}, OnResume::fixed,
-               "Inner width of the feed-forward block, with SwiGLU of each of its two input matrices. 0: 4 * `width`.");
-model.required("sequence", &M::sequence, Whole{1, most_tokens}, OnResume::fixed, "1024", "Tokens of a sequence.");
-model.required("vocabulary", &M::vocabulary, Whole{1, most_vocabulary}, OnResume::fixed, "50257",
-               "Tokens that the tokenizer knows.");
-model.optional("vocabulary_multiple", &M::vocabulary_multiple, Whole{1, most_width}, OnResume::fixed,
-               "The embedding has the next multiple of this many rows.");
-model.optional("positions", &M::positions, Choice<Positions>{}, OnResume::fixed,
-               "How positions enter; rotary needs an even head width.");
-model.optional("rope_theta", &M::rope_theta, positive, OnResume::fixed, "Base of the wavelengths of rotary positions.");
-model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed, "Normalisation before each block and at the end.");
-model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance inside norms.");
-model.optional("activation", &M::activation, Choice<Activation>{}, OnResume::fixed, "Of the feed-forward block.");
-model.optional("tied_head", &M::tied_head, Flag{}, OnResume::fixed, "The output matrix is the token embedding.");
-model.optional("bias", &M::bias, Flag{}, OnResume::fixed, "Linear layers and LayerNorms have biases.");
-model.optional("dropout", &M::dropout, share, OnResume::may_change, "On embeddings and residuals.");
-model.optional("attention_dropout", &M::attention_dropout, share, OnResume::may_change,
-               "On attention weights; above 0 it takes a slower, unfused path.");
-model.optional("init_std", &M::init_std, Real{}, OnResume::fixed,
-               "Standard deviation of initial weights; output projections: divided by sqrt(2 * `layers`).");
-return list;
+  const config::SectionKeys model{
+      "model", [](auto& config) -> decltype(auto) { return (config.model.template get<ModelConfig>()); }, list};
+  model.required("layers", &M::layers, Whole{1, most_layers}, OnResume::fixed, "12", "Transformer blocks.");
+  model.required("width", &M::width, Whole{1, most_width}, OnResume::fixed, "768", "Hidden size.");
+  model.required("heads", &M::heads, Whole{1, most_heads}, OnResume::fixed, "12",
+                 "Attention heads; divides `width` unless `head_dim` is given.");
+  model.optional(
+      "kv_heads", &M::kv_heads, Whole{0, most_heads}, OnResume::fixed,
+      "Heads of keys and values; divides `heads`. Fewer than `heads`: grouped-query attention. 0: as many as `heads`.");
+  model.optional("head_dim", &M::head_dim, Whole{0, most_head_dim}, OnResume::fixed,
+                 "Width of one head. 0: `width` / `heads`.");
+  model.optional("ffn_width", &M::ffn_width, Whole{0, most_ffn_width}, OnResume::fixed,
+                 "Inner width of the feed-forward block; with SwiGLU, the width of each of its two input matrices. 0: "
+                 "4 * `width`.");
+  model.required("sequence", &M::sequence, Whole{1, most_tokens}, OnResume::fixed, "1024", "Tokens of a sequence.");
+  model.required("vocabulary", &M::vocabulary, Whole{1, most_vocabulary}, OnResume::fixed, "50257",
+                 "Tokens that the tokenizer knows.");
+  model.optional("vocabulary_multiple", &M::vocabulary_multiple, Whole{1, most_width}, OnResume::fixed,
+                 "The rows of the embedding are padded from `vocabulary` to the next multiple of this number.");
+  model.optional("positions", &M::positions, Choice<Positions>{}, OnResume::fixed,
+                 "Kind of position encoding; rotary needs an even head width.");
+  model.optional("rope_theta", &M::rope_theta, positive, OnResume::fixed,
+                 "Base of the wavelengths of rotary positions.");
+  model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed, "Normalisation before each block and at the end.");
+  model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance in norms.");
+  model.optional("activation", &M::activation, Choice<Activation>{}, OnResume::fixed,
+                 "Activation function of the feed-forward block.");
+  model.optional("tied_head", &M::tied_head, Flag{}, OnResume::fixed, "The output matrix is the token embedding.");
+  model.optional("bias", &M::bias, Flag{}, OnResume::fixed, "Linear layers and LayerNorms have biases.");
+  model.optional("dropout", &M::dropout, share, OnResume::may_change,
+                 "Dropout rate of embeddings and residual branches.");
+  model.optional("attention_dropout", &M::attention_dropout, share, OnResume::may_change,
+                 "Dropout rate of attention weights; above 0, attention takes a slower path without the fused kernel.");
+  model.optional("init_std", &M::init_std, Real{}, OnResume::fixed,
+                 "Standard deviation of initial weights; that of output projections is divided by sqrt(2 * `layers`).");
+  return list;
 }
 
 }  // namespace terrace::models::gpt

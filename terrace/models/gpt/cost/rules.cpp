@@ -1,4 +1,4 @@
-// Rules between the keys of a GPT and with [layout], and the keys that others leave without effect.
+// Defines the rules between the keys of a GPT and with [layout], and which keys others leave without effect.
 #include <numeric>
 #include <string>
 #include <utility>
@@ -33,14 +33,14 @@ std::string rotary_needs_even_heads(const Config& c) {
   const int64_t dim = head_width(model_of(c));
   if (model_of(c).positions != Positions::rotary || dim % 2 == 0) return "";
   return fmt::format(
-      "model.positions = \"rotary\" turns pairs of channels, but the head width is odd: {}; use head_dim = {}, or "
+      "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: {}; use head_dim = {}, or "
       "positions = \"learned\"",
       model_of(c).head_dim > 0 ? std::to_string(dim)
                                : fmt::format("{} / {} = {}", model_of(c).width, model_of(c).heads, dim),
       dim == 1 ? 2 : dim - 1);
 }
 
-// Tokens drawn are counted in 63 bits.
+// The number of drawn tokens must fit 63 bits.
 std::string tokens_can_be_counted(const Config& c) {
   const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
                         static_cast<double>(model_of(c).sequence);
@@ -50,7 +50,7 @@ std::string tokens_can_be_counted(const Config& c) {
       c.train.steps, c.train.global_batch, model_of(c).sequence, tokens);
 }
 
-// What `number` of something the ranks would have to divide; "" where they do.
+// The problem if layout.tensor does not divide `number`; "" if it does.
 std::string tensor_divides(const Config& c, const char* what, int64_t number) {
   const int64_t tensor = c.layout.tensor;
   if (number % tensor == 0) return "";

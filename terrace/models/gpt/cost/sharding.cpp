@@ -1,4 +1,4 @@
-// The table of marks of the GPT.
+// Defines the table of marks of the GPT.
 #include "terrace/models/gpt/cost/sharding.h"
 
 #include <optional>
@@ -13,7 +13,7 @@ enum class Rows { alone, head_groups, pairs };
 struct Rule {
   std::string_view suffix;     // of the parameter's name
   std::optional<int64_t> dim;  // cut over "tensor"; none: replicated
-  Rows rows = Rows::alone;     // which of them a cut keeps together
+  Rows rows = Rows::alone;     // which rows a cut keeps together
 };
 
 constexpr Rule rules[] = {

@@ -1,4 +1,4 @@
-// How a GPT is cut over the mesh axis "tensor", as a table (Megatron-LM, arXiv 1909.08053, section 3).
+// Defines how a GPT is cut over the mesh axis "tensor" (Megatron-LM, arXiv 1909.08053, section 3).
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace terrace::models::gpt {
 
-// The mark of the parameter of that name and whole shape; of an unknown one it is unmarked. The rows of attention.qkv
-// go by groups (a group's queries, its key, its value) and those of ffn.first with SwiGLU by pairs (gate, up), so that
-// a cut between groups is one contiguous piece of dimension 0. Where there are fewer groups than ranks, ranks share a
-// group's queries out and each has its key and value.
+// The mark of the parameter with this name and whole shape; an unknown parameter stays unmarked. The rows of
+// attention.qkv are in groups (a group's queries, its key, its value) and those of ffn.first with SwiGLU in pairs
+// (gate, up), so that each rank's part is one contiguous range of dimension 0. If there are fewer groups than ranks, a
+// group's queries are divided among several ranks, which all have the group's key and value.
 ParamMark mark_of(const ModelConfig& config, const std::string& name, std::vector<int64_t> shape);
 
 }  // namespace terrace::models::gpt

@@ -1,5 +1,5 @@
-// Names and shapes of parameters as the modules of models/gpt/model.cpp register them, which build_model() checks, and
-// the figures of cost.h by unit.
+// Makes the unit table of a GPT: names and shapes of parameters as the modules of models/gpt/model.cpp register them,
+// which build_model() checks, and the figures of cost.h for each unit.
 #include "terrace/models/gpt/cost/unit_table.h"
 
 #include <fmt/format.h>
@@ -47,8 +47,8 @@ class Builder {
     if (bias) parameter(name + ".bias", {outputs});
   }
 
-  // A unit whose products take so many FLOPs in forward. Those with weights take as many for each gradient; those of
-  // attention's scores have two inputs and so twice as many for the input gradient.
+  // Sets the FLOPs of a unit from those of its products in forward. Products with weights take as many FLOPs for each
+  // gradient. Products of attention's scores have two inputs, and so take twice as many for the input gradient.
   void flops(double linear, double scores, double counted) {
     schedule::UnitRow& row = table_.back();
     const auto samples = static_cast<double>(options_.samples);

@@ -6,7 +6,8 @@
 
 namespace terrace::models::gpt {
 
-// Embedding, the attention and the feed-forward network of each layer, each with the norm before it, and the head.
+// The rows are the embedding, the attention and the feed-forward network of each layer, each with the norm before it,
+// and the head.
 schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options,
                                bool reset_at_documents = false);
 
