@@ -10,7 +10,6 @@ namespace terrace::config {
 namespace {
 
 constexpr OnResume fixed = OnResume::fixed;
-constexpr OnResume names_fixed = OnResume::names_fixed;
 constexpr OnResume may_change = OnResume::may_change;
 
 void add_train_keys(std::vector<Key>& list) {
