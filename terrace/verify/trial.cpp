@@ -42,10 +42,12 @@ std::vector<double> step_counts(const config::Config& config, int64_t step) {
   return counts;
 }
 
-models::Pass pass_of(const config::Config& config, const models::Model& model, int64_t step, double scale) {
+// `counts` are the step_counts() of the step.
+models::Pass pass_of(const config::Config& config, const models::Model& model, const std::vector<double>& counts,
+                     int64_t step, double scale) {
   return {.seed = config.train.seed,
           .step = step,
-          .gradient_scales = models::gradient_scales(model.losses(), step_counts(config, step), scale)};
+          .gradient_scales = models::gradient_scales(model.losses(), counts, scale)};
 }
 
 parallel::ShardingOptions poisoned_options(const config::Config& config) {
@@ -89,8 +91,9 @@ class RankTrial {
       batches.push_back(random_batch(config_, first + done, train.micro_batch));
     }
     model_.begin_step(step);
-    step_.run(batches, pass_of(config_, model_, step, trial_.loss_scale), config_.optimizer.learning_rate,
-              [&](const train::StepSums& sums) { return note_gradients(step, sums); });
+    const std::vector<double> counts = step_counts(config_, step);
+    step_.run(batches, pass_of(config_, model_, counts, step, trial_.loss_scale), config_.optimizer.learning_rate,
+              [&](const train::StepSums& sums) { return note_gradients(step, sums, counts); });
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     using State = optim::AdamW::State;
     collect(whole.tensors[1], [](const State& state) { return state.master; });
@@ -99,11 +102,11 @@ class RankTrial {
   }
 
   // Returns the number by which the optimizer multiplies the gradients.
-  double note_gradients(int64_t step, const train::StepSums& sums) {
+  double note_gradients(int64_t step, const train::StepSums& sums, const std::vector<double>& counts) {
     const double scale = trial_.loss_scale, norm = sums.gradients.norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
-      whole.loss = models::weighted_mean(model_.losses(), sums.losses, step_counts(config_, step));
+      whole.loss = models::weighted_mean(model_.losses(), sums.losses, counts);
       whole.norm = norm;
     }
     note_losses(whole.micro_batch_losses);
@@ -162,7 +165,7 @@ double exact_norm(const std::vector<nn::Parameter*>& parameters) {
 
 // The losses of the step's micro-batches; also accumulates their gradients.
 std::vector<double> exact_losses(const config::Config& config, models::Model& model, int64_t step) {
-  models::Pass pass = pass_of(config, model, step, 1.0);
+  models::Pass pass = pass_of(config, model, step_counts(config, step), step, 1.0);
   pass.training = true;
   std::vector<double> losses;
   for (int64_t done = 0; done < config.train.global_batch; done += config.train.micro_batch) {
