@@ -76,22 +76,17 @@ Json by_corpus(const EvaluationMetrics& evaluation) {
   return losses;
 }
 
-// The mean over the last twentieth of the steps: a single batch's loss is noisy.
-Json closing_mean(const std::vector<double>& values) {
-  if (values.empty()) return nullptr;
-  const size_t count = std::max<size_t>(1, values.size() / 20);
-  double sum = 0;
-  for (size_t i = values.size() - count; i < values.size(); ++i) sum += values[i];
-  return sum / static_cast<double>(count);
-}
-
-// Of the steps in which the number is known.
+// The mean over the last twentieth of the steps in which the number is known: a single batch's loss is noisy.
 Json closing_mean(const RunMetrics& metrics, const std::function<double(const StepMetrics&)>& of) {
   std::vector<double> values;
   for (const auto& [_, step] : metrics.steps) {
     if (std::isfinite(of(step))) values.push_back(of(step));
   }
-  return closing_mean(values);
+  if (values.empty()) return nullptr;
+  const size_t count = std::max<size_t>(1, values.size() / 20);
+  double sum = 0;
+  for (size_t i = values.size() - count; i < values.size(); ++i) sum += values[i];
+  return sum / static_cast<double>(count);
 }
 
 double figure_at(const std::vector<double>& figures, size_t i) {
