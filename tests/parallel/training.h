@@ -147,12 +147,7 @@ inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
 // By loss of the model, for a step of all ranks together.
 inline std::vector<double> gradient_scales(const Training& training, int64_t step) {
   const std::vector<int64_t> counts = batch_of(step, 0, training.sequences).counts;
-  const std::vector<models::LossTerm> losses = small_model(training, at::kFloat)->losses();
-  std::vector<double> scales;
-  for (size_t term = 0; term < losses.size(); ++term) {
-    scales.push_back(losses[term].weight / static_cast<double>(counts[term]));
-  }
-  return scales;
+  return models::gradient_scales(small_model(training, at::kFloat)->losses(), {counts.begin(), counts.end()}, 1.0);
 }
 
 inline config::LayoutConfig layout_config(const Layout& layout, bool deterministic) {
