@@ -40,12 +40,12 @@ std::string document(const Families& families) {
     if (!rows.empty()) text += fmt::format("{}### {}\n\n{}", text.empty() ? "" : "\n", heading, rows);
   };
   for (const std::string& section : section_names()) {
-    const bool is_familys = section == "model" || section == "data";
+    const bool varies = is_family_section(section);
     for (const Family* family : families) {
-      const std::vector<Key> keys = is_familys ? keys_of(family) : family->keys;
+      const std::vector<Key> keys = varies ? keys_of(family) : family->keys;
       add(fmt::format("[{}] with family = \"{}\"", section, family->name), table(keys, section, config_of(*family)));
     }
-    if (!is_familys) add(fmt::format("[{}]", section), table(keys_of(nullptr), section, Config{}));
+    if (!varies) add(fmt::format("[{}]", section), table(keys_of(nullptr), section, Config{}));
   }
   return text;
 }

@@ -38,5 +38,7 @@ struct Key {
 const Key* find_key(const std::vector<Key>& keys, std::string_view full_name);
 // The tables of a file, in the order of the page.
 std::vector<std::string> section_names();
+// Whether a family decides which keys the table has, apart from model.family.
+bool is_family_section(std::string_view section);
 
 }  // namespace terrace::config

@@ -205,6 +205,8 @@ std::vector<std::string> section_names() {
   return {"model", "data", "train", "optimizer", "layout", "checkpoint", "observe"};
 }
 
+bool is_family_section(std::string_view section) { return section == "model" || section == "data"; }
+
 std::vector<Key> keys_of(const Family* family) {
   const std::vector<Key> core = core_keys(family);
   std::vector<Key> list;

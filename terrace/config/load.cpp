@@ -17,14 +17,14 @@
 namespace terrace::config {
 namespace {
 
-// A value from the file or the command line; the node belongs to a table of Source.
+// A value from the file or the command line; the node belongs to a table of Input.
 struct Given {
   const toml::node* node;
   Place place;
 };
 
 // The contents of the file and of the command line, and the problems found so far.
-struct Source {
+struct Input {
   std::string file_name;
   const Families& families;
   const Family* family = nullptr;  // null if model.family is unknown; then [model] and [data] are not read
@@ -42,24 +42,24 @@ struct Source {
 };
 
 // The other families that have the key, as `"vit" and "gnn"`; "" if there are none.
-std::string other_families_with(const Source& source, const std::string& full_name) {
+std::string other_families_with(const Input& input, const std::string& full_name) {
   std::vector<std::string> names;
-  for (const Family* family : source.families) {
-    if (family != source.family && find_key(family->keys, full_name) != nullptr) {
+  for (const Family* family : input.families) {
+    if (family != input.family && find_key(family->keys, full_name) != nullptr) {
       names.push_back(toml_text(family->name));
     }
   }
   return listed(names, "and");
 }
 
-std::string unknown_key(const Source& source, const std::string& section, const std::string& name) {
-  const std::string full_name = section + "." + name, families = other_families_with(source, full_name);
+std::string unknown_key(const Input& input, const std::string& section, const std::string& name) {
+  const std::string full_name = section + "." + name, families = other_families_with(input, full_name);
   if (!families.empty()) {
     return fmt::format("{} belongs to model.family = {}, not to \"{}\"; remove it", full_name, families,
-                       source.family->name);
+                       input.family->name);
   }
   std::vector<std::string> here, elsewhere;
-  for (const Key& key : source.keys) {
+  for (const Key& key : input.keys) {
     if (key.section == section) here.push_back(key.name);
     if (key.name == name) elsewhere.push_back("[" + key.section + "]");
   }
@@ -78,42 +78,42 @@ std::string unknown_table(const std::string& name) {
 }
 
 // Whether the keys of the section are unknown because the family is unknown.
-bool is_unread(const Source& source, const std::string& section) {
-  return source.family == nullptr && (section == "model" || section == "data");
+bool is_unread(const Input& input, const std::string& section) {
+  return input.family == nullptr && is_family_section(section);
 }
 
 // Why the key is refused; "" if it exists or its section is not read.
-std::string refusal(const Source& source, const std::string& section, const std::string& name) {
+std::string refusal(const Input& input, const std::string& section, const std::string& name) {
   const std::string full_name = section + "." + name;
-  if (find_key(source.keys, full_name) != nullptr || is_unread(source, section)) return "";
+  if (find_key(input.keys, full_name) != nullptr || is_unread(input, section)) return "";
   const std::string reason = not_built(section, name);
   if (!reason.empty()) return fmt::format("{}: {}", full_name, reason);
   const std::vector<std::string> sections = section_names();
   const bool known = std::find(sections.begin(), sections.end(), section) != sections.end();
-  return known ? unknown_key(source, section, name) : unknown_table(section);
+  return known ? unknown_key(input, section, name) : unknown_table(section);
 }
 
-void collect_section(Source& source, const std::string& section, const toml::table& table) {
+void collect_section(Input& input, const std::string& section, const toml::table& table) {
   for (const auto& [key, node] : table) {
     const std::string name{key.str()};
-    const std::string problem = refusal(source, section, name);
+    const std::string problem = refusal(input, section, name);
     if (!problem.empty()) {
-      source.problems.push_back({source.at(key.source()), problem});
+      input.problems.push_back({input.at(key.source()), problem});
     } else {
-      source.given[section + "." + name] = {&node, source.at(node.source())};
+      input.given[section + "." + name] = {&node, input.at(node.source())};
     }
   }
 }
 
-void collect_file(Source& source) {
+void collect_file(Input& input) {
   const std::vector<std::string> sections = section_names();
-  for (const auto& [key, node] : source.table) {
+  for (const auto& [key, node] : input.table) {
     const std::string name{key.str()};
     const bool known = std::find(sections.begin(), sections.end(), name) != sections.end();
     const std::string reason = not_built(name, "");
     const toml::table* table = node.as_table();
     if (table != nullptr && (known || (!reason.empty() && !table->empty()))) {
-      collect_section(source, name, *table);
+      collect_section(input, name, *table);
       continue;
     }
     std::string problem = unknown_table(name);
@@ -123,13 +123,13 @@ void collect_file(Source& source) {
       problem = fmt::format("{} must be one table, written [{}]", name, name);
     } else if (table == nullptr) {
       std::vector<std::string> owners;
-      for (const Key& one : source.keys) {
+      for (const Key& one : input.keys) {
         if (one.name == name) owners.push_back("[" + one.section + "]");
       }
       problem = owners.empty() ? fmt::format("unknown key {} outside of any table", name)
                                : fmt::format("{} stands outside of any table; it belongs to {}", name, listed(owners));
     }
-    source.problems.push_back({source.at(key.source()), problem});
+    input.problems.push_back({input.at(key.source()), problem});
   }
 }
 
@@ -157,51 +157,51 @@ std::string trimmed(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-void add_override(Source& source, const std::string& text) {
-  const Place place{Place::Source::override_, static_cast<int>(source.overrides.size()), 0, "--set " + text};
-  const auto refuse = [&](const std::string& problem) { source.problems.push_back({place, problem}); };
+void add_override(Input& input, const std::string& text) {
+  const Place place{Place::Source::override_, static_cast<int>(input.overrides.size()), 0, "--set " + text};
+  const auto refuse = [&](const std::string& problem) { input.problems.push_back({place, problem}); };
   const size_t equals = text.find('=');
   const std::string full_name = trimmed(text.substr(0, equals));
   const size_t dot = full_name.find('.');
   if (equals == std::string::npos || dot == std::string::npos) {
     return refuse("must be section.key=value, such as train.steps=100");
   }
-  const std::string problem = refusal(source, full_name.substr(0, dot), full_name.substr(dot + 1));
+  const std::string problem = refusal(input, full_name.substr(0, dot), full_name.substr(dot + 1));
   if (!problem.empty()) return refuse(problem);
-  const auto earlier = source.given.find(full_name);
-  if (earlier != source.given.end() && earlier->second.place.source == Place::Source::override_) {
+  const auto earlier = input.given.find(full_name);
+  if (earlier != input.given.end() && earlier->second.place.source == Place::Source::override_) {
     return refuse(fmt::format("{} was set before, by {}; keep one", full_name, earlier->second.place.text));
   }
   try {
-    source.overrides.push_back(parse_override_value(trimmed(text.substr(equals + 1))));
-    source.given[full_name] = {source.overrides.back().get("value"), place};
+    input.overrides.push_back(parse_override_value(trimmed(text.substr(equals + 1))));
+    input.given[full_name] = {input.overrides.back().get("value"), place};
   } catch (const UserError& error) {
     refuse(error.what());
   }
 }
 
-void add_missing(Source& source, const Key& key) {
-  const toml::node* table = source.table.get(key.section);
-  const Place place = table != nullptr && table->is_table() ? source.at(table->source()) : source.whole_file();
-  source.problems.push_back({place, fmt::format("{} is missing; add to [{}] a line such as {} = {}", key.full_name(),
-                                                key.section, key.name, key.example)});
+void add_missing(Input& input, const Key& key) {
+  const toml::node* table = input.table.get(key.section);
+  const Place place = table != nullptr && table->is_table() ? input.at(table->source()) : input.whole_file();
+  input.problems.push_back({place, fmt::format("{} is missing; add to [{}] a line such as {} = {}", key.full_name(),
+                                               key.section, key.name, key.example)});
 }
 
 // Reads every key; returns the full names of those without a valid value.
-std::set<std::string> read_keys(Source& source, Config& config) {
+std::set<std::string> read_keys(Input& input, Config& config) {
   std::set<std::string> invalid;
-  for (const Key& key : source.keys) {
-    const auto found = source.given.find(key.full_name());
-    if (found == source.given.end()) {
+  for (const Key& key : input.keys) {
+    const auto found = input.given.find(key.full_name());
+    if (found == input.given.end()) {
       if (!key.required()) continue;
-      add_missing(source, key);
+      add_missing(input, key);
       invalid.insert(key.full_name());
       continue;
     }
     const auto& [node, place] = found->second;
     const std::string problem = key.read(*node, config);
     if (problem.empty()) continue;
-    source.problems.push_back({place, fmt::format("{} = {} {}", key.full_name(), shown(*node), problem)});
+    input.problems.push_back({place, fmt::format("{} = {} {}", key.full_name(), shown(*node), problem)});
     invalid.insert(key.full_name());
   }
   return invalid;
@@ -209,20 +209,20 @@ std::set<std::string> read_keys(Source& source, Config& config) {
 
 // Where the problem of a rule is reported: at the override of one of its keys, otherwise at the first of its keys that
 // the file contains.
-Place place_of_problem(const Source& source, const Rule& rule) {
-  Place place = source.whole_file();
+Place place_of_problem(const Input& input, const Rule& rule) {
+  Place place = input.whole_file();
   for (const std::string& name : rule.keys) {
-    const auto found = source.given.find(name);
-    if (found == source.given.end()) continue;
+    const auto found = input.given.find(name);
+    if (found == input.given.end()) continue;
     if (found->second.place.source == Place::Source::override_) return found->second.place;
     if (place.source == Place::Source::file) place = found->second.place;
   }
   return place;
 }
 
-bool is_override(const Source& source, const std::string& name) {
-  const auto found = source.given.find(name);
-  return found != source.given.end() && found->second.place.source == Place::Source::override_;
+bool is_override(const Input& input, const std::string& name) {
+  const auto found = input.given.find(name);
+  return found != input.given.end() && found->second.place.source == Place::Source::override_;
 }
 
 void set_to_default(const Key& key, Config& config) {
@@ -232,48 +232,48 @@ void set_to_default(const Key& key, Config& config) {
 
 // Gives keys without effect their defaults. If another key of the same file is the reason, that is a problem. If a
 // --set is involved, the run only warns, since a --set is often one of many runs that vary the same file.
-void check_idle(Source& source, Config& config, const std::set<std::string>& invalid, IdleKeys idle) {
+void check_idle(Input& input, Config& config, const std::set<std::string>& invalid, IdleKeys idle) {
   const Config given = config;
-  for (const IdleRule& rule : idle_rules_of(source.family)) {
-    const auto found = source.given.find(rule.key);
+  for (const IdleRule& rule : idle_rules_of(input.family)) {
+    const auto found = input.given.find(rule.key);
     const auto unknown = [&](const std::string& name) { return invalid.contains(name); };
-    if (found == source.given.end() || unknown(rule.key) || std::ranges::any_of(rule.causes, unknown)) continue;
+    if (found == input.given.end() || unknown(rule.key) || std::ranges::any_of(rule.causes, unknown)) continue;
     const std::string reason = idle_beside(given, rule.key);
     if (reason.empty()) continue;
-    const Key& key = *find_key(source.keys, rule.key);
+    const Key& key = *find_key(input.keys, rule.key);
     const std::string value = key.write(given);
     set_to_default(key, config);
     if (value == rule.off) continue;
     const Place& place = found->second.place;
     const std::string text = fmt::format("{} = {} has no effect {}", rule.key, value, reason);
-    const auto overrides = [&](const std::string& name) { return is_override(source, name); };
+    const auto overrides = [&](const std::string& name) { return is_override(input, name); };
     if (overrides(rule.key) || std::ranges::any_of(rule.causes, overrides)) {
       config.idle.push_back(fmt::format("{}: {}", place.text, text));
     } else if (idle == IdleKeys::refuse) {
-      source.problems.push_back({place, text});
+      input.problems.push_back({place, text});
     }
   }
 }
 
-void check_rules(Source& source, const std::vector<Rule>& rules, const Config& config,
+void check_rules(Input& input, const std::vector<Rule>& rules, const Config& config,
                  const std::set<std::string>& invalid) {
   for (const Rule& rule : rules) {
     const bool known = std::none_of(rule.keys.begin(), rule.keys.end(),
                                     [&](const std::string& name) { return invalid.contains(name); });
     const std::string problem = known ? rule.problem(config) : "";
-    if (!problem.empty()) source.problems.push_back({place_of_problem(source, rule), problem});
+    if (!problem.empty()) input.problems.push_back({place_of_problem(input, rule), problem});
   }
 }
 
 // Chooses the family: by the last override of model.family, otherwise by the file, otherwise the first family.
-void find_family_of(Source& source, const std::vector<std::string>& overrides) {
-  TERRACE_CHECK(!source.families.empty(), "no family of models to read {} with", source.file_name);
+void find_family_of(Input& input, const std::vector<std::string>& overrides) {
+  TERRACE_CHECK(!input.families.empty(), "no family of models to read {} with", input.file_name);
   toml::table given_by_override;
   const toml::node* node = nullptr;
   Place place;
-  if (const toml::table* model = source.table["model"].as_table(); model != nullptr && model->contains("family")) {
+  if (const toml::table* model = input.table["model"].as_table(); model != nullptr && model->contains("family")) {
     node = model->get("family");
-    place = source.at(node->source());
+    place = input.at(node->source());
   }
   for (size_t i = 0; i < overrides.size(); ++i) {
     const size_t equals = overrides[i].find('=');
@@ -287,44 +287,43 @@ void find_family_of(Source& source, const std::vector<std::string>& overrides) {
     place = {Place::Source::override_, static_cast<int>(i), 0, "--set " + overrides[i]};
   }
   if (node == nullptr) {
-    source.family = source.families.front();
+    input.family = input.families.front();
   } else {
     Word names;
-    for (const Family* family : source.families) names.words.push_back(family->name);
+    for (const Family* family : input.families) names.words.push_back(family->name);
     std::string name;
     const std::string problem = names.read(*node, name);
-    source.family = find_family(source.families, name);
+    input.family = find_family(input.families, name);
     if (!problem.empty()) {
-      source.problems.push_back({place, fmt::format("model.family = {} {}", shown(*node), problem)});
+      input.problems.push_back({place, fmt::format("model.family = {} {}", shown(*node), problem)});
     }
   }
-  source.keys = keys_of(source.family);
+  input.keys = keys_of(input.family);
 }
 
 }  // namespace
 
 Config parse(const std::string& toml, const std::string& file_name, const Families& families,
              const std::vector<std::string>& overrides, IdleKeys idle) {
-  Source source{
-      .file_name = file_name, .families = families, .table = {}, .overrides = {}, .given = {}, .problems = {}};
+  Input input{.file_name = file_name, .families = families, .table = {}, .overrides = {}, .given = {}, .problems = {}};
   try {
-    source.table = toml::parse(toml);
+    input.table = toml::parse(toml);
   } catch (const toml::parse_error& error) {
-    throw UserError::of("{}: {}", source.at(error.source()).text, error.description());
+    throw UserError::of("{}: {}", input.at(error.source()).text, error.description());
   }
-  find_family_of(source, overrides);
-  collect_file(source);
-  source.overrides.reserve(overrides.size());  // Given::node points into the elements
-  for (const std::string& text : overrides) add_override(source, text);
-  Config config = source.family == nullptr ? Config{} : config_of(*source.family);
-  const std::set<std::string> invalid = read_keys(source, config);
+  find_family_of(input, overrides);
+  collect_file(input);
+  input.overrides.reserve(overrides.size());  // Given::node points into the elements
+  for (const std::string& text : overrides) add_override(input, text);
+  Config config = input.family == nullptr ? Config{} : config_of(*input.family);
+  const std::set<std::string> invalid = read_keys(input, config);
   // The rules between keys need the family.
-  if (source.family == nullptr) report(std::move(source.problems), file_name);
-  check_idle(source, config, invalid, idle);
-  check_rules(source, core_rules(), config, invalid);
-  check_rules(source, source.family->rules, config, invalid);
-  report(std::move(source.problems), file_name);
-  if (source.family->derive != nullptr) source.family->derive(config);
+  if (input.family == nullptr) report(std::move(input.problems), file_name);
+  check_idle(input, config, invalid, idle);
+  check_rules(input, core_rules(), config, invalid);
+  check_rules(input, input.family->rules, config, invalid);
+  report(std::move(input.problems), file_name);
+  if (input.family->derive != nullptr) input.family->derive(config);
   return config;
 }
 

@@ -145,19 +145,19 @@ std::string schedule_has_its_chunks(const Config& c) {
   }
   if (chunks == 1) return "";
   return fmt::format(
-      "layout.schedule = \"{}\" has one part of the model a stage, not chunks = {}; use 1, or "
+      "layout.schedule = \"{}\" has one virtual stage a stage, not chunks = {}; use 1, or "
       "schedule = \"interleaved\"{}",
       name, chunks, chunks == 2 ? " or \"zb-v\"" : "");
 }
 
 // The embedding and the head are units too, so a virtual stage can consist of one of them alone.
-std::string parts_have_layers(const Config& c) {
-  const int64_t parts = c.layout.pipeline * c.layout.chunks, layers = c.family->layers(c), units = layers + 2;
-  if (parts > units) {
+std::string virtual_stages_have_layers(const Config& c) {
+  const int64_t virtual_stages = c.layout.pipeline * c.layout.chunks, layers = c.family->layers(c), units = layers + 2;
+  if (virtual_stages > units) {
     return fmt::format(
         "layout.pipeline = {} with chunks = {} cuts the {} layers, embedding and head of the model into {} "
-        "parts; use at most {} parts",
-        c.layout.pipeline, c.layout.chunks, layers, parts, units);
+        "virtual stages; use at most {} virtual stages",
+        c.layout.pipeline, c.layout.chunks, layers, virtual_stages, units);
   }
   const std::vector<int64_t>& given = c.layout.stage_layers;
   if (given.empty() || c.layout.pipeline == 1) return "";
@@ -165,12 +165,11 @@ std::string parts_have_layers(const Config& c) {
   const auto numbers = static_cast<int64_t>(given.size());
   bool empty_inside = false;
   for (size_t i = 1; i + 1 < given.size(); ++i) empty_inside = empty_inside || given[i] == 0;
-  if (numbers == parts && sum == layers && !empty_inside) return "";
+  if (numbers == virtual_stages && sum == layers && !empty_inside) return "";
   return fmt::format(
       "layout.stage_layers has {} numbers with the sum {}{}; give {} (pipeline * chunks), each above 0 but for the "
-      "first and "
-      "the last, with the sum of the {} layers",
-      numbers, sum, empty_inside ? " and a part without layers" : "", parts, layers);
+      "first and the last, with the sum of the {} layers",
+      numbers, sum, empty_inside ? " and a virtual stage without layers" : "", virtual_stages, layers);
 }
 
 std::string pairs_fit_nodes(const Config& c) {
@@ -210,7 +209,7 @@ const std::vector<Rule>& core_rules() {
       {{"optimizer.decay_steps", "optimizer.schedule", "optimizer.warmup_steps", "train.steps"}, decay_fits},
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
       {{"layout.schedule", "layout.chunks", "layout.pipeline"}, schedule_has_its_chunks},
-      {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, parts_have_layers},
+      {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, virtual_stages_have_layers},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},

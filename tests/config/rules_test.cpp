@@ -181,14 +181,12 @@ TEST(Rules, OfThePipeline) {
        "layout.schedule = \"zb-v\" needs chunks = 2, not 1",
        {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}},
       {{"layout.pipeline=2", "layout.chunks=2"},
-       "layout.schedule = \"1f1b\" has one part of the model a stage, not chunks = 2; use 1, or schedule = "
-       "\"interleaved\" "
-       "or \"zb-v\"",
+       "layout.schedule = \"1f1b\" has one virtual stage a stage, not chunks = 2; use 1, or schedule = "
+       "\"interleaved\" or \"zb-v\"",
        {"layout.pipeline=2", "layout.schedule=interleaved", "layout.chunks=2"}},
       {{"model.layers=4", "layout.pipeline=7"},
-       "layout.pipeline = 7 with chunks = 1 cuts the 4 layers, embedding and head of the model into 7 parts; use at "
-       "most 6 "
-       "parts",
+       "layout.pipeline = 7 with chunks = 1 cuts the 4 layers, embedding and head of the model into 7 virtual "
+       "stages; use at most 6 virtual stages",
        {"model.layers=4", "layout.pipeline=6"}},
       {{"model.layers=4", "layout.pipeline=2", "layout.stage_layers=[1, 2]"},
        "layout.stage_layers has 2 numbers with the sum 3; give 2 (pipeline * chunks), each above 0 but for the first "
