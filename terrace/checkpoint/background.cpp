@@ -19,7 +19,7 @@ bool going_on(const std::future<void>& task) {
   return task.valid() && task.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
-void settle(std::future<void>& task) {
+void wait_and_rethrow(std::future<void>& task) {
   if (task.valid()) task.get();
 }
 
@@ -46,20 +46,20 @@ void BackgroundSaver::save(const State& state) {
                format_seconds(std::chrono::duration<double>(Clock::now() - began).count()));
     }
   }
-  settle_writing();
+  finish_writing();
   copy_ = snapshot_.take(state);
   writing_ = std::async(std::launch::async, [this] { write(); });
 }
 
 void BackgroundSaver::finish() {
-  settle_writing();
-  settle(copying_);
+  finish_writing();
+  wait_and_rethrow(copying_);
 }
 
-void BackgroundSaver::settle_writing() {
+void BackgroundSaver::finish_writing() {
   if (writing_.valid()) writing_.wait();
   broken_ = false;
-  settle(writing_);
+  wait_and_rethrow(writing_);
 }
 
 void BackgroundSaver::write() {
@@ -86,7 +86,7 @@ void BackgroundSaver::write_copy() {
   } catch (const std::runtime_error& error) {
     not_staged.emplace(error.what());
   }
-  settle(copying_);  // from here on its thread makes no calls of the ranks' Comm
+  wait_and_rethrow(copying_);  // from here on its thread makes no calls of the ranks' Comm
   agree_to_write(refusal);
   if (!staged_folder_.empty() && agree_on_staging(not_staged)) {
     copying_ = std::async(std::launch::async, [this, staged = std::move(*staged), step = copy_.step]() mutable {

@@ -31,8 +31,8 @@ class BackgroundSaver {
   };
 
   // Removes the files that interrupted runs of this folder left in the staging folder. With several ranks all construct
-  // their savers at the same place and call save() and finish() alike; all get the same results, and only member 0
-  // logs.
+  // their savers at the same place and call save() and finish() the same number of times; all get the same results, and
+  // only member 0 logs.
   explicit BackgroundSaver(Options options);
   BackgroundSaver(const BackgroundSaver&) = delete;
 
@@ -59,7 +59,7 @@ class BackgroundSaver {
   bool agree_on_staging(const std::optional<UserError>& failure) const;
   std::filesystem::path write_directly() const;
   void attempt(const std::function<std::filesystem::path()>& action, int64_t step);
-  void settle_writing();
+  void finish_writing();
 
   Options options_;
   SavingRanks saving_ranks_;

@@ -37,7 +37,8 @@ struct Call {
   void* to = nullptr;
   int64_t peer = -1;  // member number of the root of a broadcast, or of the other side of a send or receive
   Label label = {};
-  // Counts from 1 the collectives of the group, alike on all members, or else this member's sends and receives.
+  // Counts from 1 the collectives of the group, with the same number on all members, or else this member's sends and
+  // receives.
   uint64_t sequence = 0;
   bool limited = true;  // whether the world's time-out holds for the call
 };
