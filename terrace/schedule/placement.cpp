@@ -1,6 +1,8 @@
 // Numbers of virtual stages from stage and chunk, and back.
 #include "terrace/schedule/placement.h"
 
+#include <algorithm>
+
 #include "terrace/base/error.h"
 
 namespace terrace::schedule {
@@ -15,6 +17,19 @@ int64_t Placement::stage_of(int64_t virtual_stage) const {
   TERRACE_CHECK(virtual_stage >= 0 && virtual_stage < virtual_stages(), "virtual stage {} of {}", virtual_stage,
                 virtual_stages());
   return shape == Shape::vee && virtual_stage >= stages ? 2 * stages - 1 - virtual_stage : virtual_stage % stages;
+}
+
+std::vector<StageLink> stage_links(const Placement& placement) {
+  std::vector<StageLink> links;
+  const auto add = [&](const StageLink& link) {
+    if (link.from != link.to && std::ranges::find(links, link) == links.end()) links.push_back(link);
+  };
+  for (int64_t lower = 0; lower + 1 < placement.virtual_stages(); ++lower) {
+    const int64_t before = placement.stage_of(lower), after = placement.stage_of(lower + 1);
+    add({.from = before, .to = after});  // activations
+    add({.from = after, .to = before});  // gradients
+  }
+  return links;
 }
 
 }  // namespace terrace::schedule

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace terrace::schedule {
 
@@ -22,5 +23,15 @@ struct Placement {
 
   bool operator==(const Placement&) const = default;
 };
+
+// A stage that sends tensors to another one.
+struct StageLink {
+  int64_t from = 0, to = 0;
+
+  bool operator==(const StageLink&) const = default;
+};
+
+// The links that the sends of all schedules use, each once, in the order of the virtual stages.
+std::vector<StageLink> stage_links(const Placement& placement);
 
 }  // namespace terrace::schedule

@@ -1,9 +1,8 @@
 // Checks each stage alone, then the order of transfers between stages, then the execution of all lists together.
 #include "terrace/schedule/validate.h"
 
-#include <algorithm>
+#include <deque>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -59,19 +58,44 @@ std::string check_channels(const std::vector<Instructions>& lists, const Placeme
   return "";
 }
 
-// Executes the lists until all are complete or no stage can continue.
+// A set of messages.
+class MessageSet {
+ public:
+  MessageSet(const Placement& placement, int64_t micro_batches)
+      : lowers_(placement.virtual_stages()),
+        micro_batches_(micro_batches),
+        contained_(static_cast<size_t>(2 * lowers_ * micro_batches)) {}
+
+  void insert(const Message& message) { contained_[index(message)] = true; }
+  bool contains(const Message& message) const { return contained_[index(message)]; }
+
+ private:
+  size_t index(const Message& message) const {
+    return static_cast<size_t>(((message.gradient ? micro_batches_ : 0) + message.micro_batch) * lowers_ +
+                               message.lower);
+  }
+
+  int64_t lowers_, micro_batches_;
+  std::vector<bool> contained_;
+};
+
+// Executes the lists until all are complete or no stage can continue. A subclass says when messages arrive.
 class Execution {
  public:
-  Execution(const std::vector<Instructions>& lists, const Placement& placement, bool rendezvous)
-      : lists_(lists), placement_(placement), rendezvous_(rendezvous), next_(lists.size(), 0) {}
+  Execution(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches)
+      : placement_(placement), arrived_(placement, micro_batches), lists_(lists), next_(lists.size(), 0) {}
+  virtual ~Execution() = default;
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
 
   // "" if all lists complete, else the instructions at which stages wait.
-  std::string run() {
+  std::string run(const char* sends) {
     for (bool moved = true; moved;) {
       moved = false;
       for (size_t stage = 0; stage < lists_.size(); ++stage) {
         for (; next_[stage] < lists_[stage].size() && can_continue(stage); ++next_[stage]) {
-          record(stage);
+          const Instruction& instruction = lists_[stage][next_[stage]];
+          if (is_send(instruction.kind) || is_receive(instruction.kind)) start(instruction, stage);
           moved = true;
         }
       }
@@ -81,36 +105,104 @@ class Execution {
       if (next_[stage] == lists_[stage].size()) continue;
       waiting += (waiting.empty() ? "" : "; ") + at(stage, next_[stage], lists_[stage]);
     }
-    if (waiting.empty()) return "";
-    return fmt::format("deadlock where sends {}: {}", rendezvous_ ? "wait for their receives" : "do not wait", waiting);
+    return waiting.empty() ? "" : fmt::format("deadlock where sends {}: {}", sends, waiting);
   }
+
+ protected:
+  virtual void start(const Instruction& transfer, size_t stage) = 0;
+  virtual bool can_return(const Instruction& /*send*/, size_t /*stage*/) const { return true; }
+  Message message_of(const Instruction& transfer, size_t stage) const {
+    return *carried(transfer, placement_, static_cast<int64_t>(stage));
+  }
+
+  const Placement placement_;
+  MessageSet arrived_;
 
  private:
-  const Instruction& next(size_t stage) const { return lists_[stage][next_[stage]]; }
-
   bool can_continue(size_t stage) const {
-    const Instruction& instruction = next(stage);
-    const auto number = static_cast<int64_t>(stage);
-    if (is_computation(instruction.kind)) {
-      const auto message = between_stages(taken(instruction, placement_, number), placement_);
-      return !message || sent_.contains(*message);
-    }
-    return !rendezvous_ || !is_send(instruction.kind) || posted_.contains(*carried(instruction, placement_, number));
-  }
-
-  void record(size_t stage) {
-    const Instruction& instruction = next(stage);
-    const auto number = static_cast<int64_t>(stage);
-    if (is_send(instruction.kind)) sent_.insert(*carried(instruction, placement_, number));
-    if (is_receive(instruction.kind)) posted_.insert(*carried(instruction, placement_, number));
+    const Instruction& instruction = lists_[stage][next_[stage]];
+    if (is_send(instruction.kind)) return can_return(instruction, stage);
+    if (!is_computation(instruction.kind)) return true;
+    const auto message = between_stages(taken(instruction, placement_, static_cast<int64_t>(stage)), placement_);
+    return !message || arrived_.contains(*message);
   }
 
   const std::vector<Instructions>& lists_;
-  Placement placement_;
-  bool rendezvous_;
   std::vector<size_t> next_;  // by stage: its next instruction
-  std::set<Message> sent_, posted_;
 };
+
+// A send never waits.
+class BufferedExecution : public Execution {
+ public:
+  using Execution::Execution;
+
+ protected:
+  void start(const Instruction& transfer, size_t stage) override {
+    if (is_send(transfer.kind)) arrived_.insert(message_of(transfer, stage));
+  }
+};
+
+// A stage waits in a send until the receive is posted.
+class RendezvousExecution final : public BufferedExecution {
+ public:
+  RendezvousExecution(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches)
+      : BufferedExecution(lists, placement, micro_batches), posted_(placement, micro_batches) {}
+
+ private:
+  void start(const Instruction& transfer, size_t stage) override {
+    if (is_receive(transfer.kind)) posted_.insert(message_of(transfer, stage));
+    BufferedExecution::start(transfer, stage);
+  }
+  bool can_return(const Instruction& send, size_t stage) const override {
+    return posted_.contains(message_of(send, stage));
+  }
+
+  MessageSet posted_;
+};
+
+// No stage waits in a send or receive. The transfers of a line of a stage move one after another, each when the other
+// side has come to it too.
+class InOrderExecution final : public Execution {
+ public:
+  InOrderExecution(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
+                   const LineOf& line_of)
+      : Execution(lists, placement, micro_batches), line_of_(line_of) {}
+
+ private:
+  using LineKey = std::pair<int64_t, int64_t>;  // a stage and one of its lines
+  using Line = std::deque<Message>;
+
+  void start(const Instruction& transfer, size_t stage) override {
+    const Message message = message_of(transfer, stage);
+    const auto number = static_cast<int64_t>(stage);
+    Line& line = lines_[{number, line_of_(number, transfer)}];
+    line.push_back(message);
+    ends_[message].push_back(&line);
+    if (line.front() == message) deliver(message);
+  }
+
+  // Moves the message if it is the first in both of its lines, and then what was behind it.
+  void deliver(const Message& message) {
+    const auto found = ends_.find(message);
+    if (found->second.size() < 2) return;
+    const std::vector<Line*> lines = found->second;
+    if (lines[0]->front() != message || lines[1]->front() != message) return;
+    ends_.erase(found);
+    arrived_.insert(message);
+    for (Line* line : lines) line->pop_front();
+    for (Line* line : lines) {
+      if (!line->empty() && ends_.contains(line->front())) deliver(Message(line->front()));
+    }
+  }
+
+  const LineOf& line_of_;
+  std::map<LineKey, Line> lines_;
+  std::map<Message, std::vector<Line*>> ends_;  // of each message that has not moved: the lines that hold it
+};
+
+int64_t line_of_link(int64_t, const Instruction& transfer) {
+  return 2 * transfer.peer + (is_send(transfer.kind) ? 1 : 0);
+}
 
 }  // namespace
 
@@ -124,8 +216,18 @@ std::string validate(const std::vector<Instructions>& lists, const Placement& pl
     if (std::string problem = check_stage(lists[stage], stage, check); !problem.empty()) return problem;
   }
   if (std::string problem = check_channels(lists, placement); !problem.empty()) return problem;
-  if (std::string problem = Execution(lists, placement, false).run(); !problem.empty()) return problem;
-  return Execution(lists, placement, true).run();
+  for (const std::string& problem :
+       {BufferedExecution(lists, placement, micro_batches).run("do not wait"),
+        RendezvousExecution(lists, placement, micro_batches).run("wait for their receives"),
+        find_deadlock(lists, placement, micro_batches, line_of_link)}) {
+    if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
+std::string find_deadlock(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
+                          const LineOf& line_of) {
+  return InOrderExecution(lists, placement, micro_batches, line_of).run("and receives of a line move in order");
 }
 
 }  // namespace terrace::schedule

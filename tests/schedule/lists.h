@@ -28,14 +28,15 @@ inline std::string computations(const Instructions& list) {
   return text(kept);
 }
 
-// Every schedule for stages 1 .. 8, micro-batches 1 .. 16 and every allowed number of chunks (interleaved: 1 .. 4).
-inline std::vector<Pipeline> all_pipelines() {
+// Every schedule for these numbers of stages and micro-batches from 1 on and every allowed number of chunks
+// (interleaved: 1 .. 4).
+inline std::vector<Pipeline> all_pipelines(int64_t most_stages = 8, int64_t most_micro_batches = 16) {
   using config::PipelineSchedule;
   std::vector<Pipeline> all;
   for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved,
                               PipelineSchedule::zb_h1, PipelineSchedule::zb_v}) {
-    for (int64_t stages = 1; stages <= 8; ++stages) {
-      for (int64_t micro_batches = 1; micro_batches <= 16; ++micro_batches) {
+    for (int64_t stages = 1; stages <= most_stages; ++stages) {
+      for (int64_t micro_batches = 1; micro_batches <= most_micro_batches; ++micro_batches) {
         for (int64_t chunks = 1; chunks <= 4; ++chunks) {
           const Pipeline pipeline{schedule, stages, micro_batches, chunks};
           if (refusal(pipeline).empty()) all.push_back(pipeline);

@@ -202,6 +202,25 @@ TEST(Validator, FindsADeadlockOfSendsThatWait) {
   EXPECT_NE(problem.find("send gradient 0 to 0"), std::string::npos) << problem;
 }
 
+// With one line for each direction a message waits behind a receive from another stage.
+TEST(Validator, FindsADeadlockWhereLinksShareALine) {
+  const Lists interleaved({PipelineSchedule::interleaved, 3, 4, 2});
+  ASSERT_EQ(interleaved.problem(), "");
+  const auto deadlock = [&](const LineOf& line_of) {
+    const Pipeline& pipeline = interleaved.pipeline;
+    return find_deadlock(interleaved.lists, placement(pipeline), pipeline.micro_batches, line_of);
+  };
+  const std::string problem = deadlock([](int64_t stage, const Instruction& transfer) {
+    const bool to_higher_stages = is_send(transfer.kind) == (transfer.peer > stage);
+    return to_higher_stages ? 1 : 0;
+  });
+  EXPECT_EQ(problem.substr(0, 54), "deadlock where sends and receives of a line move in or") << problem;
+  EXPECT_EQ(deadlock([](int64_t, const Instruction& transfer) {
+              return 2 * transfer.peer + (is_send(transfer.kind) ? 1 : 0);
+            }),
+            "");
+}
+
 TEST(Validator, FindsWhatExceedsItsBound) {
   for (const Pipeline& pipeline :
        {two_stages, Pipeline{PipelineSchedule::zb_h1, 3, 5, 1}, Pipeline{PipelineSchedule::zb_v, 3, 5, 2}}) {
