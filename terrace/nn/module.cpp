@@ -18,7 +18,8 @@ Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, Initia
                                  const Build& build) {
   auto parameter = std::make_unique<Parameter>();
   parameter->name = std::move(name);
-  parameter->value = at::empty(shape, at::TensorOptions().device(build.device).dtype(build.type));
+  const at::Device device = build.allocate ? build.device : at::kMeta;
+  parameter->value = at::empty(shape, at::TensorOptions().device(device).dtype(build.type));
   parameter->value.set_requires_grad(true);
   parameter->initial = initial;
   parameter->decay = decay;

@@ -47,6 +47,9 @@ struct Build {
   at::Device device = at::kCPU;
   at::ScalarType type = at::kFloat;
   ops::KernelChoice kernels = {};
+  // Whether the parameters have memory. If not, they are on device "meta" until parallel::CutModel allocates what the
+  // rank keeps, so that no rank ever has the whole model in memory.
+  bool allocate = true;
 };
 
 class Module {
@@ -60,7 +63,7 @@ class Module {
   virtual std::vector<Parameter*> parameters();
 
  protected:
-  // The parameter lives as long as the module; its value is allocated and not yet initialized.
+  // The parameter lives as long as the module; its value is not initialized yet.
   Parameter& add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
                            const Build& build);
 

@@ -32,7 +32,8 @@ Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, c
   const bool keeps_whole = !schedule::movements_of(groups.place.sizes, options.deterministic).reduces_each;
   for (const int64_t segment : stage.own().held) {
     std::vector<nn::Parameter*> parameters = segment_parameters(model, stage.segment(segment));
-    segments_[segment].flat.emplace(std::move(parameters), groups.place, options.gradient_type, keeps_whole);
+    segments_[segment].flat.emplace(std::move(parameters), groups.place, model.device(), options.gradient_type,
+                                    keeps_whole);
     held_.weights += static_cast<int64_t>(segments_[segment].flat->weights().nbytes());
     held_.gradients += static_cast<int64_t>(segments_[segment].flat->gradient().nbytes());
   }

@@ -14,11 +14,6 @@
 namespace terrace::parallel {
 namespace {
 
-at::TensorOptions options_of(const std::vector<nn::Parameter*>& parameters) {
-  TERRACE_CHECK(!parameters.empty(), "a segment without parameters");
-  return parameters.front()->value.options().requires_grad(false);
-}
-
 // The elements of `inner`, which is inside `outer`, in a buffer that holds the elements of `outer`.
 at::Tensor part_of(const at::Tensor& buffer, const mesh::Part& outer, const mesh::Part& inner, int64_t padded) {
   return buffer.narrow(0, inner.begin(padded) - outer.begin(padded), inner.size(padded));
@@ -41,7 +36,7 @@ at::Tensor ShardedSegment::view_of(const at::Tensor& flat, size_t parameter) con
   return flat.narrow(0, offsets_[parameter], value.numel()).view(value.sizes());
 }
 
-ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place,
+ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::Device device,
                                at::ScalarType gradient_type, bool keeps_whole_gradient)
     : parameters_(std::move(parameters)),
       place_(place),
@@ -49,8 +44,11 @@ ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mes
       offsets_(place_parameters()),
       padded_(mesh::padded_size(offsets_.back(), place.sizes.ranks, optim::norm_piece)) {
   const at::NoGradGuard no_grad;
-  const at::TensorOptions options = options_of(parameters_);
-  for (nn::Parameter* parameter : parameters_) release_storage(parameter->value);
+  TERRACE_CHECK(!parameters_.empty(), "a segment without parameters");
+  const auto options = at::TensorOptions().device(device).dtype(parameters_.front()->value.scalar_type());
+  for (nn::Parameter* parameter : parameters_) {
+    if (!parameter->value.is_meta()) release_storage(parameter->value);
+  }
   // A buffer that is released below is not initialized, since only touched pages take memory of the machine.
   const auto buffer = [&](bool stays, const at::TensorOptions& of) {
     return stays ? at::zeros({padded_}, of) : at::empty({padded_}, of);

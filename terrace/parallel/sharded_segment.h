@@ -20,10 +20,11 @@ class ShardedSegment {
   // In elements; a cache line of 16-bit elements.
   static constexpr int64_t alignment = 32;
 
-  // Makes the parameters' values and gradients views of the flat buffers; their previous contents are lost. If
-  // `keeps_whole_gradient`, the whole gradient keeps its memory; otherwise it has memory from take to release only.
-  ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::ScalarType gradient_type,
-                 bool keeps_whole_gradient);
+  // Makes the parameters' values and gradients views of flat buffers on the device; the previous contents of the
+  // values, if they had memory, are lost. If `keeps_whole_gradient`, the whole gradient keeps its memory; otherwise it
+  // has memory from take to release only.
+  ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::Device device,
+                 at::ScalarType gradient_type, bool keeps_whole_gradient);
 
   const std::vector<nn::Parameter*>& parameters() const { return parameters_; }
   int64_t padded() const { return padded_; }

@@ -65,7 +65,8 @@ class RankTrial {
         trial_(trial),
         mutex_(mutex),
         mesh_(plan::mesh_of(config.layout, world.size(), world.ranks_per_node())),
-        model_(models::build_model(config, {.type = nn::scalar_type(config.train.precision)}), partition),
+        model_(models::build_model(config, {.type = nn::scalar_type(config.train.precision), .allocate = false}),
+               partition),
         cut_(model_, partition, world, mesh_, config.layout, poisoned_options(config)),
         optimizer_(cut_.shards, config.optimizer),
         step_(model_, cut_, optimizer_, config.train.recompute) {

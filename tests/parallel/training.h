@@ -45,6 +45,7 @@ struct Training {
   int64_t micro_batch = 0;  // 0: a rank's share
   double clip = 1.0;
   bool deterministic = true;
+  bool allocates_first = false;  // every rank allocates the whole model before it is cut, as no trainer does
 
   auto operator<=>(const Training&) const = default;
 };
@@ -110,8 +111,8 @@ inline models::gpt::ModelConfig small_config(const std::string& name) {
   return config;
 }
 
-inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type) {
-  const nn::Build build{.type = type};
+inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type, bool allocate = true) {
+  const nn::Build build{.type = type, .allocate = allocate};
   if (training.model.ends_with("stack")) {
     const bool whole = training.model.ends_with("whole_stack");
     const int64_t layers = whole ? 2 : training.model == "cut_deep_stack" ? 8 : 4;
@@ -170,7 +171,7 @@ class RankTraining {
       : training_(training),
         world_(world),
         mesh_(plan::mesh_of(layout, world.size(), world.size())),
-        model_(small_model(training, nn::scalar_type(training.precision))),
+        model_(small_model(training, nn::scalar_type(training.precision), training.allocates_first)),
         cut_(model_, schedule::partition(small_table(training), layout), world, mesh_, layout,
              poisoned(sharding_options(layout, at::kFloat))),
         optimizer_(cut_.shards, optimizer_config()),
