@@ -20,6 +20,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/generate/load.h"
+#include "terrace/train/device.h"
 #include "terrace/train/trainer.h"
 
 namespace terrace::cli {

@@ -1,20 +1,18 @@
-// Reads affinity masks and the quotas of control groups.
+// Reads affinity masks.
 #include "terrace/base/cores.h"
 
 #include <sched.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <memory>
-#include <string>
 #include <thread>
+
+#include "terrace/base/control_groups.h"
 
 namespace terrace {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct FreeSet {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
@@ -39,31 +37,6 @@ CoreMask mask_of(const CpuSet& set) {
   return mask;
 }
 
-// "200000 100000" or "max 100000": microseconds of a period; 0 where there is no limit.
-double quota_in(const fs::path& file) {
-  std::ifstream text(file);
-  double quota = 0, period = 0;
-  return text >> quota >> period && quota > 0 && period > 0 ? quota / period : 0;
-}
-
-double first_version_quota() {
-  const fs::path folder = "/sys/fs/cgroup/cpu";
-  std::ifstream quota_file(folder / "cpu.cfs_quota_us"), period_file(folder / "cpu.cfs_period_us");
-  double quota = 0, period = 0;
-  return quota_file >> quota && period_file >> period && quota > 0 && period > 0 ? quota / period : 0;
-}
-
-// The path of the process's control group, "/" in most containers.
-fs::path group_path() {
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    if (line.starts_with("0::/")) return line.substr(4);
-  }
-  return {};
-}
-
-double smaller_limit(double a, double b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
-
 }  // namespace
 
 CoreMask core_mask() { return mask_of(own_set()); }
@@ -81,15 +54,26 @@ CoreMask core_mask_unbound() {
   return given;
 }
 
-double core_quota() {
-  const fs::path root = "/sys/fs/cgroup";
-  double quota = smaller_limit(quota_in(root / "cpu.max"), first_version_quota());
-  fs::path folder = root;
-  for (const fs::path& part : group_path()) {
-    folder /= part;
-    quota = smaller_limit(quota, quota_in(folder / "cpu.max"));
+// Lists are such as "0-7,64-71".
+CoreMask cores_near(const std::string& bus_address, const std::filesystem::path& system) {
+  std::ifstream list(system / "sys/bus/pci/devices" / bus_address / "local_cpulist");
+  CoreMask mask;
+  for (size_t first = 0; list >> first;) {
+    size_t last = first;
+    if (list.peek() == '-') list.ignore() >> last;
+    for (size_t core = first; core <= last && core < mask.size(); ++core) mask[core] = true;
+    if (list.peek() == ',') list.ignore();
   }
-  return quota;
+  return mask;
+}
+
+bool bind_to(const CoreMask& cores) {
+  const CpuSet set(CPU_ALLOC(most_cores));
+  CPU_ZERO_S(set_bytes, set.get());
+  for (int core = 0; core < most_cores; ++core) {
+    if (cores[static_cast<size_t>(core)]) CPU_SET_S(static_cast<size_t>(core), set_bytes, set.get());
+  }
+  return sched_setaffinity(0, set_bytes, set.get()) == 0;
 }
 
 int64_t usable_cores() {

@@ -3,6 +3,8 @@
 
 #include <bitset>
 #include <cstdint>
+#include <filesystem>
+#include <string>
 
 namespace terrace {
 
@@ -14,11 +16,15 @@ CoreMask core_mask();
 // The cores that its container or job allows, which an unbound thread could run on.
 CoreMask core_mask_unbound();
 
-// The CPU time limit of the process's control groups (version 2, or version 1 at its root), in cores; 0 without a
-// limit.
-double core_quota();
+// The cores nearest to the device with this bus address, such as "0000:c1:00.0"; empty where the kernel does not say.
+// `system` is the folder that has sys/.
+CoreMask cores_near(const std::string& bus_address, const std::filesystem::path& system = "/");
 
-// The number of cores in the mask, at most the quota rounded up and at least 1.
+// Lets the calling thread, and threads that it makes later, run on these cores only. Returns false where the kernel
+// refuses.
+bool bind_to(const CoreMask& cores);
+
+// The number of cores in the mask, at most the quota of the control groups rounded up and at least 1.
 int64_t usable_cores();
 
 }  // namespace terrace

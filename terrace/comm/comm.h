@@ -73,6 +73,13 @@ struct Traffic {
   double exposed_seconds = 0.0;  // that this member spent in Work::wait()
 };
 
+// One direction between two members of a group: `from` sends, `to` receives.
+struct MessageLink {
+  int64_t from = 0, to = 0;
+
+  bool operator==(const MessageLink&) const = default;
+};
+
 // One member's interface to its group, for one thread at a time; it outlives the Works of its calls. A call returns at
 // once and is complete after Work::wait(). All members make the same collectives in the same order; sends and receives
 // are matched by peer and order alone. Data are contiguous. In a group of one every call is complete when it returns
@@ -144,13 +151,15 @@ class World {
   // The number of cores for each rank, at least 1. Ranks that share cores divide them; where ranks differ, the smallest
   // number counts for all.
   virtual int64_t cores_per_rank() const = 0;
-  // Groups that are connected later also take buffers in this GPU's memory, except for barriers; all ranks call it. A
-  // call on such buffers begins after earlier work on the GPU's default stream, and Work::wait() makes that stream wait
-  // instead of the rank, so the buffers are to be used on that stream. Throws UserError where the backend cannot do so.
+  // Groups that are connected later also take buffers in this GPU's memory, except for barriers; all ranks call it, in
+  // the same place. A call on such buffers begins after earlier work on the GPU's default stream, and Work::wait()
+  // makes that stream wait instead of the rank, so the buffers are to be used on that stream. Throws UserError where
+  // the backend cannot do so, or where two ranks use one GPU without WorldOptions::share_gpus.
   virtual void use_gpu(int gpu) = 0;
-  // Called by every rank of the group at the same place in its program, and by no other rank. The world outlives the
-  // Comm.
-  virtual std::unique_ptr<Comm> connect(const mesh::Group& group) = 0;
+  // Called by every rank of the group at the same place in its program with the same links, and by no other rank. All
+  // connections are made here. The world outlives the Comm. On GPU memory only the links can carry messages.
+  virtual std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<MessageLink>& links) = 0;
+  std::unique_ptr<Comm> connect(const mesh::Group& group) { return connect(group, {}); }
   // Makes all current and later calls of all ranks fail with the reason.
   virtual void abort(const std::string& reason) = 0;
 };
@@ -159,6 +168,7 @@ struct WorldOptions {
   double timeout_seconds = 600.0;  // for which a call may wait for other ranks
   bool rank_order = false;         // sums are taken in ascending order of ranks on every backend
   bool check_calls = false;        // kind, type, size and label of each collective are compared before it runs
+  bool share_gpus = false;         // several ranks may use one GPU; then data go through host memory
   // The folder in which each rank writes its last calls when the run fails; where it is empty, no file is written.
   std::filesystem::path flight_folder = {};
   // When this number changes on one rank, every rank soon logs its last call and writes its last calls, and the run

@@ -17,9 +17,16 @@ bool is_on_gpu(const void*) { return false; }
 
 void copy_on_gpu(const void*, void*, int64_t) { TERRACE_CHECK(false, "{}", none); }
 
-NcclId make_nccl_id() { TERRACE_CHECK(false, "{}", none); }
+void copy_and_wait(int, void*, const void*, size_t) { TERRACE_CHECK(false, "{}", none); }
 
-NcclChannel::NcclChannel(const NcclId&, const mesh::Group&, int64_t, int, bool, std::function<void()>) {
+std::string gpu_bus_address(int) { TERRACE_CHECK(false, "{}", none); }
+
+void connect_nccl_early() {}
+
+NcclIds make_nccl_ids(size_t) { TERRACE_CHECK(false, "{}", none); }
+
+NcclChannel::NcclChannel(const NcclIds&, const mesh::Group&, int64_t, const std::vector<MessageLink>&, int, bool,
+                         const std::function<void()>&) {
   TERRACE_CHECK(false, "{}", none);
 }
 

@@ -34,6 +34,7 @@ struct TrainConfig {
   Recompute recompute = Recompute::none;
   uint64_t seed = 1;
   std::string device = "auto";   // auto, cpu, cuda
+  bool check_memory = true;      // a run that needs more memory than is left is refused
   int64_t threads = 0;           // 0: one per core
   int64_t evaluate_every = 0;    // steps; 0: never
   int64_t evaluate_batches = 0;  // global batches of held-out data; 0: all of them
@@ -95,6 +96,7 @@ struct LayoutConfig {
   int64_t ranks_per_node = 0;  // 0: the launcher's number
   double timeout = 600.0;      // seconds that a rank waits for another rank
   bool check_calls = false;    // collectives are compared across ranks before they run
+  bool share_gpus = false;     // several ranks may use one GPU
   bool operator==(const LayoutConfig&) const = default;
 };
 

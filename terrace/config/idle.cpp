@@ -202,6 +202,7 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.ranks_per_node", .causes = sharding_keys, .off = "0", .beside = node_size, .on = one_data_rank},
       {.key = "layout.timeout", .causes = {}, .on = one_rank},
       {.key = "layout.check_calls", .causes = {}, .on = one_rank},
+      {.key = "layout.share_gpus", .causes = {}, .on = one_rank},
       {.key = "checkpoint.keep_every",
        .causes = {"checkpoint.every", "checkpoint.keep"},
        .off = "0",

@@ -31,6 +31,8 @@ void add_train_keys(std::vector<Key>& list) {
   train.optional("seed", &T::seed, Whole{}, fixed, "Seed of initial weights, dropout and the order of the data.");
   train.optional("device", &T::device, Word{{"auto", "cpu", "cuda"}}, may_change,
                  "Device that computes; auto: cuda if there is one, otherwise cpu.");
+  train.optional("check_memory", &T::check_memory, Flag{}, may_change,
+                 "Whether a run that needs more memory than is left is refused; false: it starts with a warning.");
   train.optional("threads", &T::threads, Whole{0, 4096}, may_change,
                  "CPU threads of each rank. 0: the cores that the process may use, divided among its ranks.");
   train.optional("evaluate_every", &T::evaluate_every, Whole{0, most_steps}, may_change,
@@ -138,6 +140,8 @@ void add_layout_keys(std::vector<Key>& list) {
                   "How long a rank waits for another rank before the run fails and reports what each rank waits for.");
   layout.optional("check_calls", &L::check_calls, Flag{}, may_change,
                   "Kind, type, size and purpose of each collective are compared across ranks before it runs.");
+  layout.optional("share_gpus", &L::share_gpus, Flag{}, may_change,
+                  "Several ranks may use one GPU, to try a layout: they exchange data through the machine's memory.");
 }
 
 void add_checkpoint_keys(std::vector<Key>& list) {

@@ -1,4 +1,4 @@
-// Reads the kernel's counts in /proc.
+// Reads the kernel's counts in /proc and the limits of control groups.
 #include "terrace/observe/memory.h"
 
 #include <sys/resource.h>
@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+
+#include "terrace/base/control_groups.h"
 
 namespace terrace::observe {
 
@@ -30,11 +32,14 @@ int64_t peak_resident_bytes() {
 }
 
 int64_t available_bytes() {
+  const std::optional<int64_t> limited = memory_under_limits();
   std::ifstream meminfo("/proc/meminfo");
   for (std::string key, line; meminfo >> key && std::getline(meminfo, line);) {
-    if (key == "MemAvailable:") return std::stoll(line) * 1024;
+    if (key != "MemAvailable:") continue;
+    const int64_t available = std::stoll(line) * 1024;
+    return std::min(available, limited.value_or(available));
   }
-  return 0;
+  return limited.value_or(0);
 }
 
 }  // namespace terrace::observe

@@ -9,7 +9,8 @@ namespace terrace::observe {
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
-// The bytes that this machine can still provide without swapping; 0 where that is unknown.
+// The bytes that this process can still take without swapping: those that the machine has left, or fewer where its
+// control groups have a limit; 0 where that is unknown.
 int64_t available_bytes();
 
 }  // namespace terrace::observe

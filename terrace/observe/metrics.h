@@ -37,7 +37,7 @@ struct StepMetrics {
   double step_seconds = 0;
   double mfu = std::numeric_limits<double>::quiet_NaN();  // share of peak_flops_per_second
   double peak_flops_per_second = std::numeric_limits<double>::quiet_NaN();
-  int64_t memory_bytes = 0;          // the peak of the process's resident memory so far
+  int64_t memory_bytes = 0;          // the most that the process has held: resident, or on its GPU
   std::vector<double> figures = {};  // by MetricNames::figures
 
   bool operator==(const StepMetrics&) const = default;

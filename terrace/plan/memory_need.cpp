@@ -17,17 +17,20 @@
 namespace terrace::plan {
 namespace {
 
+double share(int64_t bytes, int64_t ranks) { return static_cast<double>(bytes) / static_cast<double>(ranks); }
+
 // Bytes of a parameter's states on a rank.
 double state_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
   const int64_t masters = config.train.precision != config::Precision::fp32 ? 4 : 0;
-  // The copy holds master weights and two moments; of the ranks that hold an element, one copies it.
-  const int64_t copied = config.checkpoint.saves_beside_training() ? 12 : 0;
-  const auto share = [](int64_t bytes, int64_t ranks) {
-    return static_cast<double>(bytes) / static_cast<double>(ranks);
-  };
   return share(config::element_bytes(config.train.precision), sizes.weights) +
          share(config::element_bytes(config.train.gradient_type), sizes.gradients) +
-         share(masters + 8, sizes.optimizer) + share(copied, sizes.ranks);
+         share(masters + 8, sizes.optimizer);
+}
+
+// Bytes of the copy of a parameter's states: the master weight and two moments. Of the ranks that hold an element, one
+// copies it.
+double copy_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
+  return config.checkpoint.saves_beside_training() ? share(12, sizes.ranks) : 0;
 }
 
 struct StageNeed {
@@ -89,45 +92,63 @@ schedule::UnitTableOptions unit_table_options(const config::Config& config, int6
           .sequence_parallel = config.layout.sequence_parallel};
 }
 
-MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here) {
+MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
   const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
-  const double each = state_bytes(config, mesh::shard_sizes(config.layout, mesh));
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh);
+  const double state = state_bytes(config, sizes), copy = copy_bytes(config, sizes);
   const StageNeeds needs(config, mesh.size("data"));
   std::vector<StageNeed> by_stage;
   for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) by_stage.push_back(needs.of(stage));
-  MemoryNeed most{.parameters = needs.parameters()};
-  for (int64_t first = 0; first < mesh.size(); first += here) {
-    const int64_t end = std::min(first + here, mesh.size());
-    double states = 0, activations = 0;
-    for (int64_t rank = first; rank < end; ++rank) {
+  MemoryNeed most;
+  for (int64_t first = 0; first < mesh.size(); first += together) {
+    MemoryNeed need{.ranks = std::min(together, mesh.size() - first)};
+    for (int64_t rank = first; rank < first + need.ranks; ++rank) {
       const StageNeed& own = by_stage[static_cast<size_t>(mesh.coordinate(rank, "pipeline"))];
-      states += static_cast<double>(own.elements) * each;
-      activations += static_cast<double>(own.activations);
+      need.states += static_cast<double>(own.elements) * state;
+      need.activations += static_cast<double>(own.activations);
+      need.copies += static_cast<double>(own.elements) * copy;
     }
-    if (states + activations <= most.states + most.activations) continue;
-    most.ranks = end - first;
-    most.states = states;
-    most.activations = activations;
+    if (need.all() > most.all()) most = need;
   }
+  most.parameters = needs.parameters();
   return most;
 }
 
-std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, const MemoryNeed& need,
-                           double available_bytes) {
-  if (need.states + need.activations <= available_bytes) return "";
-  const bool copied = config.checkpoint.saves_beside_training();
+std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here,
+                           const AvailableMemory& available) {
+  const bool on_gpus = available.gpu.has_value();
+  MemoryNeed need = least_memory(config, ranks, here, on_gpus ? 1 : here);
+  if (on_gpus) {
+    const double copies = least_memory(config, ranks, here, here).copies;
+    if (available.machine > 0 && copies > available.machine) {
+      return fmt::format(
+          "the copy of the states that is written beside training needs {} of the machine's memory for {} ranks, and "
+          "{} "
+          "are left; use checkpoint.background = false or more machines, or start all the same with "
+          "train.check_memory = false",
+          format_bytes(copies), here, format_bytes(available.machine));
+    }
+    need.copies = 0;
+  }
+  const double left = available.gpu.value_or(available.machine);
+  if (left == 0 || need.all() <= left) return "";
+  const bool copied = need.copies > 0;
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
   return fmt::format(
       "a model of {} parameters needs {} for weights, gradients and optimizer states{} and {} for activations{}, and "
-      "{} "
-      "of memory are left; use a smaller model.width or model.layers, {}{}{}{}or a machine with more memory",
-      format_count(need.parameters), format_bytes(need.states),
+      "{} of {} are left; use a smaller model.width or model.layers, {}{}{}{}or a {} with more memory, or start all "
+      "the "
+      "same with train.check_memory = false",
+      format_count(need.parameters), format_bytes(need.states + need.copies),
       copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
-      need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks) : "", format_bytes(available_bytes),
+      on_gpus          ? " on one GPU"
+      : need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks)
+                       : "",
+      format_bytes(left), on_gpus ? "the GPU's memory" : "memory",
       micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
       config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
       copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
-      sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "");
+      sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");
 }
 
 }  // namespace terrace::plan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "terrace/config/config.h"
@@ -11,22 +12,28 @@ namespace terrace::plan {
 
 struct MemoryNeed {
   int64_t parameters = 0;  // of the whole model
-  // The machine that needs most: the number of its ranks, and the bytes of all its ranks together.
+  // The memory of which most is needed: the number of ranks that share it, and the bytes of all these ranks together.
   int64_t ranks = 0;
-  double states = 0;       // weights, gradients, optimizer states, and their copy for saving during training
+  double states = 0;       // weights, gradients and optimizer states
   double activations = 0;  // those that the schedule keeps alive, and what is held for deferred weight gradients
+  double copies = 0;       // of the states, for saving during training; in the machine's memory on every device
+
+  double all() const { return states + activations + copies; }
 };
 
 // How each of `data_ranks` data-parallel ranks computes a micro-batch.
 schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks);
 
 // The least memory that the run needs; temporary tensors need more. `here` neighbouring ranks of the mesh are on one
-// machine.
-MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here);
+// machine, and `together` neighbouring ranks share a memory: those of a machine, or 1 on GPUs.
+MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together);
 
-// Why the run does not fit the memory, with the ways out; "" if it fits. The first three arguments are those of
-// least_memory(), and `need` is its result.
-std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, const MemoryNeed& need,
-                           double available_bytes);
+// Why the run does not fit the memory of its machine, or of its GPU, with the ways out; "" if it fits. `need` is that
+// of the ranks which share the memory; where 0 bytes are available, the amount is unknown and everything fits.
+struct AvailableMemory {
+  double machine = 0;
+  std::optional<double> gpu = {};  // where the ranks compute on GPUs
+};
+std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, const AvailableMemory& available);
 
 }  // namespace terrace::plan

@@ -17,6 +17,7 @@
 #include "terrace/models/family.h"
 #include "terrace/observe/memory.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/train/device.h"
 
 namespace terrace::train {
 namespace {
@@ -62,12 +63,13 @@ void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here
   if (!idle.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(idle, "\n  "));
 }
 
-plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here) {
-  const plan::MemoryNeed need = plan::least_memory(config, ranks, here);
-  const auto available = static_cast<double>(observe::available_bytes());
-  const std::string refusal = available == 0 ? "" : plan::memory_refusal(config, ranks, here, need, available);
-  if (!refusal.empty()) throw UserError(refusal, ExitCode::infeasible);
-  return need;
+plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here, const at::Device& device) {
+  plan::AvailableMemory available{.machine = static_cast<double>(observe::available_bytes())};
+  if (device.is_cuda()) available.gpu = static_cast<double>(available_bytes(device));
+  const std::string refusal = plan::memory_refusal(config, ranks, here, available);
+  if (!refusal.empty() && config.train.check_memory) throw UserError(refusal, ExitCode::infeasible);
+  if (!refusal.empty()) log_warning("{}", refusal);
+  return plan::least_memory(config, ranks, here, device.is_cuda() ? 1 : here);
 }
 
 }  // namespace terrace::train

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "terrace/base/control_groups.h"
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
@@ -27,6 +28,7 @@
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
+#include "terrace/train/device.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/prepare_machine.h"
@@ -131,7 +133,7 @@ void log_run_settings(Trainer& trainer, const Start& start) {
            plan::micro_batch_of(trainer.config(), trainer.mesh().size("data")), trainer.config().family->samples,
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations",
-           need.ranks > 1 ? fmt::format(" of {} ranks", need.ranks) : "", format_bytes(need.states),
+           need.ranks > 1 ? fmt::format(" of {} ranks", need.ranks) : "", format_bytes(need.states + need.copies),
            format_bytes(need.activations));
   if (trainer.mesh().size() == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
@@ -190,13 +192,14 @@ RunResult run_rank(const Start& start, comm::World& world) {
 
 // Checks made once for all ranks before anything is built. Keeps the run's folder locked while it lives.
 struct StartChecks {
-  StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here) {
+  StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here,
+              const at::Device& device) {
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
     plan::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(config, ranks, ranks_here);
     check_files(config);
-    need = check_memory(config, ranks, ranks_here);
+    need = check_memory(config, ranks, ranks_here, device);
     fs::create_directories(folder);
     lock.emplace(
         fs::path(folder) / ".run.lock",
@@ -235,15 +238,15 @@ ops::KernelChoice kernels_of(const checkpoint::Reader* resumed, const Peak& peak
 }
 
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
-  const StartChecks checks(config, options, options.ranks, options.ranks);
+  const at::Device device = choose_device(config.train.device);
+  const StartChecks checks(config, options, options.ranks, options.ranks, device);
   Start start{.config = config,
               .options = options,
               .resumed = checks.resumed.get(),
               .need = checks.need,
               .peak = {},
               .kernels = {}};
-  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks), options.ranks,
-                             choose_device(config.train.device));
+  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks), options.ranks, device);
   start.kernels = kernels_of(start.resumed, start.peak);
   RunResult result;
   profile::RankThreads threads;
@@ -259,10 +262,12 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
   const auto all = world.connect(mesh::all_ranks("control", world.size()));
   check_same(*all, start_facts(config, options));
+  const at::Device device = choose_device(config.train.device, world);
+  bind_near(device);
   const bool first = world.rank() == 0;
   std::optional<StartChecks> checks;
   const std::string checkpoint = broadcast_result(*all, [&]() -> std::string {
-    checks.emplace(config, options, world.size(), world.ranks_per_node());
+    checks.emplace(config, options, world.size(), world.ranks_per_node(), device);
     return checks->resumed ? checks->resumed->path().string() : "";
   });
   check_shared_folder(*all, config.checkpoint.folder);
@@ -274,9 +279,8 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
               .need = first ? checks->need : plan::MemoryNeed{},
               .peak = {},
               .kernels = {}};
-  const int64_t here = world.ranks_per_node();
   const int64_t threads = threads_of(config, start.resumed, world.size(), &world);
-  start.peak = measured_peak(start, threads, 1, choose_device(config.train.device, world.rank() % here, here));
+  start.peak = measured_peak(start, threads, 1, device);
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
   // All ranks use the products that are faster on the first rank.
   const std::string products =
@@ -293,6 +297,7 @@ comm::WorldOptions world_options(const config::Config& config) {
       .timeout_seconds = config.layout.timeout > 0 ? config.layout.timeout : std::numeric_limits<double>::infinity(),
       .rank_order = config.layout.deterministic,
       .check_calls = config.layout.check_calls,
+      .share_gpus = config.layout.share_gpus,
       .flight_folder = config.checkpoint.folder,
       .report_requests = &report_requests()};
 }

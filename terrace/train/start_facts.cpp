@@ -17,7 +17,7 @@
 #include "terrace/nn/precision.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/products.h"
-#include "terrace/train/trainer.h"
+#include "terrace/train/device.h"
 
 namespace terrace::train {
 namespace {

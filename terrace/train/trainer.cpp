@@ -1,10 +1,7 @@
 // Makes the steps of a run: takes the data, executes the instruction list, judges the gradients and reports.
 #include "terrace/train/trainer.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/detail/CUDAHooksInterface.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +18,6 @@
 #include "terrace/data/batch_ramp.h"
 #include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
-#include "terrace/observe/memory.h"
 #include "terrace/observe/trace.h"
 #include "terrace/ops/record.h"
 #include "terrace/optim/gradient_norm.h"
@@ -29,6 +25,7 @@
 #include "terrace/parallel/states.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
+#include "terrace/train/device.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::train {
@@ -63,35 +60,7 @@ std::vector<double> figures_of(const std::vector<models::LossTerm>& losses, cons
   return means;
 }
 
-// The rank's device, which its kernels and its communication use from now on.
-at::Device take_device(const std::string& name, comm::World& world) {
-  const int64_t here = world.ranks_per_node();
-  const at::Device device = choose_device(name, world.rank() % here, here);
-  if (device.is_cuda()) {
-    c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
-    world.use_gpu(device.index());
-  }
-  return device;
-}
-
 }  // namespace
-
-at::Device choose_device(const std::string& name, int64_t local_rank, int64_t ranks_here) {
-  if (name == "cpu") return at::kCPU;
-  const bool available = at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
-  if (name == "cuda" && !available) {
-    throw UserError("train.device = \"cuda\": this build or machine has no CUDA device; use \"cpu\" or \"auto\"");
-  }
-  if (!available) return at::kCPU;
-  const int64_t gpus = at::detail::getCUDAHooks().deviceCount();
-  // A launcher may show each rank one GPU of its own.
-  if (gpus > 1 && gpus < ranks_here) {
-    throw UserError::of(
-        "this machine has {} ranks and {} GPUs; start {} ranks a machine, or use train.device = \"cpu\"", ranks_here,
-        gpus, gpus);
-  }
-  return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank % gpus)};
-}
 
 int64_t choose_threads(int64_t configured) { return configured > 0 ? configured : usable_cores(); }
 
@@ -105,7 +74,9 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
       data_(models::family_of(config).open_data(config)),
-      model_(models::build_model(config, {device_, nn::scalar_type(config.train.precision), kernels})),
+      model_(models::build_model(
+          config,
+          {.device = device_, .type = nn::scalar_type(config.train.precision), .kernels = kernels, .allocate = false})),
       losses_(model_->losses()),
       unit_table_(models::unit_table(config)),
       cut_(*model_, schedule::partition(unit_table_, config.layout), *world_, mesh_, config.layout,
@@ -191,7 +162,7 @@ StepReport Trainer::step() {
   const int64_t items = data_->items(static_cast<uint64_t>(ramp_.samples_before(step)), samples);
   items_done_ += items;
   metrics.items = items_done_;
-  metrics.memory_bytes = observe::peak_resident_bytes();
+  metrics.memory_bytes = peak_bytes(device_);
   if (report.skipped) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;

@@ -70,9 +70,7 @@ class Hook {
   virtual void finish_background_work() {}
 };
 
-// The device and number of threads that a configuration asks for; "auto" takes a GPU if the build and the machine have
-// one. If there are several GPUs, each rank of this machine gets its own; throws UserError if there are too few.
-at::Device choose_device(const std::string& name, int64_t local_rank = 0, int64_t ranks_here = 1);
+// The number of threads that a configuration asks for.
 int64_t choose_threads(int64_t configured);
 
 class Trainer {

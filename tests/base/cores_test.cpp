@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
+
+#include "tests/scratch_folder.h"
 
 namespace terrace {
 namespace {
@@ -20,6 +24,35 @@ void bound_to(const CoreMask& cores, Action&& action) {
     }
     ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
     action();
+  }).join();
+}
+
+TEST(Cores, NearADeviceAreThoseThatTheKernelLists) {
+  const ScratchFolder system;
+  const auto list = [&](const std::string& device, const std::string& text) {
+    const auto folder = system.path() / "sys/bus/pci/devices" / device;
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "local_cpulist") << text;
+  };
+  list("0000:c1:00.0", "1-2,65,67-68\n");
+  list("0000:c6:00.0", "\n");
+  list("0000:d1:00.0", "5\n");
+  const auto near = [&](const std::string& device) { return cores_near(device, system.path()); };
+  CoreMask expected;
+  for (const size_t core : {1, 2, 65, 67, 68}) expected[core] = true;
+  EXPECT_EQ(near("0000:c1:00.0"), expected);
+  EXPECT_EQ(near("0000:c6:00.0"), CoreMask());
+  EXPECT_EQ(near("0000:d1:00.0"), CoreMask(1U << 5));
+  EXPECT_EQ(near("0000:ff:00.0"), CoreMask());
+}
+
+TEST(Cores, AThreadIsBoundToThoseOfAMask) {
+  CoreMask one;
+  one[core_mask()._Find_first()] = true;
+  std::thread([&] {
+    ASSERT_TRUE(bind_to(one));
+    EXPECT_EQ(core_mask(), one);
+    EXPECT_FALSE(bind_to(CoreMask()));
   }).join();
 }
 

@@ -130,6 +130,12 @@ TEST_F(Run, AModelLargerThanTheMachineIsInfeasible) {
   }
 }
 
+TEST_F(Run, AModelLargerThanTheMachineStartsAllTheSameIfAsked) {
+  const std::vector<std::string> large = {"model.layers=1000", "model.width=49152", "model.heads=384",
+                                          "train.check_memory=false"};
+  EXPECT_GT(check_memory(one_thread(large)).states, static_cast<double>(observe::available_bytes()));
+}
+
 // The model needs sixteen bytes a parameter; one rank takes a sixth of the available memory.
 TEST_F(Run, EachRankNeedsMemoryForItsOwnPart) {
   const int64_t width = 1024, layer = 12 * width * width;

@@ -1,4 +1,5 @@
-// A call on copies of its buffers. The operation owns the copies, so they live as long as MPI may use them.
+// A call on copies of its buffers in host memory. The operation owns the copies, so they live as long as MPI may use
+// them.
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -22,25 +23,27 @@ int64_t blocks_written(Kind kind, int64_t members) {
 
 class OperationOnCopies final : public MpiOperation {
  public:
-  OperationOnCopies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked);
+  OperationOnCopies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked, CopyBytes copy);
   bool advance() override;
 
  private:
   void place();
 
+  CopyBytes copy_;
   size_t read_bytes_, written_bytes_;
   std::unique_ptr<std::byte[]> memory_;
   std::byte *from_ = nullptr, *to_ = nullptr;
   MpiOperationPointer inner_;
 };
 
-OperationOnCopies::OperationOnCopies(const std::shared_ptr<MpiChannel>& on, const Call& c, bool checked)
+OperationOnCopies::OperationOnCopies(const std::shared_ptr<MpiChannel>& on, const Call& c, bool checked, CopyBytes copy)
     : MpiOperation(on, c),
+      copy_(std::move(copy)),
       read_bytes_(static_cast<size_t>(blocks_read(c.kind, on->size()) * c.count * size_of(c.type))),
       written_bytes_(static_cast<size_t>(blocks_written(c.kind, on->size()) * c.count * size_of(c.type))) {
   place();
   const bool root = c.kind != Kind::broadcast || c.peer == on->member();
-  if (root && read_bytes_ > 0) std::memcpy(from_, c.from, read_bytes_);
+  if (root && read_bytes_ > 0) copy_(from_, c.from, read_bytes_);
   Call copied = c;
   copied.from = from_;
   copied.to = to_;
@@ -64,14 +67,15 @@ void OperationOnCopies::place() {
 
 bool OperationOnCopies::advance() {
   if (!inner_->advance()) return false;
-  if (written_bytes_ > 0) std::memcpy(call().to, to_, written_bytes_);
+  if (written_bytes_ > 0) copy_(call().to, to_, written_bytes_);
   return true;
 }
 
 }  // namespace
 
-MpiOperationPointer start_on_copies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked) {
-  return std::make_shared<OperationOnCopies>(channel, call, checked);
+MpiOperationPointer start_on_copies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked,
+                                    CopyBytes copy) {
+  return std::make_shared<OperationOnCopies>(channel, call, checked, std::move(copy));
 }
 
 }  // namespace terrace::comm

@@ -13,9 +13,15 @@ namespace {
 class GpuOperation final : public MpiOperation {
  public:
   GpuOperation(std::shared_ptr<MpiChannel> channel, std::shared_ptr<NcclChannel> gpus, const Call& call)
-      : MpiOperation(std::move(channel), call), gpus_(std::move(gpus)), started_(gpus_->start(call)) {}
+      : MpiOperation(std::move(channel), call), gpus_(std::move(gpus)) {}
 
-  bool advance() override { return started_->done(); }
+  // Called without the engine's lock, as all others are called with it.
+  void start(MpiEngine& engine) {
+    std::shared_ptr<NcclCall> started = gpus_->start(call());
+    const MpiEngine::Lock lock = engine.lock();
+    started_ = std::move(started);
+  }
+  bool advance() override { return started_ && started_->done(); }
   bool on_gpu() const override { return true; }
   void let_gpu_wait() override { started_->let_default_stream_wait(); }
   std::chrono::steady_clock::time_point began() const override { return began_; }
@@ -24,19 +30,19 @@ class GpuOperation final : public MpiOperation {
  private:
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::shared_ptr<NcclChannel> gpus_;
-  std::shared_ptr<NcclCall> started_;
+  std::shared_ptr<NcclCall> started_;  // null until the call is enqueued
 };
 
 }  // namespace
 
-std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel, int gpu,
-                                          double timeout_seconds) {
-  NcclId id = {};
-  if (channel->member() == 0) id = make_nccl_id();
+std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel,
+                                          const std::vector<MessageLink>& links, int gpu, double timeout_seconds) {
+  NcclIds ids((1 + links.size()) * nccl_id_bytes);
+  if (channel->member() == 0) ids = make_nccl_ids(1 + links.size());
   const Call call{.kind = Kind::broadcast,
-                  .count = static_cast<int64_t>(id.size()),
-                  .from = id.data(),
-                  .to = id.data(),
+                  .count = std::ssize(ids),
+                  .from = ids.data(),
+                  .to = ids.data(),
                   .peer = 0,
                   .label = {.what = "connect GPUs"}};
   MpiOperationPointer id_broadcast;
@@ -54,13 +60,24 @@ std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_p
     throw CommError(
         fmt::format("waited {:g} s for the GPUs of group {} to connect", timeout_seconds, channel->group().name));
   };
-  return std::make_shared<NcclChannel>(id, channel->group(), channel->member(), gpu, channel->choices().rank_order,
-                                       check);
+  return std::make_shared<NcclChannel>(ids, channel->group(), channel->member(), links, gpu,
+                                       channel->choices().rank_order, check);
 }
 
-MpiOperationPointer start_on_gpu(std::shared_ptr<MpiChannel> channel, std::shared_ptr<NcclChannel> gpus,
-                                 const Call& call) {
-  return std::make_shared<GpuOperation>(std::move(channel), std::move(gpus), call);
+MpiOperationPointer start_on_gpu(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel,
+                                 const std::shared_ptr<NcclChannel>& gpus, const Call& call) {
+  const auto operation = std::make_shared<GpuOperation>(channel, gpus, call);
+  {
+    const MpiEngine::Lock lock = engine.lock();
+    engine.add(operation);
+  }
+  try {
+    operation->start(engine);
+  } catch (const CommError&) {
+    engine.throw_if_failed();  // the reason why the start was ended
+    throw;
+  }
+  return operation;
 }
 
 }  // namespace terrace::comm

@@ -10,12 +10,12 @@ namespace terrace::comm {
 
 // Makes the group's communicators on this rank's GPU. It is a collective of the members, which must be known to take
 // part. Throws CommError where the run fails or the time-out passes meanwhile.
-std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel, int gpu,
-                                          double timeout_seconds);
+std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel,
+                                          const std::vector<MessageLink>& links, int gpu, double timeout_seconds);
 
-// Starts the call and returns it as an operation of the engine, which detects that it is late and ends it when the run
-// fails.
-MpiOperationPointer start_on_gpu(std::shared_ptr<MpiChannel> channel, std::shared_ptr<NcclChannel> gpus,
-                                 const Call& call);
+// Adds the call to the engine's operations and starts it; called without the engine's lock. The engine detects that the
+// call is late, also while it starts, and ends it when the run fails. Throws CommError.
+MpiOperationPointer start_on_gpu(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel,
+                                 const std::shared_ptr<NcclChannel>& gpus, const Call& call);
 
 }  // namespace terrace::comm

@@ -8,6 +8,7 @@
 #include "terrace/base/error.h"
 #include "terrace/comm/comm.h"
 #include "terrace/comm/launcher.h"
+#include "terrace/comm/nccl/nccl.h"
 #include "terrace/comm/sum.h"
 
 namespace terrace::comm {
@@ -74,6 +75,7 @@ void check_mpi(int code, const char* call) {
 }
 
 MpiLibrary::MpiLibrary() {
+  connect_nccl_early();
   int started = 0, provided = 0;
   MPI_Initialized(&started);
   if (started != 0) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/control_groups.h"
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
@@ -45,19 +46,25 @@ class MpiComm final : public Comm {
  public:
   // A group of one member has no channel.
   MpiComm(MpiEngine& engine, FlightRecorder& flight, std::shared_ptr<MpiChannel> channel,
-          std::shared_ptr<NcclChannel> gpus, const mesh::Group& group, int64_t member)
-      : Comm(group, member, &flight), engine_(engine), channel_(std::move(channel)), gpus_(std::move(gpus)) {}
+          std::shared_ptr<NcclChannel> gpus, std::optional<int> gpu, const mesh::Group& group, int64_t member)
+      : Comm(group, member, &flight),
+        engine_(engine),
+        channel_(std::move(channel)),
+        gpus_(std::move(gpus)),
+        gpu_(gpu) {}
   ~MpiComm() override;
 
  private:
   Work start(const Call& call, Owner owner) override;
   MpiOperationPointer start_in_memory(const Call& call, Owner owner);
   MpiOperationPointer start_with_gpus(const Call& call);
+  MpiOperationPointer start_through_host(const Call& call);
 
   MpiEngine& engine_;
   std::shared_ptr<MpiChannel> channel_;
   MpiOperationPointer last_on_gpu_;
-  std::shared_ptr<NcclChannel> gpus_;  // null where all buffers are in host memory
+  std::shared_ptr<NcclChannel> gpus_;  // null where no buffers are on a GPU, or ranks share one
+  std::optional<int> gpu_;
 };
 
 MpiComm::~MpiComm() {
@@ -78,11 +85,10 @@ MpiComm::~MpiComm() {
 
 Work MpiComm::start(const Call& call, Owner owner) {
   engine_.throw_if_failed();
-  if (gpus_ && is_on_gpu(call.to != nullptr ? call.to : call.from)) {
-    return Work(std::make_unique<MpiWork>(engine_, start_with_gpus(call)));
-  }
+  const bool on_gpu = gpu_ && is_on_gpu(call.to != nullptr ? call.to : call.from);
+  if (on_gpu && gpus_) return Work(std::make_unique<MpiWork>(engine_, start_with_gpus(call)));
   const MpiEngine::Lock lock = engine_.lock();
-  MpiOperationPointer operation = start_in_memory(call, std::move(owner));
+  MpiOperationPointer operation = on_gpu ? start_through_host(call) : start_in_memory(call, std::move(owner));
   engine_.add(operation);
   if (operation->is_complete()) return {};
   return Work(std::make_unique<MpiWork>(engine_, std::move(operation)));
@@ -98,6 +104,11 @@ MpiOperationPointer MpiComm::start_in_memory(const Call& call, Owner owner) {
   return operation;
 }
 
+MpiOperationPointer MpiComm::start_through_host(const Call& call) {
+  const auto copy = [gpu = *gpu_](void* to, const void* from, size_t bytes) { copy_and_wait(gpu, to, from, bytes); };
+  return start_on_copies(channel_, call, is_collective(call) && channel_->choices().check_calls, copy);
+}
+
 // Starts the call without the engine's lock, since a busy GPU may make the rank wait here.
 MpiOperationPointer MpiComm::start_with_gpus(const Call& call) {
   if (is_collective(call) && channel_->choices().check_calls) {
@@ -109,11 +120,8 @@ MpiOperationPointer MpiComm::start_with_gpus(const Call& call) {
     }
     engine_.wait(*comparison);
   }
-  MpiOperationPointer operation = start_on_gpu(channel_, gpus_, call);
-  const MpiEngine::Lock lock = engine_.lock();
-  engine_.add(operation);
-  last_on_gpu_ = operation;
-  return operation;
+  last_on_gpu_ = start_on_gpu(engine_, channel_, gpus_, call);
+  return last_on_gpu_;
 }
 
 class MpiWorld final : public World {
@@ -125,8 +133,8 @@ class MpiWorld final : public World {
   int64_t size() const override { return size_; }
   int64_t ranks_per_node() const override { return ranks_per_node_; }
   int64_t cores_per_rank() const override { return cores_per_rank_; }
-  void use_gpu(int gpu) override { gpu_ = gpu; }
-  std::unique_ptr<Comm> connect(const mesh::Group& group) override;
+  void use_gpu(int gpu) override;
+  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<MessageLink>& links) override;
   void abort(const std::string& reason) override { engine_->abort(reason); }
 
  private:
@@ -146,6 +154,8 @@ class MpiWorld final : public World {
   std::vector<int> machines_;  // by rank: the first rank of its machine
   std::vector<ProcessIdentity> identities_;
   std::optional<int> gpu_;
+  const bool may_share_gpus_;
+  bool shares_gpus_ = false;
   MPI_Comm world_communicator_ = MPI_COMM_NULL;
   std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
   std::unique_ptr<FlightRecorder> flight_;
@@ -155,7 +165,8 @@ class MpiWorld final : public World {
 MpiWorld::MpiWorld(std::shared_ptr<MpiLibrary> library, const WorldOptions& options, const MpiLimits& limits)
     : library_(std::move(library)),
       choices_{.rank_order = options.rank_order, .check_calls = options.check_calls, .limits = limits},
-      timeout_seconds_(options.timeout_seconds) {
+      timeout_seconds_(options.timeout_seconds),
+      may_share_gpus_(options.share_gpus) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   count_ranks();
@@ -261,12 +272,38 @@ bool MpiWorld::on_one_machine(const mesh::Group& group) const {
   });
 }
 
+// Ranks can see different GPUs under one number, and one GPU under different numbers.
+void MpiWorld::use_gpu(int gpu) {
+  if (!made_with_nccl()) throw UserError("this build of terrace has no NCCL, so its ranks cannot use GPUs");
+  using Address = std::array<char, 32>;
+  Address own = {};
+  gpu_bus_address(gpu).copy(own.data(), own.size() - 1);
+  std::vector<Address> addresses(static_cast<size_t>(size_));
+  connect(mesh::all_ranks("gpus", size_), {})
+      ->all_gather(own.data(), addresses.data(), sizeof own, Type::uint8, {.what = "addresses of GPUs"})
+      .wait();
+  std::map<std::pair<int, Address>, int> rank_on;
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    const auto [first, is_new] = rank_on.try_emplace({machines_[at], addresses[at]}, rank);
+    if (is_new) continue;
+    shares_gpus_ = true;
+    if (may_share_gpus_) continue;
+    throw UserError::of(
+        "ranks {} and {} use the same GPU ({}): start one rank for each GPU ('srun --gpus-per-task=1 "
+        "--gpu-bind=closest', or 'mpirun --map-by ppr:N:node' for machines with N GPUs), or set layout.share_gpus = "
+        "true, with which ranks exchange data through the machine's memory, which is slow",
+        first->second, rank, addresses[at].data());
+  }
+  gpu_ = gpu;
+}
+
 uint64_t key_of(const mesh::Group& group, int64_t occurrence) {
   const std::string words = fmt::format("{} {} {}", occurrence, fmt::join(group.ranks, " "), group.name);
   return XXH3_64bits(words.data(), words.size());
 }
 
-std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
+std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group, const std::vector<MessageLink>& links) {
   std::vector<int64_t> sorted = group.ranks;
   std::ranges::sort(sorted);
   TERRACE_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < size_ &&
@@ -289,9 +326,9 @@ std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group) {
       }
       engine_->add_group(channel);
     }
-    if (gpu_) gpus = connect_gpus(*engine_, channel, *gpu_, timeout_seconds_);
+    if (gpu_ && !shares_gpus_) gpus = connect_gpus(*engine_, channel, links, *gpu_, timeout_seconds_);
   }
-  return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), std::move(gpus), group, member);
+  return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), std::move(gpus), gpu_, group, member);
 }
 
 // MPI_Comm_create_group would wait for ever for a member that never calls it, so all members report first.

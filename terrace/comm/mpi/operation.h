@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -91,9 +93,12 @@ MpiOperationPointer start_in_shared_memory(std::shared_ptr<MpiChannel> channel, 
 // Starts the call in the fastest of these ways.
 MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const Call& call);
 
-// Starts the call on copies of its buffers, since MPI may use them after a failed caller has returned. Where `checked`,
-// the members' calls are compared first.
-MpiOperationPointer start_on_copies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked);
+// Starts the call on copies of its buffers in host memory: MPI may use the copies after a failed caller has returned,
+// and cannot use memory of a GPU. `copy` copies into them and out of them. Where `checked`, the members' calls are
+// compared first.
+using CopyBytes = std::function<void(void* to, const void* from, size_t bytes)>;
+MpiOperationPointer start_on_copies(const std::shared_ptr<MpiChannel>& channel, const Call& call, bool checked,
+                                    CopyBytes copy = std::memcpy);
 
 // Compares the calls of all members before it starts the collective.
 MpiOperationPointer start_checked(std::shared_ptr<MpiChannel> channel, const Call& call);

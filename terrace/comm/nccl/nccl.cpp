@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -13,14 +16,12 @@
 
 #include "gpu_runtime.h"
 #include "terrace/base/error.h"
-#include "terrace/comm/comm.h"
 #include "terrace/comm/nccl/sum.h"
 
 namespace terrace::comm {
 namespace {
 
 constexpr cudaStream_t default_stream = nullptr;
-enum { collectives, messages_onwards, messages_back, num_communicators };
 constexpr int64_t terms_bytes = int64_t{32} << 20;  // memory for the terms that are added at once
 
 void check_gpu(cudaError_t error, const char* call) {
@@ -76,6 +77,12 @@ struct CommunicatorStream {
   cudaStream_t stream = nullptr;
 };
 
+// In the communicator of a link the sender is member 0.
+struct LinkStream {
+  MessageLink link;
+  CommunicatorStream used = {};
+};
+
 }  // namespace
 
 struct NcclChannel::State {
@@ -84,10 +91,13 @@ struct NcclChannel::State {
   ~State();
 
   int64_t size() const { return static_cast<int64_t>(group.ranks.size()); }
-  void connect(const NcclId& id, const std::function<void()>& check);
-  void settle(const CommunicatorStream& used, const std::function<void()>& check = {}) const;
+  void connect(const NcclIds& ids, const std::vector<MessageLink>& all_links, const std::function<void()>& check);
+  void begin_to_connect(const char* id, int members, int own, CommunicatorStream& used) const;
+  void connect_ends(const LinkStream& link, const std::function<void()>& check) const;
+  void wait_until_enqueued(const CommunicatorStream& used, const std::function<void()>& check = {}) const;
   void release(CommunicatorStream& used) const;
   const CommunicatorStream& communicator_for(const Call& call) const;
+  void enqueue_message(const Call& call, const CommunicatorStream& used) const;
   void check(ncclResult_t result, const char* call) const;
   void throw_if_aborted() const;
 
@@ -104,10 +114,10 @@ struct NcclChannel::State {
   const bool rank_order;
   std::mutex mutex;  // guards all use of the communicators
   std::atomic<bool> aborted = false;
-  CommunicatorStream communicators[num_communicators];
-  ncclComm_t communicator = nullptr;  // of the collectives
-  cudaStream_t stream = nullptr;      // of the collectives
+  CommunicatorStream collectives;
+  std::vector<LinkStream> links;  // those of this member
   void* terms = nullptr;
+  void* probe = nullptr;  // for the messages that connect the ends of links
 };
 
 namespace {
@@ -121,8 +131,10 @@ char* at(void* start, int64_t element, Type type) { return static_cast<char*>(st
 
 NcclChannel::State::~State() {
   static_cast<void>(cudaSetDevice(gpu));
-  for (CommunicatorStream& used : communicators) release(used);
+  for (LinkStream& link : links) release(link.used);
+  release(collectives);
   static_cast<void>(cudaFree(terms));
+  static_cast<void>(cudaFree(probe));
 }
 
 // Finalizes the communicator with the other members, or aborts it where they do not take part.
@@ -132,7 +144,7 @@ void NcclChannel::State::release(CommunicatorStream& used) const {
       throw_if_aborted();
       check(ncclCommFinalize(used.communicator), "ncclCommFinalize");
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-      settle(used, [&] {
+      wait_until_enqueued(used, [&] {
         if (std::chrono::steady_clock::now() > end) throw CommError("other members do not finalize");
       });
       ncclCommDestroy(used.communicator);
@@ -143,17 +155,21 @@ void NcclChannel::State::release(CommunicatorStream& used) const {
   if (used.stream != nullptr) static_cast<void>(cudaStreamDestroy(used.stream));
 }
 
-// Messages to higher members and messages to lower members have separate communicators, so that members that all send
-// to the next one and receive from the one before do not deadlock.
+// Receives are started long before their messages are sent. Each link has a communicator of its own, so that a message
+// never waits behind a receive from another member.
 const CommunicatorStream& NcclChannel::State::communicator_for(const Call& call) const {
-  if (call.kind != Kind::send && call.kind != Kind::receive) return communicators[collectives];
-  const bool onwards = call.kind == Kind::send ? call.peer > member : call.peer < member;
-  return communicators[onwards ? messages_onwards : messages_back];
+  if (call.kind != Kind::send && call.kind != Kind::receive) return collectives;
+  const bool sends = call.kind == Kind::send;
+  const MessageLink link{.from = sends ? member : call.peer, .to = sends ? call.peer : member};
+  const auto found = std::ranges::find(links, link, &LinkStream::link);
+  TERRACE_CHECK(found != links.end(), "group {} was connected without a link from {} to {}", group.name, link.from,
+                link.to);
+  return found->used;
 }
 
 void NcclChannel::State::check(ncclResult_t result, const char* call) const {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  const char* details = ncclGetLastError(communicator);
+  const char* details = ncclGetLastError(collectives.communicator);
   throw CommError(fmt::format("{} failed in group {}: {}{}{}", call, group.name, ncclGetErrorString(result),
                               details != nullptr && *details != '\0' ? ": " : "", details != nullptr ? details : ""));
 }
@@ -163,7 +179,8 @@ void NcclChannel::State::throw_if_aborted() const {
 }
 
 // Waits until the last operation of the communicator is done or enqueued on the GPU.
-void NcclChannel::State::settle(const CommunicatorStream& used, const std::function<void()>& check_others) const {
+void NcclChannel::State::wait_until_enqueued(const CommunicatorStream& used,
+                                             const std::function<void()>& check_others) const {
   ncclResult_t state = ncclInProgress;
   while (true) {
     check(ncclCommGetAsyncError(used.communicator, &state), "ncclCommGetAsyncError");
@@ -172,32 +189,61 @@ void NcclChannel::State::settle(const CommunicatorStream& used, const std::funct
     if (check_others) {
       check_others();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else {
+      std::this_thread::yield();
     }
   }
   check(state, "NCCL");
 }
 
-void NcclChannel::State::connect(const NcclId& id, const std::function<void()>& check_others) {
+void NcclChannel::State::begin_to_connect(const char* id, int members, int own, CommunicatorStream& used) const {
+  check_gpu(cudaStreamCreateWithFlags(&used.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  ncclUniqueId unique;
+  static_assert(sizeof unique == nccl_id_bytes);
+  std::memcpy(&unique, id, sizeof unique);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  check(ncclCommInitRankConfig(&used.communicator, members, unique, own, &config), "ncclCommInitRankConfig");
+}
+
+// Makes both ends of the link call it at the same place, so neither waits for more than the other's arrival.
+void NcclChannel::State::connect_ends(const LinkStream& link, const std::function<void()>& check_others) const {
+  const bool sends = link.link.from == member;
+  enqueue_message(
+      {.kind = sends ? Kind::send : Kind::receive, .type = Type::uint8, .count = 1, .from = probe, .to = probe},
+      link.used);
+  wait_until_enqueued(link.used, check_others);
+}
+
+void NcclChannel::State::connect(const NcclIds& ids, const std::vector<MessageLink>& all_links,
+                                 const std::function<void()>& check_others) {
+  TERRACE_CHECK(ids.size() == (1 + all_links.size()) * nccl_id_bytes, "{} bytes of ids for {} links", ids.size(),
+                all_links.size());
   check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
-  for (size_t i = 0; i < num_communicators; ++i) {
-    check_gpu(cudaStreamCreateWithFlags(&communicators[i].stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    ncclUniqueId unique;
-    std::memcpy(&unique, id.data() + i * sizeof unique, sizeof unique);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    check(ncclCommInitRankConfig(&communicators[i].communicator, static_cast<int>(size()), unique,
-                                 static_cast<int>(member), &config),
-          "ncclCommInitRankConfig");
-  }
-  for (const CommunicatorStream& used : communicators) settle(used, check_others);
-  communicator = communicators[collectives].communicator;
-  stream = communicators[collectives].stream;
   // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
+  check_gpu(cudaMalloc(&probe, 1), "cudaMalloc");
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
+  begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), collectives);
+  for (const MessageLink& link : all_links) {
+    if (link.from == member || link.to == member) links.push_back({link});
+  }
+  for (LinkStream& own : links) {
+    const auto number = static_cast<size_t>(std::ranges::find(all_links, own.link) - all_links.begin());
+    begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.link.from == member ? 0 : 1, own.used);
+  }
+  wait_until_enqueued(collectives, check_others);
+  for (const LinkStream& own : links) wait_until_enqueued(own.used, check_others);
+  // All members have the links in the same order, so of the links that are not connected the first one always can be.
+  for (const LinkStream& own : links) connect_ends(own, check_others);
+  if (!rank_order) return;
+  exchange_blocks(
+      {.kind = Kind::all_to_all, .type = Type::uint8, .count = 1, .from = terms, .to = at(terms, size(), Type::uint8)});
+  wait_until_enqueued(collectives, check_others);
 }
 
 // Blocks have the same order at the sender and the receiver; NCCL runs the operations of a group together.
 void NcclChannel::State::exchange_blocks(const Call& call) {
+  const auto& [communicator, stream] = collectives;
   check(ncclGroupStart(), "ncclGroupStart");
   for (int64_t other = 0; other < size(); ++other) {
     const auto peer = static_cast<int>(other);
@@ -218,6 +264,7 @@ int64_t NcclChannel::State::index_in_rank_order(int64_t of_member) const {
 
 // Each member receives all terms of its part, a piece at a time, and adds them. Part m is [starts[m], starts[m + 1]).
 void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to) {
+  const auto& [communicator, stream] = collectives;
   const ncclDataType_t type = type_of(call.type);
   const auto part = [&](int64_t of) {
     return std::pair(starts[static_cast<size_t>(of)], starts[static_cast<size_t>(of) + 1]);
@@ -244,13 +291,14 @@ void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_
       }
     }
     check(ncclGroupEnd(), "ncclGroupEnd");
-    settle(communicators[collectives]);
+    wait_until_enqueued(collectives);
     sum_on_gpu(call.type, terms, size(), own_count, at(to, done, call.type), stream);
     check_gpu(cudaGetLastError(), "the sum of terms");
   }
 }
 
 void NcclChannel::State::broadcast_parts(const Call& call, const std::vector<int64_t>& starts) {
+  const auto& [communicator, stream] = collectives;
   check(ncclGroupStart(), "ncclGroupStart");
   for (size_t of = 0; of + 1 < starts.size(); ++of) {
     const int64_t count = starts[of + 1] - starts[of];
@@ -275,7 +323,16 @@ void NcclChannel::State::sum_in_rank_order(const Call& call) {
   broadcast_parts(call, starts);
 }
 
+void NcclChannel::State::enqueue_message(const Call& call, const CommunicatorStream& used) const {
+  const auto count = static_cast<size_t>(call.count);
+  if (call.kind == Kind::send) {
+    return check(ncclSend(call.from, count, type_of(call.type), 1, used.communicator, used.stream), "ncclSend");
+  }
+  check(ncclRecv(call.to, count, type_of(call.type), 0, used.communicator, used.stream), "ncclRecv");
+}
+
 void NcclChannel::State::enqueue(const Call& call) {
+  const auto& [communicator, stream] = collectives;
   const auto count = static_cast<size_t>(call.count);
   const ncclDataType_t type = type_of(call.type);
   const auto peer = static_cast<int>(call.peer);
@@ -294,13 +351,8 @@ void NcclChannel::State::enqueue(const Call& call) {
     case Kind::broadcast:
       return check(ncclBroadcast(call.from, call.to, count, type, peer, communicator, stream), "ncclBroadcast");
     case Kind::send:
-      return check(
-          ncclSend(call.from, count, type, peer, communicator_for(call).communicator, communicator_for(call).stream),
-          "ncclSend");
     case Kind::receive:
-      return check(
-          ncclRecv(call.to, count, type, peer, communicator_for(call).communicator, communicator_for(call).stream),
-          "ncclRecv");
+      return enqueue_message(call, communicator_for(call));
     case Kind::barrier:
       break;
   }
@@ -356,26 +408,44 @@ void copy_on_gpu(const void* from, void* to, int64_t bytes) {
             "cudaMemcpyAsync");
 }
 
-NcclId make_nccl_id() {
-  NcclId id;
-  for (size_t i = 0; i < num_communicators; ++i) {
+void copy_and_wait(int gpu, void* to, const void* from, size_t bytes) {
+  check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
+  check_gpu(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, default_stream), "cudaMemcpyAsync");
+  check_gpu(cudaStreamSynchronize(default_stream), "cudaStreamSynchronize");
+}
+
+std::string gpu_bus_address(int gpu) {
+  std::array<char, 32> address = {};
+  check_gpu(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), gpu), "cudaDeviceGetPCIBusId");
+  std::string text = address.data();
+  // The names under /sys are in lower case.
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// NCCL 2.22 and later connect in the first collective unless this is set; earlier ones and RCCL ignore it.
+void connect_nccl_early() { static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", 0)); }
+
+NcclIds make_nccl_ids(size_t communicators) {
+  NcclIds ids(communicators * nccl_id_bytes);
+  for (size_t i = 0; i < communicators; ++i) {
     ncclUniqueId unique;
-    static_assert(sizeof id == num_communicators * sizeof unique);
     const ncclResult_t result = ncclGetUniqueId(&unique);
     if (result != ncclSuccess) {
       throw CommError(
           fmt::format("ncclGetUniqueId failed: {}: {}", ncclGetErrorString(result), ncclGetLastError(nullptr)));
     }
-    std::memcpy(id.data() + i * sizeof unique, &unique, sizeof unique);
+    std::memcpy(ids.data() + i * nccl_id_bytes, &unique, sizeof unique);
   }
-  return id;
+  return ids;
 }
 
-NcclChannel::NcclChannel(const NcclId& id, const mesh::Group& group, int64_t member, int gpu, bool rank_order,
-                         std::function<void()> check)
+NcclChannel::NcclChannel(const NcclIds& ids, const mesh::Group& group, int64_t member,
+                         const std::vector<MessageLink>& links, int gpu, bool rank_order,
+                         const std::function<void()>& check)
     : state_(std::make_shared<State>(group, member, gpu, rank_order)) {
   try {
-    state_->connect(id, check);
+    state_->connect(ids, links, check);
   } catch (...) {
     abort();
     throw;
@@ -391,7 +461,7 @@ std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
   const CommunicatorStream& used = state_->communicator_for(call);
   Event(default_stream).hold(used.stream);
   if (call.count > 0) state_->enqueue(call);
-  state_->settle(used);
+  state_->wait_until_enqueued(used);
   return std::make_shared<StartedCall<State>>(state_, used);
 }
 
@@ -399,9 +469,11 @@ void NcclChannel::abort() {
   // A thread that holds the lock and waits for NCCL sees the flag and returns.
   if (state_->aborted.exchange(true)) return;
   const std::lock_guard lock(state_->mutex);
-  for (CommunicatorStream& used : state_->communicators) {
+  const auto abort_one = [](CommunicatorStream& used) {
     if (used.communicator != nullptr) ncclCommAbort(std::exchange(used.communicator, nullptr));
-  }
+  };
+  abort_one(state_->collectives);
+  for (LinkStream& link : state_->links) abort_one(link.used);
 }
 
 }  // namespace terrace::comm

@@ -3,11 +3,13 @@
 // RCCL. In a build without the CUDA kernels made_with_nccl() is false and nothing else may be called.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "terrace/comm/call.h"
+#include "terrace/comm/comm.h"
 #include "terrace/mesh/group.h"
 
 namespace terrace::comm {
@@ -20,9 +22,23 @@ bool is_on_gpu(const void* data);
 // Copies on the GPU, ordered by its default stream.
 void copy_on_gpu(const void* from, void* to, int64_t bytes);
 
-// The ids of a group's communicators, by which its members connect. One member makes them and broadcasts them.
-using NcclId = std::array<char, 3 * 128>;
-NcclId make_nccl_id();
+// Copies between any two of host and GPU, after earlier work on the GPU's default stream; returns when it is done.
+// Throws CommError.
+void copy_and_wait(int gpu, void* to, const void* from, size_t bytes);
+
+// Where the GPU is on the machine's buses, such as "0000:c1:00.0": of all numbers that a rank may see it under the only
+// one that is the same in all processes. Throws CommError.
+std::string gpu_bus_address(int gpu);
+
+// Makes NCCL connect the members of a group when their communicator is made, instead of in their first collective. For
+// the start of the process, before it has other threads: it sets an environment variable where the user has not.
+void connect_nccl_early();
+
+// The ids of a group's communicators, by which its members connect: one for collectives and one for each link. One
+// member makes them and broadcasts them.
+constexpr size_t nccl_id_bytes = 128;
+using NcclIds = std::vector<char>;
+NcclIds make_nccl_ids(size_t communicators);
 
 // A call that has been enqueued on the GPU.
 class NcclCall {
@@ -33,22 +49,26 @@ class NcclCall {
   virtual void let_default_stream_wait() = 0;
 };
 
-// One member's side of the three communicators of a group: for collectives, for messages to higher members and for
-// messages to lower members. Each has its own stream. A call begins when earlier work on the default stream is done,
-// and the calls of one communicator run one after another in the order in which the member starts them. For one thread
-// at a time, except abort().
+// One member's side of the communicators of a group: one of all members for collectives, and one of two members for
+// each of its links. Each has its own stream. A call begins when earlier work on the default stream is done, and the
+// calls of one communicator run one after another in the order in which the member starts them; calls of different
+// communicators do not wait for each other. For one thread at a time, except abort().
 class NcclChannel {
  public:
-  // A collective of the group. It calls `check` repeatedly while it waits for the others, and throws what `check`
-  // throws. With `rank_order` the members exchange their terms and add them in ascending order of ranks, 16-bit types
-  // in fp32, as every other backend does; NCCL's own sums have an order of its choice. Throws CommError.
-  NcclChannel(const NcclId& id, const mesh::Group& group, int64_t member, int gpu, bool rank_order,
-              std::function<void()> check);
+  // A collective of the group, with the same links on all members, which also connects both ends of each link: NCCL
+  // does so in the first message, where a member would wait for the other end. It calls `check` repeatedly while it
+  // waits for the others, and throws what `check` throws. With `rank_order` the members exchange their terms and add
+  // them in ascending order of ranks, 16-bit types in fp32, as every other backend does; NCCL's own sums have an order
+  // of its choice. Throws CommError.
+  NcclChannel(const NcclIds& ids, const mesh::Group& group, int64_t member, const std::vector<MessageLink>& links,
+              int gpu, bool rank_order, const std::function<void()>& check);
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  std::shared_ptr<NcclCall> start(const Call& call);  // throws CommError
+  // Returns when the call is enqueued. It may wait for the other members where NCCL connects them in the call; abort()
+  // ends that wait. Throws CommError.
+  std::shared_ptr<NcclCall> start(const Call& call);
   // Ends the calls that run on the GPU; every later call throws. May be called from any thread.
   void abort();
 

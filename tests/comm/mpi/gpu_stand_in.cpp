@@ -1,12 +1,16 @@
 // Replaces the CUDA and NCCL functions that the backend calls, without a GPU: host memory counts as GPU memory, streams
-// are threads, the default stream is the caller, and members of a communicator share memory by its id. It cannot show
-// whether real GPUs behave alike.
+// are threads, the default stream is the caller, and members of a communicator share memory by its id. As in NCCL,
+// streams run in order, a message moves only when its receive runs too, two members are connected in their first
+// message and all in their first collective (unless NCCL_RUNTIME_CONNECT is 0), and a communicator takes no call before
+// it has connected. It cannot show whether real GPUs behave the same way.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -59,6 +63,14 @@ struct CUevent_st {
 namespace {
 
 constexpr int most_members = 4;
+
+thread_local int device = 0;
+
+// As under a launcher that shows each rank only some of the machine's GPUs: the variable says where they begin.
+int bus_of(int number) {
+  const char* const first = std::getenv("STAND_IN_FIRST_GPU");
+  return number + (first == nullptr ? 0 : std::atoi(first));
+}
 constexpr size_t slot_bytes = 1 << 16;
 
 // Messages that one member has sent to another and that the other has not received yet.
@@ -68,7 +80,9 @@ struct Slot {
 };
 
 struct Shared {
-  std::atomic<int> arrived;
+  std::atomic<int> arrived, arrived_in_collectives;
+  std::atomic<int> buses[most_members];
+  std::atomic<bool> sender_came[most_members][most_members], receiver_came[most_members][most_members];
   Slot slots[most_members][most_members];
 };
 
@@ -116,19 +130,33 @@ struct Group {
 };
 thread_local Group open_group;
 
-void begin(cudaStream_t stream, Task task) {
-  if (open_group.depth == 0) return stream->add(std::move(task));
-  open_group.stream = stream;
-  open_group.tasks.push_back(std::move(task));
-}
-
 }  // namespace
 
 struct ncclComm {
   Shared* shared;
   int size, member;
   std::atomic<bool> aborted = false;
+  bool used_in_collectives = false;
+  std::vector<std::pair<int, int>> links = {};  // sender and receiver of the messages that this member has begun
 
+  bool connected() const {
+    if (shared->arrived < size) return false;
+    const char* const at_first_use = std::getenv("NCCL_RUNTIME_CONNECT");
+    const bool early = at_first_use != nullptr && std::string(at_first_use) == "0";
+    if (used_in_collectives && !early && shared->arrived_in_collectives < size) return false;
+    return std::ranges::all_of(links, [this](const auto& link) {
+      return shared->sender_came[link.first][link.second] && shared->receiver_came[link.first][link.second];
+    });
+  }
+  // NCCL refuses a communicator with two members on one GPU.
+  bool shares_a_gpu() const {
+    return std::count(shared->buses, shared->buses + size, shared->buses[member].load()) > 1;
+  }
+  void link(int from, int to) {
+    links.emplace_back(from, to);
+    (from == member ? shared->sender_came : shared->receiver_came)[from][to] = true;
+    if (from == to) shared->receiver_came[from][to] = true;
+  }
   bool wait(const std::function<bool()>& come) const {
     while (!come()) {
       if (aborted) return false;
@@ -144,6 +172,7 @@ struct ncclComm {
                   static_cast<size_t>(std::min<int64_t>(slot_bytes, bytes - at)));
       ++slot.written;
     }
+    wait([&] { return slot.written == slot.taken; });
   }
   void receive(void* to, int64_t bytes, int from) const {
     Slot& slot = shared->slots[from][member];
@@ -174,6 +203,36 @@ struct ncclComm {
   }
 };
 
+namespace {
+
+ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, Task task) {
+  if (open_group.depth == 0) {
+    stream->add(std::move(task));
+  } else {
+    open_group.stream = stream;
+    open_group.tasks.push_back(std::move(task));
+  }
+  return comm->connected() ? ncclSuccess : ncclInProgress;
+}
+
+// Where calls are grouped, the communicator is checked before the group.
+bool is_usable(ncclComm_t comm) { return open_group.depth > 0 || comm->connected(); }
+
+ncclResult_t begin_collective(ncclComm_t comm, cudaStream_t stream, Task task) {
+  if (!is_usable(comm)) return ncclInvalidUsage;
+  if (!comm->used_in_collectives) ++comm->shared->arrived_in_collectives;
+  comm->used_in_collectives = true;
+  return begin(comm, stream, std::move(task));
+}
+
+ncclResult_t begin_message(ncclComm_t comm, int from, int to, cudaStream_t stream, Task task) {
+  if (!is_usable(comm)) return ncclInvalidUsage;
+  comm->link(from, to);
+  return begin(comm, stream, std::move(task));
+}
+
+}  // namespace
+
 namespace terrace::comm {
 
 void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, void* to, cudaStream_t stream) {
@@ -190,7 +249,14 @@ void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, 
 
 extern "C" {
 
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaSetDevice(int number) { return device = number, cudaSuccess; }
+cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int number) {
+  std::snprintf(address, static_cast<size_t>(length), "0000:%02X:00.0", bus_of(number));
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return stream == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the stand-in"; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) { return *memory = new char[bytes], cudaSuccess; }
@@ -244,12 +310,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   close(file);
   if (memory == MAP_FAILED) return ncclSystemError;
   auto* const shared = static_cast<Shared*>(memory);
+  shared->buses[member] = bus_of(device);
   if (++shared->arrived == size) shm_unlink(id.internal);
   *comm = new ncclComm{shared, size, member};
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  *state = comm->shared->arrived < comm->size ? ncclInProgress : ncclSuccess;
+  *state = !comm->connected() ? ncclInProgress : comm->shares_a_gpu() ? ncclInvalidUsage : ncclSuccess;
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
@@ -274,46 +341,43 @@ ncclResult_t ncclGroupEnd() {
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  begin(stream, [=] { comm->send(from, static_cast<int64_t>(count) * size_of(type), peer); });
-  return ncclSuccess;
+  return begin_message(comm, comm->member, peer, stream,
+                       [=] { comm->send(from, static_cast<int64_t>(count) * size_of(type), peer); });
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
-  begin(stream, [=] { comm->receive(to, static_cast<int64_t>(count) * size_of(type), peer); });
-  return ncclSuccess;
+  return begin_message(comm, peer, comm->member, stream,
+                       [=] { comm->receive(to, static_cast<int64_t>(count) * size_of(type), peer); });
 }
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream) {
-  begin(stream, [=] {
+  return begin_collective(comm, stream, [=] {
     const int64_t bytes = static_cast<int64_t>(count) * size_of(type);
     if (comm->member != root) return comm->receive(to, bytes, root);
     for (int other = 0; other < comm->size; ++other) {
       if (other != root) comm->send(from, bytes, other);
     }
   });
-  return ncclSuccess;
 }
 ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  begin(stream, [=] {
+  return begin_collective(comm, stream, [=] {
     const int64_t bytes = static_cast<int64_t>(count) * size_of(type);
     const auto all = comm->gather(from, bytes);
     for (size_t i = 0; i < all.size() && !comm->aborted; ++i) {
       std::memcpy(static_cast<char*>(to) + static_cast<int64_t>(i) * bytes, all[i].data(), static_cast<size_t>(bytes));
     }
   });
-  return ncclSuccess;
 }
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
                            cudaStream_t stream) {
   const auto all = static_cast<int64_t>(count);
-  begin(stream, [=] { comm->sum(from, to, 0, all, all, type); });
-  return ncclSuccess;
+  return begin_collective(comm, stream, [=] { comm->sum(from, to, 0, all, all, type); });
 }
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
                                ncclComm_t comm, cudaStream_t stream) {
   const auto block = static_cast<int64_t>(count);
-  begin(stream, [=] { comm->sum(from, to, block * comm->member, block, block * comm->size, type); });
-  return ncclSuccess;
+  return begin_collective(comm, stream,
+                          [=] { comm->sum(from, to, block * comm->member, block, block * comm->size, type); });
 }
 
 }  // extern "C"

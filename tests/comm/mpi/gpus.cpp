@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "terrace/base/error.h"
 #include "terrace/comm/mpi/mpi.h"
 #include "tests/comm/operations.h"
 
@@ -23,8 +25,22 @@ mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.
 
 std::unique_ptr<World> world_of_gpus(const WorldOptions& options) {
   auto world = make_mpi_world(library, options);
-  world->use_gpu(0);
+  world->use_gpu(static_cast<int>(world->rank()));
   return world;
+}
+
+// Makes this process see only its own GPU, under number 0, or all of them, as launchers do.
+void show_only_gpu_of(int64_t rank) { setenv("STAND_IN_FIRST_GPU", std::to_string(rank).c_str(), 1); }
+void show_all_gpus() { unsetenv("STAND_IN_FIRST_GPU"); }
+
+std::vector<MessageLink> all_links(int64_t members) {
+  std::vector<MessageLink> links;
+  for (int64_t from = 0; from < members; ++from) {
+    for (int64_t to = 0; to < members; ++to) {
+      if (from != to) links.push_back({.from = from, .to = to});
+    }
+  }
+  return links;
 }
 
 TEST(Gpus, EveryOperationOfEveryType) {
@@ -33,11 +49,48 @@ TEST(Gpus, EveryOperationOfEveryType) {
     mesh::Group reversed = everyone(*world);
     std::reverse(reversed.ranks.begin(), reversed.ranks.end());
     for (const mesh::Group& group : {everyone(*world), reversed, mesh::Group{"own", {world->rank()}}}) {
-      const auto comm = world->connect(group);
+      const auto comm = world->connect(group, all_links(std::ssize(group.ranks)));
       for (const Type type : {Type::fp64, Type::fp32, Type::bf16, Type::fp16, Type::int64, Type::int32, Type::uint8}) {
         for (const int64_t count : {0, 5, 1000}) {
           for (const std::string& wrong : OperationCheck(*comm, type, count).run()) ADD_FAILURE() << wrong;
         }
+      }
+    }
+  }
+}
+
+TEST(Gpus, MayAllHaveNumber0) {
+  const auto world = make_mpi_world(library, {.timeout_seconds = 20});
+  show_only_gpu_of(world->rank());
+  world->use_gpu(0);
+  int64_t sum = world->rank();
+  world->connect(everyone(*world))->all_reduce(&sum, 1, Type::int64, {"add up"}).wait();
+  EXPECT_EQ(sum, world->size() * (world->size() - 1) / 2);
+  show_all_gpus();
+}
+
+TEST(Gpus, AreRefusedToTwoRanksAtOnce) {
+  const auto world = make_mpi_world(library, {.timeout_seconds = 20});
+  try {
+    world->use_gpu(0);
+    ADD_FAILURE() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("ranks 0 and 1 use the same GPU (0000:00:00.0): start one rank for each"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("layout.share_gpus = true"), std::string::npos) << error.what();
+  }
+}
+
+// Every rank takes part in calls on memory of the one GPU, by way of host memory; the stand-in's NCCL refuses them.
+TEST(Gpus, OfSeveralRanksAtOnceAreReachedThroughHostMemory) {
+  for (const bool check_calls : {false, true}) {
+    const auto world = make_mpi_world(library, {.check_calls = check_calls, .share_gpus = true});
+    world->use_gpu(0);
+    const auto comm = world->connect(everyone(*world), all_links(world->size()));
+    for (const Type type : {Type::fp32, Type::bf16, Type::int64}) {
+      for (const int64_t count : {0, 5, 1000}) {
+        for (const std::string& wrong : OperationCheck(*comm, type, count).run()) ADD_FAILURE() << wrong;
       }
     }
   }
@@ -58,14 +111,40 @@ TEST(Gpus, SumInRankOrderWhateverTheOrderOfTheMembers) {
   EXPECT_EQ(std::ranges::count(data, expected), std::ssize(data));
 }
 
-// Ends the process: MPI cannot be finalized any more.
-[[noreturn]] void wait_for_a_rank_that_never_comes() {
+// Each member first posts all receives and then sends, in descending order, so no message is the first that both of its
+// ends have begun.
+TEST(Gpus, MessagesOfDifferentLinksDoNotWaitForEachOther) {
+  const auto world = world_of_gpus({.timeout_seconds = 20});
+  const auto comm = world->connect(everyone(*world), all_links(world->size()));
+  constexpr int64_t count = 50'000;
+  std::vector<std::vector<int64_t>> received(static_cast<size_t>(world->size()), std::vector<int64_t>(count));
+  const std::vector<int64_t> own(count, world->rank());
+  std::vector<Work> works;
+  for (int64_t from = 0; from < world->size(); ++from) {
+    if (from == world->rank()) continue;
+    works.push_back(
+        comm->receive(received[static_cast<size_t>(from)].data(), count, Type::int64, from, {"activations"}));
+  }
+  for (int64_t to = world->size() - 1; to >= 0; --to) {
+    if (to != world->rank()) works.push_back(comm->send(own.data(), count, Type::int64, to, {"activations"}));
+  }
+  works.clear();
+  for (int64_t from = 0; from < world->size(); ++from) {
+    if (from == world->rank()) continue;
+    EXPECT_EQ(std::ranges::count(received[static_cast<size_t>(from)], from), count);
+  }
+}
+
+// Ends the process: MPI cannot be finalized any more. In its first all_to_all a member also waits for the others'
+// connections.
+[[noreturn]] void wait_for_a_rank_that_never_comes(bool in_first_call) {
   const auto world = world_of_gpus({.timeout_seconds = 1.0});
   const auto comm = world->connect(everyone(*world));
-  std::vector<float> data(100);
+  std::vector<float> data(100), others(100 * world->size()), own(100 * world->size());
   comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
   if (world->rank() == 1) std::this_thread::sleep_for(5s);
   try {
+    if (in_first_call) comm->all_to_all(own.data(), others.data(), 100, Type::fp32, {"exchange"}).wait();
     comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}).wait();
     comm->all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
     std::fprintf(stderr, "no error\n");
@@ -81,7 +160,10 @@ TEST(Gpus, SumInRankOrderWhateverTheOrderOfTheMembers) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   terrace::comm::library = terrace::comm::start_mpi();
-  if (argc > 1 && std::string(argv[1]) == "late") terrace::comm::wait_for_a_rank_that_never_comes();
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "late" || mode == "late_in_first_call") {
+    terrace::comm::wait_for_a_rank_that_never_comes(mode == "late_in_first_call");
+  }
   const int failed = RUN_ALL_TESTS();
   terrace::comm::library.reset();
   return failed;

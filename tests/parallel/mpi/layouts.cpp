@@ -1,5 +1,6 @@
 // Checks for some layouts that ranks as processes under mpirun give the same bits as ranks as threads: every process
-// also runs the training with threads and compares.
+// also runs the training with threads and compares. With the argument "gpus" the processes use the NCCL backend, over
+// the stand-in for GPUs that is linked into mpi_layouts_on_gpus.
 #include <fmt/format.h>
 
 #include <memory>
@@ -36,7 +37,9 @@ std::vector<Layout> cuts_of(int64_t ranks) {
               {2, {"pipeline=2"}},
               {2, {"pipeline=2", "schedule=zb-v", "chunks=2"}}};
     case 3:
-      return {{3, {"tensor=3"}}, {3, {"pipeline=3", "schedule=interleaved", "chunks=2"}}};
+      return {{3, {"tensor=3"}},
+              {3, {"pipeline=3", "schedule=interleaved", "chunks=2"}},
+              {3, {"pipeline=3", "schedule=zb-h1"}}};
     case 4:
       return {{4, {"tensor=2", "pipeline=2", "schedule=zb-h1"}},
               {4, {"pipeline=2", "schedule=gpipe", "sharding=zero1"}},
@@ -72,8 +75,10 @@ Outcome train_as_process(const Training& training, const Layout& layout, comm::W
   return outcome;
 }
 
-int64_t compare(const Training& training, const Layout& layout, const std::shared_ptr<comm::MpiLibrary>& library) {
+int64_t compare(const Training& training, const Layout& layout, const std::shared_ptr<comm::MpiLibrary>& library,
+                bool gpus) {
   const auto world = comm::make_mpi_world(library, {.timeout_seconds = 60, .rank_order = true, .check_calls = true});
+  if (gpus) world->use_gpu(static_cast<int>(world->rank()));
   const Outcome ours = train_as_process(training, layout, *world);
   const Outcome threads = parallel::train(training, layout);
   int64_t failures = 0;
@@ -93,7 +98,8 @@ int64_t compare(const Training& training, const Layout& layout, const std::share
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool gpus = argc > 1 && std::string(argv[1]) == "gpus";
   at::set_num_threads(1);
   const auto library = comm::start_mpi();
   const int64_t ranks = comm::make_mpi_world(library, {})->size();
@@ -101,10 +107,10 @@ int main() {
   for (const Training& training :
        {Training{.model = "gpt2"}, Training{.model = "llama", .precision = config::Precision::bf16, .micro_batch = 1},
         Training{.model = "tied_stack", .recompute = config::Recompute::full}}) {
-    for (const Layout& layout : layouts_of(ranks)) failures += compare(training, layout, library);
+    for (const Layout& layout : layouts_of(ranks)) failures += compare(training, layout, library, gpus);
   }
   for (const Layout& layout : cuts_of(ranks)) {
-    failures += compare({.model = "cut_gpt2_deep", .micro_batch = 2}, layout, library);
+    failures += compare({.model = "cut_gpt2_deep", .micro_batch = 2}, layout, library, gpus);
   }
   return failures == 0 ? 0 : 1;
 }

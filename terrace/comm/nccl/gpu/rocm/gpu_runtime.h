@@ -7,6 +7,7 @@
 
 #define cudaDeviceSynchronize hipDeviceSynchronize
 #define cudaError_t hipError_t
+#define cudaDeviceGetPCIBusId hipDeviceGetPCIBusId
 #define cudaErrorInvalidValue hipErrorInvalidValue
 #define cudaErrorNotReady hipErrorNotReady
 #define cudaEvent_t hipEvent_t
@@ -20,6 +21,7 @@
 #define cudaGetLastError hipGetLastError
 #define cudaMalloc hipMalloc
 #define cudaMemcpyAsync hipMemcpyAsync
+#define cudaMemcpyDefault hipMemcpyDefault
 #define cudaMemcpyDeviceToDevice hipMemcpyDeviceToDevice
 #define cudaPointerAttributes hipPointerAttribute_t
 #define cudaPointerGetAttributes hipPointerGetAttributes
@@ -28,6 +30,7 @@
 #define cudaStreamCreateWithFlags hipStreamCreateWithFlags
 #define cudaStreamDestroy hipStreamDestroy
 #define cudaStreamNonBlocking hipStreamNonBlocking
+#define cudaStreamSynchronize hipStreamSynchronize
 #define cudaStreamWaitEvent hipStreamWaitEvent
 #define cudaSuccess hipSuccess
 

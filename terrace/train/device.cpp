@@ -1,0 +1,59 @@
+// Chooses by what this process sees, since launchers may show each rank one GPU under number 0.
+#include "terrace/train/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "terrace/base/cores.h"
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/comm/nccl/nccl.h"
+#include "terrace/observe/memory.h"
+
+namespace terrace::train {
+
+at::Device choose_device(const std::string& name, int64_t local_rank) {
+  if (name == "cpu") return at::kCPU;
+  const bool available = at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
+  if (name == "cuda" && !available) {
+    throw UserError("train.device = \"cuda\": this build or machine has no CUDA device; use \"cpu\" or \"auto\"");
+  }
+  if (!available) return at::kCPU;
+  const int64_t gpus = at::detail::getCUDAHooks().deviceCount();
+  return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank % gpus)};
+}
+
+at::Device choose_device(const std::string& name, const comm::World& world) {
+  return choose_device(name, world.rank() % world.ranks_per_node());
+}
+
+void bind_near(const at::Device& device) {
+  if (!device.is_cuda() || !comm::made_with_nccl()) return;
+  const std::string address = comm::gpu_bus_address(device.index());
+  const CoreMask own = core_mask(), near = own & cores_near(address);
+  if (near.none() || near == own) return;
+  if (bind_to(near)) log_info("runs on the {} of {} cores that are near GPU {}", near.count(), own.count(), address);
+}
+
+at::Device take_device(const std::string& name, comm::World& world) {
+  const at::Device device = choose_device(name, world);
+  if (device.is_cuda()) {
+    c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
+    world.use_gpu(device.index());
+  }
+  return device;
+}
+
+int64_t available_bytes(const at::Device& gpu) {
+  return static_cast<int64_t>(c10::getDeviceAllocator(gpu.type())->getMemoryInfo(gpu.index()).first);
+}
+
+int64_t peak_bytes(const at::Device& device) {
+  if (!device.is_cuda()) return observe::peak_resident_bytes();
+  constexpr auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return c10::getDeviceAllocator(device.type())->getDeviceStats(device.index()).reserved_bytes[all].peak;
+}
+
+}  // namespace terrace::train

@@ -1,0 +1,32 @@
+// The device on which a rank computes, and its memory.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+
+#include "terrace/comm/comm.h"
+
+namespace terrace::train {
+
+// The device that a configuration asks for; "auto" takes a GPU if the build and the machine have one. The ranks of a
+// machine take the GPUs that they see in turn, so one that sees a single GPU takes that one. Throws UserError if "cuda"
+// is asked for and there is none.
+at::Device choose_device(const std::string& name, int64_t local_rank = 0);
+at::Device choose_device(const std::string& name, const comm::World& world);
+
+// Lets this process run on the cores nearest to the GPU only, of those that it may use; does nothing for a CPU and
+// where there are none. To be called before the process has threads that compute.
+void bind_near(const at::Device& device);
+
+// Chooses the rank's device, which its kernels and its communication use from now on. Every rank of the world calls it.
+// Throws UserError where two ranks chose one GPU, unless the world's options allow that.
+at::Device take_device(const std::string& name, comm::World& world);
+
+// The bytes that the GPU has left.
+int64_t available_bytes(const at::Device& gpu);
+// The largest number of bytes that this process has held so far: on a GPU its allocator's, on a CPU the resident ones.
+int64_t peak_bytes(const at::Device& device);
+
+}  // namespace terrace::train
