@@ -2,12 +2,11 @@
 // the CPU kernels.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/ops/cuda/launch.cuh"
 #include "terrace/optim/kernels.h"
 
 namespace terrace::optim {
@@ -54,11 +53,9 @@ template <typename G, typename V>
 void launch(const AdamWCoefficients& c, const at::Tensor& gradient, at::Tensor& master, at::Tensor& m, at::Tensor& v,
             at::Tensor& value) {
   const int64_t n = gradient.numel();
-  const int blocks = static_cast<int>(std::min<int64_t>((n + 255) / 256, 4096));
-  adamw<<<blocks, 256, 0, c10::cuda::getCurrentCUDAStream()>>>(c, gradient.const_data_ptr<G>(),
-                                                               master.data_ptr<float>(), m.data_ptr<float>(),
-                                                               v.data_ptr<float>(), value.data_ptr<V>(), n);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>((n + 255) / 256, 4096));
+  ops::cuda::launch(adamw<G, V>, blocks, 256, gradient.device(), c, gradient.const_data_ptr<G>(),
+                    master.data_ptr<float>(), m.data_ptr<float>(), v.data_ptr<float>(), value.data_ptr<V>(), n);
 }
 
 template <typename G>
@@ -78,10 +75,8 @@ void launch_for_value(const AdamWCoefficients& c, const at::Tensor& gradient, at
 
 template <typename G>
 void launch_squares(const at::Tensor& gradient, at::Tensor& sums) {
-  if (gradient.numel() == 0) return;
-  squares<<<static_cast<int>(sums.numel()), 16, 0, c10::cuda::getCurrentCUDAStream()>>>(
-      gradient.const_data_ptr<G>(), sums.data_ptr<double>(), gradient.numel());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  ops::cuda::launch(squares<G>, static_cast<unsigned>(sums.numel()), 16, gradient.device(),
+                    gradient.const_data_ptr<G>(), sums.data_ptr<double>(), gradient.numel());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Compares the CUDA kernels with the CPU kernels: the same bits for elementwise operations and sums in a fixed order,
-// and otherwise an error relative to double precision of at most twice the CPU's. Skipped without a GPU.
+// and otherwise an error relative to double precision of at most twice the CPU's. Skipped without a GPU. In
+// tests/gpu_emulation the same tests run the kernels' sources on the CPU, in several orders of warps.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
@@ -18,6 +19,9 @@
 
 #include "terrace/ops/attention.h"
 #include "terrace/ops/kernels.h"
+#ifdef TERRACE_GPU_EMULATION
+#include "tests/gpu_emulation/gpu_emulation.h"
+#endif
 
 namespace terrace::ops {
 namespace {
@@ -26,13 +30,23 @@ using Tensors = std::vector<at::Tensor>;
 // Runs kernels of a table on tensors on its device, and returns the results.
 using Computation = std::function<Tensors(const Kernels&, const Tensors&)>;
 
+#ifdef TERRACE_GPU_EMULATION
+constexpr at::DeviceType device = at::kCPU;
+constexpr uint64_t orders = 3;
+bool has_gpu() { return true; }
+void choose_order(uint64_t seed) { gpu_emulation::options().seed = seed; }
+#else
 constexpr at::DeviceType device = at::kCUDA;
+constexpr uint64_t orders = 1;
+bool has_gpu() { return at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0; }
+void choose_order(uint64_t) {}
+#endif
 constexpr at::ScalarType types[] = {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble};
 
 class CudaKernels : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!at::globalContext().hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0) GTEST_SKIP() << "no GPU";
+    if (!has_gpu()) GTEST_SKIP() << "no GPU";
   }
 
   at::Tensor normal(at::IntArrayRef shape, at::ScalarType type) {
@@ -52,8 +66,16 @@ Tensors on(at::DeviceType type, const Tensors& tensors) {
   return moved;
 }
 
+// The results must not depend on the order in which the warps of a block run.
 Tensors on_gpu(const Computation& compute, const Tensors& inputs) {
-  return on(at::kCPU, compute(cuda_kernels(), on(device, inputs)));
+  Tensors results;
+  for (uint64_t order = 0; order < orders; ++order) {
+    choose_order(order);
+    const Tensors of_order = on(at::kCPU, compute(cuda_kernels(), on(device, inputs)));
+    if (results.empty()) results = of_order;
+    for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(of_order[i].equal(results[i])) << "order " << order;
+  }
+  return results;
 }
 
 void expect_same_bits(const Computation& compute, const Tensors& inputs, const std::string& what) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "gpu_launch.cuh"
 #include "terrace/comm/nccl/sum.h"
 
 namespace terrace::comm {
@@ -50,8 +51,8 @@ __global__ void sum_terms(const T* terms, int64_t num_terms, int64_t count, T* t
 template <typename T, typename Wide>
 void launch(const void* terms, int64_t num_terms, int64_t count, void* to, cudaStream_t stream) {
   const int64_t blocks = std::min(most_blocks, (count + threads - 1) / threads);
-  sum_terms<T, Wide><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(static_cast<const T*>(terms), num_terms,
-                                                                            count, static_cast<T*>(to));
+  launch_kernel(sum_terms<T, Wide>, dim3(static_cast<unsigned>(blocks)), threads, stream, static_cast<const T*>(terms),
+                num_terms, count, static_cast<T*>(to));
 }
 
 }  // namespace

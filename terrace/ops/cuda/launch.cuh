@@ -2,14 +2,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu_launch.cuh"
 #include "terrace/ops/element_type.h"
+#include "torch_stream.cuh"
 
 namespace terrace::ops::cuda {
 
@@ -18,9 +17,9 @@ template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, int64_t threads, const at::Device& device,
             const Arguments&... arguments) {
   if (blocks.x == 0 || blocks.y == 0) return;
-  const c10::cuda::CUDAGuard guard(device);
-  kernel<<<blocks, static_cast<unsigned>(threads), 0, c10::cuda::getCurrentCUDAStream()>>>(arguments...);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const TorchStream stream(device);
+  launch_kernel(kernel, blocks, threads, stream.get(), arguments...);
+  stream.check();
 }
 
 constexpr int64_t warp_threads = 32;

@@ -1,0 +1,16 @@
+// Starts a kernel on a stream of a GPU, of either maker. tests/gpu_emulation has a file of the same name that runs
+// kernels on the CPU; the build includes one of the two.
+#pragma once
+
+#include <cstdint>
+
+namespace terrace {
+
+// A grid has at most 2^31 - 1 blocks in its first dimension and 65,535 in its second, a block at most 1,024 threads.
+template <typename Stream, typename... Parameters, typename... Arguments>
+void launch_kernel(void (*kernel)(Parameters...), dim3 blocks, int64_t threads, Stream stream,
+                   const Arguments&... arguments) {
+  kernel<<<blocks, static_cast<unsigned>(threads), 0, stream>>>(arguments...);
+}
+
+}  // namespace terrace
