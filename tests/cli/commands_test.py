@@ -192,6 +192,14 @@ class Run(CommandTest):
         self.assertEqual(self.trained.stdout, "run/step_00000004\n")
         self.assertTrue((self.folder / "run/step_00000004/COMPLETE").exists())
 
+    def test_training_needs_no_compiler(self):
+        nothing = self.folder / "nothing"
+        nothing.mkdir()
+        for precision in ("fp32", "bf16"):
+            result = terrace("train", "run.toml", "--set", f"checkpoint.folder=compiled_{precision}", "--set",
+                             f"train.precision={precision}", folder=self.folder, PATH=str(nothing))
+            self.expect(0, result)
+
     def test_profile_prints_a_table_or_is_in_the_json(self):
         result = self.expect(0, terrace("train", "run.toml", "--set", "checkpoint.folder=table", "--profile", 2, folder=self.folder))
         for text in ("steps 3 to 4", "backward", "aten::", "terrace::", "between operations", "table/trace_3_to_4.json"):
