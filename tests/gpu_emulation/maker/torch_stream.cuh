@@ -14,7 +14,6 @@ class TorchStream {
   }
 
   void* get() const { return nullptr; }
-  void check() const {}
 };
 
 }  // namespace terrace::ops::cuda

@@ -1,24 +1,25 @@
-// The device and the stream on which torch runs. tests/gpu_emulation has a file of the same name without a GPU; the
-// build includes one of the two.
+// The device and the stream on which torch runs, on GPUs of either maker. tests/gpu_emulation has a file of the same
+// name without a GPU; the build includes one of the two.
 #pragma once
 
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "gpu_language.h"
 
 namespace terrace::ops::cuda {
 
 // Makes the device the current one while it lives.
 class TorchStream {
  public:
-  explicit TorchStream(const at::Device& device) : guard_(device) {}
+  explicit TorchStream(const at::Device& device)
+      : guard_(device), handle_(c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle()) {}
 
-  cudaStream_t get() const { return c10::cuda::getCurrentCUDAStream().stream(); }
-  // Throws where the launch of a kernel failed.
-  void check() const { C10_CUDA_KERNEL_LAUNCH_CHECK(); }
+  GpuStream get() const { return static_cast<GpuStream>(handle_); }
 
  private:
-  c10::cuda::CUDAGuard guard_;
+  c10::DeviceGuard guard_;
+  void* handle_;
 };
 
 }  // namespace terrace::ops::cuda

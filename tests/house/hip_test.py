@@ -1,0 +1,50 @@
+"""Compiles the NCCL backend for AMD's GPUs: its kernel with hipcc for MI250X, the rest with the headers of HIP and RCCL.
+
+RCCL's header is NCCL's with HIP's names, which RCCL's own build makes by replacing the names; Debian has no RCCL, so the
+header is made here in the same way from that of the wheel's NCCL. Exits with 77 where hipcc or that header is missing.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+NCCL = SOURCE / ".deps/python/lib/python3.11/site-packages/nvidia/nccl/include/nccl.h"
+NAMES = [("cuda_runtime.h", "hip/hip_runtime.h"), ("cuda_fp16.h", "hip/hip_fp16.h"), ("cudaStream_t", "hipStream_t")]
+WARNINGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-DSPDLOG_FMT_EXTERNAL", "-D__HIP_PLATFORM_AMD__"]
+
+
+def write_rccl_header(folder):
+    text = NCCL.read_text()
+    for cuda, hip in NAMES:
+        text = text.replace(cuda, hip)
+    # The types of CUDA that HIP has under other names; no function of the header takes them.
+    text = re.sub(r"^#include <cuda_.*>\n", "", text, flags=re.MULTILINE)
+    (folder / "rccl").mkdir()
+    (folder / "rccl/rccl.h").write_text(text)
+
+
+def main():
+    if shutil.which("hipcc") is None or not NCCL.exists():
+        print("hipcc or NCCL's header is not installed; tools/setup --test installs both")
+        return 77
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        write_rccl_header(folder)
+        includes = ["-I.", "-Iterrace/comm/nccl/gpu/rocm", "-Iterrace/base/gpu", "-Iterrace/base/gpu/rocm", f"-I{folder}"]
+        commands = [
+            ["hipcc", "-x", "hip", "--offload-arch=gfx90a", "-c", "terrace/comm/nccl/sum.cu", "-o", folder / "sum.o"],
+            ["c++", "-c", "terrace/comm/nccl/nccl.cpp", "-o", folder / "nccl.o"],
+        ]
+        for command in commands:
+            print(*command, flush=True)
+            if subprocess.run([*command, *WARNINGS, *includes], cwd=SOURCE).returncode != 0:
+                return 1
+        # The object holds code for the GPU and not only for the host.
+        return 0 if b"gfx90a" in (folder / "sum.o").read_bytes() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
