@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "gpu_language.h"
+#include "gpu_language.cuh"
 
 namespace terrace {
 

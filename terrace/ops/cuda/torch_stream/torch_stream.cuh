@@ -5,7 +5,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "gpu_language.h"
+#include "gpu_language.cuh"
 
 namespace terrace::ops::cuda {
 
@@ -13,13 +13,13 @@ namespace terrace::ops::cuda {
 class TorchStream {
  public:
   explicit TorchStream(const at::Device& device)
-      : guard_(device), handle_(c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle()) {}
+      : guard_(device), stream_(c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle()) {}
 
-  GpuStream get() const { return static_cast<GpuStream>(handle_); }
+  GpuStream get() const { return static_cast<GpuStream>(stream_); }
 
  private:
   c10::DeviceGuard guard_;
-  void* handle_;
+  void* stream_;
 };
 
 }  // namespace terrace::ops::cuda
