@@ -10,7 +10,7 @@ endif()
 get_filename_component(nvidia_packages ${TERRACE_TORCH_ROOT}/../nvidia ABSOLUTE)
 set(TERRACE_NCCL_ROOT ${nvidia_packages}/nccl CACHE PATH "Folder with include/nccl.h and lib/libnccl.so.2")
 set(TERRACE_GPU_INCLUDE_DIRS ${CMAKE_SOURCE_DIR}/terrace/comm/nccl/gpu/${TERRACE_GPU_MAKER} ${CMAKE_SOURCE_DIR}/terrace/base/gpu
-    ${CMAKE_SOURCE_DIR}/terrace/base/gpu/${TERRACE_GPU_MAKER} ${CMAKE_SOURCE_DIR}/terrace/ops/cuda/torch_stream ${TERRACE_NCCL_ROOT}/include)
+    ${CMAKE_SOURCE_DIR}/terrace/base/gpu/${TERRACE_GPU_MAKER} ${TERRACE_NCCL_ROOT}/include)
 if(NOT EXISTS ${TERRACE_NCCL_ROOT}/lib/libnccl.so.2)
   message(FATAL_ERROR "NCCL is not in ${TERRACE_NCCL_ROOT}; run tools/setup --cuda, or set TERRACE_NCCL_ROOT")
 endif()

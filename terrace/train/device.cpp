@@ -47,6 +47,7 @@ at::Device take_device(const std::string& name, comm::World& world) {
 }
 
 int64_t available_bytes(const at::Device& gpu) {
+  at::globalContext().lazyInitDevice(gpu.type());
   return static_cast<int64_t>(c10::getDeviceAllocator(gpu.type())->getMemoryInfo(gpu.index()).first);
 }
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "gpu_launch.cuh"
+#include "terrace/ops/cuda/torch_stream.h"
 #include "terrace/ops/element_type.h"
-#include "torch_stream.cuh"
 
 namespace terrace::ops::cuda {
 
