@@ -160,47 +160,47 @@ class RendezvousExecution final : public BufferedExecution {
   MessageSet posted_;
 };
 
-// No stage waits in a send or receive. The transfers of a line of a stage move one after another, each when the other
+// No stage waits in a send or receive. The transfers of a queue of a stage move one after another, each when the other
 // side has come to it too.
 class InOrderExecution final : public Execution {
  public:
   InOrderExecution(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
-                   const LineOf& line_of)
-      : Execution(lists, placement, micro_batches), line_of_(line_of) {}
+                   const QueueOf& queue_of)
+      : Execution(lists, placement, micro_batches), queue_of_(queue_of) {}
 
  private:
-  using LineKey = std::pair<int64_t, int64_t>;  // a stage and one of its lines
-  using Line = std::deque<Message>;
+  using QueueKey = std::pair<int64_t, int64_t>;  // a stage and one of its queues
+  using Queue = std::deque<Message>;
 
   void start(const Instruction& transfer, size_t stage) override {
     const Message message = message_of(transfer, stage);
     const auto number = static_cast<int64_t>(stage);
-    Line& line = lines_[{number, line_of_(number, transfer)}];
-    line.push_back(message);
-    ends_[message].push_back(&line);
-    if (line.front() == message) deliver(message);
+    Queue& queue = queues_[{number, queue_of_(number, transfer)}];
+    queue.push_back(message);
+    ends_[message].push_back(&queue);
+    if (queue.front() == message) deliver(message);
   }
 
-  // Moves the message if it is the first in both of its lines, and then what was behind it.
+  // Moves the message if it is the first in both of its queues, and then what was behind it.
   void deliver(const Message& message) {
     const auto found = ends_.find(message);
     if (found->second.size() < 2) return;
-    const std::vector<Line*> lines = found->second;
-    if (lines[0]->front() != message || lines[1]->front() != message) return;
+    const std::vector<Queue*> queues = found->second;
+    if (queues[0]->front() != message || queues[1]->front() != message) return;
     ends_.erase(found);
     arrived_.insert(message);
-    for (Line* line : lines) line->pop_front();
-    for (Line* line : lines) {
-      if (!line->empty() && ends_.contains(line->front())) deliver(Message(line->front()));
+    for (Queue* queue : queues) queue->pop_front();
+    for (Queue* queue : queues) {
+      if (!queue->empty() && ends_.contains(queue->front())) deliver(Message(queue->front()));
     }
   }
 
-  const LineOf& line_of_;
-  std::map<LineKey, Line> lines_;
-  std::map<Message, std::vector<Line*>> ends_;  // of each message that has not moved: the lines that hold it
+  const QueueOf& queue_of_;
+  std::map<QueueKey, Queue> queues_;
+  std::map<Message, std::vector<Queue*>> ends_;  // of each message that has not moved: the queues that hold it
 };
 
-int64_t line_of_link(int64_t, const Instruction& transfer) {
+int64_t queue_of_link(int64_t, const Instruction& transfer) {
   return 2 * transfer.peer + (is_send(transfer.kind) ? 1 : 0);
 }
 
@@ -219,15 +219,15 @@ std::string validate(const std::vector<Instructions>& lists, const Placement& pl
   for (const std::string& problem :
        {BufferedExecution(lists, placement, micro_batches).run("do not wait"),
         RendezvousExecution(lists, placement, micro_batches).run("wait for their receives"),
-        find_deadlock(lists, placement, micro_batches, line_of_link)}) {
+        find_deadlock(lists, placement, micro_batches, queue_of_link)}) {
     if (!problem.empty()) return problem;
   }
   return "";
 }
 
 std::string find_deadlock(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
-                          const LineOf& line_of) {
-  return InOrderExecution(lists, placement, micro_batches, line_of).run("and receives of a line move in order");
+                          const QueueOf& queue_of) {
+  return InOrderExecution(lists, placement, micro_batches, queue_of).run("and receives of a queue move in order");
 }
 
 }  // namespace terrace::schedule

@@ -21,19 +21,19 @@ namespace terrace::schedule {
 // For all stages together:
 // - Between any two stages, the receives of one are in the order of the sends of the other.
 // - The lists complete without deadlock with buffered sends (a send never waits), with rendezvous sends (a send waits
-//   until its receive is posted), and where the transfers of a line move in order, with a line for each link. MPI and
+//   until its receive is posted), and where the transfers of a queue move in order, with a queue for each link. MPI and
 //   ranks as threads, which start nonblocking sends and wait for them later, are between the first two cases; NCCL is
 //   the third.
 std::string validate(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
                      const std::vector<Live>& bounds);
 
-// The line of a stage on which a send or receive is made, as any number. A stage starts its transfers in the order of
-// its list, when the computations before them are complete, and no stage waits in them. The transfers of one line move
-// one after another, each when it is the next one of its line at the other stage too.
-using LineOf = std::function<int64_t(int64_t stage, const Instruction& transfer)>;
+// The queue of a stage on which a send or receive is made, as any number. A stage starts its transfers in the order of
+// its list, when the computations before them are complete, and no stage waits in them. The transfers of one queue move
+// one after another, each when it is the next one of its queue at the other stage too.
+using QueueOf = std::function<int64_t(int64_t stage, const Instruction& transfer)>;
 
 // The instructions at which stages wait for ever; "" if there are none. The lists must be valid otherwise.
 std::string find_deadlock(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
-                          const LineOf& line_of);
+                          const QueueOf& queue_of);
 
 }  // namespace terrace::schedule

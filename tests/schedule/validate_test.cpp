@@ -202,19 +202,19 @@ TEST(Validator, FindsADeadlockOfSendsThatWait) {
   EXPECT_NE(problem.find("send gradient 0 to 0"), std::string::npos) << problem;
 }
 
-// With one line for each direction a message waits behind a receive from another stage.
-TEST(Validator, FindsADeadlockWhereLinksShareALine) {
+// With one queue for each direction a message waits behind a receive from another stage.
+TEST(Validator, FindsADeadlockWhereLinksShareAQueue) {
   const Lists interleaved({PipelineSchedule::interleaved, 3, 4, 2});
   ASSERT_EQ(interleaved.problem(), "");
-  const auto deadlock = [&](const LineOf& line_of) {
+  const auto deadlock = [&](const QueueOf& queue_of) {
     const Pipeline& pipeline = interleaved.pipeline;
-    return find_deadlock(interleaved.lists, placement(pipeline), pipeline.micro_batches, line_of);
+    return find_deadlock(interleaved.lists, placement(pipeline), pipeline.micro_batches, queue_of);
   };
   const std::string problem = deadlock([](int64_t stage, const Instruction& transfer) {
     const bool to_higher_stages = is_send(transfer.kind) == (transfer.peer > stage);
     return to_higher_stages ? 1 : 0;
   });
-  EXPECT_EQ(problem.substr(0, 54), "deadlock where sends and receives of a line move in or") << problem;
+  EXPECT_TRUE(problem.starts_with("deadlock where sends and receives of a queue move in order: stage 0")) << problem;
   EXPECT_EQ(deadlock([](int64_t, const Instruction& transfer) {
               return 2 * transfer.peer + (is_send(transfer.kind) ? 1 : 0);
             }),
