@@ -174,6 +174,7 @@ void add_observe_keys(std::vector<Key>& list) {
 // The key model.family, which comes before the family's own keys.
 void add_family_key(const Family* family, std::vector<Key>& list) {
   const std::string word = toml_text(family == nullptr ? "" : family->name);
+  const auto write = [word](const Config&) { return std::string(word); };
   list.push_back({.section = "model",
                   .name = "family",
                   .values = word,
@@ -181,8 +182,8 @@ void add_family_key(const Family* family, std::vector<Key>& list) {
                   .on_resume = fixed,
                   .example = "",
                   .read = [](const toml::node&, Config&) { return ""; },  // parse() reads it before all others
-                  .write = [word](const Config&) { return word; },
-                  .identity = [word](const Config&) { return word; }});
+                  .write = write,
+                  .identity = write});
 }
 
 std::vector<Key> core_keys(const Family* family) {
