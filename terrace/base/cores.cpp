@@ -22,35 +22,25 @@ using CpuSet = std::unique_ptr<cpu_set_t, FreeSet>;
 constexpr int most_cores = static_cast<int>(CoreMask().size());
 const size_t set_bytes = CPU_ALLOC_SIZE(most_cores);
 
-CpuSet own_set() {
-  CpuSet set(CPU_ALLOC(most_cores));
-  CPU_ZERO_S(set_bytes, set.get());
-  if (sched_getaffinity(0, set_bytes, set.get()) != 0) return nullptr;
-  return set;
-}
+}  // namespace
 
-CoreMask mask_of(const CpuSet& set) {
+CoreMask core_mask() {
+  const CpuSet set(CPU_ALLOC(most_cores));
+  CPU_ZERO_S(set_bytes, set.get());
   CoreMask mask;
-  for (int core = 0; set && core < most_cores; ++core) {
+  if (sched_getaffinity(0, set_bytes, set.get()) != 0) return mask;
+  for (int core = 0; core < most_cores; ++core) {
     mask[static_cast<size_t>(core)] = CPU_ISSET_S(static_cast<size_t>(core), set_bytes, set.get()) != 0;
   }
   return mask;
 }
 
-}  // namespace
-
-CoreMask core_mask() { return mask_of(own_set()); }
-
 // Asks for all cores for a moment: the kernel then sets those that are both asked for and allowed.
 CoreMask core_mask_unbound() {
-  const CpuSet own = own_set();
-  if (!own) return {};
-  const CpuSet every(CPU_ALLOC(most_cores));
-  CPU_ZERO_S(set_bytes, every.get());
-  for (int core = 0; core < most_cores; ++core) CPU_SET_S(static_cast<size_t>(core), set_bytes, every.get());
-  if (sched_setaffinity(0, set_bytes, every.get()) != 0) return mask_of(own);
+  const CoreMask own = core_mask();
+  if (own.none() || !bind_to(CoreMask().set())) return own;
   const CoreMask given = core_mask();
-  sched_setaffinity(0, set_bytes, own.get());
+  bind_to(own);
   return given;
 }
 

@@ -2,7 +2,6 @@
 #include "terrace/base/cores.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <filesystem>
 #include <fstream>
@@ -17,12 +16,7 @@ namespace {
 template <typename Action>
 void bound_to(const CoreMask& cores, Action&& action) {
   std::thread([&] {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (size_t core = 0; core < cores.size(); ++core) {
-      if (cores[core]) CPU_SET(core, &set);
-    }
-    ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
+    ASSERT_TRUE(bind_to(cores));
     action();
   }).join();
 }
