@@ -114,10 +114,9 @@ MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t her
   return most;
 }
 
-std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here,
+std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, MemoryNeed need,
                            const AvailableMemory& available) {
   const bool on_gpus = available.gpu.has_value();
-  MemoryNeed need = least_memory(config, ranks, here, on_gpus ? 1 : here);
   if (on_gpus) {
     const double copies = least_memory(config, ranks, here, here).copies;
     if (available.machine > 0 && copies > available.machine) {

@@ -28,12 +28,18 @@ schedule::UnitTableOptions unit_table_options(const config::Config& config, int6
 // machine, and `together` neighbouring ranks share a memory: those of a machine, or 1 on GPUs.
 MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together);
 
-// Why the run does not fit the memory of its machine, or of its GPU, with the ways out; "" if it fits. `need` is that
-// of the ranks which share the memory; where 0 bytes are available, the amount is unknown and everything fits.
+// Bytes; 0: unknown.
 struct AvailableMemory {
   double machine = 0;
   std::optional<double> gpu = {};  // where the ranks compute on GPUs
+
+  // The ranks of a machine that share the memory in which they compute.
+  int64_t ranks_together(int64_t here) const { return gpu ? 1 : here; }
 };
-std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, const AvailableMemory& available);
+
+// Why the run does not fit the memory of its machine, or of its GPU, with the ways out; "" if it fits or the memory is
+// unknown. `need` is the least_memory() of the ranks that share the memory in which they compute.
+std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, MemoryNeed need,
+                           const AvailableMemory& available);
 
 }  // namespace terrace::plan

@@ -66,10 +66,11 @@ void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here
 plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here, const at::Device& device) {
   plan::AvailableMemory available{.machine = static_cast<double>(observe::available_bytes())};
   if (device.is_cuda()) available.gpu = static_cast<double>(available_bytes(device));
-  const std::string refusal = plan::memory_refusal(config, ranks, here, available);
+  const plan::MemoryNeed need = plan::least_memory(config, ranks, here, available.ranks_together(here));
+  const std::string refusal = plan::memory_refusal(config, ranks, here, need, available);
   if (!refusal.empty() && config.train.check_memory) throw UserError(refusal, ExitCode::infeasible);
   if (!refusal.empty()) log_warning("{}", refusal);
-  return plan::least_memory(config, ranks, here, device.is_cuda() ? 1 : here);
+  return need;
 }
 
 }  // namespace terrace::train

@@ -63,13 +63,13 @@ TEST(MemoryNeed, OfAMachineIsThatOfItsRanksWithTheirCopies) {
   const config::Config config = saving();
   const MemoryNeed need = least_memory(config, 2, 2, 2);
   EXPECT_EQ(need.copies, 12.0 / 16.0 * need.states);
-  EXPECT_EQ(memory_refusal(config, 2, 2, {.machine = need.all()}), "");
-  const std::string refusal = memory_refusal(config, 2, 2, {.machine = need.all() - 1});
+  EXPECT_EQ(memory_refusal(config, 2, 2, need, {.machine = need.all()}), "");
+  const std::string refusal = memory_refusal(config, 2, 2, need, {.machine = need.all() - 1});
   for (const char* part : {"of 2 ranks here", "checkpoint.background = false", "or a machine with more memory",
                            "train.check_memory = false"}) {
     EXPECT_NE(refusal.find(part), std::string::npos) << part << " in: " << refusal;
   }
-  EXPECT_EQ(memory_refusal(config, 2, 2, {.machine = 0}), "") << "unknown";
+  EXPECT_EQ(memory_refusal(config, 2, 2, need, {.machine = 0}), "") << "unknown";
 }
 
 TEST(MemoryNeed, OfAGpuIsThatOfOneRankAndTheCopiesAreTheMachines) {
@@ -77,12 +77,12 @@ TEST(MemoryNeed, OfAGpuIsThatOfOneRankAndTheCopiesAreTheMachines) {
   const MemoryNeed rank = least_memory(config, 2, 2, 1);
   const double of_gpu = rank.states + rank.activations, of_machine = least_memory(config, 2, 2, 2).copies;
   EXPECT_EQ(rank.ranks, 1);
-  EXPECT_EQ(memory_refusal(config, 2, 2, {.machine = of_machine, .gpu = of_gpu}), "");
-  const std::string gpu = memory_refusal(config, 2, 2, {.machine = of_machine, .gpu = of_gpu - 1});
+  EXPECT_EQ(memory_refusal(config, 2, 2, rank, {.machine = of_machine, .gpu = of_gpu}), "");
+  const std::string gpu = memory_refusal(config, 2, 2, rank, {.machine = of_machine, .gpu = of_gpu - 1});
   EXPECT_NE(gpu.find("on one GPU"), std::string::npos) << gpu;
   EXPECT_NE(gpu.find("of the GPU's memory are left"), std::string::npos) << gpu;
   EXPECT_EQ(gpu.find("checkpoint.background"), std::string::npos) << gpu;
-  const std::string machine = memory_refusal(config, 2, 2, {.machine = of_machine - 1, .gpu = of_gpu});
+  const std::string machine = memory_refusal(config, 2, 2, rank, {.machine = of_machine - 1, .gpu = of_gpu});
   EXPECT_NE(machine.find("of the machine's memory for 2 ranks"), std::string::npos) << machine;
   EXPECT_NE(machine.find("checkpoint.background = false"), std::string::npos) << machine;
 }
