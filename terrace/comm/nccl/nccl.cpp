@@ -101,7 +101,7 @@ struct NcclChannel::State {
   void check(ncclResult_t result, const char* call) const;
   void throw_if_aborted() const;
 
-  void enqueue(const Call& call);
+  void enqueue(const Call& call, const CommunicatorStream& used);
   void exchange_blocks(const Call& call);
   void sum_in_rank_order(const Call& call);
   void sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to);
@@ -331,8 +331,8 @@ void NcclChannel::State::enqueue_message(const Call& call, const CommunicatorStr
   check(ncclRecv(call.to, count, type_of(call.type), 0, used.communicator, used.stream), "ncclRecv");
 }
 
-void NcclChannel::State::enqueue(const Call& call) {
-  const auto& [communicator, stream] = collectives;
+void NcclChannel::State::enqueue(const Call& call, const CommunicatorStream& used) {
+  const auto& [communicator, stream] = used;
   const auto count = static_cast<size_t>(call.count);
   const ncclDataType_t type = type_of(call.type);
   const auto peer = static_cast<int>(call.peer);
@@ -352,7 +352,7 @@ void NcclChannel::State::enqueue(const Call& call) {
       return check(ncclBroadcast(call.from, call.to, count, type, peer, communicator, stream), "ncclBroadcast");
     case Kind::send:
     case Kind::receive:
-      return enqueue_message(call, communicator_for(call));
+      return enqueue_message(call, used);
     case Kind::barrier:
       break;
   }
@@ -460,7 +460,7 @@ std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
   check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
   const CommunicatorStream& used = state_->communicator_for(call);
   Event(default_stream).hold(used.stream);
-  if (call.count > 0) state_->enqueue(call);
+  if (call.count > 0) state_->enqueue(call, used);
   state_->wait_until_enqueued(used);
   return std::make_shared<StartedCall<State>>(state_, used);
 }
