@@ -10,6 +10,7 @@
 #include "terrace/comm/sum.h"
 #include "terrace/optim/kernels.h"
 #include "tests/gpu_emulation/gpu_emulation.h"
+#include "tests/optim/some_step.h"
 
 namespace terrace {
 namespace {
@@ -25,13 +26,6 @@ void in_several_orders(const std::function<void()>& body) {
 }
 
 TEST(EmulatedKernels, AdamWGivesTheCpusBits) {
-  const optim::AdamWStep step{.learning_rate = 1e-2,
-                              .weight_decay = 0.1,
-                              .beta1 = 0.9,
-                              .beta2 = 0.95,
-                              .epsilon = 1e-8,
-                              .gradient_multiplier = 0.7,
-                              .count = 3};
   struct States {
     at::Tensor master, m, v, value;
   };
@@ -49,10 +43,10 @@ TEST(EmulatedKernels, AdamWGivesTheCpusBits) {
         return states;
       };
       States cpu = copy();
-      optim::adamw_step_cpu(step, gradient, cpu.master, cpu.m, cpu.v, cpu.value);
+      optim::adamw_step_cpu(optim::some_step(), gradient, cpu.master, cpu.m, cpu.v, cpu.value);
       in_several_orders([&] {
         States gpu = copy();
-        optim::adamw_step_cuda(step, gradient, gpu.master, gpu.m, gpu.v, gpu.value);
+        optim::adamw_step_cuda(optim::some_step(), gradient, gpu.master, gpu.m, gpu.v, gpu.value);
         EXPECT_TRUE(gpu.master.equal(cpu.master) && gpu.m.equal(cpu.m) && gpu.v.equal(cpu.v) &&
                     gpu.value.equal(cpu.value))
             << size << " " << gradient.toString() << " " << cpu.value.toString();

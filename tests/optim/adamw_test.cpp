@@ -9,6 +9,7 @@
 
 #include "terrace/base/random.h"
 #include "terrace/optim/kernels.h"
+#include "tests/optim/some_step.h"
 
 namespace terrace::optim {
 namespace {
@@ -30,16 +31,6 @@ struct States {
 States random_states(int64_t size) {
   return {random_tensor(size, "gradient", 2), random_tensor(size, "master", 1), random_tensor(size, "m", 0.1),
           random_tensor(size, "v", 0.1).square()};
-}
-
-AdamWStep some_step() {
-  return {.learning_rate = 1e-2,
-          .weight_decay = 0.1,
-          .beta1 = 0.9,
-          .beta2 = 0.95,
-          .epsilon = 1e-8,
-          .gradient_multiplier = 0.7,
-          .count = 3};
 }
 
 TEST(AdamW, DoesNotDependOnTheEndsOfShards) {
