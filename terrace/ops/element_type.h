@@ -1,20 +1,12 @@
-// Maps the element type of a tensor to a C++ type, and to the type in which kernels compute.
+// Maps the element type of a tensor to a C++ type.
 #pragma once
 
 #include <c10/core/ScalarType.h>
 
-#include <type_traits>
-
 #include "terrace/base/error.h"
+#include "terrace/ops/computing_type.h"
 
 namespace terrace::ops {
-
-template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-// The wider of two computing types.
-template <typename G, typename T>
-using Wider = std::conditional_t<std::is_same_v<Wide<G>, double>, double, Wide<T>>;
 
 // Calls a generic lambda with a value of the type.
 template <typename Body>

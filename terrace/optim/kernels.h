@@ -3,26 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include "terrace/optim/adamw_step.h"
 
 namespace terrace::optim {
-
-// The hyperparameters of one AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019,
-// algorithm 2).
-struct AdamWStep {
-  double learning_rate;
-  double weight_decay;  // 0 for parameters that do not decay
-  double beta1, beta2, epsilon;
-  double gradient_multiplier;  // clipping and 1 / loss scale
-  int64_t count;               // of this step, from 1, for the bias correction
-};
-
-// The coefficients in fp32 that the loops of every device use.
-struct AdamWCoefficients {
-  explicit AdamWCoefficients(const AdamWStep& step);
-
-  float multiplier, keep, one_minus_beta1, beta2, one_minus_beta2, inverse_root_correction2, epsilon, rate;
-};
 
 // Updates master, m and v (fp32) from the gradient (fp32, bf16 or fp16). If `value` is not the master itself, the
 // rounded master is written to `value`. All tensors have the same shape and device and are contiguous. Elements are
@@ -30,9 +13,6 @@ struct AdamWCoefficients {
 // vectors.
 void adamw_step(const AdamWStep& step, const at::Tensor& gradient, at::Tensor& master, at::Tensor& m, at::Tensor& v,
                 at::Tensor& value);
-
-// Elements in a piece of a sum of squares.
-inline constexpr int64_t norm_piece = 1024;
 
 // The sum of squares of each piece of `norm_piece` elements of the flattened tensor, added in an order that depends
 // only on the piece's size: fp64 [pieces] on the CPU. The last piece may be shorter.

@@ -3,6 +3,8 @@
 
 #include <ucontext.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -190,6 +192,11 @@ const Position& position() { return Multiprocessor::instance().position(); }
 void wait_for_block() { Multiprocessor::instance().wait_for_block(); }
 ShuffledBytes exchange_in_warp(const ShuffledBytes& own, unsigned distance) {
   return Multiprocessor::instance().exchange_in_warp(own, distance);
+}
+
+void fail(const char* condition) {
+  std::fprintf(stderr, "an emulated kernel stopped: not %s\n", condition);
+  std::abort();
 }
 
 }  // namespace gpu_emulation

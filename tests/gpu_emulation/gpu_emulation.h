@@ -54,6 +54,9 @@ A shuffle_xor(A value, unsigned distance) {
   return value;
 }
 
+// Reports that a kernel found its condition not to hold, and aborts, as a GPU ends the process's work.
+[[noreturn]] void fail(const char* condition);
+
 }  // namespace gpu_emulation
 
 // Blocks run one after another, so static memory is shared by the threads of one block only.
@@ -66,7 +69,6 @@ A shuffle_xor(A value, unsigned distance) {
 #define blockDim (::gpu_emulation::position().threads)
 #define gridDim (::gpu_emulation::position().blocks)
 #define __syncthreads() ::gpu_emulation::wait_for_block()
-#define __shfl_xor_sync(mask, value, distance) ::gpu_emulation::shuffle_xor(value, distance)
 
 using std::max;
 using std::min;

@@ -55,7 +55,7 @@ TEST(GpuEmulation, ShufflesExchangeValuesWithinAWarp) {
   std::vector<double> got(64);
   run(1, 64, [&] {
     double sum = threadIdx.x;
-    for (unsigned distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFF, sum, distance);
+    for (unsigned distance = 16; distance > 0; distance /= 2) sum += gpu_emulation::shuffle_xor(sum, distance);
     got[threadIdx.x] = sum;
   });
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], i < 32 ? 496 : 496 + 32 * 32);
@@ -63,7 +63,7 @@ TEST(GpuEmulation, ShufflesExchangeValuesWithinAWarp) {
 
 TEST(GpuEmulation, AShuffleWithoutAWholeWarpIsAnError) {
   const auto half = [] {
-    if (threadIdx.x < 16) __shfl_xor_sync(0xFFFFFFFF, 1, 1);
+    if (threadIdx.x < 16) gpu_emulation::shuffle_xor(1, 1);
   };
   EXPECT_THROW(run(1, 32, half), std::logic_error);
 }

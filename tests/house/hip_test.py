@@ -1,4 +1,4 @@
-"""Compiles the NCCL backend for AMD's GPUs: its kernel with hipcc for MI250X, the rest with the headers of HIP and RCCL.
+"""Compiles all kernels for AMD's GPUs with hipcc for MI250X, and the NCCL backend with the headers of HIP and RCCL.
 
 RCCL's header is NCCL's with HIP's names, which RCCL's own build makes by replacing the names; Debian has no RCCL, so the
 header is made here in the same way from that of the wheel's NCCL. Exits with 77 where hipcc or that header is missing.
@@ -34,16 +34,18 @@ def main():
         folder = pathlib.Path(scratch)
         write_rccl_header(folder)
         includes = ["-I.", "-Iterrace/comm/nccl/gpu/rocm", "-Iterrace/base/gpu", "-Iterrace/base/gpu/rocm", f"-I{folder}"]
-        commands = [
-            ["hipcc", "-x", "hip", "--offload-arch=gfx90a", "-c", "terrace/comm/nccl/sum.cu", "-o", folder / "sum.o"],
-            ["c++", "-c", "terrace/comm/nccl/nccl.cpp", "-o", folder / "nccl.o"],
-        ]
+        objects = {kernels: folder / f"{number}.o" for number, kernels in enumerate(sorted(SOURCE.glob("terrace/**/*.cu")))}
+        commands = [["hipcc", "-x", "hip", "--offload-arch=gfx90a", "-ffp-contract=off", "-c", kernels.relative_to(SOURCE), "-o", name]
+                    for kernels, name in objects.items()]
+        commands.append(["c++", "-c", "terrace/comm/nccl/nccl.cpp", "-o", folder / "nccl.o"])
         for command in commands:
             print(*command, flush=True)
             if subprocess.run([*command, *WARNINGS, *includes], cwd=SOURCE).returncode != 0:
                 return 1
-        # The object holds code for the GPU and not only for the host.
-        return 0 if b"gfx90a" in (folder / "sum.o").read_bytes() else 1
+        # The objects hold code for the GPU and not only for the host.
+        without = [kernels for kernels, name in objects.items() if b"gfx90a" not in name.read_bytes()]
+        print(*without, sep="\n")
+        return 1 if without or not objects else 0
 
 
 if __name__ == "__main__":

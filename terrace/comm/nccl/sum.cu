@@ -1,8 +1,8 @@
 // The kernel that adds terms: each thread adds the terms of one element at a time.
 #include <algorithm>
-#include <type_traits>
 
 #include "gpu_launch.cuh"
+#include "terrace/base/gpu/gpu_float.cuh"
 #include "terrace/comm/nccl/sum.h"
 
 namespace terrace::comm {
@@ -11,32 +11,11 @@ namespace {
 constexpr int threads = 256;
 constexpr int64_t most_blocks = 4096;
 
-// bf16 as its bits, which are the upper half of an fp32.
-struct BFloat16 {
-  uint16_t bits;
-};
-
-__device__ double widen(double x) { return x; }
-__device__ float widen(float x) { return x; }
+// Integers wrap around.
 __device__ uint64_t widen(uint64_t x) { return x; }
 __device__ uint32_t widen(uint32_t x) { return x; }
 __device__ uint8_t widen(uint8_t x) { return x; }
-__device__ float widen(__half x) { return __half2float(x); }
-__device__ float widen(BFloat16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
-
-// Rounds to bf16 to nearest, ties to even; a NaN stays a NaN.
-template <typename T, typename Wide>
-__device__ T narrow(Wide x) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(x);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    const uint32_t bits = __float_as_uint(x);
-    if (x != x) return {static_cast<uint16_t>((bits >> 16) | 0x40)};
-    return {static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
-  } else {
-    return x;
-  }
-}
+using terrace::widen;
 
 template <typename T, typename Wide>
 __global__ void sum_terms(const T* terms, int64_t num_terms, int64_t count, T* to) {
@@ -65,7 +44,7 @@ void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, 
     case Type::fp32:
       return launch<float, float>(terms, num_terms, count, to, stream);
     case Type::bf16:
-      return launch<BFloat16, float>(terms, num_terms, count, to, stream);
+      return launch<GpuBFloat16, float>(terms, num_terms, count, to, stream);
     case Type::fp16:
       return launch<__half, float>(terms, num_terms, count, to, stream);
     case Type::int64:

@@ -1,14 +1,7 @@
 // Adds to gradient buffers, whose type may differ from the type of the terms. Each sum is computed by one thread in the
 // order of the CPU kernels, so both devices give the same bits. No addition is atomic.
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/sort.h>
-#include <c10/macros/Macros.h>
 
-#include <optional>
-#include <tuple>
-
-#include "terrace/ops/cuda/kernels.h"
+#include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
 
 namespace terrace::ops::cuda {
@@ -16,7 +9,6 @@ namespace {
 
 constexpr int64_t element_threads = 256;
 constexpr int64_t column_threads = 128;
-constexpr int64_t block_rows = 32;  // rows that are summed before the sums of blocks are added, as on the CPU
 
 template <typename G, typename T>
 __global__ void add_elements(G* into, const T* from, int64_t n) {
@@ -67,7 +59,7 @@ __global__ void add_sorted_rows(G* into, const int64_t* sorted, const int64_t* o
                                 int64_t columns, int64_t table_rows) {
   using A = Wider<G, T>;
   const int64_t first = blockIdx.x, row = sorted[first];
-  CUDA_KERNEL_ASSERT(row >= 0 && row < table_rows);
+  TERRACE_GPU_CHECK(row >= 0 && row < table_rows);
   if (first > 0 && sorted[first - 1] == row) return;
   const int64_t column = blockIdx.y * column_threads + threadIdx.x;
   if (column >= columns) return;
@@ -82,42 +74,31 @@ __global__ void add_sorted_rows(G* into, const int64_t* sorted, const int64_t* o
 
 }  // namespace
 
-void add(const at::Tensor& into, const at::Tensor& from) {
-  TERRACE_CHECK(into.is_contiguous() && from.is_contiguous() && into.numel() == from.numel(), "{} += {} elements",
-                into.numel(), from.numel());
-  for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
-    launch(add_elements<G, T>, pieces(into.numel(), element_threads), element_threads, into.device(),
-           into.mutable_data_ptr<G>(), from.const_data_ptr<T>(), into.numel());
+void launch_add(GpuArray into, GpuArray from, int64_t n, void* stream) {
+  for_gpu_types(into.type, from.type, [&]<typename G, typename T>(G, T) {
+    launch(add_elements<G, T>, pieces(n, element_threads), element_threads, stream, elements<G>(into),
+           elements<const T>(from), n);
   });
 }
 
-void add_column_sums(const at::Tensor& into, const at::Tensor& from) {
-  const int64_t rows = from.size(0), columns = from.size(1);
-  TERRACE_CHECK(into.is_contiguous() && from.is_contiguous() && into.numel() == columns, "{} sums of {} columns",
-                into.numel(), columns);
-  const unsigned blocks = pieces(rows, block_rows), tiles = pieces(columns, column_threads);
-  for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
+void launch_add_column_sums(GpuArray into, GpuArray from, GpuArray totals, int64_t rows, int64_t columns,
+                            void* stream) {
+  const unsigned tiles = pieces(columns, column_threads);
+  const int64_t blocks = row_blocks(rows);
+  for_gpu_types(into.type, from.type, [&]<typename G, typename T>(G, T) {
     using A = Wider<G, T>;
-    const at::Tensor totals = at::empty({blocks, columns}, from.options().dtype(c10::CppTypeToScalarType<A>::value));
-    launch(sum_row_blocks<T, A>, dim3(blocks, tiles), column_threads, from.device(), from.const_data_ptr<T>(),
-           totals.mutable_data_ptr<A>(), rows, columns);
-    launch(add_totals<G, A>, tiles, column_threads, into.device(), into.mutable_data_ptr<G>(),
-           totals.const_data_ptr<A>(), blocks, columns);
+    launch(sum_row_blocks<T, A>, dim3(static_cast<unsigned>(blocks), tiles), column_threads, stream,
+           elements<const T>(from), elements<A>(totals), rows, columns);
+    launch(add_totals<G, A>, tiles, column_threads, stream, elements<G>(into), elements<const A>(totals), blocks,
+           columns);
   });
 }
 
-void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from) {
-  const int64_t rows = from.size(0), columns = from.size(1);
-  TERRACE_CHECK(into.is_contiguous() && from.is_contiguous() && indices.numel() == rows && into.size(1) == columns,
-                "{} rows of {} columns into {}", rows, columns, into.size(1));
-  // Stable, so that the rows of one index keep their order. The overload with a plain bool would take it for a
-  // dimension.
-  const auto [sorted, order] = at::sort(indices, /*stable=*/std::optional(true), /*dim=*/0, /*descending=*/false);
-  const int64_t *row_of = sorted.const_data_ptr<int64_t>(), *position_of = order.const_data_ptr<int64_t>();
-  for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
+void launch_add_sorted_rows(GpuArray into, const int64_t* sorted, const int64_t* order, GpuArray from, int64_t rows,
+                            int64_t columns, int64_t table_rows, void* stream) {
+  for_gpu_types(into.type, from.type, [&]<typename G, typename T>(G, T) {
     launch(add_sorted_rows<G, T>, dim3(static_cast<unsigned>(rows), pieces(columns, column_threads)), column_threads,
-           into.device(), into.mutable_data_ptr<G>(), row_of, position_of, from.const_data_ptr<T>(), rows, columns,
-           into.size(0));
+           stream, elements<G>(into), sorted, order, elements<const T>(from), rows, columns, table_rows);
   });
 }
 

@@ -1,10 +1,8 @@
 // Computes the cross-entropy of rows of logits, which the gradient overwrites; one thread block per row.
-#include <ATen/core/Tensor.h>
-#include <c10/macros/Macros.h>
 
 #include <limits>
 
-#include "terrace/ops/cuda/kernels.h"
+#include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
 
 namespace terrace::ops::cuda {
@@ -42,7 +40,7 @@ __global__ void __launch_bounds__(row_threads)
   using A = Wide<T>;
   T* x = logits + blockIdx.x * columns;
   const int64_t target = targets[blockIdx.x];
-  CUDA_KERNEL_ASSERT(target < vocabulary);
+  TERRACE_GPU_CHECK(target < vocabulary);
   if (target < 0) {
     if (threadIdx.x == 0) losses[blockIdx.x] = 0;
     if (gradient_scale == 0) return;
@@ -69,15 +67,10 @@ __global__ void __launch_bounds__(row_threads)
 
 }  // namespace
 
-void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary, double gradient_scale,
-                   const at::Tensor& losses) {
-  const int64_t rows = logits.size(0), columns = logits.size(1);
-  TERRACE_CHECK(logits.is_contiguous() && targets.is_contiguous() && vocabulary <= columns, "{} columns of {}",
-                vocabulary, columns);
-  for_type(logits.scalar_type(), [&]<typename T>(T) {
-    launch(cross_entropy_row<T>, static_cast<unsigned>(rows), row_threads, logits.device(),
-           logits.mutable_data_ptr<T>(), targets.const_data_ptr<int64_t>(), losses.mutable_data_ptr<double>(),
-           vocabulary, columns, gradient_scale);
+void launch_cross_entropy(const CrossEntropyRows& rows, double gradient_scale, void* stream) {
+  for_gpu_type(rows.logits.type, [&]<typename T>(T) {
+    launch(cross_entropy_row<T>, static_cast<unsigned>(rows.rows), row_threads, stream, elements<T>(rows.logits),
+           rows.targets, rows.losses, rows.vocabulary, rows.columns, gradient_scale);
   });
 }
 

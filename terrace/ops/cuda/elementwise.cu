@@ -1,9 +1,6 @@
 // Computes SwiGLU, rotary positions and dropout; one thread computes each output.
-#include <ATen/core/Tensor.h>
-#include <c10/macros/Macros.h>
 
-#include "terrace/base/random.h"
-#include "terrace/ops/cuda/kernels.h"
+#include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
 
 namespace terrace::ops::cuda {
@@ -35,29 +32,13 @@ __global__ void swiglu_backward_elements(const T* dy, const T* x, T* dx, int64_t
   dx[2 * i + 1] = narrow<T>(slope * gate * share);
 }
 
-// The strides of a tensor [B, T, G, R, hd].
-struct HeadStrides {
-  explicit HeadStrides(at::IntArrayRef s) : sample(s[0]), token(s[1]), group(s[2]), head(s[3]) {}
-  int64_t sample, token, group, head;
-};
-
-struct Rotation {
-  const float* cosines;
-  const float* sines;
-  const int64_t* positions;  // null: 0 .. length-1
-  int64_t table_positions;
-  int64_t length;
-  unsigned groups, heads, half;
-  int direction;
-};
-
 // One thread block per token. Indices within a token are 32 bits wide, for which division is fast.
 template <typename T>
 __global__ void rotate_token(Rotation rotation, const T* in, T* out, HeadStrides from, HeadStrides to) {
   using A = Wide<T>;
   const int64_t sample = blockIdx.x / rotation.length, token = blockIdx.x % rotation.length;
   const int64_t position = rotation.positions ? rotation.positions[blockIdx.x] : token;
-  CUDA_KERNEL_ASSERT(position >= 0 && position < rotation.table_positions);
+  TERRACE_GPU_CHECK(position >= 0 && position < rotation.table_positions);
   in += sample * from.sample + token * from.token;
   out += sample * to.sample + token * to.token;
   const unsigned half = rotation.half, heads = rotation.heads, pairs = rotation.groups * heads * half;
@@ -72,14 +53,6 @@ __global__ void rotate_token(Rotation rotation, const T* in, T* out, HeadStrides
     y[i + half] = narrow<T>(second * cosine + first * sine);
   }
 }
-
-struct DropoutRows {
-  PhiloxKey key;
-  uint32_t threshold;
-  const int64_t* samples;
-  int64_t planes, length, columns;
-  int64_t first_plane, first_position;
-};
 
 // One thread block per row, and one thread for each of its Philox blocks, which serve eight features with a distance of
 // sixteen; terrace/ops/cpu/dropout.cpp describes the order.
@@ -109,58 +82,34 @@ __global__ void dropout_row(DropoutRows rows, const T* x, const T* residual, T* 
 
 }  // namespace
 
-void swiglu(const at::Tensor& x, const at::Tensor& y) {
-  for_type(x.scalar_type(), [&]<typename T>(T) {
-    launch(swiglu_elements<T>, pieces(y.numel(), element_threads), element_threads, x.device(), x.const_data_ptr<T>(),
-           y.mutable_data_ptr<T>(), y.numel());
+void launch_swiglu(GpuArray x, GpuArray y, int64_t n, void* stream) {
+  for_gpu_type(x.type, [&]<typename T>(T) {
+    launch(swiglu_elements<T>, pieces(n, element_threads), element_threads, stream, elements<const T>(x),
+           elements<T>(y), n);
   });
 }
 
-void swiglu_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx) {
-  for_type(x.scalar_type(), [&]<typename T>(T) {
-    launch(swiglu_backward_elements<T>, pieces(dy.numel(), element_threads), element_threads, x.device(),
-           dy.const_data_ptr<T>(), x.const_data_ptr<T>(), dx.mutable_data_ptr<T>(), dy.numel());
+void launch_swiglu_backward(GpuArray dy, GpuArray x, GpuArray dx, int64_t n, void* stream) {
+  for_gpu_type(x.type, [&]<typename T>(T) {
+    launch(swiglu_backward_elements<T>, pieces(n, element_threads), element_threads, stream, elements<const T>(dy),
+           elements<const T>(x), elements<T>(dx), n);
   });
 }
 
-void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosines, const at::Tensor& sines,
-            const at::Tensor& positions, int direction) {
-  TERRACE_CHECK(in.dim() == 5 && in.sizes() == out.sizes() && in.stride(4) == 1 && out.stride(4) == 1,
-                "rotation of a tensor with {} dimensions", in.dim());
-  const at::Tensor at_positions = positions.defined() ? positions.contiguous() : positions;
-  const Rotation rotation = {.cosines = cosines.const_data_ptr<float>(),
-                             .sines = sines.const_data_ptr<float>(),
-                             .positions = pointer_or_null<int64_t>(at_positions),
-                             .table_positions = cosines.size(0),
-                             .length = in.size(1),
-                             .groups = static_cast<unsigned>(in.size(2)),
-                             .heads = static_cast<unsigned>(in.size(3)),
-                             .half = static_cast<unsigned>(in.size(4) / 2),
-                             .direction = direction};
-  const auto tokens = static_cast<unsigned>(in.size(0) * in.size(1));
-  const int64_t threads = threads_for(in.size(2) * in.size(3) * rotation.half);
-  for_type(in.scalar_type(), [&]<typename T>(T) {
-    launch(rotate_token<T>, tokens, threads, in.device(), rotation, in.const_data_ptr<T>(), out.mutable_data_ptr<T>(),
-           HeadStrides(in.strides()), HeadStrides(out.strides()));
+void launch_rotate(const Rotation& rotation, int64_t samples, GpuArray in, HeadStrides from, GpuArray out,
+                   HeadStrides to, void* stream) {
+  const int64_t threads = threads_for(int64_t{rotation.groups} * rotation.heads * rotation.half);
+  for_gpu_type(in.type, [&]<typename T>(T) {
+    launch(rotate_token<T>, static_cast<unsigned>(samples * rotation.length), threads, stream, rotation,
+           elements<const T>(in), elements<T>(out), from, to);
   });
 }
 
-void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out) {
-  TERRACE_CHECK(x.dim() == 4 && draw.samples.numel() == x.size(0), "{} sample numbers for dropout",
-                draw.samples.numel());
-  const at::Tensor samples = draw.samples.contiguous();
-  const DropoutRows rows = {.key = draw.key,
-                            .threshold = draw.threshold,
-                            .samples = samples.const_data_ptr<int64_t>(),
-                            .planes = x.size(1),
-                            .length = x.size(2),
-                            .columns = x.size(3),
-                            .first_plane = draw.first_plane,
-                            .first_position = draw.first_position};
-  const auto num_rows = static_cast<unsigned>(x.size(0) * x.size(1) * x.size(2));
-  for_type(x.scalar_type(), [&]<typename T>(T) {
-    launch(dropout_row<T>, num_rows, threads_for(pieces(rows.columns, 8)), x.device(), rows, x.const_data_ptr<T>(),
-           pointer_or_null<T>(residual), out.mutable_data_ptr<T>());
+void launch_dropout(const DropoutRows& rows, int64_t num_rows, GpuArray x, GpuArray residual, GpuArray out,
+                    void* stream) {
+  for_gpu_type(x.type, [&]<typename T>(T) {
+    launch(dropout_row<T>, static_cast<unsigned>(num_rows), threads_for(pieces(rows.columns, 8)), stream, rows,
+           elements<const T>(x), elements<const T>(residual), elements<T>(out));
   });
 }
 

@@ -1,24 +1,25 @@
-// Shared by the CUDA kernels: launches, conversions, and sums over a thread block in a fixed order.
+// Shared by the CUDA kernels: launches, and sums over a thread block in a fixed order.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <cstdint>
 
 #include "gpu_launch.cuh"
-#include "terrace/ops/cuda/torch_stream.h"
-#include "terrace/ops/element_type.h"
+#include "terrace/base/gpu/gpu_float.cuh"
+#include "terrace/ops/computing_type.h"
 
 namespace terrace::ops::cuda {
 
-// Starts a kernel on the current stream of the device; does nothing for an empty grid, which CUDA reports as an error.
+// Starts a kernel on the stream; does nothing for an empty grid, which CUDA reports as an error.
 template <typename... Parameters, typename... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 blocks, int64_t threads, const at::Device& device,
-            const Arguments&... arguments) {
+void launch(void (*kernel)(Parameters...), dim3 blocks, int64_t threads, void* stream, const Arguments&... arguments) {
   if (blocks.x == 0 || blocks.y == 0) return;
-  const TorchStream stream(device);
-  launch_kernel(kernel, blocks, threads, stream.get(), arguments...);
+  launch_kernel(kernel, blocks, threads, stream, arguments...);
+}
+
+template <typename T>
+T* elements(GpuArray array) {
+  return static_cast<T*>(array.data);
 }
 
 constexpr int64_t warp_threads = 32;
@@ -30,34 +31,14 @@ inline int64_t threads_for(int64_t n) {
   return std::clamp<int64_t>(pieces(n, warp_threads) * warp_threads, warp_threads, 256);
 }
 
-template <typename A>
-const A* pointer_or_null(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.const_data_ptr<A>() : nullptr;
-}
-
-template <typename A>
-A* mutable_pointer_or_null(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.mutable_data_ptr<A>() : nullptr;
-}
-
-template <typename T>
-__device__ Wide<T> widen(T value) {
-  return static_cast<Wide<T>>(value);
-}
-
-template <typename T, typename A>
-__device__ T narrow(A value) {
-  return static_cast<T>(value);
-}
-
-// Combines the values of all threads of a block: within each warp first, then over the warps in order. All threads must
-// call it; all get the result.
+// Combines the values of all threads of a block: within each 32 threads first, then over these in order. All threads
+// must call it; all get the result.
 template <int threads, typename A, typename Combine>
 __device__ A block_reduce(A value, const Combine& combine) {
   static_assert(threads % warp_threads == 0);
   __shared__ A of_warp[threads / warp_threads];
   for (int distance = warp_threads / 2; distance > 0; distance /= 2) {
-    value = combine(value, __shfl_xor_sync(0xFFFFFFFF, value, distance));
+    value = combine(value, exchange_among_32(value, distance));
   }
   __syncthreads();  // Threads may still be reading the result of an earlier call.
   if (threadIdx.x % warp_threads == 0) of_warp[threadIdx.x / warp_threads] = value;

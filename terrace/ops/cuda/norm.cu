@@ -1,10 +1,7 @@
 // Computes layer norm and RMS norm with one thread block per row; the gradients of weight and bias with one thread for
 // each column of 32 rows.
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/add.h>
-#include <ATen/ops/empty.h>
 
-#include "terrace/ops/cuda/kernels.h"
+#include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
 
 namespace terrace::ops::cuda {
@@ -12,7 +9,6 @@ namespace {
 
 constexpr int row_threads = 256;
 constexpr int64_t column_threads = 128;
-constexpr int64_t block_rows = 32;
 
 // The sum of term(0) .. term(n - 1), in every thread.
 template <typename A, typename Term>
@@ -85,42 +81,28 @@ __global__ void norm_parameter_sums(const T* dys, const T* xs, const Wide<T>* me
 
 }  // namespace
 
-void norm(const NormShape& shape, const NormForward& t) {
-  const int64_t rows = t.x.size(0), columns = t.x.size(1);
-  at::Tensor sum = t.sum;
-  if (t.added.defined()) at::add_out(sum, t.x, t.added);
-  const at::Tensor& x = t.added.defined() ? sum : t.x;
-  for_type(x.scalar_type(), [&]<typename T>(T) {
+void launch_norm(const NormRows& norm, double epsilon, void* stream) {
+  for_gpu_type(norm.x.type, [&]<typename T>(T) {
     using A = Wide<T>;
-    launch(norm_row<T>, static_cast<unsigned>(rows), row_threads, x.device(), shape.centered,
-           static_cast<A>(shape.epsilon), x.const_data_ptr<T>(), t.weight.const_data_ptr<T>(),
-           pointer_or_null<T>(t.bias), t.y.mutable_data_ptr<T>(), mutable_pointer_or_null<A>(t.mean),
-           t.inverse.mutable_data_ptr<A>(), columns);
+    launch(norm_row<T>, static_cast<unsigned>(norm.rows), row_threads, stream, norm.means.data != nullptr,
+           static_cast<A>(epsilon), elements<const T>(norm.x), elements<const T>(norm.weight),
+           elements<const T>(norm.bias), elements<T>(norm.y), elements<A>(norm.means), elements<A>(norm.inverses),
+           norm.columns);
   });
 }
 
-void norm_backward(const NormShape& shape, const NormBackward& t) {
-  const int64_t rows = t.x.size(0), columns = t.x.size(1);
-  const unsigned blocks = pieces(rows, block_rows);
-  TERRACE_CHECK(shape.centered == t.mean.defined(), "a norm is centered where it has means");
-  const auto partial = [&](const at::Tensor& sums) {
-    return sums.defined() ? at::empty({blocks, columns}, sums.options()) : at::Tensor();
-  };
-  const at::Tensor weight_partial = partial(t.weight_sums), bias_partial = partial(t.bias_sums);
-  for_type(t.x.scalar_type(), [&]<typename T>(T) {
+void launch_norm_backward(const NormBackwardRows& norm, void* stream) {
+  for_gpu_type(norm.x.type, [&]<typename T>(T) {
     using A = Wide<T>;
-    const T *slope = t.dy.const_data_ptr<T>(), *from = t.x.const_data_ptr<T>();
-    const A *means = pointer_or_null<A>(t.mean), *inverses = t.inverse.const_data_ptr<A>();
-    launch(norm_backward_row<T>, static_cast<unsigned>(rows), row_threads, t.x.device(), slope, from,
-           t.weight.const_data_ptr<T>(), means, inverses, t.dx.mutable_data_ptr<T>(), columns);
-    if (!t.weight_sums.defined() && !t.bias_sums.defined()) return;
-    launch(norm_parameter_sums<T>, dim3(blocks, pieces(columns, column_threads)), column_threads, t.x.device(), slope,
-           from, means, inverses, mutable_pointer_or_null<A>(weight_partial), mutable_pointer_or_null<A>(bias_partial),
-           rows, columns);
+    const T *slope = elements<const T>(norm.dy), *from = elements<const T>(norm.x);
+    const A *means = elements<const A>(norm.means), *inverses = elements<const A>(norm.inverses);
+    launch(norm_backward_row<T>, static_cast<unsigned>(norm.rows), row_threads, stream, slope, from,
+           elements<const T>(norm.weight), means, inverses, elements<T>(norm.dx), norm.columns);
+    if (norm.weight_sums.data == nullptr && norm.bias_sums.data == nullptr) return;
+    const dim3 blocks(static_cast<unsigned>(row_blocks(norm.rows)), pieces(norm.columns, column_threads));
+    launch(norm_parameter_sums<T>, blocks, column_threads, stream, slope, from, means, inverses,
+           elements<A>(norm.weight_sums), elements<A>(norm.bias_sums), norm.rows, norm.columns);
   });
-  if (t.d_sum.defined()) t.dx.add_(t.d_sum);
-  if (t.weight_sums.defined()) add_column_sums(t.weight_sums, weight_partial);
-  if (t.bias_sums.defined()) add_column_sums(t.bias_sums, bias_partial);
 }
 
 }  // namespace terrace::ops::cuda

@@ -1,6 +1,7 @@
 // Runs a kernel on the CPU where a GPU compiler would start it on a stream.
 #pragma once
 
+#include "gpu_language.cuh"
 #include "tests/gpu_emulation/gpu_emulation.h"
 
 namespace terrace {

@@ -1,0 +1,56 @@
+// Elements in memory, the numbers that kernels compute with, and the conversions between them, on GPUs of either maker.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "gpu_language.cuh"
+#include "terrace/base/gpu/gpu_array.h"
+
+namespace terrace {
+
+// bf16 as its bits, which are the upper half of an fp32.
+struct GpuBFloat16 {
+  uint16_t bits;
+};
+
+__device__ inline double widen(double x) { return x; }
+__device__ inline float widen(float x) { return x; }
+__device__ inline float widen(__half x) { return __half2float(x); }
+__device__ inline float widen(GpuBFloat16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
+
+// Rounds to nearest, ties to even; a NaN stays a NaN.
+template <typename T, typename A>
+__device__ T narrow(A x) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(x);
+  } else if constexpr (std::is_same_v<T, GpuBFloat16>) {
+    const uint32_t bits = __float_as_uint(x);
+    if (x != x) return {static_cast<uint16_t>((bits >> 16) | 0x40)};
+    return {static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+// Calls a generic lambda with a value of the C++ type.
+template <typename Body>
+void for_gpu_type(GpuFloat type, const Body& body) {
+  switch (type) {
+    case GpuFloat::fp64:
+      return body(double{});
+    case GpuFloat::fp32:
+      return body(float{});
+    case GpuFloat::bf16:
+      return body(GpuBFloat16{});
+    case GpuFloat::fp16:
+      return body(__half{});
+  }
+}
+
+template <typename Body>
+void for_gpu_types(GpuFloat first, GpuFloat second, const Body& body) {
+  for_gpu_type(first, [&](auto a) { for_gpu_type(second, [&](auto b) { body(a, b); }); });
+}
+
+}  // namespace terrace

@@ -1,0 +1,85 @@
+// The launches of the kernels for GPUs, with plain pointers and sizes: compilers for GPUs need to read nothing of
+// torch. terrace/ops/kernels.h says what the kernels compute and kernels.cpp gives them tensors. All arrays are in the
+// memory of the GPU; nothing waits for the GPU. `stream` is a stream of the GPU's maker.
+#pragma once
+
+#include <cstdint>
+
+#include "terrace/base/gpu/gpu_array.h"
+#include "terrace/base/random.h"
+
+namespace terrace::ops::cuda {
+
+// into[n] += from[n].
+void launch_add(GpuArray into, GpuArray from, int64_t n, void* stream);
+
+// The rows whose sums are added first, so that sums over rows have one order on all devices.
+inline constexpr int64_t block_rows = 32;
+inline int64_t row_blocks(int64_t rows) { return (rows + block_rows - 1) / block_rows; }
+
+// into [columns] += sums over rows of from [rows, columns]. totals [row_blocks(rows), columns]: memory of the wider
+// computing type of the two, for sums.
+void launch_add_column_sums(GpuArray into, GpuArray from, GpuArray totals, int64_t rows, int64_t columns, void* stream);
+
+// into[sorted[i]] += from[order[i]] for i = 0 .. rows - 1 in this order; `sorted` is ascending and below table_rows.
+void launch_add_sorted_rows(GpuArray into, const int64_t* sorted, const int64_t* order, GpuArray from, int64_t rows,
+                            int64_t columns, int64_t table_rows, void* stream);
+
+// y [rows, columns] of x and weight; bias may be null. means (null for an RMS norm) and inverses [rows] have the
+// computing type.
+struct NormRows {
+  GpuArray x, weight, bias, y, means, inverses;
+  int64_t rows, columns;
+};
+void launch_norm(const NormRows& norm, double epsilon, void* stream);
+
+// dx [rows, columns] of dy, x, weight, means and inverses. weight_sums and bias_sums [row_blocks(rows), columns], of
+// the computing type, may be null.
+struct NormBackwardRows {
+  GpuArray dy, x, weight, means, inverses, dx, weight_sums, bias_sums;
+  int64_t rows, columns;
+};
+void launch_norm_backward(const NormBackwardRows& norm, void* stream);
+
+// y [n] of x [n, 2].
+void launch_swiglu(GpuArray x, GpuArray y, int64_t n, void* stream);
+void launch_swiglu_backward(GpuArray dy, GpuArray x, GpuArray dx, int64_t n, void* stream);
+
+// The strides, in elements, of a tensor [samples, tokens, groups, heads, elements of a head].
+struct HeadStrides {
+  int64_t sample, token, group, head;
+};
+
+struct Rotation {
+  const float* cosines;      // [table_positions, half]
+  const float* sines;        // likewise
+  const int64_t* positions;  // [samples, length]; null: 0 .. length - 1
+  int64_t table_positions;
+  int64_t length;
+  unsigned groups, heads, half;
+  int direction;  // 1 or -1
+};
+void launch_rotate(const Rotation& rotation, int64_t samples, GpuArray in, HeadStrides from, GpuArray out,
+                   HeadStrides to, void* stream);
+
+// The rows of a tensor [samples, planes, length, columns], and what their draws depend on.
+struct DropoutRows {
+  PhiloxKey key;
+  uint32_t threshold;
+  const int64_t* samples;
+  int64_t planes, length, columns;
+  int64_t first_plane, first_position;
+};
+void launch_dropout(const DropoutRows& rows, int64_t num_rows, GpuArray x, GpuArray residual, GpuArray out,
+                    void* stream);
+
+// losses [rows] of logits [rows, columns].
+struct CrossEntropyRows {
+  GpuArray logits;
+  const int64_t* targets;
+  double* losses;
+  int64_t rows, vocabulary, columns;
+};
+void launch_cross_entropy(const CrossEntropyRows& rows, double gradient_scale, void* stream);
+
+}  // namespace terrace::ops::cuda
