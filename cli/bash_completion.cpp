@@ -18,7 +18,7 @@ std::string offer_values(const std::vector<std::string>& words) {
   return offer(words) + (open ? "; compopt -o nospace 2>/dev/null" : "");
 }
 
-std::string path_cases(const std::vector<Command>& commands) {
+std::string bash_path_cases(const std::vector<Command>& commands) {
   std::string text;
   for (const Command& command : commands) {
     for (const std::string& child : command.children) {
@@ -88,7 +88,7 @@ _terrace() {{
 }}
 complete -o default -F _terrace terrace
 )",
-                     path_cases(commands), value_cases(commands), flag_cases(commands), word_cases(commands));
+                     bash_path_cases(commands), value_cases(commands), flag_cases(commands), word_cases(commands));
 }
 
 }  // namespace terrace::cli

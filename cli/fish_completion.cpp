@@ -9,7 +9,7 @@ namespace terrace::cli {
 namespace {
 
 // Escapes text for single quotes.
-std::string escaped(const std::string& text) {
+std::string fish_escaped(const std::string& text) {
   std::string result;
   for (const char c : text.substr(0, text.find('\n'))) {
     if (c == '\'' || c == '\\') result += '\\';
@@ -19,7 +19,8 @@ std::string escaped(const std::string& text) {
 }
 
 std::string rule(const Command& command, const std::string& rest, const std::string& about) {
-  return fmt::format("complete -c terrace -n '__terrace_in \"{}\"' {} -d '{}'\n", command.path, rest, escaped(about));
+  return fmt::format("complete -c terrace -n '__terrace_in \"{}\"' {} -d '{}'\n", command.path, rest,
+                     fish_escaped(about));
 }
 
 std::string flag_rule(const Command& command, const Flag& flag) {
@@ -32,7 +33,7 @@ std::string flag_rule(const Command& command, const Flag& flag) {
   return rule(command, rest.substr(1), flag.about);
 }
 
-std::string path_cases(const std::vector<Command>& commands) {
+std::string fish_path_cases(const std::vector<Command>& commands) {
   std::string text;
   for (const Command& command : commands) {
     for (const std::string& child : command.children) {
@@ -57,7 +58,7 @@ function __terrace_in
 end
 
 )",
-                                 path_cases(commands));
+                                 fish_path_cases(commands));
   for (const Command& command : commands) {
     for (const std::string& child : command.children) {
       text += rule(command, fmt::format("-f -a '{}'", child),

@@ -26,7 +26,7 @@
 namespace terrace::cli {
 namespace {
 
-struct Arguments {
+struct GenerateArguments {
   std::string checkpoint, prompt, prompt_file, tokenizer;
   std::string device = "auto";
   std::string precision = "fp32";
@@ -35,7 +35,7 @@ struct Arguments {
   bool json = false;
 };
 
-std::string read_prompt(const Arguments& arguments) {
+std::string read_prompt(const GenerateArguments& arguments) {
   if (arguments.prompt_file.empty()) return arguments.prompt;
   if (arguments.prompt_file != "-") return read_text(arguments.prompt_file);
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
@@ -56,7 +56,7 @@ std::string text_of(const std::vector<int64_t>& tokens, const data::Tokenizer& t
   return text;
 }
 
-void print_json(const Arguments& arguments, const std::string& prompt, const generate::Loaded& loaded,
+void print_json(const GenerateArguments& arguments, const std::string& prompt, const generate::Loaded& loaded,
                 const std::vector<generate::Continuation>& continuations, double tokens_per_second) {
   Json json = {{"checkpoint", loaded.checkpoint.string()},
                {"step", loaded.step},
@@ -74,7 +74,7 @@ void print_json(const Arguments& arguments, const std::string& prompt, const gen
   fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-std::vector<generate::Continuation> print_while_drawn(generate::CachedModel& model, const Arguments& arguments,
+std::vector<generate::Continuation> print_while_drawn(generate::CachedModel& model, const GenerateArguments& arguments,
                                                       const std::string& prompt, const data::Tokenizer& tokenizer) {
   const int64_t samples = arguments.request.samples;
   int64_t shown = -1;
@@ -107,7 +107,7 @@ void report_ends(const std::vector<generate::Continuation>& continuations, const
   log_info("{:.1f} tokens/s", tokens_per_second);
 }
 
-void run_generation(Arguments& arguments) {
+void run_generation(GenerateArguments& arguments) {
   // Overrides what the environment sets for OpenMP, so that the same command gives the same text.
   at::set_num_threads(static_cast<int>(train::choose_threads(arguments.threads)));
   generate::check(arguments.request.sampling);  // before the weights are read
@@ -133,7 +133,7 @@ void run_generation(Arguments& arguments) {
   report_ends(continuations, model, tokens_per_second);
 }
 
-void add_options(CLI::App& command, Arguments& arguments) {
+void add_options(CLI::App& command, GenerateArguments& arguments) {
   generate::Request& request = arguments.request;
   command
       .add_option("checkpoint", arguments.checkpoint,
@@ -175,7 +175,7 @@ void add_options(CLI::App& command, Arguments& arguments) {
 }  // namespace
 
 void add_generate_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a trained model");
   add_options(*command, *arguments);
   command->callback([arguments] { run_generation(*arguments); });

@@ -12,7 +12,7 @@ namespace terrace::cli {
 namespace {
 
 // A line must not begin with a control character, and roff would print a plain '-' as a hyphen.
-std::string escaped(std::string_view text) {
+std::string roff_escaped(std::string_view text) {
   std::string result;
   bool line_begins = true;
   for (const char c : text) {
@@ -29,8 +29,8 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-std::string bold(std::string_view text) { return "\\fB" + escaped(text) + "\\fR"; }
-std::string italic(std::string_view text) { return "\\fI" + escaped(text) + "\\fR"; }
+std::string bold(std::string_view text) { return "\\fB" + roff_escaped(text) + "\\fR"; }
+std::string italic(std::string_view text) { return "\\fI" + roff_escaped(text) + "\\fR"; }
 
 std::string synopsis(const Command& command) {
   std::string text = bold(join_path("terrace", command.path));
@@ -49,19 +49,19 @@ std::string flag_item(const Flag& flag) {
   for (const std::string& name : flag.names) names.push_back(bold(name));
   std::string head = fmt::format("{}", fmt::join(names, ", "));
   if (flag.takes_value) head += " " + italic("value");
-  std::string about = escaped(flag.about);
+  std::string about = roff_escaped(flag.about);
   // The configuration's keys are too many to be listed here.
   if (!flag.choices.empty() && !flag.choices.front().ends_with('=')) {
-    about += escaped(fmt::format(" ({})", fmt::join(flag.choices, ", ")));
+    about += roff_escaped(fmt::format(" ({})", fmt::join(flag.choices, ", ")));
   }
-  if (!flag.default_value.empty()) about += escaped(fmt::format(" [{}]", flag.default_value));
+  if (!flag.default_value.empty()) about += roff_escaped(fmt::format(" [{}]", flag.default_value));
   return item(head, about);
 }
 
 std::string command_section(const Command& command) {
-  std::string text = ".SS " + synopsis(command) + "\n" + escaped(command.about) + "\n";
+  std::string text = ".SS " + synopsis(command) + "\n" + roff_escaped(command.about) + "\n";
   for (const Positional& positional : command.positionals) {
-    text += item(italic(positional.name), escaped(positional.about));
+    text += item(italic(positional.name), roff_escaped(positional.about));
   }
   for (const Flag& flag : command.flags) text += flag_item(flag);
   return text;
@@ -70,7 +70,7 @@ std::string command_section(const Command& command) {
 std::string example_section() {
   std::string text = ".SH EXAMPLES\n";
   for (const Example& example : examples()) {
-    text += ".PP\n" + escaped(example.about) + ":\n.PP\n.EX\n  " + escaped(example.line) + "\n.EE\n";
+    text += ".PP\n" + roff_escaped(example.about) + ":\n.PP\n.EX\n  " + roff_escaped(example.line) + "\n.EE\n";
   }
   return text;
 }
@@ -83,7 +83,7 @@ std::string man_page(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (command.children.empty()) text += synopsis(command) + "\n.br\n";
   }
-  text += ".SH DESCRIPTION\n" + escaped(commands.front().about) + "\n";
+  text += ".SH DESCRIPTION\n" + roff_escaped(commands.front().about) + "\n";
   for (const Flag& flag : commands.front().flags) text += flag_item(flag);
   text += ".SH COMMANDS\n";
   for (const Command& command : commands) {
@@ -91,7 +91,7 @@ std::string man_page(const std::vector<Command>& commands) {
   }
   text += ".SH EXIT STATUS\n";
   for (const ExitMeaning& exit : exit_meanings) {
-    text += item(bold(std::to_string(static_cast<int>(exit.code))), escaped(exit.meaning));
+    text += item(bold(std::to_string(static_cast<int>(exit.code))), roff_escaped(exit.meaning));
   }
   return text + example_section();
 }

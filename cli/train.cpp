@@ -28,7 +28,7 @@
 namespace terrace::cli {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
   std::string resume;
@@ -69,7 +69,7 @@ void print_profile(const train::Profile& profile) {
 }
 
 // The command that starts this run again; "" under a launcher, whose own command line is not known here.
-std::string resume_command(const Arguments& arguments, bool launched) {
+std::string resume_command(const TrainArguments& arguments, bool launched) {
   if (launched) return "";
   std::string command = "terrace train " + shell_word(arguments.config);
   for (const std::string& text : arguments.overrides) command += " --set " + shell_word(text);
@@ -82,7 +82,7 @@ bool names_folder(const std::vector<std::string>& overrides) {
   return std::ranges::any_of(overrides, [](const std::string& text) { return text.starts_with("checkpoint.folder"); });
 }
 
-void run_training(const Arguments& arguments) {
+void run_training(const TrainArguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   train::stop_on_signals();
   train::report_on_signal();
@@ -140,7 +140,7 @@ void run_training(const Arguments& arguments) {
 }  // namespace
 
 void add_train_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train a model; prints the path of the last checkpoint");
   command->add_option("config", arguments->config, "Configuration file (docs/configuration.md lists the keys)")
       ->required();

@@ -9,7 +9,7 @@ namespace terrace::cli {
 namespace {
 
 // Escapes text for single quotes, and the brackets and colons that _arguments would interpret.
-std::string escaped(const std::string& text) {
+std::string zsh_escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
     if (c == '\'') {
@@ -39,7 +39,7 @@ std::string values(const std::vector<std::string>& choices) {
 std::string flag_arguments(const Flag& flag) {
   std::string text;
   for (const std::string& name : flag.names) {
-    text += fmt::format("    '{}{}[{}]", flag.repeats ? "*" : "", name, escaped(flag.about));
+    text += fmt::format("    '{}{}[{}]", flag.repeats ? "*" : "", name, zsh_escaped(flag.about));
     if (flag.takes_value) text += fmt::format(":value:{}", values(flag.choices));
     text += "' \\\n";
   }
@@ -52,7 +52,7 @@ std::string leaf_function(const Command& command) {
   int place = 1;
   for (const Positional& positional : command.positionals) {
     const std::string which = positional.repeats ? "*" : std::to_string(place++);
-    text += fmt::format("    '{}:{}:{}' \\\n", which, escaped(positional.name), values(positional.choices));
+    text += fmt::format("    '{}:{}:{}' \\\n", which, zsh_escaped(positional.name), values(positional.choices));
   }
   return text + "    && return 0\n}\n\n";
 }
@@ -63,7 +63,7 @@ std::string branch_function(const Command& command, const std::vector<Command>& 
   for (const std::string& child : command.children) {
     const Command* below = find_command(commands, join_path(command.path, child));
     const std::string first_line = below->about.substr(0, below->about.find('\n'));
-    described += fmt::format(" '{}:{}'", child, escaped(first_line));
+    described += fmt::format(" '{}:{}'", child, zsh_escaped(first_line));
     cases += fmt::format("        {}) {} ;;\n", child, function_name(below->path));
   }
   return fmt::format(R"({}() {{

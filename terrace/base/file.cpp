@@ -24,6 +24,8 @@ namespace {
 
 }  // namespace
 
+void throw_write_error(const std::filesystem::path& path) { throw_errno("cannot write " + path.string()); }
+
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   // Without O_NONBLOCK a named pipe would wait here for a writer, before it is seen to be no regular file.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -91,12 +93,12 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {
-  if (std::fwrite(data, 1, bytes, file_) != bytes) throw_errno("cannot write " + temporary_.string());
+  if (std::fwrite(data, 1, bytes, file_) != bytes) throw_write_error(temporary_);
   written_ += bytes;
 }
 
 void AtomicFile::sync() {
-  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) throw_errno("cannot write " + temporary_.string());
+  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) throw_write_error(temporary_);
 }
 
 void AtomicFile::commit() {
@@ -106,7 +108,7 @@ void AtomicFile::commit() {
     const int error = errno;
     ::unlink(temporary_.c_str());
     errno = error;
-    throw_errno("cannot write " + path_.string());
+    throw_write_error(path_);
   }
   sync_folder(path_.parent_path());
 }

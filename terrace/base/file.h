@@ -35,6 +35,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// Throws std::system_error of errno, with "cannot write PATH".
+[[noreturn]] void throw_write_error(const std::filesystem::path& path);
+
 // A file that gets its final name in commit(), after it is synced. Without commit() the destructor removes the
 // temporary file, which lies in the same folder and is named ".NAME.PID.partial". Write errors throw std::system_error.
 class AtomicFile {

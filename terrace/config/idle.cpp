@@ -11,7 +11,7 @@
 namespace terrace::config {
 namespace {
 
-using Word = ShardGroup::Word;
+using GroupWord = ShardGroup::Word;
 
 std::string evaluation_size(const Config& c) {
   if (c.train.evaluate_every > 0) return "";
@@ -58,23 +58,24 @@ std::string axis_order_on(const Config& c, const RankFacts& ranks) {
 }
 
 bool cuts(const ShardGroup& group) {
-  return group.word != Word::none && !(group.word == Word::number && group.number == 1);
+  return group.word != GroupWord::none && !(group.word == GroupWord::number && group.number == 1);
 }
 
-bool names(const LayoutConfig& layout, Word word) {
+bool names(const LayoutConfig& layout, GroupWord word) {
   const ShardGroups groups = shard_groups(layout);
   return groups.weights.word == word || groups.gradients.word == word || groups.optimizer.word == word;
 }
 
 // The key that decides how the weights are cut, with its value, for a message.
 std::string how_weights_are_cut(const LayoutConfig& layout) {
-  if (layout.shard_weights.word == Word::as_sharding) return fmt::format("sharding = \"{}\"", name_of(layout.sharding));
+  if (layout.shard_weights.word == GroupWord::as_sharding)
+    return fmt::format("sharding = \"{}\"", name_of(layout.sharding));
   return fmt::format("shard_weights = {}", toml_text(layout.shard_weights));
 }
 
 bool all_groups_given(const LayoutConfig& layout) {
-  return layout.shard_weights.word != Word::as_sharding && layout.shard_gradients.word != Word::as_sharding &&
-         layout.shard_optimizer.word != Word::as_sharding;
+  return layout.shard_weights.word != GroupWord::as_sharding && layout.shard_gradients.word != GroupWord::as_sharding &&
+         layout.shard_optimizer.word != GroupWord::as_sharding;
 }
 
 std::string sharding_name(const Config& c) {
@@ -115,12 +116,12 @@ std::string updated_on(const Config&, const RankFacts& ranks) {
 
 // A pair must fit into a node, so the size of a pair has an effect wherever the size of a node has one.
 std::string pair_size(const Config& c) {
-  if (names(c.layout, Word::pair) || names(c.layout, Word::node)) return "";
+  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node)) return "";
   return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
 }
 
 std::string node_size(const Config& c) {
-  if (names(c.layout, Word::pair) || names(c.layout, Word::node)) return "";
+  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node)) return "";
   return "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key";
 }
 

@@ -4,11 +4,12 @@
 namespace terrace::config {
 namespace {
 
-using Word = ShardGroup::Word;
+using GroupWord = ShardGroup::Word;
 
 ShardGroups named_groups(const LayoutConfig& layout) {
-  const ShardGroup none{.word = Word::none}, pair{.word = Word::pair}, node{.word = Word::node}, all{.word = Word::all};
-  const ShardGroup own{.word = Word::number, .number = layout.shard_group};
+  const ShardGroup none{.word = GroupWord::none}, pair{.word = GroupWord::pair}, node{.word = GroupWord::node},
+      all{.word = GroupWord::all};
+  const ShardGroup own{.word = GroupWord::number, .number = layout.shard_group};
   switch (layout.sharding) {
     case Sharding::ddp:
       return {none, none, none};
@@ -32,7 +33,7 @@ ShardGroups named_groups(const LayoutConfig& layout) {
 
 ShardGroups shard_groups(const LayoutConfig& layout) {
   const auto chosen = [](const ShardGroup& given, const ShardGroup& named) {
-    return given.word == Word::as_sharding ? named : given;
+    return given.word == GroupWord::as_sharding ? named : given;
   };
   const ShardGroups named = named_groups(layout);
   return {chosen(layout.shard_weights, named.weights), chosen(layout.shard_gradients, named.gradients),

@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <system_error>
 
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
@@ -17,7 +15,7 @@
 namespace terrace::observe {
 namespace {
 
-constexpr const char* file_name = "metrics.csv";
+constexpr const char* csv_name = "metrics.csv";
 
 // As in the JSON lines: the shortest digits that give the same number.
 std::string cell(int64_t value) { return fmt::format("{}", value); }
@@ -66,15 +64,11 @@ std::string row(const StepMetrics* step, const EvaluationMetrics* evaluation, co
   return line + "\n";
 }
 
-[[noreturn]] void throw_errno(const std::filesystem::path& path) {
-  throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
-}
-
 }  // namespace
 
 CsvFile::CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, const std::vector<std::string>& corpora,
                  const MetricNames& names)
-    : path_(folder / file_name), names_(names) {
+    : path_(folder / csv_name), names_(names) {
   if (corpora.size() > 1) corpora_ = corpora;
   std::string text = header(corpora_, names_);
   auto evaluation = so_far.evaluations.begin();
@@ -94,7 +88,7 @@ CsvFile::CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, 
     text += row(nullptr, &evaluation->second, corpora_, names_);
   write_text_atomically(path_, text);
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (file_ < 0) throw_errno(path_);
+  if (file_ < 0) throw_write_error(path_);
 }
 
 CsvFile::~CsvFile() {
@@ -123,11 +117,11 @@ void CsvFile::flush() {
   const std::string line = row(step_ ? &*step_ : nullptr, evaluation_ ? &*evaluation_ : nullptr, corpora_, names_);
   step_.reset();
   evaluation_.reset();
-  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw_errno(path_);
+  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw_write_error(path_);
 }
 
 void CsvFile::sync() {
-  if (::fsync(file_) != 0) throw_errno(path_);
+  if (::fsync(file_) != 0) throw_write_error(path_);
 }
 
 }  // namespace terrace::observe

@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstring>
-#include <system_error>
 
 namespace terrace::observe {
 namespace {
@@ -97,10 +95,6 @@ std::string host_name() {
   return name.data();
 }
 
-[[noreturn]] void throw_errno(const fs::path& path) {
-  throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
-}
-
 }  // namespace
 
 uint32_t crc32c(std::string_view bytes) {
@@ -128,7 +122,7 @@ EventFile::EventFile(const fs::path& folder, int64_t last_step) {
   fs::create_directories(folder);
   path_ = folder / fmt::format("{}{:010}.{}.{}", file_prefix, next_time(folder), host_name(), ::getpid());
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file_ < 0) throw_errno(path_);
+  if (file_ < 0) throw_write_error(path_);
   std::string first = event_message(0);
   put_bytes(first, version, file_version);
   append(first);
@@ -144,7 +138,7 @@ EventFile::~EventFile() {
 
 void EventFile::append(const std::string& message) {
   const std::string record = tfrecord(message);
-  if (::write(file_, record.data(), record.size()) != static_cast<ssize_t>(record.size())) throw_errno(path_);
+  if (::write(file_, record.data(), record.size()) != static_cast<ssize_t>(record.size())) throw_write_error(path_);
 }
 
 void EventFile::write(int64_t step, const std::vector<Scalar>& scalars) {
@@ -155,7 +149,7 @@ void EventFile::write(int64_t step, const std::vector<Scalar>& scalars) {
 }
 
 void EventFile::sync() {
-  if (::fsync(file_) != 0) throw_errno(path_);
+  if (::fsync(file_) != 0) throw_write_error(path_);
 }
 
 }  // namespace terrace::observe

@@ -23,11 +23,7 @@
 namespace terrace::observe {
 namespace {
 
-constexpr const char* file_name = "metrics.jsonl";
-
-[[noreturn]] void throw_errno(const std::filesystem::path& path) {
-  throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
-}
+constexpr const char* metrics_name = "metrics.jsonl";
 
 template <typename Metrics>
 Json line_of(const Metrics& metrics, const MetricNames& names) {
@@ -143,11 +139,11 @@ void cut_back(const std::filesystem::path& path, int64_t last_step) {
 }  // namespace
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_step, const MetricsFormats& formats)
-    : path_(folder / file_name), names_(formats.names) {
+    : path_(folder / metrics_name), names_(formats.names) {
   std::filesystem::create_directories(folder);
   if (std::filesystem::exists(path_)) cut_back(path_, last_step);
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (file_ < 0) throw_errno(path_);
+  if (file_ < 0) throw_write_error(path_);
   if (formats.tensorboard) events_ = std::make_unique<EventFile>(folder / "tensorboard", last_step);
   if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder), formats.corpora, names_);
 }
@@ -202,7 +198,7 @@ void MetricsWriter::write_all(const Metrics& metrics, const char* run) {
 }
 
 void MetricsWriter::sync() {
-  if (::fsync(file_) != 0) throw_errno(path_);
+  if (::fsync(file_) != 0) throw_write_error(path_);
   if (events_) events_->sync();
   if (csv_) csv_->sync();
 }
@@ -211,7 +207,7 @@ RunMetrics read_metrics(const std::filesystem::path& folder) {
   RunMetrics metrics;
   std::vector<Json> lines;
   std::optional<MetricNames> names;
-  for_each_line(read_text(folder / file_name), [&](std::string_view text) {
+  for_each_line(read_text(folder / metrics_name), [&](std::string_view text) {
     const Json& line = lines.emplace_back(parse_line(text));
     if (!names) names = names_of(line);
   });

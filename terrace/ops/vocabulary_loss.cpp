@@ -22,11 +22,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Enough rows in a chunk for products at full speed, even if rows are large.
-constexpr int64_t least_rows = 128;
+constexpr int64_t least_loss_rows = 128;
 
 int64_t rows_per_chunk(const at::Tensor& weight, int64_t chunk_bytes) {
   const int64_t row_bytes = weight.size(0) * static_cast<int64_t>(weight.element_size());
-  return std::max(least_rows, chunk_bytes / row_bytes);
+  return std::max(least_loss_rows, chunk_bytes / row_bytes);
 }
 
 struct LossInput {

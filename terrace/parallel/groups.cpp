@@ -4,13 +4,13 @@
 namespace terrace::parallel {
 namespace {
 
-struct Movement {
+struct GroupOfMovement {
   const char* name;
   std::vector<int64_t> mesh::ShardPlace::*members;
   std::unique_ptr<comm::Comm> DataGroups::*comm;
 };
 
-constexpr Movement movements[] = {
+constexpr GroupOfMovement groups_of_movements[] = {
     {"shard_weights", &mesh::ShardPlace::gather, &DataGroups::gather},
     {"shard_gradients", &mesh::ShardPlace::reduce, &DataGroups::reduce},
     {"shard_optimizer", &mesh::ShardPlace::reduce_across, &DataGroups::reduce_across},
@@ -31,7 +31,7 @@ mesh::Group with_same_data(const mesh::Mesh& mesh, int64_t rank) {
 
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
   DataGroups groups{.place = mesh::ShardPlace(sizes, mesh.coordinate(world.rank(), "data"))};
-  for (const Movement& movement : movements) {
+  for (const GroupOfMovement& movement : groups_of_movements) {
     const std::vector<int64_t>& members = groups.place.*movement.members;
     groups.*movement.comm = world.connect(mesh::ranks_of(members, movement.name, mesh, world.rank()));
   }
@@ -45,7 +45,7 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
 std::vector<mesh::Group> shown_groups(const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
   const mesh::ShardPlace place(sizes, 0);
   std::vector<mesh::Group> groups;
-  for (const Movement& movement : movements) {
+  for (const GroupOfMovement& movement : groups_of_movements) {
     const std::vector<int64_t>& members = place.*movement.members;
     if (members.size() < 2 || movement.members == &mesh::ShardPlace::everyone) continue;
     groups.push_back(mesh::ranks_of(members, movement.name, mesh, 0));

@@ -10,7 +10,7 @@
 namespace terrace::schedule {
 namespace {
 
-using Kind = StepInstruction::Kind;
+using StepKind = StepInstruction::Kind;
 
 // One computation of a segment that reads weights.
 struct Use {
@@ -30,9 +30,9 @@ class Writer {
   void add(const StepInstruction& instruction) { list_.push_back(instruction); }
 
   // Adds a computation of the segment and the gathers of the weights that the computation reads.
-  void compute(Kind kind, int64_t micro_batch, int64_t chunk, int64_t segment) {
+  void compute(StepKind kind, int64_t micro_batch, int64_t chunk, int64_t segment) {
     begin_use(segment);
-    if (kind != Kind::forward && !evaluates_) {
+    if (kind != StepKind::forward && !evaluates_) {
       for (const int64_t read : reads(segment)) allocate_gradient(read);
     }
     add({.kind = kind, .micro_batch = micro_batch, .chunk = chunk, .segment = segment});
@@ -69,13 +69,13 @@ class Writer {
   void allocate_gradient(int64_t segment) {
     if (!movements_.reduces_each || !holds(segment)) return;
     while (std::ranges::find(reductions_, segment, &Reduction::segment) != reductions_.end()) advance_reductions();
-    if (!std::exchange(has_gradient_[segment], true)) add({.kind = Kind::allocate_gradient, .segment = segment});
+    if (!std::exchange(has_gradient_[segment], true)) add({.kind = StepKind::allocate_gradient, .segment = segment});
   }
 
   void publish() {
     if (!movements_.publishes) return;
     for (const int64_t segment : segments_.held) {
-      add({.kind = Kind::begin_movement, .segment = segment, .movement = Movement::publish});
+      add({.kind = StepKind::begin_movement, .segment = segment, .movement = Movement::publish});
     }
   }
 
@@ -117,7 +117,7 @@ class Writer {
     for (const int64_t read : reads(segment)) {
       end_publish(read);
       if (std::exchange(arriving_[read], false)) {
-        add({.kind = Kind::end_movement, .segment = read, .movement = Movement::gather_weights});
+        add({.kind = StepKind::end_movement, .segment = read, .movement = Movement::gather_weights});
       }
       in_use_.push_back(read);
     }
@@ -129,7 +129,7 @@ class Writer {
       const bool still_used = std::ranges::find(in_use_, read) != in_use_.end();
       if (still_used || !gathered_[read]) continue;
       gathered_[read] = false;
-      add({.kind = Kind::release, .segment = read});
+      add({.kind = StepKind::release, .segment = read});
     }
     // A released segment may be among the next uses.
     gather_ahead();
@@ -146,7 +146,7 @@ class Writer {
       if (gathered_[segment]) continue;
       end_publish(segment);
       gathered_[segment] = arriving_[segment] = true;
-      add({.kind = Kind::begin_movement,
+      add({.kind = StepKind::begin_movement,
            .segment = segment,
            .movement = Movement::gather_weights,
            .for_backward = use.backward});
@@ -156,17 +156,23 @@ class Writer {
   // Waits for the updated weights of the previous step at their first use.
   void end_publish(int64_t segment) {
     if (!movements_.publishes || std::exchange(is_published_[segment], true)) return;
-    add({.kind = Kind::end_movement, .segment = segment, .movement = Movement::publish});
+    add({.kind = StepKind::end_movement, .segment = segment, .movement = Movement::publish});
   }
 
   void begin(const Reduction& reduction) {
     const auto& [movement, accumulates] = reduction.steps[reduction.next];
-    add({.kind = Kind::begin_movement, .segment = reduction.segment, .movement = movement, .accumulates = accumulates});
+    add({.kind = StepKind::begin_movement,
+         .segment = reduction.segment,
+         .movement = movement,
+         .accumulates = accumulates});
   }
 
   void end(Reduction& reduction) {
     const auto& [movement, accumulates] = reduction.steps[reduction.next++];
-    add({.kind = Kind::end_movement, .segment = reduction.segment, .movement = movement, .accumulates = accumulates});
+    add({.kind = StepKind::end_movement,
+         .segment = reduction.segment,
+         .movement = movement,
+         .accumulates = accumulates});
     if (movement == Movement::reduce) has_gradient_[reduction.segment] = false;
   }
 
@@ -211,19 +217,19 @@ std::vector<Use> uses_of(const Instructions& stage, const StageSegments& segment
 }
 
 // The step instruction of a send or receive.
-Kind kind_of(Instruction::Kind kind) {
+StepKind kind_of(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::Kind::send_activation:
-      return Kind::send_activation;
+      return StepKind::send_activation;
     case Instruction::Kind::receive_activation:
-      return Kind::receive_activation;
+      return StepKind::receive_activation;
     case Instruction::Kind::send_gradient:
-      return Kind::send_gradient;
+      return StepKind::send_gradient;
     case Instruction::Kind::receive_gradient:
-      return Kind::receive_gradient;
+      return StepKind::receive_gradient;
     default:
       TERRACE_CHECK(false, "kind {} is neither a send nor a receive", static_cast<int>(kind));
-      return Kind::norm;
+      return StepKind::norm;
   }
 }
 
@@ -239,9 +245,9 @@ class TrainingStep {
       case Instruction::Kind::forward:
         return forward(micro_batch, chunk);
       case Instruction::Kind::backward:
-        return backward(Kind::backward, micro_batch, chunk);
+        return backward(StepKind::backward, micro_batch, chunk);
       case Instruction::Kind::input_gradient:
-        return backward(Kind::input_gradient, micro_batch, chunk);
+        return backward(StepKind::input_gradient, micro_batch, chunk);
       case Instruction::Kind::weight_gradient:
         return weight_gradient(micro_batch, chunk);
       case Instruction::Kind::optimizer_step:
@@ -260,20 +266,21 @@ class TrainingStep {
   }
 
   void forward(int64_t micro_batch, int64_t chunk) {
-    for (const int64_t segment : body(segments_, chunk)) writer_.compute(Kind::forward, micro_batch, chunk, segment);
+    for (const int64_t segment : body(segments_, chunk))
+      writer_.compute(StepKind::forward, micro_batch, chunk, segment);
     if (!has_loss(segments_, chunk)) return;
-    writer_.compute(Kind::loss, micro_batch, chunk, segments_.last);
+    writer_.compute(StepKind::loss, micro_batch, chunk, segments_.last);
     writer_.advance_reductions();
     complete(segments_.last, micro_batch);
     for (const int64_t copy : segments_.copies) complete(copy, micro_batch);
   }
 
-  void backward(Kind kind, int64_t micro_batch, int64_t chunk) {
+  void backward(StepKind kind, int64_t micro_batch, int64_t chunk) {
     const std::vector<int64_t> list = body(segments_, chunk);
     for (auto segment = list.rbegin(); segment != list.rend(); ++segment) {
       writer_.compute(kind, micro_batch, chunk, *segment);
       writer_.advance_reductions();
-      if (kind == Kind::backward) complete(*segment, micro_batch);
+      if (kind == StepKind::backward) complete(*segment, micro_batch);
     }
   }
 
@@ -281,14 +288,15 @@ class TrainingStep {
     const std::vector<int64_t> list = body(segments_, chunk);
     for (auto segment = list.rbegin(); segment != list.rend(); ++segment) {
       writer_.allocate_gradient(*segment);
-      writer_.add({.kind = Kind::weight_gradient, .micro_batch = micro_batch, .chunk = chunk, .segment = *segment});
+      writer_.add({.kind = StepKind::weight_gradient, .micro_batch = micro_batch, .chunk = chunk, .segment = *segment});
       complete(*segment, micro_batch);
     }
   }
 
   void finish() {
     writer_.finish_reductions();
-    for (const Kind kind : {Kind::finish_gradients, Kind::norm, Kind::update}) writer_.add({.kind = kind});
+    for (const StepKind kind : {StepKind::finish_gradients, StepKind::norm, StepKind::update})
+      writer_.add({.kind = kind});
     writer_.publish();
   }
 
@@ -348,11 +356,11 @@ StepInstructions evaluation(const StageSegments& segments, const std::vector<Nei
   for (int64_t chunk = 0; chunk < static_cast<int64_t>(segments.chunks.size()); ++chunk) {
     const auto [before, after] = chunks.at(static_cast<size_t>(chunk));
     if (before >= 0) {
-      writer.add({.kind = Kind::receive_activation, .micro_batch = 0, .chunk = chunk, .peer = before});
+      writer.add({.kind = StepKind::receive_activation, .micro_batch = 0, .chunk = chunk, .peer = before});
     }
-    for (const int64_t segment : body(segments, chunk)) writer.compute(Kind::forward, 0, chunk, segment);
-    if (has_loss(segments, chunk)) writer.compute(Kind::loss, 0, chunk, segments.last);
-    if (after >= 0) writer.add({.kind = Kind::send_activation, .micro_batch = 0, .chunk = chunk, .peer = after});
+    for (const int64_t segment : body(segments, chunk)) writer.compute(StepKind::forward, 0, chunk, segment);
+    if (has_loss(segments, chunk)) writer.compute(StepKind::loss, 0, chunk, segments.last);
+    if (after >= 0) writer.add({.kind = StepKind::send_activation, .micro_batch = 0, .chunk = chunk, .peer = after});
   }
   return writer.list();
 }

@@ -5,7 +5,7 @@
 
 namespace terrace::schedule {
 
-using Kind = StepInstruction::Kind;
+using StepKind = StepInstruction::Kind;
 
 const char* to_string(Movement movement) {
   switch (movement) {
@@ -29,37 +29,37 @@ std::string to_string(const StepInstruction& one) {
   const std::string chunk = one.chunk <= 0 ? "" : fmt::format(".{}", one.chunk);
   const std::string batch = fmt::format("{}{}", one.micro_batch, chunk);
   switch (one.kind) {
-    case Kind::forward:
+    case StepKind::forward:
       return fmt::format("F{} segment {}", batch, one.segment);
-    case Kind::loss:
+    case StepKind::loss:
       return fmt::format("L{} segment {}", batch, one.segment);
-    case Kind::backward:
+    case StepKind::backward:
       return fmt::format("B{} segment {}", batch, one.segment);
-    case Kind::input_gradient:
+    case StepKind::input_gradient:
       return fmt::format("I{} segment {}", batch, one.segment);
-    case Kind::weight_gradient:
+    case StepKind::weight_gradient:
       return fmt::format("W{} segment {}", batch, one.segment);
-    case Kind::send_activation:
+    case StepKind::send_activation:
       return fmt::format("send activation {} to {}", batch, one.peer);
-    case Kind::receive_activation:
+    case StepKind::receive_activation:
       return fmt::format("receive activation {} from {}", batch, one.peer);
-    case Kind::send_gradient:
+    case StepKind::send_gradient:
       return fmt::format("send gradient {} to {}", batch, one.peer);
-    case Kind::receive_gradient:
+    case StepKind::receive_gradient:
       return fmt::format("receive gradient {} from {}", batch, one.peer);
-    case Kind::begin_movement:
+    case StepKind::begin_movement:
       return fmt::format("begin {} of segment {}", to_string(one.movement), one.segment);
-    case Kind::end_movement:
+    case StepKind::end_movement:
       return fmt::format("end {} of segment {}", to_string(one.movement), one.segment);
-    case Kind::release:
+    case StepKind::release:
       return fmt::format("release weights of segment {}", one.segment);
-    case Kind::allocate_gradient:
+    case StepKind::allocate_gradient:
       return fmt::format("allocate gradient of segment {}", one.segment);
-    case Kind::finish_gradients:
+    case StepKind::finish_gradients:
       return "finish gradients";
-    case Kind::norm:
+    case StepKind::norm:
       return "norm";
-    case Kind::update:
+    case StepKind::update:
       return "update";
   }
   return "unknown instruction";

@@ -12,11 +12,11 @@
 namespace terrace::schedule {
 namespace {
 
-using Kind = StepInstruction::Kind;
+using StepKind = StepInstruction::Kind;
 
-bool sends(Kind kind) { return kind == Kind::send_activation || kind == Kind::send_gradient; }
-bool receives(Kind kind) { return kind == Kind::receive_activation || kind == Kind::receive_gradient; }
-bool takes_gradient(Kind kind) { return kind == Kind::backward || kind == Kind::input_gradient; }
+bool sends(StepKind kind) { return kind == StepKind::send_activation || kind == StepKind::send_gradient; }
+bool receives(StepKind kind) { return kind == StepKind::receive_activation || kind == StepKind::receive_gradient; }
+bool takes_gradient(StepKind kind) { return kind == StepKind::backward || kind == StepKind::input_gradient; }
 
 class StepLoop {
  public:
@@ -28,7 +28,7 @@ class StepLoop {
       lanes_[stage].link_free.assign(links, 0.0);
       simulation_.stages[stage].moving_seconds.assign(links, 0.0);
       simulation_.stages[stage].exposed_seconds.assign(links, 0.0);
-      const auto norm = std::ranges::find(lists[stage], Kind::norm, &StepInstruction::kind);
+      const auto norm = std::ranges::find(lists[stage], StepKind::norm, &StepInstruction::kind);
       norms_.push_back(static_cast<size_t>(norm - lists[stage].begin()));
     }
   }
@@ -73,15 +73,15 @@ class StepLoop {
     if (times.intervals.size() == lists_[index].size()) return false;
     const StepInstruction& one = lists_[index][times.intervals.size()];
     Lanes& lanes = lanes_[index];
-    if (sends(one.kind) || one.kind == Kind::begin_movement) {
+    if (sends(one.kind) || one.kind == StepKind::begin_movement) {
       begin(index, one);
     } else if (receives(one.kind)) {
       const std::pair pair{static_cast<size_t>(one.peer), index};
-      const bool gradient = one.kind == Kind::receive_gradient;
+      const bool gradient = one.kind == StepKind::receive_gradient;
       lanes.expected[{gradient, one.micro_batch, one.chunk}] = {pair, posted_[pair].size()};
       posted_[pair].push_back(lanes.now);
       times.intervals.push_back({lanes.now, lanes.now});
-    } else if (one.kind == Kind::end_movement) {
+    } else if (one.kind == StepKind::end_movement) {
       const auto moving = lanes.moving.find({one.segment, one.movement});
       // A movement that the previous step began has ended.
       const auto [end, link] = moving == lanes.moving.end() ? std::pair{lanes.now, size_t{0}} : moving->second;
@@ -115,7 +115,7 @@ class StepLoop {
   // When the tensor that the computation takes from another stage arrives; -1 if that is not known yet.
   double arrival(const Lanes& lanes, const StepInstruction& one) const {
     const auto expected = lanes.expected.find({takes_gradient(one.kind), one.micro_batch, one.chunk});
-    if (expected == lanes.expected.end() || one.kind == Kind::weight_gradient) return 0;
+    if (expected == lanes.expected.end() || one.kind == StepKind::weight_gradient) return 0;
     const auto& [pair, number] = expected->second;
     const auto sent = sent_.find(pair);
     if (sent == sent_.end() || sent->second.size() <= number) return -1;
@@ -126,15 +126,15 @@ class StepLoop {
   bool compute(size_t index, const StepInstruction& one) {
     StageTimes& times = simulation_.stages[index];
     Lanes& lanes = lanes_[index];
-    const bool has_cost = one.kind != Kind::release && one.kind != Kind::allocate_gradient;
+    const bool has_cost = one.kind != StepKind::release && one.kind != StepKind::allocate_gradient;
     double start = lanes.now;
-    if (one.kind == Kind::norm) {
+    if (one.kind == StepKind::norm) {
       if (!all_have_arrived()) return false;
       if (barrier_ < 0) {
         for (const Lanes& of_stage : lanes_) barrier_ = std::max(barrier_, of_stage.now);
       }
       start = barrier_;
-    } else if (one.kind == Kind::finish_gradients) {
+    } else if (one.kind == StepKind::finish_gradients) {
       start = std::max(start, lanes.sends_end);
     } else if (one.micro_batch >= 0) {
       const double there = arrival(lanes, one);

@@ -10,10 +10,11 @@
 namespace terrace::schedule {
 namespace {
 
-using Kind = StepInstruction::Kind;
+using StepKind = StepInstruction::Kind;
 
-bool is_gradient_computation(Kind kind) {
-  return kind == Kind::loss || kind == Kind::backward || kind == Kind::input_gradient || kind == Kind::weight_gradient;
+bool is_gradient_computation(StepKind kind) {
+  return kind == StepKind::loss || kind == StepKind::backward || kind == StepKind::input_gradient ||
+         kind == StepKind::weight_gradient;
 }
 
 // The computations and transfers of a stage's instructions, segment by segment.
@@ -23,40 +24,41 @@ StepInstructions expanded(const Instructions& stage, const StageSegments& segmen
     std::vector<int64_t> body = segments.chunks.at(static_cast<size_t>(chunk));
     const bool has_loss = !body.empty() && body.back() == segments.last;
     if (has_loss) body.pop_back();
-    const auto add = [&, batch = micro_batch, of = chunk](Kind one, int64_t segment, int64_t to = -1) {
+    const auto add = [&, batch = micro_batch, of = chunk](StepKind one, int64_t segment, int64_t to = -1) {
       list.push_back({.kind = one, .micro_batch = batch, .chunk = of, .segment = segment, .peer = to});
     };
-    const auto add_down = [&](Kind one) {
+    const auto add_down = [&](StepKind one) {
       for (auto segment = body.rbegin(); segment != body.rend(); ++segment) add(one, *segment);
     };
     switch (kind) {
       case Instruction::Kind::forward:
-        for (const int64_t segment : body) add(Kind::forward, segment);
-        if (has_loss) add(Kind::loss, segments.last);
+        for (const int64_t segment : body) add(StepKind::forward, segment);
+        if (has_loss) add(StepKind::loss, segments.last);
         break;
       case Instruction::Kind::backward:
-        add_down(Kind::backward);
+        add_down(StepKind::backward);
         break;
       case Instruction::Kind::input_gradient:
-        add_down(Kind::input_gradient);
+        add_down(StepKind::input_gradient);
         break;
       case Instruction::Kind::weight_gradient:
-        add_down(Kind::weight_gradient);
+        add_down(StepKind::weight_gradient);
         break;
       case Instruction::Kind::send_activation:
-        add(Kind::send_activation, -1, peer);
+        add(StepKind::send_activation, -1, peer);
         break;
       case Instruction::Kind::receive_activation:
-        add(Kind::receive_activation, -1, peer);
+        add(StepKind::receive_activation, -1, peer);
         break;
       case Instruction::Kind::send_gradient:
-        add(Kind::send_gradient, -1, peer);
+        add(StepKind::send_gradient, -1, peer);
         break;
       case Instruction::Kind::receive_gradient:
-        add(Kind::receive_gradient, -1, peer);
+        add(StepKind::receive_gradient, -1, peer);
         break;
       case Instruction::Kind::optimizer_step:
-        for (const Kind one : {Kind::finish_gradients, Kind::norm, Kind::update}) list.push_back({.kind = one});
+        for (const StepKind one : {StepKind::finish_gradients, StepKind::norm, StepKind::update})
+          list.push_back({.kind = one});
         break;
     }
   }
@@ -71,27 +73,27 @@ class Check {
   // Why the next instruction is invalid; "" if it is valid.
   std::string next(const StepInstruction& one) {
     switch (one.kind) {
-      case Kind::begin_movement:
+      case StepKind::begin_movement:
         return begin(one);
-      case Kind::end_movement:
+      case StepKind::end_movement:
         return end(one);
-      case Kind::release:
+      case StepKind::release:
         if (!gathered_.erase(one.segment)) return "its weights are not gathered";
         arrived_.erase(one.segment);
         return "";
-      case Kind::allocate_gradient:
+      case StepKind::allocate_gradient:
         if (moving_.contains(one.segment)) return "the reduction of its gradient has not ended";
         return whole_gradients_.insert(one.segment).second ? "" : "its gradient has memory already";
-      case Kind::finish_gradients:
+      case StepKind::finish_gradients:
         return finished_gradients();
-      case Kind::norm:
-      case Kind::update:
+      case StepKind::norm:
+      case StepKind::update:
         done_ = one.kind;
         return "";
-      case Kind::send_activation:
-      case Kind::receive_activation:
-      case Kind::send_gradient:
-      case Kind::receive_gradient:
+      case StepKind::send_activation:
+      case StepKind::receive_activation:
+      case StepKind::send_gradient:
+      case StepKind::receive_gradient:
         return "";
       default:
         return compute(one);
@@ -99,7 +101,7 @@ class Check {
   }
 
   std::string at_end() const {
-    if (done_ != Kind::update) return "the update is missing";
+    if (done_ != StepKind::update) return "the update is missing";
     if (!gathered_.empty()) return fmt::format("weights of segment {} are never released", *gathered_.begin());
     if (movements_.publishes && published_.size() != segments_.held.size())
       return "not all updated weights are published";
@@ -114,9 +116,10 @@ class Check {
   }
 
   std::string compute(const StepInstruction& one) {
-    if (done_ != Kind::forward) return "it comes after finish gradients";
+    if (done_ != StepKind::forward) return "it comes after finish gradients";
     // A weight gradient reads no weights.
-    const std::vector<int64_t> needed = one.kind == Kind::weight_gradient ? std::vector<int64_t>{} : reads(one.segment);
+    const std::vector<int64_t> needed =
+        one.kind == StepKind::weight_gradient ? std::vector<int64_t>{} : reads(one.segment);
     for (const int64_t read : needed) {
       if (movements_.gathers && !arrived_.contains(read))
         return fmt::format("weights of segment {} have not arrived", read);
@@ -125,7 +128,7 @@ class Check {
       }
     }
     if (!is_gradient_computation(one.kind)) return "";
-    std::vector<int64_t> added = one.kind == Kind::weight_gradient ? std::vector<int64_t>{one.segment} : needed;
+    std::vector<int64_t> added = one.kind == StepKind::weight_gradient ? std::vector<int64_t>{one.segment} : needed;
     std::erase_if(added,
                   [&](int64_t segment) { return std::ranges::find(segments_.held, segment) == segments_.held.end(); });
     for (const int64_t segment : added) {
@@ -136,9 +139,9 @@ class Check {
         return fmt::format("the reduction of the gradient of segment {} has not ended", segment);
     }
     // A segment's gradient is complete after its own computation, the gradient of a copy after the loss.
-    if (one.kind == Kind::input_gradient) return "";
+    if (one.kind == StepKind::input_gradient) return "";
     complete(one.segment, one.micro_batch);
-    if (one.kind == Kind::loss) {
+    if (one.kind == StepKind::loss) {
       for (const int64_t copy : segments_.copies) complete(copy, one.micro_batch);
     }
     return "";
@@ -154,7 +157,7 @@ class Check {
       return gathered_.insert(one.segment).second ? "" : "its weights are gathered already";
     }
     if (one.movement == Movement::publish) {
-      if (done_ != Kind::update) return "the update has not been done";
+      if (done_ != StepKind::update) return "the update has not been done";
       return published_.insert(one.segment).second ? "" : "its updated weights are published already";
     }
     if (!moving_.emplace(one.segment, one.movement).second) return "another movement of its gradient has not ended";
@@ -184,7 +187,7 @@ class Check {
   }
 
   std::string finished_gradients() {
-    done_ = Kind::finish_gradients;
+    done_ = StepKind::finish_gradients;
     if (!moving_.empty()) return fmt::format("the gradient of segment {} is still moving", moving_.begin()->first);
     if (!whole_gradients_.empty())
       return fmt::format("the gradient of segment {} was not reduced", *whole_gradients_.begin());
@@ -201,7 +204,7 @@ class Check {
   int64_t micro_batches_;
   const StageSegments& segments_;
   const Movements& movements_;
-  Kind done_ = Kind::forward;  // until the first of finish_gradients, norm and update
+  StepKind done_ = StepKind::forward;  // until the first of finish_gradients, norm and update
   std::set<int64_t> gathered_, arrived_, updated_, published_, whole_gradients_;
   std::map<int64_t, Movement> moving_;  // by segment: the reduction of its gradient under way
   std::map<int64_t, std::vector<Movement>> reductions_;
@@ -215,10 +218,11 @@ StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>&
   for (const StepInstruction& one : list) {
     if (one.segment < 0) continue;
     const int64_t elements = segment_elements.at(static_cast<size_t>(one.segment));
-    if (one.kind == Kind::begin_movement && one.movement == Movement::gather_weights) now.gathered_weights += elements;
-    if (one.kind == Kind::release) now.gathered_weights -= elements;
-    if (one.kind == Kind::allocate_gradient) now.whole_gradients += elements;
-    if (one.kind == Kind::end_movement && one.movement == Movement::reduce) now.whole_gradients -= elements;
+    if (one.kind == StepKind::begin_movement && one.movement == Movement::gather_weights)
+      now.gathered_weights += elements;
+    if (one.kind == StepKind::release) now.gathered_weights -= elements;
+    if (one.kind == StepKind::allocate_gradient) now.whole_gradients += elements;
+    if (one.kind == StepKind::end_movement && one.movement == Movement::reduce) now.whole_gradients -= elements;
     peak.gathered_weights = std::max(peak.gathered_weights, now.gathered_weights);
     peak.whole_gradients = std::max(peak.whole_gradients, now.whole_gradients);
   }
@@ -235,8 +239,8 @@ std::string validate_step(const StepInstructions& list, const Instructions& stag
     const auto wrong = [&](const std::string& problem) {
       return fmt::format("instruction {}, {}: {}", i, to_string(one), problem);
     };
-    const bool moves = one.kind == Kind::begin_movement || one.kind == Kind::end_movement ||
-                       one.kind == Kind::release || one.kind == Kind::allocate_gradient;
+    const bool moves = one.kind == StepKind::begin_movement || one.kind == StepKind::end_movement ||
+                       one.kind == StepKind::release || one.kind == StepKind::allocate_gradient;
     if (!moves && (next_expected == expected.size() || one != expected[next_expected++])) {
       return wrong(next_expected == 0 || next_expected > expected.size()
                        ? "the stage's instructions are done"

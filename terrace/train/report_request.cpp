@@ -9,11 +9,11 @@ namespace {
 std::atomic<int> requests = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void on_signal(int) { ++requests; }
+void on_report_signal(int) { ++requests; }
 
 }  // namespace
 
-void report_on_signal() { std::signal(SIGUSR2, on_signal); }
+void report_on_signal() { std::signal(SIGUSR2, on_report_signal); }
 
 const std::atomic<int>& report_requests() { return requests; }
 

@@ -10,7 +10,7 @@ namespace {
 std::atomic<bool> requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void on_signal(int) {
+void on_stop_signal(int) {
   requested = true;
   std::signal(SIGINT, SIG_DFL);
 }
@@ -18,7 +18,7 @@ void on_signal(int) {
 }  // namespace
 
 void stop_on_signals() {
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_signal);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_stop_signal);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 

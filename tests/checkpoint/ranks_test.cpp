@@ -33,13 +33,6 @@ const std::vector<Layout> layouts = {
     {"flat of 8", 8, flat}, {"2 x 2", 4, flat, 2},  {"tensor 3", 3, each, 3}, {"3 x 2", 6, each, 2},
 };
 
-std::set<std::string> names_in(const fs::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
-  names.erase(lock_name);
-  return names;
-}
-
 // The message that all ranks throw, or "" where none throws. The test fails where they differ.
 std::string error_on_all(int64_t ranks, const std::function<void(comm::Comm&)>& action) {
   std::mutex mutex;

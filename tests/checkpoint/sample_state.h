@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <string>
 
 #include "terrace/base/error.h"
@@ -119,6 +121,14 @@ std::string user_error(Action&& action) {
     return error.what();
   }
   return "";
+}
+
+// Everything in the folder but the lock.
+inline std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  names.erase(".lock");
+  return names;
 }
 
 }  // namespace terrace::checkpoint

@@ -32,14 +32,6 @@ std::vector<int64_t> steps_in(const std::filesystem::path& folder) {
   return steps;
 }
 
-// Everything in the folder but the lock.
-std::set<std::string> names_in(const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename().string());
-  names.erase(".lock");
-  return names;
-}
-
 TEST(Save, EverythingComesBackToTheLastBit) {
   const ScratchFolder folder;
   const State state = sample_state(200);

@@ -20,14 +20,14 @@ using ::testing::HasSubstr;
 
 using Keys = std::vector<std::string>;
 
-struct Case {
+struct IdleKey {
   std::string key, value;
   Keys beside;          // the keys that leave it without effect
   std::string problem;  // the end of "KEY = VALUE has no effect ..."
   Keys remedy;          // keys in place of `beside` with which it has an effect
 };
 
-const std::vector<Case> cases = {
+const std::vector<IdleKey> cases = {
     {"model.rope_theta",
      "500000.0",
      {},
@@ -170,14 +170,14 @@ const std::vector<Case> cases = {
      {"checkpoint.every=10"}},
 };
 
-Keys broken_by(const Case& one) {
+Keys broken_by(const IdleKey& one) {
   Keys keys = one.beside;
   keys.push_back(one.key + "=" + one.value);
   return keys;
 }
 
 TEST(IdleKeys, OfOneFileAreRefused) {
-  for (const Case& one : cases) {
+  for (const IdleKey& one : cases) {
     const std::string problem = complaint(file_with(broken_by(one)));
     EXPECT_THAT(problem, AllOf(HasSubstr("run.toml:"),
                                HasSubstr(one.key + " = " + one.value + " has no effect " + one.problem)));
@@ -196,7 +196,7 @@ TEST(IdleKeys, AllHaveACase) {
     for (const std::string& cause : rule.causes) EXPECT_NE(find_key(keys, cause), nullptr) << cause;
     EXPECT_TRUE(rule.beside != nullptr || rule.on != nullptr) << rule.key;
     if (rule.beside == nullptr) continue;
-    EXPECT_TRUE(std::ranges::count(cases, rule.key, &Case::key) > 0) << rule.key;
+    EXPECT_TRUE(std::ranges::count(cases, rule.key, &IdleKey::key) > 0) << rule.key;
   }
 }
 
@@ -214,7 +214,7 @@ TEST(IdleKeys, AreRefusedAtTheirDefaultsToo) {
 }
 
 TEST(IdleKeys, GiveASentenceAndTheirDefaultsWhereASetMakesThemIdle) {
-  for (const Case& one : cases) {
+  for (const IdleKey& one : cases) {
     SCOPED_TRACE(one.key);
     const Config usual = parsed(file_with(one.beside), "run.toml");
     const auto expect_as_usual = [&](const Config& config) {

@@ -65,12 +65,12 @@ TEST(Parse, AFileThatIsNotThereIsAUserError) {
   EXPECT_THROW(load("/nonexistent/run.toml", models::planned_families()), UserError);
 }
 
-struct Case {
+struct WrongKey {
   std::string table, line, expected;
 };
 
 TEST(Parse, NamesWhatIsWrongWithOneKey) {
-  const std::vector<Case> cases = {
+  const std::vector<WrongKey> cases = {
       {"train", "micro_batch = 2.0",
        "run.toml:12:15: train.micro_batch = 2.0 must be a whole number from 0 to 100,000,000, but is a number with a "
        "fraction; write 2"},
@@ -112,7 +112,7 @@ TEST(Parse, NamesWhatIsWrongWithOneKey) {
        "run.toml:12:14: train.skip_steps = [ [ 0, 3 ] ] has [ 0, 3 ] at place 1, which begins before step 1, the first "
        "one"},
   };
-  for (const Case& one : cases) EXPECT_EQ(complaint(with_line(one.table, one.line)), one.expected);
+  for (const WrongKey& one : cases) EXPECT_EQ(complaint(with_line(one.table, one.line)), one.expected);
 }
 
 TEST(Parse, GuessesMisspeltNames) {

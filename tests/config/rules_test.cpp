@@ -11,14 +11,14 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-struct Case {
+struct BrokenRule {
   Keys broken;
   std::string problem;  // the message without its place
   Keys fixed;
 };
 
-void expect(const std::vector<Case>& cases) {
-  for (const Case& one : cases) {
+void expect(const std::vector<BrokenRule>& cases) {
+  for (const BrokenRule& one : cases) {
     const std::string text = complaint(file_with(one.broken));
     const size_t place_end = text.find(": ");
     EXPECT_EQ(place_end == std::string::npos ? text : text.substr(place_end + 2), one.problem);

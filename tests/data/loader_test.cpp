@@ -17,13 +17,6 @@ std::vector<int32_t> counting(int32_t first, int32_t size) {
   return tokens;
 }
 
-data::TextConfig config_of(const std::vector<std::string>& train, double validation_share) {
-  data::TextConfig config;
-  config.train = train;
-  config.validation_share = validation_share;
-  return config;
-}
-
 constexpr int64_t vocabulary = 60'000;
 
 TEST(Loader, SamplesAreWindowsWithTheNextTokenAsTarget) {
@@ -33,7 +26,7 @@ TEST(Loader, SamplesAreWindowsWithTheNextTokenAsTarget) {
       if (tokens < length + 1) continue;
       const std::string prefix = folder / (std::to_string(tokens) + "_" + std::to_string(length));
       write_corpus(prefix, {counting(0, tokens)}, vocabulary);
-      const Loader loader(config_of({prefix}, 0), length, vocabulary, 3);
+      const Loader loader(text_config({prefix}, 0), length, vocabulary, 3);
       const auto samples = static_cast<uint64_t>((tokens - 1) / length);
       ASSERT_EQ(loader.samples(Split::train), samples);
       std::set<int64_t> starts;
@@ -61,7 +54,7 @@ TEST(Loader, AnyStepIsReachedAtOnce) {
   write_corpus(folder / "a", {counting(0, 5000)}, vocabulary);
   write_corpus(folder / "b", {counting(10'000, 777)}, vocabulary);
   for (const std::vector<double>& weights : {std::vector<double>{}, {0.3, 0.7}}) {
-    data::TextConfig config = config_of({folder / "a", folder / "b"}, 0.1);
+    data::TextConfig config = text_config({folder / "a", folder / "b"}, 0.1);
     config.weights = weights;
     const Loader loader(config, 13, vocabulary, 5), again(config, 13, vocabulary, 5);
     const auto run = static_cast<int64_t>(3 * loader.samples(Split::train));
@@ -81,7 +74,7 @@ TEST(Loader, SplitsAreDisjointAndTogetherEverything) {
   write_corpus(folder / "a", {counting(0, 1001)}, vocabulary);
   write_corpus(folder / "b", {counting(2000, 38)}, vocabulary);
   for (double share : {0.001, 0.01, 0.1, 0.5, 0.9}) {
-    const Loader loader(config_of({folder / "a", folder / "b"}, share), 4, vocabulary, 1);
+    const Loader loader(text_config({folder / "a", folder / "b"}, share), 4, vocabulary, 1);
     std::vector<std::set<int64_t>> targets(2);
     for (Split split : {Split::train, Split::validation}) {
       const uint64_t samples = loader.samples(split);
@@ -100,7 +93,7 @@ TEST(Loader, SplitsAreDisjointAndTogetherEverything) {
 TEST(Loader, SeedsOrderTrainingButNotValidation) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 2000)}, vocabulary);
-  const data::TextConfig config = config_of({folder / "a"}, 0.2);
+  const data::TextConfig config = text_config({folder / "a"}, 0.2);
   const Loader one(config, 5, vocabulary, 1), two(config, 5, vocabulary, 2);
   EXPECT_NE(one.batch(Split::train, 0, 50).tokens, two.batch(Split::train, 0, 50).tokens);
   EXPECT_EQ(one.batch(Split::validation, 0, 50).tokens, two.batch(Split::validation, 0, 50).tokens);
@@ -112,7 +105,7 @@ TEST(Loader, ValidationMayBeACorpusOfItsOwn) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 101)}, vocabulary);
   write_corpus(folder / "v", {counting(5000, 41)}, vocabulary);
-  data::TextConfig config = config_of({folder / "a"}, 0.5);
+  data::TextConfig config = text_config({folder / "a"}, 0.5);
   config.validation = {folder / "v"};
   const Loader loader(config, 10, vocabulary, 1);
   EXPECT_EQ(loader.samples(Split::train), 10u);
@@ -124,7 +117,7 @@ TEST(Loader, WeightsAreRealisedInTheBatches) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 5000)}, vocabulary);
   write_corpus(folder / "b", {counting(10'000, 100)}, vocabulary);
-  data::TextConfig config = config_of({folder / "a", folder / "b"}, 0);
+  data::TextConfig config = text_config({folder / "a", folder / "b"}, 0);
   config.weights = {1, 3};
   const Loader loader(config, 3, vocabulary, 1);
   const SampleBatch batch = loader.batch(Split::train, 0, 4000);
@@ -137,7 +130,7 @@ TEST(Loader, EveryHeldOutSampleCountsOnceWhateverTheWeights) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 2001)}, vocabulary);
   write_corpus(folder / "b", {counting(10'000, 1001)}, vocabulary);
-  data::TextConfig config = config_of({folder / "a", folder / "b"}, 0.1);
+  data::TextConfig config = text_config({folder / "a", folder / "b"}, 0.1);
   const Loader plain(config, 4, vocabulary, 1);
   config.weights = {0.999, 0.001};
   const Loader loader(config, 4, vocabulary, 1);
@@ -162,7 +155,7 @@ TEST(Loader, ALimitedEvaluationTakesTheFirstSamplesOfTheSplit) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 20'001)}, vocabulary);
   write_corpus(folder / "b", {counting(30'000, 51)}, vocabulary);
-  const Loader loader(config_of({folder / "a", folder / "b"}, 0.2), 5, vocabulary, 1);
+  const Loader loader(text_config({folder / "a", folder / "b"}, 0.2), 5, vocabulary, 1);
   ASSERT_EQ(loader.samples(Split::validation), 800u + 2u);
   for (uint64_t limit : {1u, 2u, 100u, 802u}) {
     std::set<uint64_t> samples;
@@ -177,7 +170,7 @@ TEST(Loader, ALimitedEvaluationTakesTheFirstSamplesOfTheSplit) {
     EXPECT_EQ(samples.size(), limit);
     EXPECT_EQ(*samples.rbegin(), limit - 1);
   }
-  EXPECT_TRUE(Loader(config_of({folder / "a"}, 0), 5, vocabulary, 1).held_out(10).empty());
+  EXPECT_TRUE(Loader(text_config({folder / "a"}, 0), 5, vocabulary, 1).held_out(10).empty());
 }
 
 TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
@@ -192,7 +185,7 @@ TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
     }
     writer.commit();
   }
-  data::TextConfig config = config_of({folder / "a"}, 0);
+  data::TextConfig config = text_config({folder / "a"}, 0);
   config.reset_at_documents = true;
   const Loader loader(config, 8, vocabulary, 1);
   ASSERT_EQ(loader.samples(Split::train), 2u);
@@ -222,18 +215,18 @@ TEST(Loader, WhatCannotBeLoadedIsRefusedWithTheWayOut) {
   const auto holds = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos ? testing::AssertionSuccess() : testing::AssertionFailure() << text;
   };
-  EXPECT_TRUE(holds(error(config_of({}, 0)), "data.train is empty"));
-  EXPECT_TRUE(holds(error(config_of({folder / "none"}, 0)), "there is no corpus"));
-  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0), 20), "20 tokens, too few for one sample of 20"));
-  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0.2), 19), "leaves none to train on"));
-  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 1.5)), "data.validation_share = 1.5"));
-  EXPECT_TRUE(holds(error(config_of({folder / "a"}, 0), 4, 19), "a.bin: token 19 at position 19"));
-  data::TextConfig weighted = config_of({folder / "a"}, 0);
+  EXPECT_TRUE(holds(error(text_config({}, 0)), "data.train is empty"));
+  EXPECT_TRUE(holds(error(text_config({folder / "none"}, 0)), "there is no corpus"));
+  EXPECT_TRUE(holds(error(text_config({folder / "a"}, 0), 20), "20 tokens, too few for one sample of 20"));
+  EXPECT_TRUE(holds(error(text_config({folder / "a"}, 0.2), 19), "leaves none to train on"));
+  EXPECT_TRUE(holds(error(text_config({folder / "a"}, 1.5)), "data.validation_share = 1.5"));
+  EXPECT_TRUE(holds(error(text_config({folder / "a"}, 0), 4, 19), "a.bin: token 19 at position 19"));
+  data::TextConfig weighted = text_config({folder / "a"}, 0);
   weighted.weights = {1, 2};
   EXPECT_TRUE(holds(error(weighted), "data.weights has 2 entries for 1 corpora"));
   weighted.weights = {-1};
   EXPECT_TRUE(holds(error(weighted), "data.weights holds -1"));
-  const Loader without(config_of({folder / "a"}, 0), 4, vocabulary, 1);
+  const Loader without(text_config({folder / "a"}, 0), 4, vocabulary, 1);
   EXPECT_EQ(without.samples(Split::validation), 0u);
   EXPECT_TRUE(holds(user_error([&] { without.batch(Split::validation, 0, 1); }), "data.validation_share > 0"));
   EXPECT_TRUE(holds(user_error([&] { without.unigram_loss(); }), "data.validation_share > 0"));
@@ -244,7 +237,7 @@ TEST(Loader, ABadTokenBetweenTheProbesIsFoundWhenItIsRead) {
   std::vector<int32_t> tokens(1'000'000, 5);
   tokens[123'456] = 999;
   write_corpus(folder / "a", {tokens}, 1000);
-  const Loader loader(config_of({folder / "a"}, 0), 100, 500, 1);
+  const Loader loader(text_config({folder / "a"}, 0), 100, 500, 1);
   const std::string message = user_error([&] { loader.batch(Split::train, 0, 9'999); });
   EXPECT_NE(message.find("a.bin: token 999 at position 123456"), std::string::npos) << message;
 }

@@ -100,4 +100,11 @@ inline void write_corpus(const std::string& prefix, const std::vector<std::vecto
   writer.commit();
 }
 
+inline TextConfig text_config(const std::vector<std::string>& train, double validation_share) {
+  TextConfig config;
+  config.train = train;
+  config.validation_share = validation_share;
+  return config;
+}
+
 }  // namespace terrace::data

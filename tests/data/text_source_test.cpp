@@ -8,7 +8,7 @@
 namespace terrace::data {
 namespace {
 
-constexpr int64_t length = 4, vocabulary = 100;
+constexpr int64_t text_length = 4, text_vocabulary = 100;
 const TensorNames both = {"tokens", "targets"};
 
 // Twelve windows of four tokens, in which token i is i; the last two windows are held out.
@@ -16,15 +16,15 @@ class TextSourceTest : public testing::Test {
  protected:
   TextSourceTest() {
     std::vector<int32_t> tokens;
-    for (int32_t i = 0; i < 12 * length + 1; ++i) tokens.push_back(i);
-    write_corpus(folder_ / "text", {tokens}, vocabulary);
+    for (int32_t i = 0; i < 12 * text_length + 1; ++i) tokens.push_back(i);
+    write_corpus(folder_ / "text", {tokens}, text_vocabulary);
   }
 
   TextSource open() const {
     TextConfig config;
     config.train = {folder_ / "text"};
     config.validation_share = 2.0 / 12;
-    return {config, length, vocabulary, 1};
+    return {config, text_length, text_vocabulary, 1};
   }
 
   static std::vector<int64_t> values(const HostTensor& tensor) {
@@ -45,8 +45,8 @@ TEST_F(TextSourceTest, RanksHaveConsecutiveSharesOfAStep) {
     ASSERT_EQ(batches.size(), 2u);  // of two samples and of one
     for (const MicroBatch& batch : batches) {
       const auto count = static_cast<int64_t>(batch.samples.size());
-      EXPECT_EQ(batch.counts, std::vector<int64_t>{count * length});
-      EXPECT_EQ(batch.tensors.at("tokens").sizes, (std::vector<int64_t>{count, length}));
+      EXPECT_EQ(batch.counts, std::vector<int64_t>{count * text_length});
+      EXPECT_EQ(batch.tensors.at("tokens").sizes, (std::vector<int64_t>{count, text_length}));
       samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
       const std::vector<int64_t> read = values(batch.tensors.at("tokens")), next = values(batch.tensors.at("targets"));
       for (size_t i = 0; i < read.size(); ++i) EXPECT_EQ(next[i], read[i] + 1);
@@ -55,7 +55,7 @@ TEST_F(TextSourceTest, RanksHaveConsecutiveSharesOfAStep) {
   }
   EXPECT_EQ(samples, (std::vector<int64_t>{6, 7, 8, 9, 10, 11}));
   EXPECT_EQ(tokens, source.loader().batch(Split::train, 6, 6).tokens);
-  EXPECT_EQ(source.items(6, 6), 6 * length);
+  EXPECT_EQ(source.items(6, 6), 6 * text_length);
 }
 
 TEST_F(TextSourceTest, ATensorThatIsNotAskedForIsNotThere) {
@@ -92,7 +92,7 @@ TEST_F(TextSourceTest, ARankWithoutHeldOutSamplesComputesOneThatDoesNotCount) {
     EXPECT_EQ(batch.samples.size(), 1u);
     counted += batch.counts[0];
   }
-  EXPECT_EQ(counted, 2 * length);
+  EXPECT_EQ(counted, 2 * text_length);
 }
 
 }  // namespace

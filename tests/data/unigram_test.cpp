@@ -13,18 +13,11 @@
 namespace terrace::data {
 namespace {
 
-data::TextConfig config_of(const std::vector<std::string>& train, double validation_share) {
-  data::TextConfig config;
-  config.train = train;
-  config.validation_share = validation_share;
-  return config;
-}
-
 TEST(UnigramLoss, IsTheCrossEntropyOfTheTrainingFrequencies) {
   const TemporaryFolder folder;
   // Targets are tokens 1 to 12: in training 0 0 0 1 0 2 0 0, held out 1 0 1 3.
   write_corpus(folder / "a", {{9, 0, 0, 0, 1, 0, 2, 0, 0, 1, 0, 1, 3}}, 10);
-  const Loader loader(config_of({folder / "a"}, 0.34), 4, 10, 1);
+  const Loader loader(text_config({folder / "a"}, 0.34), 4, 10, 1);
   ASSERT_EQ(loader.samples(Split::train), 2u);
   // Add-one smoothed over 10 tokens and 8 targets: p(0) = 7/18, p(1) = 2/18, p(3) = 1/18.
   const double expected = -(2 * std::log(2.0 / 18) + std::log(7.0 / 18) + std::log(1.0 / 18)) / 4;
@@ -36,7 +29,7 @@ TEST(UnigramLoss, OfAMixtureWeighsItsCorpora) {
   // Corpus a is all 0, b all 1, each with 2 samples of 2 to train on and 1 held out; b comes three times as often.
   write_corpus(folder / "a", {{0, 0, 0, 0, 0, 0, 0}}, 4);
   write_corpus(folder / "b", {{1, 1, 1, 1, 1, 1, 1}}, 4);
-  data::TextConfig config = config_of({folder / "a", folder / "b"}, 0.34);
+  data::TextConfig config = text_config({folder / "a", folder / "b"}, 0.34);
   config.weights = {1, 3};
   const Loader loader(config, 2, 4, 1);
   // The 8 targets to train on count as 2 and 6, so p(0) = 3/12 and p(1) = 7/12; held-out targets count as they are.
@@ -48,7 +41,7 @@ TEST(UnigramLoss, OfASampleIsNearThatOfTheWhole) {
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 40'001; ++i) tokens.push_back((i * i + i / 7) % 11);
   write_corpus(folder / "a", {tokens}, 20);
-  const Loader loader(config_of({folder / "a"}, 0.2), 8, 20, 1);
+  const Loader loader(text_config({folder / "a"}, 0.2), 8, 20, 1);
   // A tenth of the tokens: the error of a mean falls as one over the square root of their number, 4000.
   EXPECT_NEAR(loader.unigram_loss(4000), loader.unigram_loss(), 4 / std::sqrt(4000.0));
 }
@@ -76,7 +69,7 @@ class StoredUnigramLoss : public testing::Test {
     write_corpus(folder_ / "a", {changing(200)});
     write_corpus(folder_ / "b", {changing(90, 1)});
     write_corpus(folder_ / "v", {changing(60, 2)});
-    config_ = config_of({folder_ / "a", folder_ / "b"}, 0.2);
+    config_ = text_config({folder_ / "a", folder_ / "b"}, 0.2);
   }
   double loss(const data::TextConfig& config, int64_t sequence = 4, int64_t vocabulary = 3) const {
     return Loader(config, sequence, vocabulary, 1).unigram_loss();
@@ -179,7 +172,7 @@ TEST_F(StoredUnigramLoss, AFolderThatCannotBeWrittenToIsReadInPartAtEachStart) {
   constexpr int32_t tokens = 6'000'000;
   constexpr uint64_t brief_limit = 4'000'000;  // as docs/data.md says
   write_corpus(folder_ / "long", {changing(tokens)});
-  const Loader loader(config_of({folder_ / "long"}, 0.1), 1000, 3, 1);
+  const Loader loader(text_config({folder_ / "long"}, 0.1), 1000, 3, 1);
   const std::string file = folder_ / "long.unigram.json";
   const double whole = loader.unigram_loss(), part = loader.unigram_loss(brief_limit);
   ASSERT_NE(part, whole);

@@ -54,7 +54,7 @@ TEST_P(OwnProducts, AreExactOnSmallIntegersInEveryShape) {
   for (const int64_t rows : {1, 6, 47, 65}) {
     for (const int64_t inputs : {1, 2, 17, 64, 129}) {
       for (const int64_t outputs : {1, 16, 63, 130}) {
-        SCOPED_TRACE(testing::Message() << rows << " x " << inputs << " -> " << outputs);
+        SCOPED_TRACE(::testing::Message() << rows << " x " << inputs << " -> " << outputs);
         expect_exact(GetParam(), rows, inputs, outputs);
       }
     }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t stages = 2, micro_batch = 2;
 
-struct Case {
+struct ActivationCase {
   std::string model;
   config::Precision precision = config::Precision::fp32;
   config::Recompute recompute = config::Recompute::none;
@@ -21,7 +21,7 @@ struct Case {
   bool sequence = false;
 };
 
-std::vector<Case> cases() {
+std::vector<ActivationCase> activation_cases() {
   using config::Precision;
   using config::Recompute;
   return {
@@ -41,7 +41,7 @@ std::vector<Case> cases() {
 }
 
 // By rank, the bytes that are alive before each micro-batch.
-std::vector<std::vector<int64_t>> alive(const Case& c, const char* schedule, int64_t micro_batches) {
+std::vector<std::vector<int64_t>> alive(const ActivationCase& c, const char* schedule, int64_t micro_batches) {
   const Training training{.model = c.model,
                           .precision = c.precision,
                           .recompute = c.recompute,
@@ -55,7 +55,7 @@ std::vector<std::vector<int64_t>> alive(const Case& c, const char* schedule, int
   return train(training, layout).alive;
 }
 
-schedule::UnitTableOptions options_of(const Case& c) {
+schedule::UnitTableOptions options_of(const ActivationCase& c) {
   return {.samples = micro_batch,
           .element_bytes = c.precision == config::Precision::fp32 ? 4 : 2,
           .tensor_ranks = c.tensor,
@@ -67,7 +67,7 @@ struct StageBytes {
   int64_t kept = 0, deferred = 0, hidden = 0;
 };
 
-StageBytes table_bytes(const Case& c, int64_t stage, int64_t of_stages) {
+StageBytes table_bytes(const ActivationCase& c, int64_t stage, int64_t of_stages) {
   const schedule::UnitTable table = models::gpt::unit_table(small_config(c.model), options_of(c));
   const schedule::Partition partition = schedule::partition(table, of_stages, {});
   StageBytes bytes{.hidden = table.front().output_bytes};
@@ -80,16 +80,16 @@ StageBytes table_bytes(const Case& c, int64_t stage, int64_t of_stages) {
 
 // Bytes of one micro-batch on a stage from its forward to its backward. On the last stage the backward of the head has
 // run with its forward and has left the gradient of the head's input and a loss.
-int64_t expected_bytes(const Case& c, int64_t stage) {
+int64_t expected_bytes(const ActivationCase& c, int64_t stage) {
   const StageBytes bytes = table_bytes(c, stage, stages);
   return bytes.kept + bytes.hidden + (stage + 1 == stages ? bytes.hidden + 4 : 0);
 }
 
 // Bytes of one micro-batch on a stage from its input gradient to its weight gradients.
-int64_t deferred_bytes(const Case& c, int64_t stage) { return table_bytes(c, stage, stages).deferred; }
+int64_t deferred_bytes(const ActivationCase& c, int64_t stage) { return table_bytes(c, stage, stages).deferred; }
 
 // Bytes by rank that the units before the head keep for one micro-batch after a backward that defers weight gradients.
-std::vector<int64_t> deferred_on_ranks(const Case& c) {
+std::vector<int64_t> deferred_on_ranks(const ActivationCase& c) {
   const Training training{.model = c.model, .precision = c.precision, .recompute = c.recompute};
   const config::LayoutConfig layout = layout_config(
       {c.tensor, {fmt::format("tensor={}", c.tensor), fmt::format("sequence_parallel={}", c.sequence)}}, false);
@@ -136,7 +136,7 @@ class Activations : public ::testing::Test {
 
 // GPipe keeps all micro-batches until the forward of the last one.
 TEST_F(Activations, AreThoseOfTheFormula) {
-  for (const Case& c : cases()) {
+  for (const ActivationCase& c : activation_cases()) {
     const auto bytes = alive(c, "gpipe", 5);
     for (int64_t rank = 0; rank < stages * c.tensor; ++rank) {
       SCOPED_TRACE(fmt::format("{} {} recompute {} tensor {} sequence {}, rank {}", c.model,
@@ -152,9 +152,9 @@ TEST_F(Activations, AreThoseOfTheFormula) {
 
 // With and without dropout, whose backward makes another gradient tensor.
 TEST_F(Activations, OfDeferredWeightGradientsAreThoseOfTheFormula) {
-  std::vector<Case> all = cases();
+  std::vector<ActivationCase> all = activation_cases();
   for (const char* name : {"gpt2", "llama"}) all.push_back({name});
-  for (const Case& c : all) {
+  for (const ActivationCase& c : all) {
     SCOPED_TRACE(fmt::format("{} {} recompute {} tensor {} sequence {}", c.model, static_cast<int>(c.precision),
                              static_cast<int>(c.recompute), c.tensor, c.sequence));
     const int64_t expected = table_bytes(c, 0, 1).deferred;
@@ -164,7 +164,7 @@ TEST_F(Activations, OfDeferredWeightGradientsAreThoseOfTheFormula) {
 
 // Stage s of p stages keeps p - s micro-batches in 1F1B, in addition to hidden states in transfer and losses.
 TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
-  for (const Case& c : {Case{"cut_gpt2_deep"}, Case{"cut_llama_deep"}}) {
+  for (const ActivationCase& c : {ActivationCase{"cut_gpt2_deep"}, ActivationCase{"cut_llama_deep"}}) {
     const auto bytes = alive(c, "1f1b", 6);
     const int64_t in_transfer = 3 * models::gpt::hidden_bytes(small_config(c.model), {.samples = micro_batch}) + 24;
     for (int64_t stage = 0; stage < stages; ++stage) {
@@ -186,8 +186,9 @@ TEST_F(Activations, AndDeferredWeightInputsAreAliveAsLongAsTheScheduleSays) {
   using Kind = schedule::Instruction::Kind;
   const auto lists = schedule::instructions(
       {.schedule = config::PipelineSchedule::zb_h1, .stages = stages, .micro_batches = 6, .chunks = 1});
-  for (const Case& c : {Case{"cut_gpt2_deep"}, Case{"cut_llama_deep", config::Precision::bf16},
-                        Case{"cut_llama_deep", config::Precision::fp32, config::Recompute::full}}) {
+  for (const ActivationCase& c :
+       {ActivationCase{"cut_gpt2_deep"}, ActivationCase{"cut_llama_deep", config::Precision::bf16},
+        ActivationCase{"cut_llama_deep", config::Precision::fp32, config::Recompute::full}}) {
     const auto bytes = alive(c, "zb-h1", 6);
     const int64_t in_transfer = 3 * models::gpt::hidden_bytes(small_config(c.model), options_of(c)) + 24;
     for (int64_t stage = 0; stage < stages; ++stage) {

@@ -6,7 +6,7 @@
 namespace terrace::parallel {
 namespace {
 
-struct Case {
+struct PipelineCase {
   Layout layout;
   int64_t stages, chunks, tensor, data;
   bool vee = false, sequence = false;
@@ -15,7 +15,7 @@ struct Case {
 
 const Training training = {.model = "cut_llama_deep", .micro_batch = 3, .deterministic = false};
 
-std::vector<Case> cases() {
+std::vector<PipelineCase> pipeline_cases() {
   const std::string sequence = "sequence_parallel=true";
   return {
       {{2, {"pipeline=2"}}, 2, 1, 1, 1},
@@ -26,15 +26,15 @@ std::vector<Case> cases() {
   };
 }
 
-schedule::Placement placement_of(const Case& c) {
+schedule::Placement placement_of(const PipelineCase& c) {
   return {c.stages, c.chunks, c.vee ? schedule::Placement::Shape::vee : schedule::Placement::Shape::loops};
 }
 
 // The stage of a rank in the default order of axes.
-int64_t stage_of(const Case& c, int64_t rank) { return rank / (c.data * c.tensor); }
+int64_t stage_of(const PipelineCase& c, int64_t rank) { return rank / (c.data * c.tensor); }
 
 TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
-  for (const Case& c : cases()) {
+  for (const PipelineCase& c : pipeline_cases()) {
     SCOPED_TRACE(c.layout.name());
     const Outcome outcome = train(training, c.layout);
     const schedule::Placement placed = placement_of(c);
@@ -58,7 +58,7 @@ TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
 
 // Weights, gradients and optimizer states that a rank holds are those of the stage's segments only.
 TEST(PipelineMemory, IsThatOfTheStagesSegments) {
-  for (const Case& c : cases()) {
+  for (const PipelineCase& c : pipeline_cases()) {
     SCOPED_TRACE(c.layout.name());
     const Outcome outcome = train(training, c.layout);
     const schedule::UnitTable table = small_table(training);

@@ -7,7 +7,7 @@
 namespace terrace::parallel {
 namespace {
 
-struct Case {
+struct TensorCase {
   Training training;
   Layout layout;
   int64_t tensor = 2;
@@ -15,7 +15,7 @@ struct Case {
 };
 
 // Calls and bytes of a rank on the group "tensor" in a step with one micro-batch of `rows` tokens.
-Count expected_traffic(const Case& c, int64_t rows, int64_t shares) {
+Count expected_traffic(const TensorCase& c, int64_t rows, int64_t shares) {
   const models::gpt::ModelConfig model = small_config(c.training.model);
   const int64_t layers = model.layers, t = c.tensor;
   const int64_t bytes = c.training.precision == config::Precision::fp32 ? 4 : 2;
@@ -54,7 +54,7 @@ int64_t replicated_elements(const std::string& name) {
 
 TEST(TensorTraffic, IsWhatThePageSaysToTheByte) {
   using config::Recompute;
-  const std::vector<Case> cases = {
+  const std::vector<TensorCase> cases = {
       {{.model = "cut_gpt2"}, {2, {"tensor=2"}}},
       {{.model = "cut_gpt2"}, {4, {"tensor=4"}}, 4},
       {{.model = "cut_gpt2"}, {2, {"tensor=2", "sequence_parallel=true"}}, 2, true},
@@ -63,7 +63,7 @@ TEST(TensorTraffic, IsWhatThePageSaysToTheByte) {
       {{.model = "cut_llama", .precision = config::Precision::bf16}, {3, {"tensor=3"}}, 3},
       {{.model = "cut_llama", .precision = config::Precision::bf16}, {4, {"tensor=2"}}},
   };
-  for (const Case& c : cases) {
+  for (const TensorCase& c : cases) {
     SCOPED_TRACE(c.training.model + " on " + c.layout.name());
     const Outcome outcome = train(c.training, c.layout);
     const int64_t rows = c.training.sequences / (c.layout.ranks / c.tensor) * small_sequence;

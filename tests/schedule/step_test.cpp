@@ -17,7 +17,6 @@ namespace {
 using config::PipelineSchedule;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
-using Kind = StepInstruction::Kind;
 
 std::vector<std::string> text(const StepInstructions& list) {
   std::vector<std::string> lines;
@@ -37,12 +36,12 @@ StageSegments on_one_stage(int64_t segments, bool tied) {
   return all;
 }
 
-Instructions one_stage(int64_t micro_batches) {
+Instructions one_stage_list(int64_t micro_batches) {
   return instructions({PipelineSchedule::one_f_one_b, 1, micro_batches, 1}).at(0);
 }
 
 TEST(TrainingStep, OnOneRankOnlyComputes) {
-  const auto list = training_step(one_stage(2), 2, on_one_stage(3, true), movements_of({}, false, 1));
+  const auto list = training_step(one_stage_list(2), 2, on_one_stage(3, true), movements_of({}, false, 1));
   EXPECT_THAT(text(list), ElementsAre("F0 segment 0", "F0 segment 1", "L0 segment 2", "B0 segment 1", "B0 segment 0",
                                       "F1 segment 0", "F1 segment 1", "L1 segment 2", "B1 segment 1", "B1 segment 0",
                                       "finish gradients", "norm", "update"));
@@ -50,7 +49,7 @@ TEST(TrainingStep, OnOneRankOnlyComputes) {
 
 TEST(TrainingStep, GathersOneSegmentAheadAndReducesBehindTheNextBackward) {
   const Movements zero3 = movements_of({.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2}, false, 1);
-  const auto list = training_step(one_stage(1), 1, on_one_stage(3, false), zero3);
+  const auto list = training_step(one_stage_list(1), 1, on_one_stage(3, false), zero3);
   const std::vector<std::string> expected = {"begin gather weights of segment 0",
                                              "begin gather weights of segment 1",
                                              "end gather weights of segment 0",
@@ -88,7 +87,7 @@ TEST(TrainingStep, GathersOneSegmentAheadAndReducesBehindTheNextBackward) {
 
 TEST(TrainingStep, OfZero1ReducesOnceAfterTheLastMicroBatchAndPublishes) {
   const Movements zero1 = movements_of({.weights = 1, .gradients = 1, .optimizer = 2, .ranks = 2}, false, 1);
-  const auto list = training_step(one_stage(2), 2, on_one_stage(2, false), zero1);
+  const auto list = training_step(one_stage_list(2), 2, on_one_stage(2, false), zero1);
   EXPECT_THAT(text(list),
               ElementsAre("end gather updated weights of segment 0", "F0 segment 0",
                           "end gather updated weights of segment 1", "L0 segment 1", "B0 segment 0", "F1 segment 0",
@@ -127,7 +126,8 @@ TEST(StepMemory, OfWhatIsGatheredAheadIsTheSumOfNeighbours) {
   const mesh::ShardSizes all_of_two{.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2};
   const std::vector<int64_t> elements = {10, 1, 2, 3, 20};
   for (const int64_t prefetch : {0, 1, 2, 9}) {
-    const auto list = training_step(one_stage(3), 3, on_one_stage(5, false), movements_of(all_of_two, false, prefetch));
+    const auto list =
+        training_step(one_stage_list(3), 3, on_one_stage(5, false), movements_of(all_of_two, false, prefetch));
     // A segment and the following ones, in forward or backward: 20; 3 + 20; 2 + 3 + 20; all segments.
     const int64_t gathered = prefetch == 0 ? 20 : prefetch == 1 ? 23 : prefetch == 2 ? 25 : 36;
     EXPECT_EQ(peak_memory(list, elements).gathered_weights, gathered) << prefetch;
@@ -233,7 +233,7 @@ struct Broken : testing::Test {
     return validate_step(broken, stage, 1, segments, movements);
   }
 
-  Instructions stage = one_stage(1);
+  Instructions stage = one_stage_list(1);
   StageSegments segments = on_one_stage(3, false);
   Movements movements = movements_of({.weights = 2, .gradients = 2, .optimizer = 4, .ranks = 4}, false, 0);
   StepInstructions list = training_step(stage, 1, segments, movements);

@@ -13,7 +13,7 @@ namespace terrace::schedule {
 namespace {
 
 using config::PipelineSchedule;
-using Kind = StepInstruction::Kind;
+using StepKind = StepInstruction::Kind;
 
 StageSegments on_one_stage(int64_t segments) {
   StageSegments all{.chunks = {{}}, .last = segments - 1, .reads = {}, .held = {}, .copies = {}};
@@ -30,13 +30,13 @@ StepCosts costs(double movement) {
   return {.seconds =
               [movement](int64_t, const StepInstruction& one) {
                 switch (one.kind) {
-                  case Kind::forward:
+                  case StepKind::forward:
                     return 1.0;
-                  case Kind::backward:
+                  case StepKind::backward:
                     return 2.0;
-                  case Kind::loss:
+                  case StepKind::loss:
                     return 3.0;
-                  case Kind::begin_movement:
+                  case StepKind::begin_movement:
                     return movement;
                   default:
                     return 0.0;
@@ -134,15 +134,15 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
         const StepCosts step_costs{.seconds =
                                        [](int64_t, const StepInstruction& one) {
                                          switch (one.kind) {
-                                           case Kind::backward:
+                                           case StepKind::backward:
                                              return 4.0;
-                                           case Kind::forward:
-                                           case Kind::weight_gradient:
+                                           case StepKind::forward:
+                                           case StepKind::weight_gradient:
                                              return 2.0;
-                                           case Kind::input_gradient:
+                                           case StepKind::input_gradient:
                                              return 2.0;
-                                           case Kind::send_activation:
-                                           case Kind::send_gradient:
+                                           case StepKind::send_activation:
+                                           case StepKind::send_gradient:
                                              return 0.5;
                                            default:
                                              return 0.0;

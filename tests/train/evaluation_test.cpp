@@ -22,16 +22,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Keys = std::vector<std::string>;
 
-struct Layout {
+struct EvaluationLayout {
   int64_t ranks;
   Keys keys;
 };
 
-const std::vector<Layout> layouts = {{1, {}},
-                                     {2, {"layout.sharding=zero3"}},
-                                     {3, {"layout.sharding=zero1"}},
-                                     {2, {"layout.pipeline=2"}},
-                                     {2, {"layout.tensor=2"}}};
+const std::vector<EvaluationLayout> evaluation_layouts = {{1, {}},
+                                                          {2, {"layout.sharding=zero3"}},
+                                                          {3, {"layout.sharding=zero1"}},
+                                                          {2, {"layout.pipeline=2"}},
+                                                          {2, {"layout.tensor=2"}}};
 
 // Stops the run on one rank before a batch of an evaluation, as a signal to that process would, and records what had
 // been saved by then.
@@ -53,14 +53,15 @@ class StopBeforeBatch : public Hook {
 
 class EvaluationTest : public TinyRun {
  protected:
-  config::Config config_of(const Layout& layout, Keys keys = {}) const {
+  config::Config config_of(const EvaluationLayout& layout, Keys keys = {}) const {
     keys.insert(keys.end(), layout.keys.begin(), layout.keys.end());
     keys.insert(keys.end(), {"train.threads=1", "train.global_batch=12", "train.micro_batch=1", "checkpoint.keep=0"});
     return tiny_config(keys);
   }
 
   // Stops the evaluation after the last step; returns what had been saved by then.
-  std::optional<std::filesystem::path> stop_in_evaluation(const Layout& layout, const Keys& keys, int64_t batch) {
+  std::optional<std::filesystem::path> stop_in_evaluation(const EvaluationLayout& layout, const Keys& keys,
+                                                          int64_t batch) {
     std::optional<std::filesystem::path> saved;
     const config::Config config = config_of(layout, keys);
     std::filesystem::create_directories(config.checkpoint.folder);
@@ -77,7 +78,7 @@ class EvaluationTest : public TinyRun {
     return saved;
   }
 
-  RunResult start(const Layout& layout, const Keys& keys, const std::string& resume = "auto") {
+  RunResult start(const EvaluationLayout& layout, const Keys& keys, const std::string& resume = "auto") {
     return run(config_of(layout, keys),
                {.ranks = layout.ranks, .resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
                   return Peak{1e9, "a peak for the test"};
@@ -145,7 +146,7 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
 TEST_F(EvaluationTest, ALimitedEvaluationTakesTheSameSamplesAtEveryLayout) {
   write_second_corpus(24);
   std::optional<Evaluation> one;
-  for (const Layout& layout : layouts) {
+  for (const EvaluationLayout& layout : evaluation_layouts) {
     const config::Config config = config_of(layout, {both(), "data.weights=[3, 1]", "data.validation_share=0.4"});
     comm::run_threads(layout.ranks, {}, [&](comm::World& world) {
       Trainer trainer(config, {}, {}, &world);
@@ -178,7 +179,7 @@ TEST_F(EvaluationTest, ASingleCorpusHasNoLossOfItsOwn) {
 }
 
 TEST_F(EvaluationTest, TheLastComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {
-  for (const Layout& layout : layouts) {
+  for (const EvaluationLayout& layout : evaluation_layouts) {
     for (const char* every : {"checkpoint.every=0", "checkpoint.every=5"}) {
       SCOPED_TRACE(fmt::format("{} ranks {} {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front(), every));
       const Keys keys = {"train.steps=5", "train.evaluate_every=100", every};
@@ -201,7 +202,7 @@ TEST_F(EvaluationTest, TheLastComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt)
 }
 
 TEST_F(EvaluationTest, AStoppedEvaluationIsMadeBeforeTheNextStep) {
-  for (const Layout& layout : layouts) {
+  for (const EvaluationLayout& layout : evaluation_layouts) {
     SCOPED_TRACE(fmt::format("{} ranks", layout.ranks));
     const Keys keys = {"train.steps=5", "train.evaluate_every=3", "observe.csv=true"};
     EXPECT_FALSE(stop_in_evaluation(layout, keys, 2).has_value()) << "saved before the evaluation of step 3";
@@ -215,7 +216,7 @@ TEST_F(EvaluationTest, AStoppedEvaluationIsMadeBeforeTheNextStep) {
 
 TEST_F(EvaluationTest, TheEvaluationOfASavedStepIsMadeExactlyOnce) {
   const Keys keys = {"train.steps=6", "train.evaluate_every=2", "checkpoint.every=2"};
-  const Layout& layout = layouts[1];
+  const EvaluationLayout& layout = evaluation_layouts[1];
   start(layout, keys);
   const std::vector<int64_t> whole = {1, 2, -2, 3, 4, -4, 5, 6, -6};
   EXPECT_EQ(lines(), whole);
@@ -236,18 +237,18 @@ TEST_F(EvaluationTest, TheEvaluationOfASavedStepIsMadeExactlyOnce) {
 TEST_F(EvaluationTest, ATimeLimitEndsAnEvaluationUnlessAStartBeginsWithIt) {
   const Keys keys = {"train.steps=1", "optimizer.warmup_steps=0", "train.evaluate_every=1",
                      "train.time_limit=0.000001"};
-  const RunResult first = start(layouts[1], keys, "");
+  const RunResult first = start(evaluation_layouts[1], keys, "");
   EXPECT_FALSE(first.finished);
   EXPECT_EQ(first.step, 1);
   EXPECT_THAT(first.stop_reason, HasSubstr("by train.time_limit"));
   EXPECT_THAT(lines(), ElementsAre(1));
-  EXPECT_TRUE(start(layouts[1], keys).finished);
+  EXPECT_TRUE(start(evaluation_layouts[1], keys).finished);
   EXPECT_THAT(lines(), ElementsAre(1, -1));
 }
 
 // The second rank's machine may see nothing of a shared folder yet.
 TEST_F(EvaluationTest, OnlyTheFirstRankLooksForTheNewestCheckpoint) {
-  const Layout& layout = layouts[1];
+  const EvaluationLayout& layout = evaluation_layouts[1];
   const RunResult result = start(layout, {"train.steps=2"}, "");
   const auto written = std::filesystem::last_write_time(result.checkpoint / "COMPLETE");
   comm::run_threads(2, {.timeout_seconds = 20}, [&](comm::World& world) {

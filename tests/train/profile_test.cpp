@@ -141,17 +141,6 @@ TEST_F(ProfiledRun, NeedsEnoughSteps) {
 }
 
 // Requests a stop after a step, as a signal would.
-class StopAfter : public Hook {
- public:
-  explicit StopAfter(int64_t step) : step_(step) {}
-  void after_step(Trainer&, const StepReport& report) override {
-    if (report.metrics.step == step_) request_stop();
-  }
-
- private:
-  int64_t step_;
-};
-
 TEST_F(ProfiledRun, ARunThatStopsEarlierGivesAProfileOfItsSteps) {
   Trainer trainer(tiny_config(), {});
   std::filesystem::create_directories(folder_ / "run");

@@ -21,12 +21,12 @@ namespace {
 using ::testing::HasSubstr;
 using Keys = std::vector<std::string>;
 
-struct Layout {
+struct RankLayout {
   int64_t ranks;
   Keys keys;
 };
 
-const std::vector<Layout> layouts = {
+const std::vector<RankLayout> rank_layouts = {
     {1, {}},
     {2, {"layout.sharding=zero1"}},
     {2, {"layout.sharding=zero3"}},
@@ -42,14 +42,14 @@ const std::vector<Layout> layouts = {
 
 class Ranks : public TinyRun {
  protected:
-  config::Config config_of(const std::string& name, const Layout& layout, Keys keys = {}) const {
+  config::Config config_of(const std::string& name, const RankLayout& layout, Keys keys = {}) const {
     keys.insert(keys.end(), layout.keys.begin(), layout.keys.end());
     keys.insert(keys.end(), {"train.threads=1", "checkpoint.keep=0", "train.global_batch=12", "train.micro_batch=1",
                              "checkpoint.folder=" + (folder_ / name).string()});
     return tiny_config(keys);
   }
 
-  RunResult start(const std::string& name, const Layout& layout, const Keys& keys = {},
+  RunResult start(const std::string& name, const RankLayout& layout, const Keys& keys = {},
                   const std::string& resume = "") {
     return run(config_of(name, layout, keys),
                {.ranks = layout.ranks, .resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
@@ -79,24 +79,24 @@ void expect_close(const std::vector<double>& ours, const std::vector<double>& th
 
 TEST_F(Ranks, LearnTheSameAtEveryLayout) {
   start("one", {1, {}});
-  for (size_t i = 1; i < layouts.size(); ++i) {
+  for (size_t i = 1; i < rank_layouts.size(); ++i) {
     const std::string name = "layout" + std::to_string(i);
-    const RunResult result = start(name, layouts[i]);
+    const RunResult result = start(name, rank_layouts[i]);
     EXPECT_TRUE(result.finished);
     expect_close(losses(name), losses("one"));
   }
 }
 
 TEST_F(Ranks, AreSavedAtOneLayoutAndReadAtEveryOther) {
-  for (size_t i = 0; i < layouts.size(); ++i) {
-    const auto saved = start("from" + std::to_string(i), layouts[i], {"train.steps=2"}).checkpoint;
+  for (size_t i = 0; i < rank_layouts.size(); ++i) {
+    const auto saved = start("from" + std::to_string(i), rank_layouts[i], {"train.steps=2"}).checkpoint;
     const auto expected = read(saved);
-    for (size_t j = 0; j < layouts.size(); ++j) {
-      SCOPED_TRACE(fmt::format("{} ranks to {}", layouts[i].ranks, layouts[j].ranks));
+    for (size_t j = 0; j < rank_layouts.size(); ++j) {
+      SCOPED_TRACE(fmt::format("{} ranks to {}", rank_layouts[i].ranks, rank_layouts[j].ranks));
       // The other layout loads and saves the checkpoint without a step in between.
-      const config::Config config = config_of("to", layouts[j], {"train.steps=2"});
+      const config::Config config = config_of("to", rank_layouts[j], {"train.steps=2"});
       std::filesystem::path again;
-      comm::run_threads(layouts[j].ranks, {}, [&](comm::World& world) {
+      comm::run_threads(rank_layouts[j].ranks, {}, [&](comm::World& world) {
         Trainer trainer(config, {}, {}, &world);
         trainer.resume(checkpoint::Reader(saved));
         const auto path = checkpoint::save(folder_ / "again", trainer.state(), {}, trainer.saving_group());
@@ -108,7 +108,7 @@ TEST_F(Ranks, AreSavedAtOneLayoutAndReadAtEveryOther) {
 }
 
 TEST_F(Ranks, ContinueToTheLastBitAtTheSameLayout) {
-  for (const Layout& layout : {layouts[2], layouts[4]}) {
+  for (const RankLayout& layout : {rank_layouts[2], rank_layouts[4]}) {
     const std::string name = layout.keys.front();
     start(name + "whole", layout, {"train.steps=6", "checkpoint.every=3"});
     start(name + "half", layout, {"train.steps=3", "optimizer.decay_steps=6"});
@@ -119,14 +119,14 @@ TEST_F(Ranks, ContinueToTheLastBitAtTheSameLayout) {
 }
 
 TEST_F(Ranks, ContinueAtAnotherLayoutOnTheSameData) {
-  start("whole", layouts[1], {"train.steps=8"});
-  start("changed", layouts[1], {"train.steps=4", "optimizer.decay_steps=8"});
-  start("changed", layouts[3], {"train.steps=8", "optimizer.decay_steps=8"}, "auto");
+  start("whole", rank_layouts[1], {"train.steps=8"});
+  start("changed", rank_layouts[1], {"train.steps=4", "optimizer.decay_steps=8"});
+  start("changed", rank_layouts[3], {"train.steps=8", "optimizer.decay_steps=8"}, "auto");
   expect_close(losses("changed"), losses("whole"));
 }
 
 TEST_F(Ranks, EvaluateWhatOneRankDoes) {
-  const Layout& zero3 = layouts[2];
+  const RankLayout& zero3 = rank_layouts[2];
   const auto saved = start("run", {1, {}}, {"train.steps=2"}).checkpoint;
   Trainer one(config_of("one", {1, {}}), {});
   one.resume(checkpoint::Reader(saved));
@@ -148,7 +148,7 @@ class StopOne : public Hook {
 
 TEST_F(Ranks, AreStoppedTogetherByOne) {
   comm::run_threads(2, {}, [&](comm::World& world) {
-    Trainer trainer(config_of("run", layouts[1]), {}, {}, &world);
+    Trainer trainer(config_of("run", rank_layouts[1]), {}, {}, &world);
     trainer.add_hook(std::make_unique<StopOne>());
     trainer.run();
     EXPECT_EQ(trainer.steps_done(), 3);
@@ -157,7 +157,7 @@ TEST_F(Ranks, AreStoppedTogetherByOne) {
 
 // Makes the first rank's part of the weights not finite: half of each tensor, or the tensors of the first stage.
 TEST_F(Ranks, AllNameAGradientThatIsNotFinite) {
-  for (const Layout& layout : {layouts[2], layouts[7]}) {
+  for (const RankLayout& layout : {rank_layouts[2], rank_layouts[7]}) {
     SCOPED_TRACE(layout.keys.front());
     comm::run_threads(2, {}, [&](comm::World& world) {
       Trainer trainer(config_of("run", layout), {}, {}, &world);

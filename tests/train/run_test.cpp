@@ -56,17 +56,6 @@ class Run : public TinyRun {
 };
 
 // Requests a stop after a step, as a signal would.
-class StopAfter : public Hook {
- public:
-  explicit StopAfter(int64_t step) : step_(step) {}
-  void after_step(Trainer&, const StepReport& report) override {
-    if (report.metrics.step == step_) request_stop();
-  }
-
- private:
-  int64_t step_;
-};
-
 TEST_F(Run, StopsOnRequestWithACheckpointAndContinuesToTheLastBit) {
   Trainer whole(one_thread(), {});
   take_steps(whole, 10);

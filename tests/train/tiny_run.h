@@ -15,10 +15,23 @@
 #include "terrace/data/text/corpus_writer.h"
 #include "terrace/data/text/text_source.h"
 #include "terrace/models/family.h"
+#include "terrace/train/stop_request.h"
 #include "terrace/train/trainer.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::train {
+
+// Asks the run to stop once it has taken this step.
+class StopAfter : public Hook {
+ public:
+  explicit StopAfter(int64_t step) : step_(step) {}
+  void after_step(Trainer&, const StepReport& report) override {
+    if (report.metrics.step == step_) request_stop();
+  }
+
+ private:
+  int64_t step_;
+};
 
 class TinyRun : public testing::Test {
  protected:

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "terrace/base/log.h"
+#include "terrace/comm/wait_limits.h"
 
 namespace terrace::comm {
 namespace {
@@ -18,9 +19,7 @@ using namespace std::chrono_literals;
 constexpr auto poll_interval = 200us;  // of the thread, while calls are outstanding
 constexpr auto recent_time = 20ms;     // the thread keeps polling after a call, so that short calls need not wake it
 constexpr auto check_interval = 50ms;  // between checks of the peers and of their messages
-constexpr auto answer_time = 2s;       // to wait for answers, and for a call whose peer has already ended
 constexpr auto last_message_time = 200ms;  // for the last message of a peer that has ended to arrive
-constexpr auto unwinding_time = 5s;        // from an exception to where its reason is known
 
 // Signals must reach the rank's own threads and not the progress thread.
 class SignalsBlocked {

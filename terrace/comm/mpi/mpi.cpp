@@ -232,7 +232,7 @@ void MpiWorld::count_cores(MPI_Comm node) {
 // The mesh derives machines from rank numbers. With unequal numbers of ranks, the ranks would compute different groups.
 void MpiWorld::check_even(const std::vector<int>& ranks_there) const {
   if (std::ranges::count(ranks_there, ranks_there.front()) == size_) return;
-  constexpr size_t most_named = 16;
+  constexpr size_t most_machines = 16;
   std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
   int length = 0;
   MPI_Get_processor_name(name.data(), &length);
@@ -244,9 +244,9 @@ void MpiWorld::check_even(const std::vector<int>& ranks_there) const {
   for (size_t rank = 0; rank < ranks_there.size(); ++rank) {
     if (machines_[rank] != static_cast<int>(rank)) continue;
     fewest = std::min(fewest, ranks_there[rank]);
-    if (++machines <= most_named) list.push_back(fmt::format("{} has {}", names[rank].data(), ranks_there[rank]));
+    if (++machines <= most_machines) list.push_back(fmt::format("{} has {}", names[rank].data(), ranks_there[rank]));
   }
-  if (machines > most_named) list.push_back(fmt::format("and so on, {} machines in all", machines));
+  if (machines > most_machines) list.push_back(fmt::format("and so on, {} machines in all", machines));
   throw UserError::of(
       "the {} ranks are not spread evenly over the machines: {}; start as many on each, with 'mpirun -n {} --map-by "
       "ppr:{}:node' or 'srun -n {} --ntasks-per-node={}'",

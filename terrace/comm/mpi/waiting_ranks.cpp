@@ -9,16 +9,14 @@
 
 #include "terrace/base/log.h"
 #include "terrace/comm/mpi/engine.h"
+#include "terrace/comm/wait_limits.h"
 
 namespace terrace::comm {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto answer_time = 2s;  // to wait for answers, and for a call whose peer has already ended
-constexpr size_t most_named = 8;
-constexpr double log_interval_seconds = 600;  // between log lines about one wait, at most
-constexpr double ask_interval_seconds = 60;   // between questions in a long wait, at most
+constexpr double ask_interval_seconds = 60;  // between questions in a long wait, at most
 
 // The other ranks that must take part before the operation can complete.
 std::vector<int64_t> ranks_needed(const MpiOperation& operation) {
@@ -140,7 +138,7 @@ std::string MpiEngine::follow_waiting_ranks(const std::vector<int64_t>& absent, 
                                             const MpiOperation& operation) {
   std::string text;
   std::vector<int64_t> named = absent;
-  for (size_t i = 0; i < named.size() && named.size() < most_named; ++i) {
+  for (size_t i = 0; i < named.size() && std::ssize(named) < most_named; ++i) {
     const int64_t waiting = named[i];
     const Wait wait = statuses.at(waiting).wait;
     if (wait.ranks.empty() || operation.is_complete() || has_failed()) continue;
@@ -159,7 +157,7 @@ std::string MpiEngine::describe_waiting_ranks(const MpiOperation& operation, con
                                               const std::map<int64_t, RankStatus>& statuses) const {
   const Call& call = operation.call();
   std::string text = describe_own_call(operation);
-  size_t named = 0, more = 0;
+  int64_t named = 0, more = 0;
   for (const int64_t rank : wait.ranks) {
     const auto found = statuses.find(rank);
     if (found != statuses.end() && found->second.has_entered(wait)) continue;

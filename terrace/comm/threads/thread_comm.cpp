@@ -12,6 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/comm/describe_call.h"
+#include "terrace/comm/wait_limits.h"
 
 namespace terrace::comm {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto spin_time = std::chrono::microseconds(50);  // about what waking a sleeping thread costs
-constexpr double log_interval_seconds = 600;               // between log lines about one wait, at most
-constexpr int64_t most_named = 8;                          // missing ranks in a message
 constexpr int64_t all_pieces = std::numeric_limits<int64_t>::max();
 
 void pause_briefly() {

@@ -10,12 +10,12 @@
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/comm/wait_limits.h"
 
 namespace terrace::comm {
 namespace {
 
-constexpr auto poll_interval = std::chrono::milliseconds(100);  // between checks for requests of reports
-constexpr auto unwinding_time = std::chrono::seconds(5);        // from an exception to where its reason is known
+constexpr auto request_poll_interval = std::chrono::milliseconds(100);  // between checks for requests of reports
 
 std::string message_of(const std::exception_ptr& failure) {
   try {
@@ -176,7 +176,7 @@ bool ThreadRanks::wait_for_end() {
     return std::all_of(ended_.begin(), ended_.end(), [](const auto& e) { return e.load(); });
   };
   const auto over = [&] { return aborted_.load() || all_ended(); };
-  while (!changed_.wait_for(lock, poll_interval, over)) {
+  while (!changed_.wait_for(lock, request_poll_interval, over)) {
     lock.unlock();
     report_if_asked();
     lock.lock();

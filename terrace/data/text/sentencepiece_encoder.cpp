@@ -11,9 +11,8 @@
 namespace terrace::data {
 namespace {
 
-constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
-constexpr size_t longest_run = 256;                      // bytes, about
-constexpr size_t longest_segment = size_t{1} << 14;      // SentencePiece's time a byte grows with the text's length
+constexpr size_t longest_run = 256;                  // bytes, about
+constexpr size_t longest_segment = size_t{1} << 14;  // SentencePiece's time a byte grows with the text's length
 
 // The number of bytes at the start of `text` that SentencePiece keeps: valid UTF-8 without its space mark.
 size_t plain_length(std::string_view text) {

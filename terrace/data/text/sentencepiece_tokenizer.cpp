@@ -12,8 +12,6 @@
 namespace terrace::data {
 namespace {
 
-constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
-
 std::string replace_marks(std::string_view piece) {
   std::string text;
   for (size_t at = 0; at < piece.size();) {

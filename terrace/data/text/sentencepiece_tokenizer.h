@@ -9,6 +9,8 @@ class SentencePieceProcessor;
 
 namespace terrace::data {
 
+inline constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581, which SentencePiece writes for a space
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
   // Takes the content of a model's file; `name` is for error messages. Throws UserError where it is not a model.

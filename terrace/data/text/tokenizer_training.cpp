@@ -9,13 +9,13 @@
 #include "terrace/base/progress.h"
 #include "terrace/base/random.h"
 #include "terrace/data/text/merge_log.h"
+#include "terrace/data/text/sentencepiece_tokenizer.h"
 #include "terrace/data/text/utf8.h"
 
 namespace terrace::data {
 namespace {
 
 constexpr size_t longest_piece = 2048;
-constexpr std::string_view space_mark = "\xE2\x96\x81";    // U+2581
 constexpr std::string_view unknown_mark = "\xE2\x96\x85";  // U+2585, which SentencePiece's trainer keeps for itself
 
 // The number of bytes at the start that may be trained on: valid UTF-8 without control characters (except newlines) and

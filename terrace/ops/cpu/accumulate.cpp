@@ -11,7 +11,7 @@
 namespace terrace::ops::cpu {
 namespace {
 
-constexpr int64_t grain = 32768;  // elements that are worth a thread
+constexpr int64_t accumulate_grain = 32768;  // elements that are worth a thread
 
 template <typename G, typename T>
 TERRACE_VECTOR_CLONES void add_range(G* into, const T* from, int64_t n) {
@@ -49,7 +49,7 @@ void add(const at::Tensor& into, const at::Tensor& from) {
   for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
     G* to = into.mutable_data_ptr<G>();
     const T* source = from.const_data_ptr<T>();
-    at::parallel_for(0, into.numel(), grain,
+    at::parallel_for(0, into.numel(), accumulate_grain,
                      [&](int64_t begin, int64_t end) { add_range(to + begin, source + begin, end - begin); });
   });
 }
@@ -61,7 +61,7 @@ void add_column_sums(const at::Tensor& into, const at::Tensor& from) {
   for_types(into.scalar_type(), from.scalar_type(), [&]<typename G, typename T>(G, T) {
     G* to = into.mutable_data_ptr<G>();
     const T* source = from.const_data_ptr<T>();
-    at::parallel_for(0, columns, std::max<int64_t>(64, grain / std::max<int64_t>(rows, 1)),
+    at::parallel_for(0, columns, std::max<int64_t>(64, accumulate_grain / std::max<int64_t>(rows, 1)),
                      [&](int64_t begin, int64_t end) { add_columns(to, source, rows, columns, begin, end); });
   });
 }
@@ -75,7 +75,7 @@ void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tenso
     G* to = into.mutable_data_ptr<G>();
     const T* source = from.const_data_ptr<T>();
     // Columns are divided among threads, so the additions to an element are always in the same order.
-    at::parallel_for(0, columns, std::max<int64_t>(16, grain / std::max<int64_t>(rows, 1)),
+    at::parallel_for(0, columns, std::max<int64_t>(16, accumulate_grain / std::max<int64_t>(rows, 1)),
                      [&](int64_t begin, int64_t end) {
                        for (int64_t n = 0; n < rows; ++n) {
                          add_range(to + row_of[n] * columns + begin, source + n * columns + begin, end - begin);

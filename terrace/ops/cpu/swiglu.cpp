@@ -9,7 +9,7 @@
 namespace terrace::ops::cpu {
 namespace {
 
-constexpr int64_t grain = 8192;  // outputs that are worth a thread
+constexpr int64_t swiglu_grain = 8192;  // outputs that are worth a thread
 
 template <typename T>
 TERRACE_VECTOR_CLONES void swiglu_range(const T* x, T* y, int64_t n) {
@@ -36,7 +36,7 @@ void swiglu(const at::Tensor& x, const at::Tensor& y) {
   for_type(x.scalar_type(), [&]<typename T>(T) {
     const T* from = x.const_data_ptr<T>();
     T* to = y.mutable_data_ptr<T>();
-    at::parallel_for(0, y.numel(), grain,
+    at::parallel_for(0, y.numel(), swiglu_grain,
                      [&](int64_t begin, int64_t end) { swiglu_range(from + 2 * begin, to + begin, end - begin); });
   });
 }
@@ -45,7 +45,7 @@ void swiglu_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor
   for_type(x.scalar_type(), [&]<typename T>(T) {
     const T *slope = dy.const_data_ptr<T>(), *from = x.const_data_ptr<T>();
     T* to = dx.mutable_data_ptr<T>();
-    at::parallel_for(0, dy.numel(), grain, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, dy.numel(), swiglu_grain, [&](int64_t begin, int64_t end) {
       swiglu_backward_range(slope + begin, from + 2 * begin, to + 2 * begin, end - begin);
     });
   });

@@ -16,7 +16,7 @@ struct Rule {
   Rows rows = Rows::alone;     // which rows a cut keeps together
 };
 
-constexpr Rule rules[] = {
+constexpr Rule sharding_rules[] = {
     {"embedding.tokens.weight", 0},  // by vocabulary
     {"embedding.positions.weight", std::nullopt},
     {"attention.qkv.weight", 0, Rows::head_groups},  // by columns of the layer
@@ -46,7 +46,7 @@ ParamMark mark_by(const Rule& rule, const ModelConfig& config, std::vector<int64
 }  // namespace
 
 ParamMark mark_of(const ModelConfig& config, const std::string& name, std::vector<int64_t> shape) {
-  for (const Rule& rule : rules) {
+  for (const Rule& rule : sharding_rules) {
     if (name.ends_with(rule.suffix)) return mark_by(rule, config, std::move(shape));
   }
   return {};
