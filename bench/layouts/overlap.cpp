@@ -55,7 +55,7 @@ class RecordingWorld : public comm::World {
   int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
   int64_t cores_per_rank() const override { return inner_.cores_per_rank(); }
   void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
-  std::unique_ptr<comm::Comm> connect(const mesh::Group& group, const std::vector<comm::MessageLink>& links) override {
+  std::unique_ptr<comm::Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& links) override {
     groups_.push_back(std::make_unique<GroupCalls>(GroupCalls{.name = group.name}));
     return std::make_unique<RecordingComm>(inner_.connect(group, links), *groups_.back());
   }

@@ -73,13 +73,6 @@ struct Traffic {
   double exposed_seconds = 0.0;  // that this member spent in Work::wait()
 };
 
-// One direction between two members of a group: `from` sends, `to` receives.
-struct MessageLink {
-  int64_t from = 0, to = 0;
-
-  bool operator==(const MessageLink&) const = default;
-};
-
 // One member's interface to its group, for one thread at a time; it outlives the Works of its calls. A call returns at
 // once and is complete after Work::wait(). All members make the same collectives in the same order; sends and receives
 // are matched by peer and order alone. Data are contiguous. In a group of one every call is complete when it returns
@@ -156,9 +149,9 @@ class World {
   // makes that stream wait instead of the rank, so the buffers are to be used on that stream. Throws UserError where
   // the backend cannot do so, or where two ranks use one GPU without WorldOptions::share_gpus.
   virtual void use_gpu(int gpu) = 0;
-  // Called by every rank of the group at the same place in its program with the same links, and by no other rank. All
-  // connections are made here. The world outlives the Comm. On GPU memory only the links can carry messages.
-  virtual std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<MessageLink>& links) = 0;
+  // Called by every rank of the group at the same place in its program with the same directions, and by no other rank.
+  // All connections are made here. The world outlives the Comm. Messages in GPU memory can go in these directions only.
+  virtual std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& directions) = 0;
   std::unique_ptr<Comm> connect(const mesh::Group& group) { return connect(group, {}); }
   // Makes all current and later calls of all ranks fail with the reason.
   virtual void abort(const std::string& reason) = 0;

@@ -80,8 +80,8 @@ class FaultyWorld : public World {
   int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
   int64_t cores_per_rank() const override { return inner_.cores_per_rank(); }
   void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
-  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<MessageLink>& links) override {
-    return std::make_unique<FaultyComm>(inner_.connect(group, links), rank(), faults_);
+  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& directions) override {
+    return std::make_unique<FaultyComm>(inner_.connect(group, directions), rank(), faults_);
   }
   void abort(const std::string& reason) override { inner_.abort(reason); }
 

@@ -25,7 +25,7 @@ void connect_nccl_early() {}
 
 NcclIds make_nccl_ids(size_t) { TERRACE_CHECK(false, "{}", none); }
 
-NcclChannel::NcclChannel(const NcclIds&, const mesh::Group&, int64_t, const std::vector<MessageLink>&, int, bool,
+NcclChannel::NcclChannel(const NcclIds&, const mesh::Group&, int64_t, const std::vector<mesh::Direction>&, int, bool,
                          const std::function<void()>&) {
   TERRACE_CHECK(false, "{}", none);
 }

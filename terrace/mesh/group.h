@@ -17,6 +17,13 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
+// One direction between two members of a group: `from` sends messages, `to` receives them.
+struct Direction {
+  int64_t from = 0, to = 0;  // member numbers
+
+  bool operator==(const Direction&) const = default;
+};
+
 // All of `ranks` ranks in order.
 Group all_ranks(std::string name, int64_t ranks);
 

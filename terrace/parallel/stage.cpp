@@ -25,12 +25,6 @@ int64_t owner_of(int64_t segment, const schedule::Partition& partition, const sc
   return placement.stage_of(found - partition.virtual_stages.begin());
 }
 
-std::vector<comm::MessageLink> message_links(const schedule::Placement& placement) {
-  std::vector<comm::MessageLink> links;
-  for (const auto& [from, to] : schedule::stage_links(placement)) links.push_back({.from = from, .to = to});
-  return links;
-}
-
 }  // namespace
 
 std::vector<nn::Parameter*> segment_parameters(models::Model& model, const schedule::Segment& segment) {
@@ -49,7 +43,7 @@ Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, c
       partition_(partition),
       stage_(mesh.coordinate(world.rank(), "pipeline")),
       own_(schedule::stage_segments(partition, placement, stage_)),
-      group_(world.connect(mesh.group(world.rank(), "pipeline"), message_links(placement))) {
+      group_(world.connect(mesh.group(world.rank(), "pipeline"), schedule::stage_directions(placement))) {
   // The stages that hold a shared segment.
   std::set<int64_t> stages;
   for (int64_t reader = 0; reader < placement.stages; ++reader) {

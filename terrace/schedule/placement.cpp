@@ -19,17 +19,18 @@ int64_t Placement::stage_of(int64_t virtual_stage) const {
   return shape == Shape::vee && virtual_stage >= stages ? 2 * stages - 1 - virtual_stage : virtual_stage % stages;
 }
 
-std::vector<StageLink> stage_links(const Placement& placement) {
-  std::vector<StageLink> links;
-  const auto add = [&](const StageLink& link) {
-    if (link.from != link.to && std::ranges::find(links, link) == links.end()) links.push_back(link);
+std::vector<mesh::Direction> stage_directions(const Placement& placement) {
+  std::vector<mesh::Direction> directions;
+  const auto add = [&](const mesh::Direction& direction) {
+    if (direction.from != direction.to && std::ranges::find(directions, direction) == directions.end())
+      directions.push_back(direction);
   };
   for (int64_t lower = 0; lower + 1 < placement.virtual_stages(); ++lower) {
     const int64_t before = placement.stage_of(lower), after = placement.stage_of(lower + 1);
     add({.from = before, .to = after});  // activations
     add({.from = after, .to = before});  // gradients
   }
-  return links;
+  return directions;
 }
 
 }  // namespace terrace::schedule

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "terrace/mesh/group.h"
+
 namespace terrace::schedule {
 
 struct Placement {
@@ -24,14 +26,7 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-// A stage that sends tensors to another one.
-struct StageLink {
-  int64_t from = 0, to = 0;
-
-  bool operator==(const StageLink&) const = default;
-};
-
-// The links that the sends of all schedules use, each once, in the order of the virtual stages.
-std::vector<StageLink> stage_links(const Placement& placement);
+// The directions that the sends of all schedules use, each once, in the order of the virtual stages.
+std::vector<mesh::Direction> stage_directions(const Placement& placement);
 
 }  // namespace terrace::schedule

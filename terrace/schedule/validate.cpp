@@ -200,7 +200,7 @@ class InOrderExecution final : public Execution {
   std::map<Message, std::vector<Queue*>> ends_;  // of each message that has not moved: the queues that hold it
 };
 
-int64_t queue_of_link(int64_t, const Instruction& transfer) {
+int64_t queue_of_direction(int64_t, const Instruction& transfer) {
   return 2 * transfer.peer + (is_send(transfer.kind) ? 1 : 0);
 }
 
@@ -219,7 +219,7 @@ std::string validate(const std::vector<Instructions>& lists, const Placement& pl
   for (const std::string& problem :
        {BufferedExecution(lists, placement, micro_batches).run("do not wait"),
         RendezvousExecution(lists, placement, micro_batches).run("wait for their receives"),
-        find_deadlock(lists, placement, micro_batches, queue_of_link)}) {
+        find_deadlock(lists, placement, micro_batches, queue_of_direction)}) {
     if (!problem.empty()) return problem;
   }
   return "";

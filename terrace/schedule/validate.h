@@ -21,9 +21,9 @@ namespace terrace::schedule {
 // For all stages together:
 // - Between any two stages, the receives of one are in the order of the sends of the other.
 // - The lists complete without deadlock with buffered sends (a send never waits), with rendezvous sends (a send waits
-//   until its receive is posted), and where the transfers of a queue move in order, with a queue for each link. MPI and
-//   ranks as threads, which start nonblocking sends and wait for them later, are between the first two cases; NCCL is
-//   the third.
+//   until its receive is posted), and where the transfers of a queue move in order, with a queue for each direction.
+//   MPI and ranks as threads, which start nonblocking sends and wait for them later, are between the first two cases;
+//   NCCL is the third.
 std::string validate(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
                      const std::vector<Live>& bounds);
 

@@ -63,18 +63,19 @@ TEST(Schedules, MeetTheirBounds) {
   }
 }
 
-// Backends connect these links before a run, so the lists may use no other.
-TEST(Schedules, SendOverTheLinksOfTheirPlacement) {
+// Backends connect these directions before a run, so the lists may use no other.
+TEST(Schedules, SendInTheDirectionsOfTheirPlacement) {
   for (const Pipeline& pipeline : all_pipelines()) {
-    std::set<std::pair<int64_t, int64_t>> used, links;
+    std::set<std::pair<int64_t, int64_t>> used, directions;
     const auto lists = instructions(pipeline);
     for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
       for (const Instruction& one : lists[static_cast<size_t>(stage)]) {
         if (is_send(one.kind)) used.insert({stage, one.peer});
       }
     }
-    for (const auto& [from, to] : stage_links(placement(pipeline))) EXPECT_TRUE(links.insert({from, to}).second);
-    EXPECT_EQ(used, links) << text(pipeline);
+    for (const auto& [from, to] : stage_directions(placement(pipeline)))
+      EXPECT_TRUE(directions.insert({from, to}).second);
+    EXPECT_EQ(used, directions) << text(pipeline);
   }
 }
 

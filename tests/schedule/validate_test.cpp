@@ -203,7 +203,7 @@ TEST(Validator, FindsADeadlockOfSendsThatWait) {
 }
 
 // With one queue for each direction a message waits behind a receive from another stage.
-TEST(Validator, FindsADeadlockWhereLinksShareAQueue) {
+TEST(Validator, FindsADeadlockWhereDirectionsShareAQueue) {
   const Lists interleaved({PipelineSchedule::interleaved, 3, 4, 2});
   ASSERT_EQ(interleaved.problem(), "");
   const auto deadlock = [&](const QueueOf& queue_of) {

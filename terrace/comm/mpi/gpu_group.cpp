@@ -36,9 +36,10 @@ class GpuOperation final : public MpiOperation {
 }  // namespace
 
 std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_ptr<MpiChannel>& channel,
-                                          const std::vector<MessageLink>& links, int gpu, double timeout_seconds) {
-  NcclIds ids((1 + links.size()) * nccl_id_bytes);
-  if (channel->member() == 0) ids = make_nccl_ids(1 + links.size());
+                                          const std::vector<mesh::Direction>& directions, int gpu,
+                                          double timeout_seconds) {
+  NcclIds ids((1 + directions.size()) * nccl_id_bytes);
+  if (channel->member() == 0) ids = make_nccl_ids(1 + directions.size());
   const Call call{.kind = Kind::broadcast,
                   .count = std::ssize(ids),
                   .from = ids.data(),
@@ -60,7 +61,7 @@ std::shared_ptr<NcclChannel> connect_gpus(MpiEngine& engine, const std::shared_p
     throw CommError(
         fmt::format("waited {:g} s for the GPUs of group {} to connect", timeout_seconds, channel->group().name));
   };
-  return std::make_shared<NcclChannel>(ids, channel->group(), channel->member(), links, gpu,
+  return std::make_shared<NcclChannel>(ids, channel->group(), channel->member(), directions, gpu,
                                        channel->choices().rank_order, check);
 }
 

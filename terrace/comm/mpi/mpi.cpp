@@ -134,7 +134,7 @@ class MpiWorld final : public World {
   int64_t ranks_per_node() const override { return ranks_per_node_; }
   int64_t cores_per_rank() const override { return cores_per_rank_; }
   void use_gpu(int gpu) override;
-  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<MessageLink>& links) override;
+  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& directions) override;
   void abort(const std::string& reason) override { engine_->abort(reason); }
 
  private:
@@ -303,7 +303,7 @@ uint64_t key_of(const mesh::Group& group, int64_t occurrence) {
   return XXH3_64bits(words.data(), words.size());
 }
 
-std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group, const std::vector<MessageLink>& links) {
+std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group, const std::vector<mesh::Direction>& directions) {
   std::vector<int64_t> sorted = group.ranks;
   std::ranges::sort(sorted);
   TERRACE_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < size_ &&
@@ -326,7 +326,7 @@ std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group, const std::vec
       }
       engine_->add_group(channel);
     }
-    if (gpu_ && !shares_gpus_) gpus = connect_gpus(*engine_, channel, links, *gpu_, timeout_seconds_);
+    if (gpu_ && !shares_gpus_) gpus = connect_gpus(*engine_, channel, directions, *gpu_, timeout_seconds_);
   }
   return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), std::move(gpus), gpu_, group, member);
 }

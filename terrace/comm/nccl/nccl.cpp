@@ -77,9 +77,9 @@ struct CommunicatorStream {
   cudaStream_t stream = nullptr;
 };
 
-// In the communicator of a link the sender is member 0.
-struct LinkStream {
-  MessageLink link;
+// In the communicator of a direction the sender is member 0.
+struct DirectionStream {
+  mesh::Direction ends;
   CommunicatorStream used = {};
 };
 
@@ -91,9 +91,10 @@ struct NcclChannel::State {
   ~State();
 
   int64_t size() const { return static_cast<int64_t>(group.ranks.size()); }
-  void connect(const NcclIds& ids, const std::vector<MessageLink>& all_links, const std::function<void()>& check);
+  void connect(const NcclIds& ids, const std::vector<mesh::Direction>& all_directions,
+               const std::function<void()>& check);
   void begin_to_connect(const char* id, int members, int own, CommunicatorStream& used) const;
-  void connect_ends(const LinkStream& link, const std::function<void()>& check) const;
+  void connect_ends(const DirectionStream& direction, const std::function<void()>& check) const;
   void wait_until_enqueued(const CommunicatorStream& used, const std::function<void()>& check = {}) const;
   void release(CommunicatorStream& used) const;
   const CommunicatorStream& communicator_for(const Call& call) const;
@@ -115,9 +116,9 @@ struct NcclChannel::State {
   std::mutex mutex;  // guards all use of the communicators
   std::atomic<bool> aborted = false;
   CommunicatorStream collectives;
-  std::vector<LinkStream> links;  // those of this member
+  std::vector<DirectionStream> directions;  // those of this member
   void* terms = nullptr;
-  void* probe = nullptr;  // for the messages that connect the ends of links
+  void* probe = nullptr;  // for the messages that connect the ends of directions
 };
 
 namespace {
@@ -131,7 +132,7 @@ char* at(void* start, int64_t element, Type type) { return static_cast<char*>(st
 
 NcclChannel::State::~State() {
   static_cast<void>(cudaSetDevice(gpu));
-  for (LinkStream& link : links) release(link.used);
+  for (DirectionStream& direction : directions) release(direction.used);
   release(collectives);
   static_cast<void>(cudaFree(terms));
   static_cast<void>(cudaFree(probe));
@@ -155,15 +156,15 @@ void NcclChannel::State::release(CommunicatorStream& used) const {
   if (used.stream != nullptr) static_cast<void>(cudaStreamDestroy(used.stream));
 }
 
-// Receives are started long before their messages are sent. Each link has a communicator of its own, so that a message
-// never waits behind a receive from another member.
+// Receives are started long before their messages are sent. Each direction has a communicator of its own, so that a
+// message never waits behind a receive from another member.
 const CommunicatorStream& NcclChannel::State::communicator_for(const Call& call) const {
   if (call.kind != Kind::send && call.kind != Kind::receive) return collectives;
   const bool sends = call.kind == Kind::send;
-  const MessageLink link{.from = sends ? member : call.peer, .to = sends ? call.peer : member};
-  const auto found = std::ranges::find(links, link, &LinkStream::link);
-  TERRACE_CHECK(found != links.end(), "group {} was connected without a link from {} to {}", group.name, link.from,
-                link.to);
+  const mesh::Direction direction{.from = sends ? member : call.peer, .to = sends ? call.peer : member};
+  const auto found = std::ranges::find(directions, direction, &DirectionStream::ends);
+  TERRACE_CHECK(found != directions.end(), "group {} was connected without a direction from {} to {}", group.name,
+                direction.from, direction.to);
   return found->used;
 }
 
@@ -206,35 +207,36 @@ void NcclChannel::State::begin_to_connect(const char* id, int members, int own, 
   check(ncclCommInitRankConfig(&used.communicator, members, unique, own, &config), "ncclCommInitRankConfig");
 }
 
-// Makes both ends of the link call it at the same place, so neither waits for more than the other's arrival.
-void NcclChannel::State::connect_ends(const LinkStream& link, const std::function<void()>& check_others) const {
-  const bool sends = link.link.from == member;
+// Makes both ends of the direction call it at the same place, so neither waits for more than the other's arrival.
+void NcclChannel::State::connect_ends(const DirectionStream& direction,
+                                      const std::function<void()>& check_others) const {
+  const bool sends = direction.ends.from == member;
   enqueue_message(
       {.kind = sends ? Kind::send : Kind::receive, .type = Type::uint8, .count = 1, .from = probe, .to = probe},
-      link.used);
-  wait_until_enqueued(link.used, check_others);
+      direction.used);
+  wait_until_enqueued(direction.used, check_others);
 }
 
-void NcclChannel::State::connect(const NcclIds& ids, const std::vector<MessageLink>& all_links,
+void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Direction>& all_directions,
                                  const std::function<void()>& check_others) {
-  TERRACE_CHECK(ids.size() == (1 + all_links.size()) * nccl_id_bytes, "{} bytes of ids for {} links", ids.size(),
-                all_links.size());
+  TERRACE_CHECK(ids.size() == (1 + all_directions.size()) * nccl_id_bytes, "{} bytes of ids for {} directions",
+                ids.size(), all_directions.size());
   check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
   // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
   check_gpu(cudaMalloc(&probe, 1), "cudaMalloc");
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
   begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), collectives);
-  for (const MessageLink& link : all_links) {
-    if (link.from == member || link.to == member) links.push_back({link});
+  for (const mesh::Direction& direction : all_directions) {
+    if (direction.from == member || direction.to == member) directions.push_back({direction});
   }
-  for (LinkStream& own : links) {
-    const auto number = static_cast<size_t>(std::ranges::find(all_links, own.link) - all_links.begin());
-    begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.link.from == member ? 0 : 1, own.used);
+  for (DirectionStream& own : directions) {
+    const auto number = static_cast<size_t>(std::ranges::find(all_directions, own.ends) - all_directions.begin());
+    begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.ends.from == member ? 0 : 1, own.used);
   }
   wait_until_enqueued(collectives, check_others);
-  for (const LinkStream& own : links) wait_until_enqueued(own.used, check_others);
-  // All members have the links in the same order, so of the links that are not connected the first one always can be.
-  for (const LinkStream& own : links) connect_ends(own, check_others);
+  for (const DirectionStream& own : directions) wait_until_enqueued(own.used, check_others);
+  // All members have the directions in the same order, so the first one that is not connected always can be.
+  for (const DirectionStream& own : directions) connect_ends(own, check_others);
   if (!rank_order) return;
   exchange_blocks(
       {.kind = Kind::all_to_all, .type = Type::uint8, .count = 1, .from = terms, .to = at(terms, size(), Type::uint8)});
@@ -441,11 +443,11 @@ NcclIds make_nccl_ids(size_t communicators) {
 }
 
 NcclChannel::NcclChannel(const NcclIds& ids, const mesh::Group& group, int64_t member,
-                         const std::vector<MessageLink>& links, int gpu, bool rank_order,
+                         const std::vector<mesh::Direction>& directions, int gpu, bool rank_order,
                          const std::function<void()>& check)
     : state_(std::make_shared<State>(group, member, gpu, rank_order)) {
   try {
-    state_->connect(ids, links, check);
+    state_->connect(ids, directions, check);
   } catch (...) {
     abort();
     throw;
@@ -473,7 +475,7 @@ void NcclChannel::abort() {
     if (used.communicator != nullptr) ncclCommAbort(std::exchange(used.communicator, nullptr));
   };
   abort_one(state_->collectives);
-  for (LinkStream& link : state_->links) abort_one(link.used);
+  for (DirectionStream& direction : state_->directions) abort_one(direction.used);
 }
 
 }  // namespace terrace::comm

@@ -34,7 +34,7 @@ std::string gpu_bus_address(int gpu);
 // the start of the process, before it has other threads: it sets an environment variable where the user has not.
 void connect_nccl_early();
 
-// The ids of a group's communicators, by which its members connect: one for collectives and one for each link. One
+// The ids of a group's communicators, by which its members connect: one for collectives and one for each direction. One
 // member makes them and broadcasts them.
 constexpr size_t nccl_id_bytes = 128;
 using NcclIds = std::vector<char>;
@@ -50,18 +50,19 @@ class NcclCall {
 };
 
 // One member's side of the communicators of a group: one of all members for collectives, and one of two members for
-// each of its links. Each has its own stream. A call begins when earlier work on the default stream is done, and the
-// calls of one communicator run one after another in the order in which the member starts them; calls of different
+// each of its directions. Each has its own stream. A call begins when earlier work on the default stream is done, and
+// the calls of one communicator run one after another in the order in which the member starts them; calls of different
 // communicators do not wait for each other. For one thread at a time, except abort().
 class NcclChannel {
  public:
-  // A collective of the group, with the same links on all members, which also connects both ends of each link: NCCL
+  // A collective of the group, with the same directions on all members, which also connects both ends of each: NCCL
   // does so in the first message, where a member would wait for the other end. It calls `check` repeatedly while it
   // waits for the others, and throws what `check` throws. With `rank_order` the members exchange their terms and add
   // them in ascending order of ranks, 16-bit types in fp32, as every other backend does; NCCL's own sums have an order
   // of its choice. Throws CommError.
-  NcclChannel(const NcclIds& ids, const mesh::Group& group, int64_t member, const std::vector<MessageLink>& links,
-              int gpu, bool rank_order, const std::function<void()>& check);
+  NcclChannel(const NcclIds& ids, const mesh::Group& group, int64_t member,
+              const std::vector<mesh::Direction>& directions, int gpu, bool rank_order,
+              const std::function<void()>& check);
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;

@@ -30,7 +30,7 @@ class ThreadWorld : public World {
   int64_t size() const override { return all_.size(); }
   int64_t ranks_per_node() const override { return all_.size(); }
   int64_t cores_per_rank() const override { return std::max<int64_t>(1, usable_cores() / size()); }
-  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<MessageLink>& links) override;
+  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& directions) override;
   void use_gpu(int gpu) override;
   void abort(const std::string& reason) override { all_.abort(reason, rank_); }
 
@@ -40,7 +40,7 @@ class ThreadWorld : public World {
   std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
 };
 
-std::unique_ptr<Comm> ThreadWorld::connect(const mesh::Group& group, const std::vector<MessageLink>&) {
+std::unique_ptr<Comm> ThreadWorld::connect(const mesh::Group& group, const std::vector<mesh::Direction>&) {
   std::vector<int64_t> sorted = group.ranks;
   std::sort(sorted.begin(), sorted.end());
   TERRACE_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < size() &&
@@ -67,8 +67,8 @@ class SoloWorld : public World {
   int64_t ranks_per_node() const override { return 1; }
   int64_t cores_per_rank() const override { return usable_cores(); }
   void use_gpu(int) override {}
-  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<MessageLink>& links) override {
-    return thread_world_.connect(group, links);
+  std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& directions) override {
+    return thread_world_.connect(group, directions);
   }
   void abort(const std::string& reason) override { thread_world_.abort(reason); }
 

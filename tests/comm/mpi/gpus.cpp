@@ -33,14 +33,14 @@ std::unique_ptr<World> world_of_gpus(const WorldOptions& options) {
 void show_only_gpu_of(int64_t rank) { setenv("STAND_IN_FIRST_GPU", std::to_string(rank).c_str(), 1); }
 void show_all_gpus() { unsetenv("STAND_IN_FIRST_GPU"); }
 
-std::vector<MessageLink> all_links(int64_t members) {
-  std::vector<MessageLink> links;
+std::vector<mesh::Direction> all_directions(int64_t members) {
+  std::vector<mesh::Direction> directions;
   for (int64_t from = 0; from < members; ++from) {
     for (int64_t to = 0; to < members; ++to) {
-      if (from != to) links.push_back({.from = from, .to = to});
+      if (from != to) directions.push_back({.from = from, .to = to});
     }
   }
-  return links;
+  return directions;
 }
 
 TEST(Gpus, EveryOperationOfEveryType) {
@@ -49,7 +49,7 @@ TEST(Gpus, EveryOperationOfEveryType) {
     mesh::Group reversed = everyone(*world);
     std::reverse(reversed.ranks.begin(), reversed.ranks.end());
     for (const mesh::Group& group : {everyone(*world), reversed, mesh::Group{"own", {world->rank()}}}) {
-      const auto comm = world->connect(group, all_links(std::ssize(group.ranks)));
+      const auto comm = world->connect(group, all_directions(std::ssize(group.ranks)));
       for (const Type type : {Type::fp64, Type::fp32, Type::bf16, Type::fp16, Type::int64, Type::int32, Type::uint8}) {
         for (const int64_t count : {0, 5, 1000}) {
           for (const std::string& wrong : OperationCheck(*comm, type, count).run()) ADD_FAILURE() << wrong;
@@ -87,7 +87,7 @@ TEST(Gpus, OfSeveralRanksAtOnceAreReachedThroughHostMemory) {
   for (const bool check_calls : {false, true}) {
     const auto world = make_mpi_world(library, {.check_calls = check_calls, .share_gpus = true});
     world->use_gpu(0);
-    const auto comm = world->connect(everyone(*world), all_links(world->size()));
+    const auto comm = world->connect(everyone(*world), all_directions(world->size()));
     for (const Type type : {Type::fp32, Type::bf16, Type::int64}) {
       for (const int64_t count : {0, 5, 1000}) {
         for (const std::string& wrong : OperationCheck(*comm, type, count).run()) ADD_FAILURE() << wrong;
@@ -113,9 +113,9 @@ TEST(Gpus, SumInRankOrderWhateverTheOrderOfTheMembers) {
 
 // Each member first posts all receives and then sends, in descending order, so no message is the first that both of its
 // ends have begun.
-TEST(Gpus, MessagesOfDifferentLinksDoNotWaitForEachOther) {
+TEST(Gpus, MessagesOfDifferentDirectionsDoNotWaitForEachOther) {
   const auto world = world_of_gpus({.timeout_seconds = 20});
-  const auto comm = world->connect(everyone(*world), all_links(world->size()));
+  const auto comm = world->connect(everyone(*world), all_directions(world->size()));
   constexpr int64_t count = 50'000;
   std::vector<std::vector<int64_t>> received(static_cast<size_t>(world->size()), std::vector<int64_t>(count));
   const std::vector<int64_t> own(count, world->rank());
