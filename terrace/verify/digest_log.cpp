@@ -13,7 +13,7 @@
 namespace terrace::verify {
 
 uint64_t digest_of(const at::Tensor& tensor) {
-  const at::Tensor flat = tensor.detach().contiguous();
+  const at::Tensor flat = tensor.detach().cpu().contiguous();
   const auto* bytes = static_cast<const unsigned char*>(flat.const_data_ptr());
   const size_t size = flat.nbytes();
   uint64_t digest = size;

@@ -47,7 +47,6 @@ config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps
   if (config.family->layers(small) != config.family->layers(config)) small.layout.stage_layers.clear();
   shrink_batch(small, ranks / config.layout.tensor / config.layout.pipeline);
   small.train.steps = steps;
-  if (small.train.device == "cuda") small.train.device = "cpu";
   if (config.train.precision == config::Precision::fp16) {
     small.train.initial_loss_scale = std::min(config.train.initial_loss_scale, most_loss_scale);
   }

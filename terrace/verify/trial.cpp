@@ -1,6 +1,7 @@
 // Runs the trainer's steps without corpus, hooks and checkpoints, and keeps the tensors of each step.
 #include "terrace/verify/trial.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -17,6 +18,7 @@
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/train/device.h"
 #include "terrace/train/run.h"
 #include "terrace/train/training_step.h"
 #include "terrace/verify/gather.h"
@@ -25,8 +27,8 @@ namespace terrace::verify {
 namespace {
 
 // `first` is the sample's number in the whole run.
-models::Batch random_batch(const config::Config& config, int64_t first, int64_t count) {
-  return models::to_device(models::family_of(config).random_batch(config, first, count), at::kCPU);
+models::Batch random_batch(const config::Config& config, int64_t first, int64_t count, const at::Device& device) {
+  return models::to_device(models::family_of(config).random_batch(config, first, count), device);
 }
 
 double loss_scale(const config::TrainConfig& train) {
@@ -64,12 +66,16 @@ class RankTrial {
         world_(world),
         trial_(trial),
         mutex_(mutex),
+        device_(train::take_device(config.train.device == "cuda" ? "cuda" : "cpu", world)),
         mesh_(plan::mesh_of(config.layout, world.size(), world.ranks_per_node())),
-        model_(models::build_model(config, {.type = nn::scalar_type(config.train.precision), .allocate = false}),
+        model_(models::build_model(
+                   config, {.device = device_, .type = nn::scalar_type(config.train.precision), .allocate = false}),
                partition),
         cut_(model_, partition, world, mesh_, config.layout, poisoned_options(config)),
         optimizer_(cut_.shards, config.optimizer),
         step_(model_, cut_, optimizer_, config.train.recompute) {
+    // Attention's gradients are otherwise added in any order.
+    if (device_.is_cuda()) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
   }
 
@@ -77,7 +83,7 @@ class RankTrial {
     for (int64_t step = 1; step <= config_.train.steps; ++step) take_step(step);
     // A last forward shows whether the weights of the last update arrived.
     model_.begin_step(config_.train.steps + 1);
-    step_.evaluate(random_batch(config_, 0, 1));
+    step_.evaluate(random_batch(config_, 0, 1, device_));
     const std::lock_guard lock(mutex_);
     trial_.digest_logs[static_cast<size_t>(world_.rank())] = model_.digest_log();
   }
@@ -89,7 +95,7 @@ class RankTrial {
     const int64_t first = (step - 1) * train.global_batch + mesh_.coordinate(world_.rank(), "data") * share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += train.micro_batch) {
-      batches.push_back(random_batch(config_, first + done, train.micro_batch));
+      batches.push_back(random_batch(config_, first + done, train.micro_batch, device_));
     }
     model_.begin_step(step);
     const std::vector<double> counts = step_counts(config_, step);
@@ -135,6 +141,7 @@ class RankTrial {
   comm::World& world_;
   Trial& trial_;
   std::mutex& mutex_;  // of the trial
+  at::Device device_;
   mesh::Mesh mesh_;
   DigestLoggingModel model_;
   parallel::CutModel cut_;
@@ -171,7 +178,7 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
   std::vector<double> losses;
   for (int64_t done = 0; done < config.train.global_batch; done += config.train.micro_batch) {
     const models::Batch batch =
-        random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch);
+        random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch, at::kCPU);
     const int64_t head = model.num_units() - 1;
     const models::Tensors terms = model.loss(head, model.forward(0, head, {}, batch, pass), batch, pass);
     at::Tensor sum = terms.front();

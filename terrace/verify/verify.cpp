@@ -69,6 +69,7 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   plain.tensor = layout.tensor;
   plain.sequence_parallel = layout.sequence_parallel;
   plain.timeout = layout.timeout;
+  plain.share_gpus = layout.share_gpus;
   return plain;
 }
 
@@ -212,7 +213,9 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
   const int64_t ranks = options.ranks > 0 ? options.ranks : fitting_ranks(config);
   plan::check_ranks(config, ranks, options.processes ? options.ranks_here : ranks);
   train::prepare_machine(1);
-  const config::Config small = shrunk(config, ranks, options.steps);
+  config::Config small = shrunk(config, ranks, options.steps);
+  // Threads of one process cannot share its GPU.
+  if (!options.processes && small.train.device == "cuda") small.train.device = "cpu";
   const config::Config one = one_rank_config(small);
   const config::LayoutConfig comparable = comparable_layout(small.layout);
 
