@@ -29,7 +29,7 @@ class Participant:
     def __init__(self, name, command, environment=None):
         self.name, self.command, self.environment = name, command, environment or {}
         self.rounds, self.foreign, self.first_losses, self.last_loss = [], [], [], None
-        self.first_step_seconds, self.peak_bytes = float("inf"), 0
+        self.first_step_seconds, self.peak_bytes, self.gpu_bytes = float("inf"), 0, 0
 
     def start(self, timeout=600):
         began = time.time()
@@ -72,10 +72,18 @@ class Participant:
         self.foreign.append(max(0.0, others) / seconds / os.cpu_count())
         numbers = [float(x) for x in words[: words.index("loss")]]
         self.rounds.append(numbers)
-        self.last_loss = float(words[-1])
+        self.last_loss = float(words[words.index("loss") + 1])
+        if "memory" in words:
+            self.gpu_bytes = int(words[words.index("memory") + 1])
         status = open(f"/proc/{self.program.pid}/status").read()
         self.peak_bytes = 1024 * int(status.split("VmHWM:")[1].split()[0])
         return numbers
+
+    def profile(self, path, timeout=600):
+        """Writes the trace of one more step, in Chrome's format."""
+        self.program.stdin.write(f"profile {path}\n")
+        self.program.stdin.flush()
+        self._answer("profiled", timeout)
 
     def stop(self):
         try:

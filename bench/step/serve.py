@@ -7,10 +7,11 @@ def say(*words):
     print("@", *words, flush=True)
 
 
-def serve(step, lines=sys.stdin, prints=True, loss_of=float):
+def serve(step, lines=sys.stdin, prints=True, loss_of=float, memory=None, profile=None):
     """Runs a step, prints "ready", and then runs as many steps as each line asks for.
 
-    `loss_of` converts what a step returns to a number; the measured times do not include it.
+    `loss_of` converts what a step returns to a number; the measured times do not include it. `memory` answers the bytes
+    taken so far on a GPU; `profile` writes the trace of a step to a file.
     """
     loss = loss_of(step())
     if prints:
@@ -19,6 +20,10 @@ def serve(step, lines=sys.stdin, prints=True, loss_of=float):
         words = line.split()
         if words == ["quit"]:
             return
+        if words[0] == "profile":
+            profile(step, words[1])
+            say("profiled")
+            continue
         milliseconds = []
         for _ in range(int(words[1])):
             began = time.perf_counter()
@@ -26,4 +31,5 @@ def serve(step, lines=sys.stdin, prints=True, loss_of=float):
             milliseconds.append(1e3 * (time.perf_counter() - began))
         loss = loss_of(result)
         if prints:
-            say("ms", *(f"{t:.3f}" for t in milliseconds), "loss", f"{loss:.5f}")
+            taken = ["memory", memory()] if memory else []
+            say("ms", *(f"{t:.3f}" for t in milliseconds), "loss", f"{loss:.5f}", *taken)

@@ -13,6 +13,7 @@ class Workload:
     sequence: int
     batch: int
     vocabulary: int = 8192
+    micro_batch: int = 0  # sequences; 0: all of the batch
 
     @property
     def tokens(self):
@@ -49,6 +50,7 @@ validation_share = 0.0
 
 [train]
 global_batch = {self.batch}
+micro_batch = {self.micro_batch}
 steps = 100000
 precision = "{precision}"
 seed = 1
