@@ -26,9 +26,9 @@
 namespace terrace::ops {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
+using TensorList = std::vector<at::Tensor>;
 // Runs kernels of a table on tensors on its device, and returns the results.
-using Computation = std::function<Tensors(const Kernels&, const Tensors&)>;
+using Computation = std::function<TensorList(const Kernels&, const TensorList&)>;
 
 #ifdef TERRACE_GPU_EMULATION
 constexpr at::DeviceType device = at::kCPU;
@@ -60,26 +60,26 @@ class CudaKernels : public ::testing::Test {
   at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(11);
 };
 
-Tensors on(at::DeviceType type, const Tensors& tensors) {
-  Tensors moved;
+TensorList on(at::DeviceType type, const TensorList& tensors) {
+  TensorList moved;
   for (const at::Tensor& tensor : tensors) moved.push_back(tensor.defined() ? tensor.to(type).clone() : tensor);
   return moved;
 }
 
 // The results must not depend on the order in which the warps of a block run.
-Tensors on_gpu(const Computation& compute, const Tensors& inputs) {
-  Tensors results;
+TensorList on_gpu(const Computation& compute, const TensorList& inputs) {
+  TensorList results;
   for (uint64_t order = 0; order < orders; ++order) {
     choose_order(order);
-    const Tensors of_order = on(at::kCPU, compute(cuda_kernels(), on(device, inputs)));
+    const TensorList of_order = on(at::kCPU, compute(cuda_kernels(), on(device, inputs)));
     if (results.empty()) results = of_order;
     for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(of_order[i].equal(results[i])) << "order " << order;
   }
   return results;
 }
 
-void expect_same_bits(const Computation& compute, const Tensors& inputs, const std::string& what) {
-  const Tensors expected = compute(cpu_kernels(), on(at::kCPU, inputs)), got = on_gpu(compute, inputs);
+void expect_same_bits(const Computation& compute, const TensorList& inputs, const std::string& what) {
+  const TensorList expected = compute(cpu_kernels(), on(at::kCPU, inputs)), got = on_gpu(compute, inputs);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << what << ", result " << i;
 }
 
@@ -87,13 +87,13 @@ double largest_error(const at::Tensor& got, const at::Tensor& exact) {
   return got.to(at::kDouble).sub(exact).abs().max().item<double>();
 }
 
-void expect_errors_like_the_cpus(const Computation& compute, const Tensors& inputs, const std::string& what) {
-  Tensors wide;
+void expect_errors_like_the_cpus(const Computation& compute, const TensorList& inputs, const std::string& what) {
+  TensorList wide;
   for (const at::Tensor& tensor : inputs) {
     wide.push_back(tensor.defined() && tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor);
   }
-  const Tensors exact = compute(cpu_kernels(), on(at::kCPU, wide));
-  const Tensors cpu = compute(cpu_kernels(), on(at::kCPU, inputs)), gpu = on_gpu(compute, inputs);
+  const TensorList exact = compute(cpu_kernels(), on(at::kCPU, wide));
+  const TensorList cpu = compute(cpu_kernels(), on(at::kCPU, inputs)), gpu = on_gpu(compute, inputs);
   for (size_t i = 0; i < exact.size(); ++i) {
     // In double the CPU's error is 0 by definition; sums of n terms in another order differ by about sqrt(n) ulps.
     const double slack = 1e-13 * exact[i].to(at::kDouble).abs().max().item<double>();
@@ -105,13 +105,13 @@ TEST_F(CudaKernels, AddAndSumInTheCpusOrder) {
   for (at::ScalarType into : types) {
     for (at::ScalarType from : types) {
       for (const auto& [rows, columns] : {std::pair{1, 1}, {77, 130}, {1100, 7}, {0, 5}}) {
-        const Tensors inputs = {normal({6, columns}, into), normal({rows, columns}, from), integers(0, 6, {rows})};
-        const auto compute = [](const Kernels& kernels, const Tensors& t) {
+        const TensorList inputs = {normal({6, columns}, into), normal({rows, columns}, from), integers(0, 6, {rows})};
+        const auto compute = [](const Kernels& kernels, const TensorList& t) {
           const at::Tensor sums = t[0][0].clone(), all = t[1].to(t[0].scalar_type()).clone();
           kernels.add_column_sums(sums, t[1]);
           kernels.add_rows(t[0], t[2], t[1]);
           kernels.add(all, t[1]);
-          return Tensors{sums, t[0], all};
+          return TensorList{sums, t[0], all};
         };
         expect_same_bits(compute, inputs, fmt::format("{} x {}", rows, columns));
       }
@@ -123,9 +123,9 @@ TEST_F(CudaKernels, NormAndItsGradients) {
   for (at::ScalarType type : types) {
     for (const bool centered : {true, false}) {
       for (const auto& [rows, columns] : {std::pair{1, 1}, {70, 300}, {33, 1000}}) {
-        const Tensors inputs = {normal({rows, columns}, type).add(0.5), normal({columns}, type),
-                                centered ? normal({columns}, type) : at::Tensor(), normal({rows, columns}, type)};
-        const auto compute = [centered](const Kernels& kernels, const Tensors& t) {
+        const TensorList inputs = {normal({rows, columns}, type).add(0.5), normal({columns}, type),
+                                   centered ? normal({columns}, type) : at::Tensor(), normal({rows, columns}, type)};
+        const auto compute = [centered](const Kernels& kernels, const TensorList& t) {
           const auto statistics = t[0].options().dtype(t[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
           const NormShape shape{.centered = centered, .epsilon = 1e-2};
           const at::Tensor y = at::empty_like(t[0]), dx = at::empty_like(t[0]);
@@ -136,7 +136,7 @@ TEST_F(CudaKernels, NormAndItsGradients) {
           const at::Tensor sum = at::empty_like(t[0]);
           kernels.norm(shape, {t[0], t[3], t[1], t[2], sum, y, mean, inverse});
           kernels.norm_backward(shape, {t[3], t[0], sum, t[1], mean, inverse, dx, weights, biases});
-          Tensors results = {sum, y, inverse, dx, weights};
+          TensorList results = {sum, y, inverse, dx, weights};
           if (centered) results.insert(results.end(), {mean, biases});
           return results;
         };
@@ -148,11 +148,11 @@ TEST_F(CudaKernels, NormAndItsGradients) {
 
 TEST_F(CudaKernels, SwigluAndItsGradient) {
   for (at::ScalarType type : types) {
-    const auto compute = [](const Kernels& kernels, const Tensors& t) {
+    const auto compute = [](const Kernels& kernels, const TensorList& t) {
       const at::Tensor y = at::empty_like(t[1]), dx = at::empty_like(t[0]);
       kernels.swiglu(t[0], y);
       kernels.swiglu_backward(t[1], t[0], dx);
-      return Tensors{y, dx};
+      return TensorList{y, dx};
     };
     expect_errors_like_the_cpus(compute, {normal({37, 66}, type).mul(4.0), normal({37, 33}, type)}, at::toString(type));
   }
@@ -162,13 +162,13 @@ TEST_F(CudaKernels, RotateBothWays) {
   const RotaryTable table = rotary_table(40, 12, 10000.0, at::kCPU);
   for (at::ScalarType type : types) {
     for (const bool positions : {false, true}) {
-      const Tensors inputs = {normal({2, 9, 3, 4, 12}, type), table.cosines, table.sines,
-                              positions ? integers(0, 40, {2, 9}) : at::Tensor()};
-      const auto compute = [](const Kernels& kernels, const Tensors& t) {
+      const TensorList inputs = {normal({2, 9, 3, 4, 12}, type), table.cosines, table.sines,
+                                 positions ? integers(0, 40, {2, 9}) : at::Tensor()};
+      const auto compute = [](const Kernels& kernels, const TensorList& t) {
         const at::Tensor queries = t[0].narrow(3, 0, 2), out = at::empty(queries.sizes(), queries.options());
         kernels.rotate(queries, out, t[1], t[2], t[3], 1);
         kernels.rotate(out, t[0].narrow(3, 1, 2), t[1], t[2], t[3], -1);
-        return Tensors{out, t[0]};
+        return TensorList{out, t[0]};
       };
       expect_same_bits(compute, inputs, at::toString(type));
     }
@@ -179,13 +179,13 @@ TEST_F(CudaKernels, DrawTheCpusDropoutMask) {
   for (at::ScalarType type : types) {
     for (const int64_t columns : {1, 100, 128, 777}) {
       for (const bool residual : {false, true}) {
-        const Tensors inputs = {normal({3, 2, 5, columns}, type),
-                                residual ? normal({3, 2, 5, columns}, type) : at::Tensor(),
-                                integers(0, int64_t{1} << 40, {3})};
-        const auto compute = [](const Kernels& kernels, const Tensors& t) {
+        const TensorList inputs = {normal({3, 2, 5, columns}, type),
+                                   residual ? normal({3, 2, 5, columns}, type) : at::Tensor(),
+                                   integers(0, int64_t{1} << 40, {3})};
+        const auto compute = [](const Kernels& kernels, const TensorList& t) {
           const at::Tensor out = at::empty_like(t[0]);
           kernels.dropout({.key = {7, 9}, .samples = t[2], .threshold = 20000}, t[0], t[1], out);
-          return Tensors{out};
+          return TensorList{out};
         };
         expect_same_bits(compute, inputs, fmt::format("{} {}", at::toString(type), columns));
       }
@@ -201,10 +201,10 @@ TEST_F(CudaKernels, CrossEntropyAndItsGradient) {
         targets[1].fill_(-1);
         targets[2].fill_(vocabulary - 1);
         const int64_t counted = vocabulary;
-        const auto compute = [counted, scale](const Kernels& kernels, const Tensors& t) {
+        const auto compute = [counted, scale](const Kernels& kernels, const TensorList& t) {
           const at::Tensor losses = at::empty({5}, t[0].options().dtype(at::kDouble));
           kernels.cross_entropy(t[0], t[1], counted, scale, losses);
-          return Tensors{losses, t[0]};
+          return TensorList{losses, t[0]};
         };
         expect_errors_like_the_cpus(compute, {normal({5, columns}, type).mul(3.0), targets},
                                     fmt::format("{} {}", at::toString(type), vocabulary));

@@ -1,0 +1,81 @@
+"""tools/gpu_bundle makes a whole folder, and it and tools/gpu_check refuse what would fail later. Exits with 77 where the
+packages cannot be fetched."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUNDLE = ROOT / "build/gpu_bundle"
+# Libraries of the system on every machine that has a C++ compiler.
+OF_THE_SYSTEM = re.compile(r"^(lib(c|m|dl|rt|util|pthread|stdc\+\+|gcc_s|gomp)\.so|ld-linux|linux-vdso)")
+# Plugins of Open MPI for networks and schedulers; it leaves out those whose libraries are missing.
+OPTIONAL = re.compile(r"/openmpi3/mca_|/pmix2?/|/(libompitrace|libmca_common_(ucx|ofi|verbs)|liboshmem)|/lib/libmpi_java|/usr/bin/")
+
+
+def run(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=ROOT)
+
+
+class Bundle(unittest.TestCase):
+    def test_every_library_finds_what_it_needs(self):
+        names = {path.name for path in BUNDLE.rglob("*.so*")}
+        for path in BUNDLE.rglob("*.so*"):
+            if path.is_symlink() or OPTIONAL.search(str(path)):
+                continue
+            needed = re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", path).stdout)
+            missing = [name for name in needed if name not in names and not OF_THE_SYSTEM.match(name)]
+            self.assertEqual(missing, [], path)
+
+    def test_every_package_comes_with_its_licence_and_no_link_leads_out(self):
+        for line in (ROOT / "tools/gpu_packages.txt").read_text().splitlines():
+            if not line.startswith("#"):
+                self.assertTrue((BUNDLE / "usr/share/doc" / line.split()[0] / "copyright").exists(), line)
+        for path in BUNDLE.rglob("*"):
+            if path.is_symlink():
+                self.assertTrue(path.resolve().is_relative_to(BUNDLE.resolve()) and path.exists(), path)
+
+    def test_is_small(self):
+        self.assertLess(sum(p.stat().st_size for p in BUNDLE.rglob("*") if p.is_file() and not p.is_symlink()), 60 * 2**20)
+
+    def test_a_package_with_another_hash_is_refused(self):
+        with tempfile.TemporaryDirectory() as name:
+            tree = pathlib.Path(name)
+            (tree / "tools").mkdir()
+            shutil.copy(ROOT / "tools/gpu_bundle", tree / "tools/gpu_bundle")
+            lines = [line for line in (ROOT / "tools/gpu_packages.txt").read_text().splitlines() if line.startswith("libfmt9 ")]
+            (tree / "tools/gpu_packages.txt").write_text(re.sub(r" [0-9a-f]{64}$", " " + 64 * "0", lines[0]) + "\n")
+            result = run(tree / "tools/gpu_bundle")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("and not the pinned 000", result.stderr)
+            self.assertFalse((tree / "build/gpu_bundle").exists())
+
+    def test_a_changed_bundle_is_refused(self):
+        with tempfile.TemporaryDirectory() as name:
+            changed = pathlib.Path(name) / "bundle"
+            shutil.copytree(BUNDLE, changed, symlinks=True)
+            (changed / "usr/include/xxhash.h").write_text("#error changed\n")
+            result = run(ROOT / "tools/gpu_check", "--bundle", changed, "--python", ROOT / ".deps/python/bin/python", "--nvcc", "/bin/true",
+                         "--architectures", "90", "--results", f"{name}/results")  # fmt: skip
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("usr/include/xxhash.h is not as tools/gpu_bundle made it", result.stderr)
+
+    def test_everything_that_is_missing_is_named_at_once(self):
+        with tempfile.TemporaryDirectory() as name:
+            result = run(ROOT / "tools/gpu_check", "--bundle", f"{name}/none", "--python", "/bin/false", "--nvcc", "/none", "--results",
+                         f"{name}/results")  # fmt: skip
+            self.assertNotEqual(result.returncode, 0)
+            for problem in ("is no bundle", "has torch ''", "--architectures"):
+                self.assertIn(problem, result.stderr)
+
+
+if __name__ == "__main__":
+    made = run(ROOT / "tools/gpu_bundle")
+    if made.returncode != 0 and "could not be had" in made.stderr:
+        print(made.stderr)
+        sys.exit(77)
+    print(made.stdout, made.stderr)
+    sys.exit(made.returncode or unittest.main())
