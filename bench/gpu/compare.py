@@ -18,7 +18,7 @@ import tempfile
 
 import gpu_workloads  # noqa: F401  (also makes bench/step importable)
 
-from comparison import ROOT, argument_parser, quartiles, spread, table, write_corpus
+from comparison import ROOT, argument_parser, corpus_in, quartiles, spread, table
 from participant import Failed, Participant
 from workloads import WORKLOADS
 
@@ -43,8 +43,8 @@ def peak_rate(name):
 
 
 def participants(workload, options, folder):
-    shape, prefix = WORKLOADS[workload], folder / f"random_{workload}"
-    write_corpus(prefix, shape.vocabulary, tokens=2**20)
+    shape = WORKLOADS[workload]
+    prefix = corpus_in(folder, shape.vocabulary)
     config = folder / f"{workload}.toml"
     config.write_text(shape.config(prefix, "bf16", folder / "run"))
     trainer = options.build.resolve() / "bench/bench_step_trainer"

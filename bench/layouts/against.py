@@ -14,7 +14,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "step")]
-from comparison import ROOT, argument_parser, compare, names, ratios, spread, started, table, take_turns  # noqa: E402
+from comparison import (  # noqa: E402
+    ROOT, argument_parser, compare, corpus_in, names, ratios, spread, started, table, take_turns,
+)  # fmt: skip
 from compare import LAYOUTS, our_participants  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
@@ -28,7 +30,7 @@ def milliseconds(runner):
 
 def measure(workload, precision, options, folder):
     config = folder / f"{workload}_{precision}.toml"
-    config.write_text(WORKLOADS[workload].config(folder / "random", precision, folder / "run"))
+    config.write_text(WORKLOADS[workload].config(corpus_in(folder, WORKLOADS[workload].vocabulary), precision, folder / "run"))
     rows = []
     for kind in options.kinds:
         ours, theirs = (our_participants(workload, config, kind, tree / TRAINER) for tree in (ROOT, options.tree))

@@ -16,7 +16,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "step"))
-from comparison import ROOT, argument_parser, compare, names, ratios, spread, started, table, take_turns, tuned_environment  # noqa: E402
+from comparison import (  # noqa: E402
+    ROOT, argument_parser, compare, corpus_in, names, ratios, spread, started, table, take_turns, tuned_environment,
+)  # fmt: skip
 from participant import Participant  # noqa: E402
 from workloads import MICRO_BATCHES, WORKLOADS  # noqa: E402
 
@@ -60,7 +62,7 @@ def peer_participants(workload, precision, kind, options, folder):
         if how not in PEERS[kind] or (how.startswith("zero") and not DEEPSPEED.is_dir()):
             continue
         name = " ".join([PEERS[kind][how], setting]).strip()
-        command = [sys.executable, HERE / "peer.py", workload, precision, how, folder / "random.bin"]
+        command = [sys.executable, HERE / "peer.py", workload, precision, how, f"{corpus_in(folder, WORKLOADS[workload].vocabulary)}.bin"]
         environment = {"OMP_NUM_THREADS": "1", "TORCH_EXTENSIONS_DIR": str(ROOT / ".deps/deepspeed/extensions")}
         theirs.append(Participant(name, command, {**environment, **(tuned if setting else {})}))
     return theirs
@@ -82,7 +84,7 @@ def row(workload, precision, runner, ours, theirs):
 def measure(workload, precision, options, folder):
     """The rows of one table: each kind by itself."""
     config = folder / f"{workload}_{precision}.toml"
-    config.write_text(WORKLOADS[workload].config(folder / "random", precision, folder / "run"))
+    config.write_text(WORKLOADS[workload].config(corpus_in(folder, WORKLOADS[workload].vocabulary), precision, folder / "run"))
     rows = []
     for kind in options.kinds:
         ours, theirs = started(our_participants(workload, config, kind)), {}

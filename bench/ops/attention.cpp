@@ -100,7 +100,11 @@ void measure(const Shape& shape, at::ScalarType type, double seconds) {
 int main(int argc, char** argv) {
   at::set_num_threads(argc > 1 ? std::stoi(argv[1]) : 2);
   const double seconds = argc > 2 ? std::stod(argv[2]) : 4;
-  const Shape shapes[] = {{"A", 8, 12, 64, 256}, {"B", 16, 8, 32, 256}, {"C", 1, 12, 64, 2048}};
+  const Shape shapes[] = {{"A", 8, 12, 64, 256},
+                          {"B", 16, 8, 32, 256},
+                          {"C", 1, 12, 64, 2048},
+                          {"narrow", 13, 6, 52, 200},
+                          {"wide", 2, 6, 100, 600}};
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const Shape& shape : shapes) {
       if (argc < 4 || std::string(argv[3]) == shape.name) measure(shape, type, seconds);

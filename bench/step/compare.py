@@ -12,7 +12,9 @@ import pathlib
 import statistics
 import sys
 
-from comparison import ROOT, argument_parser, compare, ratios, spread, started, table, take_turns, tuned_environment
+from comparison import (
+    ROOT, argument_parser, compare, corpus_in, ratios, spread, started, table, take_turns, tuned_environment,
+)  # fmt: skip
 from participant import Participant
 from workloads import WORKLOADS
 
@@ -21,9 +23,10 @@ PEERS = ("eager", "compile", "eager tuned", "compile tuned")
 
 
 def participants(workload, precision, peers, folder):
-    prefix = folder / "random"
+    shape = WORKLOADS[workload]
+    prefix = corpus_in(folder, shape.vocabulary)
     config = folder / f"{workload}_{precision}.toml"
-    config.write_text(WORKLOADS[workload].config(prefix, precision, folder / "run"))
+    config.write_text(shape.config(prefix, precision, folder / "run"))
     ours = Participant("terrace", [ROOT / "build/release/bench/bench_step_trainer", config])
     tuned = tuned_environment(folder)
     all_of_them = [ours]
@@ -31,7 +34,7 @@ def participants(workload, precision, peers, folder):
         how, _, setting = peer.partition(" ")
         environment = dict(tuned) if setting else {}
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-        command = [sys.executable, HERE / "peer.py", workload, precision, how, f"{prefix}.bin"]
+        command = [sys.executable, HERE / "peer.py", shape.spec(), precision, how, f"{prefix}.bin"]
         all_of_them.append(Participant(peer, command, environment))
     return all_of_them
 

@@ -12,22 +12,27 @@ import tempfile
 import numpy as np
 
 from participant import Failed
+from workloads import token_type
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 
-def write_corpus(prefix, vocabulary, tokens=2**18, document=2**14):
-    """Random tokens as Megatron's .bin and .idx."""
-    values = np.random.default_rng(1).integers(0, vocabulary, tokens, dtype=np.uint16)
+def corpus_in(folder, vocabulary, tokens=2**20, document=2**14):
+    """The prefix of a corpus of random tokens, as Megatron's .bin and .idx; written where it is not there yet."""
+    prefix = folder / f"random_{vocabulary}"
+    if pathlib.Path(f"{prefix}.idx").exists():
+        return prefix
+    values = np.random.default_rng(1).integers(0, vocabulary, tokens, dtype=token_type(vocabulary))
     values.tofile(f"{prefix}.bin")
     lengths = np.full(tokens // document, document, dtype=np.int32)
-    pointers = np.arange(len(lengths), dtype=np.int64) * document * 2
+    pointers = np.arange(len(lengths), dtype=np.int64) * document * values.itemsize
     documents = np.arange(len(lengths) + 1, dtype=np.int64)
     with open(f"{prefix}.idx", "wb") as file:
-        file.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8, len(lengths), len(documents)))
+        file.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8 if values.itemsize == 2 else 4, len(lengths), len(documents)))
         for array in (lengths, pointers, documents):
             file.write(array.tobytes())
+    return prefix
 
 
 def tuned_environment(folder):
@@ -113,7 +118,6 @@ def compare(options, measure, text_of):
     results, text = [], ""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        write_corpus(folder / "random", 8192)
         for workload in options.workloads:
             for precision in options.precisions:
                 results.append(measure(workload, precision, options, folder))

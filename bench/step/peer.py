@@ -2,6 +2,8 @@
 
     peer.py WORKLOAD fp32|bf16 eager|compile CORPUS.bin
 
+WORKLOAD is a name or what Workload.spec() writes.
+
 bf16 is autocast over fp32 weights, as PyTorch's users train; AdamW is the fused one.
 """
 import contextlib
@@ -14,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from serve import serve
-from workloads import CLIP, LEARNING_RATE, WEIGHT_DECAY, WORKLOADS
+from workloads import CLIP, LEARNING_RATE, WEIGHT_DECAY, Workload, token_type
 
 
 class Block(nn.Module):
@@ -23,7 +25,9 @@ class Block(nn.Module):
         self.heads = shape.heads
         self.attention_norm, self.ffn_norm = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
         self.joint, self.output = nn.Linear(shape.width, 3 * shape.width), nn.Linear(shape.width, shape.width)
-        self.first, self.second = nn.Linear(shape.width, 4 * shape.width), nn.Linear(4 * shape.width, shape.width)
+        self.gated = shape.activation == "swiglu"
+        self.first = nn.Linear(shape.width, shape.inner * (2 if self.gated else 1))
+        self.second = nn.Linear(shape.inner, shape.width)
 
     def attend(self, x):
         batch, length, _ = x.shape
@@ -32,9 +36,15 @@ class Block(nn.Module):
         context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.output(context.transpose(1, 2).reshape(batch, length, -1))
 
+    def activate(self, inner):
+        if not self.gated:
+            return F.gelu(inner, approximate="tanh")
+        gate, up = inner.chunk(2, dim=-1)
+        return F.silu(gate) * up
+
     def forward(self, x):
         x = x + self.attend(self.attention_norm(x))
-        return x + self.second(F.gelu(self.first(self.ffn_norm(x)), approximate="tanh"))
+        return x + self.second(self.activate(self.first(self.ffn_norm(x))))
 
 
 class Gpt(nn.Module):
@@ -61,7 +71,7 @@ class Gpt(nn.Module):
 
 def batches(shape, corpus, part=0, parts=1):
     """Endless batches of the corpus, in its order; of each, one of so many parts."""
-    tokens = torch.from_numpy(np.fromfile(corpus, dtype=np.uint16).astype(np.int64))
+    tokens = torch.from_numpy(np.fromfile(corpus, dtype=token_type(shape.vocabulary)).astype(np.int64))
     size = shape.batch * shape.sequence
     own = slice(part * shape.batch // parts, (part + 1) * shape.batch // parts)
     while True:
@@ -80,7 +90,7 @@ def autocast(precision):
 
 def main():
     workload, precision, how, corpus = sys.argv[1:]
-    shape = WORKLOADS[workload]
+    shape = Workload.of(workload)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(1)
     model = Gpt(shape)

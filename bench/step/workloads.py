@@ -1,5 +1,8 @@
 """The workloads of bench/step/compare.py and bench/layouts/compare.py, and what all that take part have in common."""
 import dataclasses
+import json
+
+import numpy as np
 
 LEARNING_RATE, WEIGHT_DECAY, CLIP = 3e-4, 0.1, 1.0
 MICRO_BATCHES = 8  # of pipelines
@@ -14,6 +17,20 @@ class Workload:
     batch: int
     vocabulary: int = 8192
     micro_batch: int = 0  # sequences; 0: all of the batch
+    ffn_width: int = 0  # 0: four times the width
+    activation: str = "gelu"  # or "swiglu", whose first layer has twice as many outputs
+
+    @classmethod
+    def of(cls, text):
+        """The workload of that name, or of a text as spec() makes it."""
+        return WORKLOADS[text] if text in WORKLOADS else cls(**json.loads(text))
+
+    def spec(self):
+        return json.dumps(dataclasses.asdict(self))
+
+    @property
+    def inner(self):
+        return self.ffn_width or 4 * self.width
 
     @property
     def tokens(self):
@@ -22,7 +39,8 @@ class Workload:
     @property
     def flops(self):
         """Of a step: 6 a weight of the products and token, and the half of the square that causal attention needs."""
-        weights = 12 * self.layers * self.width**2 + self.vocabulary * self.width
+        feed_forward = (3 if self.activation == "swiglu" else 2) * self.inner
+        weights = self.layers * self.width * (4 * self.width + feed_forward) + self.vocabulary * self.width
         return (6 * weights + 6 * self.layers * self.sequence * self.width) * self.tokens
 
     @property
@@ -39,7 +57,8 @@ family = "gpt"
 layers = {self.layers}
 width = {self.width}
 heads = {self.heads}
-ffn_width = {4 * self.width}
+ffn_width = {self.inner}
+activation = "{self.activation}"
 sequence = {self.sequence}
 vocabulary = {self.vocabulary}
 positions = "learned"
@@ -66,6 +85,11 @@ clip = {CLIP}
 [checkpoint]
 folder = "{folder}"
 """
+
+
+def token_type(vocabulary):
+    """The type of a corpus's tokens: the smallest that Megatron's format has."""
+    return np.uint16 if vocabulary <= 2**16 else np.int32
 
 
 WORKLOADS = {

@@ -55,8 +55,8 @@ at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSi
 enum class AttentionChoice { fastest, torch };
 
 // split_heads and attention in one operation: joint [B, T, columns()] -> context [B, T, H * hd]. It is causal and, if
-// `documents` [B, T] int64 is defined, restricted to each document. Our kernels compute it if head_dim is a multiple of
-// 16 and at most 256 and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint` and write its
+// `documents` [B, T] int64 is defined, restricted to each document. Our kernels compute it if head_dim is at most 256
+// and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint` and write its
 // gradient in place, for fp16 by way of a copy in fp32, and keep joint, context and one number per query for backward.
 // In all other cases joint_attention() calls the two functions above.
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,

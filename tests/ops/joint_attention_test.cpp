@@ -56,7 +56,7 @@ void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rot
     inputs["positions"] = integers(2 * size.length, {size.batch, size.length});
   }
   if (documents.defined()) inputs["documents"] = documents;
-  const auto table = rotary_table(2 * size.length, size.head_dim, 500.0, at::kCPU);
+  const auto table = rotary ? rotary_table(2 * size.length, size.head_dim, 500.0, at::kCPU) : RotaryTable{};
   const auto reference = pytorch.run("ops/ops_cases.py", "attention", options, GetParam(), inputs);
   const auto ours = testing::results_of(
       [&](Leaves& leaves) {
@@ -95,18 +95,25 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
     }
   }
   for (int64_t head_dim : {48, 256}) check(pytorch, {1, 70, 2, 1, head_dim}, true, {});
+  // Widths that fill no vector.
+  for (int64_t head_dim : {2, 6, 52, 90, 250}) {
+    for (int64_t length : {33, 300})
+      check(pytorch, {1, length, 2, 3, head_dim}, true, documents_of({1, length, 2, 3, head_dim}));
+  }
+  for (int64_t head_dim : {1, 7, 31, 75}) check(pytorch, {2, 130, 2, 1, head_dim}, false, {});
   // Several blocks of keys and several pieces of queries.
   check(pytorch, {1, 1100, 1, 2, 32}, true, {});
   const at::Tensor thirds = at::arange(1100, at::kLong).div(367, "floor").unsqueeze(0);
   check(pytorch, {1, 1100, 2, 1, 32}, true, thirds);
   // A head_dim that our kernels do not support, so torch's kernels compute it.
-  check(pytorch, {2, 33, 2, 3, 6}, true, documents_of({2, 33, 2, 3, 6}));
+  check(pytorch, {2, 33, 2, 3, 260}, true, documents_of({2, 33, 2, 3, 260}));
   tally_.expect_as_accurate();
 }
 
 TEST_P(JointAttention, HasTheSameBitsOnAnyNumberOfThreads) {
   const int threads = at::get_num_threads();
-  for (const Size& size : {Size{3, 300, 2, 2, 64}, Size{1, 2100, 2, 1, 32}, Size{1, 700, 1, 4, 16}}) {
+  for (const Size& size :
+       {Size{3, 300, 2, 2, 64}, Size{1, 2100, 2, 1, 32}, Size{1, 700, 1, 4, 16}, Size{2, 300, 2, 1, 52}}) {
     const at::Tensor input = joint(size), gradient = upstream(size);
     const auto compute = [&] {
       at::Tensor leaf = input.detach().clone().requires_grad_(true);

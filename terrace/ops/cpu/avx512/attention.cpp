@@ -33,7 +33,7 @@ const AttentionKernels* attention_kernels(const at::Device& device, at::ScalarTy
   static constexpr AttentionKernels of_bf16 = {"avx512_bf16", cpu::attention<c10::BFloat16>,
                                                cpu::attention_backward<c10::BFloat16>};
   static constexpr AttentionKernels of_fp16 = {"avx512", widened_attention, widened_attention_backward};
-  if (!device.is_cpu() || layout.head_dim % cpu::lanes != 0 || layout.head_dim > cpu::largest_head_dim) return nullptr;
+  if (!device.is_cpu() || layout.head_dim > cpu::largest_head_dim) return nullptr;
   if (type == at::kHalf && cpu::has_avx512(at::kFloat)) return &of_fp16;
   if (!cpu::has_avx512(type)) return nullptr;
   return type == at::kFloat ? &of_fp32 : &of_bf16;

@@ -34,7 +34,9 @@ struct AttentionSizes {
         groups(input.layout.groups),
         per_group(input.layout.queries_per_group),
         head_dim(input.layout.head_dim),
-        words(head_dim / word_elements<T>),
+        width(round_up(head_dim, lanes)),
+        words(width / word_elements<T>),
+        depth((head_dim + word_elements<T> - 1) / word_elements<T>),
         columns(input.layout.columns()),
         blocks((length + block_rows<T> - 1) / block_rows<T>),
         scale(1.0f / std::sqrt(static_cast<float>(head_dim))),
@@ -56,7 +58,11 @@ struct AttentionSizes {
   }
   const int32_t* begins_of(int64_t b) const { return begins ? begins + b * padded : nullptr; }
 
-  int64_t batch, length, padded, groups, per_group, head_dim, words, columns, blocks;
+  int64_t batch, length, padded, groups, per_group, head_dim;
+  int64_t width;  // elements of a head in scratch memory: zeros follow the head's own up to a multiple of 16
+  int64_t words;  // of `width` elements
+  int64_t depth;  // words of the head's own elements, over which scores are summed
+  int64_t columns, blocks;
   float scale;
   const T* joint;
   const int32_t* begins = nullptr;

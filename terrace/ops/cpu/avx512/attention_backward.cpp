@@ -14,8 +14,8 @@ TERRACE_AVX512 void finish_keys(const AttentionSizes<T>& s, int64_t b, int64_t g
                                 const float* key_sums, const float* value_sums, T* joint_gradient) {
   T* to = joint_gradient + s.offset(b, group, s.per_group);
   for (int64_t t = begin; t < end; ++t) {
-    scatter_row(key_sums + t * s.head_dim, s.scale, s.rotation_of(b), t, s.head_dim, to + t * s.columns);
-    scatter_row(value_sums + t * s.head_dim, 1.0f, {}, t, s.head_dim, to + t * s.columns + s.head_dim);
+    scatter_row(key_sums + t * s.width, s.scale, s.rotation_of(b), t, s.head_dim, to + t * s.columns);
+    scatter_row(value_sums + t * s.width, 1.0f, {}, t, s.head_dim, to + t * s.columns + s.head_dim);
   }
 }
 
@@ -38,7 +38,7 @@ struct Pieces {
 template <typename T>
 void by_groups(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
   const Pieces<T> pieces(s);
-  const int64_t floats = 2 * s.padded * s.head_dim;
+  const int64_t floats = 2 * s.padded * s.width;
   struct Worker {
     BackwardWorker<T> inner;
     Scratch scratch;
@@ -68,7 +68,7 @@ void by_groups(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
 template <typename T>
 void by_pieces(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
   const Pieces<T> pieces(s);
-  const int64_t floats = 2 * s.padded * s.head_dim, groups = s.batch * s.groups;
+  const int64_t floats = 2 * s.padded * s.width, groups = s.batch * s.groups;
   const at::Tensor memory = at::empty({groups * pieces.count * floats}, at::TensorOptions().dtype(at::kFloat));
   float* all = memory.mutable_data_ptr<float>();
   for_each_item(
@@ -87,8 +87,8 @@ void by_pieces(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
       float* sums = all + group * pieces.count * floats;
       for (int64_t piece = 1; piece < pieces.count; ++piece) {
         for (int64_t half : {int64_t{0}, floats / 2}) {
-          const int64_t offset = half + top * s.head_dim;
-          add_floats(sums + offset, sums + piece * floats + offset, (bottom - top) * s.head_dim);
+          const int64_t offset = half + top * s.width;
+          add_floats(sums + offset, sums + piece * floats + offset, (bottom - top) * s.width);
         }
       }
       finish_keys(s, group / s.groups, group % s.groups, top, bottom, sums, sums + floats / 2, tensors.joint_gradient);

@@ -61,13 +61,13 @@ class ForwardWorker {
  public:
   explicit ForwardWorker(const AttentionSizes<T>& sizes)
       : s_(sizes),
-        scratch_(block * ((2 + s_.per_group) * s_.words + (1 + s_.per_group) * s_.head_dim) +
+        scratch_(block * ((2 + s_.per_group) * s_.words + (1 + s_.per_group) * s_.width) +
                  strip_rows * (block + block_words) + 8 * lanes),
         rows_(scratch_.take(block * s_.words)),
         key_panels_(scratch_.take(block * s_.words)),
-        value_pairs_(scratch_.take(block_words * s_.head_dim)),
+        value_pairs_(scratch_.take(block_words * s_.width)),
         query_panels_(scratch_.take(s_.per_group * block * s_.words)),
-        sums_(scratch_.take(s_.per_group * block * s_.head_dim)),
+        sums_(scratch_.take(s_.per_group * block * s_.width)),
         scores_(scratch_.take(strip_rows * block)),
         probabilities_(scratch_.take(strip_rows * block_words)),
         running_(s_.per_group * block) {}
@@ -148,7 +148,7 @@ class ForwardWorker {
       gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, pairs);
     } else {
       gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, rows_);
-      rows_to_pairs(rows_, n, s_.head_dim, pairs);
+      rows_to_pairs(rows_, n, s_.width, pairs);
     }
   }
 
@@ -175,9 +175,9 @@ class ForwardWorker {
         float* c = scores_ + tile * tile_rows * block + key;
         const int64_t next = lanes * s_.words;
         if (key + lanes < ranges[tile].end) {
-          product_tile<T, tile_rows, 2, 1, lanes>(a, b, lanes, next, c, block, s_.words, false);
+          product_tile<T, tile_rows, 2, 1, lanes>(a, b, lanes, next, c, block, s_.depth, false);
         } else {
-          product_tile<T, tile_rows, 1, 1, lanes>(a, b, lanes, next, c, block, s_.words, false);
+          product_tile<T, tile_rows, 1, 1, lanes>(a, b, lanes, next, c, block, s_.depth, false);
         }
       }
     }
@@ -201,7 +201,7 @@ class ForwardWorker {
     const int64_t row = head * block + query - query_begin_;
     const float factor = s_.scale * 1.44269504f;
     float* probabilities = probabilities_ + tile * tile_rows * block_words;
-    float* sums = sums_ + row * s_.head_dim;
+    float* sums = sums_ + row * s_.width;
     const bool first = std::max<int64_t>(0, first_key(query, begins_)) >= key_begin_;
     const float* scores = scores_ + tile * tile_rows * block;
     float tops[tile_rows];
@@ -219,22 +219,21 @@ class ForwardWorker {
           running.sum * shrink + row_probabilities<T>(scores + r * block, probabilities + r * block_words, range,
                                                       factor, running.top, query + r, key_begin_, begins_);
       if (shrink == 1.0f) continue;
-      for (int64_t i = 0; i < s_.head_dim; i += lanes) {
-        float* sum = sums + r * s_.head_dim + i;
+      for (int64_t i = 0; i < s_.width; i += lanes) {
+        float* sum = sums + r * s_.width + i;
         _mm512_storeu_ps(sum, _mm512_mul_ps(_mm512_loadu_ps(sum), _mm512_set1_ps(shrink)));
       }
     }
     const int64_t begin = range.begin / word_elements<T>, end = range.product_end / word_elements<T>;
-    product_columns<T, tile_rows, block_words, 1>(probabilities + begin, value_pairs_ + begin * s_.head_dim,
-                                                  s_.head_dim, sums, s_.head_dim, end - begin, s_.head_dim / lanes,
-                                                  !first);
+    product_columns<T, tile_rows, block_words, 1>(probabilities + begin, value_pairs_ + begin * s_.width, s_.width,
+                                                  sums, s_.width, end - begin, s_.width / lanes, !first);
   }
 
   TERRACE_AVX512_INLINE void finish(int64_t head, int64_t begin, int64_t end, T* context) {
     float* log_sums = log_sums_ + (b_ * s_.heads() + group_ * s_.per_group + head) * s_.length;
     for (int64_t query = begin; query < end; ++query) {
       const int64_t row = head * block + query - query_begin_;
-      scatter_row(sums_ + row * s_.head_dim, 1.0f / running_[row].sum, {}, query, s_.head_dim,
+      scatter_row(sums_ + row * s_.width, 1.0f / running_[row].sum, {}, query, s_.head_dim,
                   context + query * s_.heads() * s_.head_dim);
       log_sums[query] = running_[row].top + std::log2(running_[row].sum);
     }

@@ -67,7 +67,7 @@ class BackwardWorker {
   BackwardWorker(const AttentionSizes<T>& sizes, const BackwardTensors<T>& tensors)
       : s_(sizes),
         t_(tensors),
-        scratch_(3 * s_.padded * s_.head_dim + block * 7 * s_.head_dim + 2 * block + block * block_words +
+        scratch_(3 * s_.padded * s_.width + block * 7 * s_.width + 2 * block + block * block_words +
                  2 * block_words * lanes + 16 * lanes),
         key_panels_(scratch_.take(s_.padded * s_.words)),
         value_panels_(scratch_.take(s_.padded * s_.words)),
@@ -78,7 +78,7 @@ class BackwardWorker {
         gradient_panels_(scratch_.take(block * s_.words)),
         gradient_pairs_(scratch_.take(block * s_.words)),
         context_panel_(scratch_.take(lanes * s_.words)),
-        query_sums_(scratch_.take(block * s_.head_dim)),
+        query_sums_(scratch_.take(block * s_.width)),
         log_sums_(scratch_.take(block)),
         products_(scratch_.take(block)),
         difference_rows_(scratch_.take(block * block_words)),
@@ -93,7 +93,7 @@ class BackwardWorker {
   }
 
   // Processes the blocks [begin, end) of queries, counted over the heads of the group: writes the gradients of the
-  // queries and adds to the gradients of keys and values, [padded][hd] each.
+  // queries and adds to the gradients of keys and values, [padded][width] each.
   void run(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
     for (int64_t item = begin; item < end; ++item) {
       head_ = item / s_.blocks;
@@ -122,7 +122,7 @@ class BackwardWorker {
     float* rows = word_elements<T> == 1 && pairs ? pairs : rows_;
     gather_rows(head, stride, begin, end, rotation, s_.head_dim, rows);
     rows_to_panels(rows, n, s_.words, panels);
-    if (pairs && rows != pairs) rows_to_pairs(rows, n, s_.head_dim, pairs);
+    if (pairs && rows != pairs) rows_to_pairs(rows, n, s_.width, pairs);
   }
 
   TERRACE_AVX512 void pack_keys(int64_t begin, int64_t end) {
@@ -225,20 +225,20 @@ class BackwardWorker {
                                   .probabilities = probabilities,
                                   .differences = differences,
                                   .rows = difference_rows_ + query * block_words + (key - begin) / word_elements<T>};
-      gradient_tile<T>(operands, s_.words, factor, query_begin_ + query, key, begins_);
+      gradient_tile<T>(operands, s_.depth, factor, query_begin_ + query, key, begins_);
     }
     if (first < 0) return;
-    sum_over_queries(probabilities_, gradient_pairs_, first, last, value_sums + key * s_.head_dim);
-    sum_over_queries(differences_, query_pairs_, first, last, key_sums + key * s_.head_dim);
+    sum_over_queries(probabilities_, gradient_pairs_, first, last, value_sums + key * s_.width);
+    sum_over_queries(differences_, query_pairs_, first, last, key_sums + key * s_.width);
   }
 
-  // sums[16][hd] += the panel [queries / word_elements][16], transposed, times the pairs.
+  // sums[16][width] += the panel [queries / word_elements][16], transposed, times the pairs.
   TERRACE_AVX512_INLINE void sum_over_queries(const float* panel, const float* pairs, int64_t first, int64_t last,
                                               float* sums) {
     const int64_t begin = first / word_elements<T>, steps = (last - first) / word_elements<T>;
-    for (int64_t i = 0; i < s_.head_dim; i += lanes) {
-      product_tile<T, lanes, 1, 1, lanes>(panel + begin * lanes, pairs + begin * s_.head_dim + i, s_.head_dim, 0,
-                                          sums + i, s_.head_dim, steps, true);
+    for (int64_t i = 0; i < s_.width; i += lanes) {
+      product_tile<T, lanes, 1, 1, lanes>(panel + begin * lanes, pairs + begin * s_.width + i, s_.width, 0, sums + i,
+                                          s_.width, steps, true);
     }
   }
 
@@ -250,16 +250,16 @@ class BackwardWorker {
       const int64_t to = std::min(end, query_begin_ + query + tile_rows);
       const int64_t steps = std::max<int64_t>(0, to - from) / word_elements<T>;
       const float* rows = difference_rows_ + query * block_words + (from - begin) / word_elements<T>;
-      product_columns<T, tile_rows, block_words, 1>(rows, key_pairs_ + from * s_.words, s_.head_dim,
-                                                    query_sums_ + query * s_.head_dim, s_.head_dim, steps,
-                                                    s_.head_dim / lanes, add);
+      product_columns<T, tile_rows, block_words, 1>(rows, key_pairs_ + from * s_.words, s_.width,
+                                                    query_sums_ + query * s_.width, s_.width, steps, s_.width / lanes,
+                                                    add);
     }
   }
 
   TERRACE_AVX512 void finish_queries() {
     T* to = t_.joint_gradient + s_.offset(b_, group_, head_);
     for (int64_t query = query_begin_; query < query_end_; ++query) {
-      scatter_row(query_sums_ + (query - query_begin_) * s_.head_dim, s_.scale, s_.rotation_of(b_), query, s_.head_dim,
+      scatter_row(query_sums_ + (query - query_begin_) * s_.width, s_.scale, s_.rotation_of(b_), query, s_.head_dim,
                   to + query * s_.columns);
     }
   }

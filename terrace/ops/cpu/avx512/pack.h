@@ -1,9 +1,9 @@
 // Packs rows of a head in the orders in which the tiles of attention read them, with rotation, and unpacks gradients.
 //
-// For n rows of hd elements, or W = hd / word_elements words:
+// For n rows of hd elements, padded with zeros to a width that is a multiple of 16, or W = width / word_elements words:
 //   rows    [n][W], as in the joint projection
 //   panels  [n / 16][W][16]: words along hd, for products that sum over hd
-//   pairs   [n / word_elements][hd]: words along the rows, for products that sum over rows; in fp32 the same as rows
+//   pairs   [n / word_elements][width]: words along the rows, for products that sum over rows; in fp32 the same as rows
 #pragma once
 
 #include <algorithm>
@@ -46,14 +46,15 @@ TERRACE_AVX512_INLINE void prefetch_row(const T* row, int64_t width) {
   }
 }
 
+// Copies a row, and zeros up to its width.
 template <typename T>
 TERRACE_AVX512_INLINE void copy_row(const T* from, int64_t head_dim, T* to) {
   for (int64_t i = 0; i < head_dim; i += lanes) {
+    const __mmask16 mask = first_lanes(head_dim - i);
     if constexpr (word_elements<T> == 1) {
-      _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+      _mm512_storeu_ps(to + i, _mm512_maskz_loadu_ps(mask, from + i));
     } else {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
-                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_maskz_loadu_epi16(mask, from + i));
     }
   }
 }
@@ -62,7 +63,7 @@ TERRACE_AVX512_INLINE void copy_row(const T* from, int64_t head_dim, T* to) {
 template <typename T>
 TERRACE_AVX512_INLINE void gather_rows(const T* head, int64_t stride, int64_t begin, int64_t end,
                                        const Rotation& rotation, int64_t head_dim, float* rows) {
-  const int64_t words = head_dim / word_elements<T>;
+  const int64_t words = (head_dim + lanes - 1) / lanes * lanes / word_elements<T>;
   for (int64_t t = begin; t < end; ++t, rows += words) {
     const T* from = head + t * stride;
     if (!rotation.cosines) {
@@ -70,7 +71,9 @@ TERRACE_AVX512_INLINE void gather_rows(const T* head, int64_t stride, int64_t be
       continue;
     }
     float wide[largest_head_dim];
-    for (int64_t i = 0; i < head_dim; i += lanes) _mm512_storeu_ps(wide + i, load_wide(from + i));
+    for (int64_t i = 0; i < head_dim; i += lanes) {
+      _mm512_storeu_ps(wide + i, load_wide(from + i, first_lanes(head_dim - i)));
+    }
     rotate_row(wide, rotation, t, 1.0f, head_dim);
     for (int64_t i = 0; i < head_dim; i += lanes) {
       store_narrow(reinterpret_cast<T*>(rows) + i, _mm512_loadu_ps(wide + i));
@@ -89,7 +92,9 @@ TERRACE_AVX512_INLINE void scatter_row(const float* sums, float factor, const Ro
     _mm512_storeu_ps(wide + i, _mm512_mul_ps(_mm512_loadu_ps(sums + i), _mm512_set1_ps(factor)));
   }
   if (rotation.cosines) rotate_row(wide, rotation, t, -1.0f, head_dim);
-  for (int64_t i = 0; i < head_dim; i += lanes) store_narrow(to + i, _mm512_loadu_ps(wide + i));
+  for (int64_t i = 0; i < head_dim; i += lanes) {
+    store_narrow(to + i, _mm512_loadu_ps(wide + i), first_lanes(head_dim - i));
+  }
 }
 
 // Packs n rows, a multiple of 16, into panels; `words` is a multiple of 8.
@@ -112,12 +117,12 @@ TERRACE_AVX512_INLINE void rows_to_panels(const float* rows, int64_t n, int64_t 
 }
 
 // Packs n rows of bf16, a multiple of 16, into pairs.
-TERRACE_AVX512_INLINE void rows_to_pairs(const float* rows, int64_t n, int64_t head_dim, float* pairs) {
+TERRACE_AVX512_INLINE void rows_to_pairs(const float* rows, int64_t n, int64_t width, float* pairs) {
   const auto* from = reinterpret_cast<const uint16_t*>(rows);
-  for (int64_t row = 0; row < n; row += 2, from += 2 * head_dim, pairs += head_dim) {
-    for (int64_t i = 0; i < head_dim; i += lanes) {
+  for (int64_t row = 0; row < n; row += 2, from += 2 * width, pairs += width) {
+    for (int64_t i = 0; i < width; i += lanes) {
       const auto *first = reinterpret_cast<const __m256i*>(from + i),
-                 *second = reinterpret_cast<const __m256i*>(from + head_dim + i);
+                 *second = reinterpret_cast<const __m256i*>(from + width + i);
       _mm512_storeu_si512(pairs + i, interleaved(_mm256_loadu_si256(first), _mm256_loadu_si256(second)));
     }
   }
