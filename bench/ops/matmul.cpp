@@ -2,7 +2,11 @@
 #include "terrace/ops/cpu/matmul.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -35,7 +39,7 @@ void report(const char* what, double flops, const std::function<void()>& ours, c
 // y = x W^T, dx = dy W and dW += dy^T x of `rows` tokens.
 void layer(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
   const at::Tensor x = at::randn({rows, inputs}).to(type), w = at::randn({outputs, inputs}).to(type);
-  const at::Tensor y = at::randn({rows, outputs}).to(type), dx = at::empty({rows, inputs}).to(type);
+  const at::Tensor y = at::randn({rows, outputs}).to(type), dx = at::randn({rows, inputs}).to(type);
   const at::Tensor dw = at::zeros({outputs, inputs});
   fmt::print("{} [{}, {}] -> {}: ours, torch's, ratio\n", at::toString(type), rows, inputs, outputs);
   const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
@@ -46,6 +50,32 @@ void layer(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
                {.out = y.data_ptr(), .out_stride = outputs, .out_type = type});
       },
       [&] { at::mm(x, w.t()); });
+  const at::Tensor inner = at::empty_like(y), bias = at::randn({outputs}).to(type);
+  report(
+      "forward, GELU", flops,
+      [&] {
+        matmul(type, {x.data_ptr(), inputs}, {w.data_ptr(), inputs}, rows, outputs, inputs,
+               {.kind = Finish::Kind::gelu,
+                .out = y.data_ptr(),
+                .out_stride = outputs,
+                .out_type = type,
+                .bias = bias.data_ptr(),
+                .inner = inner.data_ptr(),
+                .inner_stride = outputs});
+      },
+      [&] { at::gelu(at::addmm(bias, x, w.t()), "tanh"); });
+  report(
+      "GELU's slope", flops,
+      [&] {
+        matmul(type, {dx.data_ptr(), inputs}, {w.data_ptr(), inputs}, rows, outputs, inputs,
+               {.kind = Finish::Kind::gelu_backward,
+                .out = y.data_ptr(),
+                .out_stride = outputs,
+                .out_type = type,
+                .inner = inner.data_ptr(),
+                .inner_stride = outputs});
+      },
+      [&] { at::gelu_backward(at::mm(dx, w.t()), inner, "tanh"); });
   report(
       "inputs", flops,
       [&] {
@@ -73,5 +103,10 @@ int main() {
     layer(type, 4096, 256, 1024);
     layer(type, 4096, 256, 256);
     layer(type, 128, 768, 8192);
+    layer(type, 2600, 312, 900);
+    layer(type, 2600, 900, 312);
+    layer(type, 1024, 2048, 8192);
+    layer(type, 1536, 640, 2560);
+    layer(type, 1536, 640, 32000);
   }
 }

@@ -87,6 +87,16 @@ TERRACE_AVX512_INLINE void store_narrow(T* to, __m512 value, __mmask16 mask) {
   }
 }
 
+// The values as they are after store_narrow() and load_wide().
+template <typename T>
+TERRACE_AVX512_INLINE __m512 rounded(__m512 value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return value;
+  } else {
+    return widened((__m256i)_mm512_cvtneps_pbh(value));
+  }
+}
+
 // Words of bf16 pairs, whose low half is from the first row.
 TERRACE_AVX512_INLINE __m512i interleaved(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
