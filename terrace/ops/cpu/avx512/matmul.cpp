@@ -5,8 +5,10 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/BFloat16.h>
 
+#include <array>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/cpu/avx512/matmul_pack.h"
@@ -18,31 +20,32 @@ constexpr int64_t vectors = panel_columns / lanes;
 // The size of the packed panels that a thread uses at a time, so that they stay in its level-2 cache.
 constexpr int64_t cached_bytes = 448 << 10;
 
-// The sums of a tile of `Rows` rows: word (row, step) of A is a[row * row_words + step * step_words].
-template <typename T, int Rows>
+// The sums of the first `Vectors` vectors of columns of a tile of `Rows` rows: word (row, step) of A is
+// a[row * row_words + step * step_words].
+template <typename T, int Rows, int Vectors>
 TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t step_words, const uint32_t* panel,
                                   int64_t steps, float* sums) {
-  __m512 sum[Rows][vectors];
+  __m512 sum[Rows][Vectors];
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) sum[row][v] = _mm512_setzero_ps();
+    for (int v = 0; v < Vectors; ++v) sum[row][v] = _mm512_setzero_ps();
   }
   for (int64_t step = 0; step < steps; ++step) {
-    __m512 b[vectors];
+    __m512 b[Vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
+    for (int v = 0; v < Vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
 #pragma GCC unroll 6
     for (int row = 0; row < Rows; ++row) {
       const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(a[row * row_words + step * step_words])));
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
+      for (int v = 0; v < Vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
     }
   }
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * lanes, sum[row][v]);
+    for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * lanes, sum[row][v]);
   }
 }
 
@@ -129,11 +132,16 @@ void fetch_for_finish(const Finish& finish, const Place& place) {
 
 using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, float*);
 
+// By rows and vectors of columns, both from 1.
+template <typename T, size_t... sizes>
+constexpr std::array<MultiplyTile, sizeof...(sizes)> all_tiles(std::index_sequence<sizes...>) {
+  return {multiply_tile<T, 1 + static_cast<int>(sizes / vectors), 1 + static_cast<int>(sizes % vectors)>...};
+}
+
 template <typename T>
-MultiplyTile multiply_tile_of(int64_t rows) {
-  static constexpr MultiplyTile by_rows[] = {multiply_tile<T, 1>, multiply_tile<T, 2>, multiply_tile<T, 3>,
-                                             multiply_tile<T, 4>, multiply_tile<T, 5>, multiply_tile<T, 6>};
-  return by_rows[rows - 1];
+MultiplyTile multiply_tile_of(const Place& place) {
+  static constexpr auto tiles = all_tiles<T>(std::make_index_sequence<group_rows * vectors>());
+  return tiles[static_cast<size_t>((place.rows - 1) * vectors + (place.columns - 1) / lanes)];
 }
 
 // A in the order in which tiles read it: the first word of the g-th group of six rows is at groups + g * group_words.
@@ -249,11 +257,11 @@ class Product {
     alignas(64) float sums[group_rows * panel_columns];
     Place place{
         .row = group * group_rows, .column = 0, .rows = std::min(group_rows, m_ - group * group_rows), .columns = 0};
-    const MultiplyTile multiply = multiply_tile_of<T>(place.rows);
     for (int64_t panel = first; panel < last; ++panel) {
       place.column = panel * panel_columns;
       place.columns = std::min(panel_columns, n_ - place.column);
       fetch_for_finish_(finish_, place);
+      const MultiplyTile multiply = multiply_tile_of<T>(place);
       multiply(rows_.groups + group * rows_.group_words, rows_.row_words, rows_.step_words,
                panels + (panel - first) * steps_ * panel_columns, steps_, sums);
       finish_tile_(finish_, place, sums);
