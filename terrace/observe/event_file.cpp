@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "terrace/base/file.h"
+
 namespace terrace::observe {
 namespace {
 
