@@ -15,6 +15,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOBODY = 65534
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # Libraries that the compiler, CMake and Python themselves load.
 NEEDED_BY_TOOLS = {"zlib1g", "libzstd1", "libpcre2-8-0", "libudev1", "libxxhash0"}
 
@@ -63,6 +64,7 @@ def inside(scratch, options):
     status = subprocess.run(command).returncode
     if status == 0:
         started = subprocess.run(["chroot", root, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", "-i",
+                                  f"LD_LIBRARY_PATH=/builder/terrace/build/gpu_bundle/{LIBRARIES}",
                                   "/builder/terrace/build/gpu_check/terrace", "--version"], capture_output=True, text=True)  # fmt: skip
         print(started.stdout, started.stderr)
         status = started.returncode
