@@ -1,8 +1,8 @@
 """Our trainer beside tuned PyTorch, eager and compiled, at shapes drawn by a seed (shapes.py).
 
     cmake --build build/release --target bench_step_trainer
-    .deps/python/bin/python bench/shapes/compare.py [--seed 1] [--shapes 24] [--first 1] [--precisions fp32,bf16]
-                                                    [--peers NAME,...] [--rounds 3] [--steps 2] [--output FILE.md]
+    .deps/python/bin/python bench/shapes/against_pytorch.py [--seed 1] [--shapes 24] [--first 1] [--precisions fp32,bf16]
+                                                            [--peers NAME,...] [--rounds 3] [--steps 2] [--output FILE.md]
 
 All of a shape stay resident and take turns, as in bench/step/compare.py. The last table has, for each precision, the
 geometric mean of our tokens per second to those of the best peer of each shape, the worst shape, and the mean of our
@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "step")]
+sys.path.insert(0, str(HERE.parent / "step"))
 from compare import participants  # noqa: E402
 from comparison import argument_parser, machine, ratios, spread, started, table, take_turns  # noqa: E402
 from shapes import drawn  # noqa: E402
