@@ -2,9 +2,7 @@
 // and otherwise an error relative to double precision of at most twice the CPU's. Skipped without a GPU. In
 // tests/gpu_emulation the same tests run the kernels' sources on the CPU, in several orders of warps.
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/core/Generator.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
@@ -19,9 +17,7 @@
 
 #include "terrace/ops/attention.h"
 #include "terrace/ops/kernels.h"
-#ifdef TERRACE_GPU_EMULATION
-#include "tests/gpu_emulation/gpu_emulation.h"
-#endif
+#include "tests/gpu_device.h"
 
 namespace terrace::ops {
 namespace {
@@ -30,23 +26,13 @@ using TensorList = std::vector<at::Tensor>;
 // Runs kernels of a table on tensors on its device, and returns the results.
 using Computation = std::function<TensorList(const Kernels&, const TensorList&)>;
 
-#ifdef TERRACE_GPU_EMULATION
-constexpr at::DeviceType device = at::kCPU;
-constexpr uint64_t orders = 3;
-bool has_gpu() { return true; }
-void choose_order(uint64_t seed) { gpu_emulation::options().seed = seed; }
-#else
-constexpr at::DeviceType device = at::kCUDA;
-constexpr uint64_t orders = 1;
-bool has_gpu() { return at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0; }
-void choose_order(uint64_t) {}
-#endif
+using gpu_device::device;
 constexpr at::ScalarType types[] = {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble};
 
 class CudaKernels : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+    if (!gpu_device::is_there()) GTEST_SKIP() << "no GPU";
   }
 
   at::Tensor normal(at::IntArrayRef shape, at::ScalarType type) {
@@ -69,8 +55,8 @@ TensorList on(at::DeviceType type, const TensorList& tensors) {
 // The results must not depend on the order in which the warps of a block run.
 TensorList on_gpu(const Computation& compute, const TensorList& inputs) {
   TensorList results;
-  for (uint64_t order = 0; order < orders; ++order) {
-    choose_order(order);
+  for (uint64_t order = 0; order < gpu_device::orders; ++order) {
+    gpu_device::choose_order(order);
     const TensorList of_order = on(at::kCPU, compute(cuda_kernels(), on(device, inputs)));
     if (results.empty()) results = of_order;
     for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(of_order[i].equal(results[i])) << "order " << order;

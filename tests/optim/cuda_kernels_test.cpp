@@ -1,0 +1,78 @@
+// The CUDA kernels of the optimizer give the bits of the CPU's. Skipped without a GPU; tests/gpu_emulation runs the
+// same tests on the CPU, in several orders of warps.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "terrace/optim/kernels.h"
+#include "tests/gpu_device.h"
+#include "tests/optim/some_step.h"
+
+namespace terrace::optim {
+namespace {
+
+using gpu_device::device;
+
+constexpr int64_t sizes[] = {1, 15, 16, 255, 257, 1023, 1024, 1025, 4100};
+
+// Every order of warps is right if the results of all of these are.
+void in_several_orders(const std::function<void()>& body) {
+  for (uint64_t order = 0; order < gpu_device::orders; ++order) {
+    gpu_device::choose_order(order);
+    body();
+  }
+}
+
+class CudaOptimizer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!gpu_device::is_there()) GTEST_SKIP() << "no GPU";
+  }
+};
+
+TEST_F(CudaOptimizer, AdamWGivesTheCpusBits) {
+  struct States {
+    at::Tensor master, m, v, value;
+  };
+  // Values of fp32 are the masters.
+  const std::pair<at::ScalarType, at::ScalarType> types[] = {
+      {at::kFloat, at::kFloat}, {at::kBFloat16, at::kFloat},    {at::kHalf, at::kFloat}, {at::kFloat, at::kBFloat16},
+      {at::kFloat, at::kHalf},  {at::kBFloat16, at::kBFloat16}, {at::kHalf, at::kHalf}};
+  for (const int64_t size : sizes) {
+    for (const auto& [gradient_type, value_type] : types) {
+      const at::Tensor gradient = at::randn({size}).to(gradient_type), master = at::randn({size}),
+                       m = at::randn({size}), v = at::randn({size}).square();
+      const auto copy = [&, type = value_type](at::DeviceType on) {
+        States states{master.to(on).clone(), m.to(on).clone(), v.to(on).clone(), {}};
+        states.value = type == at::kFloat ? states.master : at::empty({size}, states.master.options().dtype(type));
+        return states;
+      };
+      States cpu = copy(at::kCPU);
+      adamw_step_cpu(some_step(), gradient, cpu.master, cpu.m, cpu.v, cpu.value);
+      in_several_orders([&] {
+        States gpu = copy(device);
+        adamw_step_cuda(some_step(), gradient.to(device), gpu.master, gpu.m, gpu.v, gpu.value);
+        EXPECT_TRUE(gpu.master.cpu().equal(cpu.master) && gpu.m.cpu().equal(cpu.m) && gpu.v.cpu().equal(cpu.v) &&
+                    gpu.value.cpu().equal(cpu.value))
+            << size << " " << gradient.toString() << " " << cpu.value.toString();
+      });
+    }
+  }
+}
+
+TEST_F(CudaOptimizer, SquaresGiveTheCpusBits) {
+  for (const int64_t size : sizes) {
+    for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      const at::Tensor gradient = at::randn({size}).to(type), cpu = squares_by_piece_cpu(gradient);
+      in_several_orders([&] {
+        EXPECT_TRUE(squares_by_piece_cuda(gradient.to(device)).equal(cpu)) << size << " " << at::toString(type);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terrace::optim
