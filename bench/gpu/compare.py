@@ -18,13 +18,13 @@ import tempfile
 
 import gpu_workloads  # noqa: F401  (also makes bench/step importable)
 
-from comparison import ROOT, argument_parser, corpus_in, quartiles, spread, table
+from comparison import ROOT, argument_parser, corpus_in, ratios, spread, table
 from participant import Failed, Participant
 from workloads import WORKLOADS
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Dense bf16 FLOP/s as the makers state them, by a part of the GPU's name; the first that fits counts.
-PEAK_RATES = {"H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989.4e12, "H200": 989.4e12, "GH200": 989.4e12, "B200": 2250e12,
+PEAK_RATES = {"H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989.4e12, "H200": 989.4e12, "B200": 2250e12,
               "A100": 312e12, "MI250X": 191.5e12, "MI300X": 1307e12}  # fmt: skip
 MOST_KERNELS = 15
 
@@ -85,9 +85,7 @@ def row(workload, runner, ours, peak):
     shape = WORKLOADS[workload]
     fastest = [min(times) for times in runner.rounds]
     milliseconds = statistics.median(fastest)
-    ratio = ""
-    if runner is not ours and ours:
-        ratio = spread(*quartiles([min(theirs) / min(own) for theirs, own in zip(runner.rounds, ours.rounds)]))
+    ratio = spread(*ratios(ours, runner)) if ours and runner is not ours else ""
     return [workload, runner.name, f"{1e3 * shape.tokens / milliseconds:.0f}", f"{milliseconds:.2f}", ratio,
             f"{shape.flops / (milliseconds / 1e3) / peak:.3f}" if peak else "", f"{runner.gpu_bytes / 2**30:.2f}",
             f"{runner.first_step_seconds:.1f}", f"{runner.first_losses[0]:.3f} {runner.last_loss:.3f}"]  # fmt: skip
