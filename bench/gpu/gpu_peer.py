@@ -3,7 +3,7 @@
     gpu_peer.py WORKLOAD eager|compile CORPUS.bin cuda|cpu
 
 bf16 is autocast over fp32 weights, as PyTorch's users train; the rest is set as a careful user does: TF32 for products in
-fp32, the fused AdamW, and batches copied ahead from pinned memory.
+fp32, the fused AdamW, and batches that each step copies to the GPU through pinned memory.
 """
 import sys
 
