@@ -8,6 +8,10 @@ import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from gpu_bundle_files import packages  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "build/gpu_bundle"
 # Libraries of the system on every machine that has a C++ compiler.
@@ -31,9 +35,8 @@ class Bundle(unittest.TestCase):
             self.assertEqual(missing, [], path)
 
     def test_every_package_comes_with_its_licence_and_no_link_leads_out(self):
-        for line in (ROOT / "tools/gpu_packages.txt").read_text().splitlines():
-            if not line.startswith("#"):
-                self.assertTrue((BUNDLE / "usr/share/doc" / line.split()[0] / "copyright").exists(), line)
+        for package in packages():
+            self.assertTrue((BUNDLE / "usr/share/doc" / package.name / "copyright").exists(), package)
         for path in BUNDLE.rglob("*"):
             if path.is_symlink():
                 self.assertTrue(path.resolve().is_relative_to(BUNDLE.resolve()) and path.exists(), path)
@@ -45,9 +48,10 @@ class Bundle(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             tree = pathlib.Path(name)
             (tree / "tools").mkdir()
-            shutil.copy(ROOT / "tools/gpu_bundle", tree / "tools/gpu_bundle")
-            lines = [line for line in (ROOT / "tools/gpu_packages.txt").read_text().splitlines() if line.startswith("libfmt9 ")]
-            (tree / "tools/gpu_packages.txt").write_text(re.sub(r" [0-9a-f]{64}$", " " + 64 * "0", lines[0]) + "\n")
+            for file in ("gpu_bundle", "gpu_bundle_files.py"):
+                shutil.copy(ROOT / "tools" / file, tree / "tools")
+            version = next(package.version for package in packages() if package.name == "libfmt9")
+            (tree / "tools/gpu_packages.txt").write_text(f"libfmt9 {version} {64 * '0'}\n")
             result = run(tree / "tools/gpu_bundle")
             self.assertNotEqual(result.returncode, 0)
             self.assertIn("and not the pinned 000", result.stderr)

@@ -13,9 +13,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from gpu_bundle_files import LIBRARIES, packages  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOBODY = 65534
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # Libraries that the compiler, CMake and Python themselves load.
 NEEDED_BY_TOOLS = {"zlib1g", "libzstd1", "libpcre2-8-0", "libudev1", "libxxhash0"}
 
@@ -32,12 +35,11 @@ def missing():
 
 def remove_packages(root):
     """Removes the files of the bundle's packages from the copy."""
-    lines = (ROOT / "tools/gpu_packages.txt").read_text().splitlines()
-    packages = {line.split()[0] for line in lines if line and not line.startswith("#")} - NEEDED_BY_TOOLS
-    for package in sorted(packages | {"ccache", "pkgconf", "pkg-config"}):
-        listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True).stdout.splitlines()
-        for name in listed:
-            path = root / name.lstrip("/")
+    removed = ({package.name for package in packages()} - NEEDED_BY_TOOLS) | {"ccache", "pkgconf", "pkg-config"}
+    for name in sorted(removed):
+        listed = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True).stdout.splitlines()
+        for file in listed:
+            path = root / file.lstrip("/")
             if path.is_symlink() or path.is_file():
                 path.unlink()
 
