@@ -1,5 +1,5 @@
 """What the folder that tools/gpu_bundle makes consists of: the packages of tools/gpu_packages.txt, and files whose hashes are in
-its hashes.txt."""
+its hashes.txt. Also the environment in which its programs run."""
 import hashlib
 import pathlib
 from typing import NamedTuple
@@ -32,3 +32,20 @@ def changed_files(bundle):
         path = bundle / name
         if not path.is_file() or sha256(path) != wanted:
             yield name
+
+
+def program_environment(bundle, inherited):
+    """For programs of the bundle: the inherited variables, and where pkg-config, Open MPI and the loader find its files."""
+    libraries = bundle / LIBRARIES
+    return {
+        **inherited,
+        "PATH": f"{bundle / 'usr/bin'}:{inherited['PATH']}",
+        "LD_LIBRARY_PATH": str(libraries),
+        "PKG_CONFIG_PATH": f"{libraries}/pkgconfig:{bundle}/usr/share/pkgconfig",
+        "PKG_CONFIG_SYSROOT_DIR": str(bundle),
+        "OPAL_PREFIX": f"{libraries}/openmpi", "OPAL_BINDIR": str(bundle / "usr/bin"), "OPAL_LIBDIR": f"{libraries}/openmpi/lib",
+        "OPAL_DATADIR": str(bundle / "usr/share"), "OPAL_PKGDATADIR": str(bundle / "usr/share/openmpi"),
+        "PMIX_INSTALL_PREFIX": f"{libraries}/pmix2",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
