@@ -1,10 +1,10 @@
 """Runs tools/gpu_check's build as on a machine without a network: from the bundle, in a copy of this system from which the
-packages of the bundle are gone, as a user who is not root.
+packages of the bundle are gone, as a user who is not root. Then two ranks of the built terrace train under the bundle's MPI.
 
-    in_chroot.py [options of tools/gpu_check]
+    gpu_check_in_chroot.py [options of tools/gpu_check]
 
-Needs root (for the copy, an overlay that is thrown away), the CUDA toolkit and the wheel of tools/setup --test --cuda; exits
-with 77 where one is missing. Takes a quarter of an hour on two cores.
+Needs root (for the copy, an overlay that is thrown away), iproute2, the CUDA toolkit and the wheel of tools/setup --test
+--cuda; exits with 77 where one is missing. Takes a quarter of an hour on two cores.
 """
 import os
 import pathlib
@@ -15,10 +15,12 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-from gpu_bundle_files import LIBRARIES, packages  # noqa: E402
+from gpu_bundle_files import LIBRARIES, packages, program_environment  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOBODY = 65534
+# The sources in the copy.
+TREE = pathlib.Path("/builder/terrace")
 # Libraries that the compiler, CMake and Python themselves load.
 NEEDED_BY_TOOLS = {"zlib1g", "libzstd1", "libpcre2-8-0", "libudev1", "libxxhash0"}
 
@@ -26,6 +28,8 @@ NEEDED_BY_TOOLS = {"zlib1g", "libzstd1", "libpcre2-8-0", "libudev1", "libxxhash0
 def missing():
     if os.geteuid() != 0:
         return "this is not root"
+    if not shutil.which("ip"):
+        return "there is no iproute2"
     if not shutil.which("nvcc") and not pathlib.Path("/usr/local/cuda/bin/nvcc").exists():
         return "there is no CUDA toolkit"
     if not (ROOT / ".deps/python/lib/python3.11/site-packages/nvidia/nccl").exists():
@@ -44,33 +48,45 @@ def remove_packages(root):
                 path.unlink()
 
 
+def run_in_copy(root, environment, command):
+    """Runs a command in the copy's sources, as a user who is not root and with this environment alone; gives its exit code."""
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    return subprocess.run(["chroot", root, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+                           "env", "-i", f"--chdir={TREE}", *variables, *command]).returncode  # fmt: skip
+
+
 def inside(scratch, options):
-    """Called in namespaces of its own: mounts the copy, makes it bare, and builds in it."""
+    """Called in namespaces of its own: mounts the copy, makes it bare, builds in it and runs what was built."""
+    # Open MPI connects its processes over an interface, and reads the processors from /sys.
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     root = scratch / "root"
     layers = f"lowerdir=/,upperdir={scratch / 'upper'},workdir={scratch / 'work'}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, root], check=True)
-    for folder in ("proc", "dev"):
+    for folder in ("proc", "dev", "sys"):
         subprocess.run(["mount", "--rbind", f"/{folder}", root / folder], check=True)
     remove_packages(root)
-    home = root / "builder"
+    tree = root / TREE.relative_to("/")
+    home = tree.parent
     home.mkdir(parents=True)
-    subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, home / "terrace"], check=True)
-    shutil.copytree(ROOT / "build/gpu_bundle", home / "terrace/build/gpu_bundle", symlinks=True)
+    subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, tree], check=True)
+    shutil.copytree(ROOT / "build/gpu_bundle", tree / "build/gpu_bundle", symlinks=True)
     subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", home], check=True)
     for path in ("usr/include/fmt/core.h", "usr/bin/orterun", "usr/include/gtest/gtest.h"):
         assert not (root / path).exists(), path
-    command = ["chroot", root, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", "-i",
-               "HOME=/builder", "PATH=/usr/bin:/bin:/usr/local/cuda/bin", "/bin/sh", "-c",
-               'cd /builder/terrace && exec python3 tools/gpu_check "$@"', "sh", "--parts", "build",
-               "--python", ROOT / ".deps/python/bin/python", *options]  # fmt: skip
-    status = subprocess.run(command).returncode
-    if status == 0:
-        started = subprocess.run(["chroot", root, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", "-i",
-                                  f"LD_LIBRARY_PATH=/builder/terrace/build/gpu_bundle/{LIBRARIES}",
-                                  "/builder/terrace/build/gpu_check/terrace", "--version"], capture_output=True, text=True)  # fmt: skip
-        print(started.stdout, started.stderr)
-        status = started.returncode
-    return status
+    user = {"HOME": TREE.parent, "PATH": "/usr/bin:/bin:/usr/local/cuda/bin"}
+    bundle, terrace = TREE / "build/gpu_bundle", TREE / "build/gpu_check/terrace"
+    commands = [
+        (user, ["python3", "tools/gpu_check", "--parts", "build", "--python", ROOT / ".deps/python/bin/python", *options]),
+        ({"LD_LIBRARY_PATH": bundle / LIBRARIES}, [terrace, "--version"]),
+        # timeout ends the ranks too, because it asks orterun to stop.
+        (program_environment(bundle, user),
+         ["timeout", "120", "orterun", "-n", "2", terrace, "verify", "configs/tiny.toml", "--set", "layout.sharding=zero3"]),
+    ]  # fmt: skip
+    for environment, command in commands:
+        if status := run_in_copy(root, environment, command):
+            print(f"exit code {status} of {' '.join(map(str, command))}")
+            return status
+    return 0
 
 
 def main():
