@@ -48,4 +48,6 @@ def program_environment(bundle, inherited):
         "PMIX_INSTALL_PREFIX": f"{libraries}/pmix2",
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1",
+        # Without it Open MPI looks for ssh, although all ranks run on this machine.
+        "OMPI_MCA_plm": "isolated",
     }  # fmt: skip

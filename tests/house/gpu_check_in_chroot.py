@@ -39,7 +39,7 @@ def missing():
 
 def remove_packages(root):
     """Removes the files of the bundle's packages from the copy."""
-    removed = ({package.name for package in packages()} - NEEDED_BY_TOOLS) | {"ccache", "pkgconf", "pkg-config"}
+    removed = ({package.name for package in packages()} - NEEDED_BY_TOOLS) | {"ccache", "pkgconf", "pkg-config", "openssh-client"}
     for name in sorted(removed):
         listed = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True).stdout.splitlines()
         for file in listed:
