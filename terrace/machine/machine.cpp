@@ -1,0 +1,167 @@
+// The keys of a machine's description, and the rules among its figures.
+#include "terrace/machine/machine.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "terrace/base/error.h"
+#include "terrace/config/quantity.h"
+#include "terrace/config/section_keys.h"
+#include "terrace/config/table_reader.h"
+#include "terrace/config/table_writer.h"
+
+namespace terrace::machine {
+namespace {
+
+using config::Measure;
+using config::Precision;
+using config::Quantity;
+using config::Real;
+using config::Text;
+using config::Whole;
+
+// Figures outside of these ranges are taken for mistakes: of the unit, or of a digit.
+constexpr Quantity memory{Measure::bytes, 16e6, 20e12};
+constexpr Quantity reserved{Measure::bytes, 0, 20e12};
+constexpr Quantity memory_bandwidth{Measure::bytes_per_second, 100e6, 1e15};
+constexpr Quantity link_bandwidth{Measure::bytes_per_second, 1e6, 100e12};
+constexpr Quantity storage_bandwidth{Measure::bytes_per_second, 1e6, 1e15};
+constexpr Quantity product_rate{Measure::flops_per_second, 1e6, 1e18};
+constexpr Quantity overhead{Measure::seconds, 0, 0.01};
+constexpr Quantity latency{Measure::seconds, 1e-9, 0.1};
+constexpr Quantity power{Measure::watts, 0.1, 1e6};
+constexpr Quantity failure_time{Measure::hours, 1, 1e7};
+
+template <typename Table>
+void rate_keys(Table& table) {
+  table.required("peak", &ProductRate::peak, product_rate, "\"312 TFLOP/s\"");
+  table.required("achievable", &ProductRate::achievable, product_rate, "\"250 TFLOP/s\"");
+  table.rule({"achievable", "peak"}, [](const ProductRate& rate) {
+    if (rate.achievable <= rate.peak) return std::string();
+    return fmt::format("is more than the peak, {}", product_rate.text(rate.peak));
+  });
+}
+
+template <typename Table>
+void tile_keys(Table& table) {
+  table.required("rows", &Tile::rows, Whole{1, 65'536}, "128");
+  table.required("columns", &Tile::columns, Whole{1, 65'536}, "128");
+  table.required("efficiency", &Tile::efficiency, Real{.least = 0, .most = 1, .least_excluded = true}, "0.9");
+}
+
+// What is wrong if no type has a rate; "" otherwise.
+std::string missing_rates(const Device& device) {
+  const bool has_rate = std::ranges::any_of(device.products, [](const ProductRate& rate) { return rate.peak > 0; });
+  return has_rate ? ""
+                  : "is missing, as fp32 and fp16 are; add a table [device.bf16] with peak and achievable, or one "
+                    "for another type";
+}
+
+template <typename Table>
+void device_keys(Table& table) {
+  table.required("name", &Device::name, Text{}, "\"NVIDIA A100 SXM4 80GB\"");
+  table.required("memory", &Device::memory_bytes, memory, "\"80 GiB\"");
+  table.optional("reserved", &Device::reserved_bytes, reserved);
+  table.required("memory_bandwidth", &Device::memory_bandwidth, memory_bandwidth, "\"1.7 TB/s\"");
+  table.optional("compute_units", &Device::compute_units, Whole{1, 1'000'000});
+  table.optional("tile_start", &Device::tile_start, Real{.least = 0, .most = 1e6});
+  table.optional("attention", &Device::attention, Real{.least = 0, .most = 2, .least_excluded = true});
+  table.required("kernel_time", &Device::kernel_seconds, overhead, "\"2 us\"");
+  table.required("launch_time", &Device::launch_seconds, overhead, "\"5 us\"");
+  table.optional("power", &Device::power_watts, power);
+  const auto rate = [&]<Precision precision>(std::integral_constant<Precision, precision>) {
+    const auto field = [](auto& device) -> auto& { return device.products[static_cast<size_t>(precision)]; };
+    table.optional_table(config::name_of(precision), field, [](auto& keys) { rate_keys(keys); });
+  };
+  rate(std::integral_constant<Precision, Precision::fp32>());
+  rate(std::integral_constant<Precision, Precision::bf16>());
+  rate(std::integral_constant<Precision, Precision::fp16>());
+  table.list(
+      "tiles", &Device::tiles, [](auto& tile) { tile_keys(tile); }, [](auto&) {});
+  table.rule({"reserved", "memory"}, [](const Device& device) {
+    if (device.reserved_bytes < device.memory_bytes) return std::string();
+    return fmt::format("leaves nothing of the memory, {}", memory.text(device.memory_bytes));
+  });
+  table.rule({"bf16", "fp16", "fp32"}, missing_rates);
+}
+
+template <typename Table>
+void tier_keys(Table& table) {
+  const config::Word names{{"pair", "socket", "node", "rack", "pod", "group", "network"}};
+  table.required("name", &Tier::name, names, "\"node\"");
+  table.required("devices", &Tier::devices, Whole{1, config::most_ranks}, "8");
+  table.required("link_bandwidth", &Tier::link_bandwidth, link_bandwidth, "\"25 GB/s\"");
+  table.optional("devices_per_link", &Tier::devices_per_link, config::positive);
+  table.required("latency", &Tier::latency_seconds, latency, "\"5 us\"");
+}
+
+std::string repeated_name(const std::vector<Tier>& tiers, size_t index) {
+  for (size_t i = 0; i < index; ++i) {
+    if (tiers[i].name == tiers[index].name) return "is the name of two tiers; every name may be used once";
+  }
+  return "";
+}
+
+std::string nesting_problem(const std::vector<Tier>& tiers, size_t index) {
+  if (index == 0) return "";
+  const Tier& inside = tiers[index - 1];
+  const int64_t devices = tiers[index].devices;
+  if (devices % inside.devices == 0) return "";
+  // The last group of a whole machine may have fewer nodes than the others.
+  const auto node = std::ranges::find(tiers, std::string_view("node"), &Tier::name);
+  const bool node_within = node < tiers.begin() + static_cast<int64_t>(index) - 1;
+  const bool whole_nodes = node_within && devices > inside.devices && devices % node->devices == 0;
+  if (whole_nodes && index + 1 == tiers.size()) return "";
+  const int64_t below = devices / inside.devices * inside.devices, above = below + inside.devices;
+  return fmt::format("is not a multiple of the {} devices of the tier \"{}\" inside it; use {}", inside.devices,
+                     inside.name, below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above));
+}
+
+std::string link_problem(const std::vector<Tier>& tiers, size_t index) {
+  const int64_t inside = index == 0 ? 1 : tiers[index - 1].devices;
+  if (tiers[index].devices_per_link <= static_cast<double>(inside)) return "";
+  const std::string unit = index == 0 ? "device" : fmt::format("{} of {} devices", tiers[index - 1].name, inside);
+  return fmt::format("leaves a {} without a link of its own; use at most {}", unit, inside);
+}
+
+template <typename Table>
+void machine_keys(Table& table) {
+  table.required("name", &Machine::name, Text{}, "\"our-cluster\"");
+  table.optional("about", &Machine::about, Text{});
+  table.optional("node_failure_time", &Machine::node_failure_hours, failure_time);
+  table.table("device", &Machine::device, [](auto& device) { device_keys(device); });
+  table.list(
+      "tiers", &Machine::tiers, [](auto& tier) { tier_keys(tier); },
+      [&](auto& tier) {
+        const std::vector<Tier>& tiers = table.value().tiers;
+        const auto index = static_cast<size_t>(&tier.value() - tiers.data());
+        tier.rule({"name"}, [&](const Tier&) { return repeated_name(tiers, index); });
+        tier.rule({"devices"}, [&](const Tier&) { return nesting_problem(tiers, index); });
+        tier.rule({"devices_per_link"}, [&](const Tier&) { return link_problem(tiers, index); });
+      });
+  table.optional_table("storage", &Machine::storage, [](auto& storage) {
+    storage.optional("node_bandwidth", &Storage::node_bandwidth, storage_bandwidth);
+    storage.optional("total_bandwidth", &Storage::total_bandwidth, storage_bandwidth);
+    storage.rule({"total_bandwidth", "node_bandwidth"}, [](const Storage& bandwidth) {
+      if (bandwidth.total_bandwidth == 0 || bandwidth.total_bandwidth >= bandwidth.node_bandwidth) return std::string();
+      return fmt::format("is less than that of one node, {}", storage_bandwidth.text(bandwidth.node_bandwidth));
+    });
+  });
+}
+
+constexpr auto keys = [](auto& table) { machine_keys(table); };
+
+}  // namespace
+
+int64_t Machine::devices_of(std::string_view tier) const {
+  const auto found = std::ranges::find(tiers, tier, &Tier::name);
+  return found == tiers.end() ? 1 : found->devices;
+}
+
+Machine parse(const std::string& toml, const std::string& file_name) {
+  return config::read_tables<Machine>(toml, file_name, keys);
+}
+
+std::string dump(const Machine& machine) { return config::write_tables(machine, keys); }
+
+}  // namespace terrace::machine

@@ -1,0 +1,96 @@
+// What a machine is: its devices, and the links between them as nested tiers. Descriptions are TOML files (machines/),
+// of which each figure has its source in a comment; docs/machines.md explains every key.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "terrace/config/config.h"
+
+namespace terrace::machine {
+
+// How fast a device multiplies matrices of one type, in FLOP/s.
+struct ProductRate {
+  double peak = 0;  // of dense products, as the maker states it; MFU and HFU are shares of it. 0: the type is missing
+  double achievable = 0;  // of a large product
+
+  bool operator==(const ProductRate&) const = default;
+};
+
+// The part of a product's result that one compute unit computes at a time. A library has kernels with several tiles and
+// takes the one with which the product is fastest.
+struct Tile {
+  int64_t rows = 1, columns = 1;
+  double efficiency = 1;  // share of the achievable rate that a product of whole tiles on all compute units reaches
+
+  bool operator==(const Tile&) const = default;
+};
+
+// What a rank computes with: a GPU, one of the two dies of an MI250X, or a rank's share of a processor's cores.
+struct Device {
+  std::string name;
+  double memory_bytes = 0;
+  double reserved_bytes = 0;                 // of it, for the driver, libraries and their kernels
+  double memory_bandwidth = 0;               // bytes/s that a large copy reads and writes, as measured
+  std::array<ProductRate, 3> products = {};  // by config::Precision
+  int64_t compute_units = 1;                 // that compute one tile each
+  std::vector<Tile> tiles = std::vector<Tile>(1);
+  double tile_start = 0;      // a tile's begin and end take as long as this many steps of its sum
+  double attention = 1;       // the rate of fused attention as a share of the achievable rate of products
+  double kernel_seconds = 0;  // of the device for a kernel without work
+  double launch_seconds = 0;  // of the host for one launch
+  double power_watts = 0;     // under load; 0: not stated
+
+  const ProductRate& rate(config::Precision precision) const { return products[static_cast<size_t>(precision)]; }
+  bool operator==(const Device&) const = default;
+};
+
+// Devices that a kind of link connects: those of a pair, of a node, of the whole machine.
+struct Tier {
+  std::string name;           // "pair", "node", "network"
+  int64_t devices = 1;        // of one unit of this tier; a multiple of the tier inside it
+  double link_bandwidth = 0;  // bytes/s that one link carries in one direction, as collectives reach it
+  double devices_per_link =
+      1;  // devices inside that share one link out of the unit of the tier inside; 0.5: each has two
+  double latency_seconds = 0;  // of one step of a collective between neighbours, with the software's share
+
+  bool operator==(const Tier&) const = default;
+};
+
+// Where checkpoints are written.
+struct Storage {
+  double node_bandwidth = 0;   // bytes/s of one node; 0: not stated
+  double total_bandwidth = 0;  // of all nodes together
+
+  bool operator==(const Storage&) const = default;
+};
+
+struct Machine {
+  std::string name;
+  std::string about;  // one sentence
+  Device device;
+  std::vector<Tier> tiers;  // from the innermost to the outermost, which has all devices
+  Storage storage;
+  double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
+
+  int64_t devices() const { return tiers.empty() ? 1 : tiers.back().devices; }
+  // Devices in a unit of the tier with this name; 1 if there is none.
+  int64_t devices_of(std::string_view tier) const;
+  bool operator==(const Machine&) const = default;
+};
+
+// Reads a description from a file, or the built-in one of this name ("frontier"). Throws UserError with every problem:
+// file, key, line, the figure and its bounds; for an unknown name the names that exist.
+Machine load(const std::string& file_or_name);
+// The text is that of `file_name`, which messages name.
+Machine parse(const std::string& toml, const std::string& file_name);
+// The description as TOML, which parse() reads back to an equal Machine.
+std::string dump(const Machine& machine);
+
+// The built-in descriptions: those of machines/ when this program was built.
+std::vector<std::string> names();
+
+}  // namespace terrace::machine

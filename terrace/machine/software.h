@@ -1,0 +1,42 @@
+// What a program does that changes the time of the same layout on the same machine. Descriptions are TOML files
+// (machines/software/): "terrace" describes this program, "megatron" the one of published tables.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace terrace::machine {
+
+struct Software {
+  std::string name = "terrace";
+  std::string about;
+
+  // Attention in one kernel that keeps no scores; without, scores are written and read by each of its operations.
+  bool fused_attention = true;
+  double score_passes = 0;  // of a forward without it: how often scores are read or written, in the model's type
+  // Bytes that the operations between products read and write, as a multiple of those of fused ones: 1 if bias,
+  // activation, dropout and residual are parts of other kernels.
+  double element_passes = 1;
+  // Kernels that one unit launches beside products and attention, in its forward and in its backward.
+  double forward_kernels = 0, backward_kernels = 0;
+  bool reduces_while_computing = true;  // gradients are reduced during the last backward, not after it
+  bool gathers_while_computing = true;  // updated weights are gathered during the next forward
+  bool sends_while_computing = true;    // pipeline transfers do not hold up the stage
+  bool sums_while_computing = false;    // sums of tensor parallelism overlap with products
+  bool stages_by_layers = false;        // stages have equal numbers of layers, the embedding and head in addition
+  double optimizer_passes = 1;          // bytes that the update reads and writes, as a multiple of a fused one
+  // Between stages each tensor rank sends one part of the hidden states, and the receiving ranks gather the whole; a
+  // rank keeps the part that it received beside the whole. Without, each rank sends the whole.
+  bool sends_parts = false;
+  double allocator_slack = 0;  // share of activations by which the memory that is taken exceeds that in use
+
+  bool operator==(const Software&) const = default;
+};
+
+// As load() and parse() of machine.h, for software.
+Software load_software(const std::string& file_or_name);
+Software parse_software(const std::string& toml, const std::string& file_name);
+std::string dump(const Software& software);
+std::vector<std::string> software_names();
+
+}  // namespace terrace::machine

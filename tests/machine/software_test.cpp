@@ -1,0 +1,68 @@
+// Tests descriptions of programs.
+#include "terrace/machine/software.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/base/error.h"
+
+namespace terrace::machine {
+namespace {
+
+std::string complaint(const std::string& toml) {
+  try {
+    parse_software(toml, "p.toml");
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+TEST(Software, BuiltInDescriptionsAreReadBackFromTheirDumps) {
+  EXPECT_EQ(software_names(), (std::vector<std::string>{"megatron", "terrace"}));
+  for (const std::string& name : software_names()) {
+    const Software software = load_software(name);
+    EXPECT_EQ(software.name, name);
+    EXPECT_FALSE(software.about.empty());
+    EXPECT_EQ(parse_software(dump(software), "dump.toml"), software);
+  }
+}
+
+TEST(Software, MegatronOverlapsLessThanThisProgram) {
+  const Software megatron = load_software("megatron"), terrace = load_software("terrace");
+  EXPECT_FALSE(megatron.fused_attention);
+  EXPECT_EQ(megatron.score_passes, 6.5);
+  EXPECT_TRUE(megatron.stages_by_layers);
+  EXPECT_FALSE(megatron.reduces_while_computing);
+  EXPECT_TRUE(terrace.fused_attention);
+  EXPECT_FALSE(terrace.stages_by_layers);
+  EXPECT_TRUE(terrace.reduces_while_computing);
+}
+
+TEST(Software, RefusesWhatIsMissingAbsurdOrUnknown) {
+  EXPECT_EQ(complaint(""), "p.toml: name is missing; add a line such as name = \"our-program\"");
+  EXPECT_EQ(complaint("name = \"p\"\nfused_atention = true"),
+            "p.toml:2:1: unknown key fused_atention; did you mean fused_attention?");
+  EXPECT_EQ(complaint("name = \"p\"\noptimizer_passes = 0"),
+            "p.toml:2:20: optimizer_passes = 0 must be a number above 0 and at most 100");
+  EXPECT_EQ(complaint("name = \"p\"\nstages_by_layers = 1"),
+            "p.toml:2:20: stages_by_layers = 1 must be true or false, but is a whole number");
+  EXPECT_EQ(complaint("name = \"p\"\nscore_passes = 5"),
+            "p.toml:2:16: score_passes = 5 has no effect beside fused_attention = true; remove it");
+  EXPECT_EQ(complaint("name = \"p\"\nfused_attention = false"),
+            "p.toml: score_passes must be above 0 beside fused_attention = false");
+}
+
+TEST(Software, AnUnknownNameListsThoseThatExist) {
+  try {
+    load_software("megatorn");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "there is no software \"megatorn\"; did you mean megatron? There are megatron and terrace, and a description "
+        "of your own is a file whose name ends in .toml");
+  }
+}
+
+}  // namespace
+}  // namespace terrace::machine
