@@ -11,6 +11,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/mesh/param_mark.h"
+#include "terrace/schedule/operation.h"
 
 namespace terrace::schedule {
 
@@ -20,6 +21,10 @@ struct UnitTableOptions {
   int64_t element_bytes = 4;  // of the type that the model computes in
   int64_t tensor_ranks = 1;
   bool sequence_parallel = false;
+  int64_t gradient_bytes = 4;  // of the type in which gradients are accumulated
+  // Whether the kernels of products also apply activations and add to gradients of a wider type, as ours do, or leave
+  // that to other kernels, as torch's on a GPU do. Of the table only `operations` depends on it.
+  bool fused_products = true;
 };
 
 struct UnitParameter {
@@ -41,7 +46,7 @@ struct UnitRow {
   bool shares_graph = false;
 
   // Floating-point operations for one micro-batch on all tensor ranks together, two for each multiply-add; without what
-  // recompute repeats.
+  // recompute and fused kernels repeat and without what tensor ranks compute more than once.
   double forward_flops = 0, input_gradient_flops = 0, weight_gradient_flops = 0;
   // Of forward and backward together as published utilisation figures count them.
   double counted_flops = 0;
@@ -54,6 +59,10 @@ struct UnitRow {
   // outputs. 0 where a unit defers none, as the last one.
   int64_t deferred_bytes = 0;
   int64_t output_bytes = 0;  // handed to the next unit
+
+  // What one rank executes for one micro-batch, from which a planner computes times. The last unit computes its
+  // gradients at once, together with its forward, but they are listed as gradients.
+  Operations operations = {};
 };
 
 using UnitTable = std::vector<UnitRow>;
