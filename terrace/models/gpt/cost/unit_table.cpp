@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "terrace/models/gpt/cost/cost.h"
+#include "terrace/models/gpt/cost/operations.h"
 #include "terrace/models/gpt/cost/sharding.h"
 
 namespace terrace::models::gpt {
@@ -17,7 +18,11 @@ namespace {
 class Builder {
  public:
   Builder(const ModelConfig& config, const schedule::UnitTableOptions& options, bool reset_at_documents)
-      : config_(config), options_(options), reset_at_documents_(reset_at_documents) {}
+      : config_(config),
+        options_(options),
+        reset_at_documents_(reset_at_documents),
+        attention_operations_(attention_operations(config, options)),
+        ffn_operations_(ffn_operations(config, options)) {}
 
   schedule::UnitTable table() {
     embedding();
@@ -79,6 +84,7 @@ class Builder {
       return embedding_kept_bytes(config, options);
     });
     table_.back().deferred_bytes = embedding_deferred_bytes(config_, options_);
+    table_.back().operations = embedding_operations(config_, options_);
   }
 
   void attention(int64_t layer) {
@@ -95,6 +101,7 @@ class Builder {
     flops(block - ffn - scores, scores, block_forward_flops(config_, AttentionCount::full) / layers - ffn);
     kept(attention_kept_bytes);
     table_.back().deferred_bytes = attention_deferred_bytes(config_, options_);
+    table_.back().operations = attention_operations_;
   }
 
   void ffn(int64_t layer) {
@@ -107,6 +114,7 @@ class Builder {
     flops(products, 0, products);
     kept(ffn_kept_bytes);
     table_.back().deferred_bytes = ffn_deferred_bytes(config_, options_);
+    table_.back().operations = ffn_operations_;
   }
 
   void head() {
@@ -120,11 +128,13 @@ class Builder {
     }
     const double products = head_forward_flops(config_);
     flops(products, 0, products);
+    table_.back().operations = head_operations(config_, options_);
   }
 
   const ModelConfig& config_;
   const schedule::UnitTableOptions& options_;
   bool reset_at_documents_;
+  schedule::Operations attention_operations_, ffn_operations_;  // the same in every layer
   schedule::UnitTable table_;
 };
 
