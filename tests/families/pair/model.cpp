@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace terrace::pair {
@@ -105,28 +106,56 @@ std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const mo
 
 schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options) {
   schedule::UnitTable table;
-  const auto add = [&](const std::string& name, int64_t inputs, int64_t outputs) {
+  // The table counts one item a sample.
+  const int64_t items = options.samples;
+  const auto add = [&](const std::string& name, std::string_view kind, int64_t inputs, int64_t outputs) {
+    const schedule::LinearLayer layer{.name = kind,
+                                      .rows = items,
+                                      .inputs = inputs,
+                                      .outputs = outputs,
+                                      .element_bytes = options.element_bytes,
+                                      .gradient_bytes = options.gradient_bytes};
     schedule::UnitRow& row = table.back();
     row.parameters.push_back({name + ".weight", ParamMark::replicated({outputs, inputs})});
     row.parameters.push_back({name + ".bias", ParamMark::replicated({outputs})});
-    const double products = 2.0 * static_cast<double>(options.samples * inputs * outputs);
+    const bool reads_batch = table.size() == 1;  // so that its input has no gradient
+    const double products = 2.0 * static_cast<double>(items * inputs * outputs);
     row.forward_flops += products;
-    row.input_gradient_flops += products;
+    row.input_gradient_flops += reads_batch ? 0 : products;
     row.weight_gradient_flops += products;
     row.counted_flops += 3 * products;
-    row.kept_bytes.fill(row.kept_bytes[0] + options.samples * inputs * options.element_bytes);
-    row.deferred_bytes += options.samples * (inputs + outputs) * options.element_bytes;
-    row.output_bytes += options.samples * outputs * options.element_bytes;
+    row.kept_bytes.fill(row.kept_bytes[0] + items * inputs * options.element_bytes);
+    row.deferred_bytes += items * (inputs + outputs) * options.element_bytes;
+    row.output_bytes += items * outputs * options.element_bytes;
+    row.operations.forward.push_back(forward_product(layer));
+    if (!reads_batch) row.operations.input_gradient.push_back(input_gradient_product(layer));
+    row.operations.weight_gradient.push_back(weight_gradient_product(layer));
+    row.operations.weight_gradient.push_back(bias_gradient_sums(layer, items));
+  };
+  // Sums of two tensors [items, columns], in the forward or of gradients.
+  const auto sums = [&](int64_t columns, int64_t count) {
+    const auto bytes = static_cast<double>(3 * count * items * columns * options.element_bytes);
+    return schedule::memory_pass("sum", bytes, count);
   };
   table.push_back({.name = "features", .batch_tensors = {"features", "owner"}});
-  add("features", features_per_item, config.width);
+  add("features", "features", features_per_item, config.width);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     table.push_back({.name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = {"owner"}});
-    add(fmt::format("layers.{}.wide", layer), config.width, config.width);
-    add(fmt::format("layers.{}.narrow", layer), narrow_inputs(config, layer), narrow_width);
+    add(fmt::format("layers.{}.wide", layer), "wide", config.width, config.width);
+    add(fmt::format("layers.{}.narrow", layer), "narrow", narrow_inputs(config, layer), narrow_width);
+    schedule::Operations& operations = table.back().operations;
+    operations.forward.push_back(sums(config.width, 1));
+    operations.input_gradient.push_back(sums(config.width, layer == 0 ? 2 : 1));
+    if (layer == 0) continue;
+    operations.forward.push_back(sums(narrow_width, 1));
+    operations.input_gradient.push_back(sums(narrow_width, 1));
   }
   table.push_back({.name = "output", .batch_tensors = {"targets", "owner"}});
-  add("output", config.width, 1);
+  add("output", "output", config.width, 1);
+  // About three passes over the errors and over the narrow branch for each of the losses, and as many in backward.
+  const auto loss_bytes = static_cast<double>(9 * items * (1 + narrow_width) * options.element_bytes);
+  table.back().operations.forward.push_back(schedule::memory_pass("loss", loss_bytes, 9));
+  table.back().operations.input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 9));
   table.back().kept_bytes.fill(0);
   table.back().deferred_bytes = table.back().output_bytes = 0;
   return table;
