@@ -1,0 +1,242 @@
+// Compares the operations of the unit table with those that are recorded while a step is trained: FLOPs and bytes of
+// products, attention and kernels, calls and bytes between tensor ranks.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "terrace/observe/operation_table.h"
+#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/products.h"
+#include "terrace/ops/record.h"
+#include "terrace/profile/operation_recorder.h"
+#include "tests/parallel/count.h"
+#include "tests/parallel/training.h"
+
+namespace terrace::parallel {
+namespace {
+
+using config::Precision;
+using config::Recompute;
+using schedule::Operation;
+using schedule::TensorCollective;
+
+struct RecordedCase {
+  std::string model;
+  Precision precision = Precision::fp32;
+  Recompute recompute = Recompute::none;
+  int64_t tensor = 1;
+  bool sequence = false;
+};
+
+std::vector<RecordedCase> recorded_cases() {
+  return {
+      {"cut_gpt2"},
+      {"cut_llama", Precision::bf16},
+      {"cut_gpt2", Precision::bf16, Recompute::full},
+      {"cut_llama", Precision::fp32, Recompute::selective},
+      {"cut_gpt2", Precision::fp32, Recompute::none, 2},
+      {"cut_gpt2", Precision::bf16, Recompute::none, 2, true},
+      {"cut_llama", Precision::fp32, Recompute::selective, 3},
+      {"cut_llama", Precision::bf16, Recompute::full, 2, true},
+      {"cut_gpt2", Precision::fp32, Recompute::none, 4, true},
+      {"cut_llama_sharing", Precision::fp32, Recompute::none, 4},
+  };
+}
+
+Training training_of(const RecordedCase& c) {
+  return {.model = c.model, .precision = c.precision, .recompute = c.recompute, .steps = 1, .deterministic = false};
+}
+
+config::LayoutConfig layout_of(const RecordedCase& c) {
+  return layout_config(
+      {c.tensor, {fmt::format("tensor={}", c.tensor), fmt::format("sequence_parallel={}", c.sequence)}}, false);
+}
+
+bool own_products(const RecordedCase& c) {
+  return ops::products_instructions(at::kCPU, nn::scalar_type(c.precision), ops::Products::own) !=
+         std::string_view("torch");
+}
+
+bool own_attention(const RecordedCase& c) {
+  return ops::attention_kernels(at::kCPU, nn::scalar_type(c.precision), {.groups = 1, .head_dim = 16}) != nullptr;
+}
+
+// All operations and collectives of one rank in a step with one micro-batch, with those that recompute repeats.
+struct Executed {
+  std::vector<Operation> operations;
+  std::vector<TensorCollective> collectives;
+
+  template <typename List>
+  static void append(List& list, const List& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  }
+};
+
+Executed executed(const RecordedCase& c) {
+  const schedule::UnitTableOptions options{.samples = training_of(c).sequences,
+                                           .element_bytes = config::element_bytes(c.precision),
+                                           .tensor_ranks = c.tensor,
+                                           .sequence_parallel = c.sequence,
+                                           .fused_products = own_products(c)};
+  Executed all;
+  for (const schedule::UnitRow& row : models::gpt::unit_table(small_config(c.model), options)) {
+    const schedule::Operations& unit = row.operations;
+    for (const auto& list : {unit.forward, unit.input_gradient, unit.weight_gradient}) {
+      Executed::append(all.operations, list);
+    }
+    for (const auto& list : {unit.forward_collectives, unit.backward_collectives}) {
+      Executed::append(all.collectives, list);
+    }
+    if (row.layer < 0) continue;
+    if (c.recompute == Recompute::full) {
+      Executed::append(all.operations, unit.forward);
+      Executed::append(all.collectives, unit.forward_collectives);
+    }
+    if (c.recompute == Recompute::selective) {
+      std::ranges::copy_if(unit.forward, std::back_inserter(all.operations),
+                           [](const Operation& one) { return one.kind == Operation::Kind::attention; });
+    }
+  }
+  return all;
+}
+
+// The operations of all ranks, and what each rank sent.
+struct Recorded {
+  observe::Trace trace;
+  std::vector<Count> sent = {};
+};
+
+Recorded record(const RecordedCase& c) {
+  at::set_num_threads(1);
+  const Training training = training_of(c);
+  const config::LayoutConfig layout = layout_of(c);
+  Outcome outcome;
+  profile::OperationRecorder recorder(at::kCPU);
+  comm::run_threads(c.tensor, {.timeout_seconds = 60}, [&](comm::World& world) {
+    RankTraining rank(training, layout, world);
+    rank.step(1, outcome);
+    rank.finish(outcome);
+  });
+  Recorded recorded{.trace = recorder.finish()};
+  for (const auto& traffic : outcome.traffic) {
+    if (c.tensor > 1) recorded.sent.push_back(counted(traffic.at("tensor")));
+  }
+  return recorded;
+}
+
+// Calls, FLOPs and bytes of the operations that `matches` selects by name, as each of them states them.
+template <typename Matches>
+observe::OperationRow sum_of(const observe::Trace& trace, const Matches& matches) {
+  observe::OperationRow sum;
+  for (const observe::Lane& lane : trace) {
+    for (const observe::Span& span : lane.spans) {
+      if (span.kind != observe::SpanKind::operation || !matches(span.name)) continue;
+      ++sum.calls;
+      sum.flops += span.flops;
+      sum.bytes += span.bytes;
+    }
+  }
+  return sum;
+}
+
+observe::OperationRow sum_of_all_with(const observe::Trace& trace, const char* part) {
+  return sum_of(trace, [&](const std::string& name) { return name.find(part) != std::string::npos; });
+}
+
+template <typename Value>
+double sum_over(const std::vector<Operation>& operations, Operation::Kind kind, const Value& value) {
+  double sum = 0;
+  for (const Operation& one : operations) sum += one.kind == kind ? value(one) : 0.0;
+  return sum;
+}
+
+double flops(const Operation& one) { return one.flops(); }
+double bytes(const Operation& one) { return one.bytes; }
+
+class RecordedOperations : public ::testing::Test {
+ protected:
+  // Calls check(case, executed, recorded) for every case.
+  template <typename Check>
+  static void for_each_case(const Check& check) {
+    for (const RecordedCase& c : recorded_cases()) {
+      SCOPED_TRACE(fmt::format("{} {} recompute {} tensor {} sequence {}", c.model, static_cast<int>(c.precision),
+                               static_cast<int>(c.recompute), c.tensor, c.sequence));
+      check(c, executed(c), record(c));
+    }
+  }
+};
+
+TEST_F(RecordedOperations, HaveTheFlopsOfTheUnitTable) {
+  for_each_case([](const RecordedCase& c, const Executed& table, const Recorded& recorded) {
+    const auto ranks = static_cast<double>(c.tensor);
+    const double attention = sum_of_all_with(recorded.trace, "attention").flops;
+    EXPECT_EQ(sum_of_all_with(recorded.trace, "").flops - attention,
+              ranks * sum_over(table.operations, Operation::Kind::product, flops));
+    // The table counts half of all pairs of T tokens; a causal mask lets T (T + 1) / 2 through.
+    constexpr double pairs = 0.5 * small_sequence * (small_sequence + 1), half = 0.5 * small_sequence * small_sequence;
+    EXPECT_DOUBLE_EQ(attention * half, pairs * ranks * sum_over(table.operations, Operation::Kind::attention, flops));
+  });
+}
+
+// The kernels of terrace/ops/kernels.h by name, and with our kernels the products and attention.
+TEST_F(RecordedOperations, HaveTheBytesOfTheUnitTable) {
+  for_each_case([](const RecordedCase& c, const Executed& table, const Recorded& recorded) {
+    const auto ranks = static_cast<double>(c.tensor);
+    for (const char* name : {"norm", "norm_backward", "swiglu", "swiglu_backward", "dropout", "cross_entropy",
+                             "add_column_sums", "add_rows"}) {
+      double expected_bytes = 0;
+      int64_t expected_calls = 0;
+      for (const Operation& one : table.operations) {
+        if (one.name != name) continue;
+        expected_bytes += one.bytes;
+        expected_calls += one.count;
+      }
+      const observe::OperationRow sum = sum_of(recorded.trace, [&](const std::string& recorded_name) {
+        return recorded_name == std::string(ops::own_operation_prefix) + name;
+      });
+      EXPECT_EQ(sum.bytes, ranks * expected_bytes) << name;
+      EXPECT_EQ(sum.calls, c.tensor * expected_calls) << name;
+    }
+    if (own_products(c)) {
+      const double within = sum_over(table.operations, Operation::Kind::elements,
+                                     [](const Operation& one) { return one.count == 0 ? one.bytes : 0.0; });
+      EXPECT_EQ(sum_of_all_with(recorded.trace, "terrace::linear").bytes,
+                ranks * (sum_over(table.operations, Operation::Kind::product, bytes) + within));
+    }
+    if (own_attention(c)) {
+      EXPECT_EQ(sum_of_all_with(recorded.trace, "terrace::attention").bytes,
+                ranks * sum_over(table.operations, Operation::Kind::attention, bytes));
+    }
+  });
+}
+
+TEST_F(RecordedOperations, HaveTheCollectivesOfTheUnitTable) {
+  for_each_case([](const RecordedCase& c, const Executed& table, const Recorded& recorded) {
+    Count expected;
+    const auto others = static_cast<double>(c.tensor - 1) / static_cast<double>(c.tensor);
+    for (const TensorCollective& one : table.collectives) {
+      expected.calls += one.count;
+      const double transfers = one.kind == TensorCollective::Kind::all_reduce ? 2 : 1;
+      expected.bytes += static_cast<int64_t>(std::llround(transfers * one.bytes * others));
+    }
+    if (c.sequence) {
+      // Once per step, the shares of the gradients of replicated parameters are summed.
+      double shares = 0;
+      for (const schedule::UnitRow& row : models::gpt::unit_table(small_config(c.model), {})) {
+        for (const schedule::UnitParameter& parameter : row.parameters) {
+          if (parameter.mark.kind != ParamMark::Kind::replicated) continue;
+          shares += 4.0 * static_cast<double>(schedule::elements(parameter.mark));
+        }
+      }
+      ++expected.calls;
+      expected.bytes += static_cast<int64_t>(std::llround(2 * shares * others));
+    }
+    for (const Count& sent : recorded.sent) EXPECT_EQ(sent, expected);
+  });
+}
+
+}  // namespace
+}  // namespace terrace::parallel
