@@ -1,6 +1,8 @@
 // Classifies instructions and formats them as text.
 #include "terrace/schedule/instruction.h"
 
+#include <algorithm>
+
 #include "terrace/base/error.h"
 
 namespace terrace::schedule {
@@ -15,6 +17,14 @@ bool is_computation(Kind kind) {
 bool is_send(Kind kind) { return kind == Kind::send_activation || kind == Kind::send_gradient; }
 
 bool is_receive(Kind kind) { return kind == Kind::receive_activation || kind == Kind::receive_gradient; }
+
+int64_t num_micro_batches(const std::vector<Instructions>& lists) {
+  int64_t most = 0;
+  for (const Instructions& list : lists) {
+    for (const Instruction& instruction : list) most = std::max(most, instruction.micro_batch + 1);
+  }
+  return most;
+}
 
 std::string to_string(const Instruction& instruction) {
   const auto& [kind, micro_batch, chunk, peer] = instruction;

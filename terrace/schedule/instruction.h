@@ -50,6 +50,9 @@ bool is_computation(Instruction::Kind kind);  // forward, backward, input_gradie
 bool is_send(Instruction::Kind kind);
 bool is_receive(Instruction::Kind kind);
 
+// One more than the largest number of a micro-batch in the lists.
+int64_t num_micro_batches(const std::vector<Instructions>& lists);
+
 // "F3", "B3" (backward), "I3" (input gradient), "W3", "F3.1" in chunk 1, "send activation 3 to 1",
 // "receive gradient 3.1 from 2", "step".
 std::string to_string(const Instruction& instruction);

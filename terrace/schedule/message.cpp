@@ -43,4 +43,13 @@ std::optional<Message> between_stages(std::optional<Message> message, const Plac
   return message;
 }
 
+size_t num_messages(const Placement& placement, int64_t micro_batches) {
+  return static_cast<size_t>(2 * (placement.virtual_stages() - 1) * micro_batches);
+}
+
+size_t number_of(const Message& message, const Placement& placement, int64_t micro_batches) {
+  const int64_t boundary = message.lower + (message.gradient ? placement.virtual_stages() - 1 : 0);
+  return static_cast<size_t>(boundary * micro_batches + message.micro_batch);
+}
+
 }  // namespace terrace::schedule

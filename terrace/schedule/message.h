@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -31,5 +32,10 @@ std::optional<Message> carried(const Instruction& transfer, const Placement& pla
 
 // `message` if it passes between two stages, nothing if both of its virtual stages are on one stage.
 std::optional<Message> between_stages(std::optional<Message> message, const Placement& placement);
+
+// The messages of a step with this many micro-batches are numbered 0 .. num_messages - 1, so that what is known of them
+// is in a vector.
+size_t num_messages(const Placement& placement, int64_t micro_batches);
+size_t number_of(const Message& message, const Placement& placement, int64_t micro_batches);
 
 }  // namespace terrace::schedule

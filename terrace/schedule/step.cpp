@@ -2,7 +2,6 @@
 #include "terrace/schedule/step.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -22,7 +21,18 @@ struct Use {
 // that the executor needs no such bookkeeping.
 class Writer {
  public:
-  Writer(const StageSegments& segments, const Movements& movements) : segments_(segments), movements_(movements) {}
+  Writer(const StageSegments& segments, const Movements& movements) : segments_(segments), movements_(movements) {
+    const int64_t last_held = segments.held.empty() ? -1 : segments.held.back();
+    states_.resize(std::max(segments.reads.size(), static_cast<size_t>(last_held + 1)));
+    for (const int64_t segment : segments.held) state(segment).is_held = true;
+    for (const std::vector<int64_t>& list : segments.chunks) {
+      for (const int64_t segment : list) {
+        for (const int64_t read : segments.reads.at(static_cast<size_t>(segment))) {
+          if (holds(read)) state(segment).reads.push_back(read);
+        }
+      }
+    }
+  }
 
   // Sets the order in which weights are used, from which the gathers ahead of use follow.
   void expect(std::vector<Use> uses) { uses_ = std::move(uses); }
@@ -69,7 +79,8 @@ class Writer {
   void allocate_gradient(int64_t segment) {
     if (!movements_.reduces_each || !holds(segment)) return;
     while (std::ranges::find(reductions_, segment, &Reduction::segment) != reductions_.end()) advance_reductions();
-    if (!std::exchange(has_gradient_[segment], true)) add({.kind = StepKind::allocate_gradient, .segment = segment});
+    if (!std::exchange(state(segment).has_gradient, true))
+      add({.kind = StepKind::allocate_gradient, .segment = segment});
   }
 
   void publish() {
@@ -99,15 +110,16 @@ class Writer {
     bool complete() const { return next == steps.size(); }
   };
 
-  bool holds(int64_t segment) const { return std::ranges::binary_search(segments_.held, segment); }
+  // What the stage has of a segment of the model.
+  struct State {
+    std::vector<int64_t> reads = {};  // segments of this stage whose parameters its computation reads
+    bool is_held = false, is_gathered = false, is_arriving = false, is_published = false, has_gradient = false;
+  };
 
-  std::vector<int64_t> reads(int64_t segment) const {
-    std::vector<int64_t> list;
-    for (const int64_t read : segments_.reads.at(static_cast<size_t>(segment))) {
-      if (holds(read)) list.push_back(read);
-    }
-    return list;
-  }
+  State& state(int64_t segment) { return states_.at(static_cast<size_t>(segment)); }
+  const State& state(int64_t segment) const { return states_.at(static_cast<size_t>(segment)); }
+  bool holds(int64_t segment) const { return state(segment).is_held; }
+  const std::vector<int64_t>& reads(int64_t segment) const { return state(segment).reads; }
 
   void begin_use(int64_t segment) {
     TERRACE_CHECK(next_use_ < uses_.size() && uses_[next_use_].segment == segment, "segment {} is used out of order",
@@ -116,7 +128,7 @@ class Writer {
     gather_ahead();
     for (const int64_t read : reads(segment)) {
       end_publish(read);
-      if (std::exchange(arriving_[read], false)) {
+      if (std::exchange(state(read).is_arriving, false)) {
         add({.kind = StepKind::end_movement, .segment = read, .movement = Movement::gather_weights});
       }
       in_use_.push_back(read);
@@ -127,8 +139,7 @@ class Writer {
     for (const int64_t read : reads(segment)) {
       in_use_.erase(std::ranges::find(in_use_, read));
       const bool still_used = std::ranges::find(in_use_, read) != in_use_.end();
-      if (still_used || !gathered_[read]) continue;
-      gathered_[read] = false;
+      if (still_used || !std::exchange(state(read).is_gathered, false)) continue;
       add({.kind = StepKind::release, .segment = read});
     }
     // A released segment may be among the next uses.
@@ -136,6 +147,7 @@ class Writer {
   }
 
   void gather_ahead() {
+    if (!movements_.gathers) return;
     const size_t end = std::min(uses_.size(), next_use_ + static_cast<size_t>(movements_.prefetch));
     for (size_t i = next_use_; i < end; ++i) gather(uses_[i]);
   }
@@ -143,9 +155,9 @@ class Writer {
   void gather(const Use& use) {
     if (!movements_.gathers) return;
     for (const int64_t segment : reads(use.segment)) {
-      if (gathered_[segment]) continue;
+      if (std::exchange(state(segment).is_gathered, true)) continue;
       end_publish(segment);
-      gathered_[segment] = arriving_[segment] = true;
+      state(segment).is_arriving = true;
       add({.kind = StepKind::begin_movement,
            .segment = segment,
            .movement = Movement::gather_weights,
@@ -155,7 +167,7 @@ class Writer {
 
   // Waits for the updated weights of the previous step at their first use.
   void end_publish(int64_t segment) {
-    if (!movements_.publishes || std::exchange(is_published_[segment], true)) return;
+    if (!movements_.publishes || std::exchange(state(segment).is_published, true)) return;
     add({.kind = StepKind::end_movement, .segment = segment, .movement = Movement::publish});
   }
 
@@ -173,7 +185,7 @@ class Writer {
          .segment = reduction.segment,
          .movement = movement,
          .accumulates = accumulates});
-    if (movement == Movement::reduce) has_gradient_[reduction.segment] = false;
+    if (movement == Movement::reduce) state(reduction.segment).has_gradient = false;
   }
 
   const StageSegments& segments_;
@@ -181,36 +193,39 @@ class Writer {
   bool evaluates_ = false;
   std::vector<Use> uses_;
   size_t next_use_ = 0;
-  std::map<int64_t, bool> gathered_, arriving_, is_published_, has_gradient_;  // by segment
+  std::vector<State> states_;  // by segment of the model
   std::vector<int64_t> in_use_;
   std::vector<Reduction> reductions_;  // under way, in the order in which they began
   StepInstructions list_;
 };
 
 // The segments of a chunk without the model's last segment, whose computation is the loss.
-std::vector<int64_t> body(const StageSegments& segments, int64_t chunk) {
-  std::vector<int64_t> list = segments.chunks.at(static_cast<size_t>(chunk));
-  if (!list.empty() && list.back() == segments.last) list.pop_back();
-  return list;
-}
+struct ChunkBody {
+  std::vector<int64_t> segments;
+  bool has_loss;
+};
 
-bool has_loss(const StageSegments& segments, int64_t chunk) {
-  const std::vector<int64_t>& list = segments.chunks.at(static_cast<size_t>(chunk));
-  return !list.empty() && list.back() == segments.last;
+std::vector<ChunkBody> bodies_of(const StageSegments& segments) {
+  std::vector<ChunkBody> bodies;
+  for (const std::vector<int64_t>& list : segments.chunks) {
+    bodies.push_back({list, !list.empty() && list.back() == segments.last});
+    if (bodies.back().has_loss) bodies.back().segments.pop_back();
+  }
+  return bodies;
 }
 
 // weight_gradient is not among the uses, since it reads no weights.
-std::vector<Use> uses_of(const Instructions& stage, const StageSegments& segments) {
+std::vector<Use> uses_of(const Instructions& stage, const StageSegments& segments,
+                         const std::vector<ChunkBody>& bodies) {
   std::vector<Use> uses;
   for (const Instruction& instruction : stage) {
-    std::vector<int64_t> list = body(segments, instruction.chunk);
+    const auto& [list, has_loss] = bodies.at(static_cast<size_t>(instruction.chunk));
     if (instruction.kind == Instruction::Kind::forward) {
       for (const int64_t segment : list) uses.push_back({segment, false});
-      if (has_loss(segments, instruction.chunk)) uses.push_back({segments.last, true});
+      if (has_loss) uses.push_back({segments.last, true});
     } else if (instruction.kind == Instruction::Kind::backward ||
                instruction.kind == Instruction::Kind::input_gradient) {
-      std::ranges::reverse(list);
-      for (const int64_t segment : list) uses.push_back({segment, true});
+      for (auto segment = list.rbegin(); segment != list.rend(); ++segment) uses.push_back({*segment, true});
     }
   }
   return uses;
@@ -236,8 +251,9 @@ StepKind kind_of(Instruction::Kind kind) {
 // Adds the step instructions of one pipeline instruction at a time.
 class TrainingStep {
  public:
-  TrainingStep(Writer& writer, const StageSegments& segments, int64_t micro_batches)
-      : writer_(writer), segments_(segments), micro_batches_(micro_batches) {}
+  TrainingStep(Writer& writer, const StageSegments& segments, const std::vector<ChunkBody>& bodies,
+               int64_t micro_batches)
+      : writer_(writer), segments_(segments), bodies_(bodies), micro_batches_(micro_batches) {}
 
   void add(const Instruction& instruction) {
     const auto& [kind, micro_batch, chunk, peer] = instruction;
@@ -258,6 +274,7 @@ class TrainingStep {
   }
 
  private:
+  const ChunkBody& body(int64_t chunk) const { return bodies_.at(static_cast<size_t>(chunk)); }
   bool is_first(int64_t micro_batch) const { return micro_batch == 0; }
   bool is_last(int64_t micro_batch) const { return micro_batch + 1 == micro_batches_; }
 
@@ -266,9 +283,9 @@ class TrainingStep {
   }
 
   void forward(int64_t micro_batch, int64_t chunk) {
-    for (const int64_t segment : body(segments_, chunk))
-      writer_.compute(StepKind::forward, micro_batch, chunk, segment);
-    if (!has_loss(segments_, chunk)) return;
+    const auto& [list, has_loss] = body(chunk);
+    for (const int64_t segment : list) writer_.compute(StepKind::forward, micro_batch, chunk, segment);
+    if (!has_loss) return;
     writer_.compute(StepKind::loss, micro_batch, chunk, segments_.last);
     writer_.advance_reductions();
     complete(segments_.last, micro_batch);
@@ -276,7 +293,7 @@ class TrainingStep {
   }
 
   void backward(StepKind kind, int64_t micro_batch, int64_t chunk) {
-    const std::vector<int64_t> list = body(segments_, chunk);
+    const std::vector<int64_t>& list = body(chunk).segments;
     for (auto segment = list.rbegin(); segment != list.rend(); ++segment) {
       writer_.compute(kind, micro_batch, chunk, *segment);
       writer_.advance_reductions();
@@ -285,7 +302,7 @@ class TrainingStep {
   }
 
   void weight_gradient(int64_t micro_batch, int64_t chunk) {
-    const std::vector<int64_t> list = body(segments_, chunk);
+    const std::vector<int64_t>& list = body(chunk).segments;
     for (auto segment = list.rbegin(); segment != list.rend(); ++segment) {
       writer_.allocate_gradient(*segment);
       writer_.add({.kind = StepKind::weight_gradient, .micro_batch = micro_batch, .chunk = chunk, .segment = *segment});
@@ -302,6 +319,7 @@ class TrainingStep {
 
   Writer& writer_;
   const StageSegments& segments_;
+  const std::vector<ChunkBody>& bodies_;
   int64_t micro_batches_;
 };
 
@@ -323,9 +341,10 @@ Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_
 
 StepInstructions training_step(const Instructions& stage, int64_t micro_batches, const StageSegments& segments,
                                const Movements& movements) {
+  const std::vector<ChunkBody> bodies = bodies_of(segments);
   Writer writer(segments, movements);
-  writer.expect(uses_of(stage, segments));
-  TrainingStep step(writer, segments, micro_batches);
+  writer.expect(uses_of(stage, segments, bodies));
+  TrainingStep step(writer, segments, bodies, micro_batches);
   for (const Instruction& instruction : stage) step.add(instruction);
   return writer.list();
 }
@@ -346,6 +365,7 @@ std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage) {
 
 StepInstructions evaluation(const StageSegments& segments, const std::vector<Neighbours>& chunks,
                             const Movements& movements) {
+  const std::vector<ChunkBody> bodies = bodies_of(segments);
   Writer writer(segments, movements);
   writer.set_evaluates();
   std::vector<Use> uses;
@@ -358,8 +378,9 @@ StepInstructions evaluation(const StageSegments& segments, const std::vector<Nei
     if (before >= 0) {
       writer.add({.kind = StepKind::receive_activation, .micro_batch = 0, .chunk = chunk, .peer = before});
     }
-    for (const int64_t segment : body(segments, chunk)) writer.compute(StepKind::forward, 0, chunk, segment);
-    if (has_loss(segments, chunk)) writer.compute(StepKind::loss, 0, chunk, segments.last);
+    const auto& [list, has_loss] = bodies.at(static_cast<size_t>(chunk));
+    for (const int64_t segment : list) writer.compute(StepKind::forward, 0, chunk, segment);
+    if (has_loss) writer.compute(StepKind::loss, 0, chunk, segments.last);
     if (after >= 0) writer.add({.kind = StepKind::send_activation, .micro_batch = 0, .chunk = chunk, .peer = after});
   }
   return writer.list();

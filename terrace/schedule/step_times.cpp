@@ -2,9 +2,7 @@
 #include "terrace/schedule/step_times.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -18,27 +16,53 @@ bool sends(StepKind kind) { return kind == StepKind::send_activation || kind == 
 bool receives(StepKind kind) { return kind == StepKind::receive_activation || kind == StepKind::receive_gradient; }
 bool takes_gradient(StepKind kind) { return kind == StepKind::backward || kind == StepKind::input_gradient; }
 
+constexpr size_t num_movements = static_cast<size_t>(Movement::publish) + 1;
+
+// The numbers that occur in a list, so that what is known of them is in vectors.
+struct Extent {
+  int64_t micro_batches = 0, chunks = 0, first_segment = 0, end_segment = 0;
+
+  explicit Extent(const StepInstructions& list) {
+    for (const StepInstruction& one : list) {
+      micro_batches = std::max(micro_batches, one.micro_batch + 1);
+      chunks = std::max(chunks, one.chunk + 1);
+      if (one.segment < 0) continue;
+      first_segment = end_segment == 0 ? one.segment : std::min(first_segment, one.segment);
+      end_segment = std::max(end_segment, one.segment + 1);
+    }
+  }
+
+  size_t moving(const StepInstruction& one) const {
+    return static_cast<size_t>(one.segment - first_segment) * num_movements + static_cast<size_t>(one.movement);
+  }
+  size_t num_moving() const { return static_cast<size_t>(end_segment - first_segment) * num_movements; }
+  size_t tensor(bool gradient, const StepInstruction& one) const {
+    return static_cast<size_t>(((gradient ? chunks : 0) + one.chunk) * micro_batches + one.micro_batch);
+  }
+  size_t num_tensors() const { return static_cast<size_t>(2 * chunks * micro_batches); }
+};
+
 class StepLoop {
  public:
-  StepLoop(const std::vector<StepInstructions>& lists, const StepCosts& costs) : lists_(lists), costs_(costs) {
+  StepLoop(const std::vector<StepInstructions>& lists, const StepCosts& costs)
+      : lists_(lists), costs_(costs), channels_(lists.size()) {
     simulation_.stages.resize(lists.size());
-    lanes_.resize(lists.size());
+    lanes_.reserve(lists.size());
     for (size_t stage = 0; stage < lists.size(); ++stage) {
       const auto links = static_cast<size_t>(costs.num_links);
-      lanes_[stage].link_free.assign(links, 0.0);
+      lanes_.emplace_back(lists[stage], links);
+      simulation_.stages[stage].intervals.reserve(lists[stage].size());
       simulation_.stages[stage].moving_seconds.assign(links, 0.0);
       simulation_.stages[stage].exposed_seconds.assign(links, 0.0);
-      const auto norm = std::ranges::find(lists[stage], StepKind::norm, &StepInstruction::kind);
-      norms_.push_back(static_cast<size_t>(norm - lists[stage].begin()));
     }
   }
 
   StepSimulation run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t stage = 0; stage < lists_.size(); ++stage) {
-        while (advance(stage)) moved = true;
-      }
+    for (size_t stage = lists_.size(); stage > 0; --stage) ready_.push_back(stage - 1);
+    while (!ready_.empty()) {
+      const size_t stage = ready_.back();
+      ready_.pop_back();
+      advance(stage);
     }
     for (size_t stage = 0; stage < lists_.size(); ++stage) {
       const std::vector<TimeInterval>& intervals = simulation_.stages[stage].intervals;
@@ -50,45 +74,69 @@ class StepLoop {
   }
 
  private:
-  // A tensor from another stage: its number among all tensors between this pair of stages.
-  struct Expected {
-    std::pair<size_t, size_t> pair;
-    size_t number;
-  };
-  struct Lanes {
-    double now = 0;  // end of the last computation
-    std::vector<double> link_free;
-    std::map<std::pair<int64_t, Movement>, std::pair<double, size_t>>
-        moving;                                                       // by segment and movement: its end and link
-    std::map<std::tuple<bool, int64_t, int64_t>, Expected> expected;  // by gradient, micro-batch and chunk
-    double sends_end = 0;
-  };
   struct Sent {
     double start, seconds;
   };
+  // The tensors that one stage sends to another one, in order.
+  struct Channel {
+    size_t to;
+    std::vector<Sent> sent = {};
+    std::vector<double> posted = {};
+    bool is_awaited = false;  // the receiver cannot continue without the next tensor
+  };
+  // A tensor from another stage: its number among all tensors of this channel.
+  struct Expected {
+    size_t from = 0, channel = 0, number = 0;
+    bool is_posted = false;
+  };
+  struct Moving {
+    double end = 0;
+    size_t link = 0;
+    bool has_begun = false;
+  };
+  // How far a stage is.
+  struct Lanes {
+    Lanes(const StepInstructions& list, size_t links)
+        : extent(list), link_free(links, 0.0), moving(extent.num_moving()), expected(extent.num_tensors()) {
+      const auto found = std::ranges::find(list, StepKind::norm, &StepInstruction::kind);
+      norm = static_cast<size_t>(found - list.begin());
+    }
 
-  // Computes the times of the stage's next instruction; false if they depend on a time that is not known yet.
-  bool advance(size_t index) {
-    StageTimes& times = simulation_.stages[index];
-    if (times.intervals.size() == lists_[index].size()) return false;
-    const StepInstruction& one = lists_[index][times.intervals.size()];
+    Extent extent;
+    double now = 0;  // end of the last computation
+    std::vector<double> link_free;
+    std::vector<Moving> moving;
+    std::vector<Expected> expected;
+    double sends_end = 0;
+    size_t norm;  // the index of the norm in the list
+    bool is_at_norm = false;
+  };
+
+  // Computes the times of the stage's instructions until one depends on a time that is not known yet.
+  void advance(size_t index) {
     Lanes& lanes = lanes_[index];
+    const std::vector<TimeInterval>& intervals = simulation_.stages[index].intervals;
+    while (true) {
+      if (intervals.size() == lanes.norm && !std::exchange(lanes.is_at_norm, true)) arrive(lanes);
+      if (intervals.size() == lists_[index].size() || !next(index, lists_[index][intervals.size()])) return;
+    }
+  }
+
+  // The last stage lets the others continue.
+  void arrive(const Lanes& lanes) {
+    barrier_ = std::max(barrier_, lanes.now);
+    if (++num_arrived_ < lists_.size()) return;
+    ready_.insert(ready_.end(), at_norm_.begin(), at_norm_.end());
+  }
+
+  // Computes the times of one instruction; false if they depend on a time that is not known yet.
+  bool next(size_t index, const StepInstruction& one) {
     if (sends(one.kind) || one.kind == StepKind::begin_movement) {
       begin(index, one);
     } else if (receives(one.kind)) {
-      const std::pair pair{static_cast<size_t>(one.peer), index};
-      const bool gradient = one.kind == StepKind::receive_gradient;
-      lanes.expected[{gradient, one.micro_batch, one.chunk}] = {pair, posted_[pair].size()};
-      posted_[pair].push_back(lanes.now);
-      times.intervals.push_back({lanes.now, lanes.now});
+      post(index, one);
     } else if (one.kind == StepKind::end_movement) {
-      const auto moving = lanes.moving.find({one.segment, one.movement});
-      // A movement that the previous step began has ended.
-      const auto [end, link] = moving == lanes.moving.end() ? std::pair{lanes.now, size_t{0}} : moving->second;
-      const double start = lanes.now;
-      lanes.now = std::max(lanes.now, end);
-      times.exposed_seconds[link] += lanes.now - start;
-      times.intervals.push_back({start, lanes.now});
+      end(index, one);
     } else {
       return compute(index, one);
     }
@@ -104,23 +152,59 @@ class StepLoop {
     lanes.link_free[link] = start + seconds;
     times.intervals.push_back({start, start + seconds});
     if (sends(one.kind)) {
-      sent_[{index, static_cast<size_t>(one.peer)}].push_back({start, seconds});
+      const auto to = static_cast<size_t>(one.peer);
+      Channel& channel = channels_[index][channel_of(index, to)];
+      channel.sent.push_back({start, seconds});
+      if (std::exchange(channel.is_awaited, false)) ready_.push_back(to);
       lanes.sends_end = std::max(lanes.sends_end, start + seconds);
       return;
     }
     times.moving_seconds[link] += seconds;
-    lanes.moving[{one.segment, one.movement}] = {start + seconds, link};
+    lanes.moving[lanes.extent.moving(one)] = {start + seconds, link, true};
+  }
+
+  void post(size_t index, const StepInstruction& one) {
+    Lanes& lanes = lanes_[index];
+    const auto from = static_cast<size_t>(one.peer);
+    const size_t number = channel_of(from, index);
+    std::vector<double>& posted = channels_[from][number].posted;
+    lanes.expected[lanes.extent.tensor(one.kind == StepKind::receive_gradient, one)] = {from, number, posted.size(),
+                                                                                        true};
+    posted.push_back(lanes.now);
+    simulation_.stages[index].intervals.push_back({lanes.now, lanes.now});
+  }
+
+  void end(size_t index, const StepInstruction& one) {
+    Lanes& lanes = lanes_[index];
+    const Moving& moving = lanes.moving[lanes.extent.moving(one)];
+    const double start = lanes.now;
+    // A movement that the previous step began has ended.
+    if (moving.has_begun) lanes.now = std::max(lanes.now, moving.end);
+    simulation_.stages[index].exposed_seconds[moving.link] += lanes.now - start;
+    simulation_.stages[index].intervals.push_back({start, lanes.now});
+  }
+
+  // The number of the channel among those of its sender, which sends to few stages.
+  size_t channel_of(size_t from, size_t to) {
+    std::vector<Channel>& channels = channels_.at(from);
+    const auto found = std::ranges::find(channels, to, &Channel::to);
+    const auto number = static_cast<size_t>(found - channels.begin());
+    if (number == channels.size()) channels.push_back({.to = to});
+    return number;
   }
 
   // When the tensor that the computation takes from another stage arrives; -1 if that is not known yet.
-  double arrival(const Lanes& lanes, const StepInstruction& one) const {
-    const auto expected = lanes.expected.find({takes_gradient(one.kind), one.micro_batch, one.chunk});
-    if (expected == lanes.expected.end() || one.kind == StepKind::weight_gradient) return 0;
-    const auto& [pair, number] = expected->second;
-    const auto sent = sent_.find(pair);
-    if (sent == sent_.end() || sent->second.size() <= number) return -1;
-    const Sent& message = sent->second[number];
-    return std::max(message.start, posted_.at(pair)[number]) + message.seconds;
+  double arrival(const Lanes& lanes, const StepInstruction& one) {
+    if (one.kind == StepKind::weight_gradient) return 0;
+    const Expected& expected = lanes.expected[lanes.extent.tensor(takes_gradient(one.kind), one)];
+    if (!expected.is_posted) return 0;
+    Channel& channel = channels_[expected.from][expected.channel];
+    if (channel.sent.size() <= expected.number) {
+      channel.is_awaited = true;
+      return -1;
+    }
+    const Sent& message = channel.sent[expected.number];
+    return std::max(message.start, channel.posted[expected.number]) + message.seconds;
   }
 
   bool compute(size_t index, const StepInstruction& one) {
@@ -129,9 +213,9 @@ class StepLoop {
     const bool has_cost = one.kind != StepKind::release && one.kind != StepKind::allocate_gradient;
     double start = lanes.now;
     if (one.kind == StepKind::norm) {
-      if (!all_have_arrived()) return false;
-      if (barrier_ < 0) {
-        for (const Lanes& of_stage : lanes_) barrier_ = std::max(barrier_, of_stage.now);
+      if (num_arrived_ < lists_.size()) {
+        at_norm_.push_back(index);
+        return false;
       }
       start = barrier_;
     } else if (one.kind == StepKind::finish_gradients) {
@@ -149,22 +233,14 @@ class StepLoop {
     return true;
   }
 
-  // Whether every stage has reached its norm.
-  bool all_have_arrived() const {
-    for (size_t stage = 0; stage < lists_.size(); ++stage) {
-      const size_t done = simulation_.stages[stage].intervals.size();
-      if (done < norms_[stage]) return false;
-    }
-    return true;
-  }
-
   const std::vector<StepInstructions>& lists_;
   const StepCosts& costs_;
-  std::vector<Lanes> lanes_;                                         // by stage
-  std::vector<size_t> norms_;                                        // by stage: the index of the norm in its list
-  std::map<std::pair<size_t, size_t>, std::vector<Sent>> sent_;      // by sender and receiver, in order
-  std::map<std::pair<size_t, size_t>, std::vector<double>> posted_;  // by sender and receiver, in order
-  double barrier_ = -1;
+  std::vector<Lanes> lanes_;                    // by stage
+  std::vector<std::vector<Channel>> channels_;  // by sender
+  std::vector<size_t> ready_;                   // stages that may continue
+  std::vector<size_t> at_norm_;                 // stages that wait there for others
+  size_t num_arrived_ = 0;                      // stages that have reached their norm
+  double barrier_ = -1;                         // when the last of them reached it
   StepSimulation simulation_;
 };
 

@@ -33,6 +33,7 @@ struct Post {
 Instructions assemble(const Instructions& computations, const std::vector<Post>& posts, const Placement& placement,
                       int64_t stage) {
   Instructions list;
+  list.reserve(2 * computations.size() + posts.size() + 1);
   auto post = posts.begin();
   for (size_t i = 0; i < computations.size(); ++i) {
     for (; post != posts.end() && post->before == i; ++post) list.push_back(post->receive);
@@ -76,7 +77,7 @@ void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
   std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.made < b.made; });
   std::map<int64_t, size_t> next;  // by sender: the place of the receive of its next send
   for (auto post = posts.rbegin(); post != posts.rend(); ++post) {
-    const auto [later, is_last] = next.emplace(post->receive.peer, post->before);
+    const auto [later, is_last] = next.try_emplace(post->receive.peer, post->before);
     post->before = later->second = is_last ? post->before : std::min(post->before, later->second);
   }
   std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.before < b.before; });
@@ -94,16 +95,18 @@ std::vector<Instructions> with_transfers(const std::vector<Instructions>& comput
     lists.push_back(assemble(computations[i], posts[i], placement, stage));
   }
   const StepTimes times = simulate_times(lists, placement, balanced({}));
-  std::map<Message, double> made_at;
+  const int64_t micro_batches = num_micro_batches(lists);
+  std::vector<double> made_at(num_messages(placement, micro_batches));
+  const auto number = [&](const Instruction& transfer, size_t stage) {
+    return number_of(*carried(transfer, placement, static_cast<int64_t>(stage)), placement, micro_batches);
+  };
   for (size_t i = 0; i < stages; ++i) {
     for (size_t k = 0; k < lists[i].size(); ++k) {
-      if (is_send(lists[i][k].kind)) {
-        made_at[*carried(lists[i][k], placement, static_cast<int64_t>(i))] = times.intervals[i][k].end;
-      }
+      if (is_send(lists[i][k].kind)) made_at.at(number(lists[i][k], i)) = times.intervals[i][k].end;
     }
   }
   for (size_t i = 0; i < stages; ++i) {
-    for (Post& post : posts[i]) post.made = made_at.at(*carried(post.receive, placement, static_cast<int64_t>(i)));
+    for (Post& post : posts[i]) post.made = made_at.at(number(post.receive, i));
     post_early(posts[i], computation_ends(lists[i], times.intervals[i]));
     lists[i] = assemble(computations[i], posts[i], placement, static_cast<int64_t>(i));
   }
