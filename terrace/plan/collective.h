@@ -1,0 +1,51 @@
+// The time of a collective of one group of ranks on a machine, while all groups like it communicate at the same time.
+// docs/cost_model.md has the formulas.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "terrace/machine/machine.h"
+#include "terrace/mesh/group.h"
+
+namespace terrace::plan {
+
+enum class Collective { all_gather, reduce_scatter, all_reduce, send };
+
+enum class Algorithm {
+  ring,                // each rank passes blocks on to the next one
+  tree,                // all-reduce: two trees over the nodes, each for half of the data, and a chain inside a node
+  recursive_doubling,  // in each step pairs of ranks exchange, with twice as many blocks as in the step before
+  two_hop,             // two calls: among the ranks inside each unit of a tier, and among those with the same place in
+                       // their units; each by the fastest of the other algorithms
+};
+std::string_view name_of(Algorithm algorithm);
+
+// How a group lies on the tiers of the machine. Groups of one axis of the mesh lie alike.
+struct GroupPlace {
+  int64_t ranks = 1;
+  std::vector<int64_t> members;  // by tier: the most members in one unit of the tier
+  std::vector<int64_t> groups;   // by tier: groups with members in one unit, which share its links
+
+  bool operator==(const GroupPlace&) const = default;
+};
+
+// Rank r is device r. The first `ranks` devices all belong to such groups, which communicate at the same time; 0: all
+// devices of the machine.
+GroupPlace place_of(const mesh::Group& group, const machine::Machine& machine, int64_t ranks = 0);
+
+struct CollectiveTime {
+  double seconds = 0;
+  double latency_seconds = 0;  // of these, which do not depend on the bytes
+  Algorithm algorithm = Algorithm::ring;
+  int64_t tier = 0;  // whose links limit it
+};
+
+// `bytes` of the whole tensor: all members' parts of a gather or reduction together. The fastest of the algorithms that
+// the program has is taken, a ring if none of them fits the collective. 0 seconds for one rank. A send has two ranks
+// and no choice.
+CollectiveTime collective_time(Collective collective, double bytes, const GroupPlace& place,
+                               const machine::Machine& machine, const std::vector<Algorithm>& algorithms);
+
+}  // namespace terrace::plan
