@@ -11,6 +11,7 @@
 #include "terrace/config/config.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
+#include "terrace/config/load_for_plan.h"
 #include "terrace/config/not_built.h"
 #include "terrace/config/problems.h"
 
@@ -29,10 +30,11 @@ struct Input {
   const Families& families;
   const Family* family = nullptr;  // null if model.family is unknown; then [model] and [data] are not read
   std::vector<Key> keys = {};      // keys_of(family)
-  toml::table table;
-  std::vector<toml::table> overrides;
-  std::map<std::string, Given> given;  // by full name
-  std::vector<Problem> problems;
+  toml::table table = {};
+  std::vector<toml::table> overrides = {};
+  std::map<std::string, Given> given = {};  // by full name
+  std::vector<Problem> problems = {};
+  bool whole = true;  // every required key must be given, not only those that a planner needs
 
   Place at(const toml::source_region& region) const {
     const int line = static_cast<int>(region.begin.line), column = static_cast<int>(region.begin.column);
@@ -187,6 +189,10 @@ void add_missing(Input& input, const Key& key) {
                                                key.section, key.name, key.example)});
 }
 
+bool is_planned_section(const std::string& section) {
+  return section == "model" || section == "train" || section == "layout";
+}
+
 // Reads every key; returns the full names of those without a valid value.
 std::set<std::string> read_keys(Input& input, Config& config) {
   std::set<std::string> invalid;
@@ -194,6 +200,11 @@ std::set<std::string> read_keys(Input& input, Config& config) {
     const auto found = input.given.find(key.full_name());
     if (found == input.given.end()) {
       if (!key.required()) continue;
+      if (!input.whole && !is_planned_section(key.section)) {
+        const toml::table table = toml::parse("value = " + key.example);
+        TERRACE_CHECK(key.read(*table.get("value"), config).empty(), "{} refuses its example", key.full_name());
+        continue;
+      }
       add_missing(input, key);
       invalid.insert(key.full_name());
       continue;
@@ -301,11 +312,7 @@ void find_family_of(Input& input, const std::vector<std::string>& overrides) {
   input.keys = keys_of(input.family);
 }
 
-}  // namespace
-
-Config parse(const std::string& toml, const std::string& file_name, const Families& families,
-             const std::vector<std::string>& overrides, IdleKeys idle) {
-  Input input{.file_name = file_name, .families = families, .table = {}, .overrides = {}, .given = {}, .problems = {}};
+Config read(Input input, const std::string& toml, const std::vector<std::string>& overrides, IdleKeys idle) {
   try {
     input.table = toml::parse(toml);
   } catch (const toml::parse_error& error) {
@@ -318,17 +325,30 @@ Config parse(const std::string& toml, const std::string& file_name, const Famili
   Config config = input.family == nullptr ? Config{} : config_of(*input.family);
   const std::set<std::string> invalid = read_keys(input, config);
   // The rules between keys need the family.
-  if (input.family == nullptr) report(std::move(input.problems), file_name);
+  if (input.family == nullptr) report(std::move(input.problems), input.file_name);
   check_idle(input, config, invalid, idle);
   check_rules(input, core_rules(), config, invalid);
   check_rules(input, input.family->rules, config, invalid);
-  report(std::move(input.problems), file_name);
+  report(std::move(input.problems), input.file_name);
   if (input.family->derive != nullptr) input.family->derive(config);
   return config;
 }
 
+}  // namespace
+
+Config parse(const std::string& toml, const std::string& file_name, const Families& families,
+             const std::vector<std::string>& overrides, IdleKeys idle) {
+  return read({.file_name = file_name, .families = families}, toml, overrides, idle);
+}
+
 Config load(const std::filesystem::path& path, const Families& families, const std::vector<std::string>& overrides) {
   return parse(read_text(path), path.string(), families, overrides);
+}
+
+Config load_for_plan(const std::filesystem::path& path, const Families& families,
+                     const std::vector<std::string>& overrides) {
+  return read({.file_name = path.string(), .families = families, .whole = false}, read_text(path), overrides,
+              IdleKeys::accept);
 }
 
 }  // namespace terrace::config

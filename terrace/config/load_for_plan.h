@@ -1,0 +1,16 @@
+// Reads a configuration for a planner, which reads no data and saves nothing.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "terrace/config/config.h"
+
+namespace terrace::config {
+
+// As load(), but only [model], [train] and [layout] must be complete: required keys of other tables may be missing.
+Config load_for_plan(const std::filesystem::path& path, const Families& families,
+                     const std::vector<std::string>& overrides = {});
+
+}  // namespace terrace::config
