@@ -9,79 +9,18 @@
 
 #include "terrace/base/units.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/plan/planned_run.h"
 #include "terrace/plan/rank_share.h"
-#include "terrace/schedule/partition.h"
-#include "terrace/schedule/pipeline.h"
+#include "terrace/plan/stage_memory.h"
 
 namespace terrace::plan {
 namespace {
 
-double share(int64_t bytes, int64_t ranks) { return static_cast<double>(bytes) / static_cast<double>(ranks); }
-
-// Bytes of a parameter's states on a rank.
-double state_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
-  const int64_t masters = config.train.precision != config::Precision::fp32 ? 4 : 0;
-  return share(config::element_bytes(config.train.precision), sizes.weights) +
-         share(config::element_bytes(config.train.gradient_type), sizes.gradients) +
-         share(masters + 8, sizes.optimizer);
-}
-
 // Bytes of the copy of a parameter's states: the master weight and two moments. Of the ranks that hold an element, one
 // copies it.
 double copy_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
-  return config.checkpoint.saves_beside_training() ? share(12, sizes.ranks) : 0;
+  return config.checkpoint.saves_beside_training() ? 12.0 / static_cast<double>(sizes.ranks) : 0;
 }
-
-struct StageNeed {
-  int64_t elements = 0;  // of parameters, before they are cut over data-parallel ranks
-  int64_t activations = 0;
-};
-
-class StageNeeds {
- public:
-  StageNeeds(const config::Config& config, int64_t data_ranks)
-      : config_(config),
-        table_(models::unit_table(config, unit_table_options(config, data_ranks))),
-        pipeline_(pipeline_of(config, data_ranks)),
-        placement_(schedule::placement(pipeline_)),
-        partition_(schedule::partition(table_, config.layout)) {}
-
-  int64_t parameters() const { return schedule::elements(table_); }
-
-  StageNeed of(int64_t stage) const { return {elements(stage), activations(stage)}; }
-
- private:
-  int64_t elements(int64_t stage) const {
-    int64_t sum = 0;
-    for (const int64_t number : schedule::stage_segments(partition_, placement_, stage).held) {
-      for (const auto& parameter : schedule::segment_parameters(table_, partition_.segment(number))) {
-        sum += schedule::elements_on_rank(parameter.mark, config_.layout.tensor);
-      }
-    }
-    return sum;
-  }
-
-  // All chunks of a stage are counted with their mean size.
-  int64_t activations(int64_t stage) const {
-    const int64_t chunks = config_.layout.chunks;
-    int64_t kept = 0, deferred = 0;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const schedule::NumberRange& own = partition_.virtual_stage(placement_.virtual_stage(stage, chunk));
-      for (int64_t number = own.begin; number < own.end; ++number) {
-        kept += schedule::kept_bytes(table_, partition_.segment(number), config_.train.recompute);
-        deferred += schedule::deferred_bytes(table_, partition_.segment(number));
-      }
-    }
-    return schedule::live_bound(pipeline_, stage).bytes(kept, deferred) / chunks;
-  }
-
-  const config::Config& config_;
-  schedule::UnitTable table_;
-  schedule::Pipeline pipeline_;
-  schedule::Placement placement_;
-  schedule::Partition partition_;
-};
 
 }  // namespace
 
@@ -89,28 +28,32 @@ schedule::UnitTableOptions unit_table_options(const config::Config& config, int6
   return {.samples = micro_batch_of(config, data_ranks),
           .element_bytes = config::element_bytes(config.train.precision),
           .tensor_ranks = config.layout.tensor,
-          .sequence_parallel = config.layout.sequence_parallel};
+          .sequence_parallel = config.layout.sequence_parallel,
+          .gradient_bytes = config::element_bytes(config.train.gradient_type)};
 }
 
 MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
-  const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
-  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh);
-  const double state = state_bytes(config, sizes), copy = copy_bytes(config, sizes);
-  const StageNeeds needs(config, mesh.size("data"));
-  std::vector<StageNeed> by_stage;
-  for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) by_stage.push_back(needs.of(stage));
+  const PlannedRun run(config, ranks, here);
+  const double copy = copy_bytes(config, run.sizes);
+  std::vector<MemoryNeed> by_stage;  // of one rank
+  for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) {
+    const StageMemory memory = stage_memory(run, stage, {});
+    by_stage.push_back({.states = memory.states(),
+                        .activations = memory.of(MemoryKind::activations),
+                        .copies = copy * static_cast<double>(run.stage_elements(stage))});
+  }
   MemoryNeed most;
-  for (int64_t first = 0; first < mesh.size(); first += together) {
-    MemoryNeed need{.ranks = std::min(together, mesh.size() - first)};
+  for (int64_t first = 0; first < run.mesh.size(); first += together) {
+    MemoryNeed need{.ranks = std::min(together, run.mesh.size() - first)};
     for (int64_t rank = first; rank < first + need.ranks; ++rank) {
-      const StageNeed& own = by_stage[static_cast<size_t>(mesh.coordinate(rank, "pipeline"))];
-      need.states += static_cast<double>(own.elements) * state;
-      need.activations += static_cast<double>(own.activations);
-      need.copies += static_cast<double>(own.elements) * copy;
+      const MemoryNeed& own = by_stage[static_cast<size_t>(run.mesh.coordinate(rank, "pipeline"))];
+      need.states += own.states;
+      need.activations += own.activations;
+      need.copies += own.copies;
     }
     if (need.all() > most.all()) most = need;
   }
-  most.parameters = needs.parameters();
+  most.parameters = schedule::elements(run.table());
   return most;
 }
 

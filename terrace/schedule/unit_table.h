@@ -58,7 +58,8 @@ struct UnitRow {
   // Kept from a backward that defers its weight gradients to these: inputs of the weights and gradients of their
   // outputs. 0 where a unit defers none, as the last one.
   int64_t deferred_bytes = 0;
-  int64_t output_bytes = 0;  // handed to the next unit
+  int64_t output_bytes = 0;     // handed to the next unit
+  int64_t temporary_bytes = 0;  // the most that exists only while the unit or its gradients are computed
 
   // What one rank executes for one micro-batch, from which a planner computes times. The last unit computes its
   // gradients at once, together with its forward, but they are listed as gradients.

@@ -8,6 +8,8 @@ namespace terrace::models {
 
 struct PlannedFamily : config::Family {
   schedule::UnitTable (*unit_table)(const config::Config&, const schedule::UnitTableOptions&) = nullptr;
+  // Items of one sample, such as the tokens of a sequence; null: 1.
+  int64_t (*items_of_sample)(const config::Config&) = nullptr;
 };
 
 // The families of this program, for a program without torch.

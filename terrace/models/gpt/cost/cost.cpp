@@ -128,6 +128,28 @@ int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
   return positions + tokens;
 }
 
+int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t tokens = options.samples * config.sequence;
+  return 2 * hidden_bytes(config, options) + tokens * attention_columns(config, options) * options.element_bytes;
+}
+
+int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t tokens = options.samples * config.sequence;
+  return 2 * hidden_bytes(config, options) + tokens * ffn_columns(config, options) * options.element_bytes;
+}
+
+int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t element_bytes) {
+  constexpr int64_t chunk_bytes = int64_t{64} << 20, least_tokens = 128;
+  return std::min(tokens, std::max(least_tokens, chunk_bytes / (std::max<int64_t>(1, vocabulary) * element_bytes)));
+}
+
+int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t vocabulary = config.padded_vocabulary() / options.tensor_ranks;
+  const int64_t tokens = chunk_tokens(options.samples * config.sequence, vocabulary, options.element_bytes);
+  // The head's input after its norm, its gradient, and that of the norm's input.
+  return tokens * vocabulary * options.element_bytes + 3 * hidden_bytes(config, options);
+}
+
 int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return half_deferred_bytes(config, options, attention_columns(config, options));
 }

@@ -44,6 +44,15 @@ int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& option
 // The same for the embedding, which keeps indices.
 int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options);
 
+// Bytes of the largest tensors that exist only while a unit or its gradients are computed: gradients between the
+// products of a half of a block and of its input and output; a chunk of logits and the gradient of the head's input.
+int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
+int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
+int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
+
+// The tokens whose logits exist at a time, as in ops/vocabulary_loss, on a rank with so many rows of the vocabulary.
+int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t element_bytes);
+
 // Bytes that each unit keeps from a backward that defers its weight gradients until they are computed; recompute does
 // not change them. See "Weight inputs" in docs/sharding.md.
 int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options);

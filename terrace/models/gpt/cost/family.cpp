@@ -34,6 +34,7 @@ PlannedFamily make_family() {
   family.unit_table = [](const config::Config& config, const schedule::UnitTableOptions& options) {
     return unit_table(model_of(config), options, data::text_of(config).reset_at_documents);
   };
+  family.items_of_sample = [](const config::Config& config) { return model_of(config).sequence; };
   return family;
 }
 

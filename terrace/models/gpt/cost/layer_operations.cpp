@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "terrace/models/gpt/cost/cost.h"
+
 namespace terrace::models::gpt {
 namespace {
 
@@ -15,8 +17,6 @@ using Meanwhile = TensorCollective::Meanwhile;
 
 // As in ops/cut.cpp: rows of a piece at least, and pieces at most.
 constexpr int64_t least_piece_rows = 256, most_pieces = 4;
-// As in ops/vocabulary_loss: bytes of the logits of a chunk, and its rows at least.
-constexpr int64_t chunk_bytes = int64_t{64} << 20, least_chunk_rows = 128;
 // Statistics and sums of norms and of attention are fp32, indices int64.
 constexpr int64_t wide_bytes = 4, index_bytes = 8;
 
@@ -132,8 +132,7 @@ void LayerOperations::embedding() {
 
 void LayerOperations::vocabulary_loss(int64_t vocabulary) {
   gather(operations.forward, operations.forward_collectives);
-  const int64_t row_bytes = std::max<int64_t>(1, vocabulary) * options_.element_bytes;
-  const int64_t rows = std::max(least_chunk_rows, chunk_bytes / row_bytes);
+  const int64_t rows = chunk_tokens(tokens_, vocabulary, options_.element_bytes);
   in_pieces(rows, [&](int64_t size, int64_t count) { chunk_of_logits(size, vocabulary, count); });
   // The input's gradient is waited for at once, since all weight gradients are computed by then.
   sum(operations.input_gradient, operations.backward_collectives, Meanwhile::nothing);

@@ -101,6 +101,7 @@ class Builder {
     flops(block - ffn - scores, scores, block_forward_flops(config_, AttentionCount::full) / layers - ffn);
     kept(attention_kept_bytes);
     table_.back().deferred_bytes = attention_deferred_bytes(config_, options_);
+    table_.back().temporary_bytes = attention_temporary_bytes(config_, options_);
     table_.back().operations = attention_operations_;
   }
 
@@ -114,6 +115,7 @@ class Builder {
     flops(products, 0, products);
     kept(ffn_kept_bytes);
     table_.back().deferred_bytes = ffn_deferred_bytes(config_, options_);
+    table_.back().temporary_bytes = ffn_temporary_bytes(config_, options_);
     table_.back().operations = ffn_operations_;
   }
 
@@ -128,6 +130,7 @@ class Builder {
     }
     const double products = head_forward_flops(config_);
     flops(products, 0, products);
+    table_.back().temporary_bytes = head_temporary_bytes(config_, options_);
     table_.back().operations = head_operations(config_, options_);
   }
 

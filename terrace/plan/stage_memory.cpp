@@ -1,0 +1,126 @@
+// Adds up the rows of the unit table for one stage.
+#include "terrace/plan/stage_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "terrace/schedule/live.h"
+
+namespace terrace::plan {
+namespace {
+
+double bytes_of(int64_t elements, int64_t each, int64_t ranks) {
+  return static_cast<double>(elements) * static_cast<double>(each) / static_cast<double>(ranks);
+}
+
+// Bytes of the hidden states that a chunk receives; 0 for the model's first.
+int64_t received_bytes(const PlannedRun& run, int64_t stage, int64_t chunk) {
+  const std::vector<int64_t>& segments = run.chunk(stage, chunk);
+  if (segments.empty()) return 0;
+  const int64_t first = run.partition.segment(segments.front()).units.begin;
+  return first == 0 ? 0 : run.table()[static_cast<size_t>(first - 1)].output_bytes;
+}
+
+// Bytes of a stage's activations with the schedule's most live micro-batches. All chunks count with their mean size.
+double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software,
+                        int64_t& live_micro_batches) {
+  const int64_t chunks = run.placement.chunks;
+  int64_t kept = 0, deferred = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    for (const int64_t number : run.chunk(stage, chunk)) {
+      kept += schedule::kept_bytes(run.table(), run.partition.segment(number), run.config.train.recompute);
+      deferred += schedule::deferred_bytes(run.table(), run.partition.segment(number));
+    }
+    if (software.sends_parts) kept += received_bytes(run, stage, chunk) / run.config.layout.tensor;
+  }
+  const schedule::Live live = schedule::live_bound(run.pipeline, stage);
+  live_micro_batches = live.activations;
+  return static_cast<double>(live.bytes(kept, deferred) / chunks);
+}
+
+// The most that one segment takes beside what is kept: its temporary tensors, and with recompute what its repeated
+// forward saves for the backward.
+double temporary_bytes(const PlannedRun& run, int64_t stage) {
+  int64_t most = 0;
+  for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
+    for (const int64_t number : chunk) {
+      const schedule::Segment& segment = run.partition.segment(number);
+      int64_t bytes = schedule::kept_bytes(run.table(), segment, config::Recompute::none) -
+                      schedule::kept_bytes(run.table(), segment, run.config.train.recompute);
+      int64_t temporary = 0;
+      for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+        temporary = std::max(temporary, run.table()[static_cast<size_t>(unit)].temporary_bytes);
+      }
+      most = std::max(most, bytes + temporary);
+    }
+  }
+  return static_cast<double>(most);
+}
+
+// Of the segments of the stage one after another: the largest sum of padded elements of so many of them.
+int64_t largest_neighbours(const PlannedRun& run, int64_t stage, int64_t count) {
+  std::vector<int64_t> sizes;
+  for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
+    for (const int64_t number : chunk) sizes.push_back(run.padded_elements(number));
+  }
+  int64_t most = 0;
+  for (size_t first = 0; first < sizes.size(); ++first) {
+    const auto end =
+        sizes.begin() + static_cast<std::ptrdiff_t>(std::min(sizes.size(), first + static_cast<size_t>(count)));
+    most = std::max(most, std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), end, int64_t{0}));
+  }
+  return most;
+}
+
+// One hidden state for each receive that is posted at a time, and one that is sent in each direction.
+double communication_bytes(const PlannedRun& run, int64_t stage) {
+  if (run.placement.virtual_stages() == 1) return 0;
+  int64_t largest = 0;
+  for (int64_t chunk = 0; chunk < run.placement.chunks; ++chunk) {
+    const int64_t own = run.placement.virtual_stage(stage, chunk), last = run.placement.virtual_stages() - 1;
+    largest = std::max(largest, received_bytes(run, stage, chunk));
+    if (own == last) continue;
+    const int64_t receiver = run.placement.stage_of(own + 1);
+    largest = std::max(largest, received_bytes(run, receiver, run.placement.chunk_of(own + 1)));
+  }
+  constexpr int64_t posted_and_sent = 4;
+  return static_cast<double>(posted_and_sent * largest);
+}
+
+}  // namespace
+
+std::string_view name_of(MemoryKind kind) {
+  constexpr std::array<std::string_view, num_memory_kinds> names = {
+      "weights", "gradients", "optimizer", "activations", "temporary", "gathers", "communication", "slack"};
+  return names[static_cast<size_t>(kind)];
+}
+
+double StageMemory::total() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
+
+double StageMemory::states() const {
+  return of(MemoryKind::weights) + of(MemoryKind::gradients) + of(MemoryKind::optimizer);
+}
+
+StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software) {
+  const config::TrainConfig& train = run.config.train;
+  const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
+  const int64_t master = train.precision == config::Precision::fp32 ? 0 : 4, elements = run.stage_elements(stage);
+  StageMemory memory;
+  memory.of(MemoryKind::weights) = bytes_of(elements, weight, run.sizes.weights);
+  memory.of(MemoryKind::gradients) = bytes_of(elements, gradient, run.sizes.gradients);
+  memory.of(MemoryKind::optimizer) = bytes_of(elements, master + 8, run.sizes.optimizer);
+  memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
+  memory.of(MemoryKind::temporary) = temporary_bytes(run, stage);
+  if (run.sizes.weights > 1) {
+    memory.of(MemoryKind::gathers) +=
+        bytes_of(largest_neighbours(run, stage, 1 + run.config.layout.prefetch), weight, 1);
+  }
+  if (run.sizes.gradients > 1) {
+    memory.of(MemoryKind::gathers) += bytes_of(largest_neighbours(run, stage, 2), gradient, 1);
+  }
+  memory.of(MemoryKind::communication) = communication_bytes(run, stage);
+  memory.of(MemoryKind::slack) = software.allocator_slack * (memory.total() - memory.states());
+  return memory;
+}
+
+}  // namespace terrace::plan
