@@ -1,0 +1,128 @@
+// Computes estimates from a prediction, and predicts variations of the configuration.
+#include "terrace/plan/estimate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/plan/variation.h"
+
+namespace terrace::plan {
+namespace {
+
+constexpr double seconds_per_hour = 3600;
+
+// The fp32 weights and both moments.
+constexpr double checkpoint_bytes_per_parameter = 12;
+
+std::vector<Change> predicted(const config::Config& config, const Target& target) {
+  std::vector<Change> changes;
+  for (Variation& variation : variations(config)) {
+    Change change{.settings = std::move(variation.settings), .config = std::move(variation.config)};
+    try {
+      change.prediction = predict(change.config, target);
+    } catch (const UserError&) {
+      continue;  // does not fit the number of devices
+    }
+    if (change.prediction.feasible()) changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+}  // namespace
+
+TrainingEstimate training_estimate(const Prediction& prediction, const Target& target, double items_per_parameter) {
+  TrainingEstimate estimate{.items_per_parameter = items_per_parameter};
+  estimate.items = items_per_parameter * static_cast<double>(prediction.parameters);
+  estimate.seconds = estimate.items / prediction.items_per_second();
+  const double device_seconds = estimate.seconds * static_cast<double>(target.devices);
+  estimate.device_hours = device_seconds / seconds_per_hour;
+  estimate.energy_joules = device_seconds * target.machine.device.power_watts;
+  return estimate;
+}
+
+CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Target& target) {
+  const machine::Machine& machine = target.machine;
+  CheckpointEstimate estimate{.bytes = checkpoint_bytes_per_parameter * static_cast<double>(prediction.parameters)};
+  const auto devices_per_node = static_cast<double>(machine.devices_of("node"));
+  const double nodes = std::ceil(static_cast<double>(target.devices) / devices_per_node);
+  double bandwidth = nodes * machine.storage.node_bandwidth;
+  if (machine.storage.total_bandwidth > 0) {
+    bandwidth = bandwidth > 0 ? std::min(bandwidth, machine.storage.total_bandwidth) : machine.storage.total_bandwidth;
+  }
+  if (bandwidth == 0) return estimate;
+  estimate.seconds = estimate.bytes / bandwidth;
+  const double between_failures = machine.node_failure_hours * seconds_per_hour / nodes;
+  estimate.interval_seconds = std::sqrt(2 * estimate.seconds * between_failures);
+  return estimate;
+}
+
+std::vector<RooflinePoint> roofline(const Prediction& prediction, const Target& target, const config::Config& config) {
+  const StagePrediction& stage = prediction.stages.at(static_cast<size_t>(prediction.slowest));
+  const double peak = target.machine.device.rate(config.train.precision).peak;
+  std::vector<RooflinePoint> points;
+  for (size_t i = 0; i < num_time_kinds; ++i) {
+    const auto kind = static_cast<TimeKind>(i);
+    const double seconds = stage.computation.of(kind), flops = stage.computation.flops_of(kind);
+    if (seconds == 0) continue;
+    points.push_back({.kind = kind,
+                      .seconds = seconds,
+                      .share = seconds / prediction.step_seconds,
+                      .flops_per_second = flops / seconds,
+                      .peak_share = flops / seconds / peak});
+  }
+  return points;
+}
+
+std::string limit(const Prediction& prediction) {
+  const StagePrediction& stage = prediction.stages.at(static_cast<size_t>(prediction.slowest));
+  struct Cause {
+    double seconds;
+    std::string text;
+  };
+  std::vector<Cause> causes = {
+      {stage.computation.of(TimeKind::products), "matrix products"},
+      {stage.computation.of(TimeKind::attention), "attention"},
+      {stage.computation.of(TimeKind::elements), "operations that memory bandwidth limits"},
+      {stage.computation.of(TimeKind::launches), "launches of small kernels"},
+      {prediction.bubble_share * prediction.step_seconds, "stages that wait for other stages (the bubble)"},
+      {stage.update_seconds, "the optimizer's update"}};
+  for (const ExposedTime& exposed : stage.exposed) {
+    causes.push_back({exposed.seconds, fmt::format("communication of the group {}", exposed.group)});
+  }
+  const auto most = std::ranges::max_element(causes, {}, &Cause::seconds);
+  return fmt::format("{:.0f}% of the step goes to {}", 100 * most->seconds / prediction.step_seconds, most->text);
+}
+
+std::vector<Change> best_changes(const config::Config& config, const Target& target, size_t count) {
+  const double now = predict(config, target).step_seconds;
+  std::vector<Change> changes = predicted(config, target);
+  for (Change& change : changes) change.gain = 1 - change.prediction.step_seconds / now;
+  std::erase_if(changes, [](const Change& change) { return change.gain <= 0.001; });
+  std::ranges::stable_sort(changes, {}, [](const Change& change) { return -change.gain; });
+  if (changes.size() > count) changes.resize(count);
+  return changes;
+}
+
+std::vector<Change> nearest_feasible(const config::Config& config, const Target& target, size_t count) {
+  std::vector<Change> changes = predicted(config, target);
+  if (changes.empty()) {
+    // Two changes one after the other.
+    for (const Variation& first : variations(config)) {
+      for (Change& second : predicted(first.config, target)) {
+        second.settings.insert(second.settings.begin(), first.settings.begin(), first.settings.end());
+        changes.push_back(std::move(second));
+      }
+    }
+  }
+  std::ranges::stable_sort(changes, [](const Change& a, const Change& b) {
+    return std::pair(a.settings.size(), a.prediction.step_seconds) <
+           std::pair(b.settings.size(), b.prediction.step_seconds);
+  });
+  if (changes.size() > count) changes.resize(count);
+  return changes;
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,58 @@
+// What a plan says beside the time and memory of one step: tokens and days of a training, energy, checkpoints, the
+// roofline, and the changes that would help most.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/plan/prediction.h"
+
+namespace terrace::plan {
+
+// Training on a number of items for each parameter of the model.
+struct TrainingEstimate {
+  double items_per_parameter = 0;
+  double items = 0;
+  double seconds = 0;
+  double device_hours = 0;
+  double energy_joules = 0;  // of the devices; 0: the machine states no power
+};
+TrainingEstimate training_estimate(const Prediction& prediction, const Target& target, double items_per_parameter);
+
+// A checkpoint has the fp32 weights and both moments: 12 bytes for each parameter.
+struct CheckpointEstimate {
+  double bytes = 0;
+  double seconds = 0;           // to write it; 0: the machine states no storage
+  double interval_seconds = 0;  // Young's best interval sqrt(2 C M) for a mean time M between failures; 0: not stated
+};
+CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Target& target);
+
+// One kind of work of the slowest stage.
+struct RooflinePoint {
+  TimeKind kind;
+  double seconds = 0;  // of a step
+  double share = 0;    // of the step
+  double flops_per_second = 0;
+  double peak_share = 0;
+};
+std::vector<RooflinePoint> roofline(const Prediction& prediction, const Target& target, const config::Config& config);
+
+// What most of the step's time goes to, as a sentence.
+std::string limit(const Prediction& prediction);
+
+// A change of one key or two, and the step that it leads to.
+struct Change {
+  std::vector<std::string> settings;  // "layout.tensor=4", as for --set
+  config::Config config;
+  Prediction prediction = {};
+  double gain = 0;  // share of the step's time that it saves
+};
+
+// The feasible changes of the configuration that save most time, best first; at most `count`.
+std::vector<Change> best_changes(const config::Config& config, const Target& target, size_t count);
+
+// Feasible layouts close to one that is not: the fewest changed keys first, then the fastest.
+std::vector<Change> nearest_feasible(const config::Config& config, const Target& target, size_t count);
+
+}  // namespace terrace::plan

@@ -1,0 +1,248 @@
+// Writes a plan.
+#include "terrace/plan/plan_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "terrace/base/units.h"
+#include "terrace/config/family.h"
+#include "terrace/config/names.h"
+
+namespace terrace::plan {
+namespace {
+
+constexpr size_t most_changes = 3;
+// Tokens for each parameter: the compute-optimal number of Hoffmann et al. (arXiv 2203.15556), and ten times as many,
+// as models are trained that serve long.
+constexpr std::array<double, 2> items_per_parameter = {20, 200};
+constexpr double joules_per_megawatt_hour = 3.6e9;
+
+Json memory_json(const StageMemory& memory) {
+  Json json;
+  for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
+    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = memory.bytes[kind];
+  }
+  json["total"] = memory.total();
+  return json;
+}
+
+Json changes_json(const Plan& plan) {
+  Json list = Json::array();
+  for (const Change& change : plan.changes) {
+    list.push_back({{"set", change.settings},
+                    {"step_seconds", change.prediction.step_seconds},
+                    {"gain", change.gain},
+                    {"mfu", change.prediction.mfu()}});
+  }
+  return list;
+}
+
+double fullest_bytes(const Prediction& prediction) {
+  double most = 0;
+  for (const StagePrediction& stage : prediction.stages) most = std::max(most, stage.memory.total());
+  return most;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::string layout_line(const Plan& plan) {
+  const config::Config& config = plan.config;
+  const config::LayoutConfig& layout = config.layout;
+  return fmt::format(
+      "{} devices of {}: tensor {}, pipeline {} ({}{}), data {}, sharding {}, micro-batch {}, recompute {}, {}",
+      plan.target.devices, plan.target.machine.name, layout.tensor, layout.pipeline, config::name_of(layout.schedule),
+      layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "",
+      plan.target.devices / (layout.tensor * layout.pipeline), config::name_of(layout.sharding),
+      config.train.micro_batch, config::name_of(config.train.recompute), config::name_of(config.train.precision));
+}
+
+// The share of the step for each thing that it consists of, in the slowest stage.
+std::string step_lines(const Plan& plan) {
+  const Prediction& prediction = plan.prediction;
+  const StagePrediction& stage = prediction.stages[static_cast<size_t>(prediction.slowest)];
+  std::string text;
+  const auto line = [&](std::string_view what, double seconds) {
+    if (seconds < 0.0005 * prediction.step_seconds) return;
+    text += fmt::format("    {:<28}{:>12}  {:>6}\n", what, format_seconds(seconds),
+                        percent(seconds / prediction.step_seconds));
+  };
+  for (size_t i = 0; i < num_time_kinds; ++i) {
+    const auto kind = static_cast<TimeKind>(i);
+    if (kind != TimeKind::tensor_sums) line(name_of(kind), stage.computation.of(kind));
+  }
+  for (const ExposedTime& exposed : stage.exposed) line("waits for " + exposed.group, exposed.seconds);
+  line("waits for other stages", stage.waiting_seconds);
+  line("update", stage.update_seconds);
+  return text;
+}
+
+std::string memory_lines(const Plan& plan) {
+  std::string text = fmt::format("    {:>5}", "stage");
+  for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
+    text += fmt::format("{:>15}", name_of(static_cast<MemoryKind>(kind)));
+  }
+  text += fmt::format("{:>12}\n", "total");
+  const std::vector<StagePrediction>& stages = plan.prediction.stages;
+  // The first, the fullest and the last stage of many.
+  size_t fullest = 0;
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    if (stages[stage].memory.total() > stages[fullest].memory.total()) fullest = stage;
+  }
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    if (stages.size() > 8 && stage > 1 && stage + 1 < stages.size() && stage != fullest) continue;
+    text += fmt::format("    {:>5}", stage);
+    for (const double bytes : stages[stage].memory.bytes) text += fmt::format("{:>15}", format_bytes(bytes));
+    text += fmt::format("{:>12}\n", format_bytes(stages[stage].memory.total()));
+  }
+  return text;
+}
+
+std::string training_lines(const Plan& plan) {
+  std::string text;
+  for (const double items : items_per_parameter) {
+    const TrainingEstimate estimate = training_estimate(plan.prediction, plan.target, items);
+    text += fmt::format(
+        "    {:.0f} {} a parameter: {:.3g} {}, {:.1f} days, {:.3g} device-hours{}\n", items, plan.config.family->items,
+        estimate.items, plan.config.family->items, estimate.seconds / 86400, estimate.device_hours,
+        estimate.energy_joules > 0 ? fmt::format(", {:.3g} MWh", estimate.energy_joules / joules_per_megawatt_hour)
+                                   : "");
+  }
+  const CheckpointEstimate checkpoint = checkpoint_estimate(plan.prediction, plan.target);
+  text += fmt::format("    a checkpoint of {}", format_bytes(checkpoint.bytes));
+  if (checkpoint.seconds > 0) text += fmt::format(" takes {}", format_seconds(checkpoint.seconds));
+  if (checkpoint.interval_seconds > 0) {
+    text += fmt::format("; best every {} for the machine's failures", format_seconds(checkpoint.interval_seconds));
+  }
+  return text + "\n";
+}
+
+std::string change_lines(const Plan& plan) {
+  if (plan.changes.empty()) return "";
+  std::string text = plan.prediction.feasible() ? "what would help most\n" : "the nearest layouts that fit\n";
+  for (const Change& change : plan.changes) {
+    text += fmt::format("    --set {:<56}step {}", fmt::join(change.settings, " --set "),
+                        format_seconds(change.prediction.step_seconds));
+    text += plan.prediction.feasible() ? fmt::format(", {} less\n", percent(change.gain)) : "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+Plan make_plan(const config::Config& config, const Target& target) {
+  Plan plan{.config = config, .target = target, .prediction = predict(config, target)};
+  plan.changes = plan.prediction.feasible() ? best_changes(config, target, most_changes)
+                                            : nearest_feasible(config, target, most_changes);
+  return plan;
+}
+
+Json json_of(const Plan& plan) {
+  const Prediction& prediction = plan.prediction;
+  const StagePrediction& slowest = prediction.stages.at(static_cast<size_t>(prediction.slowest));
+  Json json = {{"feasible", prediction.feasible()},
+               {"reason", prediction.reason},
+               {"machine", plan.target.machine.name},
+               {"software", plan.target.software.name},
+               {"devices", plan.target.devices},
+               {"parameters", prediction.parameters},
+               {"model_flops", prediction.model_flops},
+               {"hardware_flops", prediction.hardware_flops},
+               {"step_seconds", prediction.step_seconds},
+               {"samples_per_second", static_cast<double>(prediction.samples) / prediction.step_seconds},
+               {plan.config.family->items + "_per_second", prediction.items_per_second()},
+               {"mfu", prediction.mfu()},
+               {"hfu", prediction.hfu()},
+               {"bubble_share", prediction.bubble_share}};
+  for (const ExposedTime& exposed : slowest.exposed) json["exposed_seconds"][exposed.group] = exposed.seconds;
+  for (size_t i = 0; i < num_time_kinds; ++i) {
+    const auto kind = static_cast<TimeKind>(i);
+    json["computation_seconds"][std::string(name_of(kind))] = slowest.computation.of(kind);
+  }
+  json["update_seconds"] = slowest.update_seconds;
+  json["limit"] = limit(prediction);
+  for (const double items : items_per_parameter) {
+    const TrainingEstimate estimate = training_estimate(prediction, plan.target, items);
+    json["trainings"].push_back({{plan.config.family->items + "_per_parameter", items},
+                                 {plan.config.family->items, estimate.items},
+                                 {"seconds", estimate.seconds},
+                                 {"device_hours", estimate.device_hours},
+                                 {"energy_joules", estimate.energy_joules}});
+  }
+  const CheckpointEstimate checkpoint = checkpoint_estimate(prediction, plan.target);
+  json["checkpoint"] = {
+      {"bytes", checkpoint.bytes}, {"seconds", checkpoint.seconds}, {"interval_seconds", checkpoint.interval_seconds}};
+  for (const RooflinePoint& point : roofline(prediction, plan.target, plan.config)) {
+    json["roofline"].push_back({{"kind", name_of(point.kind)},
+                                {"seconds", point.seconds},
+                                {"share", point.share},
+                                {"flops_per_second", point.flops_per_second},
+                                {"peak_share", point.peak_share}});
+  }
+  json["changes"] = changes_json(plan);
+  json["stages"] = Json::array();
+  for (const StagePrediction& stage : prediction.stages) {
+    json["stages"].push_back({{"parameters", stage.parameters},
+                              {"live_micro_batches", stage.memory.live_micro_batches},
+                              {"computation_seconds", stage.computation.total()},
+                              {"waiting_seconds", stage.waiting_seconds},
+                              {"memory_bytes", memory_json(stage.memory)}});
+  }
+  return json;
+}
+
+std::string text_of(const Plan& plan) {
+  const Prediction& prediction = plan.prediction;
+  std::string text = layout_line(plan) + "\n";
+  text += prediction.feasible() ? "fits\n" : fmt::format("does not fit: {}\n", prediction.reason);
+  text += fmt::format("{} parameters; a step of {} {}: {:.4g} FLOPs of the model, {:.4g} executed\n",
+                      format_count(prediction.parameters), format_count(prediction.samples),
+                      plan.config.family->samples, prediction.model_flops, prediction.hardware_flops);
+  text += fmt::format("step {}, {:.4g} {}/s, MFU {}, HFU {}, bubble {}\n", format_seconds(prediction.step_seconds),
+                      prediction.items_per_second(), plan.config.family->items, percent(prediction.mfu()),
+                      percent(prediction.hfu()), percent(prediction.bubble_share));
+  text +=
+      fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));
+  text += step_lines(plan);
+  text += "memory of one device\n" + memory_lines(plan);
+  text += "training\n" + training_lines(plan);
+  return text + change_lines(plan);
+}
+
+Json json_of(const BestLayouts& best, const Target& target) {
+  Json json = {{"machine", target.machine.name},
+               {"software", target.software.name},
+               {"devices", target.devices},
+               {"legal", best.legal},
+               {"fitting", best.fitting},
+               {"simulated", best.simulated},
+               {"why", best.why}};
+  json["layouts"] = Json::array();
+  for (const Change& layout : best.layouts) {
+    const Prediction& prediction = layout.prediction;
+    json["layouts"].push_back({{"set", layout.settings},
+                               {"step_seconds", prediction.step_seconds},
+                               {"mfu", prediction.mfu()},
+                               {"hfu", prediction.hfu()},
+                               {"bubble_share", prediction.bubble_share},
+                               {"memory_bytes", fullest_bytes(prediction)}});
+  }
+  return json;
+}
+
+std::string text_of(const BestLayouts& best, const Target& target) {
+  std::string text = fmt::format("{} layouts on {} devices of {}: {} fit, {} were simulated, the others are slower\n",
+                                 format_count(best.legal), target.devices, target.machine.name,
+                                 format_count(best.fitting), format_count(best.simulated));
+  for (const Change& layout : best.layouts) {
+    const Prediction& prediction = layout.prediction;
+    text += fmt::format("step {}, MFU {}, HFU {}, bubble {}, {} of memory\n    {}\n",
+                        format_seconds(prediction.step_seconds), percent(prediction.mfu()), percent(prediction.hfu()),
+                        percent(prediction.bubble_share), format_bytes(fullest_bytes(prediction)),
+                        fmt::join(layout.settings, " "));
+  }
+  return text + best.why + "\n";
+}
+
+}  // namespace terrace::plan

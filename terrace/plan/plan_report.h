@@ -1,0 +1,36 @@
+// A plan as text for people and as one JSON object for programs.
+#pragma once
+
+#include <string>
+
+#include "terrace/base/json.h"
+#include "terrace/plan/best.h"
+#include "terrace/plan/estimate.h"
+#include "terrace/plan/prediction.h"
+
+namespace terrace::plan {
+
+// Everything that `terrace plan` says of one configuration on one machine.
+struct Plan {
+  config::Config config;
+  Target target;
+  Prediction prediction;
+  std::vector<Change> changes = {};  // that would help most; of a run that is not feasible: the nearest feasible ones
+};
+
+// Predicts the configuration and the changes.
+Plan make_plan(const config::Config& config, const Target& target);
+
+// The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, samples_per_second,
+// tokens_per_second (or the family's items), mfu, hfu, bubble_share, exposed_seconds by group, computation_seconds by
+// kind of the slowest stage, update_seconds, limit, trainings, checkpoint, roofline, changes, and stages: a list with
+// memory_bytes by category and in total.
+Json json_of(const Plan& plan);
+std::string text_of(const Plan& plan);
+
+// The best layouts: a list of layouts with their settings, step_seconds, mfu, hfu, bubble_share and the bytes of the
+// fullest stage; how many layouts were considered; and why the first is faster than the second.
+Json json_of(const BestLayouts& best, const Target& target);
+std::string text_of(const BestLayouts& best, const Target& target);
+
+}  // namespace terrace::plan

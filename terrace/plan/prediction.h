@@ -1,0 +1,78 @@
+// What a run needs and how long its steps take on a machine, computed from the lists of instructions that the trainer
+// executes. Nothing is measured and nothing is launched.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/machine/machine.h"
+#include "terrace/machine/software.h"
+#include "terrace/plan/planned_run.h"
+#include "terrace/plan/stage_memory.h"
+#include "terrace/plan/unit_time.h"
+#include "terrace/schedule/step_times.h"
+
+namespace terrace::plan {
+
+// Where a run is predicted.
+struct Target {
+  machine::Machine machine;
+  machine::Software software;
+  int64_t devices = 1;  // as many ranks
+};
+
+// Communication that the computation of a rank waits for in a step, by the group's name in docs/cost_model.md.
+struct ExposedTime {
+  std::string group;
+  double seconds = 0;         // waited for
+  double moving_seconds = 0;  // of all movements, hidden ones included
+};
+
+struct StagePrediction {
+  StageMemory memory;
+  int64_t parameters = 0;  // elements on one rank before sharding
+  PassTime computation;    // of a step
+  double update_seconds = 0;
+  double waiting_seconds = 0;  // for other stages
+  std::vector<ExposedTime> exposed = {};
+};
+
+struct Prediction {
+  std::string reason;  // why the run is not feasible; "" if it is
+
+  int64_t parameters = 0;     // of the model
+  double model_flops = 0;     // of a step on all ranks: forward and backward, as MFU counts them
+  double hardware_flops = 0;  // and what recompute repeats
+  int64_t samples = 0;        // of a step
+  int64_t items = 0;          // such as tokens, of a step
+  double peak_flops = 0;      // of all devices together
+
+  double step_seconds = 0;
+  double bubble_share = 0;  // of the stages' time that waits for other stages
+  std::vector<StagePrediction> stages;
+  int64_t slowest = 0;  // the stage that computes longest
+
+  bool feasible() const { return reason.empty(); }
+  double items_per_second() const { return static_cast<double>(items) / step_seconds; }
+  double mfu() const { return model_flops / step_seconds / peak_flops; }
+  double hfu() const { return hardware_flops / step_seconds / peak_flops; }
+};
+
+// Throws UserError if the machine has fewer devices or the configuration does not fit the ranks. A run that needs more
+// memory than a device has is predicted all the same, with a reason.
+Prediction predict(const config::Config& config, const Target& target);
+
+// The same with the times of each instruction of each stage, for traces and pictures.
+struct DetailedPrediction {
+  Prediction prediction;
+  std::vector<schedule::StepInstructions> lists;  // by stage
+  schedule::StepSimulation simulation;
+  size_t num_links = 0;                    // tiers of the machine
+  std::vector<std::vector<size_t>> links;  // by stage and instruction: the tier that a transfer uses; 0 for others
+};
+DetailedPrediction predict_in_detail(const config::Config& config, const Target& target);
+
+}  // namespace terrace::plan

@@ -1,0 +1,290 @@
+// Looks the times of instructions up in tables, which are computed once for each segment, movement and neighbour.
+#include "terrace/plan/step_costs.h"
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+
+namespace terrace::plan {
+namespace {
+
+using schedule::Movement;
+using schedule::StepInstruction;
+using Kind = StepInstruction::Kind;
+
+constexpr size_t num_movements = 6;
+
+bool is_send(Kind kind) { return kind == Kind::send_activation || kind == Kind::send_gradient; }
+
+// Whether a program that reduces after the last backward puts the movement off until then.
+bool is_put_off(const StepInstruction& one) {
+  const bool moves = one.kind == Kind::begin_movement || one.kind == Kind::end_movement;
+  return moves && (one.movement == Movement::reduce_across || one.movement == Movement::reduce_replicas ||
+                   one.movement == Movement::gather_gradients);
+}
+
+int64_t wire_bytes(config::WireType type, int64_t element_bytes) {
+  switch (type) {
+    case config::WireType::same:
+      return element_bytes;
+    case config::WireType::fp32:
+      return 4;
+    case config::WireType::bf16:
+      return 2;
+  }
+  return element_bytes;
+}
+
+Collective collective_of(schedule::TensorCollective::Kind kind) {
+  switch (kind) {
+    case schedule::TensorCollective::Kind::all_reduce:
+      return Collective::all_reduce;
+    case schedule::TensorCollective::Kind::all_gather:
+      return Collective::all_gather;
+    case schedule::TensorCollective::Kind::reduce_scatter:
+      return Collective::reduce_scatter;
+  }
+  return Collective::all_reduce;
+}
+
+}  // namespace
+
+bool is_transfer(Kind kind) { return kind == Kind::begin_movement || is_send(kind); }
+
+schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage, int64_t number,
+                                        const machine::Software& software) {
+  const schedule::Movements movements =
+      schedule::movements_of(run.sizes, run.config.layout.deterministic, run.config.layout.prefetch);
+  const schedule::StepInstructions list =
+      schedule::training_step(stage, run.pipeline.micro_batches, run.stages.at(static_cast<size_t>(number)), movements);
+  schedule::StepInstructions planned, computed, put_off;
+  for (const StepInstruction& one : list) {
+    const bool publishes = one.kind == Kind::begin_movement && one.movement == Movement::publish;
+    if (publishes) {
+      planned.push_back(one);
+      if (!software.gathers_while_computing) {
+        planned.push_back(one);
+        planned.back().kind = Kind::end_movement;
+      }
+    } else if (one.kind == Kind::end_movement && one.movement == Movement::publish &&
+               !software.gathers_while_computing) {
+      continue;
+    } else if (!software.reduces_while_computing && is_put_off(one)) {
+      put_off.push_back(one);
+    } else {
+      if (one.kind == Kind::finish_gradients) computed.insert(computed.end(), put_off.begin(), put_off.end());
+      computed.push_back(one);
+    }
+  }
+  planned.insert(planned.end(), computed.begin(), computed.end());
+  return planned;
+}
+
+StepCosts::StepCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software)
+    : run_(run), machine_(machine), software_(software), algorithms_{Algorithm::ring, Algorithm::tree} {
+  place_groups();
+  time_segments();
+  time_movements();
+  time_sends();
+  time_stages();
+}
+
+void StepCosts::place_groups() { tensor_ = place_of(run_.mesh.group(0, "tensor"), machine_, run_.mesh.size()); }
+
+void StepCosts::time_segments() {
+  ComputingRank rank{.machine = machine_, .software = software_, .precision = run_.config.train.precision};
+  if (tensor_.ranks > 1) {
+    rank.tensor_collective = [this](schedule::TensorCollective::Kind kind, double bytes) {
+      return collective_time(collective_of(kind), bytes, tensor_, machine_, algorithms_).seconds;
+    };
+  }
+  for (size_t number = 0; number < run_.partition.segments.size(); ++number) {
+    const schedule::Segment& segment = run_.partition.segments[number];
+    // Units that belong to no layer are not recomputed.
+    const config::Recompute recompute = segment.layer < 0 ? config::Recompute::none : run_.config.train.recompute;
+    SegmentTime sum;
+    for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+      const UnitTime time = unit_time(run_.table()[static_cast<size_t>(unit)].operations, recompute, rank);
+      sum.time.forward += time.forward;
+      sum.time.recompute += time.recompute;
+      sum.time.input_gradient += time.input_gradient;
+      sum.time.weight_gradient += time.weight_gradient;
+    }
+    sum.forward = sum.time.forward.total();
+    sum.input_gradient = sum.time.input_gradient.total();
+    sum.weight_gradient = sum.time.weight_gradient.total();
+    sum.backward = sum.input_gradient + sum.weight_gradient;
+    segments_.push_back(sum);
+  }
+}
+
+void StepCosts::time_movements() {
+  const config::Config& config = run_.config;
+  const mesh::ShardPlace place(run_.sizes, 0);
+  const auto placed = [&](const std::vector<int64_t>& coordinates) {
+    return place_of(mesh::ranks_of(coordinates, "", run_.mesh, 0), machine_, run_.mesh.size());
+  };
+  const GroupPlace gather = placed(place.gather),
+                   reduce = placed(config.layout.deterministic ? place.everyone : place.reduce),
+                   across = placed(place.reduce_across), replicas = placed(place.replicas),
+                   update = placed(place.update);
+  const int64_t element = config::element_bytes(config.train.precision);
+  const auto gathered = static_cast<double>(wire_bytes(config.layout.gather_type, element));
+  const auto reduced =
+      static_cast<double>(wire_bytes(config.layout.reduce_type, config::element_bytes(config.train.gradient_type)));
+  const auto updated = static_cast<double>(wire_bytes(config.layout.update_type, element));
+  movements_.resize(num_movements);
+  for (size_t number = 0; number < run_.partition.segments.size(); ++number) {
+    const auto n = static_cast<double>(run_.padded_elements(static_cast<int64_t>(number)));
+    const auto part = [&](int64_t ranks) { return n / static_cast<double>(ranks); };
+    const auto add = [&](Movement movement, Collective collective, double bytes, const GroupPlace& group) {
+      const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms_);
+      movements_[static_cast<size_t>(movement)].push_back({time.seconds, time.tier});
+    };
+    add(Movement::gather_weights, Collective::all_gather, gathered * n, gather);
+    add(Movement::reduce, Collective::reduce_scatter, reduced * n, reduce);
+    add(Movement::reduce_across, Collective::reduce_scatter, reduced * part(run_.sizes.gradients), across);
+    add(Movement::reduce_replicas, Collective::all_reduce, reduced * part(run_.sizes.optimizer), replicas);
+    add(Movement::gather_gradients, Collective::all_gather, reduced * part(run_.sizes.optimizer), replicas);
+    add(Movement::publish, Collective::all_gather, updated * part(run_.sizes.weights), update);
+  }
+}
+
+// The most bytes that a unit hands to the next one.
+int64_t StepCosts::largest_output() const {
+  int64_t bytes = 0;
+  for (const schedule::UnitRow& row : run_.table()) bytes = std::max(bytes, row.output_bytes);
+  return bytes;
+}
+
+void StepCosts::time_sends() {
+  const auto stages = static_cast<size_t>(run_.placement.stages);
+  const std::vector<int64_t> ranks = run_.mesh.group(0, "pipeline").ranks;
+  const auto whole = static_cast<double>(largest_output());
+  const double bytes = software_.sends_parts ? whole / static_cast<double>(tensor_.ranks) : whole;
+  const double gather = software_.sends_parts
+                            ? collective_time(Collective::all_gather, whole, tensor_, machine_, algorithms_).seconds
+                            : 0;
+  sends_.assign(stages, std::vector<Moving>(stages));
+  for (const auto& [from, to] : schedule::stage_directions(run_.placement)) {
+    const auto sender = static_cast<size_t>(from), receiver = static_cast<size_t>(to);
+    const mesh::Group pair{.name = "", .ranks = {ranks[sender], ranks[receiver]}};
+    const CollectiveTime time =
+        collective_time(Collective::send, bytes, place_of(pair, machine_, run_.mesh.size()), machine_, algorithms_);
+    sends_[sender][receiver] = {time.seconds + gather, time.tier};
+  }
+  if (software_.sends_while_computing) return;
+  for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
+    for (int64_t chunk = 0; chunk < run_.placement.chunks; ++chunk) {
+      const int64_t own = run_.placement.virtual_stage(stage, chunk);
+      const std::vector<int64_t>& segments = run_.chunk(stage, chunk);
+      const auto waits = [&](int64_t neighbour) {
+        if (neighbour < 0 || neighbour >= run_.placement.virtual_stages()) return 0.0;
+        return sends_[static_cast<size_t>(stage)][static_cast<size_t>(run_.placement.stage_of(neighbour))].seconds;
+      };
+      segments_[static_cast<size_t>(segments.back())].forward += waits(own + 1);
+      SegmentTime& first = segments_[static_cast<size_t>(segments.front())];
+      first.backward += waits(own - 1);
+      first.input_gradient += waits(own - 1);
+    }
+  }
+  for (std::vector<Moving>& to_peers : sends_) {
+    for (Moving& moving : to_peers) moving.seconds = 0;
+  }
+}
+
+// The update, and the sum of parameters that two stages share.
+void StepCosts::time_stages() {
+  const config::TrainConfig& train = run_.config.train;
+  const std::vector<int64_t> ranks = run_.mesh.group(0, "pipeline").ranks;
+  const auto weight = static_cast<double>(config::element_bytes(train.precision));
+  const auto gradient = static_cast<double>(config::element_bytes(train.gradient_type));
+  // The update reads the gradient, two moments and the weight or its fp32 master, and writes all but the gradient; with
+  // a master it writes the weight too.
+  const double element = train.precision == config::Precision::fp32 ? gradient + 24 : gradient + 24 + weight;
+  for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
+    const auto elements = static_cast<double>(run_.stage_elements(stage));
+    update_.push_back(software_.optimizer_passes * element * elements / static_cast<double>(run_.sizes.optimizer) /
+                      machine_.device.memory_bandwidth);
+    double shared = 0;
+    for (const int64_t copy : run_.stages[static_cast<size_t>(stage)].copies) {
+      const mesh::Group pair{.name = "", .ranks = {ranks.front(), ranks.back()}};
+      const double bytes =
+          gradient * static_cast<double>(run_.padded_elements(copy)) / static_cast<double>(run_.sizes.gradients);
+      shared += collective_time(Collective::all_reduce, bytes, place_of(pair, machine_, run_.mesh.size()), machine_,
+                                algorithms_)
+                    .seconds;
+    }
+    finish_.push_back(shared);
+  }
+}
+
+int64_t StepCosts::num_links() const { return std::max<int64_t>(1, static_cast<int64_t>(machine_.tiers.size())); }
+
+StepCosts::Moving StepCosts::movement(int64_t segment, Movement movement) const {
+  return movements_[static_cast<size_t>(movement)][static_cast<size_t>(segment)];
+}
+
+StepCosts::Moving StepCosts::send(int64_t stage, const StepInstruction& instruction) const {
+  return sends_[static_cast<size_t>(stage)][static_cast<size_t>(instruction.peer)];
+}
+
+int64_t StepCosts::link(int64_t stage, const StepInstruction& instruction) const {
+  return is_send(instruction.kind) ? send(stage, instruction).tier
+                                   : movement(instruction.segment, instruction.movement).tier;
+}
+
+double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) const {
+  switch (instruction.kind) {
+    case Kind::forward:
+      return segments_[static_cast<size_t>(instruction.segment)].forward;
+    case Kind::loss:
+      return segments_[static_cast<size_t>(instruction.segment)].forward +
+             segments_[static_cast<size_t>(instruction.segment)].backward;
+    case Kind::backward:
+      return segments_[static_cast<size_t>(instruction.segment)].backward;
+    case Kind::input_gradient:
+      return segments_[static_cast<size_t>(instruction.segment)].input_gradient;
+    case Kind::weight_gradient:
+      return segments_[static_cast<size_t>(instruction.segment)].weight_gradient;
+    case Kind::send_activation:
+    case Kind::send_gradient:
+      return send(stage, instruction).seconds;
+    case Kind::begin_movement:
+      return movement(instruction.segment, instruction.movement).seconds;
+    case Kind::finish_gradients:
+      return finish_[static_cast<size_t>(stage)];
+    case Kind::update:
+      return update_[static_cast<size_t>(stage)];
+    default:
+      return 0;
+  }
+}
+
+double StepCosts::chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const {
+  double sum = 0;
+  for (const int64_t number : run_.chunk(stage, chunk)) {
+    const SegmentTime& segment = segments_[static_cast<size_t>(number)];
+    sum += segment.forward + (with_backward ? segment.backward : 0);
+  }
+  return sum;
+}
+
+PassTime StepCosts::computation(int64_t stage) const {
+  PassTime sum;
+  for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
+    for (const int64_t number : chunk) {
+      const UnitTime& time = segments_[static_cast<size_t>(number)].time;
+      sum += time.forward;
+      sum += time.input_gradient;
+      sum += time.weight_gradient;
+    }
+  }
+  const auto micro_batches = static_cast<double>(run_.pipeline.micro_batches);
+  for (double& seconds : sum.seconds) seconds *= micro_batches;
+  sum.product_flops *= micro_batches;
+  sum.attention_flops *= micro_batches;
+  return sum;
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,71 @@
+// The seconds of every instruction of a step on a machine, and the list of a stage as a program executes it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "terrace/machine/machine.h"
+#include "terrace/machine/software.h"
+#include "terrace/plan/collective.h"
+#include "terrace/plan/planned_run.h"
+#include "terrace/plan/unit_time.h"
+#include "terrace/schedule/step_times.h"
+
+namespace terrace::plan {
+
+// The list of one stage. Updated weights are published at its beginning, when the step before has just ended. A program
+// that overlaps less waits for movements where it starts them.
+schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage, int64_t number,
+                                        const machine::Software& software);
+
+// Whether the instruction is a transfer, which takes time on a link and not on the device.
+bool is_transfer(schedule::StepInstruction::Kind kind);
+
+class StepCosts {
+ public:
+  StepCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software);
+
+  double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
+  // The tier whose links a movement or send uses.
+  int64_t link(int64_t stage, const schedule::StepInstruction& instruction) const;
+  int64_t num_links() const;
+
+  // The forward of one chunk for one micro-batch, with its backward if that is asked for.
+  double chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const;
+
+  // The computation of a stage in one step.
+  PassTime computation(int64_t stage) const;
+  double update_seconds(int64_t stage) const { return update_.at(static_cast<size_t>(stage)); }
+
+ private:
+  struct SegmentTime {
+    UnitTime time;  // of all units
+    // Seconds, with sends that hold up the stage.
+    double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+  };
+  struct Moving {
+    double seconds = 0;
+    int64_t tier = 0;
+  };
+
+  Moving movement(int64_t segment, schedule::Movement movement) const;
+  Moving send(int64_t stage, const schedule::StepInstruction& instruction) const;
+  void place_groups();
+  void time_segments();
+  void time_movements();
+  int64_t largest_output() const;
+  void time_sends();
+  void time_stages();
+
+  const PlannedRun& run_;
+  const machine::Machine& machine_;
+  const machine::Software& software_;
+  std::vector<Algorithm> algorithms_;
+  GroupPlace tensor_;
+  std::vector<SegmentTime> segments_;
+  std::vector<std::vector<Moving>> movements_;  // by movement and segment
+  std::vector<std::vector<Moving>> sends_;      // by stage and peer
+  std::vector<double> update_, finish_;         // by stage
+};
+
+}  // namespace terrace::plan

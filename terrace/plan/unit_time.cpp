@@ -1,0 +1,144 @@
+// Adds up the times of a unit's operations.
+#include "terrace/plan/unit_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+namespace terrace::plan {
+namespace {
+
+using schedule::Operation;
+using schedule::TensorCollective;
+
+double whole(int64_t n, int64_t part) { return static_cast<double>((n + part - 1) / part); }
+
+// Attention whose scores are written to memory: its products, and passes over the scores.
+double unfused_attention_seconds(const Operation& one, const ComputingRank& rank) {
+  const machine::Device& device = rank.machine.device;
+  const int64_t element_bytes = config::element_bytes(rank.precision);
+  const auto seconds = [&](int64_t columns, int64_t sums) {
+    Operation product = schedule::matrix_product("", one.m, columns, sums, element_bytes);
+    product.bytes *= static_cast<double>(one.count);
+    product.count = one.count;
+    return product_seconds(product, rank.precision, device);
+  };
+  const double products = (one.backward ? 2 : 1) * (seconds(one.n, one.k) + seconds(one.k, one.n));
+  const double scores =
+      static_cast<double>(one.m * element_bytes) * static_cast<double>(one.n) * static_cast<double>(one.count);
+  return products + rank.software.score_passes * scores / device.memory_bandwidth;
+}
+
+double attention_seconds(const Operation& one, const ComputingRank& rank) {
+  if (!rank.software.fused_attention) return unfused_attention_seconds(one, rank);
+  const machine::Device& device = rank.machine.device;
+  return one.flops() / (device.attention * device.rate(rank.precision).achievable) + device.kernel_seconds;
+}
+
+PassTime pass_time(const std::vector<Operation>& operations, double kernels, const ComputingRank& rank) {
+  const machine::Device& device = rank.machine.device;
+  PassTime time;
+  for (const Operation& one : operations) {
+    const auto count = static_cast<double>(one.count);
+    switch (one.kind) {
+      case Operation::Kind::product:
+        time.of(TimeKind::products) += product_seconds(one, rank.precision, device);
+        time.product_flops += one.flops();
+        kernels += count;
+        break;
+      case Operation::Kind::attention:
+        time.of(TimeKind::attention) += attention_seconds(one, rank);
+        time.attention_flops += one.flops();
+        kernels += 1;
+        break;
+      case Operation::Kind::elements:
+        time.of(TimeKind::elements) +=
+            rank.software.element_passes * one.bytes / device.memory_bandwidth + count * device.kernel_seconds;
+        break;
+    }
+  }
+  time.of(TimeKind::launches) = std::max(0.0, kernels * device.launch_seconds - time.total());
+  return time;
+}
+
+// Seconds of the collectives that computation waits for.
+double exposed_seconds(const std::vector<TensorCollective>& collectives, const PassTime& pass,
+                       const PassTime& weight_gradient, const ComputingRank& rank) {
+  if (!rank.tensor_collective) return 0;
+  double sum = 0;
+  for (const TensorCollective& one : collectives) {
+    const auto count = static_cast<double>(one.count);
+    const double each = rank.tensor_collective(one.kind, one.bytes / count);
+    double hidden = 0;
+    if (rank.software.sums_while_computing && one.meanwhile == TensorCollective::Meanwhile::next_piece) {
+      hidden = std::min((count - 1) * each, pass.of(TimeKind::products));
+    } else if (rank.software.sums_while_computing && one.meanwhile == TensorCollective::Meanwhile::weight_gradients) {
+      hidden = std::min(count * each, weight_gradient.total());
+    }
+    sum += count * each - hidden;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string_view name_of(TimeKind kind) {
+  constexpr std::array<std::string_view, num_time_kinds> names = {"products", "attention", "elements", "launches",
+                                                                  "tensor sums"};
+  return names[static_cast<size_t>(kind)];
+}
+
+double PassTime::total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+
+double PassTime::flops_of(TimeKind kind) const {
+  return kind == TimeKind::products ? product_flops : kind == TimeKind::attention ? attention_flops : 0;
+}
+
+PassTime& PassTime::operator+=(const PassTime& other) {
+  for (size_t i = 0; i < num_time_kinds; ++i) seconds[i] += other.seconds[i];
+  product_flops += other.product_flops;
+  attention_flops += other.attention_flops;
+  return *this;
+}
+
+double product_seconds(const Operation& products, config::Precision precision, const machine::Device& device) {
+  const auto& [m, n, k] = std::tie(products.m, products.n, products.k);
+  const double unit_rate = device.rate(precision).achievable / static_cast<double>(device.compute_units);
+  double computed = std::numeric_limits<double>::infinity();
+  for (const machine::Tile& tile : device.tiles) {
+    const double tiles = whole(m, tile.rows) * whole(n, tile.columns) * static_cast<double>(products.count);
+    const double rounds = std::ceil(tiles / static_cast<double>(device.compute_units));
+    const double flops =
+        2.0 * static_cast<double>(tile.rows * tile.columns) * (static_cast<double>(k) + device.tile_start);
+    computed = std::min(computed, rounds * flops / (unit_rate * tile.efficiency));
+  }
+  return std::max(computed, products.bytes / device.memory_bandwidth) +
+         static_cast<double>(products.count) * device.kernel_seconds;
+}
+
+UnitTime unit_time(const schedule::Operations& operations, config::Recompute recompute, const ComputingRank& rank) {
+  UnitTime time;
+  time.weight_gradient = pass_time(operations.weight_gradient, 0, rank);
+  time.forward = pass_time(operations.forward, rank.software.forward_kernels, rank);
+  time.forward.of(TimeKind::tensor_sums) =
+      exposed_seconds(operations.forward_collectives, time.forward, time.weight_gradient, rank);
+  if (recompute == config::Recompute::full) {
+    time.recompute = time.forward;
+  } else if (recompute == config::Recompute::selective) {
+    std::vector<Operation> attention;
+    std::ranges::copy_if(operations.forward, std::back_inserter(attention),
+                         [](const Operation& one) { return one.kind == Operation::Kind::attention; });
+    time.recompute = pass_time(attention, 0, rank);
+  }
+  time.input_gradient = pass_time(operations.input_gradient, rank.software.backward_kernels, rank);
+  time.input_gradient.of(TimeKind::tensor_sums) =
+      exposed_seconds(operations.backward_collectives, time.input_gradient, time.weight_gradient, rank);
+  time.input_gradient += time.recompute;
+  return time;
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,62 @@
+// Seconds that the units of a model compute for one micro-batch on one rank of a machine. docs/cost_model.md has the
+// formulas.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "terrace/config/config.h"
+#include "terrace/machine/machine.h"
+#include "terrace/machine/software.h"
+#include "terrace/schedule/operation.h"
+
+namespace terrace::plan {
+
+// What the time of a computation consists of.
+enum class TimeKind {
+  products,
+  attention,
+  elements,     // operations that memory bandwidth limits
+  launches,     // what the host's launches take longer than the device's work
+  tensor_sums,  // sums over tensor ranks that computation waits for
+};
+inline constexpr size_t num_time_kinds = 5;
+std::string_view name_of(TimeKind kind);
+
+// One pass of a unit or of several.
+struct PassTime {
+  std::array<double, num_time_kinds> seconds = {};
+  double product_flops = 0, attention_flops = 0;  // executed on this rank
+
+  double total() const;
+  double flops_of(TimeKind kind) const;
+  double& of(TimeKind kind) { return seconds[static_cast<size_t>(kind)]; }
+  double of(TimeKind kind) const { return seconds[static_cast<size_t>(kind)]; }
+  PassTime& operator+=(const PassTime& other);
+};
+
+struct UnitTime {
+  PassTime forward, input_gradient, weight_gradient;
+  PassTime recompute;  // of the unit's forward before its backward, part of input_gradient
+};
+
+// What a unit's time depends on beside its operations.
+struct ComputingRank {
+  const machine::Machine& machine;
+  const machine::Software& software;
+  config::Precision precision = config::Precision::fp32;
+  // Seconds of one call of a collective of the tensor ranks for so many bytes; null with one rank.
+  std::function<double(schedule::TensorCollective::Kind kind, double bytes)> tensor_collective = {};
+};
+
+// Seconds of the device for products: with the fastest of the library's tiles, or the time in which memory delivers the
+// factors and takes the results if that is longer.
+double product_seconds(const schedule::Operation& products, config::Precision precision, const machine::Device& device);
+
+// With `recompute` the unit's forward is repeated before its input gradient: all of it (full), or attention
+// (selective).
+UnitTime unit_time(const schedule::Operations& operations, config::Recompute recompute, const ComputingRank& rank);
+
+}  // namespace terrace::plan

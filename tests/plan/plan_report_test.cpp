@@ -1,0 +1,107 @@
+// Compares the two forms of a plan, and estimates with values worked out by hand.
+#include "terrace/plan/plan_report.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/base/units.h"
+#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/cost/family.h"
+#include "terrace/plan/step_trace.h"
+#include "tests/plan/small_machine.h"
+
+namespace terrace::plan {
+namespace {
+
+using models::gpt::model_of;
+
+config::Config four_layers_on_two_stages() {
+  config::Config config = config::config_of(models::gpt::planned_family());
+  model_of(config) = {.layers = 4, .width = 24, .heads = 6, .sequence = 16, .vocabulary = 61, .vocabulary_multiple = 8};
+  models::gpt::derive(model_of(config));
+  config.train.global_batch = 8;
+  config.train.micro_batch = 1;
+  config.layout.pipeline = 2;
+  config.layout.stage_layers = {2, 2};
+  return config;
+}
+
+TEST(Plan, HasTheSameFiguresAsTextAndAsJson) {
+  const Plan plan = make_plan(four_layers_on_two_stages(), {.machine = small_machine(), .software = {}, .devices = 4});
+  const Json json = json_of(plan);
+  EXPECT_EQ(json["feasible"], true);
+  EXPECT_EQ(json["step_seconds"], plan.prediction.step_seconds);
+  EXPECT_EQ(json["tokens_per_second"], 8 * 16 / plan.prediction.step_seconds);
+  ASSERT_EQ(json["stages"].size(), 2);
+  double sum = 0;
+  for (const auto& [kind, bytes] : json["stages"][0]["memory_bytes"].items()) {
+    if (kind != "total") sum += bytes.get<double>();
+  }
+  EXPECT_DOUBLE_EQ(sum, json["stages"][0]["memory_bytes"]["total"].get<double>());
+  const std::string text = text_of(plan);
+  EXPECT_NE(text.find(format_seconds(plan.prediction.step_seconds)), std::string::npos);
+  EXPECT_NE(text.find("what would help most"), std::string::npos);
+}
+
+TEST(Plan, OfARunThatDoesNotFitNamesLayoutsThatDo) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 4};
+  const Plan fitting = make_plan(four_layers_on_two_stages(), target);
+  target.machine.device.memory_bytes = fitting.prediction.stages[0].memory.total() - 1;
+  const Plan plan = make_plan(four_layers_on_two_stages(), target);
+  EXPECT_EQ(json_of(plan)["feasible"], false);
+  EXPECT_EQ(json_of(plan)["reason"], plan.prediction.reason);
+  EXPECT_GT(json_of(plan)["step_seconds"], 0);
+  ASSERT_FALSE(plan.changes.empty());
+  for (const Change& change : plan.changes) EXPECT_TRUE(change.prediction.feasible());
+}
+
+TEST(TrainingEstimate, IsTheTimeOfItsItems) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 4};
+  target.machine.device.power_watts = 50;
+  Prediction prediction;
+  prediction.parameters = 1000;
+  prediction.items = 10;
+  prediction.step_seconds = 2;
+  const TrainingEstimate estimate = training_estimate(prediction, target, 20);
+  EXPECT_DOUBLE_EQ(estimate.items, 20'000);
+  EXPECT_DOUBLE_EQ(estimate.seconds, 4000);
+  EXPECT_DOUBLE_EQ(estimate.device_hours, 4 * 4000 / 3600.0);
+  EXPECT_DOUBLE_EQ(estimate.energy_joules, 4 * 4000 * 50.0);
+}
+
+TEST(CheckpointEstimate, HasYoungsInterval) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 8};  // two nodes
+  target.machine.storage = {.node_bandwidth = 3, .total_bandwidth = 100};
+  target.machine.node_failure_hours = 1;
+  Prediction prediction;
+  prediction.parameters = 50;
+  const CheckpointEstimate estimate = checkpoint_estimate(prediction, target);
+  EXPECT_DOUBLE_EQ(estimate.bytes, 600);
+  EXPECT_DOUBLE_EQ(estimate.seconds, 100);
+  EXPECT_DOUBLE_EQ(estimate.interval_seconds,
+                   600);  // sqrt(2 * 100 * 1800): a failure of one of the nodes in half an hour
+  target.machine.storage.total_bandwidth = 1;
+  EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).seconds, 600);
+  target.machine.storage = {};
+  EXPECT_EQ(checkpoint_estimate(prediction, target).interval_seconds, 0);
+}
+
+TEST(StepTrace, HasEveryInstructionThatTakesTime) {
+  const Target target{.machine = small_machine(), .software = {}, .devices = 2};
+  const DetailedPrediction detailed = predict_in_detail(four_layers_on_two_stages(), target);
+  const observe::Trace trace = step_trace(detailed, target.machine, {0, 1});
+  double computing = 0;
+  for (const observe::Lane& lane : trace) {
+    for (size_t i = 0; i < lane.spans.size(); ++i) {
+      const observe::Span& span = lane.spans[i];
+      EXPECT_LT(span.begin_ns, span.end_ns);
+      EXPECT_TRUE(i == 0 || lane.spans[i - 1].end_ns <= span.begin_ns + 1);
+      if (lane.rank == 0 && lane.name == "computation")
+        computing += 1e-9 * static_cast<double>(span.end_ns - span.begin_ns);
+    }
+  }
+  const StagePrediction& stage = detailed.prediction.stages[0];
+  EXPECT_NEAR(computing, stage.computation.total() + stage.update_seconds, 1e-3 * computing);
+}
+
+}  // namespace
+}  // namespace terrace::plan

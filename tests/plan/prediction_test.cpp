@@ -1,0 +1,122 @@
+// Compares predictions with closed forms on a machine with round figures.
+#include "terrace/plan/prediction.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/base/error.h"
+#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/cost/cost.h"
+#include "terrace/models/gpt/cost/family.h"
+#include "tests/plan/small_machine.h"
+
+namespace terrace::plan {
+namespace {
+
+using models::gpt::model_of;
+
+config::Config four_layers() {
+  config::Config config = config::config_of(models::gpt::planned_family());
+  model_of(config) = {.layers = 4, .width = 24, .heads = 6, .sequence = 16, .vocabulary = 61, .vocabulary_multiple = 8};
+  models::gpt::derive(model_of(config));
+  config.train.global_batch = 8;
+  config.train.micro_batch = 1;
+  return config;
+}
+
+Target on_devices(int64_t devices) { return {.machine = small_machine(), .software = {}, .devices = devices}; }
+
+double computation(const Prediction& prediction) {
+  double sum = 0;
+  for (const StagePrediction& stage : prediction.stages) sum += stage.computation.total();
+  return sum;
+}
+
+TEST(Prediction, OfOneDeviceIsItsComputationAndUpdate) {
+  const Prediction prediction = predict(four_layers(), on_devices(1));
+  EXPECT_NEAR(prediction.step_seconds, computation(prediction) + prediction.stages[0].update_seconds,
+              1e-9 * prediction.step_seconds);
+  EXPECT_EQ(prediction.bubble_share, 0);
+  EXPECT_TRUE(prediction.feasible());
+  EXPECT_TRUE(prediction.stages[0].exposed.empty());
+  // fp32: the update reads gradient, weight and moments, and writes weight and moments: 28 bytes at 100 bytes/s.
+  EXPECT_DOUBLE_EQ(prediction.stages[0].update_seconds, 0.28 * static_cast<double>(prediction.parameters));
+}
+
+TEST(Prediction, CountsTheFlopsOfThePapers) {
+  config::Config config = four_layers();
+  const double model = models::gpt::model_flops(model_of(config), 8, models::gpt::AttentionCount::full);
+  for (const auto recompute : {config::Recompute::none, config::Recompute::selective, config::Recompute::full}) {
+    config.train.recompute = recompute;
+    const Prediction prediction = predict(config, on_devices(2));
+    EXPECT_DOUBLE_EQ(prediction.model_flops, model);
+    EXPECT_DOUBLE_EQ(prediction.hardware_flops,
+                     models::gpt::hardware_flops(model_of(config), 8, models::gpt::AttentionCount::full, recompute));
+    EXPECT_DOUBLE_EQ(prediction.mfu(), model / prediction.step_seconds / (2 * 2000.0));
+    EXPECT_EQ(prediction.items, 8 * 16);
+  }
+}
+
+// A single micro-batch passes through all stages, one after the other, and back.
+TEST(Prediction, OfOneMicroBatchIsTheSumOfAllStagesAndTransfers) {
+  config::Config config = four_layers();
+  config.train.global_batch = 1;
+  config.layout.pipeline = 4;
+  config.layout.stage_layers = {1, 1, 1, 1};
+  model_of(config).tied_head = false;  // so that no gradients are summed between stages
+  const Prediction prediction = predict(config, on_devices(4));
+  double update = 0;
+  for (const StagePrediction& stage : prediction.stages) update = std::max(update, stage.update_seconds);
+  // Hidden states of 16 x 24 fp32 numbers: three times forward and back over links of 10 bytes/s.
+  const double transfers = 6 * 16 * 24 * 4 / 10.0;
+  EXPECT_NEAR(prediction.step_seconds, computation(prediction) + transfers + update, 1e-9 * prediction.step_seconds);
+}
+
+TEST(Prediction, OfManyMicroBatchesHasTheBubbleOfTheSchedule) {
+  config::Config config = four_layers();
+  config.layout.pipeline = 2;
+  config.layout.stage_layers = {2, 2};
+  config.train.global_batch = 64;
+  model_of(config).tied_head = false;
+  const Prediction few = predict(config, on_devices(2));
+  config.train.global_batch = 512;
+  const Prediction many = predict(config, on_devices(2));
+  EXPECT_LT(many.bubble_share, few.bubble_share);
+  // The slower stage works all the time but for the bubble of (p - 1) / (m + p - 1).
+  const double slower = many.stages[static_cast<size_t>(many.slowest)].computation.total();
+  EXPECT_NEAR(slower / many.step_seconds, 512.0 / 513, 0.02);
+}
+
+TEST(Prediction, WaitsForGradientsThatNothingHides) {
+  config::Config config = four_layers();
+  config.train.global_batch = 4;
+  Target target = on_devices(4);
+  const Prediction hiding = predict(config, target);
+  target.software.reduces_while_computing = false;
+  const Prediction waiting = predict(config, target);
+  const auto exposed = [](const Prediction& prediction) { return prediction.stages[0].exposed.front(); };
+  EXPECT_EQ(exposed(waiting).group, "replicas");
+  EXPECT_NEAR(exposed(waiting).seconds, exposed(waiting).moving_seconds, 1e-9);
+  EXPECT_LT(exposed(hiding).seconds, exposed(hiding).moving_seconds);
+  EXPECT_NEAR(waiting.step_seconds - hiding.step_seconds, exposed(waiting).seconds - exposed(hiding).seconds, 1e-9);
+}
+
+TEST(Prediction, SaysWhatDoesNotFit) {
+  Target target = on_devices(1);
+  target.machine.device.memory_bytes = 100'000;
+  const Prediction prediction = predict(four_layers(), target);
+  EXPECT_FALSE(prediction.feasible());
+  EXPECT_TRUE(prediction.reason.starts_with("stage 0 needs ")) << prediction.reason;
+  EXPECT_GT(prediction.step_seconds, 0);
+}
+
+TEST(Prediction, RefusesMoreDevicesThanTheMachineHas) {
+  try {
+    predict(four_layers(), on_devices(128));
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "--devices 128 is more than the 64 devices of small; use at most 64");
+  }
+}
+
+}  // namespace
+}  // namespace terrace::plan

@@ -1,0 +1,132 @@
+// Compares the times of products and units with values worked out by hand on a machine with round figures.
+#include "terrace/plan/unit_time.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plan/small_machine.h"
+
+namespace terrace::plan {
+namespace {
+
+using config::Precision;
+using schedule::Operation;
+using schedule::Operations;
+using schedule::TensorCollective;
+
+double seconds_of(int64_t m, int64_t n, int64_t k, int64_t count, const machine::Machine& machine) {
+  Operation products = schedule::matrix_product("", m, n, k, 2);
+  products.bytes *= static_cast<double>(count);
+  products.count = count;
+  return product_seconds(products, Precision::bf16, machine.device);
+}
+
+TEST(ProductSeconds, AreThoseOfWholeTilesOnAllComputeUnits) {
+  const machine::Machine machine = computing_machine();
+  // 8 x 4 is one tile for each of two units: 2 * 16 * 10 FLOPs at 500 FLOP/s.
+  EXPECT_DOUBLE_EQ(seconds_of(8, 4, 10, 1, machine), 0.64);
+  // A row more makes three tiles and a second round, as four would.
+  EXPECT_DOUBLE_EQ(seconds_of(9, 4, 10, 1, machine), 1.28);
+  EXPECT_DOUBLE_EQ(seconds_of(16, 4, 10, 1, machine), 1.28);
+  // Products of one call share the rounds.
+  EXPECT_DOUBLE_EQ(seconds_of(4, 4, 10, 2, machine), 0.64);
+  EXPECT_DOUBLE_EQ(seconds_of(4, 4, 10, 3, machine), 1.28);
+}
+
+TEST(ProductSeconds, TakeTheFastestTile) {
+  machine::Machine machine = computing_machine();
+  machine.device.tiles.push_back({.rows = 2, .columns = 4, .efficiency = 0.5});
+  // Two small tiles in one round at half of the rate, where one of the large tiles would leave a unit without work.
+  EXPECT_DOUBLE_EQ(seconds_of(4, 4, 10, 1, machine), 2.0 * 8 * 10 / 250);
+  machine.device.tiles.back().efficiency = 0.4;
+  EXPECT_DOUBLE_EQ(seconds_of(4, 4, 10, 1, machine), 0.64);
+}
+
+TEST(ProductSeconds, GrowByTheBeginOfATileAndByTheKernel) {
+  machine::Machine machine = computing_machine();
+  machine.device.tile_start = 5;
+  machine.device.kernel_seconds = 1;
+  EXPECT_DOUBLE_EQ(seconds_of(8, 4, 10, 1, machine), 0.96 + 1);
+}
+
+TEST(ProductSeconds, AreThoseOfMemoryWhereItIsSlower) {
+  machine::Machine machine = small_machine();
+  // 8 * 2 + 2 * 4 + 8 * 4 elements of 2 bytes at 100 bytes/s, where computing takes 0.128 s.
+  EXPECT_DOUBLE_EQ(seconds_of(8, 4, 2, 1, machine), 1.12);
+  EXPECT_DOUBLE_EQ(product_seconds(schedule::matrix_product("", 8, 4, 2, 4), Precision::fp32, machine.device), 2.24);
+}
+
+Operations one_layer() {
+  const Operation product = schedule::matrix_product("product", 8, 4, 10, 2);
+  const Operation attention{.kind = Operation::Kind::attention, .m = 4, .n = 4, .k = 5, .count = 2};
+  const Operation elements{.kind = Operation::Kind::elements, .count = 3, .bytes = 200};
+  return {.forward = {product, attention, elements},
+          .input_gradient = {product, elements},
+          .weight_gradient = {product},
+          .forward_collectives = {{.bytes = 60, .count = 2, .meanwhile = TensorCollective::Meanwhile::next_piece}}};
+}
+
+TEST(UnitTime, IsTheSumOfItsOperations) {
+  const machine::Machine machine = small_machine();
+  const machine::Software software;
+  const UnitTime time = unit_time(one_layer(), config::Recompute::none,
+                                  {.machine = machine, .software = software, .precision = Precision::bf16});
+  // The product reads and writes (80 + 40 + 32) * 2 bytes; attention computes 4 * 4 * 4 * 5 * 2 FLOPs at 1000 FLOP/s.
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::products), 3.04);
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::attention), 0.64);
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::elements), 2);
+  EXPECT_DOUBLE_EQ(time.forward.total(), 5.68);
+  EXPECT_DOUBLE_EQ(time.input_gradient.total(), 5.04);
+  EXPECT_DOUBLE_EQ(time.weight_gradient.total(), 3.04);
+}
+
+TEST(UnitTime, IsThatOfTheLaunchesWhereTheyTakeLonger) {
+  machine::Machine machine = small_machine();
+  machine.device.launch_seconds = 3;
+  machine::Software software;
+  software.forward_kernels = 4;
+  const UnitTime time = unit_time(one_layer(), config::Recompute::none,
+                                  {.machine = machine, .software = software, .precision = Precision::bf16});
+  EXPECT_DOUBLE_EQ(time.forward.total(), (4 + 2) * 3);  // and not their sum with the 5.68 s of the device
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::launches), 18 - 5.68);
+}
+
+TEST(UnitTime, RepeatsWhatRecomputeRepeats) {
+  const machine::Machine machine = small_machine();
+  const machine::Software software;
+  const ComputingRank rank{.machine = machine, .software = software, .precision = Precision::bf16};
+  const double plain = unit_time(one_layer(), config::Recompute::none, rank).input_gradient.total();
+  const auto more = [&](config::Recompute recompute) {
+    return unit_time(one_layer(), recompute, rank).input_gradient.total() - plain;
+  };
+  EXPECT_NEAR(more(config::Recompute::full), 5.68, 1e-12);
+  EXPECT_NEAR(more(config::Recompute::selective), 0.64, 1e-12);
+}
+
+TEST(UnitTime, WaitsForSumsOverTensorRanks) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  ComputingRank rank{.machine = machine, .software = software, .precision = Precision::bf16};
+  rank.tensor_collective = [](TensorCollective::Kind, double bytes) { return bytes / 10; };
+  EXPECT_DOUBLE_EQ(unit_time(one_layer(), config::Recompute::none, rank).forward.of(TimeKind::tensor_sums), 6);
+  software.sums_while_computing = true;
+  // Products of 3.04 s hide the first of the two sums, and not all of it where it takes longer.
+  EXPECT_DOUBLE_EQ(unit_time(one_layer(), config::Recompute::none, rank).forward.of(TimeKind::tensor_sums), 3);
+  rank.tensor_collective = [](TensorCollective::Kind, double bytes) { return bytes / 5; };
+  EXPECT_DOUBLE_EQ(unit_time(one_layer(), config::Recompute::none, rank).forward.of(TimeKind::tensor_sums), 12 - 3.04);
+}
+
+TEST(UnitTime, OfAttentionWithScoresInMemoryHasPassesOverThem) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  software.fused_attention = false;
+  software.score_passes = 3;
+  const Operations attention{.forward = {{.kind = Operation::Kind::attention, .m = 4, .n = 4, .k = 10, .count = 2}}};
+  const UnitTime time = unit_time(attention, config::Recompute::none,
+                                  {.machine = machine, .software = software, .precision = Precision::bf16});
+  // Two products [4, 10] x [10, 4] and [4, 4] x [4, 10], each twice, limited by memory: 2 * 2 * (40 + 40 + 16) bytes
+  // each; and 3 passes over 2 * 16 scores.
+  EXPECT_DOUBLE_EQ(time.forward.total(), 2 * 3.84 + 3 * 0.64);
+}
+
+}  // namespace
+}  // namespace terrace::plan
