@@ -1,0 +1,152 @@
+// Compares predicted step times with published ones:
+//
+//   bench_plan_fidelity [--folder bench/plan/data] [--rows]
+//
+// The constants of machines/dgx-a100-80gb.toml and machines/software/megatron.toml were fitted on the runs of one node
+// only (bench_plan_fit). The runs of several nodes are the test, on which nothing was fitted.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "bench/plan/published.h"
+#include "terrace/base/error.h"
+#include "terrace/plan/prediction.h"
+
+namespace {
+
+using namespace terrace;
+
+struct Compared {
+  bench::PublishedRun run;
+  double predicted = 0;
+
+  double error() const { return std::abs(predicted / run.seconds - 1); }
+};
+
+// The position of each value in ascending order.
+std::vector<double> ranks_of(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return values[i]; });
+  std::vector<double> ranks(values.size());
+  for (size_t i = 0; i < order.size(); ++i) ranks[order[i]] = static_cast<double>(i);
+  return ranks;
+}
+
+// Spearman's rank correlation.
+double rank_correlation(const std::vector<Compared>& runs) {
+  std::vector<double> measured, predicted;
+  for (const Compared& one : runs) {
+    measured.push_back(one.run.seconds);
+    predicted.push_back(one.predicted);
+  }
+  const std::vector<double> a = ranks_of(measured), b = ranks_of(predicted);
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
+  const auto n = static_cast<double>(a.size());
+  return 1 - 6 * squares / (n * (n * n - 1));
+}
+
+// How much longer the run that is predicted to be the fastest takes than the fastest one.
+double cost_of_choice(const std::vector<Compared>& runs) {
+  const auto measured = [](const Compared& one) { return one.run.seconds; };
+  return std::ranges::min_element(runs, {}, &Compared::predicted)->run.seconds /
+             std::ranges::min_element(runs, {}, measured)->run.seconds -
+         1;
+}
+
+double mean_error(const std::vector<Compared>& runs) {
+  double sum = 0;
+  for (const Compared& one : runs) sum += one.error();
+  return sum / static_cast<double>(runs.size());
+}
+
+void print_table(const char* title, const std::vector<Compared>& runs) {
+  std::map<int64_t, std::vector<Compared>> by_width;
+  for (const Compared& one : runs) by_width[one.run.width].push_back(one);
+  fmt::print("{}\n\n| model | runs | mean absolute error | rank correlation | chosen layout costs |\n", title);
+  fmt::print("| --- | --- | --- | --- | --- |\n");
+  const auto row = [](const std::string& name, const std::vector<Compared>& of, double correlation, double cost) {
+    fmt::print("| {} | {} | {:.1f}% | {:.2f} | {:.1f}% |\n", name, of.size(), 100 * mean_error(of), correlation,
+               100 * cost);
+  };
+  double correlations = 0, costs = 0;
+  for (const auto& [width, of] : by_width) {
+    row(of.front().run.model, of, rank_correlation(of), cost_of_choice(of));
+    correlations += rank_correlation(of);
+    costs += cost_of_choice(of);
+  }
+  const auto models = static_cast<double>(by_width.size());
+  row("all; mean of the models", runs, correlations / models, costs / models);
+  fmt::print("\n");
+}
+
+void print_rows(const std::vector<Compared>& runs) {
+  for (const Compared& one : runs) {
+    fmt::print(
+        "{} tensor {} pipeline {} data {} micro-batch {} of {}: {:.2f} s measured, {:.2f} predicted ({:+.1f}%)\n",
+        one.run.model, one.run.tensor, one.run.pipeline, one.run.data, one.run.micro_batch, one.run.global_batch,
+        one.run.seconds, one.predicted, 100 * (one.predicted / one.run.seconds - 1));
+  }
+}
+
+std::vector<Compared> compare(const std::vector<bench::PublishedRun>& runs, const plan::Target& on) {
+  std::vector<Compared> compared;
+  for (const bench::PublishedRun& run : runs) {
+    plan::Target target = on;
+    target.devices = run.devices;
+    target.software.fused_attention = run.fused_attention;
+    compared.push_back({run, plan::predict(bench::config_of(run), target).step_seconds});
+  }
+  return compared;
+}
+
+void print_mi250x(const std::string& folder, const std::string& frontier, const std::string& lumi,
+                  const std::string& software) {
+  fmt::print(
+      "MI250X: the achievable rates were fitted to F22-log and LUMI-7B-16\n\n| run | measured s | predicted s | error "
+      "|\n| --- | --- | --- | --- |\n");
+  std::vector<double> errors;
+  for (const bench::PublishedRun& run : bench::read_mi250x(folder + "/frontier_mi250x_points.csv")) {
+    const plan::Target target{.machine = machine::load(run.model.starts_with("LUMI") ? lumi : frontier),
+                              .software = machine::load_software(software)};
+    const Compared one = compare({run}, target).front();
+    fmt::print("| {} | {:.2f} | {:.2f} | {:+.1f}% |\n", run.name, run.seconds, one.predicted,
+               100 * (one.predicted / run.seconds - 1));
+    errors.push_back(one.error());
+  }
+  std::ranges::sort(errors);
+  fmt::print("\nmedian {:.1f}%, worst {:.1f}%\n", 100 * errors[errors.size() / 2], 100 * errors.back());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app("Compares predicted step times with published ones");
+  std::string folder = "bench/plan/data", machine = "dgx-a100-80gb", software = "megatron";
+  std::string frontier = "frontier", lumi = "lumi";
+  bool rows = false;
+  app.add_option("--folder", folder, "Folder of the published tables");
+  app.add_option("--machine", machine, "Description of the machine");
+  app.add_option("--frontier", frontier, "Description of Frontier");
+  app.add_option("--lumi", lumi, "Description of LUMI");
+  app.add_option("--software", software, "Description of the program");
+  app.add_flag("--rows", rows, "Print every run of the test");
+  CLI11_PARSE(app, argc, argv);
+  plan::Target target{.machine = machine::load(machine), .software = machine::load_software(software)};
+  print_table("One node of 8 A100: the constants were fitted here",
+              compare(bench::read_vtrain(folder + "/vtrain_a100_single.csv"), target));
+  // That cluster had 800 Gb/s a node: four links of 200 Gb/s for eight GPUs, where a DGX A100 has eight.
+  target.machine.tiers.back().devices_per_link = 2;
+  const std::vector<Compared> test = compare(bench::read_vtrain(folder + "/vtrain_a100_multi.csv"), target);
+  print_table("64 to 512 A100: the test", test);
+  print_mi250x(folder, frontier, lumi, software);
+  if (rows) print_rows(test);
+} catch (const UserError& error) {
+  fmt::print(stderr, "bench_plan_fidelity: {}\n", error.what());
+  return 2;
+}

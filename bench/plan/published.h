@@ -1,0 +1,154 @@
+// Published step times of training runs, and the configurations that describe these runs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/config/config.h"
+#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/cost/family.h"
+
+namespace terrace::bench {
+
+struct PublishedRun {
+  std::string name = {};   // of the row, if it has one
+  std::string model = {};  // by which runs are grouped
+  int64_t devices = 0;
+  int64_t global_batch = 0, micro_batch = 0;  // sequences
+  int64_t width = 0, heads = 0, layers = 0, sequence = 0;
+  int64_t tensor = 1, data = 1, pipeline = 1;
+  double seconds = 0;          // of a step, as measured
+  int64_t vocabulary = 51200;  // GPT-2's, padded as Megatron-LM pads it
+  config::Precision precision = config::Precision::fp16;
+  config::Recompute recompute = config::Recompute::full;
+  config::Sharding sharding = config::Sharding::ddp;
+  bool is_llama = false;  // RMSNorm, SwiGLU of Llama's width, rotary positions, no biases, a head of its own
+  bool fused_attention = false;
+};
+
+inline std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream stream(line);
+  for (std::string cell; std::getline(stream, cell, ',');) {
+    std::erase(cell, '\r');
+    cells.push_back(cell);
+  }
+  return cells;
+}
+
+using Row = std::map<std::string, std::string>;  // cells by heading
+
+inline std::vector<Row> rows_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) throw UserError::of("{} cannot be read", path.string());
+  const std::vector<std::string> headings = cells_of(line);
+  std::vector<Row> rows;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> cells = cells_of(line);
+    Row& row = rows.emplace_back();
+    for (size_t i = 0; i < std::min(cells.size(), headings.size()); ++i) row[headings[i]] = cells[i];
+  }
+  return rows;
+}
+
+// Runs of GPT models on A100 with Megatron-LM (vTrain, Bang et al., MICRO 2024, arXiv 2312.12391): one row a run, with
+// the columns that the authors published.
+inline std::vector<PublishedRun> read_vtrain(const std::filesystem::path& path) {
+  std::vector<PublishedRun> runs;
+  for (const Row& row : rows_of(path)) {
+    const auto whole = [&](const char* heading) { return std::stoll(row.at(heading)); };
+    const auto named = row.find("Parameters (billion)");
+    runs.push_back({.model = named != row.end() ? named->second + "B" : "width " + row.at("hidden size"),
+                    .devices = whole("# GPUs"),
+                    .global_batch = whole("global batch"),
+                    .micro_batch = whole("micro batch"),
+                    .width = whole("hidden size"),
+                    .heads = whole("attention heads"),
+                    .layers = whole("# layers"),
+                    .sequence = whole("sequence length"),
+                    .tensor = whole("tensor parallelism"),
+                    .data = whole("data parallelism"),
+                    .pipeline = whole("pipeline parallelism"),
+                    .seconds = std::stod(row.at("iteration time (ms)")) / 1e3});
+  }
+  return runs;
+}
+
+// Runs on MI250X whose layout is published, of Frontier and LUMI; each row has its provenance. "320 (effective)" counts
+// as 320. A time that is not published follows from the tokens per second of a die.
+inline std::vector<PublishedRun> read_mi250x(const std::filesystem::path& path) {
+  std::vector<PublishedRun> runs;
+  for (const Row& row : rows_of(path)) {
+    const auto whole = [&](const char* heading) { return std::stoll(row.at(heading)); };
+    const auto is_known = [&](const char* heading) {
+      return !row.at(heading).empty() && row.at(heading).find("unconfirmed") == std::string::npos;
+    };
+    if (!is_known("tp") || !is_known("pp") || !is_known("mbs") || !is_known("gbs_seqs")) continue;
+    if (row.at("model").find("Llama3") != std::string::npos) continue;  // other programs than Megatron's and its heirs
+    PublishedRun& run = runs.emplace_back();
+    run.name = row.at("id");
+    run.model = row.at("system");
+    run.devices = whole("n_gcd");
+    run.global_batch = whole("gbs_seqs");
+    run.micro_batch = whole("mbs");
+    run.width = whole("hidden");
+    run.heads = whole("heads");
+    run.layers = whole("layers");
+    run.sequence = whole("seq");
+    run.tensor = whole("tp");
+    run.pipeline = whole("pp");
+    run.data = whole("dp");
+    const std::string vocabulary = row.at("vocab");
+    run.vocabulary = std::stoll(vocabulary.substr(vocabulary.front() == '~' ? 1 : 0));
+    run.precision = row.at("precision") == "bf16" ? config::Precision::bf16 : config::Precision::fp16;
+    run.recompute = row.at("recompute") == "full" ? config::Recompute::full : config::Recompute::none;
+    run.sharding = config::Sharding::zero1;
+    run.is_llama = row.at("model").starts_with("Llama");
+    run.fused_attention = row.at("flash") != "no";
+    const double tokens = static_cast<double>(run.global_batch * run.sequence);
+    run.seconds = !row.at("sec_per_iter").empty() && row.at("sec_per_iter").front() != '~'
+                      ? std::stod(row.at("sec_per_iter"))
+                      : tokens / std::stod(row.at("tok_s_gcd")) / static_cast<double>(run.devices);
+  }
+  return runs;
+}
+
+// The run with one forward and one backward in turn.
+inline config::Config config_of(const PublishedRun& run) {
+  config::Config config = config::config_of(models::gpt::planned_family());
+  models::gpt::ModelConfig& model = models::gpt::model_of(config);
+  model.layers = run.layers;
+  model.width = run.width;
+  model.heads = run.heads;
+  model.sequence = run.sequence;
+  model.vocabulary = run.vocabulary;
+  model.vocabulary_multiple = 128 * run.tensor;
+  if (run.is_llama) {
+    model.ffn_width = (8 * run.width / 3 + 255) / 256 * 256;
+    model.activation = models::gpt::Activation::swiglu;
+    model.norm = models::gpt::Norm::rmsnorm;
+    model.positions = models::gpt::Positions::rotary;
+    model.tied_head = model.bias = false;
+  }
+  models::gpt::derive(model);
+  config.train.global_batch = run.global_batch;
+  config.train.micro_batch = run.micro_batch;
+  config.train.precision = run.precision;
+  // Gradients of fp16 models are kept and reduced in fp16 (Megatron-LM without --accumulate-allreduce-grads-in-fp32).
+  if (run.precision == config::Precision::fp16) config.train.gradient_type = config::Precision::fp16;
+  config.train.recompute = run.recompute;
+  config.layout.tensor = run.tensor;
+  config.layout.pipeline = run.pipeline;
+  config.layout.sharding = run.sharding;
+  return config;
+}
+
+}  // namespace terrace::bench
