@@ -213,7 +213,7 @@ void LayerOperations::chunk_of_logits(int64_t rows, int64_t vocabulary, int64_t 
     return;
   }
   // Torch's operations in ops/cut_cross_entropy.cpp. Ten of them pass over the logits or an fp32 copy of them, the
-  // others over a few numbers of each token.
+  // others over a few numbers of each token. On a CPU torch sums them in double from one more copy.
   operations.forward.push_back(times(count, memory_pass("cut_cross_entropy", logits * (4 * element_bytes + 56), 57)));
   const double numbers = product_of(rows * count, ranks_ * 3 * 8);  // of each token three doubles from each rank
   operations.forward_collectives.push_back({.kind = Kind::all_gather, .bytes = numbers, .count = count});
