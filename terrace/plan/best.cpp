@@ -33,23 +33,30 @@ struct Candidate {
   double least_seconds = 0;
 };
 
-// Unit tables are the same for all layouts that cut a micro-batch alike.
-class Tables {
+// Unit tables are the same for all layouts that cut a micro-batch alike. The costs by which units are divided among
+// stages have the same proportions in all of them.
+class Cache {
  public:
-  std::shared_ptr<const schedule::UnitTable> of(const config::Config& config, int64_t data_ranks) {
+  SharedParts of(const config::Config& config, int64_t data_ranks) {
     const auto key = std::tuple(config.layout.tensor, config.train.micro_batch, config.layout.sequence_parallel);
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const schedule::UnitTable>& table = tables_[key];
+    std::shared_ptr<const PlannedTable>& table = tables_[key];
     if (!table) {
-      table = std::make_shared<const schedule::UnitTable>(
-          models::unit_table(config, unit_table_options(config, data_ranks)));
+      table = std::make_shared<const PlannedTable>(models::unit_table(config, unit_table_options(config, data_ranks)),
+                                                   config.layout.tensor);
     }
-    return table;
+    std::shared_ptr<const schedule::Partition>& partition =
+        partitions_[{config.layout.pipeline * config.layout.chunks, config.layout.stage_layers.empty()}];
+    if (!partition) {
+      partition = std::make_shared<const schedule::Partition>(schedule::partition(table->rows, config.layout));
+    }
+    return {table, partition};
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::tuple<int64_t, int64_t, bool>, std::shared_ptr<const schedule::UnitTable>> tables_;
+  std::map<std::tuple<int64_t, int64_t, bool>, std::shared_ptr<const PlannedTable>> tables_;
+  std::map<std::pair<int64_t, bool>, std::shared_ptr<const schedule::Partition>> partitions_;
 };
 
 // A stage computes all its micro-batches. Before its first one, a micro-batch passes forward through the virtual stages
@@ -95,9 +102,9 @@ class Search {
 
  private:
   PlannedRun planned(size_t number) {
-    const config::Config& layout = layouts_[number];
+    const config::Config layout = divided(layouts_[number], target_.software);
     const int64_t data_ranks = target_.devices / layout.layout.tensor / layout.layout.pipeline;
-    return {layout, target_.devices, ranks_per_node_, tables_.of(layout, data_ranks)};
+    return {layout, target_.devices, ranks_per_node_, cache_.of(layout, data_ranks)};
   }
 
   // Calls body(i) for every i below `count`, on all cores.
@@ -176,7 +183,7 @@ class Search {
   const BestOptions& options_;
   int64_t ranks_per_node_;
   std::vector<config::Config> layouts_;
-  Tables tables_;
+  Cache cache_;
   std::mutex mutex_;
   std::vector<Candidate> candidates_;
   Candidate smallest_;

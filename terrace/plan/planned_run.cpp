@@ -1,8 +1,10 @@
 // Derives the parts of a run from its configuration.
 #include "terrace/plan/planned_run.h"
 
+#include <numeric>
 #include <utility>
 
+#include "terrace/config/family.h"
 #include "terrace/models/cost/family.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/plan/rank_share.h"
@@ -12,28 +14,47 @@ namespace terrace::plan {
 // Flat buffers are padded to pieces of this many elements, see docs/sharding.md.
 constexpr int64_t piece_elements = 1024;
 
-PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_per_node,
-                       std::shared_ptr<const schedule::UnitTable> table_of)
+PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks) : rows(std::move(table)) {
+  for (const schedule::UnitRow& row : rows) {
+    int64_t sum = 0;
+    for (const schedule::UnitParameter& parameter : row.parameters) {
+      sum += schedule::elements_on_rank(parameter.mark, tensor_ranks);
+    }
+    elements.push_back(sum);
+  }
+}
+
+config::Config divided(config::Config config, const machine::Software& software) {
+  config::LayoutConfig& layout = config.layout;
+  const int64_t virtual_stages = layout.pipeline * layout.chunks, layers = config.family->layers(config);
+  if (software.stages_by_layers && layout.stage_layers.empty() && layers % virtual_stages == 0) {
+    layout.stage_layers.assign(static_cast<size_t>(virtual_stages), layers / virtual_stages);
+  }
+  return config;
+}
+
+PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_per_node, SharedParts parts)
     : config(of),
       mesh(mesh_of(of.layout, ranks, ranks_per_node)),
       sizes(mesh::shard_sizes(of.layout, mesh)),
-      shared_table(table_of ? std::move(table_of)
-                            : std::make_shared<const schedule::UnitTable>(
-                                  models::unit_table(of, unit_table_options(of, mesh.size("data"))))),
+      shared(std::move(parts)),
       pipeline(pipeline_of(of, mesh.size("data"))),
-      placement(schedule::placement(pipeline)),
-      partition(schedule::partition(table(), of.layout)) {
+      placement(schedule::placement(pipeline)) {
+  if (!shared.table) {
+    shared.table = std::make_shared<const PlannedTable>(
+        models::unit_table(of, unit_table_options(of, mesh.size("data"))), of.layout.tensor);
+  }
+  if (!shared.partition) {
+    shared.partition = std::make_shared<const schedule::Partition>(schedule::partition(table(), of.layout));
+  }
   for (int64_t stage = 0; stage < placement.stages; ++stage) {
-    stages.push_back(schedule::stage_segments(partition, placement, stage));
+    stages.push_back(schedule::stage_segments(partition(), placement, stage));
   }
 }
 
 int64_t PlannedRun::elements(int64_t segment) const {
-  int64_t sum = 0;
-  for (const auto& parameter : schedule::segment_parameters(table(), partition.segment(segment))) {
-    sum += schedule::elements_on_rank(parameter.mark, config.layout.tensor);
-  }
-  return sum;
+  const auto& [begin, end] = partition().segment(segment).units;
+  return std::accumulate(shared.table->elements.begin() + begin, shared.table->elements.begin() + end, int64_t{0});
 }
 
 int64_t PlannedRun::padded_elements(int64_t segment) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/machine/software.h"
 #include "terrace/mesh/mesh.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/schedule/partition.h"
@@ -14,13 +15,29 @@
 
 namespace terrace::plan {
 
-struct PlannedRun {
-  // Throws UserError if the configuration does not fit the ranks, see rank_share.h. `table` is the configuration's unit
-  // table if the caller has it.
-  PlannedRun(const config::Config& config, int64_t ranks, int64_t ranks_per_node,
-             std::shared_ptr<const schedule::UnitTable> table = nullptr);
+// A unit table with what is computed from it once.
+struct PlannedTable {
+  PlannedTable(schedule::UnitTable table, int64_t tensor_ranks);
 
-  const schedule::UnitTable& table() const { return *shared_table; }  // of one micro-batch on one rank
+  schedule::UnitTable rows;
+  std::vector<int64_t> elements;  // by unit: of its parameters on one tensor rank
+};
+
+// What many layouts have in common, so that a search computes it once; null: computed here.
+struct SharedParts {
+  std::shared_ptr<const PlannedTable> table;             // of the configuration
+  std::shared_ptr<const schedule::Partition> partition;  // of the table over the layout's virtual stages
+};
+
+// The configuration as the program divides it: with equal numbers of layers in all stages if the numbers allow it.
+config::Config divided(config::Config config, const machine::Software& software);
+
+struct PlannedRun {
+  // Throws UserError if the configuration does not fit the ranks, see rank_share.h.
+  PlannedRun(const config::Config& config, int64_t ranks, int64_t ranks_per_node, SharedParts shared = {});
+
+  const schedule::UnitTable& table() const { return shared.table->rows; }  // of one micro-batch on one rank
+  const schedule::Partition& partition() const { return *shared.partition; }
 
   // Elements of the parameters of a segment on one tensor rank, and padded as in its flat buffer.
   int64_t elements(int64_t segment) const;
@@ -33,10 +50,9 @@ struct PlannedRun {
   config::Config config;
   mesh::Mesh mesh;
   mesh::ShardSizes sizes;
-  std::shared_ptr<const schedule::UnitTable> shared_table;
+  SharedParts shared;
   schedule::Pipeline pipeline;
   schedule::Placement placement;
-  schedule::Partition partition;
   std::vector<schedule::StageSegments> stages;
 };
 

@@ -30,16 +30,6 @@ void check_devices(const Target& target) {
                       target.machine.devices(), target.machine.name, target.machine.devices());
 }
 
-// The configuration as a program with equal stages divides it, if the numbers allow it.
-config::Config divided(config::Config config, const machine::Software& software) {
-  config::LayoutConfig& layout = config.layout;
-  const int64_t virtual_stages = layout.pipeline * layout.chunks, layers = config.family->layers(config);
-  if (software.stages_by_layers && layout.stage_layers.empty() && layers % virtual_stages == 0) {
-    layout.stage_layers.assign(static_cast<size_t>(virtual_stages), layers / virtual_stages);
-  }
-  return config;
-}
-
 // Ranks of a node, if the machine has nodes.
 int64_t ranks_per_node(const Target& target) { return std::min(target.devices, target.machine.devices_of("node")); }
 

@@ -17,7 +17,7 @@ double bytes_of(int64_t elements, int64_t each, int64_t ranks) {
 int64_t received_bytes(const PlannedRun& run, int64_t stage, int64_t chunk) {
   const std::vector<int64_t>& segments = run.chunk(stage, chunk);
   if (segments.empty()) return 0;
-  const int64_t first = run.partition.segment(segments.front()).units.begin;
+  const int64_t first = run.partition().segment(segments.front()).units.begin;
   return first == 0 ? 0 : run.table()[static_cast<size_t>(first - 1)].output_bytes;
 }
 
@@ -28,8 +28,8 @@ double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Sof
   int64_t kept = 0, deferred = 0;
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     for (const int64_t number : run.chunk(stage, chunk)) {
-      kept += schedule::kept_bytes(run.table(), run.partition.segment(number), run.config.train.recompute);
-      deferred += schedule::deferred_bytes(run.table(), run.partition.segment(number));
+      kept += schedule::kept_bytes(run.table(), run.partition().segment(number), run.config.train.recompute);
+      deferred += schedule::deferred_bytes(run.table(), run.partition().segment(number));
     }
     if (software.sends_parts) kept += received_bytes(run, stage, chunk) / run.config.layout.tensor;
   }
@@ -44,7 +44,7 @@ double temporary_bytes(const PlannedRun& run, int64_t stage) {
   int64_t most = 0;
   for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
     for (const int64_t number : chunk) {
-      const schedule::Segment& segment = run.partition.segment(number);
+      const schedule::Segment& segment = run.partition().segment(number);
       int64_t bytes = schedule::kept_bytes(run.table(), segment, config::Recompute::none) -
                       schedule::kept_bytes(run.table(), segment, run.config.train.recompute);
       int64_t temporary = 0;

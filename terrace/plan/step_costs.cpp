@@ -2,6 +2,7 @@
 #include "terrace/plan/step_costs.h"
 
 #include <algorithm>
+#include <map>
 
 #include "terrace/base/error.h"
 
@@ -98,13 +99,26 @@ void StepCosts::time_segments() {
       return collective_time(collective_of(kind), bytes, tensor_, machine_, algorithms_).seconds;
     };
   }
-  for (size_t number = 0; number < run_.partition.segments.size(); ++number) {
-    const schedule::Segment& segment = run_.partition.segments[number];
+  // Layers have the same units, so few times are computed.
+  struct Known {
+    const schedule::Operations* operations;
+    config::Recompute recompute;
+    UnitTime time;
+  };
+  std::vector<Known> known;
+  const auto time_of = [&](const schedule::Operations& operations, config::Recompute recompute) -> const UnitTime& {
+    for (const Known& one : known) {
+      if (one.recompute == recompute && *one.operations == operations) return one.time;
+    }
+    known.push_back({&operations, recompute, unit_time(operations, recompute, rank)});
+    return known.back().time;
+  };
+  for (const schedule::Segment& segment : run_.partition().segments) {
     // Units that belong to no layer are not recomputed.
     const config::Recompute recompute = segment.layer < 0 ? config::Recompute::none : run_.config.train.recompute;
     SegmentTime sum;
     for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-      const UnitTime time = unit_time(run_.table()[static_cast<size_t>(unit)].operations, recompute, rank);
+      const UnitTime& time = time_of(run_.table()[static_cast<size_t>(unit)].operations, recompute);
       sum.time.forward += time.forward;
       sum.time.recompute += time.recompute;
       sum.time.input_gradient += time.input_gradient;
@@ -134,8 +148,14 @@ void StepCosts::time_movements() {
       static_cast<double>(wire_bytes(config.layout.reduce_type, config::element_bytes(config.train.gradient_type)));
   const auto updated = static_cast<double>(wire_bytes(config.layout.update_type, element));
   movements_.resize(num_movements);
-  for (size_t number = 0; number < run_.partition.segments.size(); ++number) {
-    const auto n = static_cast<double>(run_.padded_elements(static_cast<int64_t>(number)));
+  std::map<int64_t, size_t> known;  // by padded elements: a segment with so many
+  for (size_t number = 0; number < run_.partition().segments.size(); ++number) {
+    const int64_t padded = run_.padded_elements(static_cast<int64_t>(number));
+    if (const auto [same, is_new] = known.emplace(padded, number); !is_new) {
+      for (std::vector<Moving>& by_segment : movements_) by_segment.push_back(by_segment[same->second]);
+      continue;
+    }
+    const auto n = static_cast<double>(padded);
     const auto part = [&](int64_t ranks) { return n / static_cast<double>(ranks); };
     const auto add = [&](Movement movement, Collective collective, double bytes, const GroupPlace& group) {
       const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms_);

@@ -39,6 +39,13 @@ double attention_seconds(const Operation& one, const ComputingRank& rank) {
   return one.flops() / (device.attention * device.rate(rank.precision).achievable) + device.kernel_seconds;
 }
 
+// One of several products that are computed one after another.
+Operation single(Operation products) {
+  products.bytes /= static_cast<double>(products.count);
+  products.count = 1;
+  return products;
+}
+
 PassTime pass_time(const std::vector<Operation>& operations, double kernels, const ComputingRank& rank) {
   const machine::Device& device = rank.machine.device;
   PassTime time;
@@ -46,7 +53,7 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
     const auto count = static_cast<double>(one.count);
     switch (one.kind) {
       case Operation::Kind::product:
-        time.of(TimeKind::products) += product_seconds(one, rank.precision, device);
+        time.of(TimeKind::products) += count * product_seconds(single(one), rank.precision, device);
         time.product_flops += one.flops();
         kernels += count;
         break;
@@ -116,8 +123,7 @@ double product_seconds(const Operation& products, config::Precision precision, c
         2.0 * static_cast<double>(tile.rows * tile.columns) * (static_cast<double>(k) + device.tile_start);
     computed = std::min(computed, rounds * flops / (unit_rate * tile.efficiency));
   }
-  return std::max(computed, products.bytes / device.memory_bandwidth) +
-         static_cast<double>(products.count) * device.kernel_seconds;
+  return std::max(computed, products.bytes / device.memory_bandwidth) + device.kernel_seconds;
 }
 
 UnitTime unit_time(const schedule::Operations& operations, config::Recompute recompute, const ComputingRank& rank) {

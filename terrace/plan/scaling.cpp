@@ -1,0 +1,86 @@
+// Predicts each number of devices, and writes tables.
+#include "terrace/plan/scaling.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/base/units.h"
+
+namespace terrace::plan {
+namespace {
+
+double rate_of_device(const ScalingPoint& point) {
+  return point.prediction.items_per_second() / static_cast<double>(point.devices);
+}
+
+std::vector<ScalingPoint> predicted(const config::Config& config, Target target, const std::vector<int64_t>& devices,
+                                    bool grows, std::vector<std::string>& left_out) {
+  std::vector<ScalingPoint> points;
+  for (const int64_t number : devices) {
+    config::Config scaled = config;
+    if (grows) scaled.train.global_batch = config.train.global_batch * number / devices.front();
+    target.devices = number;
+    try {
+      points.push_back(
+          {.devices = number, .global_batch = scaled.train.global_batch, .prediction = predict(scaled, target)});
+    } catch (const UserError& error) {
+      left_out.push_back(
+          fmt::format("{} devices with a global batch of {}: {}", number, scaled.train.global_batch, error.what()));
+    }
+  }
+  for (ScalingPoint& point : points) point.efficiency = rate_of_device(point) / rate_of_device(points.front());
+  return points;
+}
+
+Json list_of(const std::vector<ScalingPoint>& points) {
+  Json list = Json::array();
+  for (const ScalingPoint& point : points) {
+    list.push_back({{"devices", point.devices},
+                    {"global_batch", point.global_batch},
+                    {"feasible", point.prediction.feasible()},
+                    {"step_seconds", point.prediction.step_seconds},
+                    {"items_per_second", point.prediction.items_per_second()},
+                    {"mfu", point.prediction.mfu()},
+                    {"efficiency", point.efficiency}});
+  }
+  return list;
+}
+
+// The efficiency as a bar of up to 40 characters beside its figures.
+std::string table_of(const char* title, const std::vector<ScalingPoint>& points, const std::string& items) {
+  constexpr double bar_width = 40;
+  std::string text = fmt::format("{}\n    {:>8}{:>14}{:>12}{:>16}{:>8}{:>12}\n", title, "devices", "global batch",
+                                 "step", items + "/s", "MFU", "efficiency");
+  for (const ScalingPoint& point : points) {
+    const auto bar = static_cast<size_t>(bar_width * std::clamp(point.efficiency, 0.0, 1.0));
+    text += fmt::format("    {:>8}{:>14}{:>12}{:>16.4g}{:>7.1f}%{:>11.1f}% {}{}\n", point.devices, point.global_batch,
+                        format_seconds(point.prediction.step_seconds), point.prediction.items_per_second(),
+                        100 * point.prediction.mfu(), 100 * point.efficiency, std::string(bar, '#'),
+                        point.prediction.feasible() ? "" : " does not fit");
+  }
+  return text;
+}
+
+}  // namespace
+
+Scaling scaling(const config::Config& config, const Target& target, const std::vector<int64_t>& devices) {
+  Scaling result;
+  result.weak = predicted(config, target, devices, true, result.left_out);
+  result.strong = predicted(config, target, devices, false, result.left_out);
+  return result;
+}
+
+Json json_of(const Scaling& scaling) {
+  return {{"weak", list_of(scaling.weak)}, {"strong", list_of(scaling.strong)}, {"left_out", scaling.left_out}};
+}
+
+std::string text_of(const Scaling& scaling, const std::string& items) {
+  std::string text = table_of("weak scaling: the global batch grows with the devices", scaling.weak, items) +
+                     table_of("strong scaling: the global batch stays", scaling.strong, items);
+  for (const std::string& sentence : scaling.left_out) text += "left out: " + sentence + "\n";
+  return text;
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,53 @@
+// Checks scaling tables against single predictions and against what must hold without links.
+#include "terrace/plan/scaling.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/cost/family.h"
+#include "tests/plan/small_machine.h"
+
+namespace terrace::plan {
+namespace {
+
+config::Config two_layers() {
+  config::Config config = config::config_of(models::gpt::planned_family());
+  models::gpt::model_of(config) = {
+      .layers = 2, .width = 24, .heads = 6, .sequence = 16, .vocabulary = 61, .vocabulary_multiple = 8};
+  models::gpt::derive(models::gpt::model_of(config));
+  config.train.global_batch = 24;
+  config.train.micro_batch = 1;
+  return config;
+}
+
+TEST(Scaling, HasThePredictionsOfEachNumberOfDevices) {
+  const Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  const Scaling table = scaling(two_layers(), target, {2, 4, 8});
+  ASSERT_EQ(table.weak.size(), 3);
+  ASSERT_EQ(table.strong.size(), 3);
+  EXPECT_EQ(table.weak[2].global_batch, 96);
+  EXPECT_EQ(table.strong[2].global_batch, 24);
+  Target eight = target;
+  eight.devices = 8;
+  EXPECT_EQ(table.strong[2].prediction.step_seconds, predict(two_layers(), eight).step_seconds);
+  EXPECT_EQ(table.weak[0].efficiency, 1);
+  EXPECT_LT(table.strong[2].efficiency, table.weak[2].efficiency);
+}
+
+TEST(Scaling, OfWeakKindIsPerfectWhereLinksTakeNoTime) {
+  const Target target{.machine = computing_machine(), .software = {}, .devices = 1};
+  for (const ScalingPoint& point : scaling(two_layers(), target, {1, 2, 4}).weak) {
+    EXPECT_NEAR(point.efficiency, 1, 1e-9);
+  }
+}
+
+TEST(Scaling, SaysWhyANumberIsLeftOut) {
+  const Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  const Scaling table = scaling(two_layers(), target, {1, 7});
+  ASSERT_EQ(table.left_out.size(), 1);  // 24 sequences among 7 ranks; 168 are divisible
+  EXPECT_NE(table.left_out[0].find("7 devices with a global batch of 24: "), std::string::npos);
+  EXPECT_EQ(table.weak.size(), 2);
+}
+
+}  // namespace
+}  // namespace terrace::plan
