@@ -35,6 +35,15 @@ const std::vector<Example>& examples() {
       {"report", "terrace report runs/tiny --json", "Print the figures as JSON, for a script"},
       {"verify", "terrace verify configs/tiny.toml --set layout.sharding=zero3 --ranks 4",
        "Check a layout on four ranks before a long run"},
+      {"plan",
+       "terrace plan configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
+       "layout.pipeline=16 --set layout.sharding=zero1",
+       "Predict memory and time of a large run on a supercomputer"},
+      {"plan", "terrace plan configs/tiny.toml --json", "Print the prediction for a laptop as JSON"},
+      {"simulate",
+       "terrace simulate configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
+       "layout.pipeline=16 --set layout.sharding=zero1 --trace step.json --stages 0,15",
+       "Write a trace of the predicted step"},
       {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},
       {"man", "terrace man > terrace.1", "Write the manual page"},
   };

@@ -11,7 +11,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
 # Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
-COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "completion", "man")
+COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "plan", "simulate", "completion", "man")
 
 TINY = """[model]
 layers = 1
@@ -61,6 +61,62 @@ class CommandTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         return pathlib.Path(folder.name)
+
+
+class Planning(CommandTest):
+    LAYOUT = ["--set", "layout.tensor=4", "--set", "layout.pipeline=16", "--set", "layout.sharding=zero1"]
+
+    def plan(self, *more, config="configs/frontier-175b.toml", devices=128):
+        return terrace("plan", config, "--machine", "frontier", "--devices", devices, *more)
+
+    def test_a_run_that_fits_exits_with_0_and_its_json_has_the_figures_of_the_text(self):
+        text = self.expect(0, self.plan(*self.LAYOUT)).stdout
+        plan = json.loads(self.expect(0, self.plan(*self.LAYOUT, "--json")).stdout)
+        self.assertTrue(plan["feasible"])
+        self.assertEqual(len(plan["stages"]), 16)
+        self.assertIn(f"MFU {100 * plan['mfu']:.1f}%", text)
+        self.assertAlmostEqual(plan["tokens_per_second"], 640 * 2048 / plan["step_seconds"], delta=1)
+        for stage in plan["stages"]:
+            parts = [value for kind, value in stage["memory_bytes"].items() if kind != "total"]
+            self.assertAlmostEqual(sum(parts), stage["memory_bytes"]["total"], delta=1)
+
+    def test_a_run_that_does_not_fit_exits_with_3_and_names_layouts_that_do(self):
+        result = self.expect(3, self.plan("--set", "layout.tensor=8", "--set", "layout.pipeline=4"), "stage 0 needs ")
+        self.assertIn("the nearest layouts that fit", result.stdout)
+        plan = json.loads(self.expect(3, self.plan("--set", "layout.tensor=8", "--set", "layout.pipeline=4", "--json")).stdout)
+        self.assertFalse(plan["feasible"])
+        self.assertGreater(plan["step_seconds"], 0)
+        settings = [word for setting in plan["changes"][0]["set"] for word in ("--set", setting)]
+        base = ["--set", "layout.tensor=8", "--set", "layout.pipeline=4"]
+        named = {setting.split("=")[0] for setting in plan["changes"][0]["set"]}
+        kept = [word for flag, word in zip(base[::2], base[1::2]) if word.split("=")[0] not in named for word in (flag, word)]
+        self.expect(0, self.plan(*kept, *settings))
+
+    def test_mistakes_exit_with_2(self):
+        self.expect(2, self.plan(*self.LAYOUT, devices=100_000), "more than the 75264 devices of frontier")
+        self.expect(2, self.plan(devices=24, *self.LAYOUT), "layout.tensor = 4 and pipeline = 16")
+        self.expect(2, terrace("plan", "configs/tiny.toml", "--machine", "frontiers"), "frontier")
+
+    def test_three_tables_are_enough(self):
+        folder = self.scratch()
+        (folder / "run.toml").write_text("\n".join(TINY.split("\n")[:6]) + "\n[train]\nglobal_batch = 2\nsteps = 4\n")
+        self.expect(0, terrace("plan", folder / "run.toml"))
+        self.expect(2, terrace("train", folder / "run.toml"), "data.train is missing")
+
+    def test_the_best_layout_is_as_fast_when_it_is_planned_alone(self):
+        best = json.loads(self.expect(0, self.plan("--best", 2, "--json", config="configs/frontier-22b.toml", devices=16)).stdout)
+        self.assertLessEqual(best["layouts"][0]["step_seconds"], best["layouts"][1]["step_seconds"])
+        settings = [word for setting in best["layouts"][0]["set"] for word in ("--set", setting)]
+        alone = json.loads(self.expect(0, self.plan(*settings, "--json", config="configs/frontier-22b.toml", devices=16)).stdout)
+        self.assertEqual(alone["step_seconds"], best["layouts"][0]["step_seconds"])
+
+    def test_a_trace_of_the_chosen_stages_is_written(self):
+        trace = self.scratch() / "step.json"
+        self.expect(0, terrace("simulate", "configs/frontier-175b.toml", "--machine", "frontier", "--devices", 128, *self.LAYOUT,
+                               "--trace", trace, "--stages", "0,15"))  # fmt: skip
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertEqual({event["pid"] for event in events}, {0, 15})
+        self.assertGreater(sum(event["ph"] == "X" for event in events), 1000)
 
 
 class Program(CommandTest):

@@ -1,0 +1,76 @@
+// terrace plan CONFIG: says whether a run fits a machine, how long its steps take and what limits them.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/planned_target.h"
+#include "cli/ranges.h"
+#include "terrace/base/error.h"
+#include "terrace/base/progress.h"
+#include "terrace/config/family.h"
+#include "terrace/plan/best.h"
+#include "terrace/plan/plan_report.h"
+#include "terrace/plan/scaling.h"
+
+namespace terrace::cli {
+namespace {
+
+void print_best(const config::Config& config, const plan::Target& target, int64_t count, bool json) {
+  constexpr uint64_t parts = 1000;
+  Progress progress("simulating layouts", parts);
+  const auto show = [&](double share) { progress.update(static_cast<uint64_t>(share * parts)); };
+  const plan::BestLayouts best =
+      plan::best_layouts(config, target, {.count = static_cast<size_t>(count), .progress = show});
+  progress.clear();
+  fmt::print("{}", json ? plan::json_of(best, target).dump() + "\n" : plan::text_of(best, target));
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app) {
+  struct Arguments {
+    PlannedTarget target;
+    int64_t best = 0;
+    std::vector<int64_t> scaling;
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      app.add_subcommand("plan", "Predict the memory and the time of a step on a machine, without running anything");
+  arguments->target.add_to(*command);
+  command
+      ->add_option(
+          "--best", arguments->best,
+          "Find so many of the fastest layouts (if no number is given: 1): tensor, pipeline, schedule, chunks, "
+          "micro-batch, sharding, recompute, sequence parallelism and order of the axes vary")
+      ->check(positive())
+      ->expected(0, 1)
+      ->default_str("1");
+  command
+      ->add_option("--scaling", arguments->scaling,
+                   "Numbers of devices, with commas between: tables of weak and strong scaling by data parallelism; "
+                   "train.global_batch is that of the first number")
+      ->delimiter(',')
+      ->check(positive());
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer("The exit code is 0 if the run fits the machine and 3 if it does not.");
+  command->callback([arguments] {
+    const config::Config config = arguments->target.load_config();
+    const plan::Target target = arguments->target.load_target();
+    if (!arguments->scaling.empty()) {
+      const plan::Scaling table = plan::scaling(config, target, arguments->scaling);
+      fmt::print("{}",
+                 arguments->json ? plan::json_of(table).dump() + "\n" : plan::text_of(table, config.family->items));
+      return;
+    }
+    if (arguments->best > 0) return print_best(config, target, arguments->best, arguments->json);
+    const plan::Plan plan = plan::make_plan(config, target);
+    fmt::print("{}", arguments->json ? plan::json_of(plan).dump() + "\n" : plan::text_of(plan));
+    if (!plan.prediction.feasible()) throw UserError(plan.prediction.reason, ExitCode::infeasible);
+  });
+}
+
+}  // namespace terrace::cli

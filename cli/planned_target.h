@@ -1,0 +1,28 @@
+// The options of subcommands that predict a run on a machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/plan/prediction.h"
+
+namespace CLI {
+class App;
+}
+
+namespace terrace::cli {
+
+struct PlannedTarget {
+  std::string config, machine = "laptop", software = "terrace";
+  std::vector<std::string> overrides;
+  int64_t devices = 1;
+
+  // Adds the configuration file and the options of the members, which must outlive the parsing.
+  void add_to(CLI::App& command);
+
+  config::Config load_config() const;
+  plan::Target load_target() const;
+};
+
+}  // namespace terrace::cli

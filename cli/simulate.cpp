@@ -1,0 +1,75 @@
+// terrace simulate CONFIG --trace FILE: writes what each stage does in a predicted step, for trace viewers.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/planned_target.h"
+#include "terrace/base/error.h"
+#include "terrace/base/json.h"
+#include "terrace/base/units.h"
+#include "terrace/plan/step_trace.h"
+
+namespace terrace::cli {
+namespace {
+
+std::vector<int64_t> chosen_stages(std::vector<int64_t> given, int64_t stages) {
+  if (given.empty()) {
+    given.resize(static_cast<size_t>(stages));
+    std::iota(given.begin(), given.end(), 0);
+  }
+  for (const int64_t stage : given) {
+    if (stage < 0 || stage >= stages) {
+      throw UserError::of("--stages has {}, and the run has the stages 0 to {}", stage, stages - 1);
+    }
+  }
+  return given;
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app) {
+  struct Arguments {
+    PlannedTarget target;
+    std::string trace;
+    std::vector<int64_t> stages;
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Simulate one step on a machine, instruction by instruction, and write a trace of it");
+  arguments->target.add_to(*command);
+  command->add_option("--trace", arguments->trace, "File for the trace, which Perfetto and chrome://tracing open");
+  command->add_option("--stages", arguments->stages, "Pipeline stages in the trace (if not given, all)")
+      ->delimiter(',');
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->callback([arguments] {
+    const plan::Target target = arguments->target.load_target();
+    const plan::DetailedPrediction detailed = plan::predict_in_detail(arguments->target.load_config(), target);
+    const auto stages = static_cast<int64_t>(detailed.lists.size());
+    const std::vector<int64_t> chosen = chosen_stages(arguments->stages, stages);
+    if (!arguments->trace.empty()) {
+      observe::write_chrome_trace(plan::step_trace(detailed, target.machine, chosen), arguments->trace);
+    }
+    const plan::Prediction& prediction = detailed.prediction;
+    if (arguments->json) {
+      Json json = {{"step_seconds", prediction.step_seconds}, {"bubble_share", prediction.bubble_share}};
+      for (const plan::StagePrediction& stage : prediction.stages) {
+        json["stages"].push_back({{"computation_seconds", stage.computation.total()},
+                                  {"waiting_seconds", stage.waiting_seconds},
+                                  {"update_seconds", stage.update_seconds}});
+      }
+      fmt::print("{}\n", json.dump());
+      return;
+    }
+    fmt::print("step {}, bubble {:.1f}%, {} stages\n", format_seconds(prediction.step_seconds),
+               100 * prediction.bubble_share, stages);
+    if (!arguments->trace.empty()) fmt::print("{}\n", arguments->trace);
+  });
+}
+
+}  // namespace terrace::cli
