@@ -1,7 +1,7 @@
 // Times attention from the joint projection to the context, and its gradient, beside torch's
 // scaled_dot_product_attention with the split that it needs, in turns, and a matrix product in the same run. Usage:
-// bench_ops_attention [THREADS] [SECONDS] [SHAPE]. FLOP are those of the causal pairs: 4 hd forward and 10 hd backward
-// for each.
+// bench_ops_attention [THREADS] [SECONDS] [SHAPE]. FLOP are 4 hd forward and 10 hd backward for each pair of a query
+// and a key that it sees.
 #include "terrace/ops/attention.h"
 
 #include <ATen/Parallel.h>
@@ -48,6 +48,10 @@ struct Times {
 struct Shape {
   const char* name;
   int64_t batch, heads, head_dim, length;
+  ops::Visibility visibility = ops::Visibility::causal;
+  int64_t pairs() const {
+    return batch * heads * length * (visibility == ops::Visibility::causal ? length + 1 : 2 * length) / 2;
+  }
 };
 
 void measure(const Shape& shape, at::ScalarType type, double seconds) {
@@ -55,7 +59,7 @@ void measure(const Shape& shape, at::ScalarType type, double seconds) {
   const auto options = at::TensorOptions().dtype(at::kFloat);
   at::Tensor joint = at::randn({shape.batch, shape.length, layout.columns()}, options).to(type).requires_grad_(true);
   const auto forward = [&](ops::AttentionChoice choice) {
-    return ops::joint_attention(joint, layout, nullptr, {}, {}, choice);
+    return ops::joint_attention(joint, layout, nullptr, {}, {}, choice, shape.visibility);
   };
   const at::Tensor upstream = at::ones_like(forward(ops::AttentionChoice::fastest)).detach();
   const at::Tensor a = at::randn({2048, 768}, options).to(type), b = at::randn({768, 3072}, options).to(type);
@@ -77,8 +81,7 @@ void measure(const Shape& shape, at::ScalarType type, double seconds) {
     product.add([&] { at::matmul(a, b); });
     if (type == at::kFloat) product.add([&] { at::mkldnn_linear(dense_a, dense_b); });
   }
-  const double pairs = static_cast<double>(shape.batch * shape.heads * shape.length * (shape.length + 1)) / 2;
-  const double flops = pairs * static_cast<double>(4 * shape.head_dim);
+  const auto flops = static_cast<double>(4 * shape.head_dim * shape.pairs());
   const double rate = 2.0 * 2048 * 768 * 3072 / product.fastest() / 1e9;
   fmt::print("{} {}: product {:.0f} GFLOP/s\n", shape.name, c10::toString(type), rate);
   const auto line = [&](const char* name, Times* times, double work) {
@@ -104,7 +107,13 @@ int main(int argc, char** argv) {
                           {"B", 16, 8, 32, 256},
                           {"C", 1, 12, 64, 2048},
                           {"narrow", 13, 6, 52, 200},
-                          {"wide", 2, 6, 100, 600}};
+                          {"wide", 2, 6, 100, 600},
+                          {"A_all", 8, 12, 64, 256, ops::Visibility::all},
+                          {"B_all", 16, 8, 32, 256, ops::Visibility::all},
+                          {"C_all", 1, 12, 64, 2048, ops::Visibility::all},
+                          {"image", 8, 12, 64, 197, ops::Visibility::all},
+                          {"large_image", 2, 12, 64, 1025, ops::Visibility::all},
+                          {"small_image", 32, 3, 64, 65, ops::Visibility::all}};
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const Shape& shape : shapes) {
       if (argc < 4 || std::string(argv[3]) == shape.name) measure(shape, type, seconds);

@@ -13,14 +13,17 @@ namespace terrace::ops {
 namespace {
 
 // Multiplies the keys of a group with all of its queries without copies: [B, G, R, T, hd] with [B, G, 1, S, hd].
-at::Tensor unfused(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name) {
+at::Tensor unfused(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name,
+                   Visibility visibility) {
   const int64_t batch = heads.queries.size(0), groups = heads.keys.size(1), length = heads.queries.size(2);
   const int64_t total = heads.keys.size(2), head_dim = heads.queries.size(3);
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
   const at::Tensor queries = heads.queries.reshape({batch, groups, -1, length, head_dim});
   at::Tensor scores = at::matmul(queries.mul(scale), heads.keys.unsqueeze(2).transpose(-2, -1));  // [B, G, R, T, S]
-  const at::Tensor seen = mask.defined() ? mask : causal_mask(length, total, scores.device());
-  scores = scores.masked_fill(seen.unsqueeze(2).logical_not(), -std::numeric_limits<double>::infinity());
+  if (mask.defined() || visibility == Visibility::causal) {
+    const at::Tensor seen = mask.defined() ? mask : causal_mask(length, total, scores.device());
+    scores = scores.masked_fill(seen.unsqueeze(2).logical_not(), -std::numeric_limits<double>::infinity());
+  }
   at::Tensor probabilities = at::softmax(scores, -1).view({batch, -1, length, total});  // [B, H, T, S]
   probabilities = dropout(probabilities, site, name).view(scores.sizes());
   return at::matmul(probabilities, heads.values.unsqueeze(2)).view({batch, -1, length, head_dim});
@@ -28,23 +31,25 @@ at::Tensor unfused(const Heads& heads, const at::Tensor& mask, const DropoutSite
 
 }  // namespace
 
-at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name) {
+at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name,
+                     Visibility visibility) {
   at::Tensor context;  // [B, H, T, hd]
   if (site.rate > 0.0) {
-    context = unfused(heads, mask, site, name);
+    context = unfused(heads, mask, site, name, visibility);
   } else {
     const bool grouped = heads.queries.size(1) != heads.keys.size(1);
+    const bool causal = !mask.defined() && visibility == Visibility::causal;
     context = at::scaled_dot_product_attention(
         heads.queries, heads.keys, heads.values, mask.defined() ? std::optional<at::Tensor>(mask) : std::nullopt,
-        /*dropout_p=*/0.0, /*is_causal=*/!mask.defined(), /*scale=*/std::nullopt, /*enable_gqa=*/grouped);
+        /*dropout_p=*/0.0, /*is_causal=*/causal, /*scale=*/std::nullopt, /*enable_gqa=*/grouped);
   }
   // The fused CPU kernel writes [B, T, H, hd], so that the result is a view on the CPU.
   return context.transpose(1, 2).reshape({context.size(0), context.size(2), -1});
 }
 
-at::Tensor document_mask(const at::Tensor& documents) {
+at::Tensor document_mask(const at::Tensor& documents, Visibility visibility) {
   const at::Tensor same = documents.unsqueeze(2).eq(documents.unsqueeze(1));  // [B, T, T]
-  return same.tril().unsqueeze(1);
+  return (visibility == Visibility::causal ? same.tril() : same).unsqueeze(1);
 }
 
 at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device) {

@@ -1,4 +1,4 @@
-// Causal self-attention by our kernels or torch's, the split of the joint projection into heads, and rotary positions.
+// Self-attention by our kernels or torch's, the split of the joint projection into heads, and rotary positions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,22 +46,28 @@ struct Heads {
 Heads split_heads(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                   const at::Tensor& positions);
 
-// Softmax(Q K^T / sqrt(hd)) V as [B, T, H * hd]. `mask` [B or 1, 1, T, S] bool says which keys a query sees; undefined:
-// causal, with T = S. With a rate above 0, attention is computed by separate operations with dropout of the
-// probabilities.
-at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name);
+// Which keys a query sees (Raffel et al., arXiv 1910.10683, figure 3): those at or before its position, as in language
+// models, or all keys of its sequence, as in vision transformers and encoders.
+enum class Visibility { causal, all };
+
+// Softmax(Q K^T / sqrt(hd)) V as [B, T, H * hd]. `mask` [B or 1, 1, T, S] bool says which keys a query sees; if it is
+// undefined, `visibility` does, with T = S if causal. With a rate above 0, attention is computed by separate operations
+// with dropout of the probabilities.
+at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name,
+                     Visibility visibility = Visibility::causal);
 
 // Which kernels compute attention; `fastest`: ours where they exist, torch's elsewhere.
 enum class AttentionChoice { fastest, torch };
 
-// split_heads and attention in one operation: joint [B, T, columns()] -> context [B, T, H * hd]. It is causal and, if
-// `documents` [B, T] int64 is defined, restricted to each document. Our kernels compute it if head_dim is at most 256
-// and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint` and write its
-// gradient in place, for fp16 by way of a copy in fp32, and keep joint, context and one number per query for backward.
-// In all other cases joint_attention() calls the two functions above.
+// split_heads and attention in one operation: joint [B, T, columns()] -> context [B, T, H * hd]. A query sees the keys
+// that `visibility` says and, if `documents` [B, T] int64 is defined, of these only those of its document. Our kernels
+// compute it if head_dim is at most 256 and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint`
+// and write its gradient in place, for fp16 by way of a copy in fp32, and keep joint, context and one number per query
+// for backward. In all other cases joint_attention() calls the two functions above.
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                            const at::Tensor& positions, const at::Tensor& documents,
-                           AttentionChoice choice = AttentionChoice::fastest);
+                           AttentionChoice choice = AttentionChoice::fastest,
+                           Visibility visibility = Visibility::causal);
 
 // The kernels of joint_attention() on this device for a suitable head_dim: "avx512_bf16" (bf16 and fp32), "avx512"
 // (fp32) or "torch". The choice decides the last bits of results.
@@ -70,8 +76,8 @@ std::string_view attention_instructions(const at::Device& device);
 // Throws UserError for positions beyond the table's.
 void check_positions(const at::Tensor& joint, const RotaryTable& table, const at::Tensor& positions);
 
-// Causal within each document: documents [B, T] int64 -> [B, 1, T, T] bool.
-at::Tensor document_mask(const at::Tensor& documents);
+// The keys that a query sees within its document: documents [B, T] int64 -> [B, 1, T, T] bool.
+at::Tensor document_mask(const at::Tensor& documents, Visibility visibility = Visibility::causal);
 
 // Causal for `length` queries at the end of `total` keys: [1, 1, length, total] bool.
 at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device);

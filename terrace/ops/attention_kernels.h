@@ -13,11 +13,13 @@ struct AttentionInput {
   RotaryTable table;     // undefined: no rotation
   at::Tensor positions;  // [B, T] int64, undefined: 0 .. T-1
   // [B, T rounded up to 16] int32: the first position of the document of each token, padded with -1. Undefined: one
-  // document. A token attends to the tokens at or before its position with the same number.
+  // document. A token attends to the tokens with the same number, in causal attention to those at or before its
+  // position.
   at::Tensor document_begins;
+  Visibility visibility = Visibility::causal;
 };
 
-// Causal Softmax(Q K^T / sqrt(hd)) V. The order of every sum is independent of the number of threads.
+// Softmax(Q K^T / sqrt(hd)) V. The order of every sum is independent of the number of threads.
 struct AttentionKernels {
   const char* name;
   // context [B, T, H * hd]; log_sums [B, H, T] fp32: for each query the binary logarithm of the sum of its

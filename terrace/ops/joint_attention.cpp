@@ -21,11 +21,12 @@ struct JointArguments {
   const AttentionKernels* kernels = nullptr;
 };
 
-// Elements of all heads times the pairs of tokens of causal attention; each matrix product has 2 FLOPs for each.
+// Elements of all heads times the pairs of a query and a key that it sees, without regard to documents; each matrix
+// product has 2 FLOPs for each.
 double flops_unit(const AttentionInput& input) {
   const auto length = static_cast<double>(input.joint.size(1));
-  return static_cast<double>(input.joint.size(0) * input.layout.heads() * input.layout.head_dim) * length *
-         (length + 1) / 2;
+  const double pairs = input.visibility == Visibility::causal ? length * (length + 1) / 2 : length * length;
+  return static_cast<double>(input.joint.size(0) * input.layout.heads() * input.layout.head_dim) * pairs;
 }
 
 class JointAttentionFunction : public torch::autograd::Function<JointAttentionFunction> {
@@ -84,16 +85,18 @@ at::Tensor document_begins(const at::Tensor& documents) {
 }  // namespace
 
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
-                           const at::Tensor& positions, const at::Tensor& documents, AttentionChoice choice) {
+                           const at::Tensor& positions, const at::Tensor& documents, AttentionChoice choice,
+                           Visibility visibility) {
   const AttentionKernels* kernels = attention_kernels(joint.device(), joint.scalar_type(), layout);
   if (!kernels || choice == AttentionChoice::torch) {
-    const at::Tensor mask = documents.defined() ? document_mask(documents) : at::Tensor();
-    return attention(split_heads(joint, layout, table, positions), mask, {}, "");
+    const at::Tensor mask = documents.defined() ? document_mask(documents, visibility) : at::Tensor();
+    return attention(split_heads(joint, layout, table, positions), mask, {}, "", visibility);
   }
   TERRACE_CHECK(joint.dim() == 3 && joint.size(2) == layout.columns(), "{} columns for heads of {}", joint.size(-1),
                 layout.columns());
   JointArguments arguments;
   arguments.input.layout = layout;
+  arguments.input.visibility = visibility;
   arguments.kernels = kernels;
   if (table) {
     check_positions(joint, *table, positions);

@@ -139,29 +139,32 @@ void OpsAgainstPyTorch::check_attention() {
   for (Size size : {Size{1, 1, 1, 1, 2}, {2, 7, 3, 1, 6}, {2, 33, 2, 3, 16}, {1, 70, 1, 4, 8}}) {
     const HeadLayout layout{size.groups, size.queries_per_group, size.head_dim};
     const auto table = rotary_table(2 * size.length, size.head_dim, 500.0, at::kCPU);
-    // Each variant adds to the previous one: plain, rotary, given positions, documents, separate operations (with a
-    // rate that drops nothing).
-    for (int variant = 0; variant < 5; ++variant) {
-      Tensors inputs = {{"joint", normal({size.batch, size.length, layout.columns()})},
-                        {"upstream.y", normal({size.batch, size.length, layout.heads() * size.head_dim})}};
-      Json options = {{"groups", size.groups},
-                      {"queries_per_group", size.queries_per_group},
-                      {"head_dim", size.head_dim},
-                      {"variant", variant}};
-      const bool rotary = variant >= 1;
-      if (rotary) options["theta"] = 500.0;
-      if (variant >= 2) inputs["positions"] = integers(0, 2 * size.length, {size.batch, size.length});
-      if (variant >= 3) {
-        inputs["documents"] = at::arange(size.length, at::kLong).div(5, "floor").expand({size.batch, size.length});
+    for (Visibility visibility : {Visibility::causal, Visibility::all}) {
+      // Each variant adds to the previous one: plain, rotary, given positions, documents, separate operations (with a
+      // rate that drops nothing). The last has no documents again.
+      for (int variant = 0; variant < 6; ++variant) {
+        Tensors inputs = {{"joint", normal({size.batch, size.length, layout.columns()})},
+                          {"upstream.y", normal({size.batch, size.length, layout.heads() * size.head_dim})}};
+        Json options = {{"groups", size.groups},
+                        {"queries_per_group", size.queries_per_group},
+                        {"head_dim", size.head_dim},
+                        {"causal", visibility == Visibility::causal},
+                        {"variant", variant}};
+        const bool rotary = variant >= 1;
+        if (rotary) options["theta"] = 500.0;
+        if (variant >= 2) inputs["positions"] = integers(0, 2 * size.length, {size.batch, size.length});
+        if (variant == 3 || variant == 4) {
+          inputs["documents"] = at::arange(size.length, at::kLong).div(5, "floor").expand({size.batch, size.length});
+        }
+        check("attention", options, inputs, [&](Leaves& leaves) {
+          const at::Tensor documents = leaves.tensor("documents");
+          const DropoutSite site{variant >= 4 ? 1e-9 : 0.0, 0, 0, at::arange(size.batch, at::kLong)};
+          const Heads heads =
+              split_heads(leaves.tensor("joint"), layout, rotary ? &table : nullptr, leaves.tensor("positions"));
+          const at::Tensor mask = documents.defined() ? document_mask(documents, visibility) : at::Tensor();
+          return Tensors{{"y", attention(heads, mask, site, "attention", visibility)}};
+        });
       }
-      check("attention", options, inputs, [&](Leaves& leaves) {
-        const at::Tensor documents = leaves.tensor("documents");
-        const DropoutSite site{variant == 4 ? 1e-9 : 0.0, 0, 0, at::arange(size.batch, at::kLong)};
-        const Heads heads =
-            split_heads(leaves.tensor("joint"), layout, rotary ? &table : nullptr, leaves.tensor("positions"));
-        const at::Tensor mask = documents.defined() ? document_mask(documents) : at::Tensor();
-        return Tensors{{"y", attention(heads, mask, site, "attention")}};
-      });
     }
   }
 }

@@ -42,15 +42,21 @@ class JointAttention : public ::testing::TestWithParam<at::ScalarType> {
     return normal({size.batch, size.length, size.layout().heads() * size.head_dim});
   }
 
-  void check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents);
+  void check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents,
+             Visibility visibility = Visibility::causal);
 
   at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(22);
   testing::ErrorTally tally_{GetParam()};
 };
 
-void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents) {
+void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents,
+                           Visibility visibility) {
   Tensors inputs = {{"joint", joint(size)}, {"upstream.y", upstream(size)}};
-  Json options = {{"groups", size.groups}, {"queries_per_group", size.queries_per_group}, {"head_dim", size.head_dim}};
+  const bool causal = visibility == Visibility::causal;
+  Json options = {{"groups", size.groups},
+                  {"queries_per_group", size.queries_per_group},
+                  {"head_dim", size.head_dim},
+                  {"causal", causal}};
   if (rotary) {
     options["theta"] = 500.0;
     inputs["positions"] = integers(2 * size.length, {size.batch, size.length});
@@ -61,12 +67,13 @@ void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rot
   const auto ours = testing::results_of(
       [&](Leaves& leaves) {
         return Tensors{{"y", joint_attention(leaves.tensor("joint"), size.layout(), rotary ? &table : nullptr,
-                                             leaves.tensor("positions"), leaves.tensor("documents"))}};
+                                             leaves.tensor("positions"), leaves.tensor("documents"),
+                                             AttentionChoice::fastest, visibility)}};
       },
       inputs);
-  const std::string name =
-      fmt::format("length {} head_dim {} groups {}x{}{}{}", size.length, size.head_dim, size.groups,
-                  size.queries_per_group, rotary ? " rotary" : "", documents.defined() ? " documents" : "");
+  const std::string name = fmt::format("{} length {} head_dim {} groups {}x{}{}{}", causal ? "causal" : "all",
+                                       size.length, size.head_dim, size.groups, size.queries_per_group,
+                                       rotary ? " rotary" : "", documents.defined() ? " documents" : "");
   testing::add_errors(tally_, name, ours, reference);
 }
 
@@ -110,25 +117,59 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
   tally_.expect_as_accurate();
 }
 
+TEST_P(JointAttention, OfAllKeysHasTheResultsAndGradientsOfPyTorch) {
+  at::set_num_threads(2);
+  testing::PyTorch pytorch;
+  const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
+  const int64_t widths[] = {16, 64, 52, 80, 128};
+  int64_t turn = 0;
+  for (int64_t length : {1, 2, 15, 16, 17, 63, 64, 65, 127, 129, 200, 255, 257}) {
+    // Each length with and without rotation and documents, and with one of the groupings and widths.
+    for (int variant = 0; variant < 4; ++variant, ++turn) {
+      const auto [groups, queries] = heads[turn % 3];
+      const Size size{1 + turn % 2, length, groups, queries, widths[turn % 5]};
+      const at::Tensor documents = variant >= 2 ? documents_of(size) : at::Tensor();
+      // Short sequences have too few numbers to judge an error from one draw.
+      for (int draw = 0; draw < (length < 64 ? 4 : 1); ++draw) {
+        check(pytorch, size, variant % 2 == 1, documents, Visibility::all);
+      }
+    }
+  }
+  for (int64_t head_dim : {1, 2, 7, 31, 75, 80, 128, 250, 256, 260}) {
+    for (int64_t length : {33, 300}) check(pytorch, {1, length, 2, 3, head_dim}, false, {}, Visibility::all);
+  }
+  // Several blocks of keys and several pieces of queries; the last block is full, has one key, and lacks one.
+  for (int64_t length : {512, 513, 767, 1100}) {
+    const Size size{1, length, 1, 2, 32};
+    const at::Tensor thirds = at::arange(length, at::kLong).div(367, "floor").unsqueeze(0);
+    for (const at::Tensor& documents : {at::Tensor(), documents_of(size), thirds}) {
+      check(pytorch, size, true, documents, Visibility::all);
+    }
+  }
+  tally_.expect_as_accurate();
+}
+
 TEST_P(JointAttention, HasTheSameBitsOnAnyNumberOfThreads) {
   const int threads = at::get_num_threads();
   for (const Size& size :
        {Size{3, 300, 2, 2, 64}, Size{1, 2100, 2, 1, 32}, Size{1, 700, 1, 4, 16}, Size{2, 300, 2, 1, 52}}) {
     const at::Tensor input = joint(size), gradient = upstream(size);
-    const auto compute = [&] {
-      at::Tensor leaf = input.detach().clone().requires_grad_(true);
-      const auto table = rotary_table(size.length, size.head_dim, 500.0, at::kCPU);
-      const at::Tensor context = joint_attention(leaf, size.layout(), &table, {}, {});
-      torch::autograd::backward({context}, {gradient});
-      return std::pair(context.detach(), leaf.grad());
-    };
-    at::set_num_threads(1);
-    const auto alone = compute();
-    for (int count : {1, 2, 3, 16}) {
-      at::set_num_threads(count);
-      const auto together = compute();
-      EXPECT_TRUE(together.first.equal(alone.first)) << size.length << " with " << count;
-      EXPECT_TRUE(together.second.equal(alone.second)) << size.length << " with " << count;
+    for (Visibility visibility : {Visibility::causal, Visibility::all}) {
+      const auto compute = [&](int count) {
+        at::set_num_threads(count);
+        at::Tensor leaf = input.detach().clone().requires_grad_(true);
+        const auto table = rotary_table(size.length, size.head_dim, 500.0, at::kCPU);
+        const at::Tensor context =
+            joint_attention(leaf, size.layout(), &table, {}, {}, AttentionChoice::fastest, visibility);
+        torch::autograd::backward({context}, {gradient});
+        return std::pair(context.detach(), leaf.grad());
+      };
+      const auto alone = compute(1);
+      for (int count : {1, 2, 3, 16}) {
+        const auto together = compute(count);
+        EXPECT_TRUE(together.first.equal(alone.first)) << size.length << " with " << count;
+        EXPECT_TRUE(together.second.equal(alone.second)) << size.length << " with " << count;
+      }
     }
   }
   at::set_num_threads(threads);
@@ -161,6 +202,21 @@ TEST_P(JointAttention, DoesNotDependOnLaterTokensOrOtherDocuments) {
   EXPECT_TRUE(of(later).narrow(1, 0, 200).equal(context.narrow(1, 0, 200)));
   EXPECT_TRUE(of(other).narrow(1, 130, 170).equal(context.narrow(1, 130, 170)));
   EXPECT_FALSE(of(other).narrow(1, 0, 130).equal(context.narrow(1, 0, 130)));
+}
+
+TEST_P(JointAttention, OfAllKeysDependsOnEveryTokenOfTheDocumentAlone) {
+  const Size size{1, 300, 1, 2, 32};
+  at::NoGradGuard no_grad;
+  const at::Tensor input = joint(size), documents = at::arange(300, at::kLong).div(130, "floor").unsqueeze(0);
+  const auto of = [&](const at::Tensor& x) {
+    return joint_attention(x, size.layout(), nullptr, {}, documents, AttentionChoice::fastest, Visibility::all);
+  };
+  const at::Tensor changed = input.clone();
+  changed[0][259].fill_(7);  // the last of the second document's tokens 130 .. 259
+  const at::Tensor same = of(changed).eq(of(input)).all(-1)[0];
+  EXPECT_TRUE(same.narrow(0, 0, 130).all().item<bool>());
+  EXPECT_FALSE(same.narrow(0, 130, 130).any().item<bool>());
+  EXPECT_TRUE(same.narrow(0, 260, 40).all().item<bool>());
 }
 
 TEST_P(JointAttention, RefusesPositionsBeyondTheTable) {

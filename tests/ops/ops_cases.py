@@ -61,7 +61,9 @@ def attention(inputs, options):
     if "theta" in options:
         positions = inputs.get("positions", torch.arange(length).expand(batch, length))
         queries, keys = rotate(queries, positions, options["theta"]), rotate(keys, positions, options["theta"])
-    mask = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
+    mask = torch.ones(length, length, dtype=torch.bool)[None, None]
+    if options["causal"]:
+        mask = mask.tril()
     if "documents" in inputs:
         documents = inputs["documents"]
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])

@@ -39,6 +39,7 @@ struct AttentionSizes {
         depth((head_dim + word_elements<T> - 1) / word_elements<T>),
         columns(input.layout.columns()),
         blocks((length + block_rows<T> - 1) / block_rows<T>),
+        causal(input.visibility == Visibility::causal),
         scale(1.0f / std::sqrt(static_cast<float>(head_dim))),
         joint(input.joint.const_data_ptr<T>()) {
     if (input.document_begins.defined()) begins = input.document_begins.const_data_ptr<int32_t>();
@@ -56,29 +57,20 @@ struct AttentionSizes {
   Rotation rotation_of(int64_t b) const {
     return {rotation.cosines, rotation.sines, positions ? positions + b * length : nullptr};
   }
-  const int32_t* begins_of(int64_t b) const { return begins ? begins + b * padded : nullptr; }
+  KeyMask mask_of(int64_t b) const { return {causal ? 0 : length, begins ? begins + b * padded : nullptr}; }
 
   int64_t batch, length, padded, groups, per_group, head_dim;
   int64_t width;  // elements of a head in scratch memory: zeros follow the head's own up to a multiple of 16
   int64_t words;  // of `width` elements
   int64_t depth;  // words of the head's own elements, over which scores are summed
   int64_t columns, blocks;
+  bool causal;
   float scale;
   const T* joint;
   const int32_t* begins = nullptr;
   const int64_t* positions = nullptr;
   Rotation rotation;
 };
-
-// The first key, a multiple of 16, of the panels that the tile's queries attend to.
-inline int64_t first_key(int64_t query, const int32_t* begins) {
-  if (!begins) return 0;
-  const int32_t* tile = begins + query;
-  int32_t least = tile[0];
-  // Padding of a sequence has -1 and attends to nothing.
-  for (int64_t row = 1; row < tile_rows; ++row) least = tile[row] >= 0 ? std::min(least, tile[row]) : least;
-  return std::max(least, 0) / lanes * lanes;
-}
 
 // Memory of one worker, from which its buffers are taken.
 class Scratch {

@@ -24,16 +24,12 @@ struct KeyRange {
   int64_t begin, end, product_end;
 };
 
-// The number of leading keys of the block that need no mask for the query.
-inline int64_t unmasked(int64_t query, int64_t block, const int32_t* begins) { return begins ? 0 : query + 1 - block; }
-
 // The largest of a row's scores.
-TERRACE_AVX512_INLINE float row_top(const float* scores, KeyRange range, int64_t query, int64_t block,
-                                    const int32_t* begins) {
-  const int64_t whole = unmasked(query, block, begins);
+TERRACE_AVX512_INLINE float row_top(const float* scores, KeyRange range, int64_t query, int64_t block, KeyMask keys) {
+  const int64_t whole = keys.unmasked(query) - block;
   __m512 top = _mm512_set1_ps(unseen);
   for (int64_t key = range.begin; key < range.end; key += lanes) {
-    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
+    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : keys.visible(query, block + key);
     top = _mm512_mask_max_ps(top, mask, top, _mm512_loadu_ps(scores + key));
   }
   return _mm512_reduce_max_ps(top);
@@ -42,12 +38,12 @@ TERRACE_AVX512_INLINE float row_top(const float* scores, KeyRange range, int64_t
 // Computes a row's probabilities relative to its top from the scores and returns their sum.
 template <typename T>
 TERRACE_AVX512_INLINE float row_probabilities(const float* scores, float* probabilities, KeyRange range, float factor,
-                                              float top, int64_t query, int64_t block, const int32_t* begins) {
-  const int64_t whole = unmasked(query, block, begins);
+                                              float top, int64_t query, int64_t block, KeyMask keys) {
+  const int64_t whole = keys.unmasked(query) - block;
   const __m512 factors = _mm512_set1_ps(factor), tops = _mm512_set1_ps(top);
   __m512 sum = _mm512_setzero_ps();
   for (int64_t key = range.begin; key < range.end; key += lanes) {
-    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : visible(query, block + key, begins);
+    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : keys.visible(query, block + key);
     const __m512 x = _mm512_fmsub_ps(_mm512_loadu_ps(scores + key), factors, tops);
     const __m512 p = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
     sum = _mm512_add_ps(sum, p);
@@ -59,68 +55,84 @@ TERRACE_AVX512_INLINE float row_probabilities(const float* scores, float* probab
 template <typename T>
 class ForwardWorker {
  public:
-  explicit ForwardWorker(const AttentionSizes<T>& sizes)
+  // `rows`: the most queries of a call of run(), a multiple of a block's.
+  ForwardWorker(const AttentionSizes<T>& sizes, int64_t rows)
       : s_(sizes),
-        scratch_(block * ((2 + s_.per_group) * s_.words + (1 + s_.per_group) * s_.width) +
-                 strip_rows * (block + block_words) + 8 * lanes),
-        rows_(scratch_.take(block * s_.words)),
+        rows_of_head_(rows),
+        scratch_((block + rows) * s_.words + block * (s_.words + s_.width) +
+                 rows * s_.per_group * (s_.words + s_.width) + strip_rows * (block + block_words) + 8 * lanes),
+        rows_(scratch_.take(rows * s_.words)),
         key_panels_(scratch_.take(block * s_.words)),
         value_pairs_(scratch_.take(block_words * s_.width)),
-        query_panels_(scratch_.take(s_.per_group * block * s_.words)),
-        sums_(scratch_.take(s_.per_group * block * s_.width)),
+        query_panels_(scratch_.take(s_.per_group * rows * s_.words)),
+        sums_(scratch_.take(s_.per_group * rows * s_.width)),
         scores_(scratch_.take(strip_rows * block)),
         probabilities_(scratch_.take(strip_rows * block_words)),
-        running_(s_.per_group * block) {}
+        running_(s_.per_group * rows) {}
 
-  // Computes one block of queries for every head of a group.
-  void run(int64_t b, int64_t group, int64_t query_block, T* context, float* log_sums) {
+  // Computes queries [begin, end), at most `rows` from the beginning of a block, for every head of a group.
+  void run(int64_t b, int64_t group, int64_t begin, int64_t end, T* context, float* log_sums) {
     b_ = b;
     group_ = group;
-    query_begin_ = query_block * block;
-    query_end_ = std::min(s_.length, query_begin_ + block);
-    begins_ = s_.begins_of(b);
+    query_begin_ = begin;
+    query_end_ = end;
+    mask_ = s_.mask_of(b);
     context_ = context;
     log_sums_ = log_sums;
     running_.assign(running_.size(), RunningSum{});
-    if (query_block > 0) pack_all_queries();
-    for (int64_t key_block = 0; key_block < query_block; ++key_block) {
-      key_begin_ = key_block * block;
-      key_end_ = key_begin_ + block;
-      if (begins_ && !any_visible()) continue;
-      pack_keys(key_begin_, key_end_);
-      for (int64_t head = 0; head < s_.per_group; ++head) {
-        for (int64_t query = query_begin_; query < query_end_; query += strip_rows) strip(head, query);
+    const int64_t keys_end = s_.causal ? query_end_ : s_.length;
+    several_blocks_ = keys_end > block;
+    if (several_blocks_) pack_all_queries();
+    for (key_begin_ = 0; key_begin_ < keys_end; key_begin_ += block) {
+      key_end_ = std::min(s_.length, key_begin_ + block);
+      if (s_.causal && key_begin_ >= query_begin_) {
+        // It is the last block of the queries at its own positions, and not yet of later ones.
+        last_block(key_begin_, key_end_);
+        strips(key_end_, query_end_);
+      } else if (!s_.causal && key_end_ == keys_end) {
+        pack_keys(key_begin_, key_end_);
+        last_block(query_begin_, query_end_);
+      } else if (!mask_.begins || any_visible()) {
+        pack_keys(key_begin_, key_end_);
+        strips(query_begin_, query_end_);
       }
     }
-    diagonal();
   }
 
  private:
   static constexpr int64_t block = block_rows<T>;
 
-  // The block of keys at the queries' own positions, which comes last. A strip attends to no later key, so the keys are
-  // packed strip by strip, which spreads the accesses to memory over the computation.
-  TERRACE_AVX512 void diagonal() {
-    key_begin_ = query_begin_;
-    key_end_ = query_end_;
+  // Computes the part of a block of keys in the context of queries [begin, end), which attend to later blocks too.
+  TERRACE_AVX512 void strips(int64_t begin, int64_t end) {
+    last_ = false;
+    for (int64_t head = 0; head < s_.per_group; ++head) {
+      for (int64_t query = begin; query < end; query += strip_rows) strip(head, query);
+    }
+  }
+
+  // The same with the last block to which the queries attend, in causal attention the one at their own positions. There
+  // a strip attends to no later key, so the keys are packed strip by strip, which spreads the accesses to memory over
+  // the computation.
+  TERRACE_AVX512 void last_block(int64_t begin, int64_t end) {
+    last_ = true;
     const int64_t row = s_.heads() * s_.head_dim;
     for (int64_t head = 0; head < s_.per_group; ++head) {
       T* to = context_ + b_ * s_.length * row + (group_ * s_.per_group + head) * s_.head_dim;
-      for (int64_t query = query_begin_; query < query_end_; query += strip_rows) {
-        const int64_t end = std::min(query_end_, query + strip_rows);
+      for (int64_t query = begin; query < end; query += strip_rows) {
+        const int64_t strip_end = std::min(end, query + strip_rows);
         if (head == 0) {
-          pack_keys(query, end);
-          if (query_begin_ == 0) pack_queries(query, end);
+          if (s_.causal) pack_keys(query, strip_end);
+          if (!several_blocks_) pack_queries(query, strip_end);
         }
         strip(head, query);
-        finish(head, query, end, to);
+        finish(head, query, strip_end, to);
       }
     }
   }
 
   bool any_visible() const {
     for (int64_t query = query_begin_; query < query_end_; query += tile_rows) {
-      if (first_key(query, begins_) < key_end_) return true;
+      if (mask_.first_key(query) < key_end_) return true;
     }
     return false;
   }
@@ -133,7 +145,7 @@ class ForwardWorker {
       gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim,
                   rows_);
       rows_to_panels(rows_, round_up(end - begin, lanes), s_.words,
-                     query_panels_ + (head * block + begin - query_begin_) * s_.words);
+                     query_panels_ + (head * rows_of_head_ + begin - query_begin_) * s_.words);
     }
   }
 
@@ -153,8 +165,8 @@ class ForwardWorker {
   }
 
   KeyRange range_of(int64_t query) const {
-    const int64_t last = std::min(query + tile_rows, key_end_) - key_begin_;
-    const int64_t begin = std::max<int64_t>(0, first_key(query, begins_) - key_begin_);
+    const int64_t last = std::min(mask_.limit(query + tile_rows - 1), key_end_) - key_begin_;
+    const int64_t begin = std::max<int64_t>(0, mask_.first_key(query) - key_begin_);
     return {begin, round_up(last, lanes), round_up(last, word_elements<T>)};
   }
 
@@ -167,7 +179,7 @@ class ForwardWorker {
       begin = std::min(begin, ranges[tile].begin);
       end = std::max(end, ranges[tile].end);
     }
-    const float* panel = query_panels_ + (head * block + query - query_begin_) * s_.words;
+    const float* panel = query_panels_ + (head * rows_of_head_ + query - query_begin_) * s_.words;
     for (int64_t key = begin; key < end; key += 2 * lanes) {
       for (int64_t tile = 0; tile < tiles; ++tile) {
         if (key + 2 * lanes <= ranges[tile].begin || key >= ranges[tile].end) continue;
@@ -198,26 +210,26 @@ class ForwardWorker {
 
   // The softmax of a tile's scores and its product with the values.
   TERRACE_AVX512_INLINE void attend(int64_t head, int64_t query, int64_t tile, KeyRange range) {
-    const int64_t row = head * block + query - query_begin_;
+    const int64_t row = head * rows_of_head_ + query - query_begin_;
     const float factor = s_.scale * 1.44269504f;
     float* probabilities = probabilities_ + tile * tile_rows * block_words;
     float* sums = sums_ + row * s_.width;
-    const bool first = std::max<int64_t>(0, first_key(query, begins_)) >= key_begin_;
+    const bool first = std::max<int64_t>(0, mask_.first_key(query)) >= key_begin_;
     const float* scores = scores_ + tile * tile_rows * block;
     float tops[tile_rows];
     // The maxima of all rows come before the probabilities, so that no row waits for its own maximum.
     for (int64_t r = 0; r < tile_rows; ++r) {
-      tops[r] = row_top(scores + r * block, range, query + r, key_begin_, begins_) * factor;
+      tops[r] = row_top(scores + r * block, range, query + r, key_begin_, mask_) * factor;
     }
     for (int64_t r = 0; r < tile_rows; ++r) {
-      if (key_begin_ == query_begin_) prefetch(head, query + r + rows_ahead);
+      if (last_) prefetch(head, query + r + rows_ahead);
       RunningSum& running = running_[row + r];
       const float before = running.top;
       running.top = std::max(before, tops[r]);
       const float shrink = before == running.top || first ? 1.0f : std::exp2(before - running.top);
       running.sum =
           running.sum * shrink + row_probabilities<T>(scores + r * block, probabilities + r * block_words, range,
-                                                      factor, running.top, query + r, key_begin_, begins_);
+                                                      factor, running.top, query + r, key_begin_, mask_);
       if (shrink == 1.0f) continue;
       for (int64_t i = 0; i < s_.width; i += lanes) {
         float* sum = sums + r * s_.width + i;
@@ -232,7 +244,7 @@ class ForwardWorker {
   TERRACE_AVX512_INLINE void finish(int64_t head, int64_t begin, int64_t end, T* context) {
     float* log_sums = log_sums_ + (b_ * s_.heads() + group_ * s_.per_group + head) * s_.length;
     for (int64_t query = begin; query < end; ++query) {
-      const int64_t row = head * block + query - query_begin_;
+      const int64_t row = head * rows_of_head_ + query - query_begin_;
       scatter_row(sums_ + row * s_.width, 1.0f / running_[row].sum, {}, query, s_.head_dim,
                   context + query * s_.heads() * s_.head_dim);
       log_sums[query] = running_[row].top + std::log2(running_[row].sum);
@@ -240,14 +252,27 @@ class ForwardWorker {
   }
 
   const AttentionSizes<T>& s_;
+  int64_t rows_of_head_;  // in query_panels_, sums_ and running_
   Scratch scratch_;
   float *rows_, *key_panels_, *value_pairs_, *query_panels_, *sums_, *scores_, *probabilities_;
   std::vector<RunningSum> running_;
   int64_t b_ = 0, group_ = 0, query_begin_ = 0, query_end_ = 0, key_begin_ = 0, key_end_ = 0;
-  const int32_t* begins_ = nullptr;
+  bool several_blocks_ = false;  // the queries attend to several blocks of keys
+  bool last_ = false;            // this block of keys is the last of the queries that are being computed
+  KeyMask mask_;
   T* context_ = nullptr;
   float* log_sums_ = nullptr;
 };
+
+// The number of queries, in whole blocks, for which a block of keys is packed once: as many as fit the level-2 cache
+// with their sums, but so few that each thread has four items. Results do not depend on it.
+template <typename T>
+int64_t rows_of_item(const AttentionSizes<T>& s) {
+  constexpr int64_t floats_in_cache = 32768;  // of sums; packed queries take as much at most
+  const int64_t in_cache = floats_in_cache / (s.per_group * s.width * block_rows<T>);
+  const int64_t for_threads = s.batch * s.groups * s.blocks / (4 * at::get_num_threads());
+  return block_rows<T> * std::max<int64_t>(1, std::min({in_cache, for_threads, s.blocks}));
+}
 
 }  // namespace
 
@@ -256,13 +281,15 @@ void attention(const AttentionInput& input, const at::Tensor& context, const at:
   const AttentionSizes<T> sizes(input);
   T* to = context.mutable_data_ptr<T>();
   float* logs = log_sums.mutable_data_ptr<float>();
-  const int64_t pairs = sizes.batch * sizes.groups;
+  const int64_t pairs = sizes.batch * sizes.groups, rows = rows_of_item(sizes);
+  const int64_t items = (sizes.length + rows - 1) / rows;
   for_each_item(
-      pairs * sizes.blocks, [&] { return ForwardWorker<T>(sizes); },
+      pairs * items, [&] { return ForwardWorker<T>(sizes, rows); },
       [&](ForwardWorker<T>& worker, int64_t item) {
-        // Late queries attend to the most keys, so their items, the longest, come first.
-        const int64_t block = sizes.blocks - 1 - item / pairs, pair = item % pairs;
-        worker.run(pair / sizes.groups, pair % sizes.groups, block, to, logs);
+        // In causal attention late queries attend to the most keys, so their items, the longest, come first.
+        const int64_t begin = (items - 1 - item / pairs) * rows, end = std::min(sizes.length, begin + rows);
+        const int64_t pair = item % pairs;
+        worker.run(pair / sizes.groups, pair % sizes.groups, begin, end, to, logs);
       });
 }
 

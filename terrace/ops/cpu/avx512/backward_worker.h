@@ -17,7 +17,7 @@ struct TileOperands {
 // Computes the probabilities P and the gradient of the scores, P * (dP - row product), from sums in registers.
 template <typename T>
 TERRACE_AVX512_INLINE void gradient_tile(const TileOperands& at, int64_t words, float factor, int64_t query,
-                                         int64_t key, const int32_t* begins) {
+                                         int64_t key, KeyMask keys) {
   __m512 scores[tile_rows], gradients[tile_rows];
 #pragma GCC unroll 8
   for (int r = 0; r < tile_rows; ++r) scores[r] = gradients[r] = _mm512_setzero_ps();
@@ -30,10 +30,10 @@ TERRACE_AVX512_INLINE void gradient_tile(const TileOperands& at, int64_t words, 
       gradients[r] = multiply_add<T>(_mm512_set1_ps(at.gradients[word * lanes + r]), value_words, gradients[r]);
     }
   }
-  const bool whole = !begins && key + lanes <= query + 1;
+  const bool whole = key + lanes <= keys.unmasked(query);
 #pragma GCC unroll 8
   for (int r = 0; r < tile_rows; ++r) {
-    const __mmask16 mask = whole ? 0xFFFF : visible(query + r, key, begins);
+    const __mmask16 mask = whole ? 0xFFFF : keys.visible(query + r, key);
     const __m512 x = _mm512_fmsub_ps(scores[r], _mm512_set1_ps(factor), _mm512_set1_ps(at.log_sums[r]));
     scores[r] = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
     const __m512 difference = _mm512_sub_ps(gradients[r], _mm512_set1_ps(at.products[r]));
@@ -88,7 +88,7 @@ class BackwardWorker {
   void begin(int64_t b, int64_t group) {
     b_ = b;
     group_ = group;
-    begins_ = s_.begins_of(b);
+    mask_ = s_.mask_of(b);
     packed_keys_ = 0;
   }
 
@@ -101,15 +101,25 @@ class BackwardWorker {
       query_end_ = std::min(s_.length, query_begin_ + block);
       int64_t first = query_begin_;
       for (int64_t tile = 0; tile * tile_rows < query_end_ - query_begin_; ++tile) {
-        first_keys_[tile] = first_key(query_begin_ + tile * tile_rows, begins_);
+        first_keys_[tile] = mask_.first_key(query_begin_ + tile * tile_rows);
         first = std::min(first, first_keys_[tile]);
       }
-      for (; packed_keys_ < query_begin_; packed_keys_ += block) pack_keys(packed_keys_, packed_keys_ + block);
-      add_diagonal(key_sums, value_sums);
-      add_queries(query_begin_, std::min(s_.padded, query_begin_ + block), false);
-      for (int64_t key = first / block * block; key < query_begin_; key += block) {
-        add_keys(key, key + block, key_sums, value_sums);
-        add_queries(key, key + block, true);
+      // In causal attention the block of keys at the queries' own positions comes first and the ones before it follow.
+      const int64_t keys_end = s_.causal ? query_begin_ : s_.padded;
+      for (; packed_keys_ < keys_end; packed_keys_ += block) {
+        pack_keys(packed_keys_, std::min(s_.length, packed_keys_ + block));
+      }
+      if (s_.causal) {
+        add_diagonal(key_sums, value_sums);
+        add_queries(query_begin_, std::min(s_.padded, query_begin_ + block), false);
+      } else {
+        pack_all_queries();
+      }
+      first = first / block * block;
+      for (int64_t key = first; key < keys_end; key += block) {
+        const int64_t key_end = std::min(keys_end, key + block);
+        add_keys(key, key_end, key_sums, value_sums);
+        add_queries(key, key_end, s_.causal || key > first);
       }
       finish_queries();
     }
@@ -154,6 +164,12 @@ class BackwardWorker {
   int64_t context_row() const { return s_.heads() * s_.head_dim; }
   int64_t context_offset() const {
     return b_ * s_.length * context_row() + (group_ * s_.per_group + head_) * s_.head_dim;
+  }
+
+  TERRACE_AVX512 void pack_all_queries() {
+    for (int64_t begin = query_begin_; begin < query_end_; begin += lanes) {
+      pack_queries(begin, std::min(query_end_, begin + lanes));
+    }
   }
 
   // The block of keys at the queries' own positions. No earlier query attends to a panel of keys, so keys and queries
@@ -201,7 +217,7 @@ class BackwardWorker {
     constexpr int64_t tile_floats = tile_rows / word_elements<T> * lanes;
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
     const float factor = s_.scale * 1.44269504f;
-    const int64_t from = std::max<int64_t>(0, key - query_begin_);
+    const int64_t from = std::max<int64_t>(0, mask_.first_query(key) - query_begin_);
     int64_t first = -1, last = -1;
     for (int64_t query = from; query < queries; query += tile_rows) {
       prefetch_share((query - from) / tile_rows, (queries - from) / tile_rows);
@@ -225,7 +241,7 @@ class BackwardWorker {
                                   .probabilities = probabilities,
                                   .differences = differences,
                                   .rows = difference_rows_ + query * block_words + (key - begin) / word_elements<T>};
-      gradient_tile<T>(operands, s_.depth, factor, query_begin_ + query, key, begins_);
+      gradient_tile<T>(operands, s_.depth, factor, query_begin_ + query, key, mask_);
     }
     if (first < 0) return;
     sum_over_queries(probabilities_, gradient_pairs_, first, last, value_sums + key * s_.width);
@@ -247,7 +263,7 @@ class BackwardWorker {
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
     for (int64_t query = 0; query < queries; query += tile_rows) {
       const int64_t from = std::max(begin, first_keys_[query / tile_rows]);
-      const int64_t to = std::min(end, query_begin_ + query + tile_rows);
+      const int64_t to = std::min(end, round_up(mask_.limit(query_begin_ + query + tile_rows - 1), tile_rows));
       const int64_t steps = std::max<int64_t>(0, to - from) / word_elements<T>;
       const float* rows = difference_rows_ + query * block_words + (from - begin) / word_elements<T>;
       product_columns<T, tile_rows, block_words, 1>(rows, key_pairs_ + from * s_.words, s_.width,
@@ -271,8 +287,8 @@ class BackwardWorker {
       *gradient_pairs_, *context_panel_, *query_sums_, *log_sums_, *products_, *difference_rows_, *probabilities_,
       *differences_;
   int64_t b_ = 0, group_ = 0, head_ = 0, query_begin_ = 0, query_end_ = 0, packed_keys_ = 0, rows_ahead_ = -1;
-  const int32_t* begins_ = nullptr;
-  int64_t first_keys_[block / tile_rows] = {};  // by tile of queries: first_key()
+  KeyMask mask_;
+  int64_t first_keys_[block / tile_rows] = {};  // by tile of queries: KeyMask::first_key()
 };
 
 }  // namespace terrace::ops::cpu

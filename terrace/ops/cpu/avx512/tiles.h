@@ -64,14 +64,36 @@ TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64
   }
 }
 
-// Which of the keys key .. key + 15 the query attends to. `begins` is document_begins of the sequence, or null.
-TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key, const int32_t* begins) {
-  uint32_t mask = first_lanes(std::max<int64_t>(query - key + 1, 0));
-  if (begins) {
-    mask &= _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(begins + key), _mm512_set1_epi32(begins[query]));
+// Which keys each query of a sequence attends to: the first limit(query), or those of them in the query's document.
+struct KeyMask {
+  int64_t shared = 0;               // leading keys that every query attends to: none in causal attention, else all
+  const int32_t* begins = nullptr;  // document_begins of the sequence, or null
+
+  int64_t limit(int64_t query) const { return std::max(query + 1, shared); }
+  // The first query whose limit is beyond the key.
+  int64_t first_query(int64_t key) const { return key < shared ? 0 : key; }
+  // The number of leading keys that need no mask for the query.
+  int64_t unmasked(int64_t query) const { return begins ? 0 : limit(query); }
+
+  // Which of the keys key .. key + 15 the query attends to.
+  TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key) const {
+    uint32_t mask = first_lanes(std::max<int64_t>(limit(query) - key, 0));
+    if (begins) {
+      mask &= _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(begins + key), _mm512_set1_epi32(begins[query]));
+    }
+    return static_cast<__mmask16>(mask);
   }
-  return static_cast<__mmask16>(mask);
-}
+
+  // The first key, a multiple of 16, of the panels that the tile's queries attend to.
+  int64_t first_key(int64_t query) const {
+    if (!begins) return 0;
+    const int32_t* tile = begins + query;
+    int32_t least = tile[0];
+    // Padding of a sequence has -1 and attends to nothing.
+    for (int64_t row = 1; row < tile_rows; ++row) least = tile[row] >= 0 ? std::min(least, tile[row]) : least;
+    return std::max(least, 0) / lanes * lanes;
+  }
+};
 
 // Rounds two rows of fp32 to words of bf16 pairs, whose low half is from the first row.
 TERRACE_AVX512_INLINE __m512 paired(__m512 first, __m512 second) {
