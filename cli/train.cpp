@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -19,7 +20,9 @@
 #include "terrace/base/shell_word.h"
 #include "terrace/base/units.h"
 #include "terrace/config/config.h"
+#include "terrace/measure/faster_products.h"
 #include "terrace/measure/matmul_rate.h"
+#include "terrace/ops/products.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/report_request.h"
 #include "terrace/train/run.h"
@@ -39,7 +42,7 @@ struct TrainArguments {
 
 // On a CPU without our own kernels for fp16, fp16 may be far slower than a user expects.
 void warn_where_fp16_is_slow(const measure::MatmulRate& fp16) {
-  if (fp16.faster == ops::Products::own) return;
+  if (ops::products_instructions(at::kCPU, at::kHalf, ops::Products::own) != std::string_view("torch")) return;
   const double ratio = measure::matmul_rate(at::kCPU, at::kFloat, 0.2).flops_per_second / fp16.flops_per_second;
   if (ratio < 2) return;
   log_warning(
@@ -51,7 +54,7 @@ void warn_where_fp16_is_slow(const measure::MatmulRate& fp16) {
 train::Peak measure_peak(const at::Device& device, at::ScalarType type, bool warns) {
   const measure::MatmulRate rate = measure::matmul_rate(device, type, 1.0);
   if (warns && type == at::kHalf && device.is_cpu()) warn_where_fp16_is_slow(rate);
-  return {rate.flops_per_second, rate.name, rate.faster};
+  return {rate.flops_per_second, rate.name};
 }
 
 Json json_of(const train::Profile& profile) {
@@ -110,6 +113,7 @@ void run_training(const TrainArguments& arguments) {
                                  .config_file = names_folder(arguments.overrides) ? "" : arguments.config,
                                  .resume_command = resume_command(arguments, ranks.launched()),
                                  .measure_peak = measure,
+                                 .choose_products = measure::faster_products,
                                  .profile_steps = arguments.profile_steps,
                                  .report_profile = report,
                                  .began = began});

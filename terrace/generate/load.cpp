@@ -33,7 +33,7 @@ Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
   // weight.
   const nn::Build build{.device = options.device,
                         .type = nn::scalar_type(options.precision),
-                        .kernels = {.products = ops::Products::torch}};
+                        .kernels = {.products = ops::ProductsByClass::all(ops::Products::torch)}};
   std::unique_ptr<models::Model> model = models::build_model(config, build);
   auto tokenizer = open_tokenizer(options.tokenizer, reader, models::generator_of(*model).vocabulary());
   checkpoint::Group weights{"weights", {}};

@@ -1,4 +1,4 @@
-// Times many products of one shape and keeps the fastest, and chooses between our products and torch's.
+// Times many products of one shape and keeps the fastest.
 #include "terrace/measure/matmul_rate.h"
 
 #include <ATen/Parallel.h>
@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <functional>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "terrace/measure/processor_time.h"
 #include "terrace/ops/products.h"
 
 namespace terrace::measure {
@@ -21,45 +21,6 @@ namespace {
 
 std::string type_name(at::ScalarType type) {
   return type == at::kFloat ? "fp32" : type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : at::toString(type);
-}
-
-double processor_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// While an object of this class exists, a product takes one thread, in this thread and in threads started meanwhile.
-class OneThread {
- public:
-  OneThread() : threads_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(threads_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
-  int threads() const { return threads_; }
-
- private:
-  int threads_;
-};
-
-// Compares the processor time of one thread, which a busy machine affects less than the time on the clock: the choice
-// decides the last bits of a run, so it should be the same in every run on a machine.
-ops::Products faster_products(const at::Tensor& x, const at::Tensor& w) {
-  if (!ops::own_products(x, ops::Products::own)) return ops::Products::torch;
-  const OneThread one;
-  const auto seconds = [&](ops::Products products) {
-    const double start = processor_seconds();
-    ops::times_transposed(x, w, {}, products);
-    return processor_seconds() - start;
-  };
-  double least_torch = 1e30, least_own = 1e30;
-  for (int round = 0; round < 4; ++round) {  // the first round fills caches
-    least_torch = std::min(least_torch, seconds(ops::Products::torch));
-    least_own = std::min(least_own, seconds(ops::Products::own));
-  }
-  constexpr double clearly = 1.25;
-  return least_own > clearly * least_torch ? ops::Products::torch : ops::Products::own;
 }
 
 // FLOP/s of the set number of threads together, each with a product of its own. Uses the processor time of each thread,
@@ -120,8 +81,6 @@ MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds) {
     };
     return device.is_cuda() ? rate_on_clock(flops, product) : rate_of_threads(flops, product);
   };
-  // A few rows are enough for the choice.
-  const ops::Products faster = faster_products(x.narrow(0, 0, 128), w);
   const std::string of_threads = device.is_cuda() || at::get_num_threads() == 1
                                      ? ""
                                      : fmt::format(" by each of {} threads", at::get_num_threads());
@@ -129,9 +88,8 @@ MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds) {
     const double torch = rate_of(ops::Products::torch);
     return ops::own_products(x, ops::Products::own) ? std::max(torch, rate_of(ops::Products::own)) : torch;
   };
-  return {stable_rate(best_rate, seconds), faster,
-          fmt::format("the {} product [{}, {}] x [{}, {}]{} measured here", type_name(type), rows, inner, inner,
-                      columns, of_threads)};
+  return {stable_rate(best_rate, seconds), fmt::format("the {} product [{}, {}] x [{}, {}]{} measured here",
+                                                       type_name(type), rows, inner, inner, columns, of_threads)};
 }
 
 }  // namespace terrace::measure

@@ -23,7 +23,8 @@ Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, Initia
   parameter->value.set_requires_grad(true);
   parameter->initial = initial;
   parameter->decay = decay;
-  parameter->products = build.kernels.products;
+  // The shape is that of the whole parameter: a model is cut after it is built.
+  parameter->products = build.kernels.products[ops::weight_class_of(shape)];
   own_.push_back(std::move(parameter));
   order_.push_back(own_.back().get());
   return *own_.back();

@@ -12,6 +12,7 @@
 
 #include "terrace/mesh/param_mark.h"
 #include "terrace/ops/kernel_choice.h"
+#include "terrace/ops/weight.h"
 
 namespace terrace::nn {
 
@@ -36,8 +37,8 @@ struct Parameter {
   at::Tensor gradient;
   InitialValue initial;
   ParamMark mark;
-  bool decay = true;  // weight decay applies (not to norms and biases)
-  ops::Products products = ops::Products::own;
+  bool decay = true;                 // weight decay applies (not to norms and biases)
+  ops::ProductChoice products = {};  // by the class of the whole parameter
   // How the parameter is cut over tensor ranks; owned by the code that cut it. Null on one rank.
   const ops::Cut* cut = nullptr;
 };

@@ -25,14 +25,14 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
                             const at::Tensor& second, const FeedForwardArguments& arguments) {
     const FeedForwardWeights& weights = arguments.weights;
     const at::Tensor whole = whole_sequence(cut_in(weights.first.cut, 0), x, "ffn");
-    const auto [inner, active] =
-        times_transposed_gelu(rows_of(whole), first, weights.first_bias.value, weights.first.products);  // [N, F]
+    const auto [inner, active] = times_transposed_gelu(rows_of(whole), first, weights.first_bias.value,
+                                                       weights.first.products.forward);  // [N, F]
     context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
     if (cut_in(weights.second.cut, 1) != nullptr) {
       return sum_of_products(active, second, weights.second, weights.second_bias, whole.sizes().vec(), "ffn");
     }
-    return times_transposed(active, second, weights.second_bias.value, weights.second.products).view(x.sizes());
+    return times_transposed(active, second, weights.second_bias.value, weights.second.products.forward).view(x.sizes());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -43,13 +43,14 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
     const Cut *by_outputs = cut_in(weights.first.cut, 0), *by_inputs = cut_in(weights.second.cut, 1);
     const at::Tensor own_dy = rows_of(gradients[0]).contiguous();
     const at::Tensor whole = whole_sequence(by_inputs, gradients[0], "ffn gradient");
-    const at::Tensor dy = rows_of(whole).contiguous();                                        // [N, D]
-    const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "ffn gradient"));       // [N, D]
-    const at::Tensor d_inner = times_gelu_slope(dy, second, inner, weights.second.products);  // [N, F]
+    const at::Tensor dy = rows_of(whole).contiguous();                                                       // [N, D]
+    const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "ffn gradient"));                      // [N, D]
+    const at::Tensor d_inner = times_gelu_slope(dy, second, inner, weights.second.products.input_gradient);  // [N, F]
     std::optional<SharesSum> dx;
     const auto start_dx = [&] {
       if (!context->needs_input_grad(0)) return;
-      dx.emplace(by_outputs, times(d_inner, first, weights.first.products).view(whole.sizes()), "ffn gradient");
+      dx.emplace(by_outputs, times(d_inner, first, weights.first.products.input_gradient).view(whole.sizes()),
+                 "ffn gradient");
     };
     // With a cut, dx comes first, so that its sum overlaps with the weight gradients; without one it comes later, so
     // that its memory is allocated later.

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "terrace/ops/attention.h"
-#include "terrace/ops/weight.h"
+#include "terrace/ops/product_choice.h"
 
 namespace terrace::ops {
 
 struct KernelChoice {
-  Products products = Products::own;
+  ProductsByClass products = {};
   AttentionChoice attention = AttentionChoice::fastest;
 
   bool operator==(const KernelChoice&) const = default;

@@ -31,7 +31,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     if (cut_in(own.cut, 1) != nullptr) return sum_of_products(rows_of(x), weight, own, bias, sizes, "linear");
     const at::Tensor whole = whole_sequence(cut_in(own.cut, 0), x, "linear");
     sizes[sizes.size() - 2] = whole.size(-2);
-    return times_transposed(rows_of(whole), weight, bias.value, own.products).view(sizes);  // [.., O]
+    return times_transposed(rows_of(whole), weight, bias.value, own.products.forward).view(sizes);  // [.., O]
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -47,7 +47,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       std::vector<int64_t> sizes = gradients[0].sizes().vec();
       sizes.back() = weight.size(1);
       sizes[sizes.size() - 2] = -1;
-      dx.emplace(by_outputs, times(dy, weight, own.products).view(sizes), "linear gradient");
+      dx.emplace(by_outputs, times(dy, weight, own.products.input_gradient).view(sizes), "linear gradient");
     }
     add_layer_gradients(own, bias, {dy, own_dy, x}, deferred);
     return {dx ? dx->finish() : at::Tensor(), {}, {}};
@@ -59,7 +59,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 at::Tensor sum_of_products(const at::Tensor& rows, const at::Tensor& value, const Weight& weight, const Weight& bias,
                            const std::vector<int64_t>& sizes, const char* what) {
   const auto product = [&](const at::Tensor& y, int64_t begin) {
-    times_transposed_into(y, rows.narrow(0, begin, y.size(0)), value, weight.products);
+    times_transposed_into(y, rows.narrow(0, begin, y.size(0)), value, weight.products.forward);
   };
   const at::Tensor y = sum_while_computing(*weight.cut, sizes, rows.options(), product, what);
   return bias.value.defined() ? y.add_(bias.value) : y;
@@ -69,8 +69,8 @@ void add_layer_gradients(const Weight& weight, const Weight& bias, const LayerIn
                          WeightGradientQueue* deferred) {
   // Detached, since the graph of x would keep the input of a recomputed segment and its gradient until the queue is
   // run.
-  run_or_defer(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products, dy = inputs.dy,
-                          own_dy = inputs.own_dy, x = inputs.x.detach()] {
+  run_or_defer(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products.weight_gradient,
+                          dy = inputs.dy, own_dy = inputs.own_dy, x = inputs.x.detach()] {
     add_outer_product(weight, dy, x, products);
     if (bias.defined()) kernels(dy.device()).add_column_sums(bias, own_dy);
   });

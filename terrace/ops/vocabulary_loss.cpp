@@ -43,7 +43,7 @@ void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, 
   const int64_t size = logits.size(0);
   const Weight& weight = in.weight;
   const at::Tensor hidden = in.rows.narrow(0, begin, size), targets = in.targets.narrow(0, begin, size);
-  times_transposed_into(logits, hidden, weight.value, weight.products);
+  times_transposed_into(logits, hidden, weight.value, weight.products.forward);
   const double scale = gradient.defined() ? in.options.gradient_scale : 0.0;
   if (const Cut* cut = cut_in(weight.cut, 0)) {
     cut_cross_entropy(*cut, logits, targets, in.options.vocabulary, scale, losses);
@@ -51,8 +51,8 @@ void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, 
     kernels(logits.device()).cross_entropy(logits, targets, in.options.vocabulary, scale, losses);
   }
   if (!gradient.defined()) return;
-  times_into(gradient, logits, weight.value, weight.products);
-  add_outer_product(weight.gradient, logits, hidden, weight.products);
+  times_into(gradient, logits, weight.value, weight.products.input_gradient);
+  add_outer_product(weight.gradient, logits, hidden, weight.products.weight_gradient);
 }
 
 // The losses [N] of the rows. If `gradient` is defined, writes d hidden to it (with a cut weight: this rank's share)

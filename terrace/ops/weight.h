@@ -7,15 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/ops/product_choice.h"
+
 namespace terrace::ops {
 
 struct Cut;
-
-// Which kernels compute matrix products on a CPU. Both are exact to rounding; the choice decides the last bits.
-enum class Products {
-  torch,
-  own,  // our kernels where the processor has the instructions for the type, torch's elsewhere
-};
 
 // `value` takes part in autograd only so that backward reaches the operation. The operation itself adds
 // d loss / d value to `gradient`, whose type may be wider, and leaves value.grad() undefined. If `gradient` is
@@ -24,7 +20,7 @@ enum class Products {
 struct Weight {
   at::Tensor value;
   at::Tensor gradient;
-  Products products = Products::own;
+  ProductChoice products = {};
   const Cut* cut = nullptr;  // owned by the code that cut the model
 };
 

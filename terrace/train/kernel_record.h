@@ -23,12 +23,15 @@ struct KernelFacts {
 };
 
 // The facts, the processor and its vector instructions, whose kernels are used (ours or torch's), and torch's version.
+// "products" is one name of kernels if all products use the same ones, as in the records of older versions. Otherwise
+// it has an object for each class of weights: "medium": {"forward": "torch", "input_gradient": "avx512", ..}.
 Json kernel_record(const KernelFacts& facts);
 
-// The choice of kernels in a record, with which the run continues.
+// The choice of kernels in a record, with which the run continues. One name of kernels is the choice for all products.
 ops::KernelChoice recorded_choice(const Json& record);
 
-// What differs, such as "threads 2 -> 4, ranks 1 -> 2"; "" if the run continues to the last bit.
+// What differs, such as "threads 2 -> 4, ranks 1 -> 2"; "" if the run continues to the last bit. Products differ by
+// class, such as 'products.medium.forward "torch" -> "avx512"', also from one name for all of them.
 std::string kernel_differences(const Json& saved, const Json& now);
 
 }  // namespace terrace::train

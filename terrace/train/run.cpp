@@ -10,7 +10,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "terrace/base/control_groups.h"
 #include "terrace/base/cores.h"
@@ -23,6 +25,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/plan/rank_share.h"
@@ -232,9 +235,39 @@ StartFacts start_facts(const config::Config& config, const RunOptions& options) 
   return facts;
 }
 
+// The classes of the model's matrices.
+std::set<ops::WeightClass> weight_classes_of(const config::Config& config) {
+  std::set<ops::WeightClass> classes;
+  for (const schedule::UnitRow& row : models::unit_table(config)) {
+    for (const schedule::UnitParameter& parameter : row.parameters) {
+      const std::vector<int64_t>& shape = parameter.mark.global_shape;
+      if (shape.size() > 1) classes.insert(ops::weight_class_of(shape));
+    }
+  }
+  return classes;
+}
+
+ops::ProductsByClass choose_products(const Start& start, const at::Device& device) {
+  const auto& choose = start.options.choose_products;
+  if (!choose) return {};
+  return choose(device, nn::scalar_type(start.config.train.precision), weight_classes_of(start.config));
+}
+
+// The first rank's choice, on every rank.
+ops::ProductsByClass agree_on_products(const Start& start, const at::Device& device, comm::Comm& all) {
+  const std::string record = broadcast_result(all, [&] {
+    return kernel_record({.device = device,
+                          .type = nn::scalar_type(start.config.train.precision),
+                          .choice = {.products = choose_products(start, device)}})
+        .dump();
+  });
+  return recorded_choice(Json::parse(record)).products;
+}
+
 // A resumed run keeps the kernels that it began with.
-ops::KernelChoice kernels_of(const checkpoint::Reader* resumed, const Peak& peak) {
-  return resumed ? recorded_choice(resumed->trainer().at("kernels")) : ops::KernelChoice{.products = peak.products};
+ops::KernelChoice kernels_of(const Start& start, const std::function<ops::ProductsByClass()>& choose) {
+  if (start.resumed != nullptr) return recorded_choice(start.resumed->trainer().at("kernels"));
+  return {.products = choose()};
 }
 
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
@@ -247,7 +280,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
               .peak = {},
               .kernels = {}};
   start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks), options.ranks, device);
-  start.kernels = kernels_of(start.resumed, start.peak);
+  start.kernels = kernels_of(start, [&] { return choose_products(start, device); });
   RunResult result;
   profile::RankThreads threads;
   start.threads = &threads;
@@ -282,11 +315,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   const int64_t threads = threads_of(config, start.resumed, world.size(), &world);
   start.peak = measured_peak(start, threads, 1, device);
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
-  // All ranks use the products that are faster on the first rank.
-  const std::string products =
-      broadcast_result(*all, [&] { return std::string(start.peak.products == ops::Products::own ? "own" : "torch"); });
-  start.peak.products = products == "own" ? ops::Products::own : ops::Products::torch;
-  start.kernels = kernels_of(start.resumed, start.peak);
+  start.kernels = kernels_of(start, [&] { return agree_on_products(start, device, *all); });
   return run_rank(start, world);
 }
 

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "terrace/base/error.h"
 #include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
+#include "terrace/ops/product_choice.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/trainer.h"
 
@@ -20,9 +22,12 @@ struct RunOptions {
   std::string resume = {};  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::filesystem::path config_file = {};  // the file that named checkpoint.folder, if any
   std::string resume_command = {};  // starts this run again, without its --resume; shown in errors about damaged files
-  // Measures how fast the device computes. Without it metrics have no MFU, and a new run uses the products of our
-  // kernels.
+  // Measures how fast the device computes. Without it metrics have no MFU.
   std::function<Peak(const at::Device&, at::ScalarType)> measure_peak = {};
+  // Chooses the products of a new run for the classes of its weights; called on the first rank, for all ranks. Without
+  // it all products are those of our kernels.
+  std::function<ops::ProductsByClass(const at::Device&, at::ScalarType, const std::set<ops::WeightClass>&)>
+      choose_products = {};
   int64_t profile_steps = 0;                                // 0: no profile
   std::function<void(const Profile&)> report_profile = {};  // called with the profile
   // The time from which train.time_limit counts.

@@ -44,7 +44,6 @@ struct Evaluation {
 struct Peak {
   double flops_per_second = 0;  // 0: not known
   std::string name;
-  ops::Products products = ops::Products::own;  // whose products are faster on this machine
 
   bool known() const { return flops_per_second > 0; }
 };

@@ -36,8 +36,8 @@ inline models::gpt::ModelConfig llama_like() {
 }
 
 inline std::unique_ptr<models::Model> build(const models::gpt::ModelConfig& config, at::ScalarType type = at::kFloat) {
-  auto model = models::gpt::build_model(
-      config, {.device = at::kCPU, .type = type, .kernels = {.products = ops::Products::torch}});  // as load() does
+  const auto products = ops::ProductsByClass::all(ops::Products::torch);  // as load() does
+  auto model = models::gpt::build_model(config, {.device = at::kCPU, .type = type, .kernels = {.products = products}});
   nn::initialize(model->parameters(), 3);
   return model;
 }

@@ -7,10 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <thread>
-#include <vector>
+
+#include "tests/measure/busy_machine.h"
 
 namespace terrace::measure {
 namespace {
@@ -33,37 +32,6 @@ TEST(MatmulRate, IsThatOfTheProductItNames) {
   const double ratio = rate.flops_per_second * fastest / (2.0 * 512 * 768 * 3072);
   EXPECT_GT(ratio, 1.0 / 30);
   EXPECT_LT(ratio, 30.0);
-}
-
-// Runs several busy threads for each core, which only take its time.
-class BusyMachine {
- public:
-  BusyMachine() {
-    for (unsigned i = 0; i < 4 * std::max(1U, std::thread::hardware_concurrency()); ++i) {
-      others_.emplace_back([this] {
-        while (!over_) {
-        }
-      });
-    }
-  }
-  ~BusyMachine() {
-    over_ = true;
-    for (std::thread& other : others_) other.join();
-  }
-
- private:
-  std::atomic<bool> over_ = false;
-  std::vector<std::thread> others_;
-};
-
-// The bits of a run depend on the choice of products.
-TEST(MatmulRate, ChoosesTheSameProductsOnABusyMachine) {
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  const ops::Products alone = matmul_rate(at::kCPU, at::kFloat, 0.0).faster;
-  const BusyMachine busy;
-  for (int round = 0; round < 4; ++round) EXPECT_EQ(matmul_rate(at::kCPU, at::kFloat, 0.0).faster, alone);
-  at::set_num_threads(threads);
 }
 
 // By the clock a thread would get a fifth of a core or less. In processor time the rate falls by less than half,

@@ -36,6 +36,27 @@ TEST(TensorParallel, LlamaWithRecomputedAttention) {
 
 TEST(TensorParallel, FewerKeysAndValuesThanRanks) { expect_tensors({.model = "cut_llama_sharing"}, {2, 4}); }
 
+// The first matrix of the feed-forward has eight outputs per input, and a rank's half of it four.
+TEST(TensorParallel, ACutWeightComputesWithTheKernelsOfTheWhole) {
+  models::gpt::ModelConfig config = small_config("cut_gpt2");
+  config.width = 16;
+  config.ffn_width = 8 * config.width;
+  ops::KernelChoice kernels;
+  kernels.products[ops::WeightClass::tall] = ops::ProductChoice::all(ops::Products::torch);
+  const auto choice_of = [&](at::IntArrayRef shape) { return kernels.products[ops::weight_class_of(shape)]; };
+  comm::run_threads(2, {}, [&](comm::World& world) {
+    const auto model = models::gpt::build_model(config, {.kernels = kernels, .allocate = false});
+    const mesh::Mesh mesh = plan::mesh_of(layout_config({2, {"tensor=2"}}, false), 2, 2);
+    const TensorParallel tensor(*model, world, mesh, false);
+    int64_t differently_by_part = 0;
+    for (const nn::Parameter* parameter : model->parameters()) {
+      EXPECT_EQ(parameter->products, choice_of(parameter->mark.global_shape)) << parameter->name;
+      if (parameter->value.dim() > 1) differently_by_part += parameter->products != choice_of(parameter->value.sizes());
+    }
+    EXPECT_EQ(differently_by_part, config.layers);
+  });
+}
+
 TEST(TensorParallel, WholeNumbersAreExact) {
   const Training training{.model = "cut_whole_stack", .steps = 1, .clip = 0, .deterministic = false};
   const Outcome one = train(training, {1, {}});

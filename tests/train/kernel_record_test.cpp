@@ -3,22 +3,71 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+
+#include "terrace/ops/products.h"
+
 namespace terrace::train {
 namespace {
 
 Json facts(int64_t threads) { return kernel_record({.threads = threads, .micro_batch = 4}); }
 
+// Torch's kernels for some products of two classes.
+ops::ProductsByClass mixed_products() {
+  ops::ProductsByClass products;
+  products[ops::WeightClass::medium].forward = ops::Products::torch;
+  products[ops::WeightClass::tall].input_gradient = products[ops::WeightClass::tall].weight_gradient =
+      ops::Products::torch;
+  return products;
+}
+
+bool has_own_products() {
+  return ops::products_instructions(at::kCPU, at::kFloat, ops::Products::own) != std::string_view("torch");
+}
+
 TEST(KernelRecord, HoldsTheChoiceThatARunContinuesWith) {
-  for (const ops::Products products : {ops::Products::own, ops::Products::torch}) {
+  for (const ops::ProductsByClass& products : {ops::ProductsByClass::all(ops::Products::own),
+                                               ops::ProductsByClass::all(ops::Products::torch), mixed_products()}) {
     for (const ops::AttentionChoice attention : {ops::AttentionChoice::fastest, ops::AttentionChoice::torch}) {
       const ops::KernelChoice choice{products, attention};
       const Json record = kernel_record({.choice = choice});
       EXPECT_EQ(kernel_record({.choice = recorded_choice(record)}), record);
+      if (has_own_products()) {
+        EXPECT_EQ(recorded_choice(record).products, products);
+      }
     }
   }
-  const Json torchs = kernel_record({.choice = {ops::Products::torch, ops::AttentionChoice::torch}});
+  const Json torchs =
+      kernel_record({.choice = {ops::ProductsByClass::all(ops::Products::torch), ops::AttentionChoice::torch}});
   EXPECT_EQ(torchs.at("products"), "torch");
   EXPECT_EQ(torchs.at("attention"), "torch");
+}
+
+TEST(KernelRecord, NamesTheKernelsOfEachClassIfTheyDiffer) {
+  if (!has_own_products()) GTEST_SKIP() << "this processor has no instructions for our products";
+  const Json products = kernel_record({.choice = {.products = mixed_products()}}).at("products");
+  const Json own = {{"forward", "avx512"}, {"input_gradient", "avx512"}, {"weight_gradient", "avx512"}};
+  Json medium = own, tall = own;
+  medium["forward"] = tall["input_gradient"] = tall["weight_gradient"] = "torch";
+  EXPECT_EQ(products, (Json{{"small", own}, {"medium", medium}, {"large", own}, {"tall", tall}}));
+}
+
+TEST(KernelRecord, OfAnOlderVersionIsTheChoiceForEveryClass) {
+  const auto products_of = [](const Json& record) { return recorded_choice(record).products; };
+  EXPECT_EQ(products_of({{"products", "avx512"}}), ops::ProductsByClass::all(ops::Products::own));
+  EXPECT_EQ(products_of({{"products", "torch"}}), ops::ProductsByClass::all(ops::Products::torch));
+  EXPECT_EQ(products_of(Json::object()), ops::ProductsByClass::all(ops::Products::torch));
+}
+
+TEST(KernelRecord, SaysWhichProductsDiffer) {
+  if (!has_own_products()) GTEST_SKIP() << "this processor has no instructions for our products";
+  const Json mixed = kernel_record({.choice = {.products = mixed_products()}}), own = kernel_record({});
+  EXPECT_EQ(kernel_differences(mixed, own),
+            "products.medium.forward \"torch\" -> \"avx512\", products.tall.input_gradient \"torch\" -> "
+            "\"avx512\", products.tall.weight_gradient \"torch\" -> \"avx512\"");
+  EXPECT_EQ(kernel_differences(own, mixed),
+            "products.medium.forward \"avx512\" -> \"torch\", products.tall.input_gradient \"avx512\" -> "
+            "\"torch\", products.tall.weight_gradient \"avx512\" -> \"torch\"");
 }
 
 TEST(KernelRecord, IsTheSameTwiceOnOneMachine) { EXPECT_EQ(kernel_differences(facts(2), facts(2)), ""); }

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/ops/products.h"
 #include "terrace/ops/record.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
@@ -23,7 +26,8 @@ void expect_all_in(const std::set<std::string>& names, std::initializer_list<con
 }
 class ProfiledRun : public TinyRun {
  protected:
-  Profile profiled(int64_t steps, const std::vector<std::string>& more = {}, int64_t ranks = 1) const {
+  Profile profiled(int64_t steps, const std::vector<std::string>& more = {}, int64_t ranks = 1,
+                   const ops::ProductsByClass& products = {}) const {
     std::vector<std::string> overrides = {"train.threads=1"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     Profile found;
@@ -33,6 +37,8 @@ class ProfiledRun : public TinyRun {
                                      [](const at::Device&, at::ScalarType) {
                                        return Peak{1e9, "test"};
                                      },
+                                 .choose_products = [&](const at::Device&, at::ScalarType,
+                                                        const std::set<ops::WeightClass>&) { return products; },
                                  .profile_steps = steps,
                                  .report_profile = [&](const Profile& profile) { found = profile; }});
     return found;
@@ -63,6 +69,28 @@ TEST_F(ProfiledRun, NamesOurOwnOperationsToo) {
   }
   expect_all_in(names, {"terrace::norm", "terrace::norm_backward", "terrace::dropout", "terrace::cross_entropy",
                         "terrace::add_rows", "terrace::add_column_sums", "terrace::squares", "terrace::adamw"});
+}
+
+TEST_F(ProfiledRun, ComputesEachProductWithTheChosenKernels) {
+  if (ops::products_instructions(at::kCPU, at::kFloat, ops::Products::own) == std::string_view("torch"))
+    GTEST_SKIP() << "this processor has no instructions for our products";
+  const std::map<std::string_view, std::set<std::string>> own_names = {
+      {"forward", {"terrace::linear", "terrace::linear_gelu"}},
+      {"input_gradient", {"terrace::linear_inputs", "terrace::linear_inputs_gelu"}},
+      {"weight_gradient", {"terrace::linear_weights"}}};
+  for (const ops::NamedProduct& by_torch : ops::named_products) {
+    ops::ProductsByClass products;
+    for (const ops::WeightClass weights : ops::weight_classes)
+      products[weights].*by_torch.choice = ops::Products::torch;
+    const std::string folder = (folder_ / by_torch.name).string();
+    std::set<std::string> names;
+    for (const observe::OperationRow& row : profiled(1, {"checkpoint.folder=" + folder}, 1, products).operations.rows) {
+      names.insert(row.name);
+    }
+    for (const auto& [product, of_product] : own_names) {
+      for (const std::string& name : of_product) EXPECT_EQ(names.contains(name), product != by_torch.name) << name;
+    }
+  }
 }
 
 TEST_F(ProfiledRun, TimesAddUpToTheStepsOnTheClock) {

@@ -5,6 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/train/kernel_record.h"
 #include "tests/train/tiny_run.h"
 
 namespace terrace::train {
@@ -82,6 +83,22 @@ TEST_F(ResumeRules, RefusesAnotherModel) {
     EXPECT_NE(message.find("24"), std::string::npos) << message;
     EXPECT_NE(message.find("48"), std::string::npos) << message;
   }
+}
+
+TEST_F(ResumeRules, ContinuesToTheLastBitWithTheRecordedProducts) {
+  ops::KernelChoice kernels;
+  kernels.products[ops::WeightClass::small] = {.forward = ops::Products::torch,
+                                               .weight_gradient = ops::Products::torch};
+  Trainer whole(tiny_config(), {}, kernels);
+  take_steps(whole, 10);
+  Trainer first(tiny_config(), {}, kernels);
+  take_steps(first, 5);
+  const checkpoint::Reader saved(checkpoint::save(folder_ / "run", first.state(), {}));
+  Trainer second(tiny_config(), {}, recorded_choice(saved.trainer().at("kernels")));
+  second.resume(saved);
+  EXPECT_EQ(second.kernels(), whole.kernels());
+  take_steps(second, 5);
+  expect_equal(snapshot(whole), snapshot(second));
 }
 
 TEST_F(ResumeRules, WeightsAloneStartANewRun) {

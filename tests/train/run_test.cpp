@@ -14,6 +14,7 @@
 #include "terrace/observe/memory.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/summary.h"
+#include "terrace/ops/products.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/stop_request.h"
@@ -229,6 +230,35 @@ TEST_F(Run, APeakThatNoStepReachesStays) {
   const Json facts = Json::parse(read_text(folder_ / "run/run.json"));
   EXPECT_EQ(facts["peak_flops_per_second"], 1e30);
   EXPECT_EQ(facts["peak_name"], "a fast one");
+}
+
+TEST_F(Run, ChoosesTheProductsOfTheModelsClassesOnceAndKeepsThem) {
+  std::vector<std::set<ops::WeightClass>> asked;
+  RunOptions options = options_of("");
+  options.choose_products = [&](const at::Device&, at::ScalarType type, const std::set<ops::WeightClass>& classes) {
+    EXPECT_EQ(type, at::kBFloat16);
+    asked.push_back(classes);
+    ops::ProductsByClass products;
+    products[ops::WeightClass::tall].forward = ops::Products::torch;
+    return products;
+  };
+  // A vocabulary of 256 with a width of 24 is tall; all other matrices are small.
+  const std::vector<std::string> keys = {"model.vocabulary_multiple=256", "train.precision=bf16"};
+  const auto kernels = [&] { return Json::parse(read_text(folder_ / "run/run.json")).at("kernels"); };
+  std::vector<std::string> fewer = keys;
+  fewer.emplace_back("train.steps=5");
+  run(one_thread(fewer), options);
+  const Json chosen = kernels();
+  if (ops::products_instructions(at::kCPU, at::kBFloat16, ops::Products::own) != std::string_view("torch")) {
+    EXPECT_EQ(chosen["products"]["tall"]["forward"], "torch");
+    EXPECT_EQ(chosen["products"]["small"]["forward"], "avx512");
+  }
+  options.resume = "auto";
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run(one_thread(keys), options).step, 10);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("not to the last bit")));
+  EXPECT_EQ(kernels(), chosen);
+  EXPECT_EQ(asked, (std::vector<std::set<ops::WeightClass>>{{ops::WeightClass::small, ops::WeightClass::tall}}));
 }
 
 TEST_F(Run, SaysInOneLineWhichKeysHaveNoEffect) {
