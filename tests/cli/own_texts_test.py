@@ -14,7 +14,8 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TERRACE = BUILD / "terrace"
-LEAVES = ("train", "data prepare", "data inspect", "generate", "export", "import", "report", "verify", "completion", "man")
+LEAVES = ("train", "data prepare", "data inspect", "generate", "export", "import", "report", "verify", "plan", "simulate",
+          "completion", "man")
 
 
 def terrace(*arguments):

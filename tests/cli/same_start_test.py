@@ -77,7 +77,7 @@ class SameStart(CommandTest):
         self.check_refused_once(self.launch(rank, elsewhere), 'the content of data.tokenizer "tokenizer.model" is ')
         shutil.copy(self.folder / "tokenizer.model", other / "tokenizer.model")
         tokens = bytearray((other / "more.bin").read_bytes())
-        tokens[len(tokens) // 2] ^= 1
+        tokens[0] ^= 1  # of a large file only some places are compared, the first among them
         (other / "more.bin").write_bytes(tokens)
         self.check_refused_once(self.launch(rank, elsewhere), 'the content of data.train "more" is ')
 
