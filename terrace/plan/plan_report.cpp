@@ -39,12 +39,6 @@ Json changes_json(const Plan& plan) {
   return list;
 }
 
-double fullest_bytes(const Prediction& prediction) {
-  double most = 0;
-  for (const StagePrediction& stage : prediction.stages) most = std::max(most, stage.memory.total());
-  return most;
-}
-
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string layout_line(const Plan& plan) {
@@ -86,12 +80,9 @@ std::string memory_lines(const Plan& plan) {
   text += fmt::format("{:>12}\n", "total");
   const std::vector<StagePrediction>& stages = plan.prediction.stages;
   // The first, the fullest and the last stage of many.
-  size_t fullest = 0;
   for (size_t stage = 0; stage < stages.size(); ++stage) {
-    if (stages[stage].memory.total() > stages[fullest].memory.total()) fullest = stage;
-  }
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    if (stages.size() > 8 && stage > 1 && stage + 1 < stages.size() && stage != fullest) continue;
+    if (stages.size() > 8 && stage > 1 && stage + 1 < stages.size() && &stages[stage] != &plan.prediction.fullest())
+      continue;
     text += fmt::format("    {:>5}", stage);
     for (const double bytes : stages[stage].memory.bytes) text += fmt::format("{:>15}", format_bytes(bytes));
     text += fmt::format("{:>12}\n", format_bytes(stages[stage].memory.total()));
@@ -226,7 +217,7 @@ Json json_of(const BestLayouts& best, const Target& target) {
                                {"mfu", prediction.mfu()},
                                {"hfu", prediction.hfu()},
                                {"bubble_share", prediction.bubble_share},
-                               {"memory_bytes", fullest_bytes(prediction)}});
+                               {"memory_bytes", prediction.fullest().memory.total()}});
   }
   return json;
 }
@@ -239,7 +230,7 @@ std::string text_of(const BestLayouts& best, const Target& target) {
     const Prediction& prediction = layout.prediction;
     text += fmt::format("step {}, MFU {}, HFU {}, bubble {}, {} of memory\n    {}\n",
                         format_seconds(prediction.step_seconds), percent(prediction.mfu()), percent(prediction.hfu()),
-                        percent(prediction.bubble_share), format_bytes(fullest_bytes(prediction)),
+                        percent(prediction.bubble_share), format_bytes(prediction.fullest().memory.total()),
                         fmt::join(layout.settings, " "));
   }
   return text + best.why + "\n";

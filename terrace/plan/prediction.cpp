@@ -24,12 +24,6 @@ using Kind = StepInstruction::Kind;
 constexpr std::array<const char*, 6> groups = {"shard_weights", "shard_gradients", "shard_optimizer",
                                                "replicas",      "replicas",        "update"};
 
-void check_devices(const Target& target) {
-  if (target.devices <= target.machine.devices()) return;
-  throw UserError::of("--devices {} is more than the {} devices of {}; use at most {}", target.devices,
-                      target.machine.devices(), target.machine.name, target.machine.devices());
-}
-
 // Ranks of a node, if the machine has nodes.
 int64_t ranks_per_node(const Target& target) { return std::min(target.devices, target.machine.devices_of("node")); }
 
@@ -51,11 +45,8 @@ double recomputed_flops(const PlannedRun& run) {
 }
 
 std::string memory_reason(const Prediction& prediction, const Target& target) {
-  size_t fullest = 0;
-  for (size_t stage = 0; stage < prediction.stages.size(); ++stage) {
-    if (prediction.stages[stage].memory.total() > prediction.stages[fullest].memory.total()) fullest = stage;
-  }
-  const StageMemory& memory = prediction.stages[fullest].memory;
+  const StagePrediction& fullest = prediction.fullest();
+  const StageMemory& memory = fullest.memory;
   const machine::Device& device = target.machine.device;
   const double left = device.memory_bytes - device.reserved_bytes;
   if (memory.total() <= left) return "";
@@ -63,8 +54,9 @@ std::string memory_reason(const Prediction& prediction, const Target& target) {
   for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
     if (memory.bytes[kind] > memory.bytes[largest]) largest = kind;
   }
-  return fmt::format("stage {} needs {} of {}: {} {}", fullest, format_bytes(memory.total()), format_bytes(left),
-                     name_of(static_cast<MemoryKind>(largest)), format_bytes(memory.bytes[largest]));
+  return fmt::format("stage {} needs {} of {}: {} {}", &fullest - prediction.stages.data(),
+                     format_bytes(memory.total()), format_bytes(left), name_of(static_cast<MemoryKind>(largest)),
+                     format_bytes(memory.bytes[largest]));
 }
 
 void add_exposed(std::vector<ExposedTime>& list, const char* group, double waited, double moving) {
@@ -88,6 +80,16 @@ void read_times(StagePrediction& stage, const schedule::StepInstructions& list, 
 }
 
 }  // namespace
+
+const StagePrediction& Prediction::fullest() const {
+  return *std::ranges::max_element(stages, {}, [](const StagePrediction& stage) { return stage.memory.total(); });
+}
+
+void check_devices(const Target& target) {
+  if (target.devices <= target.machine.devices()) return;
+  throw UserError::of("--devices {} is more than the {} devices of {}; use at most {}", target.devices,
+                      target.machine.devices(), target.machine.name, target.machine.devices());
+}
 
 DetailedPrediction predict_in_detail(const config::Config& config, const Target& target) {
   check_devices(target);

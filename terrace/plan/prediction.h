@@ -24,6 +24,9 @@ struct Target {
   int64_t devices = 1;  // as many ranks
 };
 
+// Throws UserError if the machine has fewer devices.
+void check_devices(const Target& target);
+
 // Communication that the computation of a rank waits for in a step, by the group's name in docs/cost_model.md.
 struct ExposedTime {
   std::string group;
@@ -56,6 +59,8 @@ struct Prediction {
   int64_t slowest = 0;  // the stage that computes longest
 
   bool feasible() const { return reason.empty(); }
+  // The stage that needs most memory.
+  const StagePrediction& fullest() const;
   double items_per_second() const { return static_cast<double>(items) / step_seconds; }
   double mfu() const { return model_flops / step_seconds / peak_flops; }
   double hfu() const { return hardware_flops / step_seconds / peak_flops; }

@@ -4,25 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "terrace/base/error.h"
-#include "terrace/models/gpt/cost/config.h"
-#include "terrace/models/gpt/cost/family.h"
 #include "terrace/plan/layout_space.h"
 #include "terrace/plan/variation.h"
+#include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 
 namespace terrace::plan {
 namespace {
 
-using models::gpt::model_of;
-
-config::Config four_layers_of_48() {
-  config::Config config = config::config_of(models::gpt::planned_family());
-  model_of(config) = {.layers = 4, .width = 48, .heads = 4, .sequence = 16, .vocabulary = 61, .vocabulary_multiple = 8};
-  models::gpt::derive(model_of(config));
-  config.train.global_batch = 8;
-  config.train.micro_batch = 1;
-  return config;
-}
+config::Config four_layers_of_48() { return small_gpt(4, 48, 4); }
 
 TEST(BestLayouts, AreThoseOfSimulatingAll) {
   for (const int64_t devices : {1, 4}) {
@@ -74,6 +64,11 @@ TEST(BestLayouts, SayWhyNoneFits) {
     EXPECT_NE(std::string(error.what()).find("no layout fits: the one that needs least memory needs "),
               std::string::npos);
   }
+}
+
+TEST(BestLayouts, RefuseMoreDevicesThanTheMachineHas) {
+  EXPECT_THROW(best_layouts(four_layers_of_48(), {.machine = small_machine(), .software = {}, .devices = 128}, {}),
+               UserError);
 }
 
 TEST(LegalLayouts, HoldEveryRuleAndDivideTheRanks) {

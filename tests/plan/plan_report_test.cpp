@@ -4,22 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "terrace/base/units.h"
-#include "terrace/models/gpt/cost/config.h"
-#include "terrace/models/gpt/cost/family.h"
 #include "terrace/plan/step_trace.h"
+#include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 
 namespace terrace::plan {
 namespace {
 
-using models::gpt::model_of;
-
 config::Config four_layers_on_two_stages() {
-  config::Config config = config::config_of(models::gpt::planned_family());
-  model_of(config) = {.layers = 4, .width = 24, .heads = 6, .sequence = 16, .vocabulary = 61, .vocabulary_multiple = 8};
-  models::gpt::derive(model_of(config));
-  config.train.global_batch = 8;
-  config.train.micro_batch = 1;
+  config::Config config = small_gpt(4);
   config.layout.pipeline = 2;
   config.layout.stage_layers = {2, 2};
   return config;

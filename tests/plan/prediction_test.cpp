@@ -4,9 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "terrace/base/error.h"
-#include "terrace/models/gpt/cost/config.h"
 #include "terrace/models/gpt/cost/cost.h"
-#include "terrace/models/gpt/cost/family.h"
+#include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 
 namespace terrace::plan {
@@ -14,14 +13,7 @@ namespace {
 
 using models::gpt::model_of;
 
-config::Config four_layers() {
-  config::Config config = config::config_of(models::gpt::planned_family());
-  model_of(config) = {.layers = 4, .width = 24, .heads = 6, .sequence = 16, .vocabulary = 61, .vocabulary_multiple = 8};
-  models::gpt::derive(model_of(config));
-  config.train.global_batch = 8;
-  config.train.micro_batch = 1;
-  return config;
-}
+config::Config four_layers() { return small_gpt(4); }
 
 Target on_devices(int64_t devices) { return {.machine = small_machine(), .software = {}, .devices = devices}; }
 

@@ -3,20 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include "terrace/models/gpt/cost/config.h"
-#include "terrace/models/gpt/cost/family.h"
+#include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 
 namespace terrace::plan {
 namespace {
 
 config::Config two_layers() {
-  config::Config config = config::config_of(models::gpt::planned_family());
-  models::gpt::model_of(config) = {
-      .layers = 2, .width = 24, .heads = 6, .sequence = 16, .vocabulary = 61, .vocabulary_multiple = 8};
-  models::gpt::derive(models::gpt::model_of(config));
+  config::Config config = small_gpt(2);
   config.train.global_batch = 24;
-  config.train.micro_batch = 1;
   return config;
 }
 
