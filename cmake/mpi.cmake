@@ -17,10 +17,10 @@ if(TERRACE_MPI)
 endif()
 
 # Lets ranks of a test run as root, more of them than cores, and not bound to the same one; further NAME=VALUE may follow
-# the test's name. Open MPI keeps memory until the process ends, so leaks are not looked for. Such tests take two cores, and
-# start while there are tests of one core to run beside them.
+# the test's name. Open MPI keeps memory until the process ends, so leaks are not looked for. Such tests take two cores, which
+# are free together only at the start of a run: they come first, with a test of one core beside each.
 function(terrace_mpi_test test)
-  set_tests_properties(${test} PROPERTIES PROCESSORS 2 COST 500)
+  set_tests_properties(${test} PROPERTIES PROCESSORS 2 COST 2000)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
     OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
