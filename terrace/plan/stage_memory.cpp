@@ -35,7 +35,8 @@ double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Sof
   }
   const schedule::Live live = schedule::live_bound(run.pipeline, stage);
   live_micro_batches = live.activations;
-  return static_cast<double>(live.bytes(kept, deferred) / chunks);
+  const int64_t mean = live.bytes(kept, deferred) / chunks;
+  return static_cast<double>(mean);
 }
 
 // The most that one segment takes beside what is kept: its temporary tensors, and with recompute what its repeated

@@ -15,7 +15,8 @@ namespace {
 using schedule::Operation;
 using schedule::TensorCollective;
 
-double whole(int64_t n, int64_t part) { return static_cast<double>((n + part - 1) / part); }
+// How many parts of this size cover n.
+int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 // Attention whose scores are written to memory: its products, and passes over the scores.
 double unfused_attention_seconds(const Operation& one, const ComputingRank& rank) {
@@ -117,7 +118,7 @@ double product_seconds(const Operation& products, config::Precision precision, c
   const double unit_rate = device.rate(precision).achievable / static_cast<double>(device.compute_units);
   double computed = std::numeric_limits<double>::infinity();
   for (const machine::Tile& tile : device.tiles) {
-    const double tiles = whole(m, tile.rows) * whole(n, tile.columns) * static_cast<double>(products.count);
+    const auto tiles = static_cast<double>(parts_of(m, tile.rows) * parts_of(n, tile.columns) * products.count);
     const double rounds = std::ceil(tiles / static_cast<double>(device.compute_units));
     const double flops =
         2.0 * static_cast<double>(tile.rows * tile.columns) * (static_cast<double>(k) + device.tile_start);
