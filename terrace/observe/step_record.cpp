@@ -1,0 +1,128 @@
+// Writes a step's record as JSON with one array for each event, and reads it back.
+#include "terrace/observe/step_record.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+
+namespace terrace::observe {
+namespace {
+
+Json figures_json(const std::vector<NamedFigure>& figures) {
+  Json json = Json::object();
+  for (const NamedFigure& one : figures) json[one.name] = one.value;
+  return json;
+}
+
+std::vector<NamedFigure> figures_of(const Json& json) {
+  std::vector<NamedFigure> figures;
+  for (const auto& [name, value] : json.items()) figures.push_back({name, value.get<double>()});
+  return figures;
+}
+
+// Steps have thousands of events, so each is an array: name, kind, lane, begin, end.
+Json stage_json(const StageRecord& stage) {
+  Json events = Json::array(), memory = Json::array();
+  for (const StepEvent& one : stage.events) events.push_back({one.name, one.kind, one.lane, one.begin, one.end});
+  for (const MemorySample& one : stage.memory) memory.push_back({one.seconds, one.bytes});
+  return {{"stage", stage.stage},
+          {"rank", stage.rank},
+          {"seconds", figures_json(stage.seconds)},
+          {"memory_bytes", figures_json(stage.memory_bytes)},
+          {"events", events},
+          {"memory", memory}};
+}
+
+StageRecord stage_of(const Json& json) {
+  StageRecord stage{.stage = json.at("stage"),
+                    .rank = json.at("rank"),
+                    .seconds = figures_of(json.at("seconds")),
+                    .memory_bytes = figures_of(json.at("memory_bytes"))};
+  for (const Json& one : json.at("events")) {
+    stage.events.push_back(
+        {.name = one.at(0), .kind = one.at(1), .lane = one.at(2), .begin = one.at(3), .end = one.at(4)});
+  }
+  for (const Json& one : json.at("memory")) stage.memory.push_back({.seconds = one.at(0), .bytes = one.at(1)});
+  return stage;
+}
+
+StepRecord record_of(const Json& json) {
+  StepRecord record{.source = json.at("source"),
+                    .machine = json.at("machine"),
+                    .software = json.at("software"),
+                    .step = json.at("step"),
+                    .step_seconds = json.at("step_seconds"),
+                    .model_flops = json.at("model_flops"),
+                    .peak_flops = json.at("peak_flops"),
+                    .memory_bandwidth = json.at("memory_bandwidth"),
+                    .links = json.at("links")};
+  for (const Json& stage : json.at("stages")) record.stages.push_back(stage_of(stage));
+  for (const Json& one : json.at("groups")) {
+    record.groups.push_back({.name = one.at("name"),
+                             .tier = one.at("tier"),
+                             .bytes = one.at("bytes"),
+                             .moving_seconds = one.at("moving_seconds"),
+                             .waiting_seconds = one.at("waiting_seconds")});
+  }
+  for (const Json& one : json.at("operations")) {
+    record.operations.push_back(
+        {.name = one.at("name"), .seconds = one.at("seconds"), .flops = one.at("flops"), .bytes = one.at("bytes")});
+  }
+  return record;
+}
+
+}  // namespace
+
+Json json_of(const StepRecord& record) {
+  Json stages = Json::array(), groups = Json::array(), operations = Json::array();
+  for (const StageRecord& stage : record.stages) stages.push_back(stage_json(stage));
+  for (const GroupRecord& one : record.groups) {
+    groups.push_back({{"name", one.name},
+                      {"tier", one.tier},
+                      {"bytes", one.bytes},
+                      {"moving_seconds", one.moving_seconds},
+                      {"waiting_seconds", one.waiting_seconds}});
+  }
+  for (const OperationRecord& one : record.operations) {
+    operations.push_back({{"name", one.name}, {"seconds", one.seconds}, {"flops", one.flops}, {"bytes", one.bytes}});
+  }
+  return {{"source", record.source},
+          {"machine", record.machine},
+          {"software", record.software},
+          {"step", record.step},
+          {"step_seconds", record.step_seconds},
+          {"model_flops", record.model_flops},
+          {"peak_flops", record.peak_flops},
+          {"memory_bandwidth", record.memory_bandwidth},
+          {"links", record.links},
+          {"stages", stages},
+          {"groups", groups},
+          {"operations", operations}};
+}
+
+StepRecord read_step_record(const std::filesystem::path& path) {
+  try {
+    return record_of(Json::parse(read_text(path)));
+  } catch (const Json::exception& error) {
+    throw UserError::of("{} is not the record of a step: {}; train again, or remove the file", path.string(),
+                        error.what());
+  }
+}
+
+void write_step_record(const StepRecord& record, const std::filesystem::path& path) {
+  write_text_atomically(path, json_of(record).dump() + "\n");
+}
+
+double figure(const std::vector<NamedFigure>& figures, std::string_view name) {
+  const auto found = std::ranges::find(figures, name, &NamedFigure::name);
+  return found == figures.end() ? 0 : found->value;
+}
+
+double sum(const std::vector<NamedFigure>& figures) {
+  return std::accumulate(figures.begin(), figures.end(), 0.0,
+                         [](double total, const NamedFigure& one) { return total + one.value; });
+}
+
+}  // namespace terrace::observe

@@ -1,0 +1,104 @@
+// One training step instruction by instruction, with its memory: predicted by plan/ or measured in training. Both have
+// the same form, so a report puts one above the other.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "terrace/base/json.h"
+
+namespace terrace::observe {
+
+// A figure by its name, such as bytes of the category "weights".
+struct NamedFigure {
+  std::string name;
+  double value = 0;
+
+  bool operator==(const NamedFigure&) const = default;
+};
+
+// When an instruction was at work, in seconds since the step's beginning.
+struct StepEvent {
+  std::string name;  // "F3 segment 2"
+  std::string kind;  // what it is drawn as: "forward", "loss", "backward", "input gradient", "weight gradient",
+                     // "transfer", "update", "wait" (for communication or another stage)
+  int64_t lane = 0;  // 0: computation; l: StepRecord::links[l - 1]
+  double begin = 0, end = 0;
+
+  bool operator==(const StepEvent&) const = default;
+};
+
+struct MemorySample {
+  double seconds = 0;  // since the step's beginning
+  double bytes = 0;    // in use by tensors
+
+  bool operator==(const MemorySample&) const = default;
+};
+
+// What one rank of a pipeline stage does; all ranks of a stage do the same.
+struct StageRecord {
+  int64_t stage = 0, rank = 0;
+  std::vector<NamedFigure> seconds = {};       // of the step, by what they went to; the sum is about the step
+  std::vector<NamedFigure> memory_bytes = {};  // by category; the sum is the most that is in use at a time
+  std::vector<StepEvent> events = {};          // by lane in order of time
+  std::vector<MemorySample> memory = {};       // in order of time
+
+  bool operator==(const StageRecord&) const = default;
+};
+
+// The communication of one group (docs/cost_model.md) by a rank of the stage where it takes longest.
+struct GroupRecord {
+  std::string name;            // "shard_gradients", "tensor"
+  std::string tier;            // whose links limit it: "node"
+  double bytes = 0;            // that this rank sends in the step
+  double moving_seconds = 0;   // of all its calls, hidden ones included; 0: not measured
+  double waiting_seconds = 0;  // of these, those that computation waited for
+
+  bool operator==(const GroupRecord&) const = default;
+};
+
+// One kind of work of the stage that computes longest, for the roofline.
+struct OperationRecord {
+  std::string name;  // "products", "attention", "elements"
+  double seconds = 0;
+  double flops = 0;
+  double bytes = 0;  // read and written
+
+  bool operator==(const OperationRecord&) const = default;
+};
+
+struct StepRecord {
+  std::string source;    // "predicted" or "measured"
+  std::string machine;   // name of the description; "" for measured steps without one
+  std::string software;  // likewise
+  int64_t step = 0;      // number of the measured step; 0 for predicted ones
+  double step_seconds = 0;
+  double model_flops = 0;       // of the step on all ranks
+  double peak_flops = 0;        // FLOP/s of one rank; 0: not known
+  double memory_bandwidth = 0;  // bytes/s of one rank; 0: not known
+  std::vector<std::string> links = {};
+  std::vector<StageRecord> stages = {};
+  std::vector<GroupRecord> groups = {};
+  std::vector<OperationRecord> operations = {};
+
+  bool operator==(const StepRecord&) const = default;
+};
+
+// The files of a run's folder.
+inline constexpr std::string_view predicted_step_file = "predicted_step.json";
+inline constexpr std::string_view measured_step_file = "measured_step.json";
+
+Json json_of(const StepRecord& record);
+// Throws UserError with the file and the key that is missing or has another type.
+StepRecord read_step_record(const std::filesystem::path& path);
+void write_step_record(const StepRecord& record, const std::filesystem::path& path);
+
+// The value of the figure with this name; 0 if there is none.
+double figure(const std::vector<NamedFigure>& figures, std::string_view name);
+double sum(const std::vector<NamedFigure>& figures);
+
+}  // namespace terrace::observe
