@@ -12,7 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/units.h"
-#include "terrace/plan/step_trace.h"
+#include "terrace/plan/step_record.h"
 
 namespace terrace::cli {
 namespace {
@@ -49,13 +49,14 @@ void add_simulate_command(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->callback([arguments] {
     const plan::Target target = arguments->target.load_target();
-    const plan::DetailedPrediction detailed = plan::predict_in_detail(arguments->target.load_config(), target);
-    const auto stages = static_cast<int64_t>(detailed.lists.size());
+    const plan::PlannedRun run = plan::planned_run(arguments->target.load_config(), target);
+    const plan::SimulatedStep step(run, target);
+    const plan::Prediction prediction = plan::predict(step);
+    const int64_t stages = run.placement.stages;
     const std::vector<int64_t> chosen = chosen_stages(arguments->stages, stages);
     if (!arguments->trace.empty()) {
-      observe::write_chrome_trace(plan::step_trace(detailed, target.machine, chosen), arguments->trace);
+      observe::write_chrome_trace(observe::trace_of(plan::step_record(step, prediction, chosen)), arguments->trace);
     }
-    const plan::Prediction& prediction = detailed.prediction;
     if (arguments->json) {
       Json json = {{"step_seconds", prediction.step_seconds}, {"bubble_share", prediction.bubble_share}};
       for (const plan::StagePrediction& stage : prediction.stages) {

@@ -7,14 +7,19 @@
 
 namespace terrace::config {
 
-std::vector<int64_t> divisors_near(int64_t number, int64_t value) {
+std::vector<int64_t> divisors_up_to(int64_t number, int64_t most) {
   std::vector<int64_t> divisors;
   for (int64_t i = 1; i * i <= number; ++i) {
     if (number % i != 0) continue;
-    divisors.push_back(i);
-    if (i != number / i) divisors.push_back(number / i);
+    if (i <= most) divisors.push_back(i);
+    if (i != number / i && number / i <= most) divisors.push_back(number / i);
   }
   std::sort(divisors.begin(), divisors.end());
+  return divisors;
+}
+
+std::vector<int64_t> divisors_near(int64_t number, int64_t value) {
+  const std::vector<int64_t> divisors = divisors_up_to(number, number);
   if (divisors.size() <= 8) return divisors;
   const auto above = std::lower_bound(divisors.begin(), divisors.end(), value);
   const auto first = above - std::min<ptrdiff_t>(2, above - divisors.begin());

@@ -7,6 +7,9 @@
 
 namespace terrace::config {
 
+// All divisors of the number that are at most `most`, in order.
+std::vector<int64_t> divisors_up_to(int64_t number, int64_t most);
+
 // All divisors of the number if there are at most 8, otherwise the nearest two on each side of the value.
 std::vector<int64_t> divisors_near(int64_t number, int64_t value);
 

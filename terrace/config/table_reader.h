@@ -1,5 +1,5 @@
 // Reads TOML files other than configurations into structs, such as descriptions of machines. A function states the keys
-// of a struct once, for TableReader and TableWriter alike; tests/config/table_reader_test.cpp has a small example. A
+// of a struct once, for both TableReader and TableWriter; tests/config/table_reader_test.cpp has a small example. A
 // field is a pointer to a member, or a function that returns a reference to a part of the struct, const or not.
 #pragma once
 

@@ -15,6 +15,9 @@
 
 namespace terrace::mesh {
 
+// The flat buffers of segments are padded to pieces of this many elements, of which the gradient norm is summed.
+inline constexpr int64_t piece_elements = 1024;
+
 // The numbers of data-parallel ranks over which weights, gradients and optimizer states are sharded. Each divides the
 // next.
 struct ShardSizes {

@@ -2,6 +2,7 @@
 #include "terrace/observe/step_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "terrace/base/error.h"
@@ -113,6 +114,27 @@ StepRecord read_step_record(const std::filesystem::path& path) {
 
 void write_step_record(const StepRecord& record, const std::filesystem::path& path) {
   write_text_atomically(path, json_of(record).dump() + "\n");
+}
+
+Trace trace_of(const StepRecord& record) {
+  const auto nanoseconds = [](double seconds) { return static_cast<int64_t>(std::llround(seconds * 1e9)); };
+  Trace trace;
+  for (const StageRecord& stage : record.stages) {
+    std::vector<Lane> lanes(1 + record.links.size());
+    lanes.front() = {.name = "computation", .rank = stage.rank};
+    for (size_t link = 0; link < record.links.size(); ++link) {
+      lanes[1 + link] = {.name = "links of the " + record.links[link], .rank = stage.rank};
+    }
+    for (const StepEvent& one : stage.events) {
+      if (one.kind == "wait") continue;
+      lanes.at(static_cast<size_t>(one.lane))
+          .spans.push_back({.name = one.name, .begin_ns = nanoseconds(one.begin), .end_ns = nanoseconds(one.end)});
+    }
+    for (Lane& lane : lanes) {
+      if (!lane.spans.empty()) trace.push_back(std::move(lane));
+    }
+  }
+  return trace;
 }
 
 double figure(const std::vector<NamedFigure>& figures, std::string_view name) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "terrace/base/json.h"
+#include "terrace/observe/trace.h"
 
 namespace terrace::observe {
 
@@ -53,7 +54,7 @@ struct StageRecord {
 // The communication of one group (docs/cost_model.md) by a rank of the stage where it takes longest.
 struct GroupRecord {
   std::string name;            // "shard_gradients", "tensor"
-  std::string tier;            // whose links limit it: "node"
+  std::string tier = {};       // whose links limit it: "node"
   double bytes = 0;            // that this rank sends in the step
   double moving_seconds = 0;   // of all its calls, hidden ones included; 0: not measured
   double waiting_seconds = 0;  // of these, those that computation waited for
@@ -72,10 +73,10 @@ struct OperationRecord {
 };
 
 struct StepRecord {
-  std::string source;    // "predicted" or "measured"
-  std::string machine;   // name of the description; "" for measured steps without one
-  std::string software;  // likewise
-  int64_t step = 0;      // number of the measured step; 0 for predicted ones
+  std::string source = {};  // "predicted" or "measured"
+  std::string machine;      // name of the description; "" for measured steps without one
+  std::string software;     // likewise
+  int64_t step = 0;         // number of the measured step; 0 for predicted ones
   double step_seconds = 0;
   double model_flops = 0;       // of the step on all ranks
   double peak_flops = 0;        // FLOP/s of one rank; 0: not known
@@ -96,6 +97,10 @@ Json json_of(const StepRecord& record);
 // Throws UserError with the file and the key that is missing or has another type.
 StepRecord read_step_record(const std::filesystem::path& path);
 void write_step_record(const StepRecord& record, const std::filesystem::path& path);
+
+// One lane of computation and one for each link that is used, for each stage that has events. Waiting is what lies
+// between spans.
+Trace trace_of(const StepRecord& record);
 
 // The value of the figure with this name; 0 if there is none.
 double figure(const std::vector<NamedFigure>& figures, std::string_view name);

@@ -8,10 +8,14 @@
 #include <map>
 #include <numeric>
 
+#include "terrace/mesh/shards.h"
 #include "terrace/optim/kernels.h"
 
 namespace terrace::optim {
 namespace {
+
+// A shard begins with a piece.
+static_assert(norm_piece == mesh::piece_elements);
 
 double sum_of_squares(const at::Tensor& values) {
   const at::Tensor sums = squares_by_piece(values);

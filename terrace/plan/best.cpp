@@ -33,8 +33,8 @@ struct Candidate {
   double least_seconds = 0;
 };
 
-// Unit tables are the same for all layouts that cut a micro-batch alike. The costs by which units are divided among
-// stages have the same proportions in all of them.
+// Unit tables are the same for all layouts that cut a micro-batch in the same way. The costs by which units are divided
+// among stages have the same proportions in all of them.
 class Cache {
  public:
   SharedParts of(const config::Config& config, int64_t data_ranks) {
@@ -81,8 +81,7 @@ class Search {
       : config_(config),
         target_(target),
         options_(options),
-        ranks_per_node_(std::min(target.devices, target.machine.devices_of("node"))),
-        layouts_(legal_layouts(config, target.devices, ranks_per_node_,
+        layouts_(legal_layouts(config, target.devices, target.ranks_per_node(),
                                std::max<int64_t>(8, 2 * target.machine.devices_of("node")))) {}
 
   BestLayouts run() {
@@ -94,8 +93,9 @@ class Search {
                      .simulated = simulated_};
     for (const auto& [seconds, number] : found_) {
       const config::Config& layout = layouts_[number];
-      best.layouts.push_back(
-          {.settings = differences(config_, layout), .config = layout, .prediction = predict(layout, target_)});
+      best.layouts.push_back({.settings = differences(config_, layout),
+                              .config = layout,
+                              .prediction = predict(planned(number), target_)});
     }
     return best;
   }
@@ -104,7 +104,7 @@ class Search {
   PlannedRun planned(size_t number) {
     const config::Config layout = divided(layouts_[number], target_.software);
     const int64_t data_ranks = target_.devices / layout.layout.tensor / layout.layout.pipeline;
-    return {layout, target_.devices, ranks_per_node_, cache_.of(layout, data_ranks)};
+    return {layout, target_.devices, target_.ranks_per_node(), cache_.of(layout, data_ranks)};
   }
 
   // Calls body(i) for every i below `count`, on all cores.
@@ -166,7 +166,7 @@ class Search {
         if (!options_.simulates_all && one.least_seconds >= worst_of_best()) return;
         ++simulated_;
       }
-      const double seconds = predict(layouts_[one.number], target_).step_seconds;
+      const double seconds = predict(planned(one.number), target_).step_seconds;
       const std::lock_guard lock(mutex_);
       found_.emplace(seconds, one.number);
       if (found_.size() > options_.count) found_.erase(std::prev(found_.end()));
@@ -181,7 +181,6 @@ class Search {
   const config::Config& config_;
   const Target& target_;
   const BestOptions& options_;
-  int64_t ranks_per_node_;
   std::vector<config::Config> layouts_;
   Cache cache_;
   std::mutex mutex_;

@@ -257,6 +257,20 @@ GroupPlace place_of(const mesh::Group& group, const Machine& machine, int64_t ra
   return place;
 }
 
+double sent_bytes(Collective collective, double bytes, int64_t ranks) {
+  const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  switch (collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return bytes * others;
+    case Collective::all_reduce:
+      return 2 * bytes * others;
+    case Collective::send:
+      return bytes;
+  }
+  return bytes;
+}
+
 CollectiveTime collective_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine,
                                const std::vector<Algorithm>& algorithms) {
   if (place.ranks == 1) return {};

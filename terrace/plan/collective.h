@@ -22,7 +22,7 @@ enum class Algorithm {
 };
 std::string_view name_of(Algorithm algorithm);
 
-// How a group lies on the tiers of the machine. Groups of one axis of the mesh lie alike.
+// How a group lies on the tiers of the machine. All groups of one axis of the mesh lie in the same way.
 struct GroupPlace {
   int64_t ranks = 1;
   std::vector<int64_t> members;  // by tier: the most members in one unit of the tier
@@ -47,5 +47,8 @@ struct CollectiveTime {
 // and no choice.
 CollectiveTime collective_time(Collective collective, double bytes, const GroupPlace& place,
                                const machine::Machine& machine, const std::vector<Algorithm>& algorithms);
+
+// Bytes that one rank sends, in the algorithms that send least.
+double sent_bytes(Collective collective, double bytes, int64_t ranks);
 
 }  // namespace terrace::plan

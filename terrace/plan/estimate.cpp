@@ -7,15 +7,13 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
+#include "terrace/plan/memory_need.h"
 #include "terrace/plan/variation.h"
 
 namespace terrace::plan {
 namespace {
 
 constexpr double seconds_per_hour = 3600;
-
-// The fp32 weights and both moments.
-constexpr double checkpoint_bytes_per_parameter = 12;
 
 std::vector<Change> predicted(const config::Config& config, const Target& target) {
   std::vector<Change> changes;
@@ -96,10 +94,10 @@ std::string limit(const Prediction& prediction) {
   return fmt::format("{:.0f}% of the step goes to {}", 100 * most->seconds / prediction.step_seconds, most->text);
 }
 
-std::vector<Change> best_changes(const config::Config& config, const Target& target, size_t count) {
-  const double now = predict(config, target).step_seconds;
+std::vector<Change> best_changes(const config::Config& config, const Target& target, double step_seconds,
+                                 size_t count) {
   std::vector<Change> changes = predicted(config, target);
-  for (Change& change : changes) change.gain = 1 - change.prediction.step_seconds / now;
+  for (Change& change : changes) change.gain = 1 - change.prediction.step_seconds / step_seconds;
   std::erase_if(changes, [](const Change& change) { return change.gain <= 0.001; });
   std::ranges::stable_sort(changes, {}, [](const Change& change) { return -change.gain; });
   if (changes.size() > count) changes.resize(count);

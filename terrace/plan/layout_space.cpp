@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/config/divisors.h"
 #include "terrace/config/family.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/rank_share.h"
@@ -18,14 +19,6 @@ using config::Config;
 using config::PipelineSchedule;
 using config::Recompute;
 using config::Sharding;
-
-std::vector<int64_t> divisors_of(int64_t number, int64_t most) {
-  std::vector<int64_t> list;
-  for (int64_t divisor = 1; divisor <= std::min(number, most); ++divisor) {
-    if (number % divisor == 0) list.push_back(divisor);
-  }
-  return list;
-}
 
 struct ScheduleChoice {
   PipelineSchedule schedule;
@@ -56,11 +49,11 @@ class Enumeration {
 
   std::vector<Config> list() {
     const int64_t layers = config_.family->layers(config_);
-    for (const int64_t tensor : divisors_of(devices_, most_tensor_)) {
-      for (const int64_t pipeline : divisors_of(devices_ / tensor, layers)) {
+    for (const int64_t tensor : config::divisors_up_to(devices_, most_tensor_)) {
+      for (const int64_t pipeline : config::divisors_up_to(devices_ / tensor, layers)) {
         const int64_t data = devices_ / tensor / pipeline;
         if (config_.train.global_batch % data != 0) continue;
-        for (const int64_t micro_batch : divisors_of(config_.train.global_batch / data, 64)) {
+        for (const int64_t micro_batch : config::divisors_up_to(config_.train.global_batch / data, 64)) {
           for (const ScheduleChoice& choice : schedules_of(pipeline, layers)) {
             vary(tensor, pipeline, data, micro_batch, choice);
           }

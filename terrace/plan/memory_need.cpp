@@ -19,7 +19,8 @@ namespace {
 // Bytes of the copy of a parameter's states: the master weight and two moments. Of the ranks that hold an element, one
 // copies it.
 double copy_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
-  return config.checkpoint.saves_beside_training() ? 12.0 / static_cast<double>(sizes.ranks) : 0;
+  return config.checkpoint.saves_beside_training() ? checkpoint_bytes_per_parameter / static_cast<double>(sizes.ranks)
+                                                   : 0;
 }
 
 }  // namespace

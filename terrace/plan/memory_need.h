@@ -21,6 +21,9 @@ struct MemoryNeed {
   double all() const { return states + activations + copies; }
 };
 
+// Of a parameter's states in a checkpoint: its fp32 weight and both moments.
+inline constexpr double checkpoint_bytes_per_parameter = 12;
+
 // How each of `data_ranks` data-parallel ranks computes a micro-batch.
 schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks);
 

@@ -124,7 +124,7 @@ std::string change_lines(const Plan& plan) {
 
 Plan make_plan(const config::Config& config, const Target& target) {
   Plan plan{.config = config, .target = target, .prediction = predict(config, target)};
-  plan.changes = plan.prediction.feasible() ? best_changes(config, target, most_changes)
+  plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
   return plan;
 }

@@ -11,9 +11,6 @@
 
 namespace terrace::plan {
 
-// Flat buffers are padded to pieces of this many elements, see docs/sharding.md.
-constexpr int64_t piece_elements = 1024;
-
 PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks) : rows(std::move(table)) {
   for (const schedule::UnitRow& row : rows) {
     int64_t sum = 0;
@@ -58,7 +55,7 @@ int64_t PlannedRun::elements(int64_t segment) const {
 }
 
 int64_t PlannedRun::padded_elements(int64_t segment) const {
-  return mesh::padded_size(elements(segment), sizes.ranks, piece_elements);
+  return mesh::padded_size(elements(segment), sizes.ranks, mesh::piece_elements);
 }
 
 int64_t PlannedRun::stage_elements(int64_t stage) const {

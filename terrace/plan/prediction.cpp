@@ -4,28 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/models/cost/family.h"
-#include "terrace/plan/step_costs.h"
 
 namespace terrace::plan {
 namespace {
 
-using schedule::Movement;
 using schedule::StepInstruction;
 using Kind = StepInstruction::Kind;
-
-// The names of docs/cost_model.md, by movement.
-constexpr std::array<const char*, 6> groups = {"shard_weights", "shard_gradients", "shard_optimizer",
-                                               "replicas",      "replicas",        "update"};
-
-// Ranks of a node, if the machine has nodes.
-int64_t ranks_per_node(const Target& target) { return std::min(target.devices, target.machine.devices_of("node")); }
 
 double recomputed_flops(const PlannedRun& run) {
   double sum = 0;
@@ -69,7 +59,7 @@ void add_exposed(std::vector<ExposedTime>& list, const char* group, double waite
 void read_times(StagePrediction& stage, const schedule::StepInstructions& list, const schedule::StageTimes& times) {
   for (size_t i = 0; i < list.size(); ++i) {
     const double seconds = times.intervals[i].end - times.intervals[i].start;
-    const char* group = groups[static_cast<size_t>(list[i].movement)];
+    const char* group = schedule::group_of(list[i].movement);
     if (list[i].kind == Kind::begin_movement) add_exposed(stage.exposed, group, 0, seconds);
     if (list[i].kind == Kind::end_movement) add_exposed(stage.exposed, group, seconds, 0);
   }
@@ -91,60 +81,48 @@ void check_devices(const Target& target) {
                       target.machine.devices(), target.machine.name, target.machine.devices());
 }
 
-DetailedPrediction predict_in_detail(const config::Config& config, const Target& target) {
+PlannedRun planned_run(const config::Config& config, const Target& target) {
   check_devices(target);
-  const PlannedRun run(divided(config, target.software), target.devices, ranks_per_node(target));
-  const StepCosts costs(run, target.machine, target.software);
-  DetailedPrediction detailed;
-  Prediction& prediction = detailed.prediction;
-  const auto& family = static_cast<const models::PlannedFamily&>(*config.family);
+  return {divided(config, target.software), target.devices, target.ranks_per_node()};
+}
 
+Prediction predict(const SimulatedStep& step) {
+  const PlannedRun& run = step.run;
+  const config::Config& config = run.config;
+  const auto& family = static_cast<const models::PlannedFamily&>(*config.family);
   const auto micro_batches = static_cast<double>(run.pipeline.micro_batches * run.mesh.size("data"));
+  const machine::Device& device = step.target.machine.device;
+  Prediction prediction;
   prediction.parameters = schedule::elements(run.table());
   prediction.model_flops = micro_batches * schedule::counted_flops(run.table());
   prediction.hardware_flops = prediction.model_flops + micro_batches * recomputed_flops(run);
   prediction.samples = config.train.global_batch;
   prediction.items = config.train.global_batch * (family.items_of_sample ? family.items_of_sample(config) : 1);
-  prediction.peak_flops = static_cast<double>(target.devices) * target.machine.device.rate(config.train.precision).peak;
-
-  const std::vector<schedule::Instructions> pipeline = schedule::instructions(run.pipeline);
-  for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
-    detailed.lists.push_back(planned_list(run, pipeline[static_cast<size_t>(stage)], stage, target.software));
-  }
-  detailed.simulation = schedule::simulate_times(
-      detailed.lists, {.seconds = [&](int64_t stage, const StepInstruction& one) { return costs.seconds(stage, one); },
-                       .link = [&](int64_t stage, const StepInstruction& one) { return costs.link(stage, one); },
-                       .num_links = costs.num_links()});
-
-  detailed.num_links = static_cast<size_t>(costs.num_links());
-  for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
-    std::vector<size_t>& links = detailed.links.emplace_back();
-    for (const StepInstruction& one : detailed.lists[static_cast<size_t>(stage)]) {
-      links.push_back(is_transfer(one.kind) ? static_cast<size_t>(costs.link(stage, one)) : 0);
-    }
-  }
+  prediction.peak_flops = static_cast<double>(step.target.devices) * device.rate(config.train.precision).peak;
 
   double waiting = 0;
   for (int64_t number = 0; number < run.placement.stages; ++number) {
     const auto index = static_cast<size_t>(number);
-    StagePrediction stage{.memory = stage_memory(run, number, target.software),
+    StagePrediction stage{.memory = stage_memory(run, number, step.target.software),
                           .parameters = run.stage_elements(number),
-                          .computation = costs.computation(number),
-                          .update_seconds = costs.update_seconds(number)};
-    read_times(stage, detailed.lists[index], detailed.simulation.stages[index]);
+                          .computation = step.costs.computation(number),
+                          .update_seconds = step.costs.update_seconds(number)};
+    read_times(stage, step.lists[index], step.simulation.stages[index]);
     waiting += stage.waiting_seconds;
     prediction.stages.push_back(std::move(stage));
     const auto computes = [&](int64_t s) { return prediction.stages[static_cast<size_t>(s)].computation.total(); };
     if (computes(number) > computes(prediction.slowest)) prediction.slowest = number;
   }
-  prediction.step_seconds = detailed.simulation.seconds;
+  prediction.step_seconds = step.simulation.seconds;
   prediction.bubble_share = waiting / (static_cast<double>(run.placement.stages) * prediction.step_seconds);
-  prediction.reason = memory_reason(prediction, target);
-  return detailed;
+  prediction.reason = memory_reason(prediction, step.target);
+  return prediction;
 }
 
+Prediction predict(const PlannedRun& run, const Target& target) { return predict(SimulatedStep(run, target)); }
+
 Prediction predict(const config::Config& config, const Target& target) {
-  return predict_in_detail(config, target).prediction;
+  return predict(planned_run(config, target), target);
 }
 
 }  // namespace terrace::plan

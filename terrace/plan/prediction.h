@@ -2,30 +2,18 @@
 // executes. Nothing is measured and nothing is launched.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "terrace/config/config.h"
-#include "terrace/machine/machine.h"
-#include "terrace/machine/software.h"
 #include "terrace/plan/planned_run.h"
+#include "terrace/plan/simulated_step.h"
 #include "terrace/plan/stage_memory.h"
+#include "terrace/plan/target.h"
 #include "terrace/plan/unit_time.h"
-#include "terrace/schedule/step_times.h"
 
 namespace terrace::plan {
-
-// Where a run is predicted.
-struct Target {
-  machine::Machine machine;
-  machine::Software software;
-  int64_t devices = 1;  // as many ranks
-};
-
-// Throws UserError if the machine has fewer devices.
-void check_devices(const Target& target);
 
 // Communication that the computation of a rank waits for in a step, by the group's name in docs/cost_model.md.
 struct ExposedTime {
@@ -66,18 +54,13 @@ struct Prediction {
   double hfu() const { return hardware_flops / step_seconds / peak_flops; }
 };
 
-// Throws UserError if the machine has fewer devices or the configuration does not fit the ranks. A run that needs more
-// memory than a device has is predicted all the same, with a reason.
-Prediction predict(const config::Config& config, const Target& target);
+// The parts of the configuration's run as the program divides it. Throws UserError if the machine has fewer devices or
+// the configuration does not fit the ranks.
+PlannedRun planned_run(const config::Config& config, const Target& target);
 
-// The same with the times of each instruction of each stage, for traces and pictures.
-struct DetailedPrediction {
-  Prediction prediction;
-  std::vector<schedule::StepInstructions> lists;  // by stage
-  schedule::StepSimulation simulation;
-  size_t num_links = 0;                    // tiers of the machine
-  std::vector<std::vector<size_t>> links;  // by stage and instruction: the tier that a transfer uses; 0 for others
-};
-DetailedPrediction predict_in_detail(const config::Config& config, const Target& target);
+// A run that needs more memory than a device has is predicted all the same, with a reason. Throws as planned_run does.
+Prediction predict(const config::Config& config, const Target& target);
+Prediction predict(const PlannedRun& run, const Target& target);
+Prediction predict(const SimulatedStep& step);
 
 }  // namespace terrace::plan

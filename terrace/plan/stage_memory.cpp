@@ -39,23 +39,13 @@ double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Sof
   return static_cast<double>(mean);
 }
 
-// The most that one segment takes beside what is kept: its temporary tensors, and with recompute what its repeated
-// forward saves for the backward.
-double temporary_bytes(const PlannedRun& run, int64_t stage) {
-  int64_t most = 0;
+// The most that one segment takes beside what is kept.
+double most_temporary_bytes(const PlannedRun& run, int64_t stage) {
+  double most = 0;
   for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
-    for (const int64_t number : chunk) {
-      const schedule::Segment& segment = run.partition().segment(number);
-      int64_t bytes = schedule::kept_bytes(run.table(), segment, config::Recompute::none) -
-                      schedule::kept_bytes(run.table(), segment, run.config.train.recompute);
-      int64_t temporary = 0;
-      for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-        temporary = std::max(temporary, run.table()[static_cast<size_t>(unit)].temporary_bytes);
-      }
-      most = std::max(most, bytes + temporary);
-    }
+    for (const int64_t segment : chunk) most = std::max(most, temporary_bytes(run, segment, true));
   }
-  return static_cast<double>(most);
+  return most;
 }
 
 // Of the segments of the stage one after another: the largest sum of padded elements of so many of them.
@@ -102,6 +92,17 @@ double StageMemory::states() const {
   return of(MemoryKind::weights) + of(MemoryKind::gradients) + of(MemoryKind::optimizer);
 }
 
+double temporary_bytes(const PlannedRun& run, int64_t number, bool backward) {
+  const schedule::Segment& segment = run.partition().segment(number);
+  int64_t temporary = 0;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    temporary = std::max(temporary, run.table()[static_cast<size_t>(unit)].temporary_bytes);
+  }
+  if (!backward) return static_cast<double>(temporary);
+  return static_cast<double>(temporary + schedule::kept_bytes(run.table(), segment, config::Recompute::none) -
+                             schedule::kept_bytes(run.table(), segment, run.config.train.recompute));
+}
+
 StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software) {
   const config::TrainConfig& train = run.config.train;
   const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
@@ -111,7 +112,7 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   memory.of(MemoryKind::gradients) = bytes_of(elements, gradient, run.sizes.gradients);
   memory.of(MemoryKind::optimizer) = bytes_of(elements, master + 8, run.sizes.optimizer);
   memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
-  memory.of(MemoryKind::temporary) = temporary_bytes(run, stage);
+  memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage);
   if (run.sizes.weights > 1) {
     memory.of(MemoryKind::gathers) +=
         bytes_of(largest_neighbours(run, stage, 1 + run.config.layout.prefetch), weight, 1);

@@ -15,10 +15,8 @@ using Kind = StepInstruction::Kind;
 
 constexpr size_t num_movements = 6;
 
-bool is_send(Kind kind) { return kind == Kind::send_activation || kind == Kind::send_gradient; }
-
-// Whether a program that reduces after the last backward puts the movement off until then.
-bool is_put_off(const StepInstruction& one) {
+// Whether a program that reduces after the last backward defers the movement until then.
+bool is_deferred(const StepInstruction& one) {
   const bool moves = one.kind == Kind::begin_movement || one.kind == Kind::end_movement;
   return moves && (one.movement == Movement::reduce_across || one.movement == Movement::reduce_replicas ||
                    one.movement == Movement::gather_gradients);
@@ -50,7 +48,7 @@ Collective collective_of(schedule::TensorCollective::Kind kind) {
 
 }  // namespace
 
-bool is_transfer(Kind kind) { return kind == Kind::begin_movement || is_send(kind); }
+bool is_transfer(Kind kind) { return kind == Kind::begin_movement || schedule::is_send(kind); }
 
 schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage, int64_t number,
                                         const machine::Software& software) {
@@ -58,7 +56,7 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
       schedule::movements_of(run.sizes, run.config.layout.deterministic, run.config.layout.prefetch);
   const schedule::StepInstructions list =
       schedule::training_step(stage, run.pipeline.micro_batches, run.stages.at(static_cast<size_t>(number)), movements);
-  schedule::StepInstructions planned, computed, put_off;
+  schedule::StepInstructions planned, computed, deferred;
   for (const StepInstruction& one : list) {
     const bool publishes = one.kind == Kind::begin_movement && one.movement == Movement::publish;
     if (publishes) {
@@ -70,10 +68,10 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
     } else if (one.kind == Kind::end_movement && one.movement == Movement::publish &&
                !software.gathers_while_computing) {
       continue;
-    } else if (!software.reduces_while_computing && is_put_off(one)) {
-      put_off.push_back(one);
+    } else if (!software.reduces_while_computing && is_deferred(one)) {
+      deferred.push_back(one);
     } else {
-      if (one.kind == Kind::finish_gradients) computed.insert(computed.end(), put_off.begin(), put_off.end());
+      if (one.kind == Kind::finish_gradients) computed.insert(computed.end(), deferred.begin(), deferred.end());
       computed.push_back(one);
     }
   }
@@ -82,15 +80,16 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
 }
 
 StepCosts::StepCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software)
-    : run_(run), machine_(machine), software_(software), algorithms_{Algorithm::ring, Algorithm::tree} {
-  place_groups();
+    : run_(run),
+      machine_(machine),
+      software_(software),
+      algorithms_{Algorithm::ring, Algorithm::tree},
+      tensor_(place_of(run.mesh.group(0, "tensor"), machine, run.mesh.size())) {
   time_segments();
   time_movements();
   time_sends();
   time_stages();
 }
-
-void StepCosts::place_groups() { tensor_ = place_of(run_.mesh.group(0, "tensor"), machine_, run_.mesh.size()); }
 
 void StepCosts::time_segments() {
   ComputingRank rank{.machine = machine_, .software = software_, .precision = run_.config.train.precision};
@@ -120,7 +119,6 @@ void StepCosts::time_segments() {
     for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
       const UnitTime& time = time_of(run_.table()[static_cast<size_t>(unit)].operations, recompute);
       sum.time.forward += time.forward;
-      sum.time.recompute += time.recompute;
       sum.time.input_gradient += time.input_gradient;
       sum.time.weight_gradient += time.weight_gradient;
     }
@@ -159,7 +157,8 @@ void StepCosts::time_movements() {
     const auto part = [&](int64_t ranks) { return n / static_cast<double>(ranks); };
     const auto add = [&](Movement movement, Collective collective, double bytes, const GroupPlace& group) {
       const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms_);
-      movements_[static_cast<size_t>(movement)].push_back({time.seconds, time.tier});
+      movements_[static_cast<size_t>(movement)].push_back(
+          {time.seconds, time.tier, sent_bytes(collective, bytes, group.ranks)});
     };
     add(Movement::gather_weights, Collective::all_gather, gathered * n, gather);
     add(Movement::reduce, Collective::reduce_scatter, reduced * n, reduce);
@@ -191,7 +190,7 @@ void StepCosts::time_sends() {
     const mesh::Group pair{.name = "", .ranks = {ranks[sender], ranks[receiver]}};
     const CollectiveTime time =
         collective_time(Collective::send, bytes, place_of(pair, machine_, run_.mesh.size()), machine_, algorithms_);
-    sends_[sender][receiver] = {time.seconds + gather, time.tier};
+    sends_[sender][receiver] = {time.seconds + gather, time.tier, bytes};
   }
   if (software_.sends_while_computing) return;
   for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
@@ -250,8 +249,38 @@ StepCosts::Moving StepCosts::send(int64_t stage, const StepInstruction& instruct
 }
 
 int64_t StepCosts::link(int64_t stage, const StepInstruction& instruction) const {
-  return is_send(instruction.kind) ? send(stage, instruction).tier
-                                   : movement(instruction.segment, instruction.movement).tier;
+  return schedule::is_send(instruction.kind) ? send(stage, instruction).tier
+                                             : movement(instruction.segment, instruction.movement).tier;
+}
+
+double StepCosts::bytes(int64_t stage, const StepInstruction& instruction) const {
+  return schedule::is_send(instruction.kind) ? send(stage, instruction).bytes
+                                             : movement(instruction.segment, instruction.movement).bytes;
+}
+
+int64_t StepCosts::tensor_tier() const {
+  return collective_time(Collective::all_reduce, 1, tensor_, machine_, algorithms_).tier;
+}
+
+double StepCosts::tensor_bytes(int64_t stage) const {
+  double sum = 0;
+  for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
+    for (const int64_t number : chunk) {
+      const schedule::Segment& segment = run_.partition().segment(number);
+      const bool repeats = segment.layer >= 0 && run_.config.train.recompute == config::Recompute::full;
+      for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+        const schedule::Operations& operations = run_.table()[static_cast<size_t>(unit)].operations;
+        const auto add = [&](const std::vector<schedule::TensorCollective>& collectives, double times) {
+          for (const schedule::TensorCollective& one : collectives) {
+            sum += times * sent_bytes(collective_of(one.kind), one.bytes, tensor_.ranks);
+          }
+        };
+        add(operations.forward_collectives, repeats ? 2 : 1);
+        add(operations.backward_collectives, 1);
+      }
+    }
+  }
+  return sum * static_cast<double>(run_.pipeline.micro_batches);
 }
 
 double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) const {
@@ -300,11 +329,7 @@ PassTime StepCosts::computation(int64_t stage) const {
       sum += time.weight_gradient;
     }
   }
-  const auto micro_batches = static_cast<double>(run_.pipeline.micro_batches);
-  for (double& seconds : sum.seconds) seconds *= micro_batches;
-  sum.product_flops *= micro_batches;
-  sum.attention_flops *= micro_batches;
-  return sum;
+  return sum *= static_cast<double>(run_.pipeline.micro_batches);
 }
 
 }  // namespace terrace::plan

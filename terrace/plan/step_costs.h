@@ -29,6 +29,10 @@ class StepCosts {
   // The tier whose links a movement or send uses.
   int64_t link(int64_t stage, const schedule::StepInstruction& instruction) const;
   int64_t num_links() const;
+  // That one rank sends for a movement or send, and in a step in all collectives of the tensor ranks.
+  double bytes(int64_t stage, const schedule::StepInstruction& instruction) const;
+  double tensor_bytes(int64_t stage) const;
+  int64_t tensor_tier() const;
 
   // The forward of one chunk for one micro-batch, with its backward if that is asked for.
   double chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const;
@@ -46,11 +50,11 @@ class StepCosts {
   struct Moving {
     double seconds = 0;
     int64_t tier = 0;
+    double bytes = 0;  // that one rank sends
   };
 
   Moving movement(int64_t segment, schedule::Movement movement) const;
   Moving send(int64_t stage, const schedule::StepInstruction& instruction) const;
-  void place_groups();
   void time_segments();
   void time_movements();
   int64_t largest_output() const;

@@ -56,16 +56,19 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
       case Operation::Kind::product:
         time.of(TimeKind::products) += count * product_seconds(single(one), rank.precision, device);
         time.product_flops += one.flops();
+        time.product_bytes += one.bytes;
         kernels += count;
         break;
       case Operation::Kind::attention:
         time.of(TimeKind::attention) += attention_seconds(one, rank);
         time.attention_flops += one.flops();
+        time.attention_bytes += one.bytes;
         kernels += 1;
         break;
       case Operation::Kind::elements:
         time.of(TimeKind::elements) +=
             rank.software.element_passes * one.bytes / device.memory_bandwidth + count * device.kernel_seconds;
+        time.element_bytes += one.bytes;
         break;
     }
   }
@@ -106,10 +109,27 @@ double PassTime::flops_of(TimeKind kind) const {
   return kind == TimeKind::products ? product_flops : kind == TimeKind::attention ? attention_flops : 0;
 }
 
+double PassTime::bytes_of(TimeKind kind) const {
+  return kind == TimeKind::products    ? product_bytes
+         : kind == TimeKind::attention ? attention_bytes
+         : kind == TimeKind::elements  ? element_bytes
+                                       : 0;
+}
+
+PassTime& PassTime::operator*=(double factor) {
+  for (double& one : seconds) one *= factor;
+  for (double* one : {&product_flops, &attention_flops, &product_bytes, &attention_bytes, &element_bytes})
+    *one *= factor;
+  return *this;
+}
+
 PassTime& PassTime::operator+=(const PassTime& other) {
   for (size_t i = 0; i < num_time_kinds; ++i) seconds[i] += other.seconds[i];
   product_flops += other.product_flops;
   attention_flops += other.attention_flops;
+  product_bytes += other.product_bytes;
+  attention_bytes += other.attention_bytes;
+  element_bytes += other.element_bytes;
   return *this;
 }
 
@@ -133,18 +153,17 @@ UnitTime unit_time(const schedule::Operations& operations, config::Recompute rec
   time.forward = pass_time(operations.forward, rank.software.forward_kernels, rank);
   time.forward.of(TimeKind::tensor_sums) =
       exposed_seconds(operations.forward_collectives, time.forward, time.weight_gradient, rank);
+  time.input_gradient = pass_time(operations.input_gradient, rank.software.backward_kernels, rank);
+  time.input_gradient.of(TimeKind::tensor_sums) =
+      exposed_seconds(operations.backward_collectives, time.input_gradient, time.weight_gradient, rank);
   if (recompute == config::Recompute::full) {
-    time.recompute = time.forward;
+    time.input_gradient += time.forward;
   } else if (recompute == config::Recompute::selective) {
     std::vector<Operation> attention;
     std::ranges::copy_if(operations.forward, std::back_inserter(attention),
                          [](const Operation& one) { return one.kind == Operation::Kind::attention; });
-    time.recompute = pass_time(attention, 0, rank);
+    time.input_gradient += pass_time(attention, 0, rank);
   }
-  time.input_gradient = pass_time(operations.input_gradient, rank.software.backward_kernels, rank);
-  time.input_gradient.of(TimeKind::tensor_sums) =
-      exposed_seconds(operations.backward_collectives, time.input_gradient, time.weight_gradient, rank);
-  time.input_gradient += time.recompute;
   return time;
 }
 

@@ -28,18 +28,21 @@ std::string_view name_of(TimeKind kind);
 // One pass of a unit or of several.
 struct PassTime {
   std::array<double, num_time_kinds> seconds = {};
-  double product_flops = 0, attention_flops = 0;  // executed on this rank
+  double product_flops = 0, attention_flops = 0;                     // executed on this rank
+  double product_bytes = 0, attention_bytes = 0, element_bytes = 0;  // read and written
 
   double total() const;
   double flops_of(TimeKind kind) const;
+  double bytes_of(TimeKind kind) const;
   double& of(TimeKind kind) { return seconds[static_cast<size_t>(kind)]; }
   double of(TimeKind kind) const { return seconds[static_cast<size_t>(kind)]; }
   PassTime& operator+=(const PassTime& other);
+  PassTime& operator*=(double factor);
 };
 
 struct UnitTime {
-  PassTime forward, input_gradient, weight_gradient;
-  PassTime recompute;  // of the unit's forward before its backward, part of input_gradient
+  PassTime forward, weight_gradient;
+  PassTime input_gradient;  // with what recompute repeats of the forward
 };
 
 // What a unit's time depends on beside its operations.

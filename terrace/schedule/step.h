@@ -68,6 +68,16 @@ struct StepInstruction {
 
 using StepInstructions = std::vector<StepInstruction>;
 
+// The group of ranks that a movement is among, by its name in docs/cost_model.md.
+const char* group_of(Movement movement);
+
+bool is_send(StepInstruction::Kind kind);
+bool is_receive(StepInstruction::Kind kind);
+
+// What a picture of a step draws the instruction as: "forward", "loss", "backward", "input gradient", "weight
+// gradient", "transfer", "update", "memory", and "wait" for receives and the ends of movements.
+const char* drawn_as(StepInstruction::Kind kind);
+
 // "F3 segment 2", "begin gather weights of segment 2", "release weights of segment 2", "send activation 3 to 1",
 // "norm".
 std::string to_string(const StepInstruction& instruction);

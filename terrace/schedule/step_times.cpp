@@ -12,8 +12,6 @@ namespace {
 
 using StepKind = StepInstruction::Kind;
 
-bool sends(StepKind kind) { return kind == StepKind::send_activation || kind == StepKind::send_gradient; }
-bool receives(StepKind kind) { return kind == StepKind::receive_activation || kind == StepKind::receive_gradient; }
 bool takes_gradient(StepKind kind) { return kind == StepKind::backward || kind == StepKind::input_gradient; }
 
 constexpr size_t num_movements = static_cast<size_t>(Movement::publish) + 1;
@@ -131,9 +129,9 @@ class StepLoop {
 
   // Computes the times of one instruction; false if they depend on a time that is not known yet.
   bool next(size_t index, const StepInstruction& one) {
-    if (sends(one.kind) || one.kind == StepKind::begin_movement) {
+    if (is_send(one.kind) || one.kind == StepKind::begin_movement) {
       begin(index, one);
-    } else if (receives(one.kind)) {
+    } else if (is_receive(one.kind)) {
       post(index, one);
     } else if (one.kind == StepKind::end_movement) {
       end(index, one);
@@ -151,7 +149,7 @@ class StepLoop {
     const double seconds = costs_.seconds(stage, one), start = std::max(lanes.now, lanes.link_free.at(link));
     lanes.link_free[link] = start + seconds;
     times.intervals.push_back({start, start + seconds});
-    if (sends(one.kind)) {
+    if (is_send(one.kind)) {
       const auto to = static_cast<size_t>(one.peer);
       Channel& channel = channels_[index][channel_of(index, to)];
       channel.sent.push_back({start, seconds});

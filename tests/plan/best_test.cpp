@@ -35,7 +35,8 @@ TEST(BestLayouts, AreThoseOfSimulatingAll) {
 TEST(BestLayouts, AreNoSlowerThanAnyVariation) {
   const Target target{.machine = small_machine(), .software = {}, .devices = 8};
   const BestLayouts best = best_layouts(four_layers_of_48(), target, {});
-  for (const Change& change : best_changes(best.layouts.front().config, target, 100)) {
+  for (const Change& change :
+       best_changes(best.layouts.front().config, target, best.layouts.front().prediction.step_seconds, 100)) {
     EXPECT_LE(change.gain, 1e-9) << change.settings.front();
   }
 }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "terrace/base/units.h"
-#include "terrace/plan/step_trace.h"
+#include "terrace/plan/step_record.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 
@@ -78,10 +78,12 @@ TEST(CheckpointEstimate, HasYoungsInterval) {
   EXPECT_EQ(checkpoint_estimate(prediction, target).interval_seconds, 0);
 }
 
-TEST(StepTrace, HasEveryInstructionThatTakesTime) {
+TEST(PredictedStep, HasEveryInstructionThatTakesTime) {
   const Target target{.machine = small_machine(), .software = {}, .devices = 2};
-  const DetailedPrediction detailed = predict_in_detail(four_layers_on_two_stages(), target);
-  const observe::Trace trace = step_trace(detailed, target.machine, {0, 1});
+  const PlannedRun run = planned_run(four_layers_on_two_stages(), target);
+  const SimulatedStep step(run, target);
+  const Prediction prediction = predict(step);
+  const observe::Trace trace = observe::trace_of(step_record(step, prediction, {0, 1}));
   double computing = 0;
   for (const observe::Lane& lane : trace) {
     for (size_t i = 0; i < lane.spans.size(); ++i) {
@@ -92,7 +94,7 @@ TEST(StepTrace, HasEveryInstructionThatTakesTime) {
         computing += 1e-9 * static_cast<double>(span.end_ns - span.begin_ns);
     }
   }
-  const StagePrediction& stage = detailed.prediction.stages[0];
+  const StagePrediction& stage = prediction.stages[0];
   EXPECT_NEAR(computing, stage.computation.total() + stage.update_seconds, 1e-3 * computing);
 }
 

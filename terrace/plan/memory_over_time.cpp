@@ -1,0 +1,107 @@
+// Follows the list of a stage and adds up what its instructions take and free.
+#include "terrace/plan/memory_over_time.h"
+
+#include <algorithm>
+
+#include "terrace/plan/stage_memory.h"
+
+namespace terrace::plan {
+namespace {
+
+using schedule::Movement;
+using schedule::StepInstruction;
+using Kind = StepInstruction::Kind;
+
+// A change of the bytes in use at a time.
+struct MemoryChange {
+  double seconds = 0;
+  double bytes = 0;
+};
+
+class Changes {
+ public:
+  Changes(const SimulatedStep& step, int64_t stage)
+      : run_(step.run),
+        intervals_(step.simulation.stages.at(static_cast<size_t>(stage)).intervals),
+        list_(step.lists.at(static_cast<size_t>(stage))) {
+    for (size_t i = 0; i < list_.size(); ++i) add(list_[i], intervals_[i]);
+    std::ranges::stable_sort(changes_, {}, &MemoryChange::seconds);
+  }
+
+  const std::vector<MemoryChange>& list() const { return changes_; }
+
+ private:
+  double kept(int64_t segment) const {
+    return static_cast<double>(
+        schedule::kept_bytes(run_.table(), run_.partition().segment(segment), run_.config.train.recompute));
+  }
+  double deferred(int64_t segment) const {
+    return static_cast<double>(schedule::deferred_bytes(run_.table(), run_.partition().segment(segment)));
+  }
+  double weights(int64_t segment) const {
+    return static_cast<double>(run_.padded_elements(segment) * config::element_bytes(run_.config.train.precision));
+  }
+  double gradients(int64_t segment) const {
+    return static_cast<double>(run_.padded_elements(segment) * config::element_bytes(run_.config.train.gradient_type));
+  }
+
+  void at(double seconds, double bytes) {
+    if (bytes != 0) changes_.push_back({seconds, bytes});
+  }
+  void during(const schedule::TimeInterval& interval, double bytes) {
+    at(interval.start, bytes);
+    at(interval.end, -bytes);
+  }
+
+  void add(const StepInstruction& one, const schedule::TimeInterval& interval) {
+    switch (one.kind) {
+      case Kind::forward:
+        during(interval, temporary_bytes(run_, one.segment, false));
+        return at(interval.end, kept(one.segment));
+      case Kind::loss:
+        return during(interval, kept(one.segment) + temporary_bytes(run_, one.segment, true));
+      case Kind::backward:
+        during(interval, temporary_bytes(run_, one.segment, true));
+        return at(interval.end, -kept(one.segment));
+      case Kind::input_gradient:
+        during(interval, temporary_bytes(run_, one.segment, true));
+        return at(interval.end, deferred(one.segment) - kept(one.segment));
+      case Kind::weight_gradient:
+        return at(interval.end, -deferred(one.segment));
+      case Kind::begin_movement:
+        if (one.movement == Movement::gather_weights) at(interval.start, weights(one.segment));
+        return;
+      case Kind::release:
+        return at(interval.end, -weights(one.segment));
+      case Kind::allocate_gradient:
+        return at(interval.start, gradients(one.segment));
+      case Kind::end_movement:
+        if (one.movement == Movement::reduce) at(interval.end, -gradients(one.segment));
+        return;
+      default:
+        return;
+    }
+  }
+
+  const PlannedRun& run_;
+  const std::vector<schedule::TimeInterval>& intervals_;
+  const schedule::StepInstructions& list_;
+  std::vector<MemoryChange> changes_;
+};
+
+}  // namespace
+
+std::vector<observe::MemorySample> memory_over_time(const SimulatedStep& step, int64_t stage) {
+  const StageMemory memory = stage_memory(step.run, stage, step.target.software);
+  const double slack = 1 + step.target.software.allocator_slack;
+  double bytes = memory.of(MemoryKind::communication);
+  std::vector<observe::MemorySample> samples = {{.seconds = 0, .bytes = memory.states() + slack * bytes}};
+  const Changes changes(step, stage);
+  for (const auto& [seconds, change] : changes.list()) {
+    bytes += change;
+    samples.push_back({seconds, memory.states() + slack * bytes});
+  }
+  return samples;
+}
+
+}  // namespace terrace::plan

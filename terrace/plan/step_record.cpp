@@ -1,0 +1,139 @@
+// Writes the intervals of a simulation as events, and sums them by what they went to.
+#include "terrace/plan/step_record.h"
+
+#include <algorithm>
+#include <string>
+
+#include "terrace/plan/memory_over_time.h"
+
+namespace terrace::plan {
+namespace {
+
+using schedule::StepInstruction;
+using Kind = StepInstruction::Kind;
+
+std::string link_name(const machine::Machine& machine, size_t tier) {
+  return machine.tiers.empty() ? "link" : machine.tiers[tier].name;
+}
+
+void add(std::vector<observe::NamedFigure>& figures, const std::string& name, double value) {
+  const auto found = std::ranges::find(figures, name, &observe::NamedFigure::name);
+  if (found == figures.end()) {
+    figures.push_back({name, value});
+  } else {
+    found->value += value;
+  }
+}
+
+std::vector<observe::StepEvent> events_of(const SimulatedStep& step, int64_t stage) {
+  const schedule::StepInstructions& list = step.lists.at(static_cast<size_t>(stage));
+  const std::vector<schedule::TimeInterval>& intervals =
+      step.simulation.stages.at(static_cast<size_t>(stage)).intervals;
+  std::vector<observe::StepEvent> events;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto& [start, end] = intervals[i];
+    if (start == end) continue;
+    const int64_t lane = is_transfer(list[i].kind) ? 1 + step.costs.link(stage, list[i]) : 0;
+    events.push_back(
+        {.name = to_string(list[i]), .kind = drawn_as(list[i].kind), .lane = lane, .begin = start, .end = end});
+  }
+  std::ranges::stable_sort(events, [](const observe::StepEvent& a, const observe::StepEvent& b) {
+    return std::pair(a.lane, a.begin) < std::pair(b.lane, b.begin);
+  });
+  return events;
+}
+
+// What the seconds of the step went to, by the names that measured steps have.
+std::vector<observe::NamedFigure> seconds_of(const SimulatedStep& step, int64_t stage,
+                                             const StagePrediction& prediction) {
+  std::vector<observe::NamedFigure> seconds;
+  const schedule::StepInstructions& list = step.lists.at(static_cast<size_t>(stage));
+  const schedule::StageTimes& times = step.simulation.stages.at(static_cast<size_t>(stage));
+  for (size_t i = 0; i < list.size(); ++i) {
+    const double duration = times.intervals[i].end - times.intervals[i].start;
+    if (duration == 0 || is_transfer(list[i].kind)) continue;
+    if (list[i].kind == Kind::end_movement) {
+      add(seconds, std::string("waits for ") + schedule::group_of(list[i].movement), duration);
+    } else if (!schedule::is_receive(list[i].kind)) {
+      add(seconds, drawn_as(list[i].kind), duration);
+    }
+  }
+  if (prediction.waiting_seconds > 0) add(seconds, "waits for stages", prediction.waiting_seconds);
+  return seconds;
+}
+
+std::vector<observe::GroupRecord> groups_of(const SimulatedStep& step, const Prediction& prediction) {
+  std::vector<observe::GroupRecord> groups;
+  for (int64_t number = 0; number < step.run.placement.stages; ++number) {
+    const auto index = static_cast<size_t>(number);
+    std::vector<observe::GroupRecord> own;
+    for (const ExposedTime& exposed : prediction.stages[index].exposed) {
+      own.push_back(
+          {.name = exposed.group, .moving_seconds = exposed.moving_seconds, .waiting_seconds = exposed.seconds});
+      if (exposed.group != "tensor") continue;
+      own.back().bytes = step.costs.tensor_bytes(number);
+      own.back().tier = link_name(step.target.machine, static_cast<size_t>(step.costs.tensor_tier()));
+    }
+    for (const StepInstruction& one : step.lists[index]) {
+      if (one.kind != Kind::begin_movement) continue;
+      const auto group = std::ranges::find(own, schedule::group_of(one.movement), &observe::GroupRecord::name);
+      if (group == own.end()) continue;
+      group->bytes += step.costs.bytes(number, one);
+      group->tier = link_name(step.target.machine, static_cast<size_t>(step.costs.link(number, one)));
+    }
+    for (observe::GroupRecord& one : own) {
+      const auto known = std::ranges::find(groups, one.name, &observe::GroupRecord::name);
+      if (known == groups.end()) {
+        groups.push_back(one);
+      } else if (one.moving_seconds > known->moving_seconds) {
+        *known = one;
+      }
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+
+observe::StepRecord step_record(const SimulatedStep& step, const Prediction& prediction,
+                                const std::vector<int64_t>& stages) {
+  const machine::Machine& machine = step.target.machine;
+  const config::Precision precision = step.run.config.train.precision;
+  observe::StepRecord record{.source = "predicted",
+                             .machine = machine.name,
+                             .software = step.target.software.name,
+                             .step_seconds = prediction.step_seconds,
+                             .model_flops = prediction.model_flops,
+                             .peak_flops = machine.device.rate(precision).peak,
+                             .memory_bandwidth = machine.device.memory_bandwidth};
+  for (size_t tier = 0; tier < static_cast<size_t>(step.costs.num_links()); ++tier) {
+    record.links.push_back(link_name(machine, tier));
+  }
+  const mesh::Mesh& mesh = step.run.mesh;
+  for (int64_t number = 0; number < step.run.placement.stages; ++number) {
+    const StagePrediction& predicted = prediction.stages[static_cast<size_t>(number)];
+    observe::StageRecord stage{.stage = number,
+                               .rank = mesh.group(0, "pipeline").ranks[static_cast<size_t>(number)],
+                               .seconds = seconds_of(step, number, predicted)};
+    for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
+      stage.memory_bytes.push_back({std::string(name_of(static_cast<MemoryKind>(kind))), predicted.memory.bytes[kind]});
+    }
+    if (std::ranges::find(stages, number) != stages.end()) {
+      stage.events = events_of(step, number);
+      stage.memory = memory_over_time(step, number);
+    }
+    record.stages.push_back(std::move(stage));
+  }
+  record.groups = groups_of(step, prediction);
+  const PassTime& computation = prediction.stages[static_cast<size_t>(prediction.slowest)].computation;
+  for (const TimeKind kind : {TimeKind::products, TimeKind::attention, TimeKind::elements}) {
+    if (computation.of(kind) == 0) continue;
+    record.operations.push_back({.name = std::string(name_of(kind)),
+                                 .seconds = computation.of(kind),
+                                 .flops = computation.flops_of(kind),
+                                 .bytes = computation.bytes_of(kind)});
+  }
+  return record;
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,24 @@
+// Where a run is predicted.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "terrace/machine/machine.h"
+#include "terrace/machine/software.h"
+
+namespace terrace::plan {
+
+struct Target {
+  machine::Machine machine;
+  machine::Software software;
+  int64_t devices = 1;  // as many ranks
+
+  // All devices if the machine has no nodes or they are larger.
+  int64_t ranks_per_node() const { return std::min(devices, machine.devices_of("node")); }
+};
+
+// Throws UserError if the machine has fewer devices.
+void check_devices(const Target& target);
+
+}  // namespace terrace::plan
