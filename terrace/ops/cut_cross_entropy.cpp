@@ -3,10 +3,12 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace terrace::ops {
@@ -21,6 +23,21 @@ struct RowSums {
   at::Tensor logit;  // [N] double: the target's, 0 if another rank has it
 };
 
+at::ScalarType wide_type(const at::Tensor& logits) {
+  return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// Calls body(rows) for blocks of so few rows that their copies in wider types stay small. Each row is computed by
+// itself, so the blocks change no bit.
+void for_row_blocks(const at::Tensor& logits, const std::function<void(int64_t begin, int64_t size)>& body) {
+  // A block's fp32 numbers stay in a core's cache; on a GPU a block is large enough for all of it.
+  const int64_t block_elements = logits.is_cpu() ? int64_t{1} << 16 : int64_t{1} << 24;
+  const int64_t rows = std::max<int64_t>(1, block_elements / std::max<int64_t>(1, logits.size(1)));
+  for (int64_t begin = 0; begin < logits.size(0); begin += rows) {
+    body(begin, std::min(logits.size(0) - begin, rows));
+  }
+}
+
 // `real` [N, V'] are this rank's columns without padding, possibly none; `column` [N] is the target's column among
 // them, -1: on another rank.
 RowSums own_sums(const at::Tensor& real, const at::Tensor& column) {
@@ -29,11 +46,16 @@ RowSums own_sums(const at::Tensor& real, const at::Tensor& column) {
     const at::Tensor none = at::zeros({real.size(0)}, numbers);
     return {at::full({real.size(0)}, least, numbers), none, none};
   }
-  const auto wide = real.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor top = real.amax(1).to(wide);  // [N]
-  const at::Tensor sum = real.to(wide, false, /*copy=*/true).sub_(top.unsqueeze(1)).exp_().sum(1, false, at::kDouble);
+  const at::Tensor tops = at::empty({real.size(0)}, numbers), sums = at::empty({real.size(0)}, numbers);
+  for_row_blocks(real, [&](int64_t begin, int64_t size) {
+    const at::Tensor block = real.narrow(0, begin, size), top = block.amax(1).to(wide_type(real));
+    at::Tensor sum = sums.narrow(0, begin, size);
+    at::sum_out(sum, block.to(wide_type(real), false, /*copy=*/true).sub_(top.unsqueeze(1)).exp_(), 1, false,
+                at::kDouble);
+    tops.narrow(0, begin, size).copy_(top);
+  });
   const at::Tensor logit = real.gather(1, column.clamp_min(0).unsqueeze(1)).squeeze(1).to(at::kDouble);
-  return {top.to(at::kDouble), sum, logit.masked_fill(column.lt(0), 0)};
+  return {tops, sums, logit.masked_fill(column.lt(0), 0)};
 }
 
 RowSums sums_of_all(const Cut& cut, const RowSums& own) {
@@ -64,9 +86,13 @@ void cut_cross_entropy(const Cut& cut, const at::Tensor& logits, const at::Tenso
   if (gradient_scale == 0.0) return;
   logits.narrow(1, real_columns, columns - real_columns).zero_();
   if (real_columns == 0) return;
-  const auto wide = real.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto wide = wide_type(real);
   const at::Tensor factor = all.sum.reciprocal().mul_(gradient_scale).mul_(counted).to(wide).unsqueeze(1);
-  real.copy_(real.to(wide, false, /*copy=*/true).sub_(all.top.to(wide).unsqueeze(1)).exp_().mul_(factor));
+  const at::Tensor top = all.top.to(wide).unsqueeze(1);
+  for_row_blocks(real, [&](int64_t begin, int64_t size) {
+    const auto of = [&](const at::Tensor& rows) { return rows.narrow(0, begin, size); };
+    of(real).copy_(of(real).to(wide, false, /*copy=*/true).sub_(of(top)).exp_().mul_(of(factor)));
+  });
   // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
   // difference.
   const at::Tensor probability = all.logit.sub(all.top).exp_().div_(all.sum);

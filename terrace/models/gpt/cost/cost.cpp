@@ -146,8 +146,9 @@ int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t element_bytes) 
 int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t vocabulary = config.padded_vocabulary() / options.tensor_ranks;
   const int64_t tokens = chunk_tokens(options.samples * config.sequence, vocabulary, options.element_bytes);
-  // The head's input after its norm, its gradient, and that of the norm's input.
-  return tokens * vocabulary * options.element_bytes + 3 * hidden_bytes(config, options);
+  // The logits, and a copy in the order in which the weight gradient's product reads them; the head's input after its
+  // norm, its gradient, and that of the norm's input.
+  return 2 * tokens * vocabulary * options.element_bytes + 3 * hidden_bytes(config, options);
 }
 
 int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
