@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/ops/memory_meter.h"
+#include "terrace/ops/memory_meter.h"
 
 namespace terrace::ops {
 namespace {
@@ -44,7 +44,7 @@ TEST_F(KeptMemory, CountsTheBytesInTensors) {
 }
 
 TEST_F(KeptMemory, IsMeteredLikeTorchsOwn) {
-  const auto meter = std::make_shared<testing::MemoryMeter>();
+  const auto meter = std::make_shared<ops::MemoryMeter>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
   {
     const at::Tensor large = bytes(3 * mebibyte), small = bytes(1000);

@@ -102,7 +102,7 @@ std::vector<int64_t> deferred_on_ranks(const ActivationCase& c) {
     const models::Batch batch = batch_of(1, 0, micro_batch);
     std::vector<ops::WeightGradientQueue> queues(2);
     std::vector<int64_t> alive;
-    const auto meter = std::make_shared<testing::MemoryMeter>();
+    const auto meter = std::make_shared<ops::MemoryMeter>();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
     for (ops::WeightGradientQueue& deferred : queues) {
       const models::Pass pass{.training = true,

@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace terrace::testing {
+namespace terrace::ops {
 
+// Tensors that exist already are not counted, and torch warns when they are freed while a meter is installed.
 struct MemoryMeter : c10::MemoryReportingInfoBase {
-  int64_t now = 0, peak = 0;  // bytes since construction
+  int64_t now = 0;   // bytes since construction
+  int64_t peak = 0;  // since construction, or since it was set to `now`
+
   void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
     now += size;
     peak = std::max(peak, now);
@@ -19,4 +22,4 @@ struct MemoryMeter : c10::MemoryReportingInfoBase {
   bool memoryProfilingEnabled() const override { return true; }
 };
 
-}  // namespace terrace::testing
+}  // namespace terrace::ops
