@@ -159,12 +159,16 @@ std::string quantity_text(double value, Measure measure) {
   TERRACE_CHECK(std::isfinite(value) && value >= 0, "{} is not a quantity", value);
   const Decimal decimal = shortest_decimal(value);
   std::string shortest;
+  if (value == 0) {
+    const auto unit = std::ranges::find(quantity_units, measure, &QuantityUnit::measure);
+    return fmt::format("0 {}", unit->word);
+  }
   for (const QuantityUnit& unit : quantity_units) {
     if (unit.measure != measure) continue;
     if (unit.factor == 1) {
       // A larger unit is better as long as the number is at least 1; the first unit takes any number.
       const int point = decimal.point - unit.exponent;
-      if (!shortest.empty() && (point < 1 || value == 0)) continue;
+      if (!shortest.empty() && point < 1) continue;
       shortest = fmt::format("{} {}", plain(decimal, point), unit.word);
       continue;
     }

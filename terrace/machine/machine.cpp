@@ -27,6 +27,7 @@ constexpr Quantity memory_bandwidth{Measure::bytes_per_second, 100e6, 1e15};
 constexpr Quantity link_bandwidth{Measure::bytes_per_second, 1e6, 100e12};
 constexpr Quantity storage_bandwidth{Measure::bytes_per_second, 1e6, 1e15};
 constexpr Quantity product_rate{Measure::flops_per_second, 1e6, 1e18};
+constexpr Real attention_share{.least = 0, .most = 2, .least_excluded = true};
 constexpr Quantity overhead{Measure::seconds, 0, 0.01};
 constexpr Quantity latency{Measure::seconds, 1e-9, 0.1};
 constexpr Quantity power{Measure::watts, 0.1, 1e6};
@@ -34,9 +35,11 @@ constexpr Quantity failure_time{Measure::hours, 1, 1e7};
 
 template <typename Table>
 void rate_keys(Table& table) {
-  table.required("peak", &ProductRate::peak, product_rate, "\"312 TFLOP/s\"");
-  table.required("achievable", &ProductRate::achievable, product_rate, "\"250 TFLOP/s\"");
-  table.rule({"achievable", "peak"}, [](const ProductRate& rate) {
+  table.required("peak", &ComputeRate::peak, product_rate, "\"312 TFLOP/s\"");
+  table.required("achievable", &ComputeRate::achievable, product_rate, "\"250 TFLOP/s\"");
+  table.optional("attention", &ComputeRate::attention, attention_share);
+  table.optional("passes", &ComputeRate::passes, memory_bandwidth);
+  table.rule({"achievable", "peak"}, [](const ComputeRate& rate) {
     if (rate.achievable <= rate.peak) return std::string();
     return fmt::format("is more than the peak, {}", product_rate.text(rate.peak));
   });
@@ -51,7 +54,7 @@ void tile_keys(Table& table) {
 
 // What is wrong if no type has a rate; "" otherwise.
 std::string missing_rates(const Device& device) {
-  const bool has_rate = std::ranges::any_of(device.products, [](const ProductRate& rate) { return rate.peak > 0; });
+  const bool has_rate = std::ranges::any_of(device.products, [](const ComputeRate& rate) { return rate.peak > 0; });
   return has_rate ? ""
                   : "is missing, as fp32 and fp16 are; add a table [device.bf16] with peak and achievable, or one "
                     "for another type";
@@ -65,7 +68,7 @@ void device_keys(Table& table) {
   table.required("memory_bandwidth", &Device::memory_bandwidth, memory_bandwidth, "\"1.7 TB/s\"");
   table.optional("compute_units", &Device::compute_units, Whole{1, 1'000'000});
   table.optional("tile_start", &Device::tile_start, Real{.least = 0, .most = 1e6});
-  table.optional("attention", &Device::attention, Real{.least = 0, .most = 2, .least_excluded = true});
+  table.optional("attention", &Device::attention, attention_share);
   table.required("kernel_time", &Device::kernel_seconds, overhead, "\"2 us\"");
   table.required("launch_time", &Device::launch_seconds, overhead, "\"5 us\"");
   table.optional("power", &Device::power_watts, power);
@@ -152,6 +155,16 @@ void machine_keys(Table& table) {
 constexpr auto keys = [](auto& table) { machine_keys(table); };
 
 }  // namespace
+
+double Device::attention_rate(Precision precision) const {
+  const ComputeRate& own = rate(precision);
+  return (own.attention > 0 ? own.attention : attention) * own.achievable;
+}
+
+double Device::pass_bandwidth(Precision precision) const {
+  const ComputeRate& own = rate(precision);
+  return own.passes > 0 ? own.passes : memory_bandwidth;
+}
 
 int64_t Machine::devices_of(std::string_view tier) const {
   const auto found = std::ranges::find(tiers, tier, &Tier::name);

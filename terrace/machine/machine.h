@@ -12,12 +12,14 @@
 
 namespace terrace::machine {
 
-// How fast a device multiplies matrices of one type, in FLOP/s.
-struct ProductRate {
+// How fast a device computes in one type; FLOP/s.
+struct ComputeRate {
   double peak = 0;  // of dense products, as the maker states it; MFU and HFU are shares of it. 0: the type is missing
   double achievable = 0;  // of a large product
+  double attention = 0;   // fused attention as a share of `achievable`; 0: as Device::attention says
+  double passes = 0;      // bytes/s of norms and other passes over tensors; 0: Device::memory_bandwidth
 
-  bool operator==(const ProductRate&) const = default;
+  bool operator==(const ComputeRate&) const = default;
 };
 
 // The part of a product's result that one compute unit computes at a time. A library has kernels with several tiles and
@@ -35,7 +37,7 @@ struct Device {
   double memory_bytes = 0;
   double reserved_bytes = 0;                 // of it, for the driver, libraries and their kernels
   double memory_bandwidth = 0;               // bytes/s that a large copy reads and writes, as measured
-  std::array<ProductRate, 3> products = {};  // by config::Precision
+  std::array<ComputeRate, 3> products = {};  // by config::Precision
   int64_t compute_units = 1;                 // that compute one tile each
   std::vector<Tile> tiles = std::vector<Tile>(1);
   double tile_start = 0;      // a tile's begin and end take as long as this many steps of its sum
@@ -44,7 +46,9 @@ struct Device {
   double launch_seconds = 0;  // of the host for one launch
   double power_watts = 0;     // under load; 0: not stated
 
-  const ProductRate& rate(config::Precision precision) const { return products[static_cast<size_t>(precision)]; }
+  const ComputeRate& rate(config::Precision precision) const { return products[static_cast<size_t>(precision)]; }
+  double attention_rate(config::Precision precision) const;  // FLOP/s
+  double pass_bandwidth(config::Precision precision) const;  // bytes/s
   bool operator==(const Device&) const = default;
 };
 

@@ -2,21 +2,17 @@
 #include "terrace/plan/unit_time.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <limits>
 #include <numeric>
-#include <tuple>
 #include <vector>
+
+#include "terrace/machine/product_time.h"
 
 namespace terrace::plan {
 namespace {
 
 using schedule::Operation;
 using schedule::TensorCollective;
-
-// How many parts of this size cover n.
-int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 // Attention whose scores are written to memory: its products, and passes over the scores.
 double unfused_attention_seconds(const Operation& one, const ComputingRank& rank) {
@@ -31,13 +27,13 @@ double unfused_attention_seconds(const Operation& one, const ComputingRank& rank
   const double products = (one.backward ? 2 : 1) * (seconds(one.n, one.k) + seconds(one.k, one.n));
   const double scores =
       static_cast<double>(one.m * element_bytes) * static_cast<double>(one.n) * static_cast<double>(one.count);
-  return products + rank.software.score_passes * scores / device.memory_bandwidth;
+  return products + rank.software.score_passes * scores / device.pass_bandwidth(rank.precision);
 }
 
 double attention_seconds(const Operation& one, const ComputingRank& rank) {
   if (!rank.software.fused_attention) return unfused_attention_seconds(one, rank);
   const machine::Device& device = rank.machine.device;
-  return one.flops() / (device.attention * device.rate(rank.precision).achievable) + device.kernel_seconds;
+  return one.flops() / device.attention_rate(rank.precision) + device.kernel_seconds;
 }
 
 // One of several products that are computed one after another.
@@ -67,7 +63,8 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
         break;
       case Operation::Kind::elements:
         time.of(TimeKind::elements) +=
-            rank.software.element_passes * one.bytes / device.memory_bandwidth + count * device.kernel_seconds;
+            rank.software.element_passes * one.bytes / device.pass_bandwidth(rank.precision) +
+            count * device.kernel_seconds;
         time.element_bytes += one.bytes;
         break;
     }
@@ -134,17 +131,9 @@ PassTime& PassTime::operator+=(const PassTime& other) {
 }
 
 double product_seconds(const Operation& products, config::Precision precision, const machine::Device& device) {
-  const auto& [m, n, k] = std::tie(products.m, products.n, products.k);
-  const double unit_rate = device.rate(precision).achievable / static_cast<double>(device.compute_units);
-  double computed = std::numeric_limits<double>::infinity();
-  for (const machine::Tile& tile : device.tiles) {
-    const auto tiles = static_cast<double>(parts_of(m, tile.rows) * parts_of(n, tile.columns) * products.count);
-    const double rounds = std::ceil(tiles / static_cast<double>(device.compute_units));
-    const double flops =
-        2.0 * static_cast<double>(tile.rows * tile.columns) * (static_cast<double>(k) + device.tile_start);
-    computed = std::min(computed, rounds * flops / (unit_rate * tile.efficiency));
-  }
-  return std::max(computed, products.bytes / device.memory_bandwidth) + device.kernel_seconds;
+  return machine::product_seconds(
+      {.m = products.m, .n = products.n, .k = products.k, .count = products.count, .bytes = products.bytes}, precision,
+      device);
 }
 
 UnitTime unit_time(const schedule::Operations& operations, config::Recompute recompute, const ComputingRank& rank) {

@@ -54,8 +54,7 @@ struct ComputingRank {
   std::function<double(schedule::TensorCollective::Kind kind, double bytes)> tensor_collective = {};
 };
 
-// Seconds of the device for `count` products in one kernel: with the fastest of the library's tiles, or the time in
-// which memory delivers the factors and takes the results if that is longer.
+// Seconds of the device for `count` products in one kernel (machine/product_time.h).
 double product_seconds(const schedule::Operation& products, config::Precision precision, const machine::Device& device);
 
 // With `recompute` the unit's forward is repeated before its input gradient: all of it (full), or attention

@@ -13,8 +13,8 @@ inline machine::Machine small_machine() {
   machine.device.name = "small device";
   machine.device.memory_bytes = 1e12;
   machine.device.memory_bandwidth = 100;
-  machine.device.products = {machine::ProductRate{2000, 1000}, machine::ProductRate{2000, 1000},
-                             machine::ProductRate{2000, 1000}};
+  machine.device.products = {machine::ComputeRate{2000, 1000}, machine::ComputeRate{2000, 1000},
+                             machine::ComputeRate{2000, 1000}};
   machine.device.compute_units = 2;
   machine.device.tiles = {{.rows = 4, .columns = 4, .efficiency = 1}};
   machine.tiers = {

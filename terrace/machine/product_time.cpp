@@ -1,0 +1,29 @@
+// Counts the rounds in which the compute units compute all tiles of the result.
+#include "terrace/machine/product_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace terrace::machine {
+namespace {
+
+// How many parts of this size cover n.
+int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
+
+}  // namespace
+
+double product_seconds(const ProductSize& size, config::Precision precision, const Device& device) {
+  const double unit_rate = device.rate(precision).achievable / static_cast<double>(device.compute_units);
+  double computed = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : device.tiles) {
+    const auto tiles = static_cast<double>(parts_of(size.m, tile.rows) * parts_of(size.n, tile.columns) * size.count);
+    const double rounds = std::ceil(tiles / static_cast<double>(device.compute_units));
+    const double flops =
+        2.0 * static_cast<double>(tile.rows * tile.columns) * (static_cast<double>(size.k) + device.tile_start);
+    computed = std::min(computed, rounds * flops / (unit_rate * tile.efficiency));
+  }
+  return std::max(computed, size.bytes / device.memory_bandwidth) + device.kernel_seconds;
+}
+
+}  // namespace terrace::machine
