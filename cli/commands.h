@@ -14,6 +14,7 @@ void add_export_command(CLI::App& app);
 void add_import_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_verify_command(CLI::App& app);
+void add_calibrate_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
 void add_simulate_command(CLI::App& app);
 void add_completion_command(CLI::App& app);

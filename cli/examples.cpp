@@ -44,6 +44,8 @@ const std::vector<Example>& examples() {
        "terrace simulate configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
        "layout.pipeline=16 --set layout.sharding=zero1 --trace step.json --stages 0,15",
        "Write a trace of the predicted step"},
+      {"calibrate", "terrace calibrate --ranks 2 --quick --output machine.toml",
+       "Measure this machine for predictions of runs with two ranks"},
       {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},
       {"man", "terrace man > terrace.1", "Write the manual page"},
   };

@@ -2,6 +2,7 @@
 #include "cli/launched_ranks.h"
 
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -32,15 +33,14 @@ std::shared_ptr<comm::MpiLibrary> start_mpi() {
   }
 }
 
-}  // namespace
-
-LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
-  if (!comm::started_by_mpi()) return {.config = config::load(config, models::families(), overrides)};
+// `load` throws what a configuration has wrong.
+LaunchedRanks connect_with(const std::function<config::Config()>& load, int64_t threads) {
+  if (!comm::started_by_mpi()) return {.config = load()};
   LaunchedRanks ranks;
   std::optional<UserError> problem;
   try {
     check_threads(threads);
-    ranks.config = config::load(config, models::families(), overrides);
+    ranks.config = load();
   } catch (const UserError& error) {
     problem = error;
   } catch (const std::exception& error) {
@@ -63,6 +63,16 @@ LaunchedRanks load_and_connect(const std::string& config, const std::vector<std:
   // The world must be gone before the exception is thrown: its destructor would report a failure to the other ranks.
   ranks.world.reset();
   throw UserError(*refusal);
+}
+
+}  // namespace
+
+LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
+  return connect_with([&] { return config::load(config, models::families(), overrides); }, threads);
+}
+
+LaunchedRanks connect(int64_t threads) {
+  return connect_with([] { return config::Config(); }, threads);
 }
 
 void check_same_configuration(LaunchedRanks& ranks) {

@@ -28,6 +28,9 @@ struct LaunchedRanks {
 // given.
 LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads);
 
+// The same for a subcommand without a configuration; the result has default settings.
+LaunchedRanks connect(int64_t threads);
+
 // Throws UserError on all processes of a launch, with text on the first alone, if they read different configurations or
 // are different programs. (train::run compares both, and more, itself.)
 void check_same_configuration(LaunchedRanks& ranks);

@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/launched_ranks.h"
+#include "cli/machine_measurement.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
@@ -55,6 +56,10 @@ train::Peak measure_peak(const at::Device& device, at::ScalarType type, bool war
   const measure::MatmulRate rate = measure::matmul_rate(device, type, 1.0);
   if (warns && type == at::kHalf && device.is_cpu()) warn_where_fp16_is_slow(rate);
   return {rate.flops_per_second, rate.name};
+}
+
+machine::Machine measure_own_machine(comm::World& world, const at::Device& device, at::ScalarType type) {
+  return measure_machine(world, device, {.name = "this machine", .quick = true, .types = {type}});
 }
 
 Json json_of(const train::Profile& profile) {
@@ -114,6 +119,7 @@ void run_training(const TrainArguments& arguments) {
                                  .resume_command = resume_command(arguments, ranks.launched()),
                                  .measure_peak = measure,
                                  .choose_products = measure::faster_products,
+                                 .measure_machine = measure_own_machine,
                                  .profile_steps = arguments.profile_steps,
                                  .report_profile = report,
                                  .began = began});

@@ -116,6 +116,7 @@ struct CheckpointConfig {
 struct ObserveConfig {
   bool tensorboard = false;  // event files beside metrics.jsonl
   bool csv = false;          // metrics.csv beside metrics.jsonl
+  std::string machine;       // a description for the prediction of a step; "": none; "measure": measured at the start
   bool operator==(const ObserveConfig&) const = default;
 };
 

@@ -169,6 +169,11 @@ void add_observe_keys(std::vector<Key>& list) {
   observe.optional("tensorboard", &O::tensorboard, Flag{}, may_change,
                    "Event files for TensorBoard, in `tensorboard` in the run's folder.");
   observe.optional("csv", &O::csv, Flag{}, may_change, "metrics.csv in the run's folder, with a row for each step.");
+  observe.optional(
+      "machine", &O::machine, Text{.may_be_empty = true}, may_change,
+      "A description of the machine, for a prediction of the step that is compared with the first steps: a "
+      "built-in name, a file of `terrace calibrate`, or \"measure\", which calibrates at the start in half a "
+      "minute. Empty: no prediction.");
 }
 
 // The key model.family, which comes before the family's own keys.

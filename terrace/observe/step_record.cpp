@@ -49,7 +49,9 @@ StageRecord stage_of(const Json& json) {
   return stage;
 }
 
-StepRecord record_of(const Json& json) {
+}  // namespace
+
+StepRecord step_record_of(const Json& json) {
   StepRecord record{.source = json.at("source"),
                     .machine = json.at("machine"),
                     .software = json.at("software"),
@@ -73,8 +75,6 @@ StepRecord record_of(const Json& json) {
   }
   return record;
 }
-
-}  // namespace
 
 Json json_of(const StepRecord& record) {
   Json stages = Json::array(), groups = Json::array(), operations = Json::array();
@@ -105,7 +105,7 @@ Json json_of(const StepRecord& record) {
 
 StepRecord read_step_record(const std::filesystem::path& path) {
   try {
-    return record_of(Json::parse(read_text(path)));
+    return step_record_of(Json::parse(read_text(path)));
   } catch (const Json::exception& error) {
     throw UserError::of("{} is not the record of a step: {}; train again, or remove the file", path.string(),
                         error.what());

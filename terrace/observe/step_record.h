@@ -73,10 +73,10 @@ struct OperationRecord {
 };
 
 struct StepRecord {
-  std::string source = {};  // "predicted" or "measured"
-  std::string machine;      // name of the description; "" for measured steps without one
-  std::string software;     // likewise
-  int64_t step = 0;         // number of the measured step; 0 for predicted ones
+  std::string source = {};    // "predicted" or "measured"
+  std::string machine = {};   // name of the description; "" for measured steps without one
+  std::string software = {};  // likewise
+  int64_t step = 0;           // number of the measured step; 0 for predicted ones
   double step_seconds = 0;
   double model_flops = 0;       // of the step on all ranks
   double peak_flops = 0;        // FLOP/s of one rank; 0: not known
@@ -89,11 +89,16 @@ struct StepRecord {
   bool operator==(const StepRecord&) const = default;
 };
 
+// The category of measured memory that is neither states nor gathered: activations, temporary tensors and messages.
+inline constexpr const char* in_step_memory = "activations and temporary";
+
 // The files of a run's folder.
 inline constexpr std::string_view predicted_step_file = "predicted_step.json";
 inline constexpr std::string_view measured_step_file = "measured_step.json";
 
 Json json_of(const StepRecord& record);
+// Throws Json::exception where a key is missing or has another type.
+StepRecord step_record_of(const Json& json);
 // Throws UserError with the file and the key that is missing or has another type.
 StepRecord read_step_record(const std::filesystem::path& path);
 void write_step_record(const StepRecord& record, const std::filesystem::path& path);

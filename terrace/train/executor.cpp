@@ -129,10 +129,17 @@ int64_t Executor::first_position(const models::Batch& batch) const {
   return 0;
 }
 
+// Waits for tensors of another stage.
+models::Tensors Executor::taken(parallel::Incoming& incoming) {
+  models::Tensors tensors = incoming.take();
+  if (recorder_ != nullptr) recorder_->waited();
+  return tensors;
+}
+
 // The inputs of the segment, as leaves of its own graph; empty in the model's first segment.
 models::Tensors Executor::input_of(Step& step, const StepInstruction& instruction) {
   Flight& flight = step.flight(instruction);
-  if (flight.activation.expected()) flight.hidden = flight.activation.take();
+  if (flight.activation.expected()) flight.hidden = taken(flight.activation);
   models::Tensors input = std::exchange(flight.hidden, {});
   if (!step.pass.training) return input;
   for (at::Tensor& tensor : input) {
@@ -193,7 +200,7 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
 void Executor::backward(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("backward");
   Flight& flight = step.flight(instruction);
-  if (flight.output_gradient.expected()) flight.gradient = flight.output_gradient.take();
+  if (flight.output_gradient.expected()) flight.gradient = taken(flight.output_gradient);
   const int64_t begin = stage_.segments(instruction.chunk).begin;
   Flight::Segment& own = flight.segments[static_cast<size_t>(instruction.segment - begin)];
   backward_of(std::exchange(own.output, {}), std::exchange(flight.gradient, {}));
@@ -298,7 +305,12 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
     if (instruction.kind == Kind::weight_gradient) step.flight(instruction).split = true;
   }
   sharded_.begin_step();
-  for (const StepInstruction& instruction : list) execute(step, instruction);
+  if (recorder_ != nullptr) recorder_->begin_step();
+  for (const StepInstruction& instruction : list) {
+    if (recorder_ != nullptr) recorder_->begin(instruction);
+    execute(step, instruction);
+    if (recorder_ != nullptr) recorder_->end();
+  }
 }
 
 std::vector<double> Executor::evaluate(const models::Batch& batch) {

@@ -11,6 +11,7 @@
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/stage_transfers.h"
 #include "terrace/schedule/step.h"
+#include "terrace/train/step_recorder.h"
 
 namespace terrace::train {
 
@@ -28,6 +29,9 @@ class Executor {
   // `model` and `cut` must outlive the executor.
   Executor(models::Model& model, parallel::CutModel& cut, config::Recompute recompute);
   ~Executor();
+
+  // Records the steps from here on; null: none. The recorder outlives those steps.
+  void record(StepRecorder* recorder) { recorder_ = recorder; }
 
   // One training step with these micro-batches.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
@@ -48,6 +52,7 @@ class Executor {
   void pass_gradient_to_previous_chunk(Step& step, const schedule::StepInstruction& instruction);
   void send(Step& step, const schedule::StepInstruction& instruction);
   void receive(Step& step, const schedule::StepInstruction& instruction);
+  models::Tensors taken(parallel::Incoming& incoming);
   models::Tensors input_of(Step& step, const schedule::StepInstruction& instruction);
   std::vector<models::TensorShape> output_shapes(int64_t segment, const models::Batch& batch) const;
   int64_t first_position(const models::Batch& batch) const;
@@ -58,6 +63,7 @@ class Executor {
   const parallel::Stage& stage_;
   config::Recompute recompute_;
   parallel::StageTransfers transfers_;
+  StepRecorder* recorder_ = nullptr;
 };
 
 }  // namespace terrace::train

@@ -25,6 +25,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/machine/machine.h"
 #include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/memory_need.h"
@@ -44,6 +45,9 @@ namespace terrace::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+// observe.machine of a run that calibrates at its start.
+constexpr std::string_view measured_machine = "measure";
 
 // A launcher may bind each rank to a few cores although the machine has more.
 void warn_of_bound_ranks(const comm::World& world) {
@@ -164,7 +168,7 @@ void log_pipeline(const Trainer& trainer) {
 }
 
 // One rank of a run, from its first step to its last.
-RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) {
+RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world, Measuring measuring) {
   const bool is_reporting_rank = world.rank() == 0;
   if (is_reporting_rank) {
     log_run_settings(trainer, start);
@@ -174,6 +178,7 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) 
   trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
   if (is_reporting_rank) write_run_facts(trainer);
   add_standard_hooks(trainer, start.options.began);
+  trainer.add_hook(make_measure_hook(trainer, std::move(measuring)));
   if (start.options.profile_steps > 0) {
     trainer.add_hook(
         make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
@@ -188,9 +193,36 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world) 
                                                          : trainer.stop_reason()};
 }
 
-RunResult run_rank(const Start& start, comm::World& world) {
+// The machine that a prediction of the run's steps is for, if the configuration asks for one.
+std::optional<machine::Machine> predicted_machine(const Start& start, const at::Device& device, comm::World& world) {
+  const std::string& name = start.config.observe.machine;
+  if (name.empty()) return std::nullopt;
+  if (name != measured_machine) return machine::load(name);
+  if (!start.options.measure_machine) return std::nullopt;
+  return start.options.measure_machine(world, device, nn::scalar_type(start.config.train.precision));
+}
+
+RunResult run_rank(const Start& start, const at::Device& device, comm::World& world) {
+  std::optional<machine::Machine> machine =
+      abort_on_error(world, [&] { return predicted_machine(start, device, world); });
+  // It counts the rank's tensors from the first one until the measured steps are over.
+  const auto meter = std::make_shared<ops::MemoryMeter>();
+  auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
   Trainer trainer(start.config, start.peak, start.kernels, &world);
-  return abort_on_error(world, [&] { return run_trainer(trainer, start, world); });
+  return abort_on_error(world, [&] {
+    return run_trainer(trainer, start, world,
+                       {.meter = meter, .end = [&] { metered.reset(); }, .machine = std::move(machine)});
+  });
+}
+
+// A description for the prediction of steps must exist and have a device for each rank.
+void check_machine(const config::Config& config, int64_t ranks) {
+  const std::string& name = config.observe.machine;
+  if (name.empty() || name == measured_machine) return;
+  const int64_t devices = machine::load(name).devices();
+  if (devices >= ranks) return;
+  throw UserError::of("observe.machine = \"{}\" has {} devices for {} ranks; name a machine with more, or \"{}\"", name,
+                      devices, ranks, measured_machine);
 }
 
 // Checks made once for all ranks before anything is built. Keeps the run's folder locked while it lives.
@@ -202,6 +234,7 @@ struct StartChecks {
     plan::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(config, ranks, ranks_here);
     check_files(config);
+    check_machine(config, ranks);
     need = check_memory(config, ranks, ranks_here, device);
     fs::create_directories(folder);
     lock.emplace(
@@ -286,7 +319,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   start.threads = &threads;
   comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
     threads.add(own.rank());
-    RunResult of_rank = run_rank(start, own);
+    RunResult of_rank = run_rank(start, device, own);
     if (own.rank() == 0) result = std::move(of_rank);
   });
   return result;
@@ -316,7 +349,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   start.peak = measured_peak(start, threads, 1, device);
   all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
   start.kernels = kernels_of(start, [&] { return agree_on_products(start, device, *all); });
-  return run_rank(start, world);
+  return run_rank(start, device, world);
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ struct RunOptions {
   // it all products are those of our kernels.
   std::function<ops::ProductsByClass(const at::Device&, at::ScalarType, const std::set<ops::WeightClass>&)>
       choose_products = {};
+  // Measures the machine with the ranks of the run for observe.machine = "measure"; called by all ranks together. The
+  // result is that of the first rank.
+  std::function<machine::Machine(comm::World&, const at::Device&, at::ScalarType)> measure_machine = {};
   int64_t profile_steps = 0;                                // 0: no profile
   std::function<void(const Profile&)> report_profile = {};  // called with the profile
   // The time from which train.time_limit counts.

@@ -101,6 +101,10 @@ int64_t Trainer::of_first_rank(int64_t value, const char* what) {
   return value;
 }
 
+std::string Trainer::of_rank(int64_t rank, std::string text, const char* what) {
+  return broadcast_text(*cut_.groups.control, std::move(text), rank, what);
+}
+
 std::vector<models::Batch> Trainer::micro_batches(int64_t step, int64_t samples) const {
   const ops::PhaseRecord record("data");
   const data::StepShare share{.step = step,

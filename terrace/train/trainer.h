@@ -109,6 +109,12 @@ class Trainer {
   // call takes the same samples, each once (data::Source::held_out). Nothing if any rank requested a stop meanwhile.
   std::optional<Evaluation> evaluate(int64_t batches);
 
+  // The text of one rank, on every rank. Called by all ranks at the same place.
+  std::string of_rank(int64_t rank, std::string text, const char* what);
+
+  // See Executor::record.
+  void record_steps(StepRecorder* recorder) { training_step_.record(recorder); }
+
   // The record of what decides the last bits besides the configuration (kernel_record.h).
   Json kernels() const;
 
@@ -121,6 +127,7 @@ class Trainer {
   models::Model& model() { return *model_; }
   optim::AdamW& optimizer() { return optimizer_; }
   const mesh::Mesh& mesh() const { return mesh_; }
+  parallel::CutModel& cut() { return cut_; }
   int64_t rank() const { return world_->rank(); }
   comm::Comm& saving_group() { return *cut_.groups.saving; }
   int64_t steps_done() const { return steps_done_; }

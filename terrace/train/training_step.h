@@ -34,6 +34,9 @@ class TrainingStep {
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
            const JudgeSums& judge);
 
+  // See Executor::record.
+  void record(StepRecorder* recorder) { executor_.record(recorder); }
+
   // See Executor::evaluate.
   std::vector<double> evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
 

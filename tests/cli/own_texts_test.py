@@ -14,7 +14,7 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TERRACE = BUILD / "terrace"
-LEAVES = ("train", "data prepare", "data inspect", "generate", "export", "import", "report", "verify", "plan", "simulate",
+LEAVES = ("train", "data prepare", "data inspect", "generate", "export", "import", "report", "verify", "plan", "simulate", "calibrate",
           "completion", "man")
 
 

@@ -83,7 +83,8 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "checkpoint.keep_every=20",
                                              "checkpoint.staging=/fast/disk",
                                              "observe.tensorboard=true",
-                                             "observe.csv=true"};
+                                             "observe.csv=true",
+                                             "observe.machine=laptop"};
 
 // The keys that another key of `everything` would leave without effect.
 const std::vector<std::string> the_rest = {

@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
+#include "terrace/machine/machine.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/operation_table.h"
+#include "terrace/ops/memory_meter.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/train/trainer.h"
 
@@ -51,6 +54,17 @@ struct Profile {
 std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
                                         std::function<void(const Profile&)> report,
                                         const profile::RankThreads* threads = nullptr);
+
+struct Measuring {
+  std::shared_ptr<ops::MemoryMeter> meter;       // of the rank's thread, since before the model was made
+  std::function<void()> end = {};                // called when the meter is not needed any more
+  std::optional<machine::Machine> machine = {};  // for the prediction; needed on the first rank
+};
+
+// After profile_warm_up steps, records the next three instruction by instruction and writes the one with the median
+// time as measured_step.json in the run's folder. With a machine it also writes predicted_step.json, logs how the two
+// compare, and warns where they differ by more than a fifth. Every rank has this hook.
+std::unique_ptr<Hook> make_measure_hook(Trainer& trainer, Measuring measuring);
 
 // Stops the run after the step, or the batch of an evaluation, that reaches train.time_limit, counted from `began`. An
 // evaluation before the first step of a start is not cut short.

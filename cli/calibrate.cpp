@@ -1,0 +1,90 @@
+// terrace calibrate: measures this machine and writes its description, which plan, simulate and train read.
+#include "terrace/measure/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/launched_ranks.h"
+#include "cli/machine_measurement.h"
+#include "cli/ranges.h"
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
+#include "terrace/comm/threads/threads.h"
+#include "terrace/train/agreement.h"
+#include "terrace/train/device.h"
+#include "terrace/train/prepare_machine.h"
+#include "terrace/train/run.h"
+#include "terrace/train/trainer.h"
+
+namespace terrace::cli {
+namespace {
+
+struct CalibrateArguments {
+  std::string output, name = "this machine", device = "auto";
+  int64_t ranks = 1, threads = 0;
+  bool quick = false, json = false;
+};
+
+machine::Machine measured(const CalibrateArguments& arguments, LaunchedRanks& launched) {
+  const MachineMeasurement measurement{
+      .name = arguments.name, .quick = arguments.quick, .types = {at::kFloat, at::kBFloat16, at::kHalf}};
+  if (launched.launched()) {
+    comm::World& world = *launched.world;
+    train::prepare_machine(arguments.threads > 0 ? arguments.threads : world.cores_per_rank());
+    return train::abort_on_error(
+        world, [&] { return measure_machine(world, train::choose_device(arguments.device, world), measurement); });
+  }
+  const int64_t share = std::max<int64_t>(1, train::choose_threads(0) / arguments.ranks);
+  train::prepare_machine(arguments.threads > 0 ? arguments.threads : share);
+  machine::Machine machine;
+  comm::run_threads(arguments.ranks, train::world_options(launched.config), [&](comm::World& world) {
+    machine::Machine own = measure_machine(world, train::choose_device(arguments.device, world.rank()), measurement);
+    if (world.rank() == 0) machine = std::move(own);
+  });
+  return machine;
+}
+
+void write(const CalibrateArguments& arguments, const machine::Machine& machine) {
+  const std::string text = "# " + machine.about + ".\n" + machine::dump(machine);
+  if (!arguments.output.empty()) write_text_atomically(arguments.output, text);
+  if (arguments.json) {
+    fmt::print("{}\n", Json{{"output", arguments.output}, {"machine", text}}.dump());
+  } else {
+    fmt::print("{}\n", arguments.output.empty() ? text : arguments.output);
+  }
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app) {
+  auto arguments = std::make_shared<CalibrateArguments>();
+  CLI::App* command = app.add_subcommand("calibrate", "Measure this machine and write its description for predictions");
+  command->add_option("--output", arguments->output, "File for the description (if not given, standard output)");
+  command->add_option("--name", arguments->name, "The machine's name in the description");
+  command
+      ->add_option("--ranks", arguments->ranks,
+                   "Number of ranks that measure at the same time, as threads of this process, as many as the runs to "
+                   "predict have; under mpirun or srun each process is a rank")
+      ->check(positive());
+  command
+      ->add_option("--threads", arguments->threads, "Threads of each rank (if not given, the cores divided by ranks)")
+      ->check(positive());
+  command->add_option("--device", arguments->device, "\"cpu\", \"cuda\", or \"auto\": a GPU if there is one")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  command->add_flag("--quick", arguments->quick, "Fewer shapes and rounds: half a minute instead of three");
+  command->add_flag("--json", arguments->json, "Print one JSON object with the description");
+  command->footer("Nothing else should compute on the machine meanwhile.");
+  command->callback([arguments] {
+    LaunchedRanks launched = connect(arguments->ranks);
+    const bool is_reporting_rank = launched.is_reporting_rank();
+    const machine::Machine machine = measured(*arguments, launched);
+    launched.world.reset();
+    if (is_reporting_rank) write(*arguments, machine);
+  });
+}
+
+}  // namespace terrace::cli

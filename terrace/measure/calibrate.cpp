@@ -1,0 +1,313 @@
+// Times operations and collectives on all ranks at once, and makes figures of the medians.
+#include "terrace/measure/calibrate.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include "terrace/config/names.h"
+#include "terrace/measure/fit_products.h"
+#include "terrace/ops/attention.h"
+#include "terrace/ops/norm.h"
+#include "terrace/ops/products.h"
+
+namespace terrace::measure {
+namespace {
+
+using config::Precision;
+
+Precision precision_of(at::ScalarType type) {
+  return type == at::kBFloat16 ? Precision::bf16 : type == at::kHalf ? Precision::fp16 : Precision::fp32;
+}
+
+// Three digits are more than a measurement repeats.
+double rounded(double value) {
+  if (value <= 0) return 0;
+  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 2);
+  return std::round(value / unit) * unit;
+}
+
+double product_of(int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "this processor";
+}
+
+// The size of a linear layer's products.
+struct Layer {
+  int64_t rows, outputs, inputs;
+};
+
+// Widths of small and of large models; a GPU is filled by larger ones only.
+std::vector<Layer> layers_of(bool is_gpu, bool quick) {
+  std::vector<Layer> layers = {{512, 768, 256},  {512, 256, 1024},  {128, 2048, 512}, {1024, 512, 512},
+                               {512, 4096, 256}, {256, 1024, 1024}, {64, 512, 512}};
+  if (!quick) layers.insert(layers.end(), {{2048, 768, 768}, {1024, 3072, 768}, {512, 2048, 2048}, {200, 900, 312}});
+  if (!is_gpu) return layers;
+  for (Layer& layer : layers) layer = {8 * layer.rows, 4 * layer.outputs, 4 * layer.inputs};
+  return layers;
+}
+
+class Calibration {
+ public:
+  Calibration(comm::World& world, const at::Device& device, const CalibrationOptions& options)
+      : world_(world), device_(device), options_(options), all_(world.connect(mesh::all_ranks("ranks", world.size()))) {
+    parts_ = options.types.size() * (layers().size() + 2) + 5;
+  }
+
+  machine::Machine run() {
+    machine::Machine machine{.name = options_.name, .about = about(), .device = {}, .tiers = {}, .storage = {}};
+    machine::Device& device = machine.device;
+    device.name = device_.is_cuda() ? "this GPU" : fmt::format("{} of {}", threads(), processor_name());
+    device.memory_bytes = rounded(options_.memory_bytes);
+    device.compute_units = device_.is_cuda() ? 1 : at::get_num_threads();
+    device.memory_bandwidth = rounded(copy_bandwidth());
+    measure_overheads(device);
+    const std::vector<TimedProduct> products = timed_products();
+    next("fit the rates of products");
+    fit_products(products, device_.is_cuda(), device);
+    for (const at::ScalarType type : options_.types) {
+      machine::ComputeRate& rate = device.products[static_cast<size_t>(precision_of(type))];
+      rate.attention = std::min(2.0, rounded(attention_rate(type) / rate.achievable));
+      rate.passes = rounded(pass_bandwidth(type));
+      rate.achievable = rounded(rate.achievable);
+      rate.peak = std::max(rounded(rate.peak), rate.achievable);
+    }
+    measure_links(machine);
+    next("");
+    return machine;
+  }
+
+ private:
+  std::string threads() const {
+    const int number = at::get_num_threads();
+    return fmt::format("{} thread{}", number, number == 1 ? "" : "s");
+  }
+
+  std::string about() const {
+    return fmt::format("Measured by terrace calibrate{} with {} rank{}{}", options_.quick ? " --quick" : "",
+                       world_.size(), world_.size() == 1 ? "" : "s",
+                       device_.is_cuda() ? "" : fmt::format(" of {}", threads()));
+  }
+
+  std::vector<Layer> layers() const { return layers_of(device_.is_cuda(), options_.quick); }
+
+  void next(const std::string& what) {
+    if (options_.progress) options_.progress(static_cast<double>(part_) / static_cast<double>(parts_), what);
+    ++part_;
+  }
+
+  // Waits until the device has computed everything.
+  void finish() const {
+    if (device_.is_cuda()) at::zeros({1}, at::TensorOptions().device(device_)).item();
+  }
+
+  // The median time of the body, in the mean of the ranks, which execute it equally often at the same time.
+  double seconds_of(const std::function<void()>& body) {
+    const auto once = [&](int64_t repeats) {
+      finish();
+      const auto start = std::chrono::steady_clock::now();
+      for (int64_t i = 0; i < repeats; ++i) body();
+      finish();
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
+             static_cast<double>(repeats);
+    };
+    once(1);
+    double first = once(1);
+    all_->broadcast(&first, 1, comm::Type::fp64, 0, {.what = "calibrate"}).wait();
+    // Waiting for a GPU takes long beside a small operation.
+    const int64_t repeats = device_.is_cuda() ? 20 : 1;
+    const double budget = options_.quick ? 0.05 : 0.3;
+    const auto rounds =
+        std::clamp<int64_t>(static_cast<int64_t>(budget / (first * static_cast<double>(repeats) + 1e-9)), 5, 200);
+    std::vector<double> times;
+    for (int64_t round = 0; round < rounds; ++round) times.push_back(once(repeats));
+    std::ranges::nth_element(times, times.begin() + rounds / 2);
+    double mean = times[static_cast<size_t>(rounds / 2)];
+    all_->all_reduce(&mean, 1, comm::Type::fp64, {.what = "calibrate"}).wait();
+    return mean / static_cast<double>(world_.size());
+  }
+
+  at::Tensor filled(int64_t rows, int64_t columns, at::ScalarType type) const {
+    return at::full({rows, columns}, 0.01, at::TensorOptions().device(device_).dtype(type));
+  }
+
+  ops::Weight weight(int64_t size, at::ScalarType type) const {
+    const at::TensorOptions options = at::TensorOptions().device(device_).dtype(type);
+    return {.value = at::ones({size}, options).requires_grad_(true),
+            .gradient = at::zeros({size}, options.dtype(at::kFloat))};
+  }
+
+  double copy_bandwidth() {
+    next("copies");
+    const at::Tensor from = filled(1 << 12, 1 << 12, at::kFloat), to = at::empty_like(from);
+    const at::Tensor target = to;
+    return 2 * static_cast<double>(from.nbytes()) / seconds_of([&] { target.copy_(from); });
+  }
+
+  // An operation on so few numbers that it takes no time of its own.
+  void measure_overheads(machine::Device& device) {
+    next("operations without work");
+    const at::Tensor x = filled(1, 16, at::kFloat).requires_grad_(true);
+    const ops::Weight scale = weight(16, at::kFloat), shift = weight(16, at::kFloat);
+    const double seconds = seconds_of([&] {
+      for (int i = 0; i < 10; ++i) ops::layer_norm(x, scale, shift, 1e-5);
+    });
+    // On a GPU the host's launches take longer than these kernels.
+    (device_.is_cuda() ? device.launch_seconds : device.kernel_seconds) = rounded(std::min(0.01, seconds / 10));
+    if (device_.is_cuda()) device.kernel_seconds = rounded(std::min(0.01, seconds / 20));
+  }
+
+  std::vector<TimedProduct> timed_products() {
+    const at::NoGradGuard no_grad;
+    std::vector<TimedProduct> all;
+    for (const at::ScalarType type : options_.types) {
+      for (const auto& [rows, outputs, inputs] : layers()) {
+        next(fmt::format("{} products [{}, {}] x [{}, {}]", config::name_of(precision_of(type)), rows, inputs, inputs,
+                         outputs));
+        const at::Tensor x = filled(rows, inputs, type), w = filled(outputs, inputs, type),
+                         dy = filled(rows, outputs, type), gradient = filled(outputs, inputs, at::kFloat);
+        const ops::Products kernels =
+            ops::own_products(x, ops::Products::own) ? ops::Products::own : ops::Products::torch;
+        const auto add = [&](machine::ProductSize size, double bytes, const std::function<void()>& product) {
+          size.bytes = bytes;
+          all.push_back({.precision = precision_of(type), .size = size, .seconds = seconds_of(product)});
+        };
+        const auto element = static_cast<double>(x.element_size());
+        const double read = element * (product_of(rows, inputs) + product_of(rows, outputs)),
+                     weights = product_of(outputs, inputs);
+        add({.m = rows, .n = outputs, .k = inputs}, read + element * weights,
+            [&] { ops::times_transposed(x, w, {}, kernels); });
+        add({.m = rows, .n = inputs, .k = outputs}, read + element * weights, [&] { ops::times(dy, w, kernels); });
+        add({.m = outputs, .n = inputs, .k = rows}, read + 8 * weights,
+            [&] { ops::add_outer_product(gradient, dy, x, kernels); });
+      }
+    }
+    return all;
+  }
+
+  // Forward and backward of causal attention, seven products of half of the square.
+  double attention_rate(at::ScalarType type) {
+    next(fmt::format("{} attention", config::name_of(precision_of(type))));
+    struct Shape {
+      int64_t samples, positions, heads, width;
+    };
+    std::vector<Shape> shapes = {{2, 256, 4, 64}, {1, 512, 4, 128}};
+    if (device_.is_cuda()) shapes = {{8, 1024, 16, 64}, {4, 2048, 16, 128}};
+    double flops = 0, seconds = 0;
+    for (const auto& [samples, positions, heads, width] : shapes) {
+      const ops::HeadLayout layout{.groups = heads, .queries_per_group = 1, .head_dim = width};
+      const at::Tensor joint =
+          filled(samples * positions, layout.columns(), type).view({samples, positions, -1}).requires_grad_(true);
+      const at::Tensor gradient = filled(samples * positions, heads * width, type).view({samples, positions, -1});
+      seconds += seconds_of([&] {
+        ops::joint_attention(joint, layout, nullptr, {}, {}).backward(gradient);
+        joint.mutable_grad().reset();
+      });
+      flops += 7 * product_of(samples * heads * positions, positions * width);
+    }
+    return flops / seconds;
+  }
+
+  // A norm of a sum, as in every layer: forward and backward read and write eight tensors.
+  double pass_bandwidth(at::ScalarType type) {
+    next(fmt::format("{} norms", config::name_of(precision_of(type))));
+    std::vector<std::pair<int64_t, int64_t>> shapes = {{512, 256}, {512, 768}};
+    if (device_.is_cuda()) shapes = {{8192, 1024}, {8192, 4096}};
+    double bytes = 0, seconds = 0;
+    for (const auto& [rows, width] : shapes) {
+      const at::Tensor x = filled(rows, width, type).requires_grad_(true), added = filled(rows, width, type),
+                       gradient = filled(rows, width, type);
+      const ops::Weight scale = weight(width, type), shift = weight(width, type);
+      seconds += seconds_of([&] {
+        const ops::Normed normed = ops::add_layer_norm(x, added, scale, shift, 1e-5);
+        normed.y.backward(gradient);
+        x.mutable_grad().reset();
+      });
+      bytes += 8 * static_cast<double>(x.nbytes());
+    }
+    return bytes / seconds;
+  }
+
+  // The collectives of a group. In a ring of n ranks a sum passes (n - 1) / n of the data twice, a gather or reduction
+  // once.
+  void measure_group(comm::Comm& group, machine::Tier& tier) {
+    const int64_t count = device_.is_cuda() ? 1 << 24 : 1 << 19;
+    const auto ranks = static_cast<double>(group.size());
+    const at::Tensor whole = filled(group.size(), count / group.size(), at::kFloat);
+    const at::Tensor part = filled(1, count / group.size(), at::kFloat);
+    const auto seconds = [&](int64_t elements, int kind) {
+      return seconds_of([&, each = elements / group.size()] {
+        const comm::Label label{.what = "calibrate"};
+        if (kind == 0) group.all_reduce(whole.data_ptr(), each * group.size(), comm::Type::fp32, label).wait();
+        if (kind == 1) group.all_gather(part.data_ptr(), whole.data_ptr(), each, comm::Type::fp32, label).wait();
+        if (kind == 2) group.reduce_scatter(whole.data_ptr(), part.data_ptr(), each, comm::Type::fp32, label).wait();
+      });
+    };
+    const double steps = 2 * (ranks - 1), small = seconds(group.size(), 0);
+    tier.latency_seconds = rounded(std::clamp(small / steps, 1e-9, 0.1));
+    double logarithms = 0;
+    for (int kind = 0; kind < 3; ++kind) {
+      const double passes = (kind == 0 ? 2 : 1) * (ranks - 1) / ranks;
+      const double moving = std::max(1e-9, seconds(count, kind) - small / (kind == 0 ? 1 : 2));
+      logarithms += std::log(passes * 4 * static_cast<double>(count) / moving);
+    }
+    tier.link_bandwidth = rounded(std::max(1e6, std::exp(logarithms / 3)));
+  }
+
+  void measure_links(machine::Machine& machine) {
+    const int64_t here = world_.ranks_per_node(), ranks = world_.size();
+    if (device_.is_cuda()) world_.use_gpu(device_.index());
+    if (here > 1) {
+      next("collectives on a machine");
+      const mesh::Group group = group_of(world_.rank() / here * here, here, 1);
+      const std::unique_ptr<comm::Comm> connected = world_.connect(group);
+      machine::Tier& tier = machine.tiers.emplace_back(machine::Tier{.name = "node", .devices = here});
+      measure_group(*connected, tier);
+    }
+    if (ranks > here) {
+      next("collectives among machines");
+      const std::unique_ptr<comm::Comm> connected = world_.connect(group_of(world_.rank() % here, ranks / here, here));
+      machine::Tier& tier = machine.tiers.emplace_back(
+          machine::Tier{.name = "network", .devices = ranks, .devices_per_link = static_cast<double>(here)});
+      measure_group(*connected, tier);
+      tier.link_bandwidth = rounded(tier.link_bandwidth * static_cast<double>(here));
+    }
+  }
+
+  static mesh::Group group_of(int64_t first, int64_t number, int64_t stride) {
+    mesh::Group group{.name = "calibrate", .ranks = {}};
+    for (int64_t i = 0; i < number; ++i) group.ranks.push_back(first + i * stride);
+    return group;
+  }
+
+  comm::World& world_;
+  at::Device device_;
+  const CalibrationOptions& options_;
+  std::unique_ptr<comm::Comm> all_;
+  size_t part_ = 0, parts_ = 0;
+};
+
+}  // namespace
+
+machine::Machine calibrate(comm::World& world, const at::Device& device, const CalibrationOptions& options) {
+  return Calibration(world, device, options).run();
+}
+
+}  // namespace terrace::measure

@@ -1,0 +1,37 @@
+// How far the prediction of a step is from what was measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "terrace/observe/step_record.h"
+
+namespace terrace::observe {
+
+// A figure of both records.
+struct Compared {
+  double predicted = 0, measured = 0;
+
+  // The prediction's error as a share of the measured figure; 0 if nothing was measured.
+  double error() const { return measured > 0 ? predicted / measured - 1 : 0; }
+};
+
+struct StepComparison {
+  Compared seconds;       // of the step
+  Compared memory_bytes;  // of the stage that took most memory
+  // What differs most, by its name in StageRecord: of the stage that computes longest, and of the fullest stage.
+  std::string seconds_category, memory_category;
+  Compared category_seconds, category_bytes;
+};
+
+// An error above this share is warned of.
+inline constexpr double most_error = 0.2;
+
+StepComparison compare(const StepRecord& predicted, const StepRecord& measured);
+
+// "step: predicted 512 ms, measured 498 ms (+2.8%); memory of stage 0: ..."
+std::string text_of(const StepComparison& comparison);
+// A sentence for each figure whose error is above most_error, with the category that is off.
+std::vector<std::string> warnings_of(const StepComparison& comparison);
+
+}  // namespace terrace::observe

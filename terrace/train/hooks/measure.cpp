@@ -1,0 +1,185 @@
+// Records a few steps instruction by instruction, and compares them with a prediction.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "terrace/base/log.h"
+#include "terrace/machine/software.h"
+#include "terrace/observe/step_comparison.h"
+#include "terrace/observe/step_record.h"
+#include "terrace/plan/step_record.h"
+#include "terrace/train/hooks/hooks.h"
+
+namespace terrace::train {
+namespace {
+
+constexpr size_t measured_steps = 3;
+// Events of so many stages are kept in a prediction's file; of the others only sums.
+constexpr int64_t most_stages = 16;
+
+// What a group has sent and waited for so far.
+observe::GroupRecord traffic_of(const char* name, const comm::Comm& group) {
+  observe::GroupRecord sum{.name = name};
+  for (size_t kind = 0; kind < comm::num_kinds; ++kind) {
+    const comm::Traffic& one = group.traffic(static_cast<comm::Kind>(kind));
+    sum.bytes += static_cast<double>(one.bytes);
+    sum.waiting_seconds += one.exposed_seconds;
+  }
+  return sum;
+}
+
+std::vector<observe::GroupRecord> traffic_of(parallel::CutModel& cut) {
+  const parallel::DataGroups& groups = cut.groups;
+  std::vector<observe::GroupRecord> all;
+  const auto add = [&](const char* name, const comm::Comm* group) {
+    if (group != nullptr && group->size() > 1) all.push_back(traffic_of(name, *group));
+  };
+  add("tensor", &cut.tensor.group());
+  add("stages", &cut.stage.group());
+  add("shard_weights", groups.gather.get());
+  add("shard_gradients", groups.reduce.get());
+  add("shard_optimizer", groups.reduce_across.get());
+  add("replicas", groups.replicas.get());
+  add("update", groups.update.get());
+  return all;
+}
+
+// What was sent between two looks at the traffic; groups that sent nothing are left out.
+std::vector<observe::GroupRecord> difference(std::vector<observe::GroupRecord> now,
+                                             const std::vector<observe::GroupRecord>& before) {
+  for (size_t i = 0; i < now.size(); ++i) {
+    now[i].bytes -= before[i].bytes;
+    now[i].waiting_seconds -= before[i].waiting_seconds;
+  }
+  std::erase_if(now, [](const observe::GroupRecord& one) { return one.bytes == 0; });
+  return now;
+}
+
+double optimizer_bytes(optim::AdamW& optimizer) {
+  double sum = 0;
+  for (const optim::AdamW::State& state : optimizer.states()) {
+    for (const at::Tensor& tensor : {state.m, state.v}) sum += static_cast<double>(tensor.nbytes());
+    if (!state.master.is_alias_of(state.shard.value)) sum += static_cast<double>(state.master.nbytes());
+  }
+  return sum;
+}
+
+class MeasureHook : public Hook {
+ public:
+  MeasureHook(Trainer& trainer, Measuring measuring)
+      : measuring_(std::move(measuring)), recorder_(trainer.device(), measuring_.meter) {}
+
+  void after_step(Trainer& trainer, const StepReport& report) override {
+    if (done_ || report.skipped) return;
+    if (++steps_ < profile_warm_up) return;
+    if (steps_ > profile_warm_up) add(trainer, report);
+    if (records_.size() == measured_steps) return finish(trainer);
+    trainer.record_steps(&recorder_);
+    traffic_ = traffic_of(trainer.cut());
+  }
+
+  void at_end(Trainer& trainer) override {
+    if (done_ || records_.empty()) return end(trainer);
+    finish(trainer);
+  }
+
+ private:
+  void add(Trainer& trainer, const StepReport& report) {
+    observe::StageRecord stage = recorder_.stage_record();
+    const mesh::Mesh& mesh = trainer.mesh();
+    stage.rank = trainer.rank();
+    stage.stage = mesh.coordinate(trainer.rank(), "pipeline");
+    const double other = report.metrics.step_seconds - observe::sum(stage.seconds);
+    if (other > 0) stage.seconds.push_back({"other", other});
+    const parallel::StateBytes &held = trainer.cut().sharded.bytes(), &peak = trainer.cut().sharded.peak_bytes();
+    const auto bytes = [](int64_t number) { return static_cast<double>(number); };
+    stage.memory_bytes = {{"weights", bytes(held.weights)},
+                          {"gradients", bytes(held.gradients)},
+                          {"optimizer", optimizer_bytes(trainer.optimizer())}};
+    const double gathers = bytes(peak.gathered_weights) + bytes(peak.whole_gradients);
+    if (gathers > 0) stage.memory_bytes.push_back({"gathers", gathers});
+    const double rest = recorder_.peak_bytes() - observe::sum(stage.memory_bytes);
+    stage.memory_bytes.push_back({observe::in_step_memory, std::max(0.0, rest)});
+    records_.push_back(
+        {.source = "measured",
+         .software = "terrace",
+         .step = report.metrics.step,
+         .step_seconds = report.metrics.step_seconds,
+         .model_flops = report.metrics.mfu * report.metrics.peak_flops_per_second * report.metrics.step_seconds,
+         .links = {"links"},
+         .stages = {std::move(stage)},
+         .groups = difference(traffic_of(trainer.cut()), traffic_)});
+  }
+
+  // The recorded step with the median time, as the first rank measured it.
+  size_t chosen(Trainer& trainer) {
+    std::vector<size_t> order(records_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](size_t i) { return records_[i].step_seconds; });
+    return static_cast<size_t>(trainer.of_first_rank(static_cast<int64_t>(order[order.size() / 2]), "measured step"));
+  }
+
+  // Every rank calls it after the same step; the first rank writes.
+  void finish(Trainer& trainer) {
+    const observe::StepRecord own = records_.at(chosen(trainer));
+    const std::vector<int64_t> ranks = trainer.mesh().group(0, "pipeline").ranks;
+    observe::StepRecord all = own;
+    all.stages.clear();
+    for (const int64_t rank : ranks) {
+      const std::string text =
+          trainer.of_rank(rank, rank == trainer.rank() ? observe::json_of(own).dump() : "", "measured step");
+      if (trainer.rank() != 0) continue;
+      const observe::StepRecord of_stage = observe::step_record_of(Json::parse(text));
+      all.stages.push_back(of_stage.stages.front());
+    }
+    if (trainer.rank() == 0) write(trainer, all);
+    end(trainer);
+  }
+
+  void write(Trainer& trainer, observe::StepRecord& measured) const {
+    const std::filesystem::path folder = trainer.config().checkpoint.folder;
+    if (measuring_.machine) {
+      const plan::Target target{.machine = *measuring_.machine,
+                                .software = machine::load_software("terrace"),
+                                .devices = trainer.mesh().size()};
+      measured.machine = target.machine.name;
+      const observe::StepRecord predicted = predict(trainer.config(), target);
+      write_step_record(predicted, folder / observe::predicted_step_file);
+      const observe::StepComparison comparison = compare(predicted, measured);
+      log_info("{}", text_of(comparison));
+      for (const std::string& warning : warnings_of(comparison)) log_warning("{}", warning);
+    }
+    write_step_record(measured, folder / observe::measured_step_file);
+  }
+
+  static observe::StepRecord predict(const config::Config& config, const plan::Target& target) {
+    const plan::PlannedRun run = plan::planned_run(config, target);
+    const plan::SimulatedStep step(run, target);
+    std::vector<int64_t> stages(static_cast<size_t>(std::min(run.placement.stages, most_stages)));
+    std::iota(stages.begin(), stages.end(), 0);
+    return step_record(step, plan::predict(step), stages);
+  }
+
+  void end(Trainer& trainer) {
+    trainer.record_steps(nullptr);
+    records_.clear();
+    if (!std::exchange(done_, true) && measuring_.end) measuring_.end();
+  }
+
+  Measuring measuring_;
+  StepRecorder recorder_;
+  std::vector<observe::GroupRecord> traffic_;  // before the present step
+  std::vector<observe::StepRecord> records_;   // of this rank's steps
+  int64_t steps_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_measure_hook(Trainer& trainer, Measuring measuring) {
+  return std::make_unique<MeasureHook>(trainer, std::move(measuring));
+}
+
+}  // namespace terrace::train

@@ -1,0 +1,49 @@
+// Records when a rank works on each instruction of a step and how much memory its tensors take, at the cost of reading
+// a clock twice an instruction.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "terrace/observe/step_record.h"
+#include "terrace/ops/memory_meter.h"
+#include "terrace/schedule/step.h"
+
+namespace terrace::train {
+
+// The executor calls it in the order of the list. On a GPU the times are those of the device's stream, which is waited
+// for once, at the end of the step.
+class StepRecorder {
+ public:
+  // `meter` counts the tensors of this thread.
+  StepRecorder(const c10::Device& device, std::shared_ptr<ops::MemoryMeter> meter);
+  ~StepRecorder();
+
+  void begin_step();
+  void begin(const schedule::StepInstruction& instruction);
+  // What the present instruction did so far was to wait for another stage.
+  void waited();
+  void end();
+
+  // The last step: its events, seconds and memory over time; `memory_bytes` is left to the caller.
+  observe::StageRecord stage_record() const;
+  // The most bytes of tensors during the last step.
+  double peak_bytes() const;
+
+ private:
+  class Clock;  // the host's, or events in the stream of a GPU
+  struct Entry {
+    schedule::StepInstruction instruction;
+    size_t begin = 0, waited = 0, end = 0;  // marks of the clock
+    int64_t bytes = 0, peak = 0;            // in use after it, and the most during it
+  };
+
+  std::shared_ptr<ops::MemoryMeter> meter_;
+  std::unique_ptr<Clock> clock_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace terrace::train
