@@ -1,0 +1,48 @@
+# The page of terrace report as C++ constants: terrace/observe/report/page.html with its style, its scripts and d3 in it.
+find_file(TERRACE_D3 d3.min.js PATH_SUFFIXES share/javascript/d3 javascript/d3
+          DOC "d3 3.5, minified; on Debian in libjs-d3" REQUIRED)
+
+function(terrace_report_page target)
+  set(folder ${CMAKE_SOURCE_DIR}/terrace/observe/report)
+  file(READ ${folder}/page.html page)
+  string(REGEX MATCHALL "{{[a-z0-9_.]+(css|js)}}" marks "${page}")
+  set(files ${folder}/page.html)
+  foreach(mark IN LISTS marks)
+    string(REGEX REPLACE "[{}]" "" name ${mark})
+    set(file ${folder}/${name})
+    if(name STREQUAL d3.min.js)
+      set(file ${TERRACE_D3})
+    endif()
+    file(READ ${file} text)
+    string(REPLACE "${mark}" "${text}" page "${page}")
+    list(APPEND files ${file})
+  endforeach()
+  # A changed file changes the program.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+
+  set(source "// Written by cmake/report.cmake: the page of terrace report in pieces, since compilers limit literals.\n#include \"terrace/observe/page_template.h\"\n\nnamespace terrace::observe {\n\nusing namespace std::string_view_literals;\n\nstd::span<const std::string_view> page_template() {\n  static constexpr std::string_view pieces[] = {\n")
+  string(LENGTH "${page}" length)
+  set(begin 0)
+  while(begin LESS length)
+    string(SUBSTRING "${page}" ${begin} 16000 piece)
+    # Cut behind a brace, which is never inside a character of several bytes.
+    string(FIND "${piece}" "}" brace REVERSE)
+    math(EXPR rest "${length} - ${begin}")
+    if(rest GREATER 16000 AND brace GREATER_EQUAL 0)
+      math(EXPR size "${brace} + 1")
+      string(SUBSTRING "${piece}" 0 ${size} piece)
+    endif()
+    string(APPEND source "R\"page(${piece})page\"sv,\n")
+    string(LENGTH "${piece}" size)
+    math(EXPR begin "${begin} + ${size}")
+  endwhile()
+  string(APPEND source "  };\n  return pieces;\n}\n\n}  // namespace terrace::observe\n")
+
+  set(path ${CMAKE_BINARY_DIR}/report/page_template.cpp)
+  file(WRITE ${path}.new "${source}")
+  file(COPY_FILE ${path}.new ${path} ONLY_IF_DIFFERENT)
+  file(REMOVE ${path}.new)
+  # By itself, so that a changed page compiles nothing else.
+  set_source_files_properties(${path} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  target_sources(${target} PRIVATE ${path})
+endfunction()

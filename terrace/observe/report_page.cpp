@@ -1,0 +1,114 @@
+// Puts the data of runs into the page as one JSON object, which the page's own scripts draw.
+#include "terrace/observe/report_page.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "terrace/base/error.h"
+#include "terrace/observe/page_template.h"
+#include "terrace/observe/summary.h"
+
+namespace terrace::observe {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<StepRecord> read_if_there(const fs::path& path) {
+  if (!fs::exists(path)) return std::nullopt;
+  return read_step_record(path);
+}
+
+Json losses_json(const LossHistory& losses) {
+  return {{"training", losses.training}, {"validation", losses.validation}};
+}
+
+// How a run gets the records that it lacks; a prediction alone lacks none.
+Json notes_of(const ReportedRun& run) {
+  Json notes = Json::array();
+  if (!run.losses || (run.predicted && run.measured)) return notes;
+  const std::string lacking = run.predicted  ? fmt::format("the record of a measured step, {}", measured_step_file)
+                              : run.measured ? fmt::format("the record of a predicted step, {}", predicted_step_file)
+                                             : fmt::format("the records of a predicted and a measured step, {} and {}",
+                                                           predicted_step_file, measured_step_file);
+  notes.push_back(
+      fmt::format("{} lacks {}: set observe.machine to the name of a machine, such as observe.machine = "
+                  "\"laptop\", and train again.",
+                  run.name, lacking));
+  return notes;
+}
+
+Json run_json(const ReportedRun& run) {
+  return {{"name", run.name},
+          {"figures", run.figures.value_or(nullptr)},
+          {"losses", run.losses ? losses_json(*run.losses) : nullptr},
+          {"predicted", run.predicted ? json_of(*run.predicted) : nullptr},
+          {"measured", run.measured ? json_of(*run.measured) : nullptr},
+          {"notes", notes_of(run)}};
+}
+
+// HTML ends a script at "</script", and counts "<!--" and "<script" in it too. In JSON "<" stands in strings alone.
+std::string in_script(const Json& data) {
+  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string safe;
+  for (const char c : text) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string in_html(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '&':
+        safe += "&amp;";
+        break;
+      default:
+        safe += c;
+    }
+  }
+  return safe;
+}
+
+}  // namespace
+
+ReportedRun read_reported_run(const fs::path& folder) {
+  Json figures = summarize_run(folder);
+  figures.erase("files");                                // there may be thousands
+  return {.name = (folder / "").parent_path().string(),  // without a slash at its end
+          .figures = figures,
+          .losses = read_losses(folder),
+          .predicted = read_if_there(folder / predicted_step_file),
+          .measured = read_if_there(folder / measured_step_file)};
+}
+
+Json report_data(const std::string& title, const std::vector<ReportedRun>& runs) {
+  Json list = Json::array();
+  for (const ReportedRun& run : runs) list.push_back(run_json(run));
+  return {{"title", title}, {"runs", list}};
+}
+
+std::string report_page(const std::string& title, const std::vector<ReportedRun>& runs) {
+  constexpr std::string_view title_mark = "{{title}}", data_mark = "{{data}}";
+  std::string text;
+  for (const std::string_view piece : page_template()) text += piece;
+  const size_t at_title = text.find(title_mark), at_data = text.find(data_mark);
+  TERRACE_CHECK(at_title < at_data && at_data != std::string::npos,
+                "page.html has no {{{{title}}}} before {{{{data}}}}");
+  const size_t behind_title = at_title + title_mark.size(), behind_data = at_data + data_mark.size();
+  return text.substr(0, at_title) + in_html(title) + text.substr(behind_title, at_data - behind_title) +
+         in_script(report_data(title, runs)) + text.substr(behind_data);
+}
+
+}  // namespace terrace::observe

@@ -1,0 +1,34 @@
+// One HTML file that shows runs and predictions side by side, and opens in a browser without a network or a server.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/observe/metrics.h"
+#include "terrace/observe/step_record.h"
+
+namespace terrace::observe {
+
+// What the page shows of one run, or of a prediction that nothing has run yet.
+struct ReportedRun {
+  std::string name;
+  std::optional<Json> figures = {};        // with keys of summarize_run; a prediction gives those that it knows
+  std::optional<LossHistory> losses = {};  // none: a prediction alone
+  std::optional<StepRecord> predicted = {}, measured = {};
+};
+
+// Reads metrics.jsonl, run.json and, where they exist, the two step records of a run's folder. Throws UserError where
+// the folder holds no run or a record cannot be read.
+ReportedRun read_reported_run(const std::filesystem::path& folder);
+
+// The data of the page: the title and for each run its name, figures, losses, records (null where there are none) and
+// notes, sentences that say how to get what is missing.
+Json report_data(const std::string& title, const std::vector<ReportedRun>& runs);
+
+// The whole page.
+std::string report_page(const std::string& title, const std::vector<ReportedRun>& runs);
+
+}  // namespace terrace::observe
