@@ -1,30 +1,64 @@
-// terrace report RUN: shows the loss curve and the figures of a run in the terminal.
+// terrace report RUN..: shows runs side by side on one HTML page, or the figures of each in the terminal.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cli/commands.h"
+#include "terrace/base/file.h"
+#include "terrace/observe/report_page.h"
 #include "terrace/observe/summary.h"
 
 namespace terrace::cli {
+namespace {
+
+// Prints the path of the page.
+void write_page(const std::vector<std::string>& runs, const std::filesystem::path& path) {
+  std::vector<observe::ReportedRun> reported;
+  for (const std::string& run : runs) reported.push_back(observe::read_reported_run(run));
+  std::string title;
+  for (const observe::ReportedRun& run : reported) title += (title.empty() ? "" : ", ") + run.name;
+  write_text_atomically(path, observe::report_page(title, reported));
+  fmt::print("{}\n", path.string());
+}
+
+}  // namespace
 
 void add_report_command(CLI::App& app) {
   struct Arguments {
-    std::string run;
-    bool files = false, json = false;
+    std::vector<std::string> runs;
+    std::string output;
+    bool text = false, files = false, json = false;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("report", "Show the loss curve, speed, memory and size of a run");
-  command->add_option("run", arguments->run, "The run's folder (checkpoint.folder of its configuration)")->required();
-  command->add_flag("--files", arguments->files, "List the run's files with their sizes (--json always does)");
-  command->add_flag("--json", arguments->json, "Print one JSON object");
+  CLI::App* command = app.add_subcommand(
+      "report", "Show runs on an HTML page: loss, speed, and the predicted step above the measured one");
+  command->add_option("run", arguments->runs, "The runs' folders (checkpoint.folder of their configurations)")
+      ->required();
+  CLI::Option* output =
+      command->add_option("--output", arguments->output, "The page's file (default: report.html in the first folder)");
+  CLI::Option* text = command->add_flag("--text", arguments->text,
+                                        "Print the loss curve, speed, memory and size of each run, and write no page");
+  command->add_flag("--files", arguments->files, "With --text: list the run's files with their sizes")->needs(text);
+  CLI::Option* json =
+      command->add_flag("--json", arguments->json, "Print one JSON object a run with its figures and files");
+  text->excludes(json)->excludes(output);
+  json->excludes(output);
   command->callback([arguments] {
-    if (arguments->json) {
-      fmt::print("{}\n", observe::summarize_run(arguments->run).dump());
-    } else {
-      fmt::print("{}", observe::draw_summary(arguments->run));
-      if (arguments->files) fmt::print("{}", observe::draw_files(arguments->run));
+    if (!arguments->text && !arguments->json) {
+      const std::filesystem::path in_folder = std::filesystem::path(arguments->runs.front()) / "report.html";
+      return write_page(arguments->runs, arguments->output.empty() ? in_folder.string() : arguments->output);
+    }
+    for (const std::string& run : arguments->runs) {
+      if (arguments->json) {
+        fmt::print("{}\n", observe::summarize_run(run).dump());
+        continue;
+      }
+      fmt::print("{}", observe::draw_summary(run));
+      if (arguments->files) fmt::print("{}", observe::draw_files(run));
     }
   });
 }

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -321,14 +322,14 @@ class Run(CommandTest):
         self.expect(2, terrace("import", "run", "--output", "other", folder=self.folder), "holds no config.json")
 
     def test_report_draws_or_prints_json(self):
-        self.assertIn("held-out loss", self.expect(0, terrace("report", "run", folder=self.folder)).stdout)
+        self.assertIn("held-out loss", self.expect(0, terrace("report", "run", "--text", folder=self.folder)).stdout)
         summary = json.loads(self.expect(0, terrace("report", "run", "--json", folder=self.folder)).stdout)
         self.assertEqual((summary["steps"], summary["tokens"]), (4, 4 * 2 * 16))
         self.assertGreater(summary["validation_loss"], 0)
 
     def test_report_lists_the_files_on_request_and_otherwise_shows_their_folder_and_size(self):
         drawn, listed, printed = (self.expect(0, terrace("report", "run", *flags, folder=self.folder)).stdout
-                                  for flags in ((), ("--files",), ("--json",)))
+                                  for flags in (("--text",), ("--text", "--files"), ("--json",)))
         summary = json.loads(printed)
         self.assertEqual(summary["folder"], "run")
         self.assertGreater(len(summary["files"]), 2)
@@ -338,7 +339,22 @@ class Run(CommandTest):
         self.assertEqual([line.split()[-1] for line in listed.removeprefix(drawn).splitlines()],
                          ["files"] + [file["path"] for file in summary["files"]])
 
+    def test_report_writes_a_page_and_prints_its_path(self):
+        result = self.expect(0, terrace("report", "run", "--output", "page.html", folder=self.folder))
+        self.assertEqual(result.stdout, "page.html\n")
+        page = (self.folder / "page.html").read_text()
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*)</script>', page)[1])
+        self.assertEqual((data["title"], [run["name"] for run in data["runs"]]), ("run", ["run"]))
+        self.assertEqual(data["runs"][0]["figures"]["tokens"], 4 * 2 * 16)
+        self.assertEqual([step for step, _ in data["runs"][0]["losses"]["training"]], [1, 2, 3, 4])
+
+    def test_report_refuses_flags_that_do_not_go_together(self):
+        for flags in (("--files",), ("--text", "--json"), ("--text", "--output", "page.html"), ("--json", "--output", "page.html")):
+            with self.subTest(flags=flags):
+                self.expect(2, terrace("report", "run", *flags, folder=self.folder), flags[0])
+
     def test_report_says_where_there_is_no_run(self):
+        self.expect(2, terrace("report", "run", "absent", folder=self.folder), "absent holds no run")
         self.expect(2, terrace("report", "absent", folder=self.folder), "absent holds no run")
         self.expect(2, terrace("report", ".", "--json", folder=self.folder), "run.json")
 

@@ -12,7 +12,7 @@ def report(terrace, *arguments):
 def main():
     terrace, run = sys.argv[1:]
     summary = json.loads(report(terrace, run, "--json"))
-    drawn = report(terrace, run)
+    drawn = report(terrace, run, "--text")
     wrong_report = f"{run}, " not in drawn or any(file["path"] in drawn for file in summary["files"])
     missing = [key for key, value in summary.items() if value is None]
     gained = summary["unigram_loss"] - summary["validation_loss"]
@@ -23,7 +23,7 @@ def main():
     if gained < 0.5:
         print(f"only {gained:.3f} nats below the unigram model; a working trainer is at least 0.5 below it by now")
     if wrong_report:
-        print(f"terrace report does not name the folder {run} and its size, or lists its files without --files")
+        print(f"terrace report --text does not name the folder {run} and its size, or lists its files without --files")
     return 1 if missing or gained < 0.5 or wrong_report else 0
 
 
