@@ -1,0 +1,85 @@
+"""Drives Chromium without a window, with nothing but Python's own library."""
+import base64
+import json
+import os
+import pathlib
+import subprocess
+
+
+class Browser:
+    """Chromium without a window, spoken to in its DevTools protocol over two pipes."""
+
+    def __init__(self, program, profile):
+        to_browser, self.write_end = os.pipe()
+        self.read_end, from_browser = os.pipe()
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
+                 "--disable-background-networking", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]  # fmt: skip
+        # The protocol has the numbers 3 and 4.
+        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "bash", program, *flags],
+                                        pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.number, self.session, self.unread, self.problems = 0, None, b"", []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.write_end, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.receive()
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise AssertionError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def receive(self):
+        while b"\0" not in self.unread:
+            chunk = os.read(self.read_end, 1 << 20)
+            if not chunk:
+                raise AssertionError("the browser ended")
+            self.unread += chunk
+        text, _, self.unread = self.unread.partition(b"\0")
+        message = json.loads(text)
+        if message.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+            self.problems.append(message["params"])
+        self.loaded = getattr(self, "loaded", False) or message.get("method") == "Page.loadEventFired"
+        return message
+
+    def open(self, path, width=1280, scheme="light"):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.set_scheme(scheme)
+        self.loaded = False
+        self.call("Page.navigate", url=path.as_uri())
+        while not self.loaded:
+            self.receive()
+
+    def set_scheme(self, scheme):
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def value(self, expression):
+        """The value of a JavaScript expression, after the page has drawn what was asked for before."""
+        wrapped = f"new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(({expression})))))"
+        result = self.call("Runtime.evaluate", expression=wrapped, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise AssertionError(f"{expression}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def mouse(self, kind, x, y, **parameters):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
+
+    def screenshot(self, path, width, scheme="light"):
+        """The whole page as a picture, for people who change it."""
+        height = self.value("document.documentElement.scrollHeight")
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.value("1")
+        pathlib.Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(timeout=10)

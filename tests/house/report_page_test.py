@@ -1,0 +1,278 @@
+"""Opens the pages of terrace report in a browser without a window: values, hover, zoom, colours, widths. Exits with 77 where
+there is no Chromium."""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from browser import Browser  # noqa: E402
+from report_runs import write_run  # noqa: E402
+
+TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
+CHROMIUM = shutil.which("chromium")
+SCHEMES = ("light", "dark")
+PHONE_WIDTH = 390
+
+
+def report(*arguments, folder):
+    return subprocess.run([TERRACE, "report", *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def json_of(path):
+    return json.loads(path.read_text())
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        cls.run_folder = write_run(cls.folder / "a")
+        write_run(cls.folder / "b", seed=1, sources=("predicted",))
+        write_run(cls.folder / "<img src=x>&amp;", sources=())
+        write_run(cls.folder / "long", stages=16, micro_batches=500)
+        cls.browser = Browser(CHROMIUM, cls.folder / "profile")
+        cls.addClassCleanup(cls.browser.close)
+        cls.page("one.html", "a")
+        cls.page("two.html", "a", "b")
+
+    @classmethod
+    def page(cls, name, *runs):
+        result = report(*runs, "--output", name, folder=cls.folder)
+        assert (result.returncode, result.stdout) == (0, f"{name}\n"), result.stdout + result.stderr
+
+    def open(self, name, width=1280, scheme="light"):
+        self.browser.problems.clear()
+        self.browser.open(self.folder / name, width, scheme)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.problems, [])
+
+    def texts(self, selector):
+        return self.browser.value(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
+
+    def data(self, selector, *keys):
+        """The data- attributes of the elements that the selector matches, as tuples."""
+        keys = json.dumps(keys)
+        return [tuple(one) for one in self.browser.value(
+            f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => {keys}.map((key) => one.dataset[key] ?? null))")]  # fmt: skip
+
+    def box(self, selector):
+        """Left, top, width and height in the window, into which the element is scrolled."""
+        return self.browser.value(f"""((one) => {{ one.scrollIntoView({{block: "center"}}); const box = one.getBoundingClientRect();
+            return [box.left, box.top, box.width, box.height]; }})(document.querySelector({json.dumps(selector)}))""")
+
+    def tip(self):
+        return self.browser.value('((tip) => (tip.hidden ? "" : tip.textContent))(document.getElementById("tip"))')
+
+
+class Looks(Pages):
+    def test_the_default_is_a_file_in_the_first_folder_whose_path_is_printed(self):
+        result = report("a", "b", folder=self.folder)
+        self.assertEqual((result.returncode, result.stdout), (0, "a/report.html\n"), result.stderr)
+        self.assertIn("Michael Bostock", (self.folder / "a/report.html").read_text())
+
+    def test_pages_draw_in_both_schemes_and_fit_a_phone(self):
+        self.page("long.html", "long")
+        grounds = set()
+        for name in ("one.html", "two.html", "long.html"):
+            for scheme in SCHEMES:
+                for width in (1280, PHONE_WIDTH):
+                    with self.subTest(name=name, scheme=scheme, width=width):
+                        self.open(name, width, scheme)
+                        self.assertEqual(self.browser.value("document.documentElement.scrollWidth"), width)
+                        grounds.add((scheme, self.browser.value("getComputedStyle(document.body).backgroundColor")))
+                        self.assertEqual(self.browser.problems, [])
+        self.assertEqual(len(grounds), len(SCHEMES))
+
+    def test_another_scheme_or_width_draws_again(self):
+        self.open("one.html")
+        before = self.browser.value("document.querySelector('#timeline canvas').width")
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=PHONE_WIDTH, height=900, deviceScaleFactor=1, mobile=False)
+        self.assertLess(self.browser.value("document.querySelector('#timeline canvas').width"), before)
+        pixels = "document.querySelector('#timeline canvas').toDataURL()"
+        drawn = self.browser.value(pixels)
+        self.browser.set_scheme("dark")
+        self.assertNotEqual(self.browser.value(pixels), drawn)
+
+    def test_nothing_is_fetched(self):
+        self.open("one.html")
+        self.assertEqual(self.browser.value("performance.getEntriesByType('resource').length"), 0)
+
+    def test_a_run_without_records_says_how_to_get_them_and_names_are_text(self):
+        self.page("none.html", "<img src=x>&amp;")
+        self.open("none.html")
+        self.assertEqual(self.texts("h1"), ["<img src=x>&amp;"])
+        self.assertEqual(self.browser.value("document.title"), "<img src=x>&amp;")
+        (note,) = self.texts("[data-note]")
+        for word in ("predicted_step.json", "measured_step.json", "observe.machine"):
+            self.assertIn(word, note)
+        self.assertEqual(self.data("section[id] canvas, #comparison, #roofline"), [])
+        self.assertEqual(self.data("#losses path[data-run]", "points"), [("200",)])
+
+
+class Values(Pages):
+    def test_the_data_are_those_of_the_files(self):
+        self.open("two.html")
+        data = json.loads(self.browser.value("document.getElementById('data').textContent"))
+        self.assertEqual([run["name"] for run in data["runs"]], ["a", "b"])
+        for source in ("predicted", "measured"):
+            self.assertEqual(data["runs"][0][source], json_of(self.run_folder / f"{source}_step.json"))
+        self.assertIsNone(data["runs"][1]["measured"])
+        lines = [json.loads(line) for line in (self.run_folder / "metrics.jsonl").read_text().splitlines()]
+        for kind, key in (("training", "loss"), ("validation", "validation_loss")):
+            self.assertEqual(data["runs"][0]["losses"][kind], [[line["step"], line[key]] for line in lines if key in line])
+
+    def test_headline_figures_stand_side_by_side(self):
+        self.open("two.html")
+        self.assertEqual(self.texts("#figures th")[1:], ["a", "b"])
+        self.assertEqual(self.texts('#figures [data-figure="tokens_per_second"]'), ["5,424", "5,424"])
+        self.assertEqual(self.texts('#figures [data-figure="step_seconds"]'), ["503 ms", "503 ms"])
+        self.assertEqual(self.texts('#figures [data-figure="mfu"]'), ["50.0%", "50.0%"])
+        self.assertEqual(self.texts('#figures [data-figure="memory_bytes"]'), ["594 MiB", "594 MiB"])
+
+    # The pipeline of the fixture computes 0.156 of 0.3 s by products on every stage.
+    def test_one_sentence_says_what_limited_the_run(self):
+        self.open("two.html")
+        measured, predicted = self.texts("[data-limit]")
+        self.assertRegex(measured, r"^a: The largest part of the measured step is products with 52\.\d% .*, followed by waits for other stages")
+        self.assertIn("b: The largest part of the predicted step is products", predicted)
+
+    def test_predicted_and_measured_are_compared(self):
+        self.open("one.html")
+        records = {source: json_of(self.run_folder / f"{source}_step.json") for source in ("predicted", "measured")}
+        values = {(part, source): float(value) for part, source, value in self.data("#comparison td[data-part]", "part", "source", "value")}
+        for source, record in records.items():
+            self.assertEqual(values["step_seconds", source], record["step_seconds"])
+            for key in ("seconds", "memory_bytes"):
+                for name in record["stages"][0][key]:
+                    mean = sum(stage[key][name] for stage in record["stages"]) / 2
+                    self.assertAlmostEqual(values[f"{key}.{name}", source], mean, delta=1e-9 * mean)
+        for part in {part for part, _ in values}:
+            difference = values[part, "measured"] / values[part, "predicted"] - 1
+            self.assertAlmostEqual(values[part, "difference"], difference, places=12)
+        # 15 turns of 0.02 s, which take 12% longer where they are measured.
+        self.assertEqual(self.texts('#comparison [data-part="step_seconds"]'), ["300 ms", "336 ms", "+12.0%"])
+
+    def test_the_comparison_shows_one_stage_on_request(self):
+        self.open("one.html")
+        self.browser.value("((choice) => { choice.value = '1'; choice.dispatchEvent(new Event('change')); })"
+                           "(document.querySelector('#comparison select'))")
+        self.assertEqual(self.texts('#comparison [data-part="memory_bytes.activations"]'), ["1.50 GiB", "1.74 GiB", "+16.0%"])
+
+    def test_communication_has_bytes_time_bandwidth_and_what_was_waited_for(self):
+        self.open("one.html")
+        row = '#communication [data-group="{}"][data-source="{}"]'
+        self.assertEqual(self.texts(row.format("shard_gradients", "predicted")), ["3.00 GB", "60.0 ms", "50.0 GB/s", "20.0 ms", "33.3%"])
+        # Time that was not measured gives no bandwidth.
+        self.assertEqual(self.texts(row.format("tensor", "measured")), ["5.00 GB", "\u2013", "\u2013", "56.0 ms", "\u2013"])
+
+    def test_charts_draw_the_records(self):
+        self.open("one.html")
+        measured = json_of(self.run_folder / "measured_step.json")
+        drawn = {(stage, part): float(value) for stage, part, value in
+                 self.data('#split [data-source="measured"]', "stage", "part", "value")}  # fmt: skip
+        self.assertEqual(drawn, {(str(stage["stage"]), part): value for stage in measured["stages"] for part, value in stage["seconds"].items()})
+        self.assertEqual(sorted(self.data("#memory path[data-source]", "stage", "source")),
+                         [(stage, source) for stage in "01" for source in ("measured", "predicted")])
+        # Elements have no FLOPs.
+        points = self.data('#roofline circle[data-source="measured"]', "operation", "intensity", "rate")
+        expected = [(one["name"], one["flops"] / one["bytes"], one["flops"] / one["seconds"]) for one in measured["operations"] if one["flops"]]
+        self.assertEqual([(name, float(x), float(y)) for name, x, y in points], expected)
+        # 1e14 FLOP/s at 333 FLOP/byte of a peak of 1.9e14.
+        self.assertEqual(self.texts('#roofline [data-operation="products"][data-source="predicted"]:is(td)'),
+                         ["300 ms", "333", "100 TFLOP/s", "300 GB/s", "52.6%"])
+        self.assertEqual(len(self.data('#losses circle[data-run="0"]')), 4)
+
+
+class Pointer(Pages):
+    def setUp(self):
+        self.open("one.html")
+        self.canvas = self.box("#timeline canvas")
+
+    def view(self):
+        ((begin, end),) = self.data("#timeline canvas", "from", "to")
+        return float(begin), float(end)
+
+    def place(self, source, stage, lane, seconds):
+        """Where in the window a row is at a time."""
+        begin, end = self.view()
+        row = self.browser.value("((box) => [box.top, box.height])(document.querySelector("
+                                 f"'.label[data-source={source}][data-stage=\"{stage}\"][data-lane=\"{lane}\"]').getBoundingClientRect())")
+        return self.canvas[0] + self.canvas[2] * (seconds - begin) / (end - begin), row[0] + row[1] / 2
+
+    def test_hover_names_an_event_with_its_begin_and_its_duration(self):
+        for source in ("predicted", "measured"):
+            for number, stage in enumerate(json_of(self.run_folder / f"{source}_step.json")["stages"]):
+                name, kind, lane, begin, end = stage["events"][2]
+                self.browser.mouse("mouseMoved", *self.place(source, number, lane, (begin + end) / 2))
+                lines = self.tip().splitlines()
+                self.assertEqual(lines[:2], [name, f"{kind}, stage {number}{', node' if lane else ''}, {source}"])
+                for line, word, seconds in zip(lines[2:], ("begins at", "lasts"), (begin, end - begin), strict=True):
+                    self.assertTrue(line.startswith(word), line)
+                    value, unit = line.removeprefix(word).split()
+                    self.assertAlmostEqual(float(value.replace(",", "")) * {"s": 1, "ms": 1e-3}[unit], seconds, delta=1e-5)
+        self.browser.mouse("mouseMoved", 2, 2)
+        self.assertEqual(self.tip(), "")
+
+    def test_wheel_buttons_double_clicks_and_drags_change_what_is_visible(self):
+        whole = self.view()
+        x, y = self.place("predicted", 0, 0, 0.1)
+        self.browser.mouse("mouseWheel", x, y, deltaX=0, deltaY=-100, modifiers=2)
+        begin, end = self.view()
+        self.assertAlmostEqual(end - begin, (whole[1] - whole[0]) / 2, places=9)
+        # What was under the pointer stays there, to a pixel.
+        self.assertAlmostEqual(self.place("predicted", 0, 0, 0.1)[0], x, delta=1)
+        self.browser.value("document.querySelector('#timeline [aria-label=\"zoom in\"]').click()")
+        self.assertAlmostEqual(self.view()[1] - self.view()[0], (whole[1] - whole[0]) / 4, places=9)
+        before = self.view()
+        self.browser.mouse("mousePressed", x, y, button="left", clickCount=1)
+        self.browser.mouse("mouseMoved", x + 50, y, button="left", buttons=1)
+        self.browser.mouse("mouseReleased", x + 50, y, button="left", clickCount=1)
+        self.assertAlmostEqual(before[0] - self.view()[0], 50 / self.canvas[2] * (before[1] - before[0]), places=6)
+        self.browser.value("document.querySelector('#timeline [aria-label=\"whole step\"]').click()")
+        self.assertEqual(self.view(), whole)
+
+    def test_a_wheel_without_ctrl_leaves_the_time_as_it_is(self):
+        whole = self.view()
+        self.browser.mouse("mouseWheel", *self.place("predicted", 0, 0, 0.1), deltaX=0, deltaY=100)
+        self.assertEqual(self.view(), whole)
+
+    def test_links_can_be_left_out(self):
+        self.browser.value("document.querySelector('#timeline input').click()")
+        self.assertEqual(set(self.data("#timeline .label[data-lane]", "lane")), {("0",)})
+
+    def test_events_narrower_than_a_pixel_are_thinned_out(self):
+        self.page("thin.html", "long")
+        self.open("thin.html")
+        rows, width = self.browser.value("((canvas) => [canvas.clientHeight / 11, canvas.clientWidth])(document.querySelector('#timeline canvas'))")
+        ((drawn,),) = self.data("#timeline canvas", "drawn")
+        self.assertLess(int(drawn), rows * width)
+        self.assertGreater(int(drawn), width)
+
+    def test_hover_on_the_other_charts(self):
+        left, top, width, height = self.box('#split [data-source="measured"]')
+        self.browser.mouse("mouseMoved", left + width / 2, top + height / 2)
+        self.assertRegex(self.tip(), r"^products: 17\d ms\n52\.\d%\nstage 0, measured$")
+        left, top, width, height = self.box("#memory .hoverable")
+        self.browser.mouse("mouseMoved", left + 1, top + height / 2)
+        self.assertRegex(self.tip(), r"predicted, rank 0: 6\.00 GiB\nmeasured, rank 0: 6\.00 GiB$")
+        left, top, width, height = self.box('#roofline circle[data-operation="attention"]')
+        self.browser.mouse("mouseMoved", left + width / 2, top + 1)
+        self.assertIn("attention, predicted\n100 FLOP/byte, 40.0 TFLOP/s\n25.0% of the roof", self.tip())
+        left, top, width, height = self.box("#losses .hoverable")
+        self.browser.mouse("mouseMoved", left + width / 2, top + height / 2)
+        self.assertRegex(self.tip(), r"^a, step 100: 4\.\d{3}\nheld out at step 100: 4\.\d{3}$")
+
+
+if __name__ == "__main__":
+    if not CHROMIUM:
+        print("skipped: there is no chromium; tools/setup --test installs it")
+        sys.exit(77)
+    unittest.main()
