@@ -1,6 +1,10 @@
 # The page of terrace report as C++ constants: terrace/observe/report/page.html with its style, its scripts and d3 in it.
 find_file(TERRACE_D3 d3.min.js PATH_SUFFIXES share/javascript/d3 javascript/d3
           DOC "d3 3.5, minified; on Debian in libjs-d3" REQUIRED)
+file(READ ${TERRACE_D3} d3_text LIMIT 200)
+if(NOT d3_text MATCHES "version:\"3\\.")
+  message(FATAL_ERROR "${TERRACE_D3} is not d3 3.5, which the report is drawn with; name that file with -DTERRACE_D3=")
+endif()
 
 function(terrace_report_page target)
   set(folder ${CMAKE_SOURCE_DIR}/terrace/observe/report)

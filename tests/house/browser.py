@@ -1,9 +1,10 @@
 """Drives Chromium without a window, with nothing but Python's own library."""
-import base64
 import json
 import os
-import pathlib
+import select
 import subprocess
+
+MOST_SECONDS_OF_SILENCE = 60
 
 
 class Browser:
@@ -13,13 +14,14 @@ class Browser:
         to_browser, self.write_end = os.pipe()
         self.read_end, from_browser = os.pipe()
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
-                 "--disable-background-networking", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]  # fmt: skip
+                 "--disable-background-networking", "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]  # fmt: skip
         # The protocol has the numbers 3 and 4.
         self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "bash", program, *flags],
-                                        pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                        pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        env=os.environ | {"HOME": str(profile)})
         os.close(to_browser)
         os.close(from_browser)
-        self.number, self.session, self.unread, self.problems = 0, None, b"", []
+        self.number, self.session, self.unread, self.loaded, self.problems = 0, None, b"", False, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
@@ -40,15 +42,16 @@ class Browser:
 
     def receive(self):
         while b"\0" not in self.unread:
-            chunk = os.read(self.read_end, 1 << 20)
+            readable, _, _ = select.select([self.read_end], [], [], MOST_SECONDS_OF_SILENCE)
+            chunk = os.read(self.read_end, 1 << 20) if readable else b""
             if not chunk:
-                raise AssertionError("the browser ended")
+                raise AssertionError("the browser ended or is silent")
             self.unread += chunk
         text, _, self.unread = self.unread.partition(b"\0")
         message = json.loads(text)
         if message.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
             self.problems.append(message["params"])
-        self.loaded = getattr(self, "loaded", False) or message.get("method") == "Page.loadEventFired"
+        self.loaded = self.loaded or message.get("method") == "Page.loadEventFired"
         return message
 
     def open(self, path, width=1280, scheme="light"):
@@ -73,13 +76,8 @@ class Browser:
     def mouse(self, kind, x, y, **parameters):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
 
-    def screenshot(self, path, width, scheme="light"):
-        """The whole page as a picture, for people who change it."""
-        height = self.value("document.documentElement.scrollHeight")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.value("1")
-        pathlib.Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
-
     def close(self):
         self.process.terminate()
         self.process.wait(timeout=10)
+        os.close(self.read_end)
+        os.close(self.write_end)

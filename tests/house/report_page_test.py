@@ -137,12 +137,13 @@ class Values(Pages):
         self.assertEqual(self.texts('#figures [data-figure="mfu"]'), ["50.0%", "50.0%"])
         self.assertEqual(self.texts('#figures [data-figure="memory_bytes"]'), ["594 MiB", "594 MiB"])
 
-    # The pipeline of the fixture computes 0.156 of 0.3 s by products on every stage.
+    # The pipeline of the fixture computes products for 0.1568 of 0.3 s on every stage.
     def test_one_sentence_says_what_limited_the_run(self):
         self.open("two.html")
         measured, predicted = self.texts("[data-limit]")
-        self.assertRegex(measured, r"^a: The largest part of the measured step is products with 52\.\d% .*, followed by waits for other stages")
-        self.assertIn("b: The largest part of the predicted step is products", predicted)
+        self.assertRegex(measured, r"^a: The largest share of the measured step, 52\.3% of the time of all stages, goes to products "
+                                   r"\(52\.3% on stage \d\); 19\.0% goes to waits for other stages\.$")
+        self.assertRegex(predicted, "^b: The largest share of the predicted step, 52.3% .* goes to products")
 
     def test_predicted_and_measured_are_compared(self):
         self.open("one.html")
@@ -238,6 +239,10 @@ class Pointer(Pages):
         self.assertAlmostEqual(before[0] - self.view()[0], 50 / self.canvas[2] * (before[1] - before[0]), places=6)
         self.browser.value("document.querySelector('#timeline [aria-label=\"whole step\"]').click()")
         self.assertEqual(self.view(), whole)
+        for count in (1, 2):
+            self.browser.mouse("mousePressed", x, y, button="left", clickCount=count)
+            self.browser.mouse("mouseReleased", x, y, button="left", clickCount=count)
+        self.assertAlmostEqual(self.view()[1] - self.view()[0], (whole[1] - whole[0]) / 3, places=9)
 
     def test_a_wheel_without_ctrl_leaves_the_time_as_it_is(self):
         whole = self.view()

@@ -169,10 +169,11 @@ function lossChart(container, runs) {
   const shown = runs.map((run) => ({run, ...(run.losses || {training: [], validation: []})}));
   const levels = shown.flatMap(({run}) => (run.figures && run.figures.baselines) || []).filter((one) => isNumber(one.loss));
   const points = shown.flatMap(({training, validation}) => [...training, ...validation]);
-  const x = d3.scale.linear().domain([0, d3.max(points, (point) => point[0])]).range([0, chart.width]);
-  const y = d3.scale.linear().domain(d3.extent([...points.map((point) => point[1]), ...levels.map((one) => one.loss)])).nice()
-    .range([chart.height, 0]);
-  axis(chart, x, "x", "step", [Math.max(2, Math.floor(chart.width / 90)), ",d"]);
+  const steps = d3.max(points, (point) => point[0]);
+  const x = d3.scale.linear().domain([0, steps]).range([0, chart.width]);
+  const [least, most] = d3.extent([...points.map((point) => point[1]), ...levels.map((one) => one.loss)]);
+  const y = d3.scale.linear().domain(least < most ? [least, most] : [least - 1, most + 1]).nice().range([chart.height, 0]);
+  axis(chart, x, "x", "step", [Math.min(steps, Math.max(2, Math.floor(chart.width / 90))), ",d"]);
   const units = new Set(shown.map(({run}) => (run.figures && run.figures.loss_unit) || "loss"));
   axis(chart, y, "y", units.size === 1 ? [...units][0] : "loss", [6]);
   const path = d3.svg.line().x((point) => x(point[0])).y((point) => y(point[1]));
@@ -182,7 +183,7 @@ function lossChart(container, runs) {
   for (const {run, training, validation} of shown) {
     const colour = runColour(run);
     chart.plot.append("path").attr({class: "curve", d: path(thinned(training, chart.width)), "data-run": run.index, "data-points": training.length})
-      .style({stroke: colour, "stroke-width": 1.2});
+      .style({stroke: colour, "stroke-width": training.length > 1 ? 1.2 : 6, "stroke-linecap": "round"});
     for (const [step, loss] of validation) {
       chart.plot.append("circle").attr({cx: x(step), cy: y(loss), r: 3.5, "data-run": run.index, "data-step": step, "data-value": loss})
         .style({fill: "var(--panel)", stroke: colour, "stroke-width": 2});

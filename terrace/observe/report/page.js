@@ -46,10 +46,11 @@ function build(data) {
 }
 
 function recordSections(section, chart, runs) {
-  const both = runs.some((run) => run.predicted && run.measured), records = runs.flatMap(recordsOf);
+  const records = runs.flatMap(recordsOf), both = runs.some((run) => run.predicted && run.measured);
+  const found = SOURCES.filter((source) => runs.some((run) => run[source]));
   const longest = d3.max(records, (record) => Math.max(record.step_seconds, d3.max(record.stages, (stage) => sum(stage.seconds)) || 0));
-  const sources = legend(SOURCES.filter((source) => runs.some((run) => run[source])).map((source) => [source, stroke(source)]));
-  section("comparison", both ? "Predicted and measured" : `The ${SOURCES.find((source) => runs.some((run) => run[source]))} step`,
+  const sources = legend(found.map((source) => [source, stroke(source)]));
+  section("comparison", found.length > 1 ? "Predicted and measured" : `The ${found[0]} step`,
           both ? "The difference is that of the measured value, as a share of the predicted one." : "",
           panels(runs, (panel, run) => panel.append(element("p", {class: "quiet"}, originOf(run)), comparison(run))));
   if (records.some((record) => record.stages.some((stage) => stage.events.length))) {
@@ -59,12 +60,14 @@ function recordSections(section, chart, runs) {
     chart(() => timeline.layOut());
   }
   const parts = paints(namesOf(records, "seconds"));
-  section("split", "What the time went to", `Stripes are waits.${both ? " The upper bar of a stage is predicted, the lower one measured." : ""}`, paintLegend(parts), panels(runs, (panel, run) =>
+  section("split", "What the time went to", `Stripes are waits.${both ? " The upper bar of a stage is predicted, the lower one measured." : ""}`, paintLegend(parts), panels(runs.filter((run) => numbersOfStages(run).length), (panel, run) =>
     panel.append(chart((place) => splitChart(place, run, parts, longest), "scroll tall"))));
-  if (records.some((record) => record.stages.some((stage) => stage.memory.length))) memorySection(section, chart, runs, sources);
+  const sampled = runs.filter((run) => recordsOf(run).some((record) => record.stages.some((stage) => stage.memory.length)));
+  if (sampled.length) memorySection(section, chart, sampled, sources);
   section("communication", "Communication", "Bytes that a rank sends in the step, the time of these calls, and how much of it computation waited for.",
           panels(runs, (panel, run) => panel.append(communicationTable(run))));
-  if (records.some((record) => record.operations.length)) rooflineSection(section, chart, runs, sources);
+  const operating = runs.filter((run) => recordsOf(run).some((record) => record.operations.length));
+  if (operating.length) rooflineSection(section, chart, operating, sources, found);
 }
 
 function memorySection(section, chart, runs, sources) {
@@ -78,13 +81,13 @@ function memorySection(section, chart, runs, sources) {
   }));
 }
 
-function rooflineSection(section, chart, runs, sources) {
+function rooflineSection(section, chart, runs, sources, found) {
   const names = [...new Set(runs.flatMap((run) => recordsOf(run).flatMap((record) => record.operations.map((one) => one.name))))];
   const map = paints(names), limits = rooflineLimits(runs);
   const ring = (filled) => (svg) => svg.append("circle").attr({cx: 9, cy: 6, r: 4.5})
     .style({fill: filled ? "var(--quiet)" : "none", stroke: "var(--quiet)", "stroke-width": 2});
   const signs = legend([...names.map((name) => [name, swatch(`var(--colour-${map.get(name).colour})`)]),
-                        ["predicted operation", ring(false)], ["measured operation", ring(true)]]);
+                        ...found.map((source) => [`${source} operation`, ring(source === "measured")])]);
   section("roofline", "Roofline", "The lines are what the peak rate and the memory of a rank allow. Operations without FLOPs are in the table alone.",
           sources.cloneNode(true), signs, panels(runs, (panel, run) => {
             const place = limits ? [chart((one) => rooflineChart(one, run, map, limits), "chart scroll")] : [];

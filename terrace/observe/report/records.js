@@ -35,13 +35,15 @@ function limitSentence(run) {
   const share = (stages, name) => d3.sum(stages, (stage) => stage.seconds[name] || 0) / d3.sum(stages, (stage) => sum(stage.seconds));
   const names = namesOf([record], "seconds").sort((a, b) => share(record.stages, b) - share(record.stages, a));
   const [first, second] = names;
-  let text = `The largest part of the ${record.source} step is ${first} with ${formatShare(share(record.stages, first))}`;
-  if (record.stages.length > 1) {
-    const top = record.stages.filter((stage) => sum(stage.seconds) > 0)
+  const several = record.stages.length > 1;
+  let text = `The largest share of the ${record.source} step, ${formatShare(share(record.stages, first))} of ` +
+    `${several ? "the time of all stages" : "its time"}, goes to ${first}`;
+  if (several) {
+    const most = record.stages.filter((stage) => sum(stage.seconds) > 0)
       .reduce((a, b) => (share([b], first) > share([a], first) ? b : a));
-    text += ` of the time of all stages (${formatShare(share([top], first))} on stage ${top.stage})`;
+    text += ` (${formatShare(share([most], first))} on stage ${most.stage})`;
   }
-  if (second) text += `, followed by ${second} with ${formatShare(share(record.stages, second))}`;
+  if (second) text += `; ${formatShare(share(record.stages, second))} goes to ${second}`;
   return `${text}.`;
 }
 

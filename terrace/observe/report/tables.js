@@ -9,10 +9,10 @@ function itemsOf(figures) {
 
 // Rows of the headline: label and, for a run, [key, value, text].
 function headlineRows(runs) {
-  const figures = runs.map((run) => run.figures || {});
-  const rows = [["step time (median)", (one) => ["step_seconds", one.step_seconds, formatSeconds(one.step_seconds)]]];
+  const figures = runs.map((run) => run.figures || {}), median = runs.some((run) => run.losses) ? " (median)" : "";
+  const rows = [[`step time${median}`, (one) => ["step_seconds", one.step_seconds, formatSeconds(one.step_seconds)]]];
   for (const [key, items] of new Map(figures.map(itemsOf).filter(([name]) => name))) {
-    rows.push([`${items}/s (median)`, (one) => [key, one[key], withUnit(one[key], COUNT)]]);
+    rows.push([`${items}/s${median}`, (one) => [key, one[key], withUnit(one[key], COUNT)]]);
   }
   const loss = (label, key) => rows.push([label, (one) => [key, one[key], formatLoss(one[key])]]);
   rows.push(["MFU", (one) => ["mfu", one.mfu, formatShare(one.mfu)]],
