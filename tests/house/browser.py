@@ -14,7 +14,8 @@ class Browser:
         to_browser, self.write_end = os.pipe()
         self.read_end, from_browser = os.pipe()
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
-                 "--disable-background-networking", "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]  # fmt: skip
+                 "--disable-background-networking", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
+                 "--remote-debugging-pipe", "about:blank"]  # fmt: skip
         # The protocol has the numbers 3 and 4.
         self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "bash", program, *flags],
                                         pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

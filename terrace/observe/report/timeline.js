@@ -20,7 +20,6 @@ class Timeline {
     this.window.append(this.inner);
     container.append(this.controls(), this.axis.node(), this.window);
     this.listen();
-    this.layOut();
   }
 
   controls() {
@@ -97,7 +96,7 @@ class Timeline {
   draw() {
     const {canvas, view} = this, context = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    this.paint = {colours: d3.range(NUM_COLOURS).map((i) => colour(`--colour-${i}`)), text: colour("--text"), line: colour("--line")};
+    this.paint = {colours: d3.range(NUM_COLOURS).map((i) => colour(`--colour-${i}`)), line: colour("--line")};
     const scale = window.devicePixelRatio || 1, height = canvas.height / scale, scrolled = this.window.scrollTop;
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.clearRect(0, 0, this.width, height);
