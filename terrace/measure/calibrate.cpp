@@ -33,11 +33,7 @@ Precision precision_of(at::ScalarType type) {
 }
 
 // Three digits are more than a measurement repeats.
-double rounded(double value) {
-  if (value <= 0) return 0;
-  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 2);
-  return std::round(value / unit) * unit;
-}
+double rounded(double value) { return std::stod(fmt::format("{:.3g}", value)); }
 
 double product_of(int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
 
@@ -118,7 +114,8 @@ class Calibration {
     if (device_.is_cuda()) at::zeros({1}, at::TensorOptions().device(device_)).item();
   }
 
-  // The median time of the body, in the mean of the ranks, which execute it equally often at the same time.
+  // The median time of the body, in the mean of the ranks, which execute it equally often at the same time. Ranks may
+  // share cores, so a round takes longer than a core stays with one of them.
   double seconds_of(const std::function<void()>& body) {
     const auto once = [&](int64_t repeats) {
       finish();
@@ -131,11 +128,9 @@ class Calibration {
     once(1);
     double first = once(1);
     all_->broadcast(&first, 1, comm::Type::fp64, 0, {.what = "calibrate"}).wait();
-    // Waiting for a GPU takes long beside a small operation.
-    const int64_t repeats = device_.is_cuda() ? 20 : 1;
-    const double budget = options_.quick ? 0.05 : 0.3;
-    const auto rounds =
-        std::clamp<int64_t>(static_cast<int64_t>(budget / (first * static_cast<double>(repeats) + 1e-9)), 5, 200);
+    const double round_seconds = options_.quick ? 0.015 : 0.04;
+    const auto repeats = std::clamp<int64_t>(static_cast<int64_t>(round_seconds / (first + 1e-9)), 1, 100'000);
+    const int64_t rounds = options_.quick ? 5 : 9;
     std::vector<double> times;
     for (int64_t round = 0; round < rounds; ++round) times.push_back(once(repeats));
     std::ranges::nth_element(times, times.begin() + rounds / 2);
