@@ -156,42 +156,84 @@ class Calibration {
     return 2 * static_cast<double>(from.nbytes()) / seconds_of([&] { target.copy_(from); });
   }
 
-  // An operation on so few numbers that it takes no time of its own.
+  // An operation on so few numbers that it takes no time of its own, forward and backward.
   void measure_overheads(machine::Device& device) {
     next("operations without work");
-    const at::Tensor x = filled(1, 16, at::kFloat).requires_grad_(true);
+    const at::Tensor x = filled(1, 16, at::kFloat).requires_grad_(true), gradient = filled(1, 16, at::kFloat);
     const ops::Weight scale = weight(16, at::kFloat), shift = weight(16, at::kFloat);
-    const double seconds = seconds_of([&] {
-      for (int i = 0; i < 10; ++i) ops::layer_norm(x, scale, shift, 1e-5);
+    const double both = seconds_of([&] {
+      ops::layer_norm(x, scale, shift, 1e-5).backward(gradient);
+      x.mutable_grad().reset();
     });
+    const double each = std::min(0.01, both / 2);
     // On a GPU the host's launches take longer than these kernels.
-    (device_.is_cuda() ? device.launch_seconds : device.kernel_seconds) = rounded(std::min(0.01, seconds / 10));
-    if (device_.is_cuda()) device.kernel_seconds = rounded(std::min(0.01, seconds / 20));
+    if (device_.is_cuda()) device.launch_seconds = rounded(each);
+    device.kernel_seconds = rounded(device_.is_cuda() ? each / 2 : each);
+  }
+
+  // The operands of a layer's products.
+  struct Operands {
+    at::Tensor x, w, dy, y, gradient;
+  };
+
+  // So many that a step's other tensors would have taken their place in the caches before they are used again.
+  std::vector<Operands> operands_of(const Layer& layer, at::ScalarType type) const {
+    const auto& [rows, outputs, inputs] = layer;
+    std::vector<Operands> sets;
+    int64_t bytes = 0;
+    constexpr int64_t most_bytes = int64_t{96} << 20;
+    constexpr size_t most_sets = 32;
+    do {
+      sets.push_back({.x = filled(rows, inputs, type),
+                      .w = filled(outputs, inputs, type),
+                      .dy = filled(rows, outputs, type),
+                      .y = filled(rows, inputs, type),
+                      .gradient = filled(outputs, inputs, at::kFloat)});
+      for (const at::Tensor& one : {sets.back().x, sets.back().w, sets.back().dy, sets.back().gradient}) {
+        bytes += static_cast<int64_t>(one.nbytes());
+      }
+    } while (bytes < most_bytes && sets.size() < most_sets);
+    return sets;
+  }
+
+  // The products of a layer, of which half have an activation as those of a feed-forward layer do.
+  void time_products(const Layer& layer, at::ScalarType type, std::vector<TimedProduct>& all) {
+    const auto& [rows, outputs, inputs] = layer;
+    const std::vector<Operands> sets = operands_of(layer, type);
+    const ops::Products kernels =
+        ops::own_products(sets.front().x, ops::Products::own) ? ops::Products::own : ops::Products::torch;
+    size_t turn = 0;
+    const auto add = [&](machine::ProductSize size, double bytes, const std::function<void(const Operands&)>& product) {
+      size.bytes = bytes;
+      all.push_back({.precision = precision_of(type), .size = size, .seconds = seconds_of([&] {
+                                                                      product(sets[turn++ % sets.size()]);
+                                                                    })});
+    };
+    const auto element = static_cast<double>(sets.front().x.element_size());
+    const double read = element * (product_of(rows, inputs) + product_of(rows, outputs)),
+                 weights = product_of(outputs, inputs);
+    const machine::ProductSize forward{.m = rows, .n = outputs, .k = inputs},
+        input{.m = rows, .n = inputs, .k = outputs};
+    add(forward, read + element * weights, [&](const Operands& o) { ops::times_transposed(o.x, o.w, {}, kernels); });
+    add(forward, read + element * weights,
+        [&](const Operands& o) { ops::times_transposed_gelu(o.x, o.w, {}, kernels); });
+    add(input, read + element * weights, [&](const Operands& o) { ops::times(o.dy, o.w, kernels); });
+    add(input, read + element * weights, [&](const Operands& o) { ops::times_gelu_slope(o.dy, o.w, o.y, kernels); });
+    // The weight gradient counts as often as both others.
+    for (int i = 0; i < 2; ++i) {
+      add({.m = outputs, .n = inputs, .k = rows}, read + 8 * weights,
+          [&](const Operands& o) { ops::add_outer_product(o.gradient, o.dy, o.x, kernels); });
+    }
   }
 
   std::vector<TimedProduct> timed_products() {
     const at::NoGradGuard no_grad;
     std::vector<TimedProduct> all;
     for (const at::ScalarType type : options_.types) {
-      for (const auto& [rows, outputs, inputs] : layers()) {
-        next(fmt::format("{} products [{}, {}] x [{}, {}]", config::name_of(precision_of(type)), rows, inputs, inputs,
-                         outputs));
-        const at::Tensor x = filled(rows, inputs, type), w = filled(outputs, inputs, type),
-                         dy = filled(rows, outputs, type), gradient = filled(outputs, inputs, at::kFloat);
-        const ops::Products kernels =
-            ops::own_products(x, ops::Products::own) ? ops::Products::own : ops::Products::torch;
-        const auto add = [&](machine::ProductSize size, double bytes, const std::function<void()>& product) {
-          size.bytes = bytes;
-          all.push_back({.precision = precision_of(type), .size = size, .seconds = seconds_of(product)});
-        };
-        const auto element = static_cast<double>(x.element_size());
-        const double read = element * (product_of(rows, inputs) + product_of(rows, outputs)),
-                     weights = product_of(outputs, inputs);
-        add({.m = rows, .n = outputs, .k = inputs}, read + element * weights,
-            [&] { ops::times_transposed(x, w, {}, kernels); });
-        add({.m = rows, .n = inputs, .k = outputs}, read + element * weights, [&] { ops::times(dy, w, kernels); });
-        add({.m = outputs, .n = inputs, .k = rows}, read + 8 * weights,
-            [&] { ops::add_outer_product(gradient, dy, x, kernels); });
+      for (const Layer& layer : layers()) {
+        next(fmt::format("{} products [{}, {}] x [{}, {}]", config::name_of(precision_of(type)), layer.rows,
+                         layer.inputs, layer.inputs, layer.outputs));
+        time_products(layer, type, all);
       }
     }
     return all;
