@@ -64,7 +64,9 @@ class Calibration {
  public:
   Calibration(comm::World& world, const at::Device& device, const CalibrationOptions& options)
       : world_(world), device_(device), options_(options), all_(world.connect(mesh::all_ranks("ranks", world.size()))) {
-    parts_ = options.types.size() * (layers().size() + 2) + 5;
+    const int64_t here = world.ranks_per_node();
+    const size_t links = (here > 1 ? 1 : 0) + (world.size() > here ? 1 : 0);
+    parts_ = options.types.size() * (layers().size() + 2) + links + 3;
   }
 
   machine::Machine run() {

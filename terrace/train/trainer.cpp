@@ -170,7 +170,8 @@ StepReport Trainer::step() {
   if (report.skipped) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
-  if (peak_.known()) add_mfu(schedule::counted_flops(unit_table_) * static_cast<double>(samples), metrics);
+  report.flops = schedule::counted_flops(unit_table_) * static_cast<double>(samples);
+  if (peak_.known()) add_mfu(report.flops, metrics);
   return report;
 }
 

@@ -27,6 +27,7 @@ namespace terrace::train {
 // What one step did.
 struct StepReport {
   observe::StepMetrics metrics;
+  double flops = 0;       // of the model, on all ranks
   double loss_scale = 1;  // the scale that the step ran with
   bool applied = false;   // false: the update was left out because the loss or a gradient was not finite
   bool skipped = false;   // the step is in skip_steps: nothing was computed

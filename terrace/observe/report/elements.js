@@ -26,13 +26,19 @@ function table(headings, rows) {
 
 const NUM_COLOURS = 8;
 
+// Parts of a step have the same colours in all charts. A step has a backward or both of its halves, never all three.
+const PART_COLOURS = {forward: 0, backward: 1, "input gradient": 1, "weight gradient": 2, update: 3, transfer: 4, loss: 5};
+
 // What each name is painted with: work in plain colours, waits and what exceeds the colours in stripes.
 function paints(names) {
-  const waits = names.filter((name) => name.startsWith("wait"));
-  const work = names.filter((name) => !name.startsWith("wait"));
   const map = new Map();
-  work.forEach((name, i) => map.set(name, {colour: i % NUM_COLOURS, striped: i >= NUM_COLOURS}));
-  waits.forEach((name, i) => map.set(name, {colour: (work.length + i) % NUM_COLOURS, striped: true}));
+  const taken = new Set(names.map((name) => PART_COLOURS[name]).filter((colour) => colour !== undefined));
+  const free = d3.range(NUM_COLOURS).filter((colour) => !taken.has(colour));
+  const isWait = (name) => name.startsWith("wait");
+  const others = names.filter((name) => !(name in PART_COLOURS));
+  for (const name of names.filter((name) => name in PART_COLOURS)) map.set(name, {colour: PART_COLOURS[name], striped: false});
+  [...others.filter((name) => !isWait(name)), ...others.filter(isWait)].forEach((name, i) =>
+    map.set(name, {colour: free.length ? free[i % free.length] : i % NUM_COLOURS, striped: isWait(name) || i >= free.length}));
   return map;
 }
 

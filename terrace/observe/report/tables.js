@@ -141,8 +141,9 @@ function communicationTable(run) {
   const names = namesIn(run, "groups");
   if (!names.length) return element("p", {class: "quiet"}, "No communication in this step.");
   const heading = (name) => {
-    const tiers = [...new Set(recordsOf(run).map((record) => named(record, "groups", name)).filter(Boolean).map((group) => group.tier))];
-    return `${name}, links of the ${tiers.join(" or ")}`;
+    const tiers = [...new Set(recordsOf(run).map((record) => named(record, "groups", name)).filter(Boolean).map((group) => group.tier))]
+      .filter((tier) => tier);
+    return tiers.length ? `${name}, links of the ${tiers.join(" or ")}` : name;
   };
   return tableBySource(run, ["bytes", "time", "bandwidth", "waited for", "of the time"], names, heading, (name, source) => {
     const group = named(run[source], "groups", name);

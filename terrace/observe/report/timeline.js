@@ -1,8 +1,7 @@
 // The timeline: a row for each stage and lane of each record on one axis of time, drawn on a canvas that shows what is visible.
 "use strict";
 
-const KIND_COLOURS = {forward: 0, backward: 5, "input gradient": 1, "weight gradient": 3, transfer: 4, update: 2, loss: 6, wait: 7};
-const kindColour = (kind) => (kind in KIND_COLOURS ? KIND_COLOURS[kind] : 7);
+const kindColour = (kind) => (kind in PART_COLOURS ? PART_COLOURS[kind] : NUM_COLOURS - 1);
 const HEIGHTS = {heading: 24, computation: 18, link: 11};
 
 class Timeline {

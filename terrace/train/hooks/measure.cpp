@@ -66,6 +66,16 @@ double optimizer_bytes(optim::AdamW& optimizer) {
   return sum;
 }
 
+// Of the stages' groups of one name, the one that sends most.
+void keep_larger(const observe::GroupRecord& group, std::vector<observe::GroupRecord>& groups) {
+  const auto known = std::ranges::find(groups, group.name, &observe::GroupRecord::name);
+  if (known == groups.end()) {
+    groups.push_back(group);
+  } else if (group.bytes > known->bytes) {
+    *known = group;
+  }
+}
+
 class MeasureHook : public Hook {
  public:
   MeasureHook(Trainer& trainer, Measuring measuring)
@@ -102,15 +112,14 @@ class MeasureHook : public Hook {
     if (gathers > 0) stage.memory_bytes.push_back({"gathers", gathers});
     const double rest = recorder_.peak_bytes() - observe::sum(stage.memory_bytes);
     stage.memory_bytes.push_back({observe::in_step_memory, std::max(0.0, rest)});
-    records_.push_back(
-        {.source = "measured",
-         .software = "terrace",
-         .step = report.metrics.step,
-         .step_seconds = report.metrics.step_seconds,
-         .model_flops = report.metrics.mfu * report.metrics.peak_flops_per_second * report.metrics.step_seconds,
-         .links = {"links"},
-         .stages = {std::move(stage)},
-         .groups = difference(traffic_of(trainer.cut()), traffic_)});
+    records_.push_back({.source = "measured",
+                        .software = "terrace",
+                        .step = report.metrics.step,
+                        .step_seconds = report.metrics.step_seconds,
+                        .model_flops = report.flops,
+                        .links = {"links"},
+                        .stages = {std::move(stage)},
+                        .groups = difference(traffic_of(trainer.cut()), traffic_)});
   }
 
   // The recorded step with the median time, as the first rank measured it.
@@ -133,6 +142,7 @@ class MeasureHook : public Hook {
       if (trainer.rank() != 0) continue;
       const observe::StepRecord of_stage = observe::step_record_of(Json::parse(text));
       all.stages.push_back(of_stage.stages.front());
+      for (const observe::GroupRecord& group : of_stage.groups) keep_larger(group, all.groups);
     }
     if (trainer.rank() == 0) write(trainer, all);
     end(trainer);
@@ -147,6 +157,10 @@ class MeasureHook : public Hook {
       measured.machine = target.machine.name;
       const observe::StepRecord predicted = predict(trainer.config(), target);
       write_step_record(predicted, folder / observe::predicted_step_file);
+      for (observe::GroupRecord& group : measured.groups) {
+        const auto same = std::ranges::find(predicted.groups, group.name, &observe::GroupRecord::name);
+        if (same != predicted.groups.end()) group.tier = same->tier;
+      }
       const observe::StepComparison comparison = compare(predicted, measured);
       log_info("{}", text_of(comparison));
       for (const std::string& warning : warnings_of(comparison)) log_warning("{}", warning);

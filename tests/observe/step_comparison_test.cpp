@@ -1,0 +1,55 @@
+// How far a prediction is from a measurement, and which category is named when it is far.
+#include "terrace/observe/step_comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace terrace::observe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+StepRecord predicted() {
+  return {.step_seconds = 1,
+          .stages = {{.stage = 0,
+                      .seconds = {{"forward", 0.4}, {"backward", 0.6}},
+                      .memory_bytes = {{"weights", 100}, {"activations", 60}, {"temporary", 30}, {"slack", 10}}},
+                     {.stage = 1, .seconds = {{"forward", 0.3}}, .memory_bytes = {{"weights", 50}}}}};
+}
+
+StepRecord measured(double forward, double activations) {
+  return {.step_seconds = forward + 0.6,
+          .stages = {{.stage = 0,
+                      .seconds = {{"forward", forward}, {"backward", 0.6}},
+                      .memory_bytes = {{"weights", 100}, {in_step_memory, activations}}},
+                     {.stage = 1, .seconds = {{"forward", 0.3}}, .memory_bytes = {{"weights", 50}}}}};
+}
+
+TEST(StepComparison, AddsUpWhatMeasuredMemoryDoesNotTellApart) {
+  const StepComparison same = compare(predicted(), measured(0.4, 100));
+  EXPECT_EQ(same.memory_bytes.predicted, 200);
+  EXPECT_EQ(same.memory_bytes.measured, 200);
+  EXPECT_EQ(same.memory_bytes.error(), 0);
+  EXPECT_DOUBLE_EQ(same.seconds.error(), 0);
+  EXPECT_THAT(warnings_of(same), ElementsAre());
+}
+
+TEST(StepComparison, NamesTheCategoryThatIsOff) {
+  const StepComparison far = compare(predicted(), measured(1.4, 200));
+  EXPECT_EQ(far.seconds_category, "forward");
+  EXPECT_EQ(far.memory_category, in_step_memory);
+  EXPECT_DOUBLE_EQ(far.seconds.error(), -0.5);
+  EXPECT_THAT(warnings_of(far),
+              ElementsAre(AllOf(HasSubstr("-50.0%"), HasSubstr("\"forward\" differs most: 400 ms predicted, 1.4 s")),
+                          AllOf(HasSubstr("-33.3%"), HasSubstr("100 B predicted, 200 B measured"))));
+}
+
+TEST(StepComparison, WarnsAboveAFifthOnly) {
+  EXPECT_TRUE(warnings_of(compare(predicted(), measured(0.6, 100))).empty());   // 17% less than measured
+  EXPECT_EQ(warnings_of(compare(predicted(), measured(0.7, 100))).size(), 1u);  // 23%
+}
+
+}  // namespace
+}  // namespace terrace::observe

@@ -1,0 +1,103 @@
+// The record that training writes of a step: its seconds add up, its memory is counted, and it is held against the
+// prediction of the machine that the configuration names.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/observe/step_comparison.h"
+#include "terrace/observe/step_record.h"
+#include "terrace/train/run.h"
+#include "tests/train/tiny_run.h"
+
+namespace terrace::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MeasuredRun : public TinyRun {
+ protected:
+  fs::path trained(const std::string& name, std::vector<std::string> overrides, int64_t ranks) {
+    const fs::path run_folder = folder_ / name;
+    overrides.push_back("checkpoint.folder=" + run_folder.string());
+    overrides.push_back("train.threads=1");
+    run(tiny_config(overrides), {.ranks = ranks});
+    return run_folder;
+  }
+};
+
+TEST_F(MeasuredRun, HasARecordWhoseSecondsAddUpToTheStep) {
+  const fs::path run_folder = trained("plain", {}, 1);
+  const observe::StepRecord record = observe::read_step_record(run_folder / observe::measured_step_file);
+  EXPECT_EQ(record.source, "measured");
+  EXPECT_GE(record.step, profile_warm_up + 1);
+  ASSERT_EQ(record.stages.size(), 1u);
+  const observe::StageRecord& stage = record.stages.front();
+  EXPECT_NEAR(observe::sum(stage.seconds), record.step_seconds, 1e-6);
+  for (const char* name : {"forward", "loss", "backward", "update"}) {
+    EXPECT_GT(observe::figure(stage.seconds, name), 0) << name;
+  }
+  EXPECT_FALSE(fs::exists(run_folder / observe::predicted_step_file));
+}
+
+// The states are known exactly: elements of the flat buffers in fp32, and two moments.
+TEST_F(MeasuredRun, CountsTheMemoryOfStatesAndOfTheStep) {
+  const fs::path run_folder = trained("memory", {}, 1);
+  const observe::StageRecord stage = observe::read_step_record(run_folder / observe::measured_step_file).stages.front();
+  const double weights = observe::figure(stage.memory_bytes, "weights");
+  EXPECT_GT(weights, 0);
+  EXPECT_EQ(observe::figure(stage.memory_bytes, "gradients"), weights);
+  EXPECT_EQ(observe::figure(stage.memory_bytes, "optimizer"), 2 * weights);
+  EXPECT_GT(observe::figure(stage.memory_bytes, observe::in_step_memory), 0);
+  const double most = std::ranges::max_element(stage.memory, {}, &observe::MemorySample::bytes)->bytes;
+  EXPECT_NEAR(observe::sum(stage.memory_bytes), most, 0.01 * most);
+}
+
+TEST_F(MeasuredRun, HasTheStagesOfAPipelineAndTheTrafficOfItsGroups) {
+  const fs::path run_folder = trained(
+      "pipeline", {"layout.pipeline=2", "layout.sharding=zero2", "train.micro_batch=1", "observe.machine=laptop"}, 4);
+  const observe::StepRecord measured = observe::read_step_record(run_folder / observe::measured_step_file);
+  const observe::StepRecord predicted = observe::read_step_record(run_folder / observe::predicted_step_file);
+  ASSERT_EQ(measured.stages.size(), 2u);
+  ASSERT_EQ(predicted.stages.size(), 2u);
+  EXPECT_EQ(measured.machine, "laptop");
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(measured.stages[i].stage, static_cast<int64_t>(i));
+    EXPECT_EQ(measured.stages[i].rank, predicted.stages[i].rank);
+    // Flat buffers are padded to 1,024 elements a rank; a stage has two segments or three, and moments are two numbers.
+    for (const char* name : {"weights", "gradients", "optimizer"}) {
+      const double counted = observe::figure(predicted.stages[i].memory_bytes, name);
+      const double own = observe::figure(measured.stages[i].memory_bytes, name);
+      EXPECT_GE(own, counted) << name;
+      EXPECT_LE(own, counted + 3 * 1024 * 8) << name;
+    }
+  }
+  const auto bytes = [](const observe::StepRecord& record, const char* name) {
+    const auto group = std::ranges::find(record.groups, name, &observe::GroupRecord::name);
+    return group == record.groups.end() ? 0 : group->bytes;
+  };
+  // Every movement of the prediction was counted on the wire.
+  EXPECT_GT(bytes(measured, "shard_gradients"), 0);
+  EXPECT_NEAR(bytes(measured, "shard_gradients"), bytes(predicted, "shard_gradients"),
+              0.01 * bytes(predicted, "shard_gradients"));
+  EXPECT_NEAR(bytes(measured, "update"), bytes(predicted, "update"), 0.01 * bytes(predicted, "update"));
+}
+
+TEST_F(MeasuredRun, ChangesNoBitOfTheTraining) {
+  const auto weights = [&](const std::string& name, const std::vector<std::string>& overrides) {
+    const fs::path run_folder = trained(name, overrides, 2);
+    return observe::read_metrics(run_folder);
+  };
+  const auto with = weights("with", {"observe.machine=laptop"}), without = weights("without", {});
+  ASSERT_EQ(with.steps.size(), without.steps.size());
+  for (const auto& [step, metrics] : with.steps) EXPECT_EQ(metrics.loss, without.steps.at(step).loss) << step;
+}
+
+TEST_F(MeasuredRun, RefusesAMachineThatDoesNotExistOrIsTooSmall) {
+  EXPECT_THROW(trained("unknown", {"observe.machine=nowhere"}, 1), UserError);
+  EXPECT_THROW(trained("small", {"observe.machine=laptop", "train.micro_batch=1", "train.global_batch=8"}, 8),
+               UserError);
+}
+
+}  // namespace
+}  // namespace terrace::train
