@@ -2,18 +2,24 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
+#include "terrace/base/file.h"
 #include "terrace/base/progress.h"
 #include "terrace/config/family.h"
+#include "terrace/observe/report_page.h"
 #include "terrace/plan/best.h"
 #include "terrace/plan/plan_report.h"
 #include "terrace/plan/scaling.h"
+#include "terrace/plan/step_record.h"
 
 namespace terrace::cli {
 namespace {
@@ -28,6 +34,27 @@ void print_best(const config::Config& config, const plan::Target& target, int64_
   fmt::print("{}", json ? plan::json_of(best, target).dump() + "\n" : plan::text_of(best, target));
 }
 
+constexpr int64_t most_drawn_stages = 16;
+
+void write_report(const config::Config& config, const plan::Plan& plan, const std::string& path) {
+  const plan::PlannedRun run = plan::planned_run(config, plan.target);
+  const plan::SimulatedStep step(run, plan.target);
+  std::vector<int64_t> stages(static_cast<size_t>(std::min(run.placement.stages, most_drawn_stages)));
+  std::iota(stages.begin(), stages.end(), 0);
+  const plan::Prediction& prediction = plan.prediction;
+  const std::string title = fmt::format("{} devices of {}", plan.target.devices, plan.target.machine.name);
+  const Json figures = {{"step_seconds", prediction.step_seconds},
+                        {config.family->items + "_per_second", prediction.items_per_second()},
+                        {"mfu", prediction.mfu()},
+                        {"peak_flops_per_second", prediction.peak_flops},
+                        {"memory_bytes", prediction.fullest().memory.total()},
+                        {"parameters", prediction.parameters}};
+  write_text_atomically(
+      path,
+      observe::report_page(
+          title, {{.name = title, .figures = figures, .predicted = plan::step_record(step, prediction, stages)}}));
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
@@ -35,6 +62,7 @@ void add_plan_command(CLI::App& app) {
     PlannedTarget target;
     int64_t best = 0;
     std::vector<int64_t> scaling;
+    std::string report;
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();
@@ -55,6 +83,7 @@ void add_plan_command(CLI::App& app) {
                    "train.global_batch is that of the first number")
       ->delimiter(',')
       ->check(positive());
+  command->add_option("--report", arguments->report, "File for an HTML page of the predicted step");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer("The exit code is 0 if the run fits the machine and 3 if it does not.");
   command->callback([arguments] {
@@ -69,6 +98,7 @@ void add_plan_command(CLI::App& app) {
     if (arguments->best > 0) return print_best(config, target, arguments->best, arguments->json);
     const plan::Plan plan = plan::make_plan(config, target);
     fmt::print("{}", arguments->json ? plan::json_of(plan).dump() + "\n" : plan::text_of(plan));
+    if (!arguments->report.empty()) write_report(config, plan, arguments->report);
     if (!plan.prediction.feasible()) throw UserError(plan.prediction.reason, ExitCode::infeasible);
   });
 }

@@ -156,16 +156,16 @@ class Values(Pages):
                     mean = sum(stage[key][name] for stage in record["stages"]) / 2
                     self.assertAlmostEqual(values[f"{key}.{name}", source], mean, delta=1e-9 * mean)
         for part in {part for part, _ in values}:
-            difference = values[part, "measured"] / values[part, "predicted"] - 1
-            self.assertAlmostEqual(values[part, "difference"], difference, places=12)
+            error = values[part, "predicted"] / values[part, "measured"] - 1
+            self.assertAlmostEqual(values[part, "error"], error, places=12)
         # 15 turns of 0.02 s, which take 12% longer where they are measured.
-        self.assertEqual(self.texts('#comparison [data-part="step_seconds"]'), ["300 ms", "336 ms", "+12.0%"])
+        self.assertEqual(self.texts('#comparison [data-part="step_seconds"]'), ["300 ms", "336 ms", "−10.7%"])
 
     def test_the_comparison_shows_one_stage_on_request(self):
         self.open("one.html")
         self.browser.value("((choice) => { choice.value = '1'; choice.dispatchEvent(new Event('change')); })"
                            "(document.querySelector('#comparison select'))")
-        self.assertEqual(self.texts('#comparison [data-part="memory_bytes.activations"]'), ["1.50 GiB", "1.74 GiB", "+16.0%"])
+        self.assertEqual(self.texts('#comparison [data-part="memory_bytes.activations"]'), ["1.50 GiB", "1.74 GiB", "−13.8%"])
 
     def test_communication_has_bytes_time_bandwidth_and_what_was_waited_for(self):
         self.open("one.html")

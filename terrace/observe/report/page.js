@@ -60,7 +60,7 @@ function recordSections(runs) {
   const having = (has) => runs.filter((run) => recordsOf(run).some(has));
   const anyStage = (key) => (record) => record.stages.some((stage) => stage[key].length);
   section("comparison", found.length > 1 ? "Predicted and measured" : `The ${found[0]} step`,
-          both ? "The difference is that of the measured value, as a share of the predicted one." : "",
+          both ? "The error is that of the prediction, as a share of what was measured." : "",
           panels(runs, (panel, run) => panel.append(element("p", {class: "quiet"}, originOf(run)), comparison(run))));
   if (records.some(anyStage("events"))) timelineSection(runs);
   const parts = paints(namesOf(records, "seconds"));

@@ -62,6 +62,7 @@ function comparedRows(run, stage) {
     if (!names.length) continue;
     rows.push([heading, null]);
     for (const name of names) {
+      if (!records.some((record) => meanFigure(stagesOf(record, stage), key, name))) continue;
       rows.push([name, "indented", `${key}.${name}`, (source) => of(source, (record) => meanFigure(stagesOf(record, stage), key, name)),
                  format]);
     }
@@ -86,12 +87,12 @@ function comparedTable(run, stage) {
     name.className = style;
     const row = [name, ...values.map((one, i) => cell(format(one), one, {part, source: sources[i]}))];
     if (both) {
-      const share = isNumber(values[0]) && isNumber(values[1]) && values[0] !== 0 ? values[1] / values[0] - 1 : undefined;
-      row.push(cell(formatDifference(share), share, {part, source: "difference"}));
+      const share = isNumber(values[0]) && isNumber(values[1]) && values[1] !== 0 ? values[0] / values[1] - 1 : undefined;
+      row.push(cell(formatDifference(share), share, {part, source: "error"}));
     }
     return row;
   });
-  return table(["", ...sources, ...(both ? ["difference"] : [])], rows);
+  return table(["", ...sources, ...(both ? ["error"] : [])], rows);
 }
 
 // Predicted against measured, of all stages or of one that is chosen.

@@ -9,7 +9,7 @@ class Timeline {
     this.rows = timelineRows(runs);
     this.end = 1.02 * (d3.max(this.rows, (row) => row.until) || 1);
     this.view = {from: 0, to: this.end};
-    const kinds = Object.keys(KIND_COLOURS).filter((kind) => this.rows.some((row) => row.kinds.has(kind)));
+    const kinds = [...Object.keys(PART_COLOURS), "wait"].filter((kind) => this.rows.some((row) => row.kinds.has(kind)));
     container.append(legend(kinds.map((kind) => [kind, swatch(`var(--colour-${kindColour(kind)})`)])));
     this.axis = d3.select(container).append("svg").attr({height: 24, "aria-hidden": true});
     this.window = element("div", {class: "view"});
