@@ -23,16 +23,24 @@ double predicted_figure(const std::vector<NamedFigure>& predicted, const std::st
   return total;
 }
 
+// The figures of both under the names of the measured ones.
+std::vector<std::pair<std::string, Compared>> paired(const std::vector<NamedFigure>& predicted,
+                                                     const std::vector<NamedFigure>& measured) {
+  std::vector<std::pair<std::string, Compared>> pairs;
+  for (const NamedFigure& one : measured) {
+    pairs.emplace_back(one.name, Compared{predicted_figure(predicted, one.name), one.value});
+  }
+  for (const NamedFigure& one : predicted) {
+    const bool known = std::ranges::find(measured, one.name, &NamedFigure::name) != measured.end();
+    if (!known && !activation_kinds.contains(one.name)) pairs.emplace_back(one.name, Compared{one.value, 0});
+  }
+  return pairs;
+}
+
 std::string most_different(const std::vector<NamedFigure>& predicted, const std::vector<NamedFigure>& measured,
                            Compared& compared) {
-  std::set<std::string> names;
-  for (const NamedFigure& one : measured) names.insert(one.name);
-  for (const NamedFigure& one : predicted) {
-    if (!activation_kinds.contains(one.name)) names.insert(one.name);
-  }
   std::string most;
-  for (const std::string& name : names) {
-    const Compared own{predicted_figure(predicted, name), figure(measured, name)};
+  for (const auto& [name, own] : paired(predicted, measured)) {
     if (most.empty() || std::abs(own.predicted - own.measured) > std::abs(compared.predicted - compared.measured)) {
       most = name;
       compared = own;
@@ -41,10 +49,14 @@ std::string most_different(const std::vector<NamedFigure>& predicted, const std:
   return most;
 }
 
-// The stage whose figures have the largest sum.
-template <typename Figures>
-const StageRecord& largest(const StepRecord& record, Figures figures) {
-  return *std::ranges::max_element(record.stages, {}, [&](const StageRecord& stage) { return sum(stage.*figures); });
+// The stage that takes most memory, and the one that computes longest.
+const StageRecord& fullest_of(const StepRecord& record) {
+  return *std::ranges::max_element(record.stages, {}, [](const StageRecord& stage) { return sum(stage.memory_bytes); });
+}
+const StageRecord& slowest_of(const StepRecord& record) {
+  return *std::ranges::max_element(record.stages, {}, [](const StageRecord& stage) {
+    return sum(stage.seconds) - figure(stage.seconds, "waits for stages");
+  });
 }
 
 const StageRecord& stage_of(const StepRecord& record, int64_t number) {
@@ -58,17 +70,34 @@ std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share);
 StepComparison compare(const StepRecord& predicted, const StepRecord& measured) {
   StepComparison comparison;
   comparison.seconds = {predicted.step_seconds, measured.step_seconds};
-  const StageRecord& fullest = largest(measured, &StageRecord::memory_bytes);
-  const StageRecord& same = stage_of(predicted, fullest.stage);
+  const StageRecord &fullest = fullest_of(measured), &same = stage_of(predicted, fullest.stage);
   comparison.memory_bytes = {sum(same.memory_bytes), sum(fullest.memory_bytes)};
   comparison.memory_category = most_different(same.memory_bytes, fullest.memory_bytes, comparison.category_bytes);
-  const auto computing = [](const StageRecord& stage) {
-    return sum(stage.seconds) - figure(stage.seconds, "waits for stages");
-  };
-  const StageRecord& slowest = *std::ranges::max_element(measured.stages, {}, computing);
+  const StageRecord& slowest = slowest_of(measured);
   comparison.seconds_category =
       most_different(stage_of(predicted, slowest.stage).seconds, slowest.seconds, comparison.category_seconds);
   return comparison;
+}
+
+std::string table_of(const StepRecord& predicted, const StepRecord& measured) {
+  const StepComparison comparison = compare(predicted, measured);
+  const StageRecord &slowest = slowest_of(measured), &fullest = fullest_of(measured);
+  std::string text = fmt::format("  {:<30}{:>12}{:>12}{:>9}\n", "a step", "predicted", "measured", "error");
+  const auto line = [&](const std::string& name, const Compared& one, const auto& format) {
+    if (one.predicted == 0 && one.measured == 0) return;
+    text += fmt::format("  {:<30}{:>12}{:>12}{:>9}\n", name, format(one.predicted), format(one.measured),
+                        one.measured > 0 && one.predicted > 0 ? percent(one.error()) : "");
+  };
+  line("time", comparison.seconds, format_seconds);
+  for (const auto& [name, one] : paired(stage_of(predicted, slowest.stage).seconds, slowest.seconds)) {
+    line("  " + name, one, format_seconds);
+  }
+  const auto bytes = [](double value) { return format_bytes(value); };
+  line("memory of a rank", comparison.memory_bytes, bytes);
+  for (const auto& [name, one] : paired(stage_of(predicted, fullest.stage).memory_bytes, fullest.memory_bytes)) {
+    line("  " + name, one, bytes);
+  }
+  return text;
 }
 
 std::string text_of(const StepComparison& comparison) {

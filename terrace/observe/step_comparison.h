@@ -29,8 +29,11 @@ inline constexpr double most_error = 0.2;
 
 StepComparison compare(const StepRecord& predicted, const StepRecord& measured);
 
-// "step: predicted 512 ms, measured 498 ms (+2.8%); memory of stage 0: ..."
+// "a step: 512 ms predicted, 498 ms measured (+2.8%); memory of a rank: ..."
 std::string text_of(const StepComparison& comparison);
+// Lines of the step, of each part of the seconds of the stage that computes longest, and of each category of memory of
+// the fullest stage: predicted, measured and the prediction's error.
+std::string table_of(const StepRecord& predicted, const StepRecord& measured);
 // A sentence for each figure whose error is above most_error, with the category that is off.
 std::vector<std::string> warnings_of(const StepComparison& comparison);
 

@@ -13,6 +13,8 @@
 #include "terrace/base/units.h"
 #include "terrace/observe/curve.h"
 #include "terrace/observe/metrics.h"
+#include "terrace/observe/step_comparison.h"
+#include "terrace/observe/step_record.h"
 
 namespace terrace::observe {
 namespace {
@@ -154,6 +156,13 @@ RunMetrics read_run(const fs::path& folder) {
   return read_metrics(folder);
 }
 
+// The table of a step that was predicted and measured; "" for runs without both records.
+std::string draw_comparison(const fs::path& folder) {
+  const fs::path predicted = folder / predicted_step_file, measured = folder / measured_step_file;
+  if (!fs::exists(predicted) || !fs::exists(measured)) return "";
+  return "\n" + table_of(read_step_record(predicted), read_step_record(measured));
+}
+
 }  // namespace
 
 Json summarize_run(const fs::path& folder) { return summarize(folder, read_run(folder)); }
@@ -196,7 +205,7 @@ std::string draw_summary(const fs::path& folder) {
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
   line("folder", fmt::format("{}, {} in {} files", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),
                              summary["files"].size()));
-  return text;
+  return text + draw_comparison(folder);
 }
 
 std::string draw_files(const fs::path& folder) {

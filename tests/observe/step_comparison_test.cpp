@@ -46,6 +46,17 @@ TEST(StepComparison, NamesTheCategoryThatIsOff) {
                           AllOf(HasSubstr("-33.3%"), HasSubstr("100 B predicted, 200 B measured"))));
 }
 
+TEST(StepComparison, IsATableOfBoth) {
+  EXPECT_EQ(table_of(predicted(), measured(0.5, 100)),
+            "  a step                           predicted    measured    error\n"
+            "  time                                 1.0 s       1.1 s    -9.1%\n"
+            "    forward                           400 ms      500 ms   -20.0%\n"
+            "    backward                          600 ms      600 ms    +0.0%\n"
+            "  memory of a rank                     200 B       200 B    +0.0%\n"
+            "    weights                            100 B       100 B    +0.0%\n"
+            "    activations and temporary          100 B       100 B    +0.0%\n");
+}
+
 TEST(StepComparison, WarnsAboveAFifthOnly) {
   EXPECT_TRUE(warnings_of(compare(predicted(), measured(0.6, 100))).empty());   // 17% less than measured
   EXPECT_EQ(warnings_of(compare(predicted(), measured(0.7, 100))).size(), 1u);  // 23%
