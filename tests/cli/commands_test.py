@@ -120,6 +120,21 @@ class Planning(CommandTest):
         self.assertGreater(sum(event["ph"] == "X" for event in events), 1000)
 
 
+class Calibrate(CommandTest):
+    def test_a_measured_machine_is_read_back_and_predicted_on(self):
+        machine = self.scratch() / "machine.toml"
+        result = self.expect(0, terrace("calibrate", "--ranks", 2, "--quick", "--name", "ours", "--output", machine))
+        self.assertEqual(result.stdout.strip(), str(machine))
+        self.assertIn('name = "ours"', machine.read_text())
+        plan = json.loads(self.expect(0, terrace("plan", "configs/tiny.toml", "--machine", machine, "--devices", 2, "--json")).stdout)
+        self.assertGreater(plan["step_seconds"], 0)
+        self.expect(2, terrace("plan", "configs/tiny.toml", "--machine", machine, "--devices", 4), "more than the 2 devices of ours")
+
+    def test_mistakes_exit_with_2(self):
+        self.expect(2, terrace("calibrate", "--ranks", 0), "--ranks")
+        self.expect(2, terrace("calibrate", "--device", "tpu"), "tpu")
+
+
 class Program(CommandTest):
     def test_help_names_every_command_and_each_command_has_its_own(self):
         general = self.expect(0, terrace("--help")).stdout
