@@ -30,6 +30,7 @@ Work& Work::operator=(Work&& other) noexcept {
     comm_ = other.comm_;
     kind_ = other.kind_;
     ticket_ = other.ticket_;
+    began_ = other.began_;
     exceptions_ = other.exceptions_;
   }
   return *this;
@@ -57,10 +58,10 @@ void Work::wait() {
   try {
     state->wait();
   } catch (...) {
-    if (comm_ != nullptr) comm_->finish(*this, began, false);
+    if (comm_ != nullptr) comm_->finish(*this, began, false, {});
     throw;
   }
-  if (comm_ != nullptr) comm_->finish(*this, began, true);
+  if (comm_ != nullptr) comm_->finish(*this, began, true, state->completed());
 }
 
 bool Work::done() { return !state_ || state_->done(); }
@@ -123,6 +124,7 @@ Work Comm::begin(Call call, Owner owner) {
   traffic.bytes += sent_bytes(call, size(), member_);
   const uint64_t ticket = recorder_ != nullptr ? recorder_->enter(recorded_group_, call) : 0;
   Work work;
+  const auto began = Clock::now();
   if (size() == 1) {
     copy_alone(call);
   } else {
@@ -131,14 +133,19 @@ Work Comm::begin(Call call, Owner owner) {
   work.comm_ = this;
   work.kind_ = call.kind;
   work.ticket_ = ticket;
+  work.began_ = began;
   if (!work.state_ && recorder_ != nullptr) recorder_->finish(ticket, Clock::now());
   return work;
 }
 
-void Comm::finish(const Work& work, Clock::time_point waited_from, bool complete) {
+void Comm::finish(const Work& work, Clock::time_point waited_from, bool complete,
+                  std::optional<Clock::time_point> completed) {
   const auto now = Clock::now();
   const std::chrono::duration<double> waited = now - waited_from;
-  traffic_[static_cast<size_t>(work.kind_)].exposed_seconds += waited.count();
+  Traffic& traffic = traffic_[static_cast<size_t>(work.kind_)];
+  traffic.exposed_seconds += waited.count();
+  const std::chrono::duration<double> moving = completed ? *completed - work.began_ : waited;
+  traffic.moving_seconds += std::max(moving, waited).count();
   if (complete && recorder_ != nullptr) recorder_->finish(work.ticket_, now);
 }
 

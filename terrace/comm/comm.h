@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -40,6 +41,9 @@ class Work {
     virtual ~State() = default;
     virtual void wait() = 0;  // throws CommError
     virtual bool done() = 0;  // whether wait() would return or throw at once; may make progress with the call
+    // When the call became complete, for calls that proceed by themselves while the rank computes; those of other
+    // backends proceed in wait().
+    virtual std::optional<std::chrono::steady_clock::time_point> completed() const { return {}; }
     // Called while an exception unwinds the rank's stack. Makes the rank's calls fail, and returns when no other rank
     // uses the buffers.
     virtual void abandon() = 0;
@@ -63,6 +67,7 @@ class Work {
   Comm* comm_ = nullptr;  // the Comm that began the call
   Kind kind_ = Kind::barrier;
   uint64_t ticket_ = 0;  // the call's number in the flight recorder
+  std::chrono::steady_clock::time_point began_;
   int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -71,6 +76,7 @@ struct Traffic {
   int64_t calls = 0;
   int64_t bytes = 0;             // that this member sent, see sent_bytes()
   double exposed_seconds = 0.0;  // that this member spent in Work::wait()
+  double moving_seconds = 0.0;   // from the beginning of each call to its completion; at least the exposed ones
 };
 
 // One member's interface to its group, for one thread at a time; it outlives the Works of its calls. A call returns at
@@ -121,7 +127,8 @@ class Comm {
 
  private:
   friend class Work;
-  void finish(const Work& work, std::chrono::steady_clock::time_point waited_from, bool complete);
+  void finish(const Work& work, std::chrono::steady_clock::time_point waited_from, bool complete,
+              std::optional<std::chrono::steady_clock::time_point> completed);
 
   mesh::Group group_;
   int64_t member_;

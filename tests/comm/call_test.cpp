@@ -72,6 +72,7 @@ TEST(Traffic, ExposedSecondsAreThoseOfWaiting) {
     if (world.rank() == 0) {
       EXPECT_GT(comm->traffic(Kind::barrier).exposed_seconds, 0.02);
     }
+    EXPECT_GE(comm->traffic(Kind::barrier).moving_seconds, comm->traffic(Kind::barrier).exposed_seconds);
   });
 }
 

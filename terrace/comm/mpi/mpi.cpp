@@ -29,6 +29,9 @@ class MpiWork final : public Work::State {
   MpiWork(MpiEngine& engine, MpiOperationPointer operation) : engine_(engine), operation_(std::move(operation)) {}
   void wait() override;
   bool done() override { return engine_.is_done(*operation_); }
+  std::optional<std::chrono::steady_clock::time_point> completed() const override {
+    return operation_->on_gpu() ? std::nullopt : std::optional(operation_->completed());
+  }
   void abandon() override { engine_.expect_failure(); }
 
  private:

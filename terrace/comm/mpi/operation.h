@@ -46,12 +46,18 @@ class MpiOperation {
   const Call& call() const { return call_; }
   MpiChannel& channel() const { return *channel_; }
   bool is_complete() const { return complete_.load(std::memory_order_acquire); }
-  void set_complete() { complete_.store(true, std::memory_order_release); }
+  void set_complete() {
+    completed_ = std::chrono::steady_clock::now();
+    complete_.store(true, std::memory_order_release);
+  }
+  // Of a complete operation.
+  std::chrono::steady_clock::time_point completed() const { return completed_; }
 
  private:
   std::shared_ptr<MpiChannel> channel_;
   Call call_;
   Owner owner_;
+  std::chrono::steady_clock::time_point completed_;
   std::atomic<bool> complete_ = false;
 };
 

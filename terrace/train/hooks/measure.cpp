@@ -25,6 +25,7 @@ observe::GroupRecord traffic_of(const char* name, const comm::Comm& group) {
   for (size_t kind = 0; kind < comm::num_kinds; ++kind) {
     const comm::Traffic& one = group.traffic(static_cast<comm::Kind>(kind));
     sum.bytes += static_cast<double>(one.bytes);
+    sum.moving_seconds += one.moving_seconds;
     sum.waiting_seconds += one.exposed_seconds;
   }
   return sum;
@@ -51,6 +52,7 @@ std::vector<observe::GroupRecord> difference(std::vector<observe::GroupRecord> n
                                              const std::vector<observe::GroupRecord>& before) {
   for (size_t i = 0; i < now.size(); ++i) {
     now[i].bytes -= before[i].bytes;
+    now[i].moving_seconds -= before[i].moving_seconds;
     now[i].waiting_seconds -= before[i].waiting_seconds;
   }
   std::erase_if(now, [](const observe::GroupRecord& one) { return one.bytes == 0; });
