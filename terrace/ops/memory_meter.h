@@ -12,10 +12,14 @@ namespace terrace::ops {
 
 // Tensors that exist already are not counted, and torch warns when they are freed while a meter is installed.
 struct MemoryMeter : c10::MemoryReportingInfoBase {
-  int64_t now = 0;   // bytes since construction
-  int64_t peak = 0;  // since construction, or since it was set to `now`
+  explicit MemoryMeter(c10::DeviceType type = c10::DeviceType::CPU) : device_type(type) {}
 
-  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
+  c10::DeviceType device_type;  // tensors on other devices are not counted
+  int64_t now = 0;              // bytes since construction
+  int64_t peak = 0;             // since construction, or since it was set to `now`
+
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device device) override {
+    if (device.type() != device_type) return;
     now += size;
     peak = std::max(peak, now);
   }
