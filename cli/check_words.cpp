@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cli/build_kind.h"
 #include "cli/command_tree.h"
 #include "terrace/base/error.h"
 #include "terrace/base/spelling.h"
@@ -20,7 +21,19 @@ std::string guess(const std::string& word, const std::vector<std::string>& known
   return nearest.empty() ? "." : fmt::format("; did you mean {}?", nearest);
 }
 
+// Whether the whole program has the subcommand and this build lacks it.
+bool is_missing(const std::string& word) {
+  const auto missing = build_kind().missing_commands;
+  return std::ranges::find(missing, word) != missing.end();
+}
+
 [[noreturn]] void throw_unknown_command(const Command& command, const std::string& word) {
+  if (command.path.empty() && is_missing(word)) {
+    throw UserError::of(
+        "terrace {} is not part of the planner build, which has no torch; for the whole program run tools/setup, then "
+        "cmake --preset release and cmake --build --preset release",
+        word);
+  }
   throw UserError::of("{} has no subcommand {}{} Its subcommands are {}", typed_command(command), word,
                       guess(word, command.children), fmt::join(command.children, ", "));
 }

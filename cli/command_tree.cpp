@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "terrace/config/family.h"
-#include "terrace/models/family.h"
+#include "terrace/models/cost/family.h"
 
 namespace terrace::cli {
 namespace {
@@ -24,7 +24,7 @@ std::vector<std::string> words_of(const std::string& type_name) {
 
 std::vector<std::string> config_keys() {
   std::vector<std::string> words;
-  for (const config::Family* family : models::families()) {
+  for (const config::Family* family : models::planned_families()) {
     for (const config::Key& key : config::keys_of(family)) {
       const std::string word = key.full_name() + "=";
       if (std::ranges::find(words, word) == words.end()) words.push_back(word);

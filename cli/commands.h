@@ -1,4 +1,5 @@
-// Adds each subcommand to the program; a subcommand runs while the arguments are parsed.
+// Adds each subcommand to the program; a subcommand runs while the arguments are parsed. In the planner build the
+// functions of cli/training/ add none (cli/no_training.cpp).
 #pragma once
 
 namespace CLI {

@@ -16,7 +16,7 @@ struct Example {
   std::string about;  // what it does
 };
 
-// All examples, in an order in which they can be run one after another.
+// All examples, also those of commands that this build lacks, in an order in which they can be run one after another.
 const std::vector<Example>& examples();
 std::vector<Example> examples_of(const std::string& path);
 

@@ -8,12 +8,13 @@
 #include <string>
 #include <thread>
 
+#include "cli/build_kind.h"
 #include "cli/check_words.h"
 #include "cli/command_tree.h"
 #include "cli/commands.h"
 #include "cli/examples.h"
 #include "cli/exit_codes.h"
-#include "cli/launched_ranks.h"
+#include "cli/reporting_process.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/comm/comm.h"
@@ -21,7 +22,7 @@
 namespace {
 
 std::string description() {
-  std::string text = "Trains large models on one machine or a supercomputer.\nExit codes:";
+  std::string text = fmt::format("{}\nExit codes:", terrace::cli::build_kind().about);
   for (const terrace::cli::ExitMeaning& exit : terrace::cli::exit_meanings) {
     text += fmt::format("{} {} {}", &exit == terrace::cli::exit_meanings.data() ? "" : ";", static_cast<int>(exit.code),
                         exit.meaning);
@@ -31,7 +32,9 @@ std::string description() {
 
 int run(int argc, char** argv) {
   CLI::App app(description());
-  app.set_version_flag("--version", "terrace " TERRACE_VERSION, "Print the version and exit");
+  app.set_version_flag("--version",
+                       fmt::format("terrace " TERRACE_VERSION "{}", terrace::cli::build_kind().version_note),
+                       "Print the version and exit");
   app.require_subcommand(1);
   terrace::cli::add_train_command(app);
   terrace::cli::add_data_command(app);

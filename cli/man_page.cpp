@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/build_kind.h"
 #include "cli/command_tree.h"
 #include "cli/examples.h"
 #include "cli/exit_codes.h"
@@ -67,9 +68,10 @@ std::string command_section(const Command& command) {
   return text;
 }
 
-std::string example_section() {
+std::string example_section(const std::vector<Command>& commands) {
   std::string text = ".SH EXAMPLES\n";
   for (const Example& example : examples()) {
+    if (find_command(commands, example.path) == nullptr) continue;
     text += ".PP\n" + roff_escaped(example.about) + ":\n.PP\n.EX\n  " + roff_escaped(example.line) + "\n.EE\n";
   }
   return text;
@@ -79,7 +81,7 @@ std::string example_section() {
 
 std::string man_page(const std::vector<Command>& commands) {
   std::string text = fmt::format(".TH TERRACE 1 \"\" \"terrace {}\" \"User Commands\"\n", TERRACE_VERSION);
-  text += ".SH NAME\nterrace \\- train large models\n.SH SYNOPSIS\n";
+  text += fmt::format(".SH NAME\nterrace \\- {}\n.SH SYNOPSIS\n", build_kind().summary);
   for (const Command& command : commands) {
     if (command.children.empty()) text += synopsis(command) + "\n.br\n";
   }
@@ -93,7 +95,7 @@ std::string man_page(const std::vector<Command>& commands) {
   for (const ExitMeaning& exit : exit_meanings) {
     text += item(bold(std::to_string(static_cast<int>(exit.code))), roff_escaped(exit.meaning));
   }
-  return text + example_section();
+  return text + example_section(commands);
 }
 
 }  // namespace terrace::cli

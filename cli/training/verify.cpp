@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/launched_ranks.h"
 #include "cli/ranges.h"
+#include "cli/training/launched_ranks.h"
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
 

@@ -1,5 +1,5 @@
 // Gives a calibration the share of memory of each rank and a progress bar.
-#include "cli/machine_measurement.h"
+#include "cli/training/machine_measurement.h"
 
 #include <cstdint>
 #include <optional>

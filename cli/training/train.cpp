@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/launched_ranks.h"
-#include "cli/machine_measurement.h"
 #include "cli/ranges.h"
+#include "cli/training/launched_ranks.h"
+#include "cli/training/machine_measurement.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"

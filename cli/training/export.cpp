@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/precision.h"
+#include "cli/training/precision.h"
 #include "terrace/base/json.h"
 #include "terrace/base/units.h"
 #include "terrace/exchange/hf.h"

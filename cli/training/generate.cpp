@@ -13,8 +13,8 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/precision.h"
 #include "cli/ranges.h"
+#include "cli/training/precision.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"

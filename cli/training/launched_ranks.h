@@ -35,7 +35,4 @@ LaunchedRanks connect(int64_t threads);
 // are different programs. (train::run compares both, and more, itself.)
 void check_same_configuration(LaunchedRanks& ranks);
 
-// Whether this process reports mistakes in the command line, which is the same on all processes of a launch.
-bool is_reporting_process();
-
 }  // namespace terrace::cli

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/launched_ranks.h"
-#include "cli/machine_measurement.h"
 #include "cli/ranges.h"
+#include "cli/training/launched_ranks.h"
+#include "cli/training/machine_measurement.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/comm/threads/threads.h"

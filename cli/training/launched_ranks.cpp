@@ -1,11 +1,12 @@
 // Reads the configuration on every process of a launch, and reports a mistake in it once.
-#include "cli/launched_ranks.h"
+#include "cli/training/launched_ranks.h"
 
 #include <exception>
 #include <functional>
 #include <optional>
 #include <string>
 
+#include "cli/reporting_process.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/models/family.h"
@@ -87,7 +88,5 @@ void check_same_configuration(LaunchedRanks& ranks) {
   ranks.world.reset();
   throw UserError(*refusal);
 }
-
-bool is_reporting_process() { return comm::launched_rank() == 0; }
 
 }  // namespace terrace::cli

@@ -1,0 +1,27 @@
+// Replaces cli/training/ in the planner build, which has no torch: the subcommands of that folder are not added.
+#include <array>
+
+#include "cli/build_kind.h"
+#include "cli/commands.h"
+
+namespace terrace::cli {
+
+void add_train_command(CLI::App&) {}
+void add_generate_command(CLI::App&) {}
+void add_export_command(CLI::App&) {}
+void add_import_command(CLI::App&) {}
+void add_verify_command(CLI::App&) {}
+void add_calibrate_command(CLI::App&) {}
+
+const BuildKind& build_kind() {
+  static constexpr std::array<std::string_view, 6> missing = {"train",  "generate", "export",
+                                                              "import", "verify",   "calibrate"};
+  static constexpr BuildKind kind = {
+      .about = "Predicts, simulates and reports runs that train large models. This build, the planner, trains none.",
+      .summary = "predict and report the training of large models",
+      .version_note = " (planner build, without training)",
+      .missing_commands = missing};
+  return kind;
+}
+
+}  // namespace terrace::cli
