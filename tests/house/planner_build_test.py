@@ -1,0 +1,106 @@
+"""Builds the planner (the preset `planner`) where no torch can be found, and runs what it can do and what it refuses."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/house"))
+sys.dont_write_bytecode = True
+from report_runs import write_run  # noqa: E402
+
+NEEDED = ("data", "report", "plan", "simulate", "completion", "man")
+MISSING = ("train", "generate", "export", "import", "verify", "calibrate")
+
+
+def run(*command, folder=SOURCE):
+    return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
+
+
+class PlannerBuild(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # As deep in the tree as the build folders of the presets, so that the compiler cache has what they have compiled.
+        (SOURCE / "build").mkdir(exist_ok=True)
+        cls.scratch = tempfile.TemporaryDirectory(prefix="planner_test_", dir=SOURCE / "build")
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.build = pathlib.Path(cls.scratch.name)
+        cls.program = cls.build / "terrace"
+        jobs = str(os.cpu_count())
+        for command in (("cmake", "--preset", "planner", "-B", cls.build, f"-DTERRACE_TORCH_ROOT={cls.build}/no_torch"),
+                        ("cmake", "--build", cls.build, "--parallel", jobs)):
+            result = run(*command)
+            assert result.returncode == 0, result.stdout + result.stderr
+
+    def terrace(self, *arguments):
+        return run(self.program, *arguments, folder=self.build)
+
+    def printed(self, *arguments):
+        result = self.terrace(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_looks_for_none_of_what_training_needs(self):
+        cache = (self.build / "CMakeCache.txt").read_text()
+        self.assertEqual(re.findall(r"^(?:MPI|CUDA|NCCL|GTest|Torch)\w*", cache, re.M), [])
+
+    def test_links_neither_torch_nor_mpi(self):
+        libraries = run("ldd", self.program).stdout
+        self.assertIn("libstdc++", libraries)
+        for name in ("torch", "libc10", "libmpi", "libopen-rte", "libgomp", "libcuda", "libnccl"):
+            self.assertNotIn(name, libraries)
+
+    def test_says_what_it_is(self):
+        self.assertRegex(self.printed("--version"), r"^terrace \d+\.\d+\.\d+ \(planner build, without training\)$")
+        page, help_text = self.printed("man"), self.printed("--help")
+        for command in NEEDED:
+            self.assertRegex(help_text, rf"(?m)^  {command} ")
+        for command in MISSING:
+            self.assertNotRegex(help_text, rf"(?m)^  {command} ")
+            self.assertNotIn(f"terrace {command}", page)
+
+    def test_refuses_what_needs_torch_and_says_how_to_get_it(self):
+        for command in MISSING:
+            result = self.terrace(command, SOURCE / "configs/tiny.toml", "--set", "train.steps=1")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertEqual(result.stderr, f"error: terrace {command} is not part of the planner build, which has no torch; for the whole "
+                             "program run tools/setup, then cmake --preset release and cmake --build --preset release\n")  # fmt: skip
+
+    def test_lists_every_command_as_present_or_missing(self):
+        declared = re.findall(r"add_(\w+)_command", (SOURCE / "cli/commands.h").read_text())
+        self.assertEqual(sorted(declared), sorted(NEEDED + MISSING))
+
+    def test_plans(self):
+        plan = json.loads(self.printed("plan", SOURCE / "configs/tiny.toml", "--json"))
+        self.assertTrue(plan["feasible"])
+        self.assertGreater(plan["step_seconds"], 0)
+
+    def test_simulates(self):
+        trace = self.build / "step.json"
+        simulated = json.loads(self.printed("simulate", SOURCE / "configs/tiny.toml", "--json", "--trace", trace))
+        self.assertEqual(len(simulated["stages"]), 1)
+        self.assertTrue(json.loads(trace.read_text())["traceEvents"])
+
+    def test_reports(self):
+        folder = write_run(self.build / "run")
+        self.assertEqual(json.loads(self.printed("report", folder, "--json"))["steps"], 200)
+        self.printed("report", folder)
+        self.assertIn("<html", (folder / "report.html").read_text())
+
+    def test_prepares_data(self):
+        self.printed("data", "prepare", SOURCE / "docs", "--output", self.build / "docs", "--train-tokenizer",
+                     self.build / "docs.model", "--vocabulary", "600")  # fmt: skip
+        self.printed("data", "inspect", self.build / "docs", "--tokenizer", self.build / "docs.model")
+
+    def test_installs(self):
+        prefix = self.build / "prefix"
+        self.assertEqual(run("cmake", "--install", self.build, "--prefix", prefix).returncode, 0)
+        self.assertEqual(run(prefix / "bin/terrace", "--version").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
