@@ -1,0 +1,103 @@
+// Plans and simulates pairs through the part of the family that a planner needs, without its model and data: predicted
+// memory and times equal those worked out by hand.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "terrace/plan/best.h"
+#include "terrace/plan/step_record.h"
+#include "tests/families/pair/config.h"
+#include "tests/families/pair/family.h"
+#include "tests/plan/small_machine.h"
+
+namespace terrace::pair {
+namespace {
+
+const models::PlannedFamily& planned_part() {
+  static const models::PlannedFamily part = family();
+  return part;
+}
+
+config::Config planned_pairs(int64_t layers, int64_t global_batch) {
+  config::Config config = config::config_of(planned_part());
+  auto& model = config.model.get<ModelConfig>();
+  model.layers = layers;
+  model.width = 4;
+  config.train.global_batch = global_batch;
+  config.train.micro_batch = 1;
+  return config;
+}
+
+plan::Target on_devices(int64_t devices) {
+  return {.machine = plan::small_machine(), .software = {}, .devices = devices};
+}
+
+// Parameters: features 6 * 4 + 4, wide 4 * 4 + 4, narrow 4 * 3 + 3, output 4 + 1.
+constexpr int64_t elements = 28 + 20 + 15 + 5;
+
+// The seconds of one item at 100 bytes/s, which limit all products: every factor and result is read or written once in
+// 4 bytes, a weight's gradient is read too, and the gradients of biases are read and written.
+TEST(PlannedPairs, OneDeviceComputesOneSampleAfterAnother) {
+  const plan::Prediction prediction = predict(planned_pairs(1, 3), on_devices(1));
+  // Features, the two products of the layer and the sum of its wide branch, output and losses.
+  const double forward = 1.36 + (0.96 + 0.76 + 0.48) + (0.36 + 1.44);
+  const double input_gradient = (0.96 + 0.76 + 2 * 0.48) + (0.36 + 1.44);
+  const double weight_gradient = 2.32 + (1.60 + 1.24) + 0.52;
+  const double bias_gradient = 0.48 + (0.48 + 0.36) + 0.12;
+  const double sample = forward + input_gradient + weight_gradient + bias_gradient;
+  EXPECT_EQ(prediction.parameters, elements);
+  EXPECT_NEAR(prediction.step_seconds, 3 * sample + 0.28 * static_cast<double>(elements), 1e-9);
+  EXPECT_EQ(prediction.items, 3);
+}
+
+TEST(PlannedPairs, OneDeviceHoldsStatesAndInputs) {
+  const plan::Prediction prediction = predict(planned_pairs(1, 3), on_devices(1));
+  // fp32 weights, gradients and two moments; six features, and the hidden state for both products of the layer.
+  const double inputs = 4 * (6 + 2 * 4);
+  EXPECT_DOUBLE_EQ(prediction.stages[0].memory.total(), 16.0 * elements + inputs);
+}
+
+// All that a stage does and waits for takes the whole step, except that stages with fewer parameters update them
+// sooner.
+TEST(PlannedPairs, TheSecondsOfEachStageAddUpToTheStep) {
+  using enum config::Sharding;
+  for (const int64_t stages : {1, 2, 3}) {
+    for (const config::Sharding sharding : {ddp, zero1, zero2, zero3}) {
+      config::Config config = planned_pairs(4, 12);
+      config.layout.pipeline = stages;
+      config.layout.sharding = sharding;
+      const plan::Target target = on_devices(12);
+      const plan::PlannedRun run = planned_run(config, target);
+      const plan::SimulatedStep step(run, target);
+      const plan::Prediction prediction = predict(step);
+      const observe::StepRecord record = step_record(step, prediction, {0});
+      ASSERT_EQ(record.stages.size(), static_cast<size_t>(stages));
+      const double update =
+          std::ranges::max(prediction.stages, {}, &plan::StagePrediction::update_seconds).update_seconds;
+      int64_t held = 0;
+      for (const observe::StageRecord& stage : record.stages) {
+        const plan::StagePrediction& predicted = prediction.stages[static_cast<size_t>(stage.stage)];
+        EXPECT_NEAR(observe::sum(stage.seconds), record.step_seconds - update + predicted.update_seconds,
+                    1e-9 * record.step_seconds);
+        held += predicted.parameters;
+      }
+      EXPECT_EQ(held, prediction.parameters);
+      EXPECT_FALSE(record.stages[0].events.empty());
+      EXPECT_FALSE(record.groups.empty());
+    }
+  }
+}
+
+// The family's rule leaves out every layout with tensor parallelism.
+TEST(PlannedPairs, TheBestLayoutIsThatOfSimulatingAll) {
+  const config::Config config = planned_pairs(4, 8);
+  const plan::BestLayouts best = best_layouts(config, on_devices(4), {});
+  const plan::BestLayouts all = best_layouts(config, on_devices(4), {.count = 1000, .simulates_all = true});
+  ASSERT_EQ(best.layouts.size(), 1);
+  EXPECT_EQ(best.layouts[0].prediction.step_seconds, all.layouts[0].prediction.step_seconds);
+  EXPECT_GT(all.layouts.size(), 10);
+  for (const plan::Change& one : all.layouts) EXPECT_EQ(one.config.layout.tensor, 1);
+}
+
+}  // namespace
+}  // namespace terrace::pair
