@@ -78,6 +78,9 @@ class PlannerBuild(unittest.TestCase):
         plan = json.loads(self.printed("plan", SOURCE / "configs/tiny.toml", "--json"))
         self.assertTrue(plan["feasible"])
         self.assertGreater(plan["step_seconds"], 0)
+        page = self.build / "plan.html"
+        self.printed("plan", SOURCE / "configs/tiny.toml", "--report", page)
+        self.assertIn("<html", page.read_text())
 
     def test_simulates(self):
         trace = self.build / "step.json"
