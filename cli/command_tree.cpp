@@ -69,7 +69,7 @@ void add_commands(const CLI::App& app, const std::string& path, std::vector<Comm
 }  // namespace
 
 std::string join_path(const std::string& path, const std::string& name) {
-  return path.empty() ? name : path + " " + name;
+  return path.empty() || name.empty() ? path + name : path + " " + name;
 }
 
 std::vector<Command> commands_of(const CLI::App& program) {

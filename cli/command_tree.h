@@ -42,7 +42,7 @@ std::vector<Command> commands_of(const CLI::App& program);
 const Command* find_command(const std::vector<Command>& commands, const std::string& path);
 const Flag* find_flag(const Command& command, const std::string& name);
 
-// "data" and "prepare" give "data prepare"; "" and "data" give "data".
+// "data" and "prepare" give "data prepare"; "" and "data" give "data", as do "data" and "".
 std::string join_path(const std::string& path, const std::string& name);
 
 }  // namespace terrace::cli

@@ -187,7 +187,7 @@ class Misspelt(unittest.TestCase):
             self.assertIn(text, result.stderr)
 
     def test_words_are_named_with_the_nearest(self):
-        self.expect(["trian", "run.toml"], "no subcommand trian; did you mean train?")
+        self.expect(["trian", "run.toml"], "error: terrace has no subcommand trian; did you mean train?")
         self.expect(["data", "perpare"], "terrace data has no subcommand perpare; did you mean prepare?")
         self.expect(["train", "run.toml", "--resum", "auto"], "terrace train has no flag --resum; did you mean --resume?")
         self.expect(["data", "prepare", "x", "--ouput=y"], "no flag --ouput; did you mean --output?")
