@@ -1,6 +1,8 @@
 // Writes a step's record as JSON with one array for each event, and reads it back.
 #include "terrace/observe/step_record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -121,9 +123,10 @@ Trace trace_of(const StepRecord& record) {
   Trace trace;
   for (const StageRecord& stage : record.stages) {
     std::vector<Lane> lanes(1 + record.links.size());
-    lanes.front() = {.name = "computation", .rank = stage.rank};
+    const std::string of_stage = fmt::format("stage {}: ", stage.stage);
+    lanes.front() = {.name = of_stage + "computation", .rank = stage.rank};
     for (size_t link = 0; link < record.links.size(); ++link) {
-      lanes[1 + link] = {.name = "links of the " + record.links[link], .rank = stage.rank};
+      lanes[1 + link] = {.name = of_stage + "links of the " + record.links[link], .rank = stage.rank};
     }
     for (const StepEvent& one : stage.events) {
       if (one.kind == "wait") continue;

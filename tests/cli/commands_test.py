@@ -116,7 +116,9 @@ class Planning(CommandTest):
         self.expect(0, terrace("simulate", "configs/frontier-175b.toml", "--machine", "frontier", "--devices", 128, *self.LAYOUT,
                                "--trace", trace, "--stages", "0,15"))  # fmt: skip
         events = json.loads(trace.read_text())["traceEvents"]
-        self.assertEqual({event["pid"] for event in events}, {0, 15})
+        self.assertEqual({event["pid"] for event in events}, {0, 120})  # the first ranks of the stages
+        names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        self.assertLessEqual({"stage 0: computation", "stage 15: computation"}, names)
         self.assertGreater(sum(event["ph"] == "X" for event in events), 1000)
 
 

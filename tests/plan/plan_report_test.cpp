@@ -90,7 +90,7 @@ TEST(PredictedStep, HasEveryInstructionThatTakesTime) {
       const observe::Span& span = lane.spans[i];
       EXPECT_LT(span.begin_ns, span.end_ns);
       EXPECT_TRUE(i == 0 || lane.spans[i - 1].end_ns <= span.begin_ns + 1);
-      if (lane.rank == 0 && lane.name == "computation")
+      if (lane.rank == 0 && lane.name == "stage 0: computation")
         computing += 1e-9 * static_cast<double>(span.end_ns - span.begin_ns);
     }
   }
