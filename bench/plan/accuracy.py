@@ -1,7 +1,7 @@
 """How close predictions for this machine are: the demo's configuration and nine other layouts, predicted and measured.
 
     cmake --build build/release --target terrace_program
-    .deps/python/bin/python bench/plan/accuracy.py [--data data/demo] [--rounds 3] [--steps 10] [--output FILE.md]
+    .deps/python/bin/python bench/plan/accuracy.py [--data data/demo] [--rounds 3] [--steps 10] [--quick] [--output FILE.md]
 
 `terrace calibrate` measures the machine with as many ranks as each layout has. Each layout then trains a few steps in each
 round, in turns with the others, and a run's own record says how long its step was predicted to take and took
@@ -39,11 +39,11 @@ LAYOUTS = {
 }
 
 
-def calibrated(ranks, folder):
+def calibrated(ranks, folder, quick):
     """A description of the machine as so many ranks share it."""
     path = folder / f"machine_{ranks}.toml"
     print(f"calibrating with {ranks} ranks", file=sys.stderr, flush=True)
-    subprocess.run([PROGRAM, "calibrate", "--ranks", str(ranks), "--output", path], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([PROGRAM, "calibrate", "--ranks", str(ranks), "--output", path, *(["--quick"] if quick else [])], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return path
 
 
@@ -76,12 +76,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--precision", default="bf16" if has_bf16() else "fp32")
+    parser.add_argument("--quick", action="store_true", help="calibrate for half a minute in place of one to two")
     parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
     results = {name: [] for name in LAYOUTS}
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        described = {ranks: calibrated(ranks, folder) for ranks in sorted({ranks for ranks, _ in LAYOUTS.values()})}
+        described = {ranks: calibrated(ranks, folder, arguments.quick) for ranks in sorted({ranks for ranks, _ in LAYOUTS.values()})}
         number = 0
         for turn in range(arguments.rounds):
             for name, (ranks, changes) in LAYOUTS.items():

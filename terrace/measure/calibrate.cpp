@@ -128,17 +128,23 @@ class Calibration {
              static_cast<double>(repeats);
     };
     once(1);
-    double first = once(1);
-    all_->broadcast(&first, 1, comm::Type::fp64, 0, {.what = "calibrate"}).wait();
-    const double round_seconds = options_.quick ? 0.015 : 0.04;
+    const double round_seconds = options_.quick ? 0.015 : 0.03, budget = options_.quick ? 0.075 : 0.3;
+    const double first = of_first_rank(once(1));
     const auto repeats = std::clamp<int64_t>(static_cast<int64_t>(round_seconds / (first + 1e-9)), 1, 100'000);
-    const int64_t rounds = options_.quick ? 5 : 9;
-    std::vector<double> times;
-    for (int64_t round = 0; round < rounds; ++round) times.push_back(once(repeats));
+    std::vector<double> times = {once(repeats)};
+    // Ranks that share cores take several times as long as one.
+    const double round = of_first_rank(times.front() * static_cast<double>(repeats));
+    const auto rounds = std::clamp<int64_t>(static_cast<int64_t>(budget / (round + 1e-9)), 3, 9);
+    while (static_cast<int64_t>(times.size()) < rounds) times.push_back(once(repeats));
     std::ranges::nth_element(times, times.begin() + rounds / 2);
     double mean = times[static_cast<size_t>(rounds / 2)];
     all_->all_reduce(&mean, 1, comm::Type::fp64, {.what = "calibrate"}).wait();
     return mean / static_cast<double>(world_.size());
+  }
+
+  double of_first_rank(double value) {
+    all_->broadcast(&value, 1, comm::Type::fp64, 0, {.what = "calibrate"}).wait();
+    return value;
   }
 
   at::Tensor filled(int64_t rows, int64_t columns, at::ScalarType type) const {
