@@ -1,4 +1,4 @@
-"""How close predictions for this machine are: the demo's configuration and nine other layouts, predicted and measured.
+"""How close predictions for this machine are: the demo's configuration and others, predicted and measured.
 
     cmake --build build/release --target terrace_program
     .deps/python/bin/python bench/plan/accuracy.py [--data data/demo] [--rounds 3] [--steps 10] [--quick] [--output FILE.md]
@@ -33,6 +33,7 @@ LAYOUTS = {
     "pipeline 2, 1f1b": (2, {"layout.pipeline": 2}),
     "pipeline 2, zb-h1": (2, {"layout.pipeline": 2, "layout.schedule": "zb-h1"}),
     "data 2, ddp": (2, {}),
+    "data 2, zero1": (2, {"layout.sharding": "zero1"}),
     "data 2, zero3": (2, {"layout.sharding": "zero3"}),
     "data 2, zero3, recompute": (2, {"layout.sharding": "zero3", "train.recompute": "full"}),
     "tensor 2, pipeline 2": (4, {"layout.tensor": 2, "layout.pipeline": 2}),
