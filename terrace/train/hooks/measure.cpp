@@ -1,6 +1,6 @@
 // Records a few steps instruction by instruction, and compares them with a prediction.
 #include <algorithm>
-#include <array>
+#include <exception>
 #include <filesystem>
 #include <numeric>
 #include <utility>
@@ -146,7 +146,12 @@ class MeasureHook : public Hook {
       all.stages.push_back(of_stage.stages.front());
       for (const observe::GroupRecord& group : of_stage.groups) keep_larger(group, all.groups);
     }
-    if (trainer.rank() == 0) write(trainer, all);
+    try {
+      if (trainer.rank() == 0) write(trainer, all);
+    } catch (const std::exception& error) {
+      // The run goes on without its record.
+      log_warning("the measured step is not recorded: {}", error.what());
+    }
     end(trainer);
   }
 
