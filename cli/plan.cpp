@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -34,13 +32,7 @@ void print_best(const config::Config& config, const plan::Target& target, int64_
   fmt::print("{}", json ? plan::json_of(best, target).dump() + "\n" : plan::text_of(best, target));
 }
 
-constexpr int64_t most_drawn_stages = 16;
-
 void write_report(const config::Config& config, const plan::Plan& plan, const std::string& path) {
-  const plan::PlannedRun run = plan::planned_run(config, plan.target);
-  const plan::SimulatedStep step(run, plan.target);
-  std::vector<int64_t> stages(static_cast<size_t>(std::min(run.placement.stages, most_drawn_stages)));
-  std::iota(stages.begin(), stages.end(), 0);
   const plan::Prediction& prediction = plan.prediction;
   const std::string title = fmt::format("{} devices of {}", plan.target.devices, plan.target.machine.name);
   const Json figures = {{"step_seconds", prediction.step_seconds},
@@ -50,9 +42,8 @@ void write_report(const config::Config& config, const plan::Plan& plan, const st
                         {"memory_bytes", prediction.fullest().memory.total()},
                         {"parameters", prediction.parameters}};
   write_text_atomically(
-      path,
-      observe::report_page(
-          title, {{.name = title, .figures = figures, .predicted = plan::step_record(step, prediction, stages)}}));
+      path, observe::report_page(
+                title, {{.name = title, .figures = figures, .predicted = plan::step_record(config, plan.target)}}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "terrace/plan/step_record.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "terrace/plan/memory_over_time.h"
@@ -134,6 +135,15 @@ observe::StepRecord step_record(const SimulatedStep& step, const Prediction& pre
                                  .bytes = computation.bytes_of(kind)});
   }
   return record;
+}
+
+observe::StepRecord step_record(const config::Config& config, const Target& target) {
+  constexpr int64_t most_stages = 16;
+  const PlannedRun run = planned_run(config, target);
+  const SimulatedStep step(run, target);
+  std::vector<int64_t> stages(static_cast<size_t>(std::min(run.placement.stages, most_stages)));
+  std::iota(stages.begin(), stages.end(), 0);
+  return step_record(step, predict(step), stages);
 }
 
 }  // namespace terrace::plan

@@ -16,8 +16,6 @@ namespace terrace::train {
 namespace {
 
 constexpr size_t measured_steps = 3;
-// Events of so many stages are kept in a prediction's file; of the others only sums.
-constexpr int64_t most_stages = 16;
 
 // What a group has sent and waited for so far.
 observe::GroupRecord traffic_of(const char* name, const comm::Comm& group) {
@@ -162,7 +160,7 @@ class MeasureHook : public Hook {
                                 .software = machine::load_software("terrace"),
                                 .devices = trainer.mesh().size()};
       measured.machine = target.machine.name;
-      const observe::StepRecord predicted = predict(trainer.config(), target);
+      const observe::StepRecord predicted = plan::step_record(trainer.config(), target);
       write_step_record(predicted, folder / observe::predicted_step_file);
       for (observe::GroupRecord& group : measured.groups) {
         const auto same = std::ranges::find(predicted.groups, group.name, &observe::GroupRecord::name);
@@ -173,14 +171,6 @@ class MeasureHook : public Hook {
       for (const std::string& warning : warnings_of(comparison)) log_warning("{}", warning);
     }
     write_step_record(measured, folder / observe::measured_step_file);
-  }
-
-  static observe::StepRecord predict(const config::Config& config, const plan::Target& target) {
-    const plan::PlannedRun run = plan::planned_run(config, target);
-    const plan::SimulatedStep step(run, target);
-    std::vector<int64_t> stages(static_cast<size_t>(std::min(run.placement.stages, most_stages)));
-    std::iota(stages.begin(), stages.end(), 0);
-    return step_record(step, plan::predict(step), stages);
   }
 
   void end(Trainer& trainer) {
