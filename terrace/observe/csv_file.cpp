@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "terrace/base/csv.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
 #include "terrace/observe/metric_keys.h"
@@ -21,21 +22,13 @@ constexpr const char* csv_name = "metrics.csv";
 std::string cell(int64_t value) { return fmt::format("{}", value); }
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
-// A name as RFC 4180 has it in a row: in quotation marks where it holds a character that separates.
-std::string quoted(const std::string& name) {
-  if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
-  std::string text = "\"";
-  for (const char c : name) text += c == '"' ? "\"\"" : std::string(1, c);
-  return text + "\"";
-}
-
 std::string header(const std::vector<std::string>& corpora, const MetricNames& names) {
   std::string line;
   const StepMetrics none;
-  for_each_key(none, names, [&](const std::string& key, const auto&) { line += quoted(key) + ","; });
+  for_each_key(none, names, [&](const std::string& key, const auto&) { line += csv_cell(key) + ","; });
   line += "validation_loss";
-  for (const std::string& figure : names.figures) line += "," + quoted("validation_" + figure);
-  for (const std::string& corpus : corpora) line += "," + quoted("validation_loss of " + corpus);
+  for (const std::string& figure : names.figures) line += "," + csv_cell("validation_" + figure);
+  for (const std::string& corpus : corpora) line += "," + csv_cell("validation_loss of " + corpus);
   return line + "\n";
 }
 
