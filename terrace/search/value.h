@@ -1,0 +1,20 @@
+// A value of a parameter, as TOML has it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace terrace::search {
+
+using Value = std::variant<bool, int64_t, double, std::string>;
+
+std::string toml_text(const Value& value);
+// As in a cell of results.csv: words without quotation marks.
+std::string plain_text(const Value& value);
+// true is 1 and false 0; a word is NaN.
+double number_of(const Value& value);
+// A whole number if the number is one, otherwise a real.
+Value whole_or_real(double number);
+
+}  // namespace terrace::search
