@@ -1,0 +1,29 @@
+// The tables of SPACE.toml as structs, each value checked on its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "terrace/config/table_reader.h"
+#include "terrace/search/study.h"
+
+namespace terrace::search {
+
+// [search], with what the file says in words.
+struct SearchTable {
+  StudySettings settings;
+  std::string method = "bayesian", direction;
+  std::vector<std::string> constraints;
+};
+void read_search_table(config::OpenTable& table, SearchTable& search);
+
+// [parameters.NAME]. Returns whether all of the table is valid.
+bool read_parameter_table(config::OpenTable& table, Parameter& parameter);
+
+// The text of an expression, from a number or a string; unchanged if there is a problem. Returns the problem, or "".
+std::string read_expression(const toml::node& node, std::string& text);
+
+// A string, a number, true or false. Returns the problem, or "".
+std::string read_value(const toml::node& node, Value& value);
+
+}  // namespace terrace::search
