@@ -1,0 +1,146 @@
+// Searches small spaces whose best point is known.
+#include "terrace/search/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "terrace/base/error.h"
+
+namespace terrace::search {
+namespace {
+
+Parameter integers(const std::string& name, double low, double high) {
+  return {.name = name, .type = Parameter::Type::integer, .low = low, .high = high};
+}
+Parameter words(const std::string& name, std::vector<Value> values) {
+  return {.name = name, .type = Parameter::Type::categorical, .values = std::move(values)};
+}
+
+Space small_space(std::vector<Expression> constraints = {}) {
+  return {{integers("a", 0, 9), integers("b", 0, 9), words("c", {"x", "y", "z"})}, {}, std::move(constraints), {}};
+}
+
+// The largest, 0, is at a = 7, b = 2, c = "y".
+double hill(const Point& at) {
+  return -((at[0] - 7) * (at[0] - 7) + (at[1] - 2) * (at[1] - 2) + (at[2] == 1 ? 0 : 30));
+}
+
+// Every point with a > 8 fails.
+Objective with_failures(const Point& at) { return at[0] > 8 ? Objective() : Objective(hill(at)); }
+
+// The trials that a search needs to find the best point.
+int64_t trials_to_best(const Space& space, Method method, uint64_t seed) {
+  Optimizer optimizer(space, {.method = method, .seed = seed});
+  for (int64_t trial = 1;; ++trial) {
+    const Point point = *optimizer.ask();
+    if (hill(point) == 0) return trial;
+    optimizer.tell(point, with_failures(point));
+  }
+}
+
+TEST(Optimizer, FindsTheBestPointWithFewerTrialsThanChance) {
+  const Space space = small_space();
+  std::vector<int64_t> by_forest, by_chance;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    by_forest.push_back(trials_to_best(space, Method::bayesian, seed));
+    by_chance.push_back(trials_to_best(space, Method::random, seed));
+  }
+  std::ranges::sort(by_forest);
+  std::ranges::sort(by_chance);
+  EXPECT_LT(2 * by_forest[10], by_chance[10]) << "medians over 20 seeds";
+}
+
+TEST(Optimizer, NeverProposesAPointTwice) {
+  const Space space = small_space({Expression("a + b != 3")});
+  for (const Method method : {Method::bayesian, Method::random, Method::exhaustive}) {
+    Optimizer optimizer(space, {.method = method});
+    std::set<Point> seen;
+    while (const std::optional<Point> point = optimizer.ask()) {
+      EXPECT_TRUE(seen.insert(*point).second);
+      EXPECT_NE((*point)[0] + (*point)[1], 3);
+      optimizer.tell(*point, hill(*point));
+    }
+    // All 300 points but those four pairs of a and b, with three words each.
+    EXPECT_EQ(seen.size(), 288);
+  }
+}
+
+TEST(Optimizer, ProposesPointsWhileOthersArePending) {
+  const Space space = small_space();
+  Optimizer optimizer(space, {});
+  std::set<Point> seen;
+  std::vector<Point> pending;
+  for (int round = 0; round < 12; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      pending.push_back(*optimizer.ask());
+      EXPECT_TRUE(seen.insert(pending.back()).second);
+    }
+    for (const Point& point : pending) optimizer.tell(point, hill(point));
+    pending.clear();
+  }
+  EXPECT_EQ(seen.size(), 48);
+}
+
+TEST(Optimizer, LearnsFromTrialsThatItDidNotPropose) {
+  const Space space = small_space();
+  Optimizer optimizer(space, {});
+  std::vector<double> open;
+  for (uint64_t i = 0; i < *space.grid_size(); ++i) {
+    const Point point = space.grid_point(i);
+    if (static_cast<int>(point[0] + point[1]) % 2 == 0) {
+      optimizer.tell(point, hill(point));
+    } else {
+      open.push_back(hill(point));
+    }
+  }
+  std::ranges::sort(open, std::greater<>());
+  EXPECT_GE(hill(*optimizer.ask()), open[14]) << "one of the best tenth of the 150 open points";
+}
+
+TEST(Optimizer, GoesOnIfEveryTrialFails) {
+  const Space space = small_space();
+  Optimizer optimizer(space, {});
+  for (int i = 0; i < 30; ++i) optimizer.tell(*optimizer.ask(), std::nullopt);
+}
+
+TEST(Optimizer, SearchesInfiniteSpaces) {
+  const Space space({{.name = "rate", .type = Parameter::Type::real, .low = 1e-5, .high = 1, .log = true}}, {}, {}, {});
+  Optimizer optimizer(space, {});
+  double best = 100;
+  for (int i = 0; i < 40; ++i) {
+    const Point point = *optimizer.ask();
+    const double distance = std::abs(std::log10(point[0]) + 3);
+    best = std::min(best, distance);
+    optimizer.tell(point, -distance);
+  }
+  EXPECT_LT(best, 0.02) << "in powers of ten from the best rate, of a range of five";
+  EXPECT_THROW(Optimizer(space, {.method = Method::exhaustive}), UserError);
+}
+
+TEST(Optimizer, LetsTheWeightOfTheSpreadDecayAndBeginAgain) {
+  const Space space = small_space();
+  const Optimizer optimizer(space, {});
+  EXPECT_DOUBLE_EQ(optimizer.kappa(0), 1.96);
+  EXPECT_DOUBLE_EQ(optimizer.kappa(9), 0.01);
+  EXPECT_DOUBLE_EQ(optimizer.kappa(10), 1.96);
+  EXPECT_NEAR(optimizer.kappa(1) / optimizer.kappa(0), optimizer.kappa(5) / optimizer.kappa(4), 1e-12);
+}
+
+TEST(Optimizer, ProposesTheSameWithTheSameSeed) {
+  const Space space = small_space();
+  Optimizer one(space, {.seed = 5}), same(space, {.seed = 5}), other(space, {.seed = 6});
+  bool differs = false;
+  for (int i = 0; i < 20; ++i) {
+    const Point point = *one.ask();
+    EXPECT_EQ(*same.ask(), point);
+    differs = differs || *other.ask() != point;
+    for (Optimizer* optimizer : {&one, &same, &other}) optimizer->tell(point, hill(point));
+  }
+  EXPECT_TRUE(differs);
+}
+
+}  // namespace
+}  // namespace terrace::search
