@@ -1,0 +1,201 @@
+// Appends rows by single writes, and reads them back by the names of their columns.
+#include "terrace/search/results.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "terrace/base/csv.h"
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/search/study_record.h"
+
+namespace terrace::search {
+namespace {
+
+constexpr const char* file_name = "results.csv";
+
+std::optional<double> parse_number(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+// A file of rows that are read by the names of their columns.
+class Table {
+ public:
+  Table(const std::filesystem::path& path, std::string_view text) : path_(path.string()) {
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      std::string_view line = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      const std::optional<std::vector<std::string>> cells = csv_cells(line);
+      if (!cells)
+        throw UserError::of("{}:{}: a quotation mark is misplaced; correct or remove the row", path_, rows_ + 1);
+      if (++rows_ == 1) {
+        columns_ = *cells;
+      } else if (cells->size() != columns_.size()) {
+        throw UserError::of("{}:{}: has {} cells, but the first row {}; correct or remove the row", path_, rows_,
+                            cells->size(), columns_.size());
+      } else {
+        cells_.push_back(*cells);
+      }
+    }
+  }
+
+  size_t size() const { return cells_.size(); }
+  const std::vector<std::string>& columns() const { return columns_; }
+  std::string place(size_t row) const { return fmt::format("{}:{}", path_, row + 2); }
+
+  size_t column(const std::string& name) const {
+    const auto found = std::ranges::find(columns_, name);
+    if (found == columns_.end()) throw UserError::of("{}: has no column {}", path_, name);
+    return static_cast<size_t>(found - columns_.begin());
+  }
+  // "" if there is no such column.
+  std::string cell(size_t row, const std::string& name) const {
+    const auto found = std::ranges::find(columns_, name);
+    return found == columns_.end() ? "" : cells_[row][static_cast<size_t>(found - columns_.begin())];
+  }
+  const std::string& cell(size_t row, size_t column) const { return cells_[row][column]; }
+
+ private:
+  std::string path_;
+  std::vector<std::string> columns_;
+  std::vector<std::vector<std::string>> cells_;
+  size_t rows_ = 0;  // with the first
+};
+
+std::optional<Point> point_of(const Table& table, size_t row, const Space& space) {
+  std::vector<std::string> texts;
+  for (const Parameter& parameter : space.parameters()) {
+    texts.push_back(table.cell(row, table.column("p:" + parameter.name)));
+  }
+  return space.point_of(texts);
+}
+
+// The objective, or the failure that stands in its place.
+void read_objective(const Table& table, size_t row, Trial& trial) {
+  const std::string& text = table.cell(row, table.column("objective"));
+  trial.objective = parse_number(text);
+  if (trial.objective) return;
+  if (!text.starts_with('F')) {
+    throw UserError::of("{}: objective = {} is neither a number nor a failure, such as F_oom", table.place(row), text);
+  }
+  trial.outcome.failure = text.starts_with("F_") ? text.substr(2) : "error";
+  trial.outcome.reason = table.cell(row, "m:reason");
+}
+
+std::string header(const Study& study) {
+  std::string line;
+  for (const Parameter& parameter : study.space.parameters()) line += csv_cell("p:" + parameter.name) + ",";
+  line += "objective,job_id,job_status,m:timestamp_submit,m:timestamp_gather,m:reason";
+  for (const Figure& figure : study.figures) line += ",m:" + figure.name;
+  return line + "\n";
+}
+
+Trial read_trial(const Table& table, size_t row, const Study& study) {
+  Trial trial;
+  const std::optional<Point> point = point_of(table, row, study.space);
+  if (!point) {
+    throw UserError::of("{}: the row is not in the space; use another --output, or warm-start a new search by --from",
+                        table.place(row));
+  }
+  trial.point = *point;
+  read_objective(table, row, trial);
+  const auto number = [&](const std::string& name) { return parse_number(table.cell(row, name)).value_or(0); };
+  trial.job_id = static_cast<int64_t>(number("job_id"));
+  trial.submitted = number("m:timestamp_submit");
+  trial.gathered = number("m:timestamp_gather");
+  for (const Figure& figure : study.figures) {
+    if (trial.objective) trial.outcome.figures.push_back(number("m:" + figure.name));
+  }
+  return trial;
+}
+
+std::filesystem::path made_folder(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+}  // namespace
+
+Results::Results(const std::filesystem::path& folder, const Study& study)
+    : path_(made_folder(folder) / file_name),
+      lock_(folder / "search.lock",
+            fmt::format("another search writes into {}; wait for its end, or use another --output", folder.string())),
+      study_(study) {
+  const std::string first = header(study);
+  std::string text = std::filesystem::exists(path_) ? read_text(path_) : "";
+  const size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
+  if (whole > 0 && !text.starts_with(first)) {
+    throw UserError::of("{} belongs to another space: its first row is not {}; use another --output", path_.string(),
+                        std::string_view(first).substr(0, first.size() - 1));
+  }
+  if (whole > 0) {
+    check_record(folder, study);
+  } else {
+    write_record(folder, study);
+  }
+  const Table table(path_, std::string_view(text).substr(0, whole));
+  for (size_t row = 0; row < table.size(); ++row) {
+    earlier_.push_back(read_trial(table, row, study));
+  }
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(whole)) != 0) throw_write_error(path_);
+  if (whole == 0 && ::write(file_, first.data(), first.size()) != static_cast<ssize_t>(first.size())) {
+    throw_write_error(path_);
+  }
+  sync();
+  sync_folder(folder);
+}
+
+Results::~Results() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void Results::add(const Trial& trial) {
+  std::string line;
+  for (const std::string& text : study_.space.texts(trial.point)) line += csv_cell(text) + ",";
+  const Outcome& outcome = trial.outcome;
+  line += trial.objective ? fmt::format("{}", *trial.objective) : "F_" + outcome.failure;
+  std::string reason = outcome.reason;
+  std::ranges::replace(reason, '\n', ' ');  // a row is a line
+  std::ranges::replace(reason, '\r', ' ');
+  line += fmt::format(",{},DONE,{:.6f},{:.6f},{}", trial.job_id, trial.submitted, trial.gathered, csv_cell(reason));
+  for (size_t i = 0; i < study_.figures.size(); ++i) {
+    line += trial.objective ? fmt::format(",{}", outcome.figures[i]) : ",";
+  }
+  line += "\n";
+  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw_write_error(path_);
+}
+
+void Results::sync() {
+  if (::fdatasync(file_) != 0) throw_write_error(path_);
+}
+
+EarlierTrials read_results(const std::filesystem::path& path, const Space& space) {
+  const std::string text = read_text(path);
+  const Table table(path, text);
+  EarlierTrials earlier;
+  for (size_t row = 0; row < table.size(); ++row) {
+    const std::optional<Point> point = point_of(table, row, space);
+    if (!point) {
+      ++earlier.skipped;
+      continue;
+    }
+    Trial trial{.job_id = static_cast<int64_t>(row), .point = *point};
+    read_objective(table, row, trial);
+    earlier.trials.push_back(std::move(trial));
+  }
+  return earlier;
+}
+
+}  // namespace terrace::search

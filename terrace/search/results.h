@@ -1,0 +1,58 @@
+// results.csv in a search's folder has one row for each finished trial, with the columns of DeepHyper: p:NAME for each
+// parameter, objective (the larger the better, or F_ and the kind of failure), job_id, job_status, and m:NAME for what
+// else is known of the trial.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "terrace/base/file_lock.h"
+#include "terrace/search/evaluate.h"
+#include "terrace/search/optimizer.h"
+#include "terrace/search/study.h"
+
+namespace terrace::search {
+
+struct Trial {
+  int64_t job_id = 0;
+  Point point;
+  Objective objective = {};
+  Outcome outcome = {};
+  double submitted = 0, gathered = 0;  // seconds since the search began
+};
+
+class Results {
+ public:
+  // Opens the folder's results.csv, or creates both. A last row without its line break is removed: the search was
+  // killed while it wrote the row. Throws UserError if another search uses the folder, if the file has other columns or
+  // a value that is not in the space, or if its trials are of another configuration, machine or objective. Errors of
+  // the file system throw std::system_error. The study outlives the results.
+  Results(const std::filesystem::path& folder, const Study& study);
+  Results(const Results&) = delete;
+  ~Results();
+
+  // The rows that the file had.
+  const std::vector<Trial>& earlier() const { return earlier_; }
+  // Writes a row, which is kept also if the program is killed; sync() makes rows durable on the disk.
+  void add(const Trial& trial);
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  FileLock lock_;
+  const Study& study_;
+  std::vector<Trial> earlier_;
+  int file_ = -1;
+};
+
+// The trials of any results.csv with a column p:NAME for each parameter, for a warm start; what else it has is ignored.
+// `skipped` is the number of rows with values that are not in the space.
+struct EarlierTrials {
+  std::vector<Trial> trials;
+  int64_t skipped = 0;
+};
+EarlierTrials read_results(const std::filesystem::path& path, const Space& space);
+
+}  // namespace terrace::search

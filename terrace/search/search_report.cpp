@@ -1,0 +1,144 @@
+// Writes tables, JSON and configurations of the best trials.
+#include "terrace/search/search_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/log.h"
+#include "terrace/base/units.h"
+#include "terrace/models/cost/family.h"
+
+namespace terrace::search {
+namespace {
+
+double figure_of(const Study& study, const Trial& trial) {
+  return study.settings.minimizes ? -*trial.objective : *trial.objective;
+}
+
+// Whether training can read the configuration, not only a planner.
+bool is_complete(const Study& study, const Point& point) {
+  try {
+    config::load(study.settings.config, models::planned_families(), study.space.settings(point));
+  } catch (const UserError&) {
+    return false;
+  }
+  return true;
+}
+
+std::filesystem::path best_path(const std::filesystem::path& folder, size_t place) {
+  return folder / fmt::format("best_{}.toml", place);
+}
+
+std::map<std::string, int64_t> counts_of_failures(const SearchResult& result) {
+  std::map<std::string, int64_t> counts;
+  for (const Trial& trial : result.trials) {
+    if (!trial.objective) ++counts["F_" + trial.outcome.failure];
+  }
+  return counts;
+}
+
+// Columns as wide as their widest cell, the last one as wide as it is.
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      size_t width = 0;
+      for (const auto& other : rows) width = std::max(width, other[i].size());
+      text += i + 1 < row.size() ? fmt::format("{:<{}}  ", row[i], width) : row[i] + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string shown_figure(const std::string& name, double value) {
+  if (name == "step_seconds") return format_seconds(value);
+  if (name == "memory_bytes") return format_bytes(value);
+  if (name == "flops_per_device") return format_flops(value);
+  if (name == "mfu" || name == "hfu") return fmt::format("{:.2f}%", 100 * value);
+  return fmt::format("{:.6g}", value);
+}
+
+std::vector<std::filesystem::path> write_best(const Study& study, const std::vector<Trial>& best,
+                                              const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const Trial& trial : best) {
+    files.push_back(best_path(folder, files.size() + 1));
+    const std::string& objective = study.settings.objective;
+    write_text_atomically(
+        files.back(), fmt::format("# Trial {} of a search from {}: {} {} on {} devices of {}.\n{}", trial.job_id,
+                                  study.settings.config, objective, shown_figure(objective, figure_of(study, trial)),
+                                  devices_of(study, trial.point), study.settings.machine,
+                                  config::dump(configuration_of(study, trial.point))));
+  }
+  if (!best.empty() && !is_complete(study, best.front().point)) {
+    log_warning("the best configurations are for planning only: {} lacks keys that training needs",
+                study.settings.config);
+  }
+  for (size_t place = files.size() + 1; std::filesystem::remove(best_path(folder, place)); ++place) {
+  }
+  return files;
+}
+
+std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best) {
+  const auto trials = static_cast<int64_t>(result.trials.size());
+  std::string text = fmt::format("{} trials: {} done, {} failed", format_count(trials),
+                                 format_count(trials - result.failed()), format_count(result.failed()));
+  std::string kinds;
+  for (const auto& [kind, count] : counts_of_failures(result)) {
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", format_count(count), kind);
+  }
+  if (!kinds.empty()) text += " (" + kinds + ")";
+  if (result.resumed > 0) text += fmt::format("; {} of them by an earlier search", format_count(result.resumed));
+  if (result.end == SearchEnd::points) text += "; the space has no other point";
+  if (result.end == SearchEnd::time) text += "; the time was over";
+  std::vector<std::vector<std::string>> rows = {{"", study.settings.objective, "trial"}};
+  for (const Parameter& parameter : study.space.parameters()) rows[0].push_back(parameter.name);
+  for (const Trial& trial : best) {
+    rows.push_back({std::to_string(rows.size()), shown_figure(study.settings.objective, figure_of(study, trial)),
+                    std::to_string(trial.job_id)});
+    for (const std::string& value : study.space.texts(trial.point)) rows.back().push_back(value);
+  }
+  return text + "\n" + aligned(rows);
+}
+
+Json json_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best,
+             const std::vector<std::filesystem::path>& files) {
+  Json json = {{"objective", study.settings.objective},
+               {"direction", study.settings.minimizes ? "minimize" : "maximize"},
+               {"trials", result.trials.size()},
+               {"resumed", result.resumed},
+               {"failed", result.failed()},
+               {"failures", counts_of_failures(result)},
+               {"best", Json::array()}};
+  for (size_t i = 0; i < best.size(); ++i) {
+    Json values, figures;
+    for (size_t j = 0; j < study.space.parameters().size(); ++j) {
+      const Parameter& parameter = study.space.parameters()[j];
+      std::visit([&](const auto& value) { values[parameter.name] = value; }, parameter.value(best[i].point[j]));
+    }
+    for (size_t j = 0; j < study.figures.size(); ++j) figures[study.figures[j].name] = best[i].outcome.figures[j];
+    json["best"].push_back({{"job_id", best[i].job_id},
+                            {"value", figure_of(study, best[i])},
+                            {"devices", devices_of(study, best[i].point)},
+                            {"parameters", values},
+                            {"figures", figures},
+                            {"config", files[i].string()}});
+  }
+  return json;
+}
+
+std::string failure_of_all(const SearchResult& result) {
+  if (result.trials.empty()) return "no trial was made";
+  std::map<std::string, int64_t> counts;
+  for (const Trial& trial : result.trials) ++counts["F_" + trial.outcome.failure + ": " + trial.outcome.reason];
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
+  return fmt::format("all {} trials failed, {} of them by {}; change the values of the parameters",
+                     result.trials.size(), most->second, most->first);
+}
+
+}  // namespace terrace::search

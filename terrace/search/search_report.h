@@ -1,0 +1,30 @@
+// What a search found: a table or JSON of the best trials, and their configurations as files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/search/search.h"
+
+namespace terrace::search {
+
+// Writes best_1.toml, best_2.toml .. into the folder, the configurations of the best trials for `terrace train`, and
+// removes those of an earlier search beyond them. If the study's configuration is complete for a planner only, the
+// files are too, and a warning says so.
+std::vector<std::filesystem::path> write_best(const Study& study, const std::vector<Trial>& best,
+                                              const std::filesystem::path& folder);
+
+// "17 trials: 12 done, 5 failed (4 F_oom, 1 F_layout)" with why the search ended, and a line for each of the best.
+std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best);
+Json json_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best,
+             const std::vector<std::filesystem::path>& files);
+
+// Why no trial has an objective: the reason that most trials have.
+std::string failure_of_all(const SearchResult& result);
+
+// "1.23 s", "38.5%": the figure with this name, for people.
+std::string shown_figure(const std::string& name, double value);
+
+}  // namespace terrace::search

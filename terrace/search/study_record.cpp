@@ -1,0 +1,49 @@
+// Writes the record as lines, of which the first different one is shown.
+#include "terrace/search/study_record.h"
+
+#include <sstream>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/config/key_values.h"
+#include "terrace/config/load_for_plan.h"
+#include "terrace/machine/machine.h"
+#include "terrace/machine/software.h"
+#include "terrace/models/cost/family.h"
+
+namespace terrace::search {
+namespace {
+
+std::string record_of(const Study& study) {
+  const StudySettings& settings = study.settings;
+  std::string text = fmt::format("objective = {}, {}\n", settings.objective,
+                                 settings.minimizes ? "to be minimized" : "to be maximized");
+  for (const Derived& one : study.space.derived()) text += fmt::format("{} = {}\n", one.name, one.expression.text());
+  const config::Config config = config::load_for_plan(settings.config, models::planned_families());
+  for (const auto& [key, value] : config::key_values(config)) text += fmt::format("{} = {}\n", key, value);
+  return text + machine::dump(machine::load(settings.machine)) +
+         machine::dump(machine::load_software(settings.software));
+}
+
+std::filesystem::path path_in(const std::filesystem::path& folder) { return folder / "study.txt"; }
+
+}  // namespace
+
+void write_record(const std::filesystem::path& folder, const Study& study) {
+  write_text_atomically(path_in(folder), record_of(study));
+}
+
+void check_record(const std::filesystem::path& folder, const Study& study) {
+  if (!std::filesystem::exists(path_in(folder))) return;
+  std::istringstream then(read_text(path_in(folder))), now(record_of(study));
+  std::string earlier, line;
+  while (then || now) {
+    if (!std::getline(then, earlier)) earlier = "nothing";
+    if (!std::getline(now, line)) line = "nothing";
+    if (earlier == line) continue;
+    throw UserError::of("{} holds trials with '{}' where this search has '{}'; use another --output", folder.string(),
+                        earlier, line);
+  }
+}
+
+}  // namespace terrace::search

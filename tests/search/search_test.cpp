@@ -1,0 +1,173 @@
+// Searches a small space by simulation, kills and resumes the search, and starts others from its results.
+#include "terrace/search/search.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/config/config.h"
+#include "terrace/models/cost/family.h"
+#include "terrace/plan/prediction.h"
+#include "terrace/search/search_report.h"
+#include "tests/search/small_study.h"
+
+namespace terrace::search {
+namespace {
+
+// Without the columns of times, which no two searches share.
+std::string without_times(const std::string& csv) {
+  std::string text;
+  size_t commas = 0;
+  for (const char c : csv) {
+    if (c == '\n') commas = 0;
+    if (c == ',') ++commas;
+    if (commas < 6 || commas > 7) text += c;
+  }
+  return text;
+}
+
+class SmallSearch : public testing::Test {
+ protected:
+  SearchResult run(const std::string& more, const std::string& output) {
+    const Study study = small_study(folder_, more);
+    return search(study, {.folder = folder_ / output});
+  }
+  std::vector<std::string> study_texts(const Trial& trial) { return small_study(folder_).space.texts(trial.point); }
+  std::string csv(const std::string& output) const { return read_text(folder_ / output / "results.csv"); }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(SmallSearch, TriesEveryPointOnce) {
+  const SearchResult all = run("method = \"exhaustive\"\n", "all");
+  EXPECT_EQ(all.trials.size(), 32);
+  EXPECT_EQ(all.end, SearchEnd::points);
+  std::set<Point> points;
+  for (const Trial& trial : all.trials) points.insert(trial.point);
+  EXPECT_EQ(points.size(), 32);
+  for (const Trial& trial : all.trials) {
+    const std::string tensor = study_texts(trial)[2], pipeline = study_texts(trial)[0];
+    // Four layers, the embedding and the head make no more than six stages.
+    const bool fits = 8 % (std::stoi(tensor) * std::stoi(pipeline)) == 0 && std::stoi(pipeline) <= 6;
+    EXPECT_EQ(trial.outcome.failure, fits ? "" : "layout") << tensor << " " << pipeline << trial.outcome.reason;
+    EXPECT_EQ(trial.objective.has_value(), fits);
+  }
+}
+
+TEST_F(SmallSearch, GivesWhatThePlannerPredicts) {
+  const Study study = small_study(folder_, "method = \"exhaustive\"\n");
+  const SearchResult result = search(study, {.folder = folder_ / "all"});
+  const Trial best = result.best(1).front();
+  const plan::Target target{
+      .machine = machine::load("frontier"), .software = machine::load_software("terrace"), .devices = 8};
+  const plan::Prediction prediction = plan::predict(configuration_of(study, best.point), target);
+  EXPECT_EQ(*best.objective, -prediction.step_seconds);
+  EXPECT_EQ(best.outcome.figures[0], prediction.step_seconds);
+  EXPECT_EQ(best.outcome.figures[3], prediction.mfu());
+  EXPECT_EQ(best.outcome.figures[5], prediction.fullest().memory.total());
+  for (const Trial& trial : result.trials) EXPECT_LE(trial.objective.value_or(*best.objective), *best.objective);
+}
+
+TEST_F(SmallSearch, FailsForLackOfMemoryWithTheReason) {
+  const std::string config = folder_ / "large.toml";
+  write_text_atomically(config,
+                        "[model]\nlayers = 96\nwidth = 12288\nheads = 96\nsequence = 2048\nvocabulary = 50257\n"
+                        "[train]\nglobal_batch = 8\nmicro_batch = 1\nsteps = 10\n");
+  const Study study = parse_study(
+      search_table(config) + "[parameters.layout.tensor]\ntype = \"ordered\"\nvalues = [1, 8]\n", "space.toml");
+  const SearchResult result = search(study, {.folder = folder_ / "large"});
+  ASSERT_EQ(result.failed(), 2);
+  EXPECT_EQ(result.trials[0].outcome.failure, "oom");
+  EXPECT_NE(result.trials[0].outcome.reason.find("stage 0 needs "), std::string::npos);
+  EXPECT_NE(failure_of_all(result).find("all 2 trials failed, 1 of them by F_oom: "), std::string::npos);
+  EXPECT_NE(csv("large").find(",F_oom,0,DONE,"), std::string::npos);
+}
+
+TEST_F(SmallSearch, IsTheSameOnEveryMachine) {
+  run("trials = 20\n", "one");
+  run("trials = 20\n", "two");
+  EXPECT_EQ(without_times(csv("one")), without_times(csv("two")));
+}
+
+TEST_F(SmallSearch, ContinuesAfterAKillAtAnyByteAsIfThereHadBeenNone) {
+  run("trials = 20\n", "whole");
+  const std::string whole = csv("whole");
+  const size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+  for (size_t size = last; size <= whole.size(); ++size) {
+    std::filesystem::copy(folder_ / "whole", folder_ / "killed",
+                          std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive);
+    std::filesystem::resize_file(folder_ / "killed" / "results.csv", size);
+    const SearchResult result = run("trials = 20\n", "killed");
+    EXPECT_EQ(result.resumed, size == whole.size() ? 20 : 19);
+    ASSERT_EQ(without_times(csv("killed")), without_times(whole)) << "killed after " << size << " bytes";
+  }
+  // Killed while the first row was written, and before.
+  for (const size_t size : {size_t{0}, size_t{10}, whole.find('\n') + 1, whole.find('\n') + 30}) {
+    std::filesystem::resize_file(folder_ / "killed" / "results.csv", size);
+    EXPECT_EQ(run("trials = 20\n", "killed").resumed, 0);
+    ASSERT_EQ(without_times(csv("killed")), without_times(whole)) << "killed after " << size << " bytes";
+  }
+}
+
+TEST_F(SmallSearch, GoesOnWithMoreTrials) {
+  run("trials = 10\n", "grown");
+  const std::string before = csv("grown");
+  EXPECT_EQ(run("trials = 15\n", "grown").trials.size(), 15);
+  EXPECT_TRUE(csv("grown").starts_with(before));
+  // Fewer trials than there are lose none.
+  EXPECT_EQ(run("trials = 5\n", "grown").trials.size(), 15);
+}
+
+TEST_F(SmallSearch, KeepsEarlierTrialsThatItWouldNotPropose) {
+  run("trials = 10\n", "other");
+  const SearchResult result = run("trials = 25\nseed = 2\n", "other");
+  EXPECT_EQ(result.trials.size(), 25);
+  EXPECT_EQ(result.resumed, 10);
+  std::set<Point> points;
+  std::set<int64_t> jobs;
+  for (const Trial& trial : result.trials) {
+    EXPECT_TRUE(points.insert(trial.point).second);
+    EXPECT_TRUE(jobs.insert(trial.job_id).second);
+  }
+  EXPECT_EQ(run("trials = 25\nseed = 3\n", "other").trials.size(), 25);
+}
+
+TEST_F(SmallSearch, StartsFromTheResultsOfAnother) {
+  run("method = \"exhaustive\"\ntrials = 31\n", "first");
+  const Study study = small_study(folder_);
+  const SearchResult result = search(study, {.folder = folder_ / "second", .from = folder_ / "first" / "results.csv"});
+  EXPECT_EQ(result.trials.size(), 1) << "the only point that the first search left";
+  EXPECT_EQ(result.skipped, 0);
+}
+
+TEST_F(SmallSearch, EndsAtTheTimeLimit) {
+  const Study study = small_study(folder_);
+  const SearchResult result = search(study, {.folder = folder_ / "short", .time_limit = 1e-9});
+  EXPECT_EQ(result.end, SearchEnd::time);
+  EXPECT_TRUE(result.trials.empty());
+}
+
+TEST_F(SmallSearch, WritesTheBestConfigurations) {
+  const Study study = small_study(folder_, "method = \"exhaustive\"\n");
+  const SearchResult result = search(study, {.folder = folder_ / "all"});
+  const std::vector<Trial> best = result.best(3);
+  const auto files = write_best(study, best, folder_ / "all");
+  ASSERT_EQ(files.size(), 3);
+  for (size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(files[i], folder_ / "all" / ("best_" + std::to_string(i + 1) + ".toml"));
+    EXPECT_EQ(config::load(files[i], models::planned_families()).layout, configuration_of(study, best[i].point).layout);
+  }
+  EXPECT_EQ(write_best(study, result.best(1), folder_ / "all").size(), 1);
+  EXPECT_FALSE(std::filesystem::exists(files[1]));
+  const Json json = json_of(study, result, best, files);
+  EXPECT_EQ(json["trials"], 32);
+  EXPECT_EQ(json["best"][0]["value"], -*best[0].objective);
+  EXPECT_EQ(json["best"][0]["figures"]["step_seconds"], -*best[0].objective);
+  EXPECT_TRUE(text_of(study, result, best).starts_with("32 trials: "));
+}
+
+}  // namespace
+}  // namespace terrace::search
