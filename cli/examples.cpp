@@ -45,6 +45,10 @@ const std::vector<Example>& examples() {
        "terrace simulate configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
        "layout.pipeline=16 --set layout.sharding=zero1 --trace step.json --stages 0,15",
        "Write a trace of the predicted step"},
+      {"search", "terrace search configs/search/175b_frontier.toml --trials 300",
+       "Search for the layout of a large run with the highest rate"},
+      {"search", "terrace search configs/search/175b_frontier.toml --trials 400 --best 10 --json",
+       "Go on with 100 more trials and print the ten best"},
       {"calibrate", "terrace calibrate --ranks 2 --quick --output machine.toml",
        "Measure this machine for predictions of runs with two ranks"},
       {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},

@@ -12,7 +12,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
 # Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
-COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "plan", "simulate", "calibrate", "completion", "man")
+COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "plan", "simulate", "search", "calibrate",
+            "completion", "man")
 
 TINY = """[model]
 layers = 1
@@ -120,6 +121,45 @@ class Planning(CommandTest):
         names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
         self.assertLessEqual({"stage 0: computation", "stage 15: computation"}, names)
         self.assertGreater(sum(event["ph"] == "X" for event in events), 1000)
+
+
+class Search(CommandTest):
+    SPACE = "configs/search/175b_frontier.toml"
+
+    def search(self, folder, *more, trials=60):
+        return terrace("search", self.SPACE, "--output", folder, "--trials", trials, *more)
+
+    def test_the_best_configuration_is_as_fast_when_it_is_planned_alone(self):
+        folder = self.scratch() / "run"
+        found = json.loads(self.expect(0, self.search(folder, "--best", 2, "--json", trials=200)).stdout)
+        self.assertEqual(found["trials"], 200)
+        self.assertGreater(found["failed"], 0)
+        best = found["best"][0]
+        self.assertGreaterEqual(best["value"], found["best"][1]["value"])
+        alone = terrace("plan", best["config"], "--machine", "frontier", "--devices", best["devices"], "--json")
+        self.assertEqual(json.loads(self.expect(0, alone).stdout)["step_seconds"], best["figures"]["step_seconds"])
+        self.assertEqual(sorted(path.name for path in folder.glob("best_*")), ["best_1.toml", "best_2.toml"])
+
+    def test_a_search_goes_on_and_another_learns_from_it(self):
+        folder = self.scratch()
+        self.expect(0, self.search(folder / "a"))
+        self.assertIn("60 of them by an earlier search", self.expect(0, self.search(folder / "a", trials=62)).stdout)
+        text = self.expect(0, self.search(folder / "b", "--from", folder / "a/results.csv", "--seed", 2)).stdout
+        self.assertIn("60 trials: ", text)
+        rows = [set((folder / name / "results.csv").read_text().splitlines()[1:]) for name in "ab"]
+        points = [{tuple(row.split(",")[:6]) for row in own} for own in rows]
+        self.assertEqual(points[0] & points[1], set())
+
+    def test_mistakes_exit_with_2_and_a_search_whose_trials_all_fail_with_3(self):
+        folder = self.scratch()
+        self.expect(2, terrace("search", folder / "missing.toml"), "missing.toml")
+        self.expect(2, self.search(folder / "run", "--time", "soon"), "--time soon")
+        text = (SOURCE / self.SPACE).read_text()
+        (folder / "space.toml").write_text(text.replace('"8 * nodes"', "7"))
+        self.expect(2, terrace("search", folder / "space.toml"), "parameters.nodes has no effect")
+        (folder / "space.toml").write_text(text.replace('"8 * nodes"', '"7 * nodes + 0.5"'))
+        self.expect(3, terrace("search", folder / "space.toml", "--trials", 3, "--output", folder / "failed"),
+                    "all 3 trials failed", "F_layout: devices = ")  # fmt: skip
 
 
 class Calibrate(CommandTest):

@@ -1,0 +1,109 @@
+// terrace search SPACE: finds the best values of a configuration's keys by trials.
+#include "terrace/search/search.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/ranges.h"
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/base/progress.h"
+#include "terrace/config/domain.h"
+#include "terrace/search/search_report.h"
+
+namespace terrace::cli {
+namespace {
+
+struct Arguments {
+  std::string space, method, time, from, output;
+  std::optional<int64_t> trials, seed;
+  int64_t best = 3;
+  bool json = false;
+};
+
+double seconds_of(const std::string& text) {
+  if (text.empty()) return 0;
+  double seconds = 0;
+  const std::string problem = config::Duration{}.read(toml::value<std::string>(text), seconds);
+  if (!problem.empty()) throw UserError::of("--time {} {}; write 2h or 30m", text, problem);
+  return seconds;
+}
+
+// The number of trials that the progress leads to; 0 where it is unknown.
+uint64_t expected_trials(const search::Study& study) {
+  const uint64_t points = study.space.grid_size().value_or(0);
+  if (study.settings.trials == 0 && study.settings.method == search::Method::exhaustive) return points;
+  const auto trials = static_cast<uint64_t>(study.settings.trials > 0 ? study.settings.trials : search::default_trials);
+  return points > 0 ? std::min(points, trials) : trials;
+}
+
+void run_search(const Arguments& arguments) {
+  search::Study study = search::load_study(arguments.space);
+  if (!arguments.method.empty()) study.settings.method = search::method_of(arguments.method);
+  if (arguments.trials) study.settings.trials = *arguments.trials;
+  if (arguments.seed) study.settings.seed = static_cast<uint64_t>(*arguments.seed);
+  const std::filesystem::path folder =
+      arguments.output.empty() ? std::filesystem::path("runs") / std::filesystem::path(arguments.space).stem()
+                               : std::filesystem::path(arguments.output);
+  const double time_limit = seconds_of(arguments.time);
+  Progress progress("trials", expected_trials(study));
+  const std::string& objective = study.settings.objective;
+  std::optional<double> best;
+  const auto show = [&](const std::vector<search::Trial>& trials) {
+    const search::Objective& last = trials.back().objective;
+    if (last && (!best || *last > *best)) best = last;
+    progress.update(trials.size(),
+                    best ? fmt::format("best {} {}", objective,
+                                       search::shown_figure(objective, study.settings.minimizes ? -*best : *best))
+                         : "");
+  };
+  const search::SearchResult result =
+      search::search(study, {.folder = folder, .from = arguments.from, .time_limit = time_limit, .progress = show});
+  progress.clear();
+  if (result.skipped > 0) {
+    log_warning("{} rows of {} are not in the space and were left out", result.skipped, arguments.from);
+  }
+  const std::vector<search::Trial> trials = result.best(static_cast<size_t>(arguments.best));
+  if (trials.empty()) throw UserError(search::failure_of_all(result), ExitCode::infeasible);
+  const std::vector<std::filesystem::path> files = search::write_best(study, trials, folder);
+  if (arguments.json) {
+    fmt::print("{}\n", search::json_of(study, result, trials, files).dump());
+    return;
+  }
+  fmt::print("{}{} to {}, and {}, are in {}\n", search::text_of(study, result, trials),
+             files.front().filename().string(), files.back().filename().string(), "results.csv", folder.string());
+}
+
+}  // namespace
+
+void add_search_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("search", "Find the best values of a configuration's keys by trials");
+  command->add_option("space", arguments->space, "File of parameters and constraints (docs/search.md)")->required();
+  command->add_option("--trials", arguments->trials, "Trials in all, those of an interrupted search included")
+      ->check(positive());
+  command->add_option("--method", arguments->method, "How points are proposed")
+      ->check(CLI::IsMember({"bayesian", "random", "exhaustive"}));
+  command->add_option("--time", arguments->time, "Begin no trial after so long, such as 2h or 30m");
+  command->add_option("--seed", arguments->seed, "Seed of all random choices")->check(not_negative());
+  command->add_option("--from", arguments->from, "results.csv of another search, from which this one learns");
+  command->add_option("--output", arguments->output,
+                      "Folder of results.csv and of the best configurations; default: runs/NAME of the file");
+  command->add_option("--best", arguments->best, "Number of configurations to write")
+      ->check(positive())
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(
+      "A search that was interrupted continues when it is started again. The exit code is 3 if every trial failed.");
+  command->callback([arguments] { run_search(*arguments); });
+}
+
+}  // namespace terrace::cli
