@@ -19,7 +19,7 @@ std::vector<int64_t> divisors_up_to(int64_t number, int64_t most) {
 }
 
 std::vector<int64_t> divisors_near(int64_t number, int64_t value) {
-  const std::vector<int64_t> divisors = divisors_up_to(number, number);
+  std::vector<int64_t> divisors = divisors_up_to(number, number);
   if (divisors.size() <= 8) return divisors;
   const auto above = std::lower_bound(divisors.begin(), divisors.end(), value);
   const auto first = above - std::min<ptrdiff_t>(2, above - divisors.begin());
