@@ -1,4 +1,4 @@
-// Formats the instructions of a step for messages and tests.
+// Formats the instructions of a step for messages, pictures and tests.
 #include <fmt/format.h>
 
 #include "terrace/schedule/step.h"
@@ -23,6 +23,54 @@ const char* to_string(Movement movement) {
       return "gather updated weights";
   }
   return "unknown movement";
+}
+
+const char* group_of(Movement movement) {
+  switch (movement) {
+    case Movement::gather_weights:
+      return "shard_weights";
+    case Movement::reduce:
+      return "shard_gradients";
+    case Movement::reduce_across:
+      return "shard_optimizer";
+    case Movement::reduce_replicas:
+    case Movement::gather_gradients:
+      return "replicas";
+    case Movement::publish:
+      return "update";
+  }
+  return "";
+}
+
+const char* drawn_as(StepInstruction::Kind kind) {
+  switch (kind) {
+    case StepKind::forward:
+      return "forward";
+    case StepKind::loss:
+      return "loss";
+    case StepKind::backward:
+      return "backward";
+    case StepKind::input_gradient:
+      return "input gradient";
+    case StepKind::weight_gradient:
+      return "weight gradient";
+    case StepKind::send_activation:
+    case StepKind::send_gradient:
+    case StepKind::begin_movement:
+      return "transfer";
+    case StepKind::receive_activation:
+    case StepKind::receive_gradient:
+    case StepKind::end_movement:
+      return "wait";
+    case StepKind::release:
+    case StepKind::allocate_gradient:
+      return "memory";
+    case StepKind::finish_gradients:
+    case StepKind::norm:
+    case StepKind::update:
+      return "update";
+  }
+  return "";
 }
 
 std::string to_string(const StepInstruction& one) {
