@@ -145,6 +145,15 @@ double figure(const std::vector<NamedFigure>& figures, std::string_view name) {
   return found == figures.end() ? 0 : found->value;
 }
 
+void add(std::vector<NamedFigure>& figures, const std::string& name, double value) {
+  const auto found = std::ranges::find(figures, name, &NamedFigure::name);
+  if (found == figures.end()) {
+    figures.push_back({name, value});
+  } else {
+    found->value += value;
+  }
+}
+
 double sum(const std::vector<NamedFigure>& figures) {
   return std::accumulate(figures.begin(), figures.end(), 0.0,
                          [](double total, const NamedFigure& one) { return total + one.value; });

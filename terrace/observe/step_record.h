@@ -110,5 +110,7 @@ Trace trace_of(const StepRecord& record);
 // The value of the figure with this name; 0 if there is none.
 double figure(const std::vector<NamedFigure>& figures, std::string_view name);
 double sum(const std::vector<NamedFigure>& figures);
+// Adds to the figure with this name, which is appended if there is none.
+void add(std::vector<NamedFigure>& figures, const std::string& name, double value);
 
 }  // namespace terrace::observe

@@ -17,15 +17,6 @@ std::string link_name(const machine::Machine& machine, size_t tier) {
   return machine.tiers.empty() ? "link" : machine.tiers[tier].name;
 }
 
-void add(std::vector<observe::NamedFigure>& figures, const std::string& name, double value) {
-  const auto found = std::ranges::find(figures, name, &observe::NamedFigure::name);
-  if (found == figures.end()) {
-    figures.push_back({name, value});
-  } else {
-    found->value += value;
-  }
-}
-
 std::vector<observe::StepEvent> events_of(const SimulatedStep& step, int64_t stage) {
   const schedule::StepInstructions& list = step.lists.at(static_cast<size_t>(stage));
   const std::vector<schedule::TimeInterval>& intervals =
@@ -54,12 +45,12 @@ std::vector<observe::NamedFigure> seconds_of(const SimulatedStep& step, int64_t 
     const double duration = times.intervals[i].end - times.intervals[i].start;
     if (duration == 0 || is_transfer(list[i].kind)) continue;
     if (list[i].kind == Kind::end_movement) {
-      add(seconds, std::string("waits for ") + schedule::group_of(list[i].movement), duration);
+      observe::add(seconds, std::string("waits for ") + schedule::group_of(list[i].movement), duration);
     } else if (!schedule::is_receive(list[i].kind)) {
-      add(seconds, drawn_as(list[i].kind), duration);
+      observe::add(seconds, drawn_as(list[i].kind), duration);
     }
   }
-  if (prediction.waiting_seconds > 0) add(seconds, "waits for stages", prediction.waiting_seconds);
+  if (prediction.waiting_seconds > 0) observe::add(seconds, "waits for stages", prediction.waiting_seconds);
   return seconds;
 }
 

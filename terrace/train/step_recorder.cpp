@@ -89,13 +89,7 @@ observe::StageRecord StepRecorder::stage_record() const {
   observe::StageRecord stage;
   const std::vector<double> times = clock_->seconds();
   const auto add_seconds = [&](const std::string& name, double seconds) {
-    if (seconds <= 0) return;
-    const auto known = std::ranges::find(stage.seconds, name, &observe::NamedFigure::name);
-    if (known == stage.seconds.end()) {
-      stage.seconds.push_back({name, seconds});
-    } else {
-      known->value += seconds;
-    }
+    if (seconds > 0) observe::add(stage.seconds, name, seconds);
   };
   const auto add_event = [&](const std::string& name, const char* kind, int64_t lane, double begin, double end) {
     if (end > begin) stage.events.push_back({.name = name, .kind = kind, .lane = lane, .begin = begin, .end = end});
