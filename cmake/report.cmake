@@ -42,11 +42,5 @@ function(terrace_report_page target)
   endwhile()
   string(APPEND source "  };\n  return pieces;\n}\n\n}  // namespace terrace::observe\n")
 
-  set(path ${CMAKE_BINARY_DIR}/report/page_template.cpp)
-  file(WRITE ${path}.new "${source}")
-  file(COPY_FILE ${path}.new ${path} ONLY_IF_DIFFERENT)
-  file(REMOVE ${path}.new)
-  # By itself, so that a changed page compiles nothing else.
-  set_source_files_properties(${path} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  target_sources(${target} PRIVATE ${path})
+  terrace_generated_source(${target} ${CMAKE_BINARY_DIR}/report/page_template.cpp "${source}")
 endfunction()
