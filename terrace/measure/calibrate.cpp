@@ -160,8 +160,7 @@ class Calibration {
   double copy_bandwidth() {
     next("copies");
     const at::Tensor from = filled(1 << 12, 1 << 12, at::kFloat), to = at::empty_like(from);
-    const at::Tensor target = to;
-    return 2 * static_cast<double>(from.nbytes()) / seconds_of([&] { target.copy_(from); });
+    return 2 * static_cast<double>(from.nbytes()) / seconds_of([&] { to.copy_(from); });
   }
 
   // An operation on so few numbers that it takes no time of its own, forward and backward.

@@ -27,8 +27,8 @@ at::ScalarType wide_type(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Calls body(rows) for blocks of so few rows that their copies in wider types stay small. Each row is computed by
-// itself, so the blocks change no bit.
+// Calls body(begin, size) for blocks of so few rows that their copies in wider types stay small. Each row is computed
+// by itself, so the blocks change no bit.
 void for_row_blocks(const at::Tensor& logits, const std::function<void(int64_t begin, int64_t size)>& body) {
   // A block's fp32 numbers stay in a core's cache; on a GPU a block is large enough for all of it.
   const int64_t block_elements = logits.is_cpu() ? int64_t{1} << 16 : int64_t{1} << 24;
