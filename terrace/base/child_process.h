@@ -1,0 +1,54 @@
+// Runs programs as children, each in a process group of its own with limits on time and memory. No child outlives the
+// program that started it, however that program ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace terrace {
+
+// 0: no limit. The memory is what all processes of the group hold resident together; pages that several of them share
+// count once, as far as the kernel tells.
+struct ChildLimits {
+  double seconds = 0;
+  int64_t memory_bytes = 0;
+};
+
+struct ChildEnd {
+  enum class How { exited, signalled, over_time, over_memory };
+
+  How how = How::exited;
+  int code = 0;              // the exit code, or the number of the signal
+  double seconds = 0;        // from its start
+  int64_t memory_bytes = 0;  // the most that was seen, every tenth of a second
+
+  bool succeeded() const { return how == How::exited && code == 0; }
+};
+
+class ChildProcesses {
+ public:
+  // Starts a process that waits for the end of this one, to end the children that are left then. To be called before
+  // other threads are started. Throws std::system_error.
+  ChildProcesses();
+  ChildProcesses(const ChildProcesses&) = delete;
+  ~ChildProcesses();
+
+  // Starts the program, found along PATH, and waits for its end; its output and errors are appended to the file. A
+  // child that breaks a limit gets SIGTERM and, five seconds later, SIGKILL; for memory SIGKILL at once. What is left
+  // of its group when it ends is killed. May be called from several threads at a time. Throws std::system_error if the
+  // program cannot be started.
+  ChildEnd run(const std::vector<std::string>& arguments, const std::filesystem::path& output,
+               const ChildLimits& limits = {});
+
+ private:
+  void tell_watcher(pid_t group) const;
+
+  int pipe_ = -1;  // to the watcher: a group that begins, or the negative number of one that has ended
+  pid_t watcher_ = -1;
+};
+
+}  // namespace terrace
