@@ -11,11 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/build_kind.h"
 #include "cli/commands.h"
 #include "cli/ranges.h"
+#include "cli/search_display.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
-#include "terrace/base/progress.h"
 #include "terrace/config/domain.h"
 #include "terrace/search/search_report.h"
 
@@ -45,29 +46,33 @@ uint64_t expected_trials(const search::Study& study) {
   return points > 0 ? std::min(points, trials) : trials;
 }
 
+// This program, for training runs; "" if it cannot train.
+std::string own_program() {
+  if (!build_kind().missing_commands.empty()) return "";
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
 void run_search(const Arguments& arguments) {
   search::Study study = search::load_study(arguments.space);
   if (!arguments.method.empty()) study.settings.method = search::method_of(arguments.method);
+  if (study.settings.method == search::Method::successive_halving && study.settings.halving.first == 0) {
+    throw UserError::of("--method successive_halving needs a table [halving] in {}, such as first = 100",
+                        arguments.space);
+  }
   if (arguments.trials) study.settings.trials = *arguments.trials;
   if (arguments.seed) study.settings.seed = static_cast<uint64_t>(*arguments.seed);
   const std::filesystem::path folder =
       arguments.output.empty() ? std::filesystem::path("runs") / std::filesystem::path(arguments.space).stem()
                                : std::filesystem::path(arguments.output);
   const double time_limit = seconds_of(arguments.time);
-  Progress progress("trials", expected_trials(study));
-  const std::string& objective = study.settings.objective;
-  std::optional<double> best;
-  const auto show = [&](const std::vector<search::Trial>& trials) {
-    const search::Objective& last = trials.back().objective;
-    if (last && (!best || *last > *best)) best = last;
-    progress.update(trials.size(),
-                    best ? fmt::format("best {} {}", objective,
-                                       search::shown_figure(objective, study.settings.minimizes ? -*best : *best))
-                         : "");
-  };
+  SearchDisplay display(study, expected_trials(study));
   const search::SearchResult result =
-      search::search(study, {.folder = folder, .from = arguments.from, .time_limit = time_limit, .progress = show});
-  progress.clear();
+      search::search(study, {.folder = folder,
+                             .from = arguments.from,
+                             .time_limit = time_limit,
+                             .program = own_program(),
+                             .progress = [&](const search::SearchState& state) { display.update(state); }});
+  display.clear();
   if (result.skipped > 0) {
     log_warning("{} rows of {} are not in the space and were left out", result.skipped, arguments.from);
   }
@@ -78,8 +83,11 @@ void run_search(const Arguments& arguments) {
     fmt::print("{}\n", search::json_of(study, result, trials, files).dump());
     return;
   }
-  fmt::print("{}{} to {}, and {}, are in {}\n", search::text_of(study, result, trials),
-             files.front().filename().string(), files.back().filename().string(), "results.csv", folder.string());
+  const std::string configurations = files.empty() ? ""
+                                                   : fmt::format("{} to {}, and ", files.front().filename().string(),
+                                                                 files.back().filename().string());
+  fmt::print("{}{}results.csv {} in {}\n", search::text_of(study, result, trials), configurations,
+             files.empty() ? "is" : "are", folder.string());
 }
 
 }  // namespace
@@ -91,7 +99,7 @@ void add_search_command(CLI::App& app) {
   command->add_option("--trials", arguments->trials, "Trials in all, those of an interrupted search included")
       ->check(positive());
   command->add_option("--method", arguments->method, "How points are proposed")
-      ->check(CLI::IsMember({"bayesian", "random", "exhaustive"}));
+      ->check(CLI::IsMember({"bayesian", "random", "exhaustive", "successive_halving"}));
   command->add_option("--time", arguments->time, "Begin no trial after so long, such as 2h or 30m");
   command->add_option("--seed", arguments->seed, "Seed of all random choices")->check(not_negative());
   command->add_option("--from", arguments->from, "results.csv of another search, from which this one learns");

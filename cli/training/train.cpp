@@ -38,6 +38,7 @@ struct TrainArguments {
   std::string resume;
   int64_t ranks = 1;
   int64_t profile_steps = 0;
+  int64_t stop_after = 0;
   bool json = false;
 };
 
@@ -120,6 +121,7 @@ void run_training(const TrainArguments& arguments) {
                                  .measure_peak = measure,
                                  .choose_products = measure::faster_products,
                                  .measure_machine = measure_own_machine,
+                                 .stop_after = arguments.stop_after,
                                  .profile_steps = arguments.profile_steps,
                                  .report_profile = report,
                                  .began = began});
@@ -167,6 +169,10 @@ void add_train_command(CLI::App& app) {
                    fmt::format("Record the operations of N steps after the first {}, print how much time each takes, "
                                "and write a Chrome trace into the run's folder",
                                train::profile_warm_up))
+      ->check(positive());
+  command
+      ->add_option("--stop-after", arguments->stop_after,
+                   "Stop after this step with a checkpoint and exit code 4; the schedules are those of all steps")
       ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object at the end");
   command->footer(

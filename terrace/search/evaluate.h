@@ -1,44 +1,53 @@
-// What a trial gives: figures, or the reason why it failed. Trials are simulated: the step of the point's configuration
-// is predicted on the machine.
+// What a trial gives: figures, or the reason why it failed; and what all ways to evaluate a trial have in common.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "terrace/config/config.h"
-#include "terrace/plan/target.h"
 #include "terrace/search/study.h"
 
 namespace terrace::search {
 
 struct Outcome {
   std::vector<double> figures = {};  // in the order of Study::figures; empty if the trial failed
-  std::string failure = {};          // "oom", "layout", "error", or ""
+  std::string failure = {};          // "oom", "layout", "time", "objective", "reported", "error", or ""
   std::string reason = {};           // of the failure
 
   bool failed() const { return !failure.empty(); }
 };
 
+// A piece of work for a trial: all of it, or with successive halving the way to its next budget.
+struct Job {
+  int64_t id = 0;
+  int64_t trial = 0;  // the job that began it
+  Point point = {};
+  int64_t budget = 0;  // 0: all
+
+  bool continues() const { return id != trial; }
+};
+
+class TrialEvaluator {
+ public:
+  virtual ~TrialEvaluator() = default;
+
+  // May be called from several threads at a time; never throws UserError.
+  virtual Outcome evaluate(const Job& job) = 0;
+  // Whether an outcome depends on the point alone, and not on the machine and what it does meanwhile.
+  virtual bool is_exact() const = 0;
+  // The search is over, with these trials as its best.
+  virtual void finish(const std::vector<int64_t>& /*best*/) {}
+};
+
 // step_seconds, tokens_per_second or that of the family's items, flops_per_device, mfu, hfu, memory_bytes.
 std::vector<Figure> simulated_figures(const config::Family& family);
+// step_seconds, tokens_per_second or that of the family's items, mfu, memory_bytes, loss, validation_loss.
+std::vector<Figure> trained_figures(const config::Family& family);
 
 // The point's configuration, for a planner, and the devices it runs on. Throws UserError with the reason why there is
 // none, as when a key refuses its value.
 config::Config configuration_of(const Study& study, const Point& point);
 int64_t devices_of(const Study& study, const Point& point);
-
-class Simulation {
- public:
-  // Throws UserError if there is no such machine or software.
-  explicit Simulation(const Study& study);
-
-  // May be called from several threads at a time; never throws UserError.
-  Outcome evaluate(const Point& point) const;
-
- private:
-  const Study& study_;  // outlives the simulation
-  plan::Target target_;
-};
 
 }  // namespace terrace::search

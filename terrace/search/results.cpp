@@ -81,23 +81,42 @@ std::optional<Point> point_of(const Table& table, size_t row, const Space& space
   return space.point_of(texts);
 }
 
-// The objective, or the failure that stands in its place.
-void read_objective(const Table& table, size_t row, Trial& trial) {
-  const std::string& text = table.cell(row, table.column("objective"));
-  trial.objective = parse_number(text);
-  if (trial.objective) return;
-  if (!text.starts_with('F')) {
-    throw UserError::of("{}: objective = {} is neither a number nor a failure, such as F_oom", table.place(row), text);
-  }
-  trial.outcome.failure = text.starts_with("F_") ? text.substr(2) : "error";
-  trial.outcome.reason = table.cell(row, "m:reason");
+// The columns of the goals.
+std::vector<std::string> objective_columns(size_t goals) {
+  if (goals == 1) return {"objective"};
+  std::vector<std::string> names;
+  for (size_t i = 0; i < goals; ++i) names.push_back("objective_" + std::to_string(i));
+  return names;
 }
+
+// The objectives, or the failure that stands in their place.
+void read_objectives(const Table& table, size_t row, size_t goals, Trial& trial) {
+  for (const std::string& name : objective_columns(goals)) {
+    const std::string& text = table.cell(row, table.column(name));
+    const std::optional<double> number = parse_number(text);
+    if (number) {
+      trial.objectives.push_back(*number);
+      continue;
+    }
+    if (!text.starts_with('F')) {
+      throw UserError::of("{}: {} = {} is neither a number nor a failure, such as F_oom", table.place(row), name, text);
+    }
+    trial.objectives.clear();
+    trial.outcome.failure = text.starts_with("F_") ? text.substr(2) : "error";
+    trial.outcome.reason = table.cell(row, "m:reason");
+    return;
+  }
+}
+
+bool halves(const Study& study) { return study.settings.method == Method::successive_halving; }
 
 std::string header(const Study& study) {
   std::string line;
   for (const Parameter& parameter : study.space.parameters()) line += csv_cell("p:" + parameter.name) + ",";
-  line += "objective,job_id,job_status,m:timestamp_submit,m:timestamp_gather,m:reason";
-  for (const Figure& figure : study.figures) line += ",m:" + figure.name;
+  for (const std::string& name : objective_columns(study.settings.goals.size())) line += name + ",";
+  line += "job_id,job_status,m:timestamp_submit,m:timestamp_gather,m:reason";
+  if (halves(study)) line += ",m:trial,m:budget";
+  for (const Figure& figure : study.figures) line += "," + csv_cell("m:" + figure.name);
   return line + "\n";
 }
 
@@ -109,13 +128,16 @@ Trial read_trial(const Table& table, size_t row, const Study& study) {
                         table.place(row));
   }
   trial.point = *point;
-  read_objective(table, row, trial);
-  const auto number = [&](const std::string& name) { return parse_number(table.cell(row, name)).value_or(0); };
-  trial.job_id = static_cast<int64_t>(number("job_id"));
-  trial.submitted = number("m:timestamp_submit");
-  trial.gathered = number("m:timestamp_gather");
+  read_objectives(table, row, study.settings.goals.size(), trial);
+  const auto number = [&](const std::string& name) { return parse_number(table.cell(row, name)); };
+  const auto whole = [&](const std::string& name) { return static_cast<int64_t>(number(name).value_or(0)); };
+  trial.job_id = whole("job_id");
+  trial.trial = halves(study) ? whole("m:trial") : trial.job_id;
+  trial.budget = halves(study) ? whole("m:budget") : 0;
+  trial.submitted = number("m:timestamp_submit").value_or(0);
+  trial.gathered = number("m:timestamp_gather").value_or(0);
   for (const Figure& figure : study.figures) {
-    if (trial.objective) trial.outcome.figures.push_back(number("m:" + figure.name));
+    if (!trial.failed()) trial.outcome.figures.push_back(number("m:" + figure.name).value_or(std::nan("")));
   }
   return trial;
 }
@@ -165,13 +187,17 @@ void Results::add(const Trial& trial) {
   std::string line;
   for (const std::string& text : study_.space.texts(trial.point)) line += csv_cell(text) + ",";
   const Outcome& outcome = trial.outcome;
-  line += trial.objective ? fmt::format("{}", *trial.objective) : "F_" + outcome.failure;
+  for (size_t i = 0; i < study_.settings.goals.size(); ++i) {
+    line += (trial.failed() ? "F_" + outcome.failure : fmt::format("{}", trial.objectives[i])) + ",";
+  }
   std::string reason = outcome.reason;
   std::ranges::replace(reason, '\n', ' ');  // a row is a line
   std::ranges::replace(reason, '\r', ' ');
-  line += fmt::format(",{},DONE,{:.6f},{:.6f},{}", trial.job_id, trial.submitted, trial.gathered, csv_cell(reason));
+  line += fmt::format("{},DONE,{:.6f},{:.6f},{}", trial.job_id, trial.submitted, trial.gathered, csv_cell(reason));
+  if (halves(study_)) line += fmt::format(",{},{}", trial.trial, trial.budget);
   for (size_t i = 0; i < study_.figures.size(); ++i) {
-    line += trial.objective ? fmt::format(",{}", outcome.figures[i]) : ",";
+    const bool is_known = !trial.failed() && std::isfinite(outcome.figures[i]);
+    line += is_known ? fmt::format(",{}", outcome.figures[i]) : ",";
   }
   line += "\n";
   if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw_write_error(path_);
@@ -181,18 +207,18 @@ void Results::sync() {
   if (::fdatasync(file_) != 0) throw_write_error(path_);
 }
 
-EarlierTrials read_results(const std::filesystem::path& path, const Space& space) {
+EarlierTrials read_results(const std::filesystem::path& path, const Study& study) {
   const std::string text = read_text(path);
   const Table table(path, text);
   EarlierTrials earlier;
   for (size_t row = 0; row < table.size(); ++row) {
-    const std::optional<Point> point = point_of(table, row, space);
+    const std::optional<Point> point = point_of(table, row, study.space);
     if (!point) {
       ++earlier.skipped;
       continue;
     }
     Trial trial{.job_id = static_cast<int64_t>(row), .point = *point};
-    read_objective(table, row, trial);
+    read_objectives(table, row, study.settings.goals.size(), trial);
     earlier.trials.push_back(std::move(trial));
   }
   return earlier;

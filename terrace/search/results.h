@@ -1,6 +1,7 @@
 // results.csv in a search's folder has one row for each finished trial, with the columns of DeepHyper: p:NAME for each
-// parameter, objective (the larger the better, or F_ and the kind of failure), job_id, job_status, and m:NAME for what
-// else is known of the trial.
+// parameter, objective or objective_0, objective_1 .. (the larger the better, or F_ and the kind of failure), job_id,
+// job_status, and m:NAME for what else is known of the trial. With successive halving each budget that a trial has
+// reached is a row.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,15 @@ namespace terrace::search {
 
 struct Trial {
   int64_t job_id = 0;
-  Point point;
-  Objective objective = {};
+  Point point = {};
+  std::vector<double> objectives = {};  // by goal, the larger the better; empty if the trial failed
   Outcome outcome = {};
   double submitted = 0, gathered = 0;  // seconds since the search began
+  // Of successive halving: the job that began the trial, and the budget that this row's job reached.
+  int64_t trial = 0;
+  int64_t budget = 0;
+
+  bool failed() const { return objectives.empty(); }
 };
 
 class Results {
@@ -47,12 +53,13 @@ class Results {
   int file_ = -1;
 };
 
-// The trials of any results.csv with a column p:NAME for each parameter, for a warm start; what else it has is ignored.
+// The trials of any results.csv with a column p:NAME for each parameter and as many objectives, for a warm start; what
+// else it has is ignored.
 // `skipped` is the number of rows with values that are not in the space.
 struct EarlierTrials {
   std::vector<Trial> trials;
   int64_t skipped = 0;
 };
-EarlierTrials read_results(const std::filesystem::path& path, const Space& space);
+EarlierTrials read_results(const std::filesystem::path& path, const Study& study);
 
 }  // namespace terrace::search

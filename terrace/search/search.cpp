@@ -1,55 +1,88 @@
-// Keeps a number of trials under way, and gathers them in the order in which they were proposed.
+// Keeps a number of trials under way, and gathers them.
 #include "terrace/search/search.h"
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <future>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <optional>
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
+#include "terrace/search/commands.h"
+#include "terrace/search/halving.h"
+#include "terrace/search/simulation.h"
+#include "terrace/search/training_runs.h"
 
 namespace terrace::search {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::unique_ptr<TrialEvaluator> make_evaluator(const Study& study, const SearchOptions& options) {
+  switch (study.settings.evaluator) {
+    case Evaluator::simulate:
+      return std::make_unique<Simulation>(study);
+    case Evaluator::command:
+      return std::make_unique<Commands>(study, options.folder);
+    case Evaluator::train:
+      break;
+  }
+  if (options.program.empty()) {
+    throw UserError(
+        "evaluator = \"train\" needs a terrace that can train, and this one was built for planning only; use "
+        "\"simulate\", or \"command\" with the path of another terrace");
+  }
+  return std::make_unique<TrainingRuns>(study, options.folder, options.program);
+}
+
 class Run {
  public:
   Run(const Study& study, const SearchOptions& options)
       : study_(study),
         options_(options),
-        simulation_(study),
         optimizer_(study.space, {.method = study.settings.method, .seed = study.settings.seed}),
-        results_(options.folder, study) {
-    const auto objective = std::ranges::find(study.figures, study.settings.objective, &Figure::name);
-    objective_ = static_cast<size_t>(objective - study.figures.begin());
+        results_(options.folder, study),
+        evaluator_(make_evaluator(study, options)) {
+    if (study.settings.method == Method::successive_halving) ladder_.emplace(study.settings.halving);
     if (!results_.earlier().empty()) before_ = results_.earlier().back().gathered;
   }
 
   SearchResult run() {
     if (!options_.from.empty()) {
-      const EarlierTrials earlier = read_results(options_.from, study_.space);
-      for (const Trial& trial : earlier.trials) optimizer_.tell(trial.point, trial.objective);
+      const EarlierTrials earlier = read_results(options_.from, study_);
+      for (const Trial& trial : earlier.trials) tell_optimizer(trial);
       result_.skipped = earlier.skipped;
     }
+    if (!evaluator_->is_exact()) restore();
     const auto parallel = static_cast<size_t>(study_.settings.parallel);
-    while (submit()) {
-      if (pending_.size() == parallel) gather();
+    while (true) {
+      while (pending_.size() < parallel && begin_next()) {
+      }
+      if (pending_.empty()) break;
+      report();
+      gather();
     }
-    while (!pending_.empty()) gather();
     for (; replayed_ < results_.earlier().size(); ++replayed_) finish(results_.earlier()[replayed_], false);
     results_.sync();
+    std::vector<int64_t> best;
+    for (const Trial& trial : result_.best(most_kept)) best.push_back(trial.trial);
+    evaluator_->finish(best);
     return std::move(result_);
   }
 
  private:
   struct Pending {
     Trial trial;
+    Job job = {};
     std::future<Outcome> outcome = {};  // not valid if the trial is an earlier one
+    bool ended = false;
   };
+  static constexpr size_t most_kept = 3;  // trials whose checkpoints are kept
 
   double seconds() const { return before_ + std::chrono::duration<double>(Clock::now() - began_).count(); }
 
@@ -58,10 +91,24 @@ class Run {
     return study_.settings.method == Method::exhaustive ? std::numeric_limits<int64_t>::max() : default_trials;
   }
 
-  // Begins the next trial. Returns whether there was one.
-  bool submit() {
-    const auto is_over = [&] { return options_.time_limit > 0 && seconds() - before_ >= options_.time_limit; };
-    if (next_job_ >= most_trials()) return false;
+  bool is_over() const { return options_.time_limit > 0 && seconds() - before_ >= options_.time_limit; }
+
+  // Begins the next piece of work. Returns whether there was one.
+  bool begin_next() {
+    if (ladder_ && !is_over()) {
+      if (const auto promotion = ladder_->promote()) {
+        start({.id = next_job_++,
+               .trial = promotion->trial,
+               .point = points_.at(promotion->trial),
+               .budget = promotion->budget});
+        return true;
+      }
+    }
+    return begin_trial();
+  }
+
+  bool begin_trial() {
+    if (begun_ >= most_trials()) return false;
     // Earlier trials take no time.
     if (replayed_ == results_.earlier().size() && is_over()) {
       result_.end = SearchEnd::time;
@@ -72,14 +119,52 @@ class Run {
       result_.end = SearchEnd::points;
       return false;
     }
-    Pending pending{.trial = {.job_id = next_job_++, .point = *point, .submitted = seconds()}};
-    const bool is_earlier = replay(pending.trial);
-    if (next_job_ > most_trials()) return false;
-    if (!is_earlier) {
-      pending.outcome = std::async(std::launch::async, [this, where = *point] { return simulation_.evaluate(where); });
+    ++begun_;
+    Trial trial{.job_id = next_job_++, .point = *point, .submitted = seconds()};
+    trial.trial = trial.job_id;
+    const bool is_earlier = replay(trial);
+    if (begun_ > most_trials()) return false;
+    if (is_earlier) {
+      pending_.push_back({.trial = trial});
+      return true;
     }
-    pending_.push_back(std::move(pending));
+    start(
+        {.id = trial.job_id, .trial = trial.job_id, .point = *point, .budget = ladder_ ? ladder_->first_budget() : 0});
     return true;
+  }
+
+  void start(const Job& job) {
+    points_[job.trial] = job.point;
+    Pending pending{.trial = {.job_id = job.id,
+                              .point = job.point,
+                              .submitted = seconds(),
+                              .trial = job.trial,
+                              .budget = job.budget},
+                    .job = job};
+    pending.outcome = std::async(std::launch::async, [this, job] {
+      Outcome outcome = evaluator_->evaluate(job);
+      const std::lock_guard lock(mutex_);
+      ended_.push_back(job.id);
+      one_ended_.notify_one();
+      return outcome;
+    });
+    pending_.push_back(std::move(pending));
+  }
+
+  // All that an interrupted search knew.
+  void restore() {
+    const std::vector<int64_t> budgets = ladder_ ? study_.settings.halving.budgets() : std::vector<int64_t>();
+    for (const Trial& trial : results_.earlier()) {
+      next_job_ = std::max(next_job_, trial.job_id + 1);
+      points_[trial.trial] = trial.point;
+      if (trial.job_id == trial.trial) ++begun_;
+      tell(trial);
+      if (ladder_ && trial.budget > budgets.front()) {
+        ladder_->set_promoted(trial.trial, *std::prev(std::ranges::find(budgets, trial.budget)));
+      }
+      finish(trial, false);
+    }
+    replayed_ = results_.earlier().size();
   }
 
   // Takes the outcome of the next earlier trial if the proposal is the same. If it is not, since the study has changed,
@@ -99,39 +184,76 @@ class Run {
         same = one;
         continue;
       }
-      optimizer_.tell(one.point, one.objective);
+      tell(one);
       finish(one, false);
     }
-    next_job_ = static_cast<int64_t>(earlier.size()) + (same ? 0 : 1);
-    trial.job_id = next_job_ - 1;
+    begun_ = next_job_ = static_cast<int64_t>(earlier.size()) + (same ? 0 : 1);
+    trial.job_id = trial.trial = next_job_ - 1;
     if (same) trial = *same;
     return same.has_value();
   }
 
-  // Waits for the oldest trial under way.
+  // Where outcomes are exact the oldest trial under way, otherwise the one that ends first.
+  std::deque<Pending>::iterator wait_for_one() {
+    if (evaluator_->is_exact()) return pending_.begin();
+    std::unique_lock lock(mutex_);
+    one_ended_.wait(lock, [this] { return !ended_.empty(); });
+    const int64_t id = ended_.front();
+    ended_.pop_front();
+    return std::ranges::find_if(pending_, [id](const Pending& one) { return one.job.id == id; });
+  }
+
   void gather() {
-    Pending pending = std::move(pending_.front());
-    pending_.pop_front();
+    const auto place = wait_for_one();
+    Pending pending = std::move(*place);
+    pending_.erase(place);
     Trial& trial = pending.trial;
     const bool is_new = pending.outcome.valid();
     if (is_new) {
       trial.outcome = pending.outcome.get();
       trial.gathered = seconds();
-      if (!trial.outcome.failed()) {
-        const double figure = trial.outcome.figures[objective_];
-        trial.objective = study_.settings.minimizes ? -figure : figure;
-      }
+      if (!trial.outcome.failed()) trial.objectives = study_.goal_values(trial.outcome.figures);
       results_.add(trial);
       sync_sometimes();
     }
-    optimizer_.tell(trial.point, trial.objective);
+    tell(trial);
     finish(trial, is_new);
+    if (is_new) refuse_missing_goal();
+  }
+
+  void tell_optimizer(const Trial& trial) {
+    optimizer_.tell(trial.point, trial.failed() ? Objective() : Objective(trial.objectives.front()));
+  }
+
+  void tell(const Trial& trial) {
+    tell_optimizer(trial);
+    if (!ladder_) return;
+    ladder_->tell(trial.trial, trial.budget, trial.failed() ? Objective() : Objective(trial.objectives.front()));
   }
 
   void finish(const Trial& trial, bool is_new) {
     result_.trials.push_back(trial);
     if (!is_new) ++result_.resumed;
-    if (options_.progress) options_.progress(result_.trials);
+    report();
+  }
+
+  void report() const {
+    if (!options_.progress) return;
+    SearchState state{.finished = result_.trials, .running = {}};
+    for (const Pending& pending : pending_) {
+      if (pending.outcome.valid()) state.running.push_back(pending.job);
+    }
+    options_.progress(state);
+  }
+
+  // A goal that no trial gives would make every trial fail.
+  void refuse_missing_goal() {
+    constexpr int64_t enough = 3;
+    const auto lacks_goal = [](const Trial& trial) { return trial.outcome.failure == "objective"; };
+    const bool some_succeeded = result_.failed() < static_cast<int64_t>(result_.trials.size());
+    if (some_succeeded || std::ranges::count_if(result_.trials, lacks_goal) < enough) return;
+    throw UserError::of("no trial gives the objective: trial {} {}", result_.trials.back().trial,
+                        std::ranges::find_if(result_.trials, lacks_goal)->outcome.reason);
   }
 
   // A crash of the machine loses no more than a second.
@@ -143,29 +265,56 @@ class Run {
 
   const Study& study_;
   const SearchOptions& options_;
-  Simulation simulation_;
   Optimizer optimizer_;
   Results results_;
+  std::unique_ptr<TrialEvaluator> evaluator_;
+  std::optional<HalvingLadder> ladder_;
   Clock::time_point began_ = Clock::now(), synced_ = began_;
-  double before_ = 0;  // seconds of the interrupted search
-  size_t objective_ = 0;
+  double before_ = 0;    // seconds of the interrupted search
   size_t replayed_ = 0;  // earlier trials
-  int64_t next_job_ = 0;
-  std::deque<Pending> pending_;
+  int64_t next_job_ = 0, begun_ = 0;
+  std::map<int64_t, Point> points_;  // by trial
   SearchResult result_;
+
+  std::mutex mutex_;
+  std::condition_variable one_ended_;
+  std::deque<int64_t> ended_;    // jobs that were not gathered yet
+  std::deque<Pending> pending_;  // last, since its destructor waits for the trials under way
 };
 
 }  // namespace
 
-int64_t SearchResult::failed() const {
-  return std::ranges::count_if(trials, [](const Trial& trial) { return !trial.objective; });
+int64_t SearchResult::failed() const { return std::ranges::count_if(trials, &Trial::failed); }
+
+std::vector<Trial> pareto_front(const std::vector<Trial>& trials) {
+  const auto is_better = [](const Trial& a, const Trial& b) {
+    bool any = false;
+    for (size_t i = 0; i < b.objectives.size(); ++i) {
+      if (a.objectives[i] < b.objectives[i]) return false;
+      any = any || a.objectives[i] > b.objectives[i];
+    }
+    return any;
+  };
+  std::vector<Trial> front;
+  for (const Trial& trial : trials) {
+    if (trial.failed()) continue;
+    const bool is_beaten =
+        std::ranges::any_of(trials, [&](const Trial& other) { return !other.failed() && is_better(other, trial); });
+    if (!is_beaten) front.push_back(trial);
+  }
+  return front;
 }
 
 std::vector<Trial> SearchResult::best(size_t count) const {
   std::vector<Trial> list;
+  int64_t highest = 0;
+  for (const Trial& trial : trials) {
+    if (!trial.failed()) highest = std::max(highest, trial.budget);
+  }
   std::ranges::copy_if(trials, std::back_inserter(list),
-                       [](const Trial& trial) { return trial.objective.has_value(); });
-  std::ranges::stable_sort(list, std::greater<>(), [](const Trial& trial) { return *trial.objective; });
+                       [&](const Trial& trial) { return !trial.failed() && trial.budget == highest; });
+  if (!list.empty() && list.front().objectives.size() > 1) list = pareto_front(list);
+  std::ranges::stable_sort(list, std::greater<>(), [](const Trial& trial) { return trial.objectives.front(); });
   if (list.size() > count) list.resize(count);
   return list;
 }

@@ -12,29 +12,44 @@
 
 namespace terrace::search {
 
+// What a search has done so far, for a display.
+struct SearchState {
+  const std::vector<Trial>& finished;  // by their ends
+  std::vector<Job> running;
+};
+
 struct SearchOptions {
   std::filesystem::path folder;     // of results.csv
   std::filesystem::path from = {};  // another search's results for a warm start; "": none
   double time_limit = 0;            // seconds, after which no trial begins; 0: none
-  // Called after each trial with all finished ones, the new one last.
-  std::function<void(const std::vector<Trial>&)> progress = {};
+  std::string program = {};         // a terrace that can train, for training runs
+  // Called when trials have begun and after each one's end.
+  std::function<void(const SearchState&)> progress = {};
 };
 
 enum class SearchEnd { trials, points, time };  // all that were asked for, all points of the space, the time limit
 
 struct SearchResult {
-  std::vector<Trial> trials;  // by job_id, those of an interrupted search included
+  std::vector<Trial> trials;  // by their ends, those of an interrupted search included
   int64_t resumed = 0;        // trials that results.csv had
   int64_t skipped = 0;        // rows of `from` that are not in the space
   SearchEnd end = SearchEnd::trials;
 
   int64_t failed() const;
-  // The trials that did not fail, the best first; at most `count`.
+  // Of one goal: the trials that did not fail, the best first; with successive halving only those that reached the
+  // highest budget that any reached. Of several goals: the Pareto front, by the first goal. At most `count`.
   std::vector<Trial> best(size_t count) const;
 };
 
-// Evaluates study.settings.parallel trials at a time. A proposal depends on the trials before it and not on their
-// times: the search is the same on every machine, and one that was killed goes on as if it had not been.
+// The trials than which no other is better in one objective and at least as good in all, in their order; equal ones all
+// count. Trials that failed are left out.
+std::vector<Trial> pareto_front(const std::vector<Trial>& trials);
+
+// Evaluates study.settings.parallel trials at a time. Where outcomes are exact, a proposal depends on the trials before
+// it and not on their times: the search is the same on every machine, and one that was killed goes on as if it had not
+// been. Otherwise trials are gathered as they end; a trial that was under way when the search was killed is given up,
+// and begun anew by one of successive halving that had reached a budget. Throws UserError if the first trials lack a
+// figure that is a goal.
 SearchResult search(const Study& study, const SearchOptions& options);
 
 // The trials of a search without a limit of its own.

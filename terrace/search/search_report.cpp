@@ -14,8 +14,12 @@
 namespace terrace::search {
 namespace {
 
-double figure_of(const Study& study, const Trial& trial) {
-  return study.settings.minimizes ? -*trial.objective : *trial.objective;
+// Where the trial ran: "on 8 devices of frontier".
+std::string shown_place(const Study& study, const Trial& trial) {
+  if (!study.space.has("devices")) return "";
+  const int64_t devices = devices_of(study, trial.point);
+  if (study.settings.evaluator != Evaluator::simulate) return fmt::format(" on {} ranks", devices);
+  return fmt::format(" on {} devices of {}", devices, study.settings.machine);
 }
 
 // Whether training can read the configuration, not only a planner.
@@ -35,7 +39,7 @@ std::filesystem::path best_path(const std::filesystem::path& folder, size_t plac
 std::map<std::string, int64_t> counts_of_failures(const SearchResult& result) {
   std::map<std::string, int64_t> counts;
   for (const Trial& trial : result.trials) {
-    if (!trial.objective) ++counts["F_" + trial.outcome.failure];
+    if (trial.failed()) ++counts["F_" + trial.outcome.failure];
   }
   return counts;
 }
@@ -56,6 +60,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
 }  // namespace
 
 std::string shown_figure(const std::string& name, double value) {
+  if (!std::isfinite(value)) return "unknown";
   if (name == "step_seconds") return format_seconds(value);
   if (name == "memory_bytes") return format_bytes(value);
   if (name == "flops_per_device") return format_flops(value);
@@ -63,17 +68,26 @@ std::string shown_figure(const std::string& name, double value) {
   return fmt::format("{:.6g}", value);
 }
 
+std::string shown_goals(const Study& study, const Trial& trial) {
+  std::string text;
+  for (size_t i = 0; i < trial.objectives.size(); ++i) {
+    const Goal& goal = study.settings.goals[i];
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", goal.figure,
+                        shown_figure(goal.figure, goal.signed_value(trial.objectives[i])));
+  }
+  return text;
+}
+
 std::vector<std::filesystem::path> write_best(const Study& study, const std::vector<Trial>& best,
                                               const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
+  if (study.settings.config.empty()) return files;
   for (const Trial& trial : best) {
     files.push_back(best_path(folder, files.size() + 1));
-    const std::string& objective = study.settings.objective;
-    write_text_atomically(
-        files.back(), fmt::format("# Trial {} of a search from {}: {} {} on {} devices of {}.\n{}", trial.job_id,
-                                  study.settings.config, objective, shown_figure(objective, figure_of(study, trial)),
-                                  devices_of(study, trial.point), study.settings.machine,
-                                  config::dump(configuration_of(study, trial.point))));
+    write_text_atomically(files.back(),
+                          fmt::format("# Trial {} of a search from {}: {}{}.\n{}", trial.trial, study.settings.config,
+                                      shown_goals(study, trial), shown_place(study, trial),
+                                      config::dump(configuration_of(study, trial.point))));
   }
   if (!best.empty() && !is_complete(study, best.front().point)) {
     log_warning("the best configurations are for planning only: {} lacks keys that training needs",
@@ -82,6 +96,23 @@ std::vector<std::filesystem::path> write_best(const Study& study, const std::vec
   for (size_t place = files.size() + 1; std::filesystem::remove(best_path(folder, place)); ++place) {
   }
   return files;
+}
+
+std::string table_of(const Study& study, const std::vector<Trial>& best) {
+  std::vector<std::vector<std::string>> rows = {{""}};
+  for (const Goal& goal : study.settings.goals) rows[0].push_back(goal.figure);
+  rows[0].push_back("trial");
+  for (const Parameter& parameter : study.space.parameters()) rows[0].push_back(parameter.name);
+  for (const Trial& trial : best) {
+    rows.push_back({std::to_string(rows.size())});
+    for (size_t i = 0; i < trial.objectives.size(); ++i) {
+      const Goal& goal = study.settings.goals[i];
+      rows.back().push_back(shown_figure(goal.figure, goal.signed_value(trial.objectives[i])));
+    }
+    rows.back().push_back(std::to_string(trial.trial));
+    for (const std::string& value : study.space.texts(trial.point)) rows.back().push_back(value);
+  }
+  return aligned(rows);
 }
 
 std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best) {
@@ -96,20 +127,19 @@ std::string text_of(const Study& study, const SearchResult& result, const std::v
   if (result.resumed > 0) text += fmt::format("; {} of them by an earlier search", format_count(result.resumed));
   if (result.end == SearchEnd::points) text += "; the space has no other point";
   if (result.end == SearchEnd::time) text += "; the time was over";
-  std::vector<std::vector<std::string>> rows = {{"", study.settings.objective, "trial"}};
-  for (const Parameter& parameter : study.space.parameters()) rows[0].push_back(parameter.name);
-  for (const Trial& trial : best) {
-    rows.push_back({std::to_string(rows.size()), shown_figure(study.settings.objective, figure_of(study, trial)),
-                    std::to_string(trial.job_id)});
-    for (const std::string& value : study.space.texts(trial.point)) rows.back().push_back(value);
-  }
-  return text + "\n" + aligned(rows);
+  return text + "\n" + table_of(study, best);
 }
 
 Json json_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best,
              const std::vector<std::filesystem::path>& files) {
-  Json json = {{"objective", study.settings.objective},
-               {"direction", study.settings.minimizes ? "minimize" : "maximize"},
+  Json goals = Json::array(), directions = Json::array();
+  for (const Goal& goal : study.settings.goals) {
+    goals.push_back(goal.figure);
+    directions.push_back(goal.minimizes ? "minimize" : "maximize");
+  }
+  const bool is_one = goals.size() == 1;
+  Json json = {{"objective", is_one ? goals[0] : goals},
+               {"direction", is_one ? directions[0] : directions},
                {"trials", result.trials.size()},
                {"resumed", result.resumed},
                {"failed", result.failed()},
@@ -121,13 +151,20 @@ Json json_of(const Study& study, const SearchResult& result, const std::vector<T
       const Parameter& parameter = study.space.parameters()[j];
       std::visit([&](const auto& value) { values[parameter.name] = value; }, parameter.value(best[i].point[j]));
     }
-    for (size_t j = 0; j < study.figures.size(); ++j) figures[study.figures[j].name] = best[i].outcome.figures[j];
-    json["best"].push_back({{"job_id", best[i].job_id},
-                            {"value", figure_of(study, best[i])},
-                            {"devices", devices_of(study, best[i].point)},
-                            {"parameters", values},
-                            {"figures", figures},
-                            {"config", files[i].string()}});
+    for (size_t j = 0; j < study.figures.size(); ++j) {
+      const double figure = best[i].outcome.figures[j];
+      figures[study.figures[j].name] = std::isfinite(figure) ? Json(figure) : Json();
+    }
+    Json value = Json::array();
+    for (size_t j = 0; j < best[i].objectives.size(); ++j) {
+      value.push_back(study.settings.goals[j].signed_value(best[i].objectives[j]));
+    }
+    Json one = {{"job_id", best[i].job_id}, {"value", is_one ? value[0] : value}};
+    if (best[i].budget > 0) one.update({{"trial", best[i].trial}, {"budget", best[i].budget}});
+    if (study.space.has("devices")) one["devices"] = devices_of(study, best[i].point);
+    one.update({{"parameters", values}, {"figures", figures}});
+    if (i < files.size()) one["config"] = files[i].string();
+    json["best"].push_back(one);
   }
   return json;
 }

@@ -11,8 +11,8 @@
 namespace terrace::search {
 
 // Writes best_1.toml, best_2.toml .. into the folder, the configurations of the best trials for `terrace train`, and
-// removes those of an earlier search beyond them. If the study's configuration is complete for a planner only, the
-// files are too, and a warning says so.
+// removes those of an earlier search beyond them; none if the study has no configuration. If the study's configuration
+// is complete for a planner only, the files are too, and a warning says so.
 std::vector<std::filesystem::path> write_best(const Study& study, const std::vector<Trial>& best,
                                               const std::filesystem::path& folder);
 
@@ -20,6 +20,11 @@ std::vector<std::filesystem::path> write_best(const Study& study, const std::vec
 std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best);
 Json json_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best,
              const std::vector<std::filesystem::path>& files);
+
+// The best trials as lines: their goals, their numbers and their parameters.
+std::string table_of(const Study& study, const std::vector<Trial>& best);
+// "step_seconds 1.2 s, memory_bytes 3 GiB": what the trial reached.
+std::string shown_goals(const Study& study, const Trial& trial);
 
 // Why no trial has an objective: the reason that most trials have.
 std::string failure_of_all(const SearchResult& result);

@@ -160,6 +160,21 @@ double Space::number(const Point& point, const std::string& name) const {
   return numbers(point)[parameters_.size() + static_cast<size_t>(derived - derived_.begin())];
 }
 
+bool Space::has(const std::string& name) const {
+  return std::ranges::find(parameters_, name, &Parameter::name) != parameters_.end() ||
+         std::ranges::find(derived_, name, &Derived::name) != derived_.end();
+}
+
+std::string Space::text_of(const Point& point, const std::string& name) const {
+  const auto parameter = std::ranges::find(parameters_, name, &Parameter::name);
+  if (parameter != parameters_.end()) {
+    return plain_text(parameter->value(point[static_cast<size_t>(parameter - parameters_.begin())]));
+  }
+  const double value = number(point, name);
+  if (!std::isfinite(value)) throw UserError::of("{} has no value, such as after a division by 0", name);
+  return plain_text(whole_or_real(value));
+}
+
 std::vector<std::string> Space::settings(const Point& point) const {
   const std::vector<double> values = numbers(point);
   std::vector<std::string> list;

@@ -66,6 +66,9 @@ class Space {
   bool holds_constraints(const Point& point) const;
   // Of a parameter or a derived number; NaN if it has no value, such as after a division by 0.
   double number(const Point& point, const std::string& name) const;
+  // Whether it is the name of a parameter or of a derived number; and its value there as a text without quotes.
+  bool has(const std::string& name) const;
+  std::string text_of(const Point& point, const std::string& name) const;
 
   // The settings of the point's keys, "layout.tensor=4", as for --set. Throws UserError if a derived key has no value.
   std::vector<std::string> settings(const Point& point) const;

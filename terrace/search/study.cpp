@@ -14,6 +14,7 @@
 #include "terrace/config/key_values.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/models/cost/family.h"
+#include "terrace/search/commands.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/study_keys.h"
 
@@ -35,23 +36,26 @@ class StudyReader {
 
   Study read() {
     read_search();
+    read_halving();
     read_parameters();
     read_derived();
     root_.refuse_unknown();
     if (devices_missing()) search_->refuse_missing("devices", "8");
-    if (config_) check_against_config();
+    if (config_ || has_no_config()) check_names();
+    if (search_) check_goals();
     sort_derived();
     file_.report();
-    settings().minimizes = minimizes();
+    if (table_.settings.parallel == 0) settings().parallel = settings().evaluator == Evaluator::simulate ? 4 : 1;
     std::vector<Expression> constraints;
     for (const std::string& text : table_.constraints) constraints.emplace_back(text);
-    Study study{settings(), Space(parameters_, derived_, constraints, constants_), simulated_figures(*config_->family)};
+    Study study{settings(), Space(parameters_, derived_, constraints, constants_), figures_, file_name_};
     check_constraints(study.space);
     return study;
   }
 
  private:
   StudySettings& settings() { return table_.settings; }
+  const StudySettings& settings() const { return table_.settings; }
   bool has_parameter(const std::string& name) const {
     return std::ranges::find(parameters_, name, &Parameter::name) != parameters_.end();
   }
@@ -64,9 +68,11 @@ class StudyReader {
     if (!search_) return root_.refuse_missing_table("search");
     read_search_table(*search_, table_);
     settings().method = method_of(table_.method);
-    if (!search_->is_valid("config")) return;
+    if (settings().config.empty() || !search_->is_valid("config")) return;
     try {
-      config_ = config::load_for_plan(settings().config, models::planned_families());
+      config_ = table_.trains()
+                    ? config::load(settings().config, models::planned_families(), {"checkpoint.folder=\"runs/search\""})
+                    : config::load_for_plan(settings().config, models::planned_families());
     } catch (const UserError& error) {
       return search_->refuse("config", fmt::format("cannot be read: {}", error.what()));
     }
@@ -74,6 +80,40 @@ class StudyReader {
       double number = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
       if (error == std::errc() && end == text.data() + text.size()) constants_[name] = number;
+    }
+  }
+
+  // A command needs no configuration. Its parameters are then known by the names that it gives them.
+  bool has_no_config() const { return search_ && table_.is_command() && settings().config.empty(); }
+
+  void read_halving() {
+    std::optional<OpenTable> table = root_.find_table("halving");
+    const bool halves = table_.method == "successive_halving";
+    if (!search_) return;
+    if (!table) {
+      if (halves && root_.is_valid("halving")) root_.refuse_missing_table("halving");
+      return;
+    }
+    Halving& halving = settings().halving;
+    read_halving_table(*table, halving);
+    if (!halves || settings().evaluator == Evaluator::simulate) {
+      return root_.refuse("halving",
+                          "has no effect without method = \"successive_halving\" and trials that train or "
+                          "are commands; remove it");
+    }
+    if (!table->all_valid()) return;
+    if (!table_.trains()) {
+      if (halving.most == 0) table->refuse_missing("most", std::to_string(halving.first * 27));
+      return;
+    }
+    if (!config_) return;
+    const int64_t steps = config_->train.steps;
+    if (halving.most > steps) {
+      table->refuse("most", fmt::format("is more than train.steps = {} of {}", steps, settings().config));
+    }
+    if (halving.most == 0) halving.most = steps;
+    if (halving.first >= halving.most) {
+      table->refuse("first", fmt::format("must lie below the {} steps that the best trials make", halving.most));
     }
   }
 
@@ -162,14 +202,17 @@ class StudyReader {
     }
   }
 
-  bool devices_missing() const { return search_ && !has_derived("devices") && !has_parameter("devices"); }
+  bool devices_missing() const {
+    return search_ && !table_.is_command() && !has_derived("devices") && !has_parameter("devices");
+  }
 
   // What is wrong with a name that the file gives; "" if it is a key of the configuration, or expressions use it.
   std::string name_problem(const std::string& name, const std::set<std::string>& used) const {
-    if (!is_key(name)) {
+    if (!is_key(name) || !config_) {
       return used.contains(name) || name == "devices"
                  ? ""
-                 : "has no effect: it is no key, and no expression names it; use it or remove it";
+                 : fmt::format("has no effect: it is no key, and no expression{} names it; use it or remove it",
+                               table_.is_command() ? " or command" : "");
     }
     std::vector<std::string> names;
     for (const config::Key& key : config::keys_of(config_->family)) names.push_back(key.full_name());
@@ -202,7 +245,7 @@ class StudyReader {
     return "";
   }
 
-  void check_against_config() {
+  void check_names() {
     std::set<std::string> used;
     const auto check = [&](const std::string& text) {
       const Expression expression(text);
@@ -217,6 +260,7 @@ class StudyReader {
       const std::string problem = check(text);
       if (!problem.empty()) search_->refuse("constraints", fmt::format("has \"{}\", which {}", text, problem));
     }
+    if (table_.is_command()) check_command(used);
     for (const auto& [name, place] : places_) {
       const std::string problem = name_problem(name, used);
       if (!problem.empty()) file_.refuse(place, fmt::format("parameters.{} {}", name, problem));
@@ -225,11 +269,99 @@ class StudyReader {
       const std::string problem = name_problem(one.name, used);
       if (!problem.empty()) file_.refuse(one.where, fmt::format("derived.{} {}", one.name, problem));
     }
-    if (!search_->is_valid("objective")) return;
-    std::vector<std::string> figures;
-    for (const Figure& figure : simulated_figures(*config_->family)) figures.push_back(figure.name);
-    if (std::ranges::find(figures, settings().objective) == figures.end()) {
-      search_->refuse("objective", fmt::format("is no figure of a simulated trial; use {}", config::listed(figures)));
+  }
+
+  void check_command(std::set<std::string>& used) {
+    const std::vector<std::string> names = names_in_command(settings().command);
+    std::vector<std::string> known(std::begin(command_names), std::end(command_names));
+    for (const Parameter& parameter : parameters_) known.push_back(parameter.name);
+    for (const NamedText& one : texts_) known.push_back(one.name);
+    for (const std::string& name : names) {
+      used.insert(name);
+      std::string problem;
+      if (std::ranges::find(known, name) == known.end()) {
+        problem = fmt::format("names {{{}}}, which is unknown; it may name {}", name, config::listed(known));
+      } else if (name == "config" && settings().config.empty()) {
+        problem = "names {config}, but search.config is missing; add it";
+      }
+      if (!problem.empty()) search_->refuse("command", problem);
+    }
+    const bool has_result = std::ranges::find(names, "result") != names.end();
+    if (!has_result && search_->is_valid("command")) {
+      search_->refuse("command", "does not name {result}, the path of the file into which it writes its figures");
+    }
+    // A key of the configuration reaches a command that names the configuration.
+    if (std::ranges::find(names, "config") == names.end()) return;
+    for (const Parameter& parameter : parameters_) used.insert(parameter.name);
+    for (const NamedText& one : texts_) used.insert(one.name);
+  }
+
+  // The figures of the trials, with those of the goals, and the goals' directions.
+  void check_goals() {
+    if (!search_->is_valid("objective") || !search_->is_valid("evaluator")) return;
+    if (!table_.is_command() && !config_) return;
+    if (table_.is_command()) {
+      for (const std::string& name : table_.figures) figures_.push_back({name});
+    } else {
+      figures_ = table_.trains() ? trained_figures(*config_->family) : simulated_figures(*config_->family);
+    }
+    for (size_t i = 0; i < table_.objectives.size(); ++i) add_goal(i);
+    const size_t directions = table_.directions.size();
+    if (directions > 1 && directions != table_.objectives.size()) {
+      search_->refuse("direction", fmt::format("has {} words for {} objectives; write one for each", directions,
+                                               table_.objectives.size()));
+    }
+    if (settings().goals.size() > 1 && settings().method == Method::successive_halving) {
+      search_->refuse("objective", "names several figures, but successive halving compares trials by one; keep one");
+    }
+    check_evaluations();
+  }
+
+  void add_goal(size_t i) {
+    const std::string& name = table_.objectives[i];
+    std::vector<std::string> names;
+    for (const Figure& figure : figures_) names.push_back(figure.name);
+    auto figure = std::ranges::find(figures_, name, &Figure::name);
+    if (figure == figures_.end()) {
+      // A family of models may have more figures than all have; commands have any.
+      const bool is_misspelt = table_.trains() && !nearest_word(name, names).empty();
+      const bool is_simulated = settings().evaluator == Evaluator::simulate;
+      if (is_simulated || is_misspelt) {
+        return search_->refuse("objective", fmt::format("is no figure of a {} trial; use {}",
+                                                        is_simulated ? "simulated" : "trained", config::listed(names)));
+      }
+      figure = figures_.insert(figures_.end(), {name, table_.trains()});
+    }
+    if (settings().predicts_first) {
+      const std::vector<Figure> predicted = simulated_figures(*config_->family);
+      if (std::ranges::find(predicted, name, &Figure::name) == predicted.end()) {
+        search_->refuse("objective",
+                        fmt::format("has \"{}\", which is not predicted; use evaluator = \"train\"", name));
+      }
+    }
+    const std::vector<std::string>& words = table_.directions;
+    const std::string word = words.empty() ? "" : words.size() == 1 ? words[0] : i < words.size() ? words[i] : "";
+    settings().goals.push_back({name, word.empty() ? figure->smaller_is_better : word == "minimize"});
+  }
+
+  // A held-out loss is known only where there was an evaluation.
+  void check_evaluations() {
+    if (!table_.trains() || !config_) return;
+    const auto is_held_out = [](const Goal& goal) { return goal.figure.starts_with("validation_"); };
+    if (std::ranges::none_of(settings().goals, is_held_out)) return;
+    const int64_t every = config_->train.evaluate_every;
+    if (every == 0) {
+      return search_->refuse("objective",
+                             "needs train.evaluate_every in the configuration, which is 0; write such as "
+                             "train.evaluate_every = 100");
+    }
+    if (settings().method != Method::successive_halving || settings().halving.most == 0) return;
+    for (const int64_t budget : settings().halving.budgets()) {
+      if (budget % every == 0 || budget == config_->train.steps) continue;
+      return search_->refuse(
+          "objective", fmt::format("is not known after {} steps, since train.evaluate_every = {}; write a divisor "
+                                   "of halving.first = {}",
+                                   budget, every, settings().halving.first));
     }
   }
 
@@ -263,14 +395,6 @@ class StudyReader {
     if (key == nullptr) return false;
     const std::string value = key->write(*config_);
     return value == "true" || value == "false";
-  }
-
-  bool minimizes() {
-    if (!table_.direction.empty()) return table_.direction == "minimize";
-    for (const Figure& figure : simulated_figures(*config_->family)) {
-      if (figure.name == settings().objective) return figure.smaller_is_better;
-    }
-    return false;
   }
 
   // Looks for a point that holds all constraints: among all points of a small space, among random ones of a large one.
@@ -309,13 +433,24 @@ class StudyReader {
   std::map<std::string, toml::source_region> places_;  // of the parameters
   std::vector<NamedText> texts_;
   std::vector<Derived> derived_;
+  std::vector<Figure> figures_;
 };
 
 }  // namespace
 
 Method method_of(const std::string& word) {
   if (word == "random") return Method::random;
+  if (word == "successive_halving") return Method::successive_halving;
   return word == "exhaustive" ? Method::exhaustive : Method::bayesian;
+}
+
+std::vector<double> Study::goal_values(const std::vector<double>& trial_figures) const {
+  std::vector<double> values;
+  for (const Goal& goal : settings.goals) {
+    const auto figure = std::ranges::find(figures, goal.figure, &Figure::name);
+    values.push_back(goal.signed_value(trial_figures[static_cast<size_t>(figure - figures.begin())]));
+  }
+  return values;
 }
 
 Study parse_study(const std::string& toml, const std::string& file_name) { return StudyReader(toml, file_name).read(); }

@@ -10,33 +10,69 @@
 
 namespace terrace::search {
 
-enum class Method { bayesian, random, exhaustive };
+enum class Method { bayesian, random, exhaustive, successive_halving };
 // From one of these words.
 Method method_of(const std::string& word);
 
-struct StudySettings {
-  std::string evaluator = "simulate";
-  std::string objective;  // a figure of the evaluator
+// What evaluates a trial: a prediction, a training run, or a command of the user.
+enum class Evaluator { simulate, train, command };
+
+// A figure of the trials that is optimized.
+struct Goal {
+  std::string figure;
   bool minimizes = false;
-  std::string config;  // the training configuration that is varied
+
+  // The larger the better, as in results.csv; and back.
+  double signed_value(double value) const { return minimizes ? -value : value; }
+};
+
+// Asynchronous successive halving: a trial runs for `first` steps (or another unit of a command), and one in `factor`
+// of those that have come so far continues to `factor` times as many, until `most`.
+struct Halving {
+  int64_t first = 0, most = 0;
+  int64_t factor = 3;
+
+  // first, first * factor, .., most.
+  std::vector<int64_t> budgets() const;
+};
+
+struct StudySettings {
+  Evaluator evaluator = Evaluator::simulate;
+  bool predicts_first = false;  // predictions propose what is trained
+  std::vector<Goal> goals;
+  std::string config;  // the training configuration that is varied; "": none, of a command
   std::string machine = "laptop", software = "terrace";
   std::string devices;  // an expression; also the name of its value in other expressions
   Method method = Method::bayesian;
-  int64_t trials = 0;  // 0: 100, or all points of an exhaustive search
-  int64_t parallel = 4;
+  int64_t trials = 0;    // 0: 100, or all points of an exhaustive search
+  int64_t parallel = 0;  // 0: 4 simulated trials, or one other
   uint64_t seed = 1;
+  // Of training runs and commands.
+  std::string command;            // with {NAME} in place of values
+  std::string launcher = "auto";  // of training runs: "threads", "mpirun", "srun"; auto: srun in a job of Slurm
+  std::vector<std::string> launcher_options = {};
+  double trial_seconds = 0;  // 0: no limit
+  double trial_memory = 0;   // bytes; 0: no limit
+  bool keep_checkpoints = false;
+  Halving halving = {};
 };
 
 // What a trial measures or predicts.
 struct Figure {
   std::string name;
   bool smaller_is_better = false;
+
+  bool operator==(const Figure&) const = default;
 };
 
 struct Study {
   StudySettings settings;
-  Space space;  // "devices" is one of its parameters or derived numbers
-  std::vector<Figure> figures;
+  Space space;                  // "devices" is one of its parameters or derived numbers, unless commands need none
+  std::vector<Figure> figures;  // those of the goals among them
+  std::string file_name = {};   // of SPACE.toml
+
+  // The goals' values of a trial with these figures, the larger the better.
+  std::vector<double> goal_values(const std::vector<double>& trial_figures) const;
 };
 
 // Throws one UserError with every problem of the file, each with its line and a valid alternative. A space without a

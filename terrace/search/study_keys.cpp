@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
+#include "terrace/config/quantity.h"
+#include "terrace/config/section_keys.h"
 
 namespace terrace::search {
 namespace {
@@ -14,22 +16,47 @@ using config::Text;
 using config::Whole;
 using config::Word;
 
-// The words of a key, and those that later versions will have.
-struct BuiltWord {
-  std::vector<std::string> words, later;
-
-  std::string read(const toml::node& node, std::string& value) const {
-    if (node.is_string() && std::ranges::find(later, *node.value<std::string>()) != later.end()) {
-      return fmt::format("is not built yet; use {}", Word{words}.description());
+// One string, or a list of different ones.
+struct Names {
+  std::string read(const toml::node& node, std::vector<std::string>& names) const {
+    names.clear();
+    if (node.is_string()) {
+      names.push_back(*node.value<std::string>());
+    } else if (const toml::array* array = node.as_array()) {
+      for (const toml::node& one : *array) names.push_back(one.value_or(std::string()));
     }
-    return Word{words}.read(node, value);
+    if (names.empty() || std::ranges::find(names, "") != names.end()) return "must be a string or a list of strings";
+    for (const std::string& name : names) {
+      if (std::ranges::count(names, name) > 1) return fmt::format("has \"{}\" twice; remove one", name);
+    }
+    return "";
   }
 };
 
-struct ObjectiveName {
-  std::string read(const toml::node& node, std::string& value) const {
-    if (node.is_array()) return "names several objectives, which are not built yet; write one as a string";
-    return Text{}.read(node, value);
+// "simulate", "train", "command", or ["simulate", "train"].
+struct Evaluators {
+  std::string read(const toml::node& node, std::vector<std::string>& names) const {
+    const std::string problem = Names{}.read(node, names);
+    const std::vector<std::string> known = {"simulate", "train", "command"};
+    const bool is_one = names.size() == 1 && std::ranges::find(known, names[0]) != known.end();
+    if (problem.empty() && (is_one || names == std::vector<std::string>{"simulate", "train"})) return "";
+    return "must be \"simulate\", \"train\", \"command\" or [\"simulate\", \"train\"]";
+  }
+};
+
+// One direction for each objective.
+struct Directions {
+  std::string read(const toml::node& node, std::vector<std::string>& words) const {
+    words.clear();
+    if (const toml::array* array = node.as_array()) {
+      for (const toml::node& one : *array) words.push_back(one.value_or(std::string()));
+    } else {
+      words.push_back(node.value_or(std::string()));
+    }
+    const auto is_known = [](const std::string& word) { return word == "minimize" || word == "maximize"; };
+    return !words.empty() && std::ranges::all_of(words, is_known)
+               ? ""
+               : "must be \"minimize\" or \"maximize\", or a list of one for each objective";
   }
 };
 
@@ -53,10 +80,6 @@ struct Constraints {
     }
     return "";
   }
-};
-
-struct NotBuilt {
-  std::string read(const toml::node&, std::string&) const { return "is not built yet; remove it"; }
 };
 
 struct Bounds {
@@ -127,6 +150,23 @@ std::string values_problem(const ParameterTable& table) {
   return "";
 }
 
+// Keys that the evaluator leaves without effect, and those that it needs.
+void refuse_idle_keys(config::OpenTable& open, const SearchTable& search) {
+  const auto only = [&](bool has_effect, const char* evaluator, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) {
+      if (has_effect || open.find(key) == nullptr || !open.is_valid(key)) continue;
+      open.refuse(key, fmt::format("has no effect without evaluator = \"{}\"; remove it", evaluator));
+    }
+  };
+  const bool has_runs = search.trains() || search.is_command();
+  only(search.is_command(), "command", {"command", "figures"});
+  only(search.trains(), "train", {"launcher", "launcher_options", "keep_checkpoints"});
+  only(has_runs, "train", {"trial_time", "trial_memory"});
+  only(search.simulates(), "simulate", {"machine", "software"});
+  if (search.is_command() && open.find("command") == nullptr) open.refuse_missing("command", "\"./trial.sh {result}\"");
+  if (!search.is_command() && open.find("config") == nullptr) open.refuse_missing("config", "\"configs/tiny.toml\"");
+}
+
 }  // namespace
 
 std::string read_value(const toml::node& node, Value& value) {
@@ -163,23 +203,44 @@ void read_search_table(config::OpenTable& open, SearchTable& search) {
     const auto of_settings = [](auto StudySettings::*field) {
       return [field](auto& one) -> auto& { return one.settings.*field; };
     };
-    std::string not_built;
-    const auto ignored = [&not_built](auto&) -> std::string& { return not_built; };
-    table.required("evaluator", of_settings(&StudySettings::evaluator), BuiltWord{{"simulate"}, {"train", "command"}},
-                   "\"simulate\"");
-    table.required("objective", of_settings(&StudySettings::objective), ObjectiveName{}, "\"step_seconds\"");
-    table.optional("direction", &SearchTable::direction, Word{{"minimize", "maximize"}});
-    table.required("config", of_settings(&StudySettings::config), Text{}, "\"configs/frontier-175b.toml\"");
+    table.required("evaluator", &SearchTable::evaluators, Evaluators{}, "\"simulate\"");
+    table.required("objective", &SearchTable::objectives, Names{}, "\"step_seconds\"");
+    table.optional("direction", &SearchTable::directions, Directions{});
+    table.optional("config", of_settings(&StudySettings::config), Text{});
     table.optional("machine", of_settings(&StudySettings::machine), Text{});
     table.optional("software", of_settings(&StudySettings::software), Text{});
     table.optional("devices", of_settings(&StudySettings::devices), ExpressionText{});
-    table.optional("method", &SearchTable::method,
-                   BuiltWord{{"bayesian", "random", "exhaustive"}, {"successive_halving"}});
+    table.optional("method", &SearchTable::method, Word{{"bayesian", "random", "exhaustive", "successive_halving"}});
     table.optional("trials", of_settings(&StudySettings::trials), Whole{1, 1'000'000'000});
     table.optional("parallel", of_settings(&StudySettings::parallel), Whole{1, 1024});
     table.optional("seed", of_settings(&StudySettings::seed), Whole{0});
     table.optional("constraints", &SearchTable::constraints, Constraints{});
-    table.optional("command", ignored, NotBuilt{});
+    table.optional("command", of_settings(&StudySettings::command), Text{});
+    table.optional("figures", &SearchTable::figures, Names{});
+    table.optional("launcher", of_settings(&StudySettings::launcher), Word{{"auto", "threads", "mpirun", "srun"}});
+    table.optional("launcher_options", of_settings(&StudySettings::launcher_options), Names{});
+    table.optional("trial_time", of_settings(&StudySettings::trial_seconds), config::Duration{});
+    table.optional("trial_memory", of_settings(&StudySettings::trial_memory), config::Quantity{.least = 1});
+    table.optional("keep_checkpoints", of_settings(&StudySettings::keep_checkpoints), Flag{});
+  });
+  if (!search.evaluators.empty()) {
+    const std::string& last = search.evaluators.back();
+    search.settings.evaluator = last == "train"     ? Evaluator::train
+                                : last == "command" ? Evaluator::command
+                                                    : Evaluator::simulate;
+    search.settings.predicts_first = search.evaluators.size() == 2;
+  }
+  if (open.is_valid("evaluator")) refuse_idle_keys(open, search);
+}
+
+void read_halving_table(config::OpenTable& open, Halving& halving) {
+  config::TableReader<Halving>::read_into(open, halving, [](auto& table) {
+    table.required("first", &Halving::first, Whole{1, config::most_steps}, "100");
+    table.optional("most", &Halving::most, Whole{1, config::most_steps});
+    table.optional("factor", &Halving::factor, Whole{2, 1000});
+    table.rule({"most", "first"}, [](const Halving& one) {
+      return one.most > 0 && one.most <= one.first ? "must lie above first; write more" : std::string();
+    });
   });
 }
 

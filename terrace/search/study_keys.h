@@ -12,10 +12,18 @@ namespace terrace::search {
 // [search], with what the file says in words.
 struct SearchTable {
   StudySettings settings;
-  std::string method = "bayesian", direction;
+  std::vector<std::string> evaluators, objectives, directions, figures;
+  std::string method = "bayesian";
   std::vector<std::string> constraints;
+
+  bool trains() const { return settings.evaluator == Evaluator::train; }
+  bool simulates() const { return settings.evaluator == Evaluator::simulate || settings.predicts_first; }
+  bool is_command() const { return settings.evaluator == Evaluator::command; }
 };
 void read_search_table(config::OpenTable& table, SearchTable& search);
+
+// [halving].
+void read_halving_table(config::OpenTable& table, Halving& halving);
 
 // [parameters.NAME]. Returns whether all of the table is valid.
 bool read_parameter_table(config::OpenTable& table, Parameter& parameter);

@@ -1,6 +1,8 @@
 // Writes the record as lines, of which the first different one is shown.
 #include "terrace/search/study_record.h"
 
+#include <fmt/ranges.h>
+
 #include <sstream>
 
 #include "terrace/base/error.h"
@@ -16,11 +18,20 @@ namespace {
 
 std::string record_of(const Study& study) {
   const StudySettings& settings = study.settings;
-  std::string text = fmt::format("objective = {}, {}\n", settings.objective,
-                                 settings.minimizes ? "to be minimized" : "to be maximized");
+  std::string text;
+  for (const Goal& goal : settings.goals) {
+    text += fmt::format("objective = {}, {}\n", goal.figure, goal.minimizes ? "to be minimized" : "to be maximized");
+  }
+  if (settings.evaluator == Evaluator::command) text += fmt::format("command = {}\n", settings.command);
+  if (settings.evaluator == Evaluator::train) text += "trials are training runs\n";
+  if (settings.method == Method::successive_halving) {
+    text += fmt::format("budgets = {}\n", fmt::join(settings.halving.budgets(), ", "));
+  }
   for (const Derived& one : study.space.derived()) text += fmt::format("{} = {}\n", one.name, one.expression.text());
+  if (settings.config.empty()) return text;
   const config::Config config = config::load_for_plan(settings.config, models::planned_families());
   for (const auto& [key, value] : config::key_values(config)) text += fmt::format("{} = {}\n", key, value);
+  if (settings.evaluator != Evaluator::simulate) return text;
   return text + machine::dump(machine::load(settings.machine)) +
          machine::dump(machine::load_software(settings.software));
 }

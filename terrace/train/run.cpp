@@ -183,6 +183,7 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world, 
     trainer.add_hook(
         make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
   }
+  if (start.options.stop_after > 0) trainer.add_hook(make_stop_after_hook(start.options.stop_after));
   trainer.run();
   // The name is computed, since this machine may not see the checkpoint of another rank's machine yet.
   return {.checkpoint = fs::path(start.config.checkpoint.folder) / checkpoint::step_name(trainer.steps_done()),

@@ -42,7 +42,7 @@ TEST_F(ResultsFolder, HasTheColumnsOfDeepHyper) {
 TEST_F(ResultsFolder, ReadsBackEachTrial) {
   const Trial done{.job_id = 0,
                    .point = {1, 0, 2},
-                   .objective = -0.1,
+                   .objectives = {-0.1},
                    .outcome = {.figures = {0.1, 2, 3, 0.4, 0.5, 6e9}},
                    .submitted = 1,
                    .gathered = 2.5};
@@ -63,10 +63,10 @@ TEST_F(ResultsFolder, ReadsBackEachTrial) {
   const Results results(folder_ / "run", study_);
   ASSERT_EQ(results.earlier().size(), 2);
   EXPECT_EQ(results.earlier()[0].point, done.point);
-  EXPECT_EQ(results.earlier()[0].objective, done.objective);
+  EXPECT_EQ(results.earlier()[0].objectives, done.objectives);
   EXPECT_EQ(results.earlier()[0].outcome.figures, done.outcome.figures);
   EXPECT_EQ(results.earlier()[0].gathered, 2.5);
-  EXPECT_EQ(results.earlier()[1].objective, std::nullopt);
+  EXPECT_TRUE(results.earlier()[1].failed());
   EXPECT_EQ(results.earlier()[1].outcome.failure, "oom");
   EXPECT_EQ(results.earlier()[1].outcome.reason, "two lines, \"quoted\"");
   EXPECT_EQ(results.earlier()[1].job_id, 1);
@@ -115,14 +115,14 @@ TEST_F(ResultsFolder, ReadsResultsOfOtherProgramsForAWarmStart) {
   write_text_atomically(folder_ / "other.csv",
                         "job_id,p:layout.tensor,p:layout.sharding,p:layout.pipeline,objective\r\n"
                         "0,2,zero1,4,-0.5\r\n1,5,zero1,4,-0.4\r\n2,1,ddp,1,F\r\n");
-  const EarlierTrials earlier = read_results(folder_ / "other.csv", study_.space);
+  const EarlierTrials earlier = read_results(folder_ / "other.csv", study_);
   ASSERT_EQ(earlier.trials.size(), 2);
   EXPECT_EQ(earlier.skipped, 1);
   EXPECT_EQ(earlier.trials[0].point, (Point{2, 1, 1}));
-  EXPECT_EQ(earlier.trials[0].objective, -0.5);
-  EXPECT_EQ(earlier.trials[1].objective, std::nullopt);
+  EXPECT_EQ(earlier.trials[0].objectives, std::vector<double>{-0.5});
+  EXPECT_TRUE(earlier.trials[1].failed());
   write_text_atomically(folder_ / "other.csv", "p:layout.tensor,objective\n1,2\n");
-  EXPECT_THROW(read_results(folder_ / "other.csv", study_.space), UserError);
+  EXPECT_THROW(read_results(folder_ / "other.csv", study_), UserError);
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ TEST_F(StudyFile, ReadsEveryKey) {
           "[parameters.optimizer.learning_rate]\ntype = \"real\"\nrange = [1e-5, 1e-2]\nlog = true\n"
           "[derived]\ntrain.global_batch = \"per_rank * devices\"\nper_rank = 3\n",
       "space.toml");
-  EXPECT_EQ(study.settings.objective, "tokens_per_second");
-  EXPECT_FALSE(study.settings.minimizes);
+  EXPECT_EQ(study.settings.goals.front().figure, "tokens_per_second");
+  EXPECT_FALSE(study.settings.goals[0].minimizes);
   EXPECT_EQ(study.settings.software, "megatron");
   EXPECT_EQ(study.settings.method, Method::random);
   EXPECT_EQ(study.settings.trials, 7);
@@ -56,8 +56,8 @@ TEST_F(StudyFile, ReadsEveryKey) {
 }
 
 TEST_F(StudyFile, TakesTheDirectionFromTheObjective) {
-  EXPECT_TRUE(small_study(folder_).settings.minimizes);
-  EXPECT_FALSE(small_study(folder_, "direction = \"maximize\"\n").settings.minimizes);
+  EXPECT_TRUE(small_study(folder_).settings.goals[0].minimizes);
+  EXPECT_FALSE(small_study(folder_, "direction = \"maximize\"\n").settings.goals[0].minimizes);
 }
 
 TEST_F(StudyFile, ReportsAllProblemsAtOnce) {
@@ -124,22 +124,111 @@ TEST_F(StudyFile, RefusesNamesThatDoNothing) {
       "layout.sharding, which is a word such as \"ddp\"; expressions take numbers");
 }
 
-TEST_F(StudyFile, RefusesByNameWhatIsNotBuilt) {
-  const auto with = [&](std::string toml, const std::string& old_text, const std::string& text) {
-    return refusal(toml.replace(toml.find(old_text), old_text.size(), text));
+TEST_F(StudyFile, ReadsSeveralObjectivesWithADirectionEach) {
+  const std::string text = search_table(config_) + small_parameters;
+  const std::string old_text = "\"step_seconds\"";
+  const auto with = [&](const std::string& objective) {
+    return std::string(text).replace(text.find(old_text), old_text.size(), objective);
   };
-  const std::string whole = search_table(config_) + small_parameters;
-  EXPECT_EQ(with(whole, "\"simulate\"", "\"train\""),
-            "space.toml:2:13: search.evaluator = \"train\" is not built yet; use \"simulate\"");
+  const Study study = parse_study(with("[\"step_seconds\", \"mfu\"]"), "space.toml");
+  ASSERT_EQ(study.settings.goals.size(), 2);
+  EXPECT_TRUE(study.settings.goals[0].minimizes);
+  EXPECT_FALSE(study.settings.goals[1].minimizes);
+  EXPECT_EQ(study.goal_values({0.5, 1, 2, 0.25, 4, 5}), (std::vector<double>{-0.5, 0.25}));
+  const std::string directions = with("[\"step_seconds\", \"mfu\"]\ndirection = [\"maximize\", \"minimize\"]");
+  EXPECT_FALSE(parse_study(directions, "space.toml").settings.goals[0].minimizes);
   EXPECT_EQ(
-      with(whole, "\"step_seconds\"", "[\"mfu\", \"hfu\"]"),
-      "space.toml:3:13: search.objective = [ \"mfu\", \"hfu\" ] names several objectives, which are not built yet; "
-      "write one as a string");
+      refusal(with("[\"step_seconds\"]\ndirection = [\"minimize\", \"minimize\"]")),
+      "space.toml:4:13: search.direction = [ \"minimize\", \"minimize\" ] has 2 words for 1 objectives; write one "
+      "for each");
+}
+
+// The head of a file whose trials are commands, without a configuration.
+const char* const command_table = "[search]\nevaluator = \"command\"\nobjective = \"score\"\n";
+
+TEST_F(StudyFile, ReadsCommands) {
+  const Study study = parse_study(std::string(command_table) +
+                                      "command = \"./trial.sh {x} {twice} {result}\"\nfigures = [\"seconds\"]\n"
+                                      "trial_time = \"5m\"\ntrial_memory = \"2 GiB\"\n"
+                                      "[parameters.x]\ntype = \"real\"\nrange = [0, 1]\n[derived]\ntwice = \"2 * x\"\n",
+                                  "space.toml");
+  EXPECT_EQ(study.settings.evaluator, Evaluator::command);
+  EXPECT_EQ(study.figures, (std::vector<Figure>{{"seconds"}, {"score"}}));
+  EXPECT_FALSE(study.settings.goals[0].minimizes);
+  EXPECT_EQ(study.settings.parallel, 1);
+  EXPECT_EQ(study.settings.trial_seconds, 300);
+  EXPECT_EQ(study.settings.trial_memory, 2.0 * (1 << 30));
+}
+
+TEST_F(StudyFile, RefusesCommandsThatCannotWork) {
+  const std::string parameters = "[parameters.x]\ntype = \"real\"\nrange = [0, 1]\n";
+  const auto refusal_with = [&](const std::string& more) { return refusal(command_table + more + parameters); };
+  EXPECT_EQ(refusal_with(""),
+            "2 problems in space.toml:\n"
+            "  space.toml:1:1: search.command is missing; add to [search] a line such as command = \"./trial.sh "
+            "{result}\"\n"
+            "  space.toml:4:1: parameters.x has no effect: it is no key, and no expression or command names it; use it "
+            "or remove it");
+  EXPECT_EQ(refusal_with("command = \"./trial.sh {x}\"\n"),
+            "space.toml:4:11: search.command = \"./trial.sh {x}\" does not name {result}, the path of the file into "
+            "which it writes its figures");
+  EXPECT_EQ(
+      refusal_with("command = \"./trial.sh {x} {y} {result}\"\n"),
+      "space.toml:4:11: search.command = \"./trial.sh {x} {y} {result}\" names {y}, which is unknown; it may name "
+      "result, folder, config, budget, trial or x");
+  EXPECT_NE(refusal_with("command = \"./trial.sh {x} {config} {result}\"\n").find("search.config is missing"),
+            std::string::npos);
+}
+
+TEST_F(StudyFile, RefusesKeysThatItsEvaluatorDoesNotHave) {
+  EXPECT_EQ(refusal_of(small_parameters, "command = \"./trial.sh\"\ntrial_time = 3\nlauncher = \"srun\"\n"),
+            "3 problems in space.toml:\n"
+            "  space.toml:7:11: search.command = \"./trial.sh\" has no effect without evaluator = \"command\"; remove "
+            "it\n"
+            "  space.toml:8:14: search.trial_time = 3 has no effect without evaluator = \"train\"; remove it\n"
+            "  space.toml:9:12: search.launcher = \"srun\" has no effect without evaluator = \"train\"; remove it");
   EXPECT_EQ(refusal_of(small_parameters, "method = \"successive_halving\"\n"),
-            "space.toml:7:10: search.method = \"successive_halving\" is not built yet; use \"bayesian\", \"random\" or "
-            "\"exhaustive\"");
-  EXPECT_EQ(refusal_of(small_parameters, "command = \"./trial.sh\"\n"),
-            "space.toml:7:11: search.command = \"./trial.sh\" is not built yet; remove it");
+            "space.toml: the table [halving] is missing");
+  const std::string halving = "[halving]\nfirst = 2\n";
+  EXPECT_NE(refusal_of(small_parameters + halving).find("halving has no effect without method"), std::string::npos);
+}
+
+TEST_F(StudyFile, ReadsSuccessiveHalving) {
+  const std::string head = std::string(command_table) + "command = \"./trial.sh {x} {budget} {result}\"\n" +
+                           "method = \"successive_halving\"\n[parameters.x]\ntype = \"real\"\nrange = [0, 1]\n";
+  const Study study = parse_study(head + "[halving]\nfirst = 2\nmost = 20\n", "space.toml");
+  EXPECT_EQ(study.settings.halving.budgets(), (std::vector<int64_t>{2, 6, 18, 20}));
+  EXPECT_EQ(refusal(head + "[halving]\nfirst = 2\n"),
+            "space.toml:9:1: halving.most is missing; add to [halving] a line such as most = 54");
+  EXPECT_EQ(refusal(head + "[halving]\nfirst = 20\nmost = 2\n"),
+            "space.toml:11:8: halving.most = 2 must lie above first; write more");
+}
+
+TEST_F(StudyFile, KnowsTheFiguresOfTraining) {
+  const std::string config = folder_ / "whole.toml";
+  write_text_atomically(config, read_text(config_) +
+                                    "evaluate_every = 4\n[data]\ntrain = [\"none\"]\n"
+                                    "validation_share = 0.1\n[optimizer]\nlearning_rate = 1e-3\n");
+  const auto text = [&](const std::string& objective, const std::string& more = "") {
+    return "[search]\nevaluator = \"train\"\nobjective = \"" + objective + "\"\nconfig = \"" + config +
+           "\"\ndevices = 2\n" + more + small_parameters;
+  };
+  const Study study = parse_study(text("validation_loss"), "space.toml");
+  EXPECT_TRUE(study.settings.goals[0].minimizes);
+  EXPECT_EQ(study.figures.size(), 6);
+  EXPECT_EQ(refusal(text("validation_los")),
+            "space.toml:3:13: search.objective = \"validation_los\" is no figure of a trained trial; use step_seconds, "
+            "tokens_per_second, mfu, memory_bytes, loss or validation_loss");
+  EXPECT_EQ(parse_study(text("forces_mae"), "space.toml").figures.back(), (Figure{"forces_mae", true}));
+  const std::string halving = "method = \"successive_halving\"\n";
+  EXPECT_EQ(refusal(text("validation_loss", halving) + "[halving]\nfirst = 2\n"),
+            "space.toml:3:13: search.objective = \"validation_loss\" is not known after 2 steps, since "
+            "train.evaluate_every = 4; write a divisor of halving.first = 2");
+  EXPECT_EQ(parse_study(text("validation_loss", halving) + "[halving]\nfirst = 4\nfactor = 2\n", "space.toml")
+                .settings.halving.budgets(),
+            (std::vector<int64_t>{4, 8, 10}));
+  EXPECT_EQ(refusal(text("loss", halving) + "[halving]\nfirst = 4\nmost = 11\n"),
+            "space.toml:18:8: halving.most = 11 is more than train.steps = 10 of " + config);
 }
 
 TEST_F(StudyFile, NeedsDevicesAndAConfiguration) {

@@ -19,10 +19,9 @@ using ::testing::HasSubstr;
 
 class Saving : public TinyRun {
  protected:
-  static RunResult start(const config::Config& config, const std::string& resume = "") {
-    return run(config, {.resume = resume, .measure_peak = [](const at::Device&, at::ScalarType) {
-                          return Peak{1e9, "a peak for the test"};
-                        }});
+  static RunResult start(const config::Config& config, const std::string& resume = "", int64_t stop_after = 0) {
+    const auto peak = [](const at::Device&, at::ScalarType) { return Peak{1e9, "a peak for the test"}; };
+    return run(config, {.resume = resume, .measure_peak = peak, .stop_after = stop_after});
   }
 
   config::Config saving(std::vector<std::string> overrides) const {
@@ -126,6 +125,22 @@ TEST_F(Saving, ATimeLimitStopsAfterTheStepThatReachesIt) {
   Trainer whole(tiny_config(), {});
   take_steps(whole, 10);
   expect_equal(weights_at("run", 10), snapshot(whole));
+}
+
+TEST_F(Saving, ARunThatStopsAfterAStepIsEvaluatedThereAndContinuesAsIfItHadNotStopped) {
+  const std::vector<std::string> settings = {"train.evaluate_every=2", "data.validation_share=0.2"};
+  const RunResult first = start(saving(settings), "", 4);
+  EXPECT_FALSE(first.finished);
+  EXPECT_EQ(first.step, 4);
+  EXPECT_EQ(first.stop_reason, "by --stop-after 4");
+  EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.contains(4));
+  EXPECT_EQ(start(saving(settings), "auto", 4).step, 4);
+  EXPECT_TRUE(start(saving(settings), "auto").finished);
+  Trainer whole(saving(settings), {});
+  take_steps(whole, 10);
+  Trainer continued(saving(settings), {});
+  continued.resume(checkpoint::Reader(folder_ / "run" / checkpoint::step_name(10)));
+  expect_equal(snapshot(continued), snapshot(whole));
 }
 
 TEST_F(Saving, AStepThatCannotContinueNamesTheCheckpointThatWasBeingWritten) {

@@ -70,6 +70,10 @@ std::unique_ptr<Hook> make_measure_hook(Trainer& trainer, Measuring measuring);
 // evaluation before the first step of a start is not cut short.
 std::unique_ptr<Hook> make_time_limit_hook(std::chrono::steady_clock::time_point began);
 
+// Stops the run after this step, or at once if it is past it. To be added last, so that the step is saved and
+// evaluated.
+std::unique_ptr<Hook> make_stop_after_hook(int64_t step);
+
 // Adds the hooks that every run has, in the order that a run needs. Removes the lines of metrics.jsonl after the step
 // that the run starts from.
 void add_standard_hooks(Trainer& trainer,

@@ -1,0 +1,65 @@
+// Names the files of a trial that runs as a program.
+#include "terrace/search/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "terrace/base/file.h"
+#include "terrace/base/units.h"
+#include "terrace/config/domain.h"
+
+namespace terrace::search {
+
+std::filesystem::path trial_folder(const std::filesystem::path& search_folder, int64_t trial) {
+  return search_folder / "trials" / std::to_string(trial);
+}
+
+std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const Job& job) {
+  const std::filesystem::path folder = trial_folder(search_folder, job.trial);
+  if (!job.continues()) std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+std::filesystem::path log_path(const std::filesystem::path& trial_folder) { return trial_folder / "output.log"; }
+
+std::string end_of_log(const std::filesystem::path& trial_folder, size_t most) {
+  std::string text = std::filesystem::exists(log_path(trial_folder)) ? read_text(log_path(trial_folder)) : "";
+  text.erase(std::ranges::find_if(text.rbegin(), text.rend(), [](char c) { return c != '\n' && c != ' '; }).base(),
+             text.end());
+  if (text.size() <= most) return text;
+  const size_t line = text.find('\n', text.size() - most);
+  return text.substr(line == std::string::npos ? text.size() - most : line + 1);
+}
+
+ChildLimits trial_limits(const StudySettings& settings) {
+  return {.seconds = settings.trial_seconds, .memory_bytes = static_cast<int64_t>(settings.trial_memory)};
+}
+
+Outcome failed_outcome(const ChildEnd& end, const std::string& failure, const ChildLimits& limits,
+                       const std::filesystem::path& trial_folder) {
+  switch (end.how) {
+    case ChildEnd::How::over_time:
+      return {.failure = "time", .reason = fmt::format("took longer than {}", format_seconds(limits.seconds))};
+    case ChildEnd::How::over_memory:
+      return {.failure = "oom",
+              .reason = fmt::format("held {}, more than trial_memory = {}",
+                                    format_bytes(static_cast<double>(end.memory_bytes)),
+                                    format_bytes(static_cast<double>(limits.memory_bytes)))};
+    case ChildEnd::How::signalled:
+      return {.failure = failure,
+              .reason = fmt::format("was killed by signal {}: {}", end.code, end_of_log(trial_folder))};
+    case ChildEnd::How::exited:
+      break;
+  }
+  return {.failure = failure, .reason = fmt::format("exit code {}: {}", end.code, end_of_log(trial_folder))};
+}
+
+Outcome without_goal(const std::string& goal, const std::vector<std::string>& given) {
+  return {.failure = "objective",
+          .reason = fmt::format("gave no number \"{}\"{}", goal,
+                                given.empty() ? "" : "; it gave " + config::listed(given, "and"))};
+}
+
+}  // namespace terrace::search

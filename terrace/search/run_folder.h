@@ -1,0 +1,29 @@
+// The folder of a trial that runs as a program, and what its end means.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "terrace/base/child_process.h"
+#include "terrace/search/evaluate.h"
+
+namespace terrace::search {
+
+// Inside the search's folder. A job that continues a trial has the same folder.
+std::filesystem::path trial_folder(const std::filesystem::path& search_folder, int64_t trial);
+// Makes the folder of the job's trial, empty if the job begins it.
+std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const Job& job);
+
+// Where the trial's output lies in its folder.
+std::filesystem::path log_path(const std::filesystem::path& trial_folder);
+// The last lines of the output, at most `most` characters of them.
+std::string end_of_log(const std::filesystem::path& trial_folder, size_t most = 400);
+
+ChildLimits trial_limits(const StudySettings& settings);
+// The failure of a program that broke a limit, or else `failure` with the end of its output as reason.
+Outcome failed_outcome(const ChildEnd& end, const std::string& failure, const ChildLimits& limits,
+                       const std::filesystem::path& trial_folder);
+// The failure of a trial that did not give a figure that is a goal.
+Outcome without_goal(const std::string& goal, const std::vector<std::string>& given);
+
+}  // namespace terrace::search

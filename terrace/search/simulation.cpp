@@ -1,0 +1,31 @@
+// Predicts the step of a point's configuration.
+#include "terrace/search/simulation.h"
+
+#include "terrace/base/error.h"
+#include "terrace/plan/prediction.h"
+
+namespace terrace::search {
+
+Simulation::Simulation(const Study& study)
+    : study_(study),
+      target_{.machine = machine::load(study.settings.machine),
+              .software = machine::load_software(study.settings.software)} {}
+
+Outcome Simulation::evaluate(const Point& point) const {
+  try {
+    plan::Target target = target_;
+    target.devices = devices_of(study_, point);
+    const config::Config config = configuration_of(study_, point);
+    const plan::Prediction prediction = plan::predict(config, target);
+    if (!prediction.feasible()) return {.failure = "oom", .reason = prediction.reason};
+    const double device_seconds = prediction.step_seconds * static_cast<double>(target.devices);
+    return {.figures = {prediction.step_seconds, prediction.items_per_second(), prediction.model_flops / device_seconds,
+                        prediction.mfu(), prediction.hfu(), prediction.fullest().memory.total()}};
+  } catch (const UserError& error) {
+    return {.failure = "layout", .reason = error.what()};
+  } catch (const std::exception& error) {
+    return {.failure = "error", .reason = error.what()};
+  }
+}
+
+}  // namespace terrace::search

@@ -1,0 +1,114 @@
+// Starts runs as threads, under mpirun or as steps of a Slurm job, and reads what they wrote.
+#include "terrace/search/training_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/config/domain.h"
+#include "terrace/models/cost/family.h"
+#include "terrace/observe/summary.h"
+#include "terrace/search/run_folder.h"
+
+namespace terrace::search {
+namespace {
+
+std::filesystem::path run_of(const std::filesystem::path& trial_folder) { return trial_folder / "run"; }
+
+std::string launcher_of(const StudySettings& settings) {
+  if (settings.launcher != "auto") return settings.launcher;
+  return std::getenv("SLURM_JOB_ID") != nullptr ? "srun" : "threads";
+}
+
+}  // namespace
+
+TrainingRuns::TrainingRuns(const Study& study, std::filesystem::path folder, std::string program)
+    : study_(study), folder_(std::move(folder)), program_(std::move(program)) {}
+
+config::Config TrainingRuns::configuration_for(const Job& job) const {
+  std::vector<std::string> settings = study_.space.settings(job.point);
+  settings.push_back("checkpoint.folder=" + config::toml_text(run_of(trial_folder(folder_, job.trial)).string()));
+  return config::load(study_.settings.config, models::planned_families(), settings);
+}
+
+std::vector<std::string> TrainingRuns::command_of(const Job& job, const std::filesystem::path& config_file,
+                                                  int64_t train_steps) const {
+  const std::string ranks = std::to_string(devices_of(study_, job.point));
+  const std::string launcher = launcher_of(study_.settings);
+  std::vector<std::string> command;
+  if (launcher == "mpirun") command = {"mpirun", "-n", ranks};
+  // Steps share the job: each takes only its own processors.
+  if (launcher == "srun") command = {"srun", "--mpi=pmix", "--exact", "--kill-on-bad-exit=1", "--ntasks=" + ranks};
+  for (const std::string& option : study_.settings.launcher_options) command.push_back(option);
+  command.insert(command.end(), {program_, "train", config_file.string()});
+  if (launcher == "threads") command.insert(command.end(), {"--ranks", ranks});
+  if (job.continues()) command.insert(command.end(), {"--resume", "auto"});
+  if (job.budget > 0 && job.budget < train_steps) {
+    command.insert(command.end(), {"--stop-after", std::to_string(job.budget)});
+  }
+  return command;
+}
+
+Outcome TrainingRuns::evaluate(const Job& job) {
+  try {
+    const config::Config config = configuration_for(job);
+    const std::filesystem::path folder = open_trial_folder(folder_, job);
+    const std::filesystem::path config_file = folder / "config.toml";
+    write_text_atomically(config_file, config::dump(config));
+    const ChildLimits limits = trial_limits(study_.settings);
+    const ChildEnd end = children_.run(command_of(job, config_file, config.train.steps), log_path(folder), limits);
+    const bool was_cut = job.budget > 0 && job.budget < config.train.steps;
+    const auto expected = was_cut ? ExitCode::stopped : ExitCode::done;
+    Outcome outcome;
+    if (end.how == ChildEnd::How::exited && end.code == static_cast<int>(expected)) {
+      outcome = figures_of(job);
+    } else {
+      const bool refused = end.code == static_cast<int>(ExitCode::bad_input);
+      const bool too_large = end.code == static_cast<int>(ExitCode::infeasible);
+      outcome = failed_outcome(end, refused ? "layout" : too_large ? "oom" : "error", limits, folder);
+    }
+    if (!was_cut && job.budget == 0 && !study_.settings.keep_checkpoints) remove_checkpoints(job.trial);
+    return outcome;
+  } catch (const UserError& error) {
+    return {.failure = "layout", .reason = error.what()};
+  } catch (const std::exception& error) {
+    return {.failure = "error", .reason = error.what()};
+  }
+}
+
+Outcome TrainingRuns::figures_of(const Job& job) const {
+  const Json summary = observe::summarize_run(run_of(trial_folder(folder_, job.trial)));
+  std::vector<std::string> given;
+  for (const auto& [name, value] : summary.items()) {
+    if (value.is_number()) given.push_back(name);
+  }
+  Outcome outcome;
+  for (const Figure& figure : study_.figures) {
+    const bool is_given = summary.contains(figure.name) && summary[figure.name].is_number();
+    outcome.figures.push_back(is_given ? summary[figure.name].get<double>() : std::nan(""));
+  }
+  for (const Goal& goal : study_.settings.goals) {
+    if (std::ranges::find(given, goal.figure) == given.end()) return without_goal(goal.figure, given);
+  }
+  return outcome;
+}
+
+void TrainingRuns::remove_checkpoints(int64_t trial) const {
+  const std::filesystem::path run = run_of(trial_folder(folder_, trial));
+  if (!std::filesystem::exists(run)) return;
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    if (entry.path().filename().string().starts_with("step_")) std::filesystem::remove_all(entry.path());
+  }
+}
+
+void TrainingRuns::finish(const std::vector<int64_t>& best) {
+  if (study_.settings.keep_checkpoints || !std::filesystem::exists(folder_ / "trials")) return;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "trials")) {
+    const int64_t trial = std::atoll(entry.path().filename().c_str());
+    if (std::ranges::find(best, trial) == best.end()) remove_checkpoints(trial);
+  }
+}
+
+}  // namespace terrace::search

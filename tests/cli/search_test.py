@@ -1,0 +1,231 @@
+"""Tests searches whose trials are training runs: on threads, under mpirun and as steps of a Slurm job, cut short and
+continued, killed and resumed. DeepHyper's own package reads what they wrote."""
+import csv
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "house"))
+import slurm  # noqa: E402
+from commands_test import TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+}  # fmt: skip
+
+HEAD = """[search]
+evaluator = "train"
+config = "run.toml"
+devices = "ranks"
+objective = "{objective}"
+seed = 5
+"""
+RANKS = """[parameters.ranks]
+type = "ordered"
+values = [1, 2]
+"""
+RATES = """[parameters.optimizer.learning_rate]
+type = "real"
+range = [1e-5, 1e-1]
+log = true
+"""
+
+
+def setUpModule():
+    scratch = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(scratch.cleanup)
+    SearchTest.folder = pathlib.Path(scratch.name)
+    prepare_corpus(SearchTest.folder)
+    (SearchTest.folder / "run.toml").write_text(TINY)
+
+
+class SearchTest(CommandTest):
+    def space(self, name, objective, more, parameters=RANKS):
+        (self.folder / f"{name}.toml").write_text(HEAD.format(objective=objective) + more + parameters)
+        return name
+
+    def search(self, name, *more, **environment):
+        return terrace("search", f"{name}.toml", "--output", name, *more, folder=self.folder, **ENVIRONMENT | environment)
+
+    def rows(self, name):
+        with open(self.folder / name / "results.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def figure(self, row, name):
+        self.assertNotEqual(row[f"m:{name}"], "", row)
+        return float(row[f"m:{name}"])
+
+
+class Training(SearchTest):
+    def test_trials_are_runs_and_the_best_configuration_trains_alike(self):
+        name = self.space("layouts", "step_seconds", 'method = "exhaustive"\n', RANKS + """
+[parameters.train.micro_batch]
+type = "ordered"
+values = [1, 3]
+""")
+        found = json.loads(self.expect(0, self.search(name, "--json")).stdout)
+        self.assertEqual((found["trials"], found["failures"]), (4, {"F_layout": 2}))
+        for row in self.rows(name):
+            if row["p:train.micro_batch"] == "3":
+                self.assertEqual(row["objective"], "F_layout")
+                self.assertIn("micro_batch = 3", row["m:reason"])
+                continue
+            self.assertEqual(float(row["objective"]), -self.figure(row, "step_seconds"))
+            run = self.folder / name / "trials" / row["job_id"] / "run"
+            summary = json.loads(terrace("report", run, "--json").stdout)
+            for figure in ("step_seconds", "tokens_per_second", "memory_bytes", "loss", "validation_loss"):
+                self.assertEqual(self.figure(row, figure), summary[figure])
+            self.assertEqual(list(run.glob("step_*")), [], "checkpoints of trials are removed")
+        best = found["best"][0]
+        self.expect(0, terrace("train", best["config"], "--set", "checkpoint.folder=best", "--ranks", best["devices"],
+                               folder=self.folder))
+        summary = json.loads(terrace("report", "best", "--json", folder=self.folder).stdout)
+        self.assertEqual(summary["validation_loss"], best["figures"]["validation_loss"])
+
+    def test_trials_fail_with_their_reasons(self):
+        name = self.space("limits", "step_seconds", 'method = "exhaustive"\ntrial_time = "20s"\n', """
+[parameters.ranks]
+type = "ordered"
+values = [1]
+[parameters.train.steps]
+type = "ordered"
+values = [4, 100000000]
+[parameters.data.tokenizer]
+type = "ordered"
+values = ["tokenizer.model", "missing.model"]
+""")
+        self.expect(0, self.search(name, "--trials", "4"))
+        reasons = {row["objective"]: row["m:reason"] for row in self.rows(name)}
+        self.assertEqual(reasons.get("F_time"), "took longer than 20.0 s")
+        self.assertIn("missing.model", reasons["F_layout"])
+        name = self.space("memory", "step_seconds", 'trial_memory = "20 MiB"\n')
+        self.expect(3, self.search(name), "all 2 trials failed", "F_oom", "more than trial_memory = 20.0 MiB")
+
+    def test_ranks_are_processes_under_mpirun(self):
+        name = self.space("mpirun", "step_seconds", 'launcher = "mpirun"\nmethod = "exhaustive"\n')
+        self.expect(0, self.search(name))
+        two = next(row for row in self.rows(name) if row["p:ranks"] == "2")
+        log = (self.folder / name / "trials" / two["job_id"] / "output.log").read_text()
+        self.assertIn("2 ranks", log)
+        self.assertGreater(self.figure(two, "step_seconds"), 0)
+
+    def test_a_program_that_cannot_train_is_refused_before_the_first_trial(self):
+        name = self.space("unknown", "validation_los", "")
+        self.expect(2, self.search(name), "is no figure of a trained trial; use step_seconds")
+        self.assertFalse((self.folder / name).exists())
+
+
+class Halving(SearchTest):
+    MORE = 'method = "successive_halving"\ntrials = 4\nparallel = 2\n'
+    TABLES = RANKS.replace("[1, 2]", "[1]") + RATES + "[halving]\nfirst = 2\nmost = 8\nfactor = 2\n"
+
+    def setUp(self):
+        text = TINY.replace("steps = 4", "steps = 8").replace("evaluate_every = 4", "evaluate_every = 2")
+        (self.folder / "run.toml").write_text(text)
+        self.addCleanup((self.folder / "run.toml").write_text, TINY)
+
+    def expect_whole(self, name):
+        rows = self.rows(name)
+        reached = [(row["m:trial"], row["m:budget"]) for row in rows]
+        self.assertEqual(len(set(reached)), len(reached), "no part of a trial is repeated")
+        by_budget = {budget: [row for row in rows if row["m:budget"] == budget] for budget in ("2", "4", "8")}
+        self.assertEqual(len(by_budget["2"]), 4)
+        self.assertGreaterEqual(len(by_budget["4"]), 2)
+        self.assertGreaterEqual(len(by_budget["8"]), 1)
+        return by_budget
+
+    def test_the_best_continue_from_their_checkpoints_to_the_losses_of_a_whole_run(self):
+        name = self.space("halving", "validation_loss", self.MORE, self.TABLES)
+        found = json.loads(self.expect(0, self.search(name, "--json")).stdout)
+        rows = self.expect_whole(name)
+        best = found["best"][0]
+        self.assertEqual(best["budget"], 8)
+        run = self.folder / name / "trials" / str(best["trial"]) / "run"
+        self.assertEqual(max(path.name for path in run.glob("step_*")), "step_00000008")
+        log = (run.parent / "output.log").read_text()
+        self.assertEqual(len(re.findall("continues from", log)), 2)
+        # A run that was never stopped.
+        self.expect(0, terrace("train", best["config"], "--set", "checkpoint.folder=uncut", folder=self.folder))
+        uncut = [json.loads(line) for line in (self.folder / "uncut" / "metrics.jsonl").read_text().splitlines()]
+        losses = {line["step"]: line["validation_loss"] for line in uncut if "validation_loss" in line}
+        for budget in ("2", "4", "8"):
+            row = next(row for row in rows[budget] if row["m:trial"] == str(best["trial"]))
+            self.assertEqual(self.figure(row, "validation_loss"), losses[int(budget)])
+
+    def test_killed_at_any_moment_it_ends_its_runs_and_resumes(self):
+        name = self.space("killed", "validation_loss", self.MORE, self.TABLES)
+        for seconds in (1.5, 4):
+            child = subprocess.Popen([TERRACE, "search", f"{name}.toml", "--output", name], cwd=self.folder,
+                                     env=os.environ | ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(seconds)
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            for _ in range(100):
+                left = subprocess.run(["pgrep", "-f", f"{name}/trials/"], capture_output=True, text=True).stdout
+                if not left:
+                    break
+                time.sleep(0.1)
+            self.assertEqual(left, "", "no run outlives its search")
+        self.expect(0, self.search(name))
+        self.expect_whole(name)
+
+
+class OtherPrograms(SearchTest):
+    def test_deephyper_reads_the_results(self):
+        name = self.space("read", "loss", "trials = 6\n", RANKS.replace("[1, 2]", "[1]") + RATES + """
+[parameters.train.micro_batch]
+type = "categorical"
+values = [1, 2, 3]
+""")
+        self.expect(0, self.search(name))
+        script = """
+import sys, json
+from deephyper.analysis.hpo import filter_failed_objectives, parameters_at_max, read_results_from_csv
+table = read_results_from_csv(sys.argv[1])
+done, failed = filter_failed_objectives(table)
+values, best = parameters_at_max(done)
+print(json.dumps({"rows": len(table), "failed": len(failed), "best": float(best), "values": {k: float(v) for k, v in values.items()}}))
+"""
+        path = self.folder / name / "results.csv"
+        result = subprocess.run([sys.executable, "-W", "ignore", "-c", script, path], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        read = json.loads(result.stdout)
+        rows = self.rows(name)
+        self.assertEqual(read["rows"], 6)
+        self.assertEqual(read["failed"], sum(row["objective"].startswith("F") for row in rows))
+        best = max((row for row in rows if not row["objective"].startswith("F")), key=lambda row: float(row["objective"]))
+        self.assertEqual(read["best"], float(best["objective"]))
+        self.assertEqual(read["values"]["optimizer.learning_rate"], float(best["p:optimizer.learning_rate"]))
+
+
+@unittest.skipIf(slurm.why_not(), slurm.why_not())
+class UnderSlurm(SearchTest):
+    def test_trials_share_one_job_as_steps(self):
+        name = self.space("slurm", "step_seconds", 'method = "exhaustive"\nparallel = 2\n', RANKS + RATES.replace(
+            'type = "real"', 'type = "ordered"').replace("range = [1e-5, 1e-1]\nlog = true", "values = [1e-3, 1e-2]"))
+        script = self.folder / "job.sh"
+        script.write_text(f"#!/bin/sh\nexec {TERRACE} search {name}.toml --output {name} > {name}.log 2>&1\n")
+        with slurm.Slurm(cpus=4) as own:
+            run = subprocess.run(["sbatch", "--wait", "--ntasks=4", "--output=job.out", script], cwd=self.folder,
+                                 env=own.environment | ENVIRONMENT, capture_output=True, text=True, timeout=240)
+            log = (self.folder / f"{name}.log").read_text()
+            self.assertEqual(run.returncode, 0, run.stdout + run.stderr + log)
+        rows = self.rows(name)
+        self.assertEqual([row["objective"] for row in rows if row["objective"].startswith("F")], [], rows)
+        times = [(float(row["m:timestamp_submit"]), float(row["m:timestamp_gather"])) for row in rows]
+        self.assertTrue(any(a[0] < b[1] and b[0] < a[1] for a in times for b in times if a is not b))
+        two = next(row for row in rows if row["p:ranks"] == "2")
+        self.assertIn("2 ranks", (self.folder / name / "trials" / two["job_id"] / "output.log").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], exit=True)
