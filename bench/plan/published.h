@@ -30,6 +30,7 @@ struct PublishedRun {
   config::Recompute recompute = config::Recompute::full;
   config::Sharding sharding = config::Sharding::ddp;
   bool is_llama = false;  // RMSNorm, SwiGLU of Llama's width, rotary positions, no biases, a head of its own
+  bool is_forge = false;  // rotary positions, a head of its own, gradients of 16 bits (bench/plan/data/README.md)
   bool fused_attention = false;
 };
 
@@ -112,6 +113,7 @@ inline std::vector<PublishedRun> read_mi250x(const std::filesystem::path& path) 
     run.recompute = row.at("recompute") == "full" ? config::Recompute::full : config::Recompute::none;
     run.sharding = config::Sharding::zero1;
     run.is_llama = row.at("model").starts_with("Llama");
+    run.is_forge = row.at("model").starts_with("FORGE");
     run.fused_attention = row.at("flash") != "no";
     const double tokens = static_cast<double>(run.global_batch * run.sequence);
     run.seconds = !row.at("sec_per_iter").empty() && row.at("sec_per_iter").front() != '~'
@@ -138,12 +140,17 @@ inline config::Config config_of(const PublishedRun& run) {
     model.positions = models::gpt::Positions::rotary;
     model.tied_head = model.bias = false;
   }
+  if (run.is_forge) {
+    model.positions = models::gpt::Positions::rotary;
+    model.tied_head = false;
+  }
   models::gpt::derive(model);
   config.train.global_batch = run.global_batch;
   config.train.micro_batch = run.micro_batch;
   config.train.precision = run.precision;
   // Gradients of fp16 models are kept and reduced in fp16 (Megatron-LM without --accumulate-allreduce-grads-in-fp32).
   if (run.precision == config::Precision::fp16) config.train.gradient_type = config::Precision::fp16;
+  if (run.is_forge) config.train.gradient_type = run.precision;
   config.train.recompute = run.recompute;
   config.layout.tensor = run.tensor;
   config.layout.pipeline = run.pipeline;
