@@ -71,6 +71,7 @@ void run_search(const Arguments& arguments) {
                              .from = arguments.from,
                              .time_limit = time_limit,
                              .program = own_program(),
+                             .predicting = [&](uint64_t done, uint64_t all) { display.show_predictions(done, all); },
                              .progress = [&](const search::SearchState& state) { display.update(state); }});
   display.clear();
   if (result.skipped > 0) {

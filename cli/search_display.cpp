@@ -50,8 +50,18 @@ void SearchDisplay::clear() {
   progress_.clear();
 }
 
+void SearchDisplay::show_predictions(uint64_t done, uint64_t all) {
+  const std::lock_guard lock(mutex_);
+  predicted_ = done;
+  to_predict_ = all;
+  if (terminal_) return;
+  if (!predictions_) predictions_.emplace("predictions", all);
+  predictions_->update(done);
+}
+
 void SearchDisplay::update(const search::SearchState& state) {
   const std::lock_guard lock(mutex_);
+  to_predict_ = 0;
   for (; seen_ < state.finished.size(); ++seen_) add(state.finished[seen_]);
   if (!terminal_) {
     const std::vector<search::Trial> best = best_.best(1);
@@ -93,6 +103,10 @@ void SearchDisplay::set_running(const std::vector<search::Job>& jobs) {
 }
 
 std::vector<std::string> SearchDisplay::lines() const {
+  if (to_predict_ > 0) {
+    return {fmt::format("predicted {} of {} points", format_count(static_cast<int64_t>(predicted_)),
+                        format_count(static_cast<int64_t>(to_predict_)))};
+  }
   const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   std::string head = fmt::format("trials {}", format_count(trials_));
   if (expected_ > 0) head += fmt::format(" of {}", format_count(static_cast<int64_t>(expected_)));

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,8 @@ class SearchDisplay {
   SearchDisplay(const SearchDisplay&) = delete;
 
   void update(const search::SearchState& state);
+  // Before the first trial.
+  void show_predictions(uint64_t done, uint64_t all);
   // Removes the table so that other output starts on a clean line. To be called before other output.
   void clear();
 
@@ -45,6 +48,8 @@ class SearchDisplay {
   bool terminal_;
   Clock::time_point began_ = Clock::now();
   Progress progress_;  // without a terminal
+  std::optional<Progress> predictions_;
+  uint64_t predicted_ = 0, to_predict_ = 0;
 
   std::mutex mutex_;
   std::condition_variable stopped_;

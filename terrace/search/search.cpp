@@ -15,6 +15,7 @@
 #include "terrace/config/family.h"
 #include "terrace/search/commands.h"
 #include "terrace/search/halving.h"
+#include "terrace/search/predicted_proposals.h"
 #include "terrace/search/simulation.h"
 #include "terrace/search/training_runs.h"
 
@@ -53,6 +54,7 @@ class Run {
   }
 
   SearchResult run() {
+    if (study_.settings.predicts_first) predict_all();
     if (!options_.from.empty()) {
       const EarlierTrials earlier = read_results(options_.from, study_);
       for (const Trial& trial : earlier.trials) tell_optimizer(trial);
@@ -114,7 +116,7 @@ class Run {
       result_.end = SearchEnd::time;
       return false;
     }
-    const std::optional<Point> point = optimizer_.ask();
+    const std::optional<Point> point = predicted_ ? predicted_->ask() : optimizer_.ask();
     if (!point) {
       result_.end = SearchEnd::points;
       return false;
@@ -221,7 +223,32 @@ class Run {
     if (is_new) refuse_missing_goal();
   }
 
+  // Predictions of all points, which propose what is trained.
+  void predict_all() {
+    const Simulation simulation(study_);
+    const Goal& goal = study_.settings.goals.front();
+    const std::vector<Figure> figures = simulated_figures(*study_.family);
+    const auto place = static_cast<size_t>(std::ranges::find(figures, goal.figure, &Figure::name) - figures.begin());
+    const auto predict = [&](const Point& point) -> std::optional<double> {
+      const Outcome outcome = simulation.evaluate(point);
+      return outcome.failed() ? std::optional<double>() : outcome.figures[place];
+    };
+    std::vector<PredictedPoint> points =
+        predict_points(study_.space, study_.settings.seed, predict, options_.predicting);
+    if (points.empty()) {
+      throw UserError("no point of the space is predicted to run; see why with evaluator = \"simulate\"",
+                      ExitCode::infeasible);
+    }
+    predicted_.emplace(study_.space, std::move(points), goal.minimizes, study_.settings.seed);
+  }
+
   void tell_optimizer(const Trial& trial) {
+    if (predicted_) {
+      const Goal& goal = study_.settings.goals.front();
+      predicted_->tell(trial.point, trial.failed() ? std::optional<double>()
+                                                   : std::optional(goal.signed_value(trial.objectives.front())));
+      return;
+    }
     optimizer_.tell(trial.point, trial.failed() ? Objective() : Objective(trial.objectives.front()));
   }
 
@@ -269,6 +296,7 @@ class Run {
   Results results_;
   std::unique_ptr<TrialEvaluator> evaluator_;
   std::optional<HalvingLadder> ladder_;
+  std::optional<PredictedProposals> predicted_;
   Clock::time_point began_ = Clock::now(), synced_ = began_;
   double before_ = 0;    // seconds of the interrupted search
   size_t replayed_ = 0;  // earlier trials

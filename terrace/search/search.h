@@ -23,6 +23,8 @@ struct SearchOptions {
   std::filesystem::path from = {};  // another search's results for a warm start; "": none
   double time_limit = 0;            // seconds, after which no trial begins; 0: none
   std::string program = {};         // a terrace that can train, for training runs
+  // Called while points are predicted before the first trial, with the number done and that of all.
+  std::function<void(uint64_t, uint64_t)> predicting = {};
   // Called when trials have begun and after each one's end.
   std::function<void(const SearchState&)> progress = {};
 };

@@ -48,7 +48,8 @@ class StudyReader {
     if (table_.settings.parallel == 0) settings().parallel = settings().evaluator == Evaluator::simulate ? 4 : 1;
     std::vector<Expression> constraints;
     for (const std::string& text : table_.constraints) constraints.emplace_back(text);
-    Study study{settings(), Space(parameters_, derived_, constraints, constants_), figures_, file_name_};
+    Study study{settings(), Space(parameters_, derived_, constraints, constants_), figures_, file_name_,
+                config_ ? config_->family : nullptr};
     check_constraints(study.space);
     return study;
   }
@@ -310,6 +311,16 @@ class StudyReader {
     if (directions > 1 && directions != table_.objectives.size()) {
       search_->refuse("direction", fmt::format("has {} words for {} objectives; write one for each", directions,
                                                table_.objectives.size()));
+    }
+    if (settings().goals.size() > 1 && settings().predicts_first) {
+      search_->refuse("objective",
+                      "names several figures, but predictions propose by one; keep one, or use "
+                      "evaluator = \"train\"");
+    }
+    if (settings().predicts_first && settings().method != Method::bayesian) {
+      search_->refuse("method",
+                      "does not go with evaluator = [\"simulate\", \"train\"], whose predictions propose; "
+                      "remove it");
     }
     if (settings().goals.size() > 1 && settings().method == Method::successive_halving) {
       search_->refuse("objective", "names several figures, but successive halving compares trials by one; keep one");

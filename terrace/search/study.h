@@ -70,6 +70,7 @@ struct Study {
   Space space;                  // "devices" is one of its parameters or derived numbers, unless commands need none
   std::vector<Figure> figures;  // those of the goals among them
   std::string file_name = {};   // of SPACE.toml
+  const config::Family* family = nullptr;  // of the configuration, if there is one
 
   // The goals' values of a trial with these figures, the larger the better.
   std::vector<double> goal_values(const std::vector<double>& trial_figures) const;
