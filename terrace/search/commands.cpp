@@ -8,65 +8,20 @@
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/base/shell_word.h"
+#include "terrace/search/placeholders.h"
 #include "terrace/search/run_folder.h"
 
 namespace terrace::search {
-namespace {
-
-bool belongs_to_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-}
-
-// Calls plain(text) and name(text) for the parts of the command in turn.
-template <typename Plain, typename Name>
-void for_each_part(const std::string& command, const Plain& plain, const Name& name) {
-  size_t at = 0, done = 0;
-  while ((at = command.find('{', at)) != std::string::npos) {
-    size_t end = at + 1;
-    while (end < command.size() && belongs_to_name(command[end])) ++end;
-    const bool is_name = end > at + 1 && end < command.size() && command[end] == '}';
-    if (!is_name || (at > 0 && command[at - 1] == '$')) {
-      ++at;
-      continue;
-    }
-    plain(command.substr(done, at - done));
-    name(command.substr(at + 1, end - at - 1));
-    at = done = end + 1;
-  }
-  plain(command.substr(done));
-}
-
-}  // namespace
-
-std::vector<std::string> names_in_command(const std::string& command) {
-  std::vector<std::string> names;
-  for_each_part(
-      command, [](const std::string&) {},
-      [&](const std::string& name) {
-        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-      });
-  return names;
-}
-
-std::string filled_command(const std::string& command,
-                           const std::function<std::string(const std::string& name)>& value_of) {
-  std::string text;
-  for_each_part(
-      command, [&](const std::string& plain) { text += plain; },
-      [&](const std::string& name) { text += shell_word(value_of(name)); });
-  return text;
-}
-
 Commands::Commands(const Study& study, std::filesystem::path folder) : study_(study), folder_(std::move(folder)) {}
 
 std::string Commands::command_for(const Job& job, const std::filesystem::path& folder) const {
-  return filled_command(study_.settings.command, [&](const std::string& name) -> std::string {
-    if (name == "result") return folder / "result.json";
-    if (name == "folder") return folder;
-    if (name == "config") return folder / "config.toml";
+  return filled(study_.settings.command, [&](const std::string& name) -> std::string {
+    if (name == "result") return shell_word(folder / "result.json");
+    if (name == "folder") return shell_word(folder);
+    if (name == "config") return shell_word(folder / "config.toml");
     if (name == "budget") return std::to_string(job.budget);
     if (name == "trial") return std::to_string(job.trial);
-    return study_.space.text_of(job.point, name);
+    return shell_word(study_.space.text_of(job.point, name));
   });
 }
 

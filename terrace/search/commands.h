@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,13 +9,6 @@
 #include "terrace/search/evaluate.h"
 
 namespace terrace::search {
-
-// The names in braces, {layout.tensor}, each once, in the order of the text. Braces behind a dollar sign and braces
-// around anything but a name are the shell's.
-std::vector<std::string> names_in_command(const std::string& command);
-// The command with the value of each name in its place.
-std::string filled_command(const std::string& command,
-                           const std::function<std::string(const std::string& name)>& value_of);
 
 // What a command may name beside parameters and derived numbers.
 inline constexpr const char* command_names[] = {"result", "folder", "config", "budget", "trial"};

@@ -3,17 +3,28 @@
 
 #include "terrace/base/error.h"
 #include "terrace/plan/prediction.h"
+#include "terrace/search/placeholders.h"
 
 namespace terrace::search {
 
 Simulation::Simulation(const Study& study)
     : study_(study),
-      target_{.machine = machine::load(study.settings.machine),
+      varies_machine_(!names_in_braces(study.settings.machine).empty()),
+      target_{.machine = varies_machine_ ? machine::Machine() : machine::load(study.settings.machine),
               .software = machine::load_software(study.settings.software)} {}
+
+machine::Machine Simulation::machine_of(const Point& point) const {
+  const std::string path = filled(study_.settings.machine,
+                                  [&](const std::string& parameter) { return study_.space.text_of(point, parameter); });
+  const std::lock_guard lock(mutex_);
+  const auto known = machines_.find(path);
+  return known != machines_.end() ? known->second : machines_.emplace(path, machine::load(path)).first->second;
+}
 
 Outcome Simulation::evaluate(const Point& point) const {
   try {
     plan::Target target = target_;
+    if (varies_machine_) target.machine = machine_of(point);
     target.devices = devices_of(study_, point);
     const config::Config config = configuration_of(study_, point);
     const plan::Prediction prediction = plan::predict(config, target);

@@ -1,5 +1,10 @@
-// Trials that are simulated: the step of the point's configuration is predicted on the study's machine.
+// Trials that are simulated: the step of the point's configuration is predicted on the study's machine, whose name may
+// have values of the trial in braces.
 #pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "terrace/plan/target.h"
 #include "terrace/search/evaluate.h"
@@ -17,8 +22,13 @@ class Simulation : public TrialEvaluator {
   bool is_exact() const override { return true; }
 
  private:
+  machine::Machine machine_of(const Point& point) const;
+
   const Study& study_;
+  bool varies_machine_;  // from trial to trial
   plan::Target target_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, machine::Machine> machines_;  // that were read
 };
 
 }  // namespace terrace::search

@@ -16,6 +16,7 @@
 #include "terrace/models/cost/family.h"
 #include "terrace/search/commands.h"
 #include "terrace/search/evaluate.h"
+#include "terrace/search/placeholders.h"
 #include "terrace/search/study_keys.h"
 
 namespace terrace::search {
@@ -262,6 +263,12 @@ class StudyReader {
       if (!problem.empty()) search_->refuse("constraints", fmt::format("has \"{}\", which {}", text, problem));
     }
     if (table_.is_command()) check_command(used);
+    for (const std::string& name : names_in_braces(settings().machine)) {
+      if (!has_parameter(name) && !has_derived(name)) {
+        search_->refuse("machine", fmt::format("names {{{}}}, which is neither a parameter nor derived", name));
+      }
+      used.insert(name);
+    }
     for (const auto& [name, place] : places_) {
       const std::string problem = name_problem(name, used);
       if (!problem.empty()) file_.refuse(place, fmt::format("parameters.{} {}", name, problem));
@@ -273,7 +280,7 @@ class StudyReader {
   }
 
   void check_command(std::set<std::string>& used) {
-    const std::vector<std::string> names = names_in_command(settings().command);
+    const std::vector<std::string> names = names_in_braces(settings().command);
     std::vector<std::string> known(std::begin(command_names), std::end(command_names));
     for (const Parameter& parameter : parameters_) known.push_back(parameter.name);
     for (const NamedText& one : texts_) known.push_back(one.name);

@@ -20,13 +20,6 @@
 namespace terrace::search {
 namespace {
 
-TEST(CommandText, HasNamesInBraces) {
-  const std::string text = "./trial.sh {layout.tensor} ${HOME} {a b} {} {x} {layout.tensor} | awk '{print}' {";
-  EXPECT_EQ(names_in_command(text), (std::vector<std::string>{"layout.tensor", "x", "print"}));
-  EXPECT_EQ(filled_command("run {x} --out={y}.json", [](const std::string& name) { return "the " + name; }),
-            "run 'the x' --out='the y'.json");
-}
-
 class CommandSearch : public testing::Test {
  protected:
   // A search over x = 0 .. 9 with this command.

@@ -71,6 +71,21 @@ TEST_F(SmallSearch, GivesWhatThePlannerPredicts) {
   for (const Trial& trial : result.trials) EXPECT_TRUE(trial.failed() || trial.objectives <= best.objectives);
 }
 
+TEST_F(SmallSearch, TakesTheMachineThatATrialNames) {
+  const std::string config = write_small_config(folder_);
+  const Study study = parse_study(
+      "[search]\nevaluator = \"simulate\"\nobjective = \"step_seconds\"\nmethod = "
+      "\"exhaustive\"\nmachine = \"dgx-{gpu}\"\ndevices = 8\nconfig = \"" +
+          config +
+          "\"\n[parameters.gpu]\ntype = \"categorical\"\nvalues = [\"a100-80gb\", "
+          "\"h100\", \"none\"]\n",
+      "space.toml");
+  const SearchResult result = search(study, {.folder = folder_ / "machines"});
+  EXPECT_LT(result.trials[0].objectives, result.trials[1].objectives);
+  EXPECT_EQ(result.trials[2].outcome.failure, "layout");
+  EXPECT_NE(result.trials[2].outcome.reason.find("dgx-none"), std::string::npos);
+}
+
 TEST_F(SmallSearch, FailsForLackOfMemoryWithTheReason) {
   const std::string config = folder_ / "large.toml";
   write_text_atomically(config,
