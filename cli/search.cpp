@@ -84,11 +84,10 @@ void run_search(const Arguments& arguments) {
     fmt::print("{}\n", search::json_of(study, result, trials, files).dump());
     return;
   }
-  const std::string configurations = files.empty() ? ""
-                                                   : fmt::format("{} to {}, and ", files.front().filename().string(),
-                                                                 files.back().filename().string());
-  fmt::print("{}{}results.csv {} in {}\n", search::text_of(study, result, trials), configurations,
-             files.empty() ? "is" : "are", folder.string());
+  std::string names = "results.csv is";
+  if (files.size() == 1) names = "best_1.toml and results.csv are";
+  if (files.size() > 1) names = fmt::format("best_1.toml to best_{}.toml and results.csv are", files.size());
+  fmt::print("{}{} in {}\n", search::text_of(study, result, trials), names, folder.string());
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ void SearchDisplay::add(const search::Trial& trial) {
 
 std::string SearchDisplay::values_of(const search::Point& point) const {
   std::string text;
-  const std::vector<std::string> values = study_.space.texts(point);
+  const std::vector<std::string> values = study_.space.shown(point);
   for (size_t i = 0; i < values.size(); ++i) {
     text += fmt::format("{}{} {}", i == 0 ? "" : ", ", study_.space.parameters()[i].name, values[i]);
   }

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
@@ -313,6 +314,12 @@ class Run {
 }  // namespace
 
 int64_t SearchResult::failed() const { return std::ranges::count_if(trials, &Trial::failed); }
+
+int64_t SearchResult::count() const {
+  std::set<int64_t> numbers;
+  for (const Trial& trial : trials) numbers.insert(trial.trial);
+  return static_cast<int64_t>(numbers.size());
+}
 
 std::vector<Trial> pareto_front(const std::vector<Trial>& trials) {
   const auto is_better = [](const Trial& a, const Trial& b) {

@@ -38,6 +38,8 @@ struct SearchResult {
   SearchEnd end = SearchEnd::trials;
 
   int64_t failed() const;
+  // Rows may be parts of a trial.
+  int64_t count() const;
   // Of one goal: the trials that did not fail, the best first; with successive halving only those that reached the
   // highest budget that any reached. Of several goals: the Pareto front, by the first goal. At most `count`.
   std::vector<Trial> best(size_t count) const;

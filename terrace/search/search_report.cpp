@@ -110,15 +110,16 @@ std::string table_of(const Study& study, const std::vector<Trial>& best) {
       rows.back().push_back(shown_figure(goal.figure, goal.signed_value(trial.objectives[i])));
     }
     rows.back().push_back(std::to_string(trial.trial));
-    for (const std::string& value : study.space.texts(trial.point)) rows.back().push_back(value);
+    for (const std::string& value : study.space.shown(trial.point)) rows.back().push_back(value);
   }
   return aligned(rows);
 }
 
 std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best) {
-  const auto trials = static_cast<int64_t>(result.trials.size());
-  std::string text = fmt::format("{} trials: {} done, {} failed", format_count(trials),
-                                 format_count(trials - result.failed()), format_count(result.failed()));
+  const auto parts = static_cast<int64_t>(result.trials.size());
+  std::string text = fmt::format("{} trials", format_count(result.count()));
+  if (parts > result.count()) text += fmt::format(" in {} parts", format_count(parts));
+  text += fmt::format(": {} done, {} failed", format_count(parts - result.failed()), format_count(result.failed()));
   std::string kinds;
   for (const auto& [kind, count] : counts_of_failures(result)) {
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", format_count(count), kind);
@@ -140,7 +141,8 @@ Json json_of(const Study& study, const SearchResult& result, const std::vector<T
   const bool is_one = goals.size() == 1;
   Json json = {{"objective", is_one ? goals[0] : goals},
                {"direction", is_one ? directions[0] : directions},
-               {"trials", result.trials.size()},
+               {"trials", result.count()},
+               {"parts", result.trials.size()},
                {"resumed", result.resumed},
                {"failed", result.failed()},
                {"failures", counts_of_failures(result)},

@@ -200,6 +200,14 @@ std::vector<std::string> Space::texts(const Point& point) const {
   return texts;
 }
 
+std::vector<std::string> Space::shown(const Point& point) const {
+  std::vector<std::string> list = texts(point);
+  for (size_t i = 0; i < point.size(); ++i) {
+    if (parameters_[i].type == Type::real) list[i] = fmt::format("{:.4g}", point[i]);
+  }
+  return list;
+}
+
 std::optional<Point> Space::point_of(const std::vector<std::string>& texts) const {
   Point point;
   for (size_t i = 0; i < parameters_.size(); ++i) {

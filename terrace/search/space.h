@@ -75,6 +75,8 @@ class Space {
   // The texts of a point in results.csv, by parameter, and the point that they stand for; none if one of them is no
   // value of its parameter.
   std::vector<std::string> texts(const Point& point) const;
+  // The same for people, with four digits of reals.
+  std::vector<std::string> shown(const Point& point) const;
   std::optional<Point> point_of(const std::vector<std::string>& texts) const;
 
   // As features of a regression tree: a logarithm where steps are factors, a column for each value of a categorical.
