@@ -8,30 +8,27 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/report_pages.h"
+#include "cli/report_server.h"
 #include "terrace/base/file.h"
 #include "terrace/observe/report_page.h"
 #include "terrace/observe/summary.h"
 
 namespace terrace::cli {
-namespace {
-
-// Prints the path of the page.
-void write_page(const std::vector<std::string>& runs, const std::filesystem::path& path) {
+std::string report_page_of(const std::vector<std::string>& runs) {
   std::vector<observe::ReportedRun> reported;
   for (const std::string& run : runs) reported.push_back(observe::read_reported_run(run));
   std::string title;
   for (const observe::ReportedRun& run : reported) title += (title.empty() ? "" : ", ") + run.name;
-  write_text_atomically(path, observe::report_page(title, reported));
-  fmt::print("{}\n", path.string());
+  return observe::report_page(title, reported);
 }
-
-}  // namespace
 
 void add_report_command(CLI::App& app) {
   struct Arguments {
     std::vector<std::string> runs;
     std::string output;
-    bool text = false, files = false, json = false;
+    bool text = false, files = false, json = false, watch = false;
+    int port = 0;
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
@@ -47,10 +44,21 @@ void add_report_command(CLI::App& app) {
       command->add_flag("--json", arguments->json, "Print one JSON object a run with its figures and files");
   text->excludes(json)->excludes(output);
   json->excludes(output);
+  CLI::Option* watch = command->add_flag(
+      "--watch", arguments->watch,
+      "Serve the page to a browser of this machine, as the runs are at each moment, until Ctrl-C; writes no file");
+  watch->excludes(text)->excludes(json)->excludes(output);
+  command->add_option("--port", arguments->port, "With --watch: the port; default: any free one")
+      ->check(CLI::Range(1, 65535))
+      ->needs(watch);
   command->callback([arguments] {
+    if (arguments->watch) serve_report(arguments->runs, arguments->port);
     if (!arguments->text && !arguments->json) {
       const std::filesystem::path in_folder = std::filesystem::path(arguments->runs.front()) / "report.html";
-      return write_page(arguments->runs, arguments->output.empty() ? in_folder.string() : arguments->output);
+      const std::string path = arguments->output.empty() ? in_folder.string() : arguments->output;
+      write_text_atomically(path, report_page_of(arguments->runs));
+      fmt::print("{}\n", path);
+      return;
     }
     for (const std::string& run : arguments->runs) {
       if (arguments->json) {

@@ -112,7 +112,7 @@ std::vector<std::string> SearchDisplay::lines() const {
   if (expected_ > 0) head += fmt::format(" of {}", format_count(static_cast<int64_t>(expected_)));
   head += fmt::format(", {} failed, {}", format_count(failed_), format_seconds(seconds));
   const double left = progress_.seconds_left(static_cast<uint64_t>(trials_));
-  if (left >= 0 && expected_ > 0) head += fmt::format(", about {} left", format_seconds(left));
+  if (left > 0 && expected_ > 0) head += fmt::format(", about {} left", format_seconds(left));
   std::vector<std::string> list = {head};
   const std::string table = search::table_of(study_, best_.best(most_best));
   for (size_t begin = 0; begin < table.size();) {

@@ -136,5 +136,7 @@ function(terrace_binary)
   target_include_directories(terrace_program PRIVATE ${CMAKE_SOURCE_DIR})
   get_property(rooms GLOBAL PROPERTY terrace_rooms)
   list(TRANSFORM rooms PREPEND terrace_ OUTPUT_VARIABLE libraries)
-  target_link_libraries(terrace_program PRIVATE ${libraries} CLI11::CLI11)
+  # Serves the page of a run that trains.
+  pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+  target_link_libraries(terrace_program PRIVATE ${libraries} CLI11::CLI11 PkgConfig::httplib)
 endfunction()

@@ -1,0 +1,61 @@
+// A server with one page.
+#include "cli/report_server.h"
+
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "cli/report_pages.h"
+#include "terrace/base/error.h"
+
+namespace terrace::cli {
+namespace {
+
+constexpr const char* loopback = "127.0.0.1";
+constexpr const char* seconds_between = "5";
+
+// A page of another origin that names this server by a name of its own must not read the answer.
+bool names_this_machine(const httplib::Request& request) {
+  std::string host = request.get_header_value("Host");
+  host = host.substr(0, host.rfind(':'));
+  return host == loopback || host == "localhost";
+}
+
+void answer(const std::vector<std::string>& runs, const httplib::Request& request, httplib::Response& response) {
+  if (!names_this_machine(request)) {
+    response.status = 403;
+    return;
+  }
+  response.set_header("Refresh", seconds_between);
+  response.set_header("Cache-Control", "no-store");
+  try {
+    response.set_content(report_page_of(runs), "text/html; charset=utf-8");
+  } catch (const std::exception& error) {
+    // A run that has not begun yet.
+    response.status = 503;
+    response.set_content(fmt::format("{}\n", error.what()), "text/plain; charset=utf-8");
+  }
+}
+
+}  // namespace
+
+void serve_report(const std::vector<std::string>& runs, int port) {
+  httplib::Server server;
+  // The library's default shares a port among servers.
+  server.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  server.Get("/",
+             [&](const httplib::Request& request, httplib::Response& response) { answer(runs, request, response); });
+  const int bound = port > 0 ? (server.bind_to_port(loopback, port) ? port : -1) : server.bind_to_any_port(loopback);
+  if (bound < 0) throw UserError::of("--port {} is taken or not allowed; leave it out for any free port", port);
+  fmt::print("http://{}:{}/\n", loopback, bound);
+  std::fflush(stdout);
+  server.listen_after_bind();
+  throw UserError("the server has ended", ExitCode::failure);
+}
+
+}  // namespace terrace::cli

@@ -1,0 +1,86 @@
+"""Asks the server of terrace report --watch for its page: what it says, how it changes, and what it refuses."""
+import http.client
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.parse
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "house"))
+from commands_test import TERRACE, CommandTest, terrace  # noqa: E402
+from report_runs import write_run  # noqa: E402
+
+
+class Watching(CommandTest):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def serve(self, *arguments):
+        server = subprocess.Popen([TERRACE, "report", *map(str, arguments), "--watch"], cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.kill)
+        address = urllib.parse.urlparse(server.stdout.readline().strip())
+        self.assertEqual((address.scheme, address.hostname), ("http", "127.0.0.1"))
+        self.port = address.port
+
+    def ask(self, method="GET", path="/", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self.addCleanup(connection.close)
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return response, response.read().decode()
+
+    def test_the_page_is_that_of_the_finished_report_and_follows_the_run(self):
+        run = write_run(self.folder / "a")
+        self.serve("a")
+        response, page = self.ask()
+        self.assertEqual((response.status, response.getheader("Refresh")), (200, "5"))
+        self.expect(0, terrace("report", "a", "--output", "whole.html", folder=self.folder))
+        self.assertEqual(page, (self.folder / "whole.html").read_text())
+        last = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"loss"' in line][-1]
+        with open(run / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(last | {"step": last["step"] + 1, "loss": 0.015625}) + "\n")
+        self.assertIn("0.015625", self.ask()[1])
+        self.assertFalse((run / "report.html").exists(), "nothing is written")
+
+    def test_a_run_that_has_not_begun_is_waited_for(self):
+        self.serve("later")
+        response, text = self.ask()
+        self.assertEqual((response.status, response.getheader("Refresh")), (503, "5"))
+        self.assertIn("later", text)
+        write_run(self.folder / "later")
+        self.assertEqual(self.ask()[0].status, 200)
+
+    def test_only_the_page_and_only_this_machine(self):
+        run = write_run(self.folder / "a")
+        self.serve("a")
+        for path in ("/metrics.jsonl", "/../a/run.json", "/a", "/report.html"):
+            self.assertEqual(self.ask(path=path)[0].status, 404, path)
+        for method in ("POST", "PUT", "DELETE"):
+            self.assertIn(self.ask(method)[0].status, (400, 404), method)
+        self.assertEqual(self.ask(Host="other.example:80")[0].status, 403)
+        self.assertEqual(self.ask(Host=f"localhost:{self.port}")[0].status, 200)
+        addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+        for address in addresses - {"127.0.0.1", "127.0.1.1"}:
+            with self.assertRaises(OSError, msg=address):
+                socket.create_connection((address, self.port), timeout=5)
+        self.assertTrue(run.exists())
+
+    def test_a_port_that_is_taken_is_refused(self):
+        write_run(self.folder / "a")
+        self.serve("a")
+        result = subprocess.run([TERRACE, "report", "a", "--watch", "--port", str(self.port)], cwd=self.folder, capture_output=True,
+                                text=True, timeout=20)
+        self.expect(2, result, f"--port {self.port} is taken")
+        self.expect(2, terrace("report", "a", "--watch", "--json", folder=self.folder))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], exit=True)
