@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "terrace/base/csv.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/search/results_table.h"
 #include "terrace/search/study_record.h"
 
 namespace terrace::search {
@@ -20,60 +20,7 @@ namespace {
 
 constexpr const char* file_name = "results.csv";
 
-std::optional<double> parse_number(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
-  return number;
-}
-
-// A file of rows that are read by the names of their columns.
-class Table {
- public:
-  Table(const std::filesystem::path& path, std::string_view text) : path_(path.string()) {
-    while (!text.empty()) {
-      const size_t end = std::min(text.find('\n'), text.size());
-      std::string_view line = text.substr(0, end);
-      text.remove_prefix(std::min(end + 1, text.size()));
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      const std::optional<std::vector<std::string>> cells = csv_cells(line);
-      if (!cells)
-        throw UserError::of("{}:{}: a quotation mark is misplaced; correct or remove the row", path_, rows_ + 1);
-      if (++rows_ == 1) {
-        columns_ = *cells;
-      } else if (cells->size() != columns_.size()) {
-        throw UserError::of("{}:{}: has {} cells, but the first row {}; correct or remove the row", path_, rows_,
-                            cells->size(), columns_.size());
-      } else {
-        cells_.push_back(*cells);
-      }
-    }
-  }
-
-  size_t size() const { return cells_.size(); }
-  const std::vector<std::string>& columns() const { return columns_; }
-  std::string place(size_t row) const { return fmt::format("{}:{}", path_, row + 2); }
-
-  size_t column(const std::string& name) const {
-    const auto found = std::ranges::find(columns_, name);
-    if (found == columns_.end()) throw UserError::of("{}: has no column {}", path_, name);
-    return static_cast<size_t>(found - columns_.begin());
-  }
-  // "" if there is no such column.
-  std::string cell(size_t row, const std::string& name) const {
-    const auto found = std::ranges::find(columns_, name);
-    return found == columns_.end() ? "" : cells_[row][static_cast<size_t>(found - columns_.begin())];
-  }
-  const std::string& cell(size_t row, size_t column) const { return cells_[row][column]; }
-
- private:
-  std::string path_;
-  std::vector<std::string> columns_;
-  std::vector<std::vector<std::string>> cells_;
-  size_t rows_ = 0;  // with the first
-};
-
-std::optional<Point> point_of(const Table& table, size_t row, const Space& space) {
+std::optional<Point> point_of(const ResultsTable& table, size_t row, const Space& space) {
   std::vector<std::string> texts;
   for (const Parameter& parameter : space.parameters()) {
     texts.push_back(table.cell(row, table.column("p:" + parameter.name)));
@@ -90,7 +37,7 @@ std::vector<std::string> objective_columns(size_t goals) {
 }
 
 // The objectives, or the failure that stands in their place.
-void read_objectives(const Table& table, size_t row, size_t goals, Trial& trial) {
+void read_objectives(const ResultsTable& table, size_t row, size_t goals, Trial& trial) {
   for (const std::string& name : objective_columns(goals)) {
     const std::string& text = table.cell(row, table.column(name));
     const std::optional<double> number = parse_number(text);
@@ -120,7 +67,7 @@ std::string header(const Study& study) {
   return line + "\n";
 }
 
-Trial read_trial(const Table& table, size_t row, const Study& study) {
+Trial read_trial(const ResultsTable& table, size_t row, const Study& study) {
   Trial trial;
   const std::optional<Point> point = point_of(table, row, study.space);
   if (!point) {
@@ -166,7 +113,7 @@ Results::Results(const std::filesystem::path& folder, const Study& study)
   } else {
     write_record(folder, study);
   }
-  const Table table(path_, std::string_view(text).substr(0, whole));
+  const ResultsTable table(path_, std::string_view(text).substr(0, whole));
   for (size_t row = 0; row < table.size(); ++row) {
     earlier_.push_back(read_trial(table, row, study));
   }
@@ -209,7 +156,7 @@ void Results::sync() {
 
 EarlierTrials read_results(const std::filesystem::path& path, const Study& study) {
   const std::string text = read_text(path);
-  const Table table(path, text);
+  const ResultsTable table(path, text);
   EarlierTrials earlier;
   for (size_t row = 0; row < table.size(); ++row) {
     const std::optional<Point> point = point_of(table, row, study.space);

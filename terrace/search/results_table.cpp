@@ -1,0 +1,54 @@
+// Splits the text into rows and the rows into cells.
+#include "terrace/search/results_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "terrace/base/csv.h"
+#include "terrace/base/error.h"
+
+namespace terrace::search {
+
+ResultsTable::ResultsTable(const std::filesystem::path& path, std::string_view text) : path_(path.string()) {
+  size_t rows = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::optional<std::vector<std::string>> cells = csv_cells(line);
+    ++rows;
+    if (!cells) throw UserError::of("{}:{}: a quotation mark is misplaced; correct or remove the row", path_, rows);
+    if (rows == 1) {
+      columns_ = *cells;
+    } else if (cells->size() != columns_.size()) {
+      throw UserError::of("{}:{}: has {} cells, but the first row {}; correct or remove the row", path_, rows,
+                          cells->size(), columns_.size());
+    } else {
+      cells_.push_back(*cells);
+    }
+  }
+}
+
+std::string ResultsTable::place(size_t row) const { return fmt::format("{}:{}", path_, row + 2); }
+
+size_t ResultsTable::column(const std::string& name) const {
+  const auto found = std::ranges::find(columns_, name);
+  if (found == columns_.end()) throw UserError::of("{}: has no column {}", path_, name);
+  return static_cast<size_t>(found - columns_.begin());
+}
+
+std::string ResultsTable::cell(size_t row, const std::string& name) const {
+  const auto found = std::ranges::find(columns_, name);
+  return found == columns_.end() ? "" : cells_[row][static_cast<size_t>(found - columns_.begin())];
+}
+
+std::optional<double> parse_number(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+}  // namespace terrace::search
