@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
-#include "terrace/base/error.h"
-#include "terrace/observe/page_template.h"
+#include "terrace/observe/html_page.h"
+#include "terrace/observe/report_template.h"
 #include "terrace/observe/summary.h"
 
 namespace terrace::observe {
@@ -47,40 +45,6 @@ Json run_json(const ReportedRun& run) {
           {"notes", notes_of(run)}};
 }
 
-// HTML ends a script at "</script", and counts "<!--" and "<script" in it too. In JSON "<" stands in strings alone.
-std::string in_script(const Json& data) {
-  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
-std::string in_html(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '&':
-        safe += "&amp;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
-}
-
 }  // namespace
 
 ReportedRun read_reported_run(const fs::path& folder) {
@@ -100,15 +64,7 @@ Json report_data(const std::string& title, const std::vector<ReportedRun>& runs)
 }
 
 std::string report_page(const std::string& title, const std::vector<ReportedRun>& runs) {
-  constexpr std::string_view title_mark = "{{title}}", data_mark = "{{data}}";
-  std::string text;
-  for (const std::string_view piece : page_template()) text += piece;
-  const size_t at_title = text.find(title_mark), at_data = text.find(data_mark);
-  TERRACE_CHECK(at_title < at_data && at_data != std::string::npos,
-                "page.html has no {{{{title}}}} before {{{{data}}}}");
-  const size_t behind_title = at_title + title_mark.size(), behind_data = at_data + data_mark.size();
-  return text.substr(0, at_title) + in_html(title) + text.substr(behind_title, at_data - behind_title) +
-         in_script(report_data(title, runs)) + text.substr(behind_data);
+  return html_page(report_template(), title, report_data(title, runs));
 }
 
 }  // namespace terrace::observe

@@ -1,23 +1,6 @@
 // The charts that stay in place: the split of the step, memory over time, the roofline and the losses.
 "use strict";
 
-// An SVG of this size in the container, and in it a group within the margins: {svg, plot, width, height}.
-function frame(container, width, height, margin, label) {
-  const svg = d3.select(container).append("svg").attr({width, height, role: "img", "aria-label": label});
-  const plot = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
-  return {svg, plot, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom};
-}
-
-// Lines of the grid with their numbers below ("x") or on the left ("y"), and the name of the axis.
-function axis({plot, width, height}, scale, side, label, ticks) {
-  const across = side === "x";
-  const drawn = d3.svg.axis().scale(scale).orient(across ? "bottom" : "left").ticks(...ticks).tickPadding(5)
-    .innerTickSize(across ? -height : -width).outerTickSize(0);
-  plot.append("g").attr({class: "axis", transform: `translate(0,${across ? height : 0})`}).call(drawn);
-  plot.append("text").attr(across ? {class: "quiet", x: width, y: height + 32, "text-anchor": "end"}
-                                  : {class: "quiet", x: 0, y: -8, "text-anchor": "start"}).text(label);
-}
-
 // At most a few points for each pixel: of each range of x the first, the smallest, the largest and the last.
 function thinned(points, pixels) {
   if (points.length <= 4 * pixels) return points;
@@ -29,20 +12,6 @@ function thinned(points, pixels) {
     kept.push(...[...new Set(indices)].sort(d3.ascending).map((i) => points[i]));
   }
   return kept;
-}
-
-// Calls show(event, x of the scale) and draws a vertical line there while the pointer is over the chart.
-function followPointer({plot, width, height}, scale, show) {
-  const line = plot.append("line").attr({class: "cursor", y2: height}).style("display", "none");
-  const area = plot.append("rect").attr({class: "hoverable", width, height});
-  area.on("pointermove", () => {
-    const [x] = d3.mouse(area.node());
-    line.attr({x1: x, x2: x}).style("display", null);
-    show(d3.event, scale.invert(x));
-  }).on("pointerleave", () => {
-    line.style("display", "none");
-    hideTip();
-  });
 }
 
 // The last point that is not behind x, else the first.

@@ -1,15 +1,7 @@
-// Builds the page's sections from its data, and draws the charts again when the width or the colours change.
+// Builds the sections of the report from its data.
 "use strict";
 
-const data = JSON.parse(document.getElementById("data").textContent);
 data.runs.forEach((run, index) => Object.assign(run, {index}));
-// What draws a chart for the present width and colours.
-const redraws = [];
-
-function section(id, title, about, ...children) {
-  const heading = [element("h2", {}, title), ...(about ? [element("p", {class: "quiet"}, about)] : [])];
-  document.getElementById("page").append(element("section", {id}, ...heading, ...children));
-}
 
 // A panel for each run, side by side.
 function panels(runs, fill) {
@@ -18,16 +10,6 @@ function panels(runs, fill) {
     fill(panel, run);
     return panel;
   }));
-}
-
-// A place for a chart, which `draw` fills.
-function chart(draw, style = "scroll") {
-  const place = element("div", {class: style});
-  redraws.push(() => {
-    place.replaceChildren();
-    draw(place);
-  });
-  return place;
 }
 
 function build({title, runs}) {
@@ -111,14 +93,4 @@ function rooflineSection(runs, sources) {
           }));
 }
 
-let width = 0;
-function drawAll() {
-  width = document.body.clientWidth;
-  for (const draw of redraws) draw();
-}
-build(data);
-drawAll();
-window.addEventListener("resize", () => {
-  if (document.body.clientWidth !== width) drawAll();
-});
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+showPage(build);

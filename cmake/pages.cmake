@@ -1,0 +1,53 @@
+# HTML pages as C++ constants: terrace/observe/page/page.html with a style, scripts and d3 in it.
+find_file(TERRACE_D3 d3.min.js PATH_SUFFIXES share/javascript/d3 javascript/d3
+          DOC "d3 3.5, minified; on Debian in libjs-d3" REQUIRED)
+file(READ ${TERRACE_D3} d3_text LIMIT 200)
+if(NOT d3_text MATCHES "version:\"3\\.")
+  message(FATAL_ERROR "${TERRACE_D3} is not d3 3.5, which the pages are drawn with; name that file with -DTERRACE_D3=")
+endif()
+
+# terrace_page(TARGET NAMESPACE FUNCTION FOLDER files...)
+# Adds to the target the function of FOLDER/../FUNCTION.h, which returns the page. The files are the styles and scripts of
+# terrace/FOLDER, which follow those that all pages have.
+function(terrace_page target namespace function folder)
+  set(shared ${CMAKE_SOURCE_DIR}/terrace/observe/page)
+  set(files ${shared}/page.css ${shared}/format.js ${shared}/elements.js ${shared}/axes.js ${shared}/sections.js)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/terrace/${folder}/ OUTPUT_VARIABLE own)
+  list(APPEND files ${own})
+  foreach(file IN LISTS files)
+    file(READ ${file} text)
+    if(file MATCHES "\\.css$")
+      string(APPEND style "${text}")
+    else()
+      string(APPEND scripts "${text}")
+    endif()
+  endforeach()
+  file(READ ${shared}/page.html page)
+  file(READ ${TERRACE_D3} d3)
+  string(REPLACE "{{style}}" "${style}" page "${page}")
+  string(REPLACE "{{d3.min.js}}" "${d3}" page "${page}")
+  string(REPLACE "{{scripts}}" "${scripts}" page "${page}")
+  # A changed file changes the program.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files} ${shared}/page.html ${TERRACE_D3})
+
+  cmake_path(GET folder PARENT_PATH room)
+  set(source "// Written by cmake/pages.cmake: a page in pieces, since compilers limit literals.\n#include \"terrace/${room}/${function}.h\"\n\nnamespace ${namespace} {\n\nusing namespace std::string_view_literals;\n\nstd::span<const std::string_view> ${function}() {\n  static constexpr std::string_view pieces[] = {\n")
+  string(LENGTH "${page}" length)
+  set(begin 0)
+  while(begin LESS length)
+    string(SUBSTRING "${page}" ${begin} 16000 piece)
+    # Cut behind a brace, which is never inside a character of several bytes.
+    string(FIND "${piece}" "}" brace REVERSE)
+    math(EXPR rest "${length} - ${begin}")
+    if(rest GREATER 16000 AND brace GREATER_EQUAL 0)
+      math(EXPR size "${brace} + 1")
+      string(SUBSTRING "${piece}" 0 ${size} piece)
+    endif()
+    string(APPEND source "R\"page(${piece})page\"sv,\n")
+    string(LENGTH "${piece}" size)
+    math(EXPR begin "${begin} + ${size}")
+  endwhile()
+  string(APPEND source "  };\n  return pieces;\n}\n\n}  // namespace ${namespace}\n")
+
+  terrace_generated_source(${target} ${CMAKE_BINARY_DIR}/pages/${function}.cpp "${source}")
+endfunction()

@@ -1,0 +1,12 @@
+// The page of a report without its data, which the build puts together (cmake/pages.cmake).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace terrace::observe {
+
+// For html_page().
+std::span<const std::string_view> report_template();
+
+}  // namespace terrace::observe
