@@ -10,3 +10,5 @@ pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+# Debian's CMake files of XGBoost name a program that its packages lack.
+pkg_check_modules(xgboost REQUIRED IMPORTED_TARGET xgboost>=1.6)
