@@ -1,8 +1,9 @@
-"""Drives Chromium without a window, with nothing but Python's own library."""
+"""Drives Chromium without a window, with nothing but Python's own library, and is the base of the tests of pages."""
 import json
 import os
 import select
 import subprocess
+import unittest
 
 MOST_SECONDS_OF_SILENCE = 60
 
@@ -82,3 +83,31 @@ class Browser:
         self.process.wait(timeout=10)
         os.close(self.read_end)
         os.close(self.write_end)
+
+
+class PageTest(unittest.TestCase):
+    """A test of pages in `folder` with a `browser`, which its setUpClass makes. A script's error or message fails it."""
+
+    def open(self, name, width=1280, scheme="light"):
+        self.browser.problems.clear()
+        self.browser.open(self.folder / name, width, scheme)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.problems, [])
+
+    def texts(self, selector):
+        return self.browser.value(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
+
+    def data(self, selector, *keys):
+        """The data- attributes of the elements that the selector matches, as tuples."""
+        keys = json.dumps(keys)
+        return [tuple(one) for one in self.browser.value(
+            f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => {keys}.map((key) => one.dataset[key] ?? null))")]  # fmt: skip
+
+    def box(self, selector):
+        """Left, top, width and height in the window, into which the element is scrolled."""
+        return self.browser.value(f"""((one) => {{ one.scrollIntoView({{block: "center"}}); const box = one.getBoundingClientRect();
+            return [box.left, box.top, box.width, box.height]; }})(document.querySelector({json.dumps(selector)}))""")
+
+    def tip(self):
+        return self.browser.value('((tip) => (tip.hidden ? "" : tip.textContent))(document.getElementById("tip"))')

@@ -10,7 +10,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from browser import Browser  # noqa: E402
+from browser import Browser, PageTest  # noqa: E402
 from report_runs import write_run  # noqa: E402
 
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
@@ -27,7 +27,7 @@ def json_of(path):
     return json.loads(path.read_text())
 
 
-class Pages(unittest.TestCase):
+class Pages(PageTest):
     @classmethod
     def setUpClass(cls):
         scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -46,30 +46,6 @@ class Pages(unittest.TestCase):
     def page(cls, name, *runs):
         result = report(*runs, "--output", name, folder=cls.folder)
         assert (result.returncode, result.stdout) == (0, f"{name}\n"), result.stdout + result.stderr
-
-    def open(self, name, width=1280, scheme="light"):
-        self.browser.problems.clear()
-        self.browser.open(self.folder / name, width, scheme)
-
-    def tearDown(self):
-        self.assertEqual(self.browser.problems, [])
-
-    def texts(self, selector):
-        return self.browser.value(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
-
-    def data(self, selector, *keys):
-        """The data- attributes of the elements that the selector matches, as tuples."""
-        keys = json.dumps(keys)
-        return [tuple(one) for one in self.browser.value(
-            f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => {keys}.map((key) => one.dataset[key] ?? null))")]  # fmt: skip
-
-    def box(self, selector):
-        """Left, top, width and height in the window, into which the element is scrolled."""
-        return self.browser.value(f"""((one) => {{ one.scrollIntoView({{block: "center"}}); const box = one.getBoundingClientRect();
-            return [box.left, box.top, box.width, box.height]; }})(document.querySelector({json.dumps(selector)}))""")
-
-    def tip(self):
-        return self.browser.value('((tip) => (tip.hidden ? "" : tip.textContent))(document.getElementById("tip"))')
 
 
 class Looks(Pages):
