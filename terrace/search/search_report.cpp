@@ -44,7 +44,8 @@ std::map<std::string, int64_t> counts_of_failures(const SearchResult& result) {
   return counts;
 }
 
-// Columns as wide as their widest cell, the last one as wide as it is.
+}  // namespace
+
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (const std::vector<std::string>& row : rows) {
@@ -56,8 +57,6 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   }
   return text;
 }
-
-}  // namespace
 
 std::string shown_figure(const std::string& name, double value) {
   if (!std::isfinite(value)) return "unknown";

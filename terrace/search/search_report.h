@@ -32,4 +32,7 @@ std::string failure_of_all(const SearchResult& result);
 // "1.23 s", "38.5%": the figure with this name, for people.
 std::string shown_figure(const std::string& name, double value);
 
+// Columns as wide as their widest cell, the last one as wide as it is. All rows have as many cells.
+std::string aligned(const std::vector<std::vector<std::string>>& rows);
+
 }  // namespace terrace::search
