@@ -19,6 +19,7 @@ void add_calibrate_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
 void add_simulate_command(CLI::App& app);
 void add_search_command(CLI::App& app);
+void add_explain_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 void add_man_command(CLI::App& app);
 

@@ -12,7 +12,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
 # Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
-COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "plan", "simulate", "search", "calibrate",
+COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "plan", "simulate", "search", "explain", "calibrate",
             "completion", "man")
 
 TINY = """[model]
@@ -160,6 +160,43 @@ class Search(CommandTest):
         (folder / "space.toml").write_text(text.replace('"8 * nodes"', '"7 * nodes + 0.5"'))
         self.expect(3, terrace("search", folder / "space.toml", "--trials", 3, "--output", folder / "failed"),
                     "all 3 trials failed", "F_layout: devices = ")  # fmt: skip
+
+
+class Explain(CommandTest):
+    def results(self, *lines):
+        path = self.scratch() / "results.csv"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def test_the_table_the_json_and_the_page_explain_a_search(self):
+        folder = self.scratch() / "run"
+        self.expect(0, terrace("search", Search.SPACE, "--output", folder, "--trials", 150))
+        text = self.expect(0, terrace("explain", folder)).stdout
+        self.assertRegex(text, r"^150 trials in \S+results\.csv: \d+ done, \d+ failed \(")
+        for said in ("What flops_per_device depends on (", "1  ", "GFLOP/s", "What makes a trial fail (150 trials of which "):
+            self.assertIn(said, text)
+        self.assertEqual(text.splitlines()[-1], f"The page is {folder}/explain.html")
+        self.assertIn("<html", (folder / "explain.html").read_text())
+        (folder / "explain.html").unlink()
+        data = json.loads(self.expect(0, terrace("explain", folder / "results.csv", "--json")).stdout)
+        self.assertFalse((folder / "explain.html").exists())
+        self.assertEqual([one["name"] for one in data["attributions"]], ["flops_per_device", "failure"])
+        self.assertAlmostEqual(sum(one["share"] for one in data["attributions"][0]["ranking"]), 1)
+        worst = json.loads(self.expect(0, terrace("explain", folder, "--failures", "worst", "--json", "--output", folder / "page.html")).stdout)
+        self.assertEqual([one["trials"] for one in worst["attributions"]], [150, 150])
+        self.assertIn("<html", (folder / "page.html").read_text())
+
+    def test_a_model_that_does_not_fit_is_named(self):
+        rows = [f"{i},{(i * 7919) % 101}" for i in range(40)]
+        self.expect(0, terrace("explain", self.results("p:x,objective", *rows)), "the model does not predict objective", "R^2")
+
+    def test_mistakes_exit_with_2(self):
+        self.expect(2, terrace("explain", self.scratch() / "missing.csv"), "missing.csv")
+        self.expect(2, terrace("explain", self.results("p:x,objective", "1,2", "1")), "results.csv:3: has 1 cells")
+        self.expect(2, terrace("explain", self.results("p:x,objective", "1,2")), "1 of 1 trials did not fail", "at least 5")
+        self.expect(2, terrace("explain", self.results("p:x,objective", "1,F", "2,F")), "all 2 trials failed")
+        self.expect(2, terrace("explain", self.results("x,objective", "1,2")), "has no column of a parameter")
+        self.expect(2, terrace("explain", self.results("p:x,objective", "1,2"), "--failures", "best"), "--failures")
 
 
 class Calibrate(CommandTest):

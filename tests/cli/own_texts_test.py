@@ -15,7 +15,7 @@ import unittest
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TERRACE = BUILD / "terrace"
 LEAVES = ("train", "data prepare", "data inspect", "generate", "export", "import", "report", "verify", "plan", "simulate", "search",
-          "calibrate", "completion", "man")
+          "explain", "calibrate", "completion", "man")
 
 
 def terrace(*arguments):

@@ -13,7 +13,7 @@ sys.path.insert(0, str(SOURCE / "tests/house"))
 sys.dont_write_bytecode = True
 from report_runs import write_run  # noqa: E402
 
-NEEDED = ("data", "report", "plan", "simulate", "search", "completion", "man")
+NEEDED = ("data", "report", "plan", "simulate", "search", "explain", "completion", "man")
 MISSING = ("train", "generate", "export", "import", "verify", "calibrate")
 
 
@@ -93,6 +93,12 @@ class PlannerBuild(unittest.TestCase):
         self.assertEqual(json.loads(self.printed("report", folder, "--json"))["steps"], 200)
         self.printed("report", folder)
         self.assertIn("<html", (folder / "report.html").read_text())
+
+    def test_explains(self):
+        results = self.build / "results.csv"
+        results.write_text("p:x,objective\n" + "".join(f"{i},{2 * i}\n" for i in range(20)))
+        explained = json.loads(self.printed("explain", results, "--json"))
+        self.assertEqual(explained["attributions"][0]["ranking"][0]["parameter"], "x")
 
     def test_prepares_data(self):
         self.printed("data", "prepare", SOURCE / "docs", "--output", self.build / "docs", "--train-tokenizer",
