@@ -16,6 +16,7 @@
 #include "terrace/config/family.h"
 #include "terrace/search/commands.h"
 #include "terrace/search/halving.h"
+#include "terrace/search/pareto.h"
 #include "terrace/search/predicted_proposals.h"
 #include "terrace/search/simulation.h"
 #include "terrace/search/training_runs.h"
@@ -321,25 +322,6 @@ int64_t SearchResult::count() const {
   return static_cast<int64_t>(numbers.size());
 }
 
-std::vector<Trial> pareto_front(const std::vector<Trial>& trials) {
-  const auto is_better = [](const Trial& a, const Trial& b) {
-    bool any = false;
-    for (size_t i = 0; i < b.objectives.size(); ++i) {
-      if (a.objectives[i] < b.objectives[i]) return false;
-      any = any || a.objectives[i] > b.objectives[i];
-    }
-    return any;
-  };
-  std::vector<Trial> front;
-  for (const Trial& trial : trials) {
-    if (trial.failed()) continue;
-    const bool is_beaten =
-        std::ranges::any_of(trials, [&](const Trial& other) { return !other.failed() && is_better(other, trial); });
-    if (!is_beaten) front.push_back(trial);
-  }
-  return front;
-}
-
 std::vector<Trial> SearchResult::best(size_t count) const {
   std::vector<Trial> list;
   int64_t highest = 0;
@@ -348,7 +330,13 @@ std::vector<Trial> SearchResult::best(size_t count) const {
   }
   std::ranges::copy_if(trials, std::back_inserter(list),
                        [&](const Trial& trial) { return !trial.failed() && trial.budget == highest; });
-  if (!list.empty() && list.front().objectives.size() > 1) list = pareto_front(list);
+  if (!list.empty() && list.front().objectives.size() > 1) {
+    std::vector<std::vector<double>> objectives;
+    for (const Trial& trial : list) objectives.push_back(trial.objectives);
+    std::vector<Trial> front;
+    for (const size_t place : pareto_front(objectives)) front.push_back(list[place]);
+    list = std::move(front);
+  }
   std::ranges::stable_sort(list, std::greater<>(), [](const Trial& trial) { return trial.objectives.front(); });
   if (list.size() > count) list.resize(count);
   return list;

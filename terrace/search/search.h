@@ -45,10 +45,6 @@ struct SearchResult {
   std::vector<Trial> best(size_t count) const;
 };
 
-// The trials than which no other is better in one objective and at least as good in all, in their order; equal ones all
-// count. Trials that failed are left out.
-std::vector<Trial> pareto_front(const std::vector<Trial>& trials);
-
 // Evaluates study.settings.parallel trials at a time. Where outcomes are exact, a proposal depends on the trials before
 // it and not on their times: the search is the same on every machine, and one that was killed goes on as if it had not
 // been. Otherwise trials are gathered as they end; a trial that was under way when the search was killed is given up,

@@ -105,14 +105,6 @@ TEST_F(CommandSearch, FindsTheParetoFront) {
   EXPECT_EQ(run(one).resumed, 10);
 }
 
-TEST(ParetoFront, LeavesOutWhatIsBeaten) {
-  const auto of = [](std::vector<double> objectives) { return Trial{.objectives = std::move(objectives)}; };
-  const std::vector<Trial> trials = {of({1, 5}), of({2, 4}), of({2, 3}), of({}), of({3, 1}), of({3, 1}), of({0, 5})};
-  std::vector<std::vector<double>> front;
-  for (const Trial& trial : pareto_front(trials)) front.push_back(trial.objectives);
-  EXPECT_EQ(front, (std::vector<std::vector<double>>{{1, 5}, {2, 4}, {3, 1}, {3, 1}}));
-}
-
 // A job that continues a trial finds what the trial left in its folder.
 const char* const steps = R"(echo {budget} >> {folder}/log; echo '{"score": '{x}'}' > {result})";
 const char* const halving = "[halving]\nfirst = 1\nmost = 9\n";

@@ -7,6 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/search/pareto.h"
 
 namespace terrace::search {
 namespace {
@@ -181,27 +182,15 @@ Features features_of(const TrialTable& trials, const std::vector<size_t>& rows) 
   return features;
 }
 
-std::vector<size_t> pareto_front(const std::vector<const TriedFigure*>& figures) {
-  const size_t trials = figures.empty() ? 0 : figures.front()->values.size();
-  const auto is_complete = [&](size_t row) {
-    return std::ranges::none_of(figures, [&](const auto* one) { return std::isnan(one->values[row]); });
-  };
-  const auto betters = [&](size_t row, size_t other) {
-    bool is_better_once = false;
-    for (const TriedFigure* figure : figures) {
-      if (is_better(*figure, figure->values[other], figure->values[row])) return false;
-      is_better_once = is_better_once || is_better(*figure, figure->values[row], figure->values[other]);
+std::vector<size_t> front_of(const std::vector<const TriedFigure*>& figures) {
+  std::vector<std::vector<double>> values(figures.empty() ? 0 : figures.front()->values.size());
+  for (size_t row = 0; row < values.size(); ++row) {
+    if (std::ranges::any_of(figures, [&](const auto* one) { return std::isnan(one->values[row]); })) continue;
+    for (const TriedFigure* one : figures) {
+      values[row].push_back(one->smaller_is_better ? -one->values[row] : one->values[row]);
     }
-    return is_better_once;
-  };
-  // A trial is compared with the front of those before it, from which it removes those that it betters.
-  std::vector<size_t> front;
-  for (size_t row = 0; row < trials; ++row) {
-    if (!is_complete(row) || std::ranges::any_of(front, [&](size_t other) { return betters(other, row); })) continue;
-    std::erase_if(front, [&](size_t other) { return betters(row, other); });
-    front.push_back(row);
   }
-  return front;
+  return pareto_front(values);
 }
 
 Explanation explain(const TrialTable& trials, FailuresAs failures) {
@@ -229,7 +218,7 @@ Explanation explain(const TrialTable& trials, FailuresAs failures) {
   }
   std::vector<const TriedFigure*> objectives;
   for (const TriedFigure& objective : trials.objectives) objectives.push_back(&objective);
-  explanation.pareto_front = pareto_front(objectives);
+  explanation.pareto_front = front_of(objectives);
   return explanation;
 }
 

@@ -65,6 +65,6 @@ Features features_of(const TrialTable& trials, const std::vector<size_t>& rows);
 
 // The trials, in order, that no other one betters in one of the figures without being worse in another. Trials without
 // one of the figures are left out.
-std::vector<size_t> pareto_front(const std::vector<const TriedFigure*>& figures);
+std::vector<size_t> front_of(const std::vector<const TriedFigure*>& figures);
 
 }  // namespace terrace::search

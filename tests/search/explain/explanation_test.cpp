@@ -168,13 +168,13 @@ TEST(Explanation, IsRefusedWithoutTrialsThatDiffer) {
             "with other parameters");
 }
 
-TEST(ParetoFront, HasTheTrialsThatNoOtherOneBetters) {
+TEST(FrontOfFigures, HasTheTrialsThatNoOtherOneBetters) {
   const TriedFigure speed{.name = "speed", .values = {1, 3, 2, 3, nan, 0, 1}};
   const TriedFigure memory{.name = "memory", .values = {1, 5, 2, 5, 0, 2, nan}, .smaller_is_better = true};
   // 5 is slower and larger than 0; 1 and 3 are equal; 4 and 6 lack a figure.
-  EXPECT_EQ(pareto_front({&speed, &memory}), (std::vector<size_t>{0, 1, 2, 3}));
-  EXPECT_EQ(pareto_front({&speed}), (std::vector<size_t>{1, 3}));
-  EXPECT_EQ(pareto_front({}), std::vector<size_t>{});
+  EXPECT_EQ(front_of({&speed, &memory}), (std::vector<size_t>{0, 1, 2, 3}));
+  EXPECT_EQ(front_of({&speed}), (std::vector<size_t>{1, 3}));
+  EXPECT_EQ(front_of({}), std::vector<size_t>{});
 }
 
 }  // namespace
