@@ -1,16 +1,16 @@
-// Chooses among candidates by a forest that is fitted to all finished trials.
+// Looks for the point that promises most by what the finished trials tell.
 #include "terrace/search/optimizer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <iterator>
 #include <string>
 
 #include "terrace/base/error.h"
 
 namespace terrace::search {
 
-Optimizer::Optimizer(const Space& space, const OptimizerOptions& options) : space_(space), options_(options) {
+Optimizer::Optimizer(const Space& space, const OptimizerOptions& options)
+    : space_(space), options_(options), surrogate_(space) {
   if (options.method == Method::exhaustive && !space.grid_size()) {
     throw UserError(
         "method = \"exhaustive\" needs a finite space, but a parameter is real; give it values, or use \"bayesian\"");
@@ -19,14 +19,13 @@ Optimizer::Optimizer(const Space& space, const OptimizerOptions& options) : spac
 
 std::optional<Point> Optimizer::ask() {
   std::optional<Point> point;
-  // 2 N + 1 random points come before the first forest, as in DeepHyper.
-  const bool has_design = known_.size() > 2 * space_.parameters().size() && !finished_.empty();
+  const bool has_design = known_.size() > space_.parameters().size() && !finished_.empty();
   if (options_.method == Method::exhaustive) {
     point = ask_in_order();
   } else if (options_.method == Method::random || !has_design) {
     point = ask_random();
   } else {
-    point = ask_forest();
+    point = ask_promising();
   }
   if (point) known_.emplace(*point, false);
   return point;
@@ -36,7 +35,8 @@ void Optimizer::tell(const Point& point, Objective objective) {
   const auto [known, is_unknown] = known_.emplace(point, true);
   if (!is_unknown && known->second) return;
   known->second = true;
-  finished_.push_back({point, space_.encode(point), objective});
+  finished_.push_back({point, objective});
+  if (options_.method == Method::bayesian) surrogate_.learn(point, objective);
 }
 
 std::optional<Point> Optimizer::ask_in_order() {
@@ -59,83 +59,95 @@ std::optional<Point> Optimizer::ask_random() {
   return std::nullopt;
 }
 
-// The smaller the better. Failed trials get the worst value seen.
-std::vector<double> Optimizer::costs() const {
-  double worst = -std::numeric_limits<double>::infinity();
-  for (const Finished& one : finished_) {
-    if (one.objective) worst = std::max(worst, -*one.objective);
+// Every second proposal is a neighbour of the best trial, so that a climb is finished also where the model believes it
+// to be over.
+std::optional<Point> Optimizer::ask_promising() {
+  std::vector<Point> pending;
+  if (known_.size() > finished_.size()) {
+    for (const auto& [point, is_finished] : known_) {
+      if (!is_finished) pending.push_back(point);
+    }
   }
-  std::vector<double> costs;
-  for (const Finished& one : finished_) {
-    costs.push_back(one.objective ? -*one.objective : std::isfinite(worst) ? worst : 0);
-  }
-  return costs;
+  surrogate_.prepare(pending);
+  std::optional<Point> point = proposals_ % 2 == 1 ? most_promising_neighbour() : std::nullopt;
+  if (!point) point = most_promising();
+  ++proposals_;
+  return point ? point : ask_random();
 }
 
-std::vector<Point> Optimizer::candidates() const {
-  const PhiloxKey key = stream_key(options_.seed, "candidates " + std::to_string(proposals_));
-  const bool whole = space_.grid_size() && *space_.grid_size() <= options_.whole_grid;
-  const uint64_t count = whole ? *space_.grid_size() : options_.candidates;
-  std::vector<Point> list;
-  // In a random order, since the first of several equally good candidates is taken.
-  for (uint64_t number = 0; number < count; ++number) {
-    std::optional<Point> point = whole ? space_.grid_point(permute(key, count, number)) : space_.draw(key, number);
-    if (point && is_open(*point)) list.push_back(std::move(*point));
-  }
-  if (whole) return list;
+std::vector<const Optimizer::Finished*> Optimizer::best_trials() const {
   std::vector<const Finished*> best;
   for (const Finished& one : finished_) {
     if (one.objective) best.push_back(&one);
   }
-  const size_t parents = std::min(options_.best_of, best.size());
-  std::ranges::partial_sort(best, best.begin() + static_cast<int64_t>(parents), std::greater<>(),
-                            [](const Finished* one) { return *one->objective; });
-  for (size_t i = 0; i < parents; ++i) {
-    const PhiloxKey steps = stream_key(options_.seed, "steps " + std::to_string(proposals_) + " " + std::to_string(i));
-    for (Point& point : space_.neighbours(best[i]->point, steps)) {
-      if (is_open(point)) list.push_back(std::move(point));
-    }
+  std::ranges::stable_sort(best, std::greater<>(), [](const Finished* one) { return *one->objective; });
+  return best;
+}
+
+std::vector<Point> Optimizer::open_neighbours(const Point& point, std::string_view purpose, size_t number) const {
+  const std::string stream = std::string(purpose) + " " + std::to_string(proposals_) + " " + std::to_string(number);
+  std::vector<Point> list = space_.neighbours(point, stream_key(options_.seed, stream));
+  std::erase_if(list, [&](const Point& one) { return !is_open(one); });
+  return list;
+}
+
+// Of the best trial; none if all of its neighbours were tried.
+std::optional<Point> Optimizer::most_promising_neighbour() const {
+  const std::vector<const Finished*> best = best_trials();
+  if (best.empty()) return std::nullopt;
+  const std::vector<Point> open = open_neighbours(best.front()->point, "near", 0);
+  if (open.empty()) return std::nullopt;
+  return *std::ranges::max_element(open, {}, [&](const Point& point) { return surrogate_.promise(point); });
+}
+
+std::vector<Point> Optimizer::candidates() const {
+  const PhiloxKey key = stream_key(options_.seed, "candidates " + std::to_string(proposals_));
+  std::vector<Point> list;
+  for (uint64_t number = 0; number < options_.candidates; ++number) {
+    std::optional<Point> point = space_.draw(key, number);
+    if (!point) break;
+    if (is_open(*point)) list.push_back(std::move(*point));
+  }
+  const std::vector<const Finished*> best = best_trials();
+  for (size_t i = 0; i < std::min(options_.best_of, best.size()); ++i) {
+    std::ranges::move(open_neighbours(best[i]->point, "steps", i), std::back_inserter(list));
   }
   return list;
 }
 
-double Optimizer::kappa(size_t proposal) const {
-  if (options_.kappa_period < 2) return options_.kappa;
-  const auto place = static_cast<double>(proposal % options_.kappa_period);
-  return options_.kappa *
-         std::pow(options_.last_kappa / options_.kappa, place / static_cast<double>(options_.kappa_period - 1));
+std::optional<Point> Optimizer::most_promising() const {
+  std::vector<Candidate> open;
+  for (Point& point : candidates()) {
+    const double bound = surrogate_.promise_bound(point);
+    open.push_back({std::move(point), bound});
+  }
+  std::ranges::stable_sort(open, std::greater<>(), &Candidate::promise);
+  // Candidates are weighed until the bounds of the others are below the promise of the best ones.
+  std::vector<Candidate> best;
+  for (Candidate& one : open) {
+    if (best.size() == options_.climbs && one.promise <= best.back().promise) break;
+    one.promise = surrogate_.promise(one.point);
+    best.push_back(std::move(one));
+    std::ranges::stable_sort(best, std::greater<>(), &Candidate::promise);
+    if (best.size() > options_.climbs) best.pop_back();
+  }
+  if (best.empty()) return std::nullopt;
+  for (size_t i = 0; i < best.size(); ++i) climb(best[i], i);
+  return std::ranges::max_element(best, {}, &Candidate::promise)->point;
 }
 
-std::optional<Point> Optimizer::ask_forest() {
-  const std::vector<Point> open = candidates();
-  if (open.empty()) return ask_random();
-  std::vector<std::vector<double>> samples;
-  for (const Finished& one : finished_) samples.push_back(one.features);
-  std::vector<double> values = costs();
-  const uint64_t seed = options_.seed + proposals_;
-  Forest forest(samples, values, options_.trees, seed);
-  // A pending trial has its predicted value for now: the next proposal explores elsewhere, since the forest's spread is
-  // small where it has a sample.
-  if (known_.size() > finished_.size()) {
-    for (const auto& [point, is_finished] : known_) {
-      if (is_finished) continue;
-      samples.push_back(space_.encode(point));
-      values.push_back(forest.predict(samples.back()).mean);
+// Goes on to the most promising neighbour as long as there is one that promises more.
+void Optimizer::climb(Candidate& from, size_t number) const {
+  constexpr size_t most_steps = 10;
+  for (size_t step = 0; step < most_steps; ++step) {
+    Candidate next = from;
+    for (Point& point : open_neighbours(from.point, "climb", most_steps * number + step)) {
+      const double promise = surrogate_.promise(point);
+      if (promise > next.promise) next = {std::move(point), promise};
     }
-    forest = Forest(samples, values, options_.trees, seed);
+    if (next.promise <= from.promise) return;
+    from = std::move(next);
   }
-  const double weight = kappa(proposals_++);
-  const Point* best = nullptr;
-  double least = 0;
-  for (const Point& point : open) {
-    const Forest::Prediction prediction = forest.predict(space_.encode(point));
-    const double bound = prediction.mean - weight * prediction.spread;
-    if (best == nullptr || bound < least) {
-      best = &point;
-      least = bound;
-    }
-  }
-  return *best;
 }
 
 }  // namespace terrace::search

@@ -3,29 +3,23 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
-#include "terrace/search/forest.h"
 #include "terrace/search/space.h"
 #include "terrace/search/study.h"
+#include "terrace/search/surrogate.h"
 
 namespace terrace::search {
 
 struct OptimizerOptions {
   Method method = Method::bayesian;
   uint64_t seed = 1;
-  size_t trees = 10;
-  size_t candidates = 2000;  // random points among which the forest chooses
-  size_t whole_grid = 4096;  // a space with at most so many points: all points are candidates
-  size_t best_of = 10;       // whose neighbours are candidates too
-  double kappa = 1.96, last_kappa = 0.01;
-  size_t kappa_period = 10;  // proposals from one to the other
+  size_t candidates = 1000;  // random points among which the most promising is looked for
+  size_t best_of = 10;       // best trials whose neighbours are candidates too
+  size_t climbs = 3;         // candidates from which it is looked for step by step
 };
-
-// A trial's objective: the larger the better; none if the trial failed.
-using Objective = std::optional<double>;
 
 class Optimizer {
  public:
@@ -38,21 +32,25 @@ class Optimizer {
   // Of a pending point, or of one of an earlier search.
   void tell(const Point& point, Objective objective);
 
-  // The weight of the spread in a proposal by the forest, from the number of those before it.
-  double kappa(size_t proposal) const;
-
  private:
   struct Finished {
     Point point;
-    std::vector<double> features;
     Objective objective;
+  };
+  struct Candidate {
+    Point point;
+    double promise = 0;
   };
 
   std::optional<Point> ask_in_order();
   std::optional<Point> ask_random();
-  std::optional<Point> ask_forest();
+  std::optional<Point> ask_promising();
+  std::optional<Point> most_promising() const;
+  std::optional<Point> most_promising_neighbour() const;
+  std::vector<Point> open_neighbours(const Point& point, std::string_view purpose, size_t number) const;
+  std::vector<const Finished*> best_trials() const;
   std::vector<Point> candidates() const;
-  std::vector<double> costs() const;
+  void climb(Candidate& from, size_t number) const;
   bool is_open(const Point& point) const { return !known_.contains(point) && space_.holds_constraints(point); }
 
   const Space& space_;
@@ -61,7 +59,8 @@ class Optimizer {
   std::map<Point, bool> known_;  // whether it is finished; otherwise pending
   uint64_t next_in_order_ = 0;   // of the exhaustive search
   uint64_t next_random_ = 0;
-  size_t proposals_ = 0;  // by the forest
+  Surrogate surrogate_;
+  size_t proposals_ = 0;  // by the surrogate
 };
 
 }  // namespace terrace::search

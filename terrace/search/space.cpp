@@ -1,4 +1,4 @@
-// Draws, enumerates and encodes the points of a space.
+// Draws, enumerates and scales the points of a space.
 #include "terrace/search/space.h"
 
 #include <algorithm>
@@ -231,19 +231,22 @@ std::optional<Point> Space::point_of(const std::vector<std::string>& texts) cons
   return point;
 }
 
-std::vector<double> Space::encode(const Point& point) const {
-  std::vector<double> features;
-  for (size_t i = 0; i < point.size(); ++i) {
+Point Space::scaled(const Point& point) const {
+  Point scaled;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
-    if (parameter.type == Type::categorical) {
-      for (size_t value = 0; value < parameter.values.size(); ++value) {
-        features.push_back(static_cast<double>(value) == point[i] ? 1 : 0);
-      }
-    } else {
-      features.push_back(parameter.log ? std::log(point[i]) : point[i]);
+    double low = parameter.low, high = parameter.high, here = point[i];
+    if (parameter.has_values()) {
+      low = 0;
+      high = static_cast<double>(parameter.values.size() - 1);
+    } else if (parameter.log) {
+      low = std::log(low);
+      high = std::log(high);
+      here = std::log(here);
     }
+    scaled.push_back(high > low ? (here - low) / (high - low) : 0);
   }
-  return features;
+  return scaled;
 }
 
 }  // namespace terrace::search

@@ -79,8 +79,8 @@ class Space {
   std::vector<std::string> shown(const Point& point) const;
   std::optional<Point> point_of(const std::vector<std::string>& texts) const;
 
-  // As features of a regression tree: a logarithm where steps are factors, a column for each value of a categorical.
-  std::vector<double> encode(const Point& point) const;
+  // The coordinates in [0, 1], by their logarithm where steps are factors. Those of a categorical have no order.
+  Point scaled(const Point& point) const;
 
  private:
   double coordinate_at(const Parameter& parameter, double share) const;

@@ -1,4 +1,4 @@
-// Draws, enumerates and encodes points of small spaces.
+// Draws, enumerates and scales points of small spaces.
 #include "terrace/search/space.h"
 
 #include <gtest/gtest.h>
@@ -116,11 +116,15 @@ TEST(Space, NeighboursDifferInOneCoordinate) {
   EXPECT_EQ(found, (std::set<Point>{{1, 5, 1}, {0, 4, 1}, {0, 6, 1}, {0, 5, 0}}));
 }
 
-TEST(Space, EncodesWordsAsColumns) {
+TEST(Space, ScalesCoordinatesToTheUnitInterval) {
   const Space space = layouts();
-  EXPECT_EQ(space.encode({2, 6, 1}), (std::vector<double>{2, 6, 0, 1}));
-  const Space rates({{.name = "rate", .type = Type::real, .low = 1, .high = 100, .log = true}}, {}, {}, {});
-  EXPECT_EQ(rates.encode({1}), std::vector<double>{0});
+  EXPECT_EQ(space.scaled({0, 4, 0}), (Point{0, 0, 0}));
+  EXPECT_EQ(space.scaled({1, 6, 1}), (Point{0.5, 1, 1}));
+  const Space rates({{.name = "rate", .type = Type::real, .low = 1, .high = 100, .log = true},
+                     {.name = "fixed", .type = Type::integer, .low = 3, .high = 3}},
+                    {}, {}, {});
+  EXPECT_DOUBLE_EQ(rates.scaled({10, 3})[0], 0.5);
+  EXPECT_EQ(rates.scaled({10, 3})[1], 0);
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+// Learns from trials of which some fail.
+#include "terrace/search/surrogate.h"
+
+#include <gtest/gtest.h>
+
+namespace terrace::search {
+namespace {
+
+Space line() { return {{{.name = "x", .type = Parameter::Type::integer, .low = 0, .high = 100}}, {}, {}, {}}; }
+
+TEST(Surrogate, AvoidsWhereTrialsFail) {
+  const Space space = line();
+  Surrogate surrogate(space);
+  // The objective grows up to 50, from where on trials fail.
+  for (double x = 0; x <= 100; x += 10) surrogate.learn({x}, x < 50 ? Objective(x) : Objective());
+  surrogate.prepare({});
+  EXPECT_GT(surrogate.promise({44}), 10 * surrogate.promise({65}));
+  EXPECT_GT(surrogate.promise({44}), surrogate.promise({5}));
+}
+
+TEST(Surrogate, LooksFarFromTrialsWhileAllFail) {
+  const Space space = line();
+  Surrogate surrogate(space);
+  for (const double x : {0, 5, 10}) surrogate.learn({x}, {});
+  surrogate.prepare({});
+  EXPECT_GT(surrogate.promise({90}), surrogate.promise({12}));
+  surrogate.prepare({{90}});
+  EXPECT_GT(surrogate.promise({55}), surrogate.promise({89}));
+}
+
+TEST(Surrogate, PromisesLessNextToAPendingTrial) {
+  const Space space = line();
+  Surrogate surrogate(space);
+  for (const double x : {0, 30, 70, 100}) surrogate.learn({x}, x);
+  surrogate.prepare({});
+  const double before = surrogate.promise({85});
+  surrogate.prepare({{86}});
+  EXPECT_LT(surrogate.promise({85}), before / 2);
+  surrogate.prepare({});
+  EXPECT_EQ(surrogate.promise({85}), before);
+}
+
+TEST(Surrogate, BoundsItsPromise) {
+  const Space space = line();
+  Surrogate surrogate(space);
+  for (double x = 0; x <= 100; x += 20) surrogate.learn({x}, x < 70 ? Objective(-(x - 50) * (x - 50)) : Objective());
+  surrogate.prepare({{47}});
+  for (double x = 0; x <= 100; x += 3) EXPECT_GE(surrogate.promise_bound({x}), surrogate.promise({x}));
+}
+
+TEST(Surrogate, KeepsTheBestOfManyTrials) {
+  const Space space = line();
+  Surrogate surrogate(space);
+  surrogate.learn({40}, 1000);
+  for (int i = 0; i < 900; ++i) surrogate.learn({static_cast<double>(60 + i % 40)}, -i);
+  surrogate.prepare({});
+  EXPECT_GT(surrogate.promise({39}), surrogate.promise({62}));
+}
+
+}  // namespace
+}  // namespace terrace::search
