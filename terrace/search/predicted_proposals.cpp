@@ -1,22 +1,22 @@
-// Grows a forest on the errors of the predictions.
+// Corrects the predictions by a Gaussian process of their errors.
 #include "terrace/search/predicted_proposals.h"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <numbers>
 #include <thread>
 
-#include "terrace/search/forest.h"
-
 namespace terrace::search {
 namespace {
 
 constexpr uint64_t most_points = 50'000, most_random = 20'000;
-constexpr size_t trees = 20;
-// How far a trial is looked for whose correction is not known yet: spreads of the forest.
-constexpr double spreads = 1;
+constexpr size_t most_looked_at = 2000;  // of the points that were not tried, the best predictions
+constexpr size_t fewest_fitted = 5;      // trials from which the process learns how far their errors reach
+// A point is taken for as good as it may be: by so many standard deviations of its correction.
+constexpr double deviations = 1;
 
 }  // namespace
 
@@ -54,9 +54,13 @@ std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
   return points;
 }
 
-PredictedProposals::PredictedProposals(const Space& space, std::vector<PredictedPoint> points, bool minimizes,
-                                       uint64_t seed)
-    : space_(space), points_(std::move(points)), minimizes_(minimizes), seed_(seed), used_(points_.size()) {
+PredictedProposals::PredictedProposals(const Space& space, std::vector<PredictedPoint> points, bool minimizes)
+    : space_(space),
+      points_(std::move(points)),
+      minimizes_(minimizes),
+      used_(points_.size()),
+      process_(space.categorical()) {
+  std::ranges::stable_sort(points_, {}, [this](const PredictedPoint& one) { return cost(one.figure); });
   for (size_t i = 0; i < points_.size(); ++i) places_[points_[i].point] = i;
 }
 
@@ -66,45 +70,46 @@ void PredictedProposals::tell(const Point& point, std::optional<double> figure) 
   const auto place = places_.find(point);
   if (place == places_.end()) return;
   used_[place->second] = true;
-  features_.push_back(space_.encode(point));
+  process_.add(space_.scaled(point));
   const bool is_known = figure && *figure > 0;
   errors_.push_back(is_known ? std::optional(cost(*figure) - cost(points_[place->second].figure)) : std::nullopt);
 }
 
-std::vector<PredictedProposals::Corrected> PredictedProposals::corrected() const {
-  std::vector<Corrected> list;
-  std::vector<double> errors;
-  double worst = 0;
-  for (const auto& error : errors_) worst = std::max(worst, error.value_or(0));
-  // A trial that failed counts as twice the cost of the worst prediction.
-  for (const auto& error : errors_) errors.push_back(error.value_or(worst + std::numbers::ln2));
-  std::optional<Forest> forest;
-  if (!errors.empty()) forest.emplace(features_, errors, trees, seed_ + errors.size());
-  for (const PredictedPoint& one : points_) {
-    Corrected corrected{.mean = cost(one.figure)};
-    if (forest) {
-      const Forest::Prediction error = forest->predict(space_.encode(one.point));
-      corrected = {corrected.mean + error.mean, error.spread};
-    }
-    list.push_back(corrected);
-  }
-  return list;
-}
-
 std::optional<Point> PredictedProposals::ask() {
-  const std::vector<Corrected> all = corrected();
-  size_t best = points_.size();
+  // A trial that failed counts as twice the cost of the worst prediction.
+  double worst = 0, mean = 0, squares = 0;
+  for (const auto& error : errors_) worst = std::max(worst, error.value_or(0));
+  std::vector<double> errors;
+  for (const auto& error : errors_) errors.push_back(error.value_or(worst + std::numbers::ln2));
+  for (const double error : errors) mean += error / static_cast<double>(errors.size());
+  for (const double error : errors) squares += (error - mean) * (error - mean);
+  const double deviation = errors.empty() ? 0 : std::sqrt(squares / static_cast<double>(errors.size()));
+  if (deviation > 0) {
+    for (double& error : errors) error = (error - mean) / deviation;
+    process_.set_values(errors);
+    if (errors.size() >= fewest_fitted) {
+      process_.fit();
+      process_.set_values(errors);
+    }
+  }
+  std::optional<size_t> best;
   double least = 0;
-  for (size_t i = 0; i < points_.size(); ++i) {
+  size_t looked_at = 0;
+  for (size_t i = 0; i < points_.size() && looked_at < most_looked_at; ++i) {
     if (used_[i]) continue;
-    const double bound = all[i].mean - spreads * all[i].spread;
-    if (best < points_.size() && bound >= least) continue;
+    ++looked_at;
+    double bound = cost(points_[i].figure) + mean;
+    if (deviation > 0) {
+      const GaussianProcess::Prediction error = process_.predict(space_.scaled(points_[i].point));
+      bound += deviation * (error.mean - deviations * std::sqrt(std::max(0.0, error.variance)));
+    }
+    if (best && bound >= least) continue;
     best = i;
     least = bound;
   }
-  if (best == points_.size()) return std::nullopt;
-  used_[best] = true;
-  return points_[best].point;
+  if (!best) return std::nullopt;
+  used_[*best] = true;
+  return points_[*best].point;
 }
 
 }  // namespace terrace::search

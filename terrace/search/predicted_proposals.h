@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "terrace/search/optimizer.h"
+#include "terrace/search/gaussian_process.h"
 #include "terrace/search/space.h"
 
 namespace terrace::search {
@@ -28,30 +28,23 @@ std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
 
 class PredictedProposals {
  public:
-  PredictedProposals(const Space& space, std::vector<PredictedPoint> points, bool minimizes, uint64_t seed);
+  PredictedProposals(const Space& space, std::vector<PredictedPoint> points, bool minimizes);
 
   // The point with the best corrected prediction among those that no trial had; none if all had one.
   std::optional<Point> ask();
   // `figure` is the measured one, or none if the trial failed.
   void tell(const Point& point, std::optional<double> figure);
 
-  // The logarithm of a prediction's cost with its correction, the smaller the better.
-  struct Corrected {
-    double mean = 0, spread = 0;
-  };
-  std::vector<Corrected> corrected() const;
-
  private:
   double cost(double figure) const;
 
   const Space& space_;
-  std::vector<PredictedPoint> points_;
+  std::vector<PredictedPoint> points_;  // the best first
   std::map<Point, size_t> places_;
   bool minimizes_;
-  uint64_t seed_;
   std::vector<bool> used_;
-  // Of the trials that have ended, by features: the error of the prediction as a logarithm; none if the trial failed.
-  std::vector<std::vector<double>> features_;
+  GaussianProcess process_;  // of the errors of the trials that have ended
+  // By trial that has ended: the error of the prediction as a logarithm; none if the trial failed.
   std::vector<std::optional<double>> errors_;
 };
 

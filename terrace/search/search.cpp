@@ -241,7 +241,7 @@ class Run {
       throw UserError("no point of the space is predicted to run; see why with evaluator = \"simulate\"",
                       ExitCode::infeasible);
     }
-    predicted_.emplace(study_.space, std::move(points), goal.minimizes, study_.settings.seed);
+    predicted_.emplace(study_.space, std::move(points), goal.minimizes);
   }
 
   void tell_optimizer(const Trial& trial) {

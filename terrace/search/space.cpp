@@ -160,6 +160,12 @@ double Space::number(const Point& point, const std::string& name) const {
   return numbers(point)[parameters_.size() + static_cast<size_t>(derived - derived_.begin())];
 }
 
+std::vector<bool> Space::categorical() const {
+  std::vector<bool> list;
+  for (const Parameter& parameter : parameters_) list.push_back(parameter.type == Type::categorical);
+  return list;
+}
+
 bool Space::has(const std::string& name) const {
   return std::ranges::find(parameters_, name, &Parameter::name) != parameters_.end() ||
          std::ranges::find(derived_, name, &Derived::name) != derived_.end();

@@ -50,6 +50,9 @@ class Space {
   const std::vector<Derived>& derived() const { return derived_; }
   const std::vector<Expression>& constraints() const { return constraints_; }
 
+  // By parameter, whether it is categorical.
+  std::vector<bool> categorical() const;
+
   // The number of points before constraints; none if it is infinite or above 2^62.
   std::optional<uint64_t> grid_size() const { return grid_size_; }
   Point grid_point(uint64_t index) const;

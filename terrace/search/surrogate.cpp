@@ -18,14 +18,6 @@ constexpr size_t first_fit = 8;
 // Variance of the outcome about its process: the probability is not 0 or 1 even next to a trial.
 constexpr double outcome_noise = 0.01;
 
-std::vector<bool> categorical_of(const Space& space) {
-  std::vector<bool> list;
-  for (const Parameter& parameter : space.parameters()) {
-    list.push_back(parameter.type == Parameter::Type::categorical);
-  }
-  return list;
-}
-
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 double normal_density(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi); }
 
@@ -36,7 +28,7 @@ double mean_of(const std::vector<double>& values) {
 }  // namespace
 
 Surrogate::Surrogate(const Space& space)
-    : space_(space), objective_process_(categorical_of(space)), outcome_process_(categorical_of(space)) {}
+    : space_(space), objective_process_(space.categorical()), outcome_process_(space.categorical()) {}
 
 void Surrogate::learn(const Point& point, Objective objective) {
   trials_.push_back({space_.scaled(point), objective});

@@ -29,7 +29,7 @@ TEST_F(Predicted, LeavesOutPointsThatCannotRun) {
 }
 
 TEST_F(Predicted, ProposesTheBestPredictionFirstAndEachPointOnce) {
-  PredictedProposals proposals(space_, points_, true, 1);
+  PredictedProposals proposals(space_, points_, true);
   EXPECT_EQ(proposals.ask(), (Point{7, 0}));
   EXPECT_EQ(proposals.ask(), (Point{7, 1}));
   std::set<Point> seen = {{7, 0}, {7, 1}};
@@ -38,7 +38,7 @@ TEST_F(Predicted, ProposesTheBestPredictionFirstAndEachPointOnce) {
 }
 
 TEST_F(Predicted, LearnsTheErrorsOfPredictions) {
-  PredictedProposals proposals(space_, points_, true, 1);
+  PredictedProposals proposals(space_, points_, true);
   int trials = 0;
   for (double best = 10; best > 1; ++trials) {
     ASSERT_LT(trials, 12);
@@ -49,14 +49,14 @@ TEST_F(Predicted, LearnsTheErrorsOfPredictions) {
 }
 
 TEST_F(Predicted, AvoidsWhatFailed) {
-  PredictedProposals proposals(space_, points_, true, 1);
+  PredictedProposals proposals(space_, points_, true);
   for (int i = 0; i < 5; ++i) proposals.tell({7, static_cast<double>(i)}, std::nullopt);
   for (int i = 0; i < 5; ++i) proposals.tell({3, static_cast<double>(i)}, 1.4 + 0.001 * i);
   EXPECT_NE((*proposals.ask())[0], 7);
 }
 
 TEST_F(Predicted, LooksForLargeFiguresToo) {
-  PredictedProposals proposals(space_, points_, false, 1);
+  PredictedProposals proposals(space_, points_, false);
   EXPECT_EQ(proposals.ask(), (Point{0, 9}));
 }
 
