@@ -2,7 +2,9 @@
 #include "terrace/search/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <string>
 
 #include "terrace/base/error.h"
@@ -22,10 +24,10 @@ std::optional<Point> Optimizer::ask() {
   const bool has_design = known_.size() > space_.parameters().size() && !finished_.empty();
   if (options_.method == Method::exhaustive) {
     point = ask_in_order();
-  } else if (options_.method == Method::random || !has_design) {
-    point = ask_random();
-  } else {
+  } else if (options_.method == Method::bayesian && has_design) {
     point = ask_promising();
+  } else {
+    point = ask_random();
   }
   if (point) known_.emplace(*point, false);
   return point;
@@ -37,6 +39,50 @@ void Optimizer::tell(const Point& point, Objective objective) {
   known->second = true;
   finished_.push_back({point, objective});
   if (options_.method == Method::bayesian) surrogate_.learn(point, objective);
+}
+
+void Optimizer::tell(const Point& point, const std::vector<double>& objectives) {
+  const size_t before = finished_.size();
+  tell(point, objectives.empty() ? Objective() : Objective(objectives.front()));
+  if (objectives.size() > 1 && finished_.size() > before) finished_.back().objectives = objectives;
+}
+
+// Several objectives become one with weights that are drawn for each proposal, so that proposals come from all of the
+// Pareto front: the augmented Chebyshev norm of Knowles, "ParEGO", IEEE Transactions on Evolutionary Computation 10,
+// 2006, of objectives that are scaled to [0, 1] between the worst and the best seen.
+void Optimizer::weigh_objectives() {
+  size_t goals = 0;
+  for (const Finished& one : finished_) goals = std::max(goals, one.objectives.size());
+  if (goals < 2) return;
+  constexpr double share_of_sum = 0.05;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const PhiloxKey key = stream_key(options_.seed, "weights");
+  std::vector<double> weights(goals), low(goals, infinity), high(goals, -infinity);
+  double sum = 0;
+  for (size_t i = 0; i < goals; ++i) {
+    const PhiloxBlock block = philox_at(key, proposals_, i);
+    // Exponential numbers over their sum are uniform among all weights with the sum 1.
+    weights[i] = -std::log(1 - unit_uniform(block[0], block[1]));
+    sum += weights[i];
+    for (const Finished& one : finished_) {
+      if (one.objectives.empty()) continue;
+      low[i] = std::min(low[i], one.objectives[i]);
+      high[i] = std::max(high[i], one.objectives[i]);
+    }
+  }
+  surrogate_ = Surrogate(space_);
+  for (Finished& one : finished_) {
+    if (!one.objectives.empty()) {
+      double least = infinity, all = 0;
+      for (size_t i = 0; i < goals; ++i) {
+        const double missing = high[i] > low[i] ? (one.objectives[i] - high[i]) / (high[i] - low[i]) : 0;
+        least = std::min(least, weights[i] / sum * missing);
+        all += weights[i] / sum * missing;
+      }
+      one.objective = least + share_of_sum * all;
+    }
+    surrogate_.learn(one.point, one.objective);
+  }
 }
 
 std::optional<Point> Optimizer::ask_in_order() {
@@ -62,6 +108,7 @@ std::optional<Point> Optimizer::ask_random() {
 // Every second proposal is a neighbour of the best trial, so that a climb is finished also where the model believes it
 // to be over.
 std::optional<Point> Optimizer::ask_promising() {
+  weigh_objectives();
   std::vector<Point> pending;
   if (known_.size() > finished_.size()) {
     for (const auto& [point, is_finished] : known_) {

@@ -31,11 +31,14 @@ class Optimizer {
   std::optional<Point> ask();
   // Of a pending point, or of one of an earlier search.
   void tell(const Point& point, Objective objective);
+  // Of a search with several goals, each the larger the better; empty if the trial failed. All trials have as many.
+  void tell(const Point& point, const std::vector<double>& objectives);
 
  private:
   struct Finished {
     Point point;
-    Objective objective;
+    Objective objective;                  // of several goals: weighed for this proposal
+    std::vector<double> objectives = {};  // if there are several
   };
   struct Candidate {
     Point point;
@@ -45,6 +48,7 @@ class Optimizer {
   std::optional<Point> ask_in_order();
   std::optional<Point> ask_random();
   std::optional<Point> ask_promising();
+  void weigh_objectives();
   std::optional<Point> most_promising() const;
   std::optional<Point> most_promising_neighbour() const;
   std::vector<Point> open_neighbours(const Point& point, std::string_view purpose, size_t number) const;

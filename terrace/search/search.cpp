@@ -251,7 +251,7 @@ class Run {
                                                    : std::optional(goal.signed_value(trial.objectives.front())));
       return;
     }
-    optimizer_.tell(trial.point, trial.failed() ? Objective() : Objective(trial.objectives.front()));
+    optimizer_.tell(trial.point, trial.objectives);
   }
 
   void tell(const Trial& trial) {

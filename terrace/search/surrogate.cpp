@@ -28,10 +28,10 @@ double mean_of(const std::vector<double>& values) {
 }  // namespace
 
 Surrogate::Surrogate(const Space& space)
-    : space_(space), objective_process_(space.categorical()), outcome_process_(space.categorical()) {}
+    : space_(&space), objective_process_(space.categorical()), outcome_process_(space.categorical()) {}
 
 void Surrogate::learn(const Point& point, Objective objective) {
-  trials_.push_back({space_.scaled(point), objective});
+  trials_.push_back({space_->scaled(point), objective});
   ++learned_since_fit_;
   // Without the pending trials behind the finished ones.
   objective_process_.truncate(objectives_.size());
@@ -91,7 +91,7 @@ void Surrogate::prepare(const std::vector<Point>& pending) {
     learned_since_fit_ = 0;
   }
   for (const Point& point : pending) {
-    const Point scaled = space_.scaled(point);
+    const Point scaled = space_->scaled(point);
     outcome_process_.add_expected(scaled);
     if (!objectives_.empty()) objective_process_.add_expected(scaled);
   }
@@ -110,14 +110,14 @@ double Surrogate::success(double mean, double variance) const {
 }
 
 double Surrogate::promise(const Point& point) const {
-  const Point scaled = space_.scaled(point);
+  const Point scaled = space_->scaled(point);
   const GaussianProcess::Prediction outcome = outcome_process_.predict(scaled);
   const double probability = success(outcome.mean, outcome.variance);
   return probability * improvement(objective_process_.predict(scaled));
 }
 
 double Surrogate::promise_bound(const Point& point) const {
-  const Point scaled = space_.scaled(point);
+  const Point scaled = space_->scaled(point);
   const GaussianProcess::Prediction outcome = outcome_process_.bound(scaled);
   const double probability = success(outcome.mean, outcome.mean + mean_outcome_ < 0 ? outcome.variance : 0);
   return probability * improvement(objective_process_.bound(scaled));

@@ -42,7 +42,7 @@ class Surrogate {
   double improvement(const GaussianProcess::Prediction& prediction) const;
   double success(double mean, double variance) const;
 
-  const Space& space_;
+  const Space* space_;
   std::vector<Learned> trials_;        // the oldest first
   std::vector<double> objectives_;     // of those that did not fail
   std::vector<double> outcomes_;       // of all: 1, or -1 if the trial failed

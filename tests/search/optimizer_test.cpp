@@ -181,5 +181,31 @@ TEST(Optimizer, ProposesTheSameWithTheSameSeed) {
   EXPECT_TRUE(differs);
 }
 
+// Two goals that pull apart, in a space of 6,561 points of which 81 are on the Pareto front.
+TEST(Optimizer, FindsTheParetoFrontOfTwoGoals) {
+  const Space space({integers("a", 0, 80), integers("b", 0, 80)}, {}, {}, {});
+  const auto goals = [](const Point& point) {
+    const double beside = std::abs(point[1] - 40) / 40;
+    return std::vector<double>{point[0] / 80 - beside, 1 - point[0] / 80 - beside};
+  };
+  const auto on_the_front = [&](Method method) {
+    Optimizer optimizer(space, {.method = method, .seed = 3});
+    std::set<double> found;
+    for (int trial = 0; trial < 60; ++trial) {
+      const Point point = *optimizer.ask();
+      optimizer.tell(point, goals(point));
+      if (point[1] == 40) found.insert(point[0]);
+    }
+    return found;
+  };
+  const std::set<double> found = on_the_front(Method::bayesian);
+  EXPECT_GE(found.size(), 10);
+  EXPECT_LT(on_the_front(Method::random).size(), 5);
+  // Of the whole front, not only of its ends or its middle.
+  EXPECT_LE(*found.begin(), 10);
+  EXPECT_GE(*found.rbegin(), 70);
+  EXPECT_TRUE(std::ranges::any_of(found, [](double a) { return a > 25 && a < 55; }));
+}
+
 }  // namespace
 }  // namespace terrace::search
