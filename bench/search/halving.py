@@ -1,7 +1,7 @@
 """Asynchronous successive halving beside random search, for the optimizer's settings of a small model at equal cost.
 
     cmake --build build/release --target terrace_program
-    python3 bench/search/halving.py [--seeds 5] [--output FILE.md]
+    .deps/python/bin/python bench/search/halving.py [--seeds 5] [--output FILE.md]
 
 For each seed, a search of bench/search/halving.toml, then a random search with so many whole runs that it makes at least as many
 steps; the table compares the held-out losses of the best run of each, after all steps. About three minutes a seed on two
@@ -62,7 +62,7 @@ def main():
                      f"{losses[1]:.4f}", f"{differences[-1]:+.4f}"])
         print(f"seed {seed}: {losses[0]:.4f} and {losses[1]:.4f}", file=sys.stderr, flush=True)
     headings = ["seed", "parts of trials", "steps", "loss, successive halving", "whole runs", "steps", "loss, random search", "difference"]
-    result = (f"# Successive halving beside random search\n\n{machine()}\n\n`python3 bench/search/halving.py --seeds "
+    result = (f"# Successive halving beside random search\n\n{machine()}\n\n`.deps/python/bin/python bench/search/halving.py --seeds "
               f"{arguments.seeds}`\n\nHeld-out losses of the best run after {STEPS} steps.\n\n{table(headings, rows)}\n"
               f"Median difference: {statistics.median(differences):+.4f}; successive halving is better with "
               f"{sum(one < 0 for one in differences)} of {len(differences)} seeds.\n")

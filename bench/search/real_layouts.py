@@ -1,7 +1,7 @@
 """A search over real runs on this machine, beside all of its points: ranks, micro-batch, recompute and sharding.
 
     cmake --build build/release --target terrace_program
-    python3 bench/search/real_layouts.py [--rounds 5] [--output FILE.md]
+    .deps/python/bin/python bench/search/real_layouts.py [--rounds 5] [--output FILE.md]
 
 Calibrates the machine for each number of ranks, trains every point of bench/search/real_layouts.toml once, then searches with
 a quarter as many runs, which predictions propose. The best of all runs and the three best that the search found then train in
@@ -77,7 +77,7 @@ def main():
                      f"{1000 * one['value']:.1f} ms", f"{1000 * median[name]:.1f} ms",
                      f"{100 * (max(times[name]) - min(times[name])) / median[name]:.0f}%", f"{median[name] / best:.3f}"])
     chosen = min(value for name, value in median.items() if name.startswith("search"))
-    result = (f"# A search over real runs\n\n{machine()}\n\n`python3 bench/search/real_layouts.py --rounds {arguments.rounds}`\n\n"
+    result = (f"# A search over real runs\n\n{machine()}\n\n`.deps/python/bin/python bench/search/real_layouts.py --rounds {arguments.rounds}`\n\n"
               f"All {trials} points, of which {everything['failed']} cannot run, and a search by predictions and "
               f"{trials // 4} runs. The best of the search takes {chosen / best:.3f} of the time of the best of all, both measured "
               f"again in turns.\n\n{table(headings, rows)}")

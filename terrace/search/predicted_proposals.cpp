@@ -59,7 +59,7 @@ PredictedProposals::PredictedProposals(const Space& space, std::vector<Predicted
       points_(std::move(points)),
       minimizes_(minimizes),
       used_(points_.size()),
-      process_(space.categorical()) {
+      gaussian_(space.categorical()) {
   std::ranges::stable_sort(points_, {}, [this](const PredictedPoint& one) { return cost(one.figure); });
   for (size_t i = 0; i < points_.size(); ++i) places_[points_[i].point] = i;
 }
@@ -70,7 +70,7 @@ void PredictedProposals::tell(const Point& point, std::optional<double> figure) 
   const auto place = places_.find(point);
   if (place == places_.end()) return;
   used_[place->second] = true;
-  process_.add(space_.scaled(point));
+  gaussian_.add(space_.scaled(point));
   const bool is_known = figure && *figure > 0;
   errors_.push_back(is_known ? std::optional(cost(*figure) - cost(points_[place->second].figure)) : std::nullopt);
 }
@@ -86,10 +86,10 @@ std::optional<Point> PredictedProposals::ask() {
   const double deviation = errors.empty() ? 0 : std::sqrt(squares / static_cast<double>(errors.size()));
   if (deviation > 0) {
     for (double& error : errors) error = (error - mean) / deviation;
-    process_.set_values(errors);
+    gaussian_.set_values(errors);
     if (errors.size() >= fewest_fitted) {
-      process_.fit();
-      process_.set_values(errors);
+      gaussian_.fit();
+      gaussian_.set_values(errors);
     }
   }
   std::optional<size_t> best;
@@ -100,7 +100,7 @@ std::optional<Point> PredictedProposals::ask() {
     ++looked_at;
     double bound = cost(points_[i].figure) + mean;
     if (deviation > 0) {
-      const GaussianProcess::Prediction error = process_.predict(space_.scaled(points_[i].point));
+      const GaussianProcess::Prediction error = gaussian_.predict(space_.scaled(points_[i].point));
       bound += deviation * (error.mean - deviations * std::sqrt(std::max(0.0, error.variance)));
     }
     if (best && bound >= least) continue;

@@ -43,7 +43,7 @@ class PredictedProposals {
   std::map<Point, size_t> places_;
   bool minimizes_;
   std::vector<bool> used_;
-  GaussianProcess process_;  // of the errors of the trials that have ended
+  GaussianProcess gaussian_;  // of the errors of the trials that have ended
   // By trial that has ended: the error of the prediction as a logarithm; none if the trial failed.
   std::vector<std::optional<double>> errors_;
 };

@@ -118,6 +118,29 @@ values = ["tokenizer.model", "missing.model"]
         self.assertIn("2 ranks", log)
         self.assertGreater(self.figure(two, "step_seconds"), 0)
 
+    def test_predictions_propose_and_runs_decide(self):
+        parameters = RANKS.replace("[1, 2]", "[1]") + """
+[parameters.train.micro_batch]
+type = "ordered"
+values = [1, 2, 3]
+[parameters.train.recompute]
+type = "categorical"
+values = ["none", "full"]
+"""
+        name = self.space("predicted", "step_seconds", "", parameters)
+        path = self.folder / f"{name}.toml"
+        text = path.read_text()
+        path.write_text(text.replace('evaluator = "train"', 'evaluator = "simulate"\nmethod = "exhaustive"'))
+        every = json.loads(self.expect(0, terrace("search", path, "--json", "--output", "every", folder=self.folder)).stdout)
+        path.write_text(text.replace('evaluator = "train"', 'evaluator = ["simulate", "train"]'))
+        self.expect(0, self.search(name, "--trials", "3"))
+        rows = self.rows(name)
+        self.assertEqual(len(rows), 3)
+        self.assertEqual({key: rows[0][f"p:{key}"] for key in every["best"][0]["parameters"]},
+                         {key: str(value) for key, value in every["best"][0]["parameters"].items()})
+        self.assertNotIn("3", [row["p:train.micro_batch"] for row in rows], "what cannot run is not tried")
+        self.assertGreater(self.figure(rows[0], "step_seconds"), 0)
+
     def test_a_program_that_cannot_train_is_refused_before_the_first_trial(self):
         name = self.space("unknown", "validation_los", "")
         self.expect(2, self.search(name), "is no figure of a trained trial; use step_seconds")
