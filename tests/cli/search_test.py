@@ -1,14 +1,18 @@
 """Tests searches whose trials are training runs: on threads, under mpirun and as steps of a Slurm job, cut short and
 continued, killed and resumed. DeepHyper's own package reads what they wrote."""
 import csv
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -200,6 +204,35 @@ class Halving(SearchTest):
             self.assertEqual(left, "", "no run outlives its search")
         self.expect(0, self.search(name))
         self.expect_whole(name)
+
+
+class Display(SearchTest):
+    def test_a_terminal_shows_a_table_while_the_search_runs(self):
+        (self.folder / "shown.toml").write_text('[search]\nevaluator = "command"\nobjective = "score"\nmethod = "exhaustive"\n'
+                                                "command = '''sleep 1; echo '{\"score\": '{x}'}' > {result}'''\n"
+                                                '[parameters.x]\ntype = "integer"\nrange = [1, 4]\n')
+        terminal, other_end = pty.openpty()
+        fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
+        child = subprocess.Popen([TERRACE, "search", "shown.toml", "--output", "shown"], cwd=self.folder, stderr=other_end,
+                                 stdout=subprocess.PIPE, text=True)
+        os.close(other_end)
+        shown = b""
+        try:
+            while part := os.read(terminal, 4096):
+                shown += part
+        except OSError:  # the program has closed its end
+            pass
+        os.close(terminal)
+        printed = child.communicate()[0]
+        self.assertEqual(child.returncode, 0)
+        tables = re.split(r"\x1b\[\d+A\r\x1b\[J", shown.decode().replace("\r\n", "\n"))
+        self.assertGreater(len(tables), 3)
+        self.assertEqual(tables[-1], "", "the table is removed at the end")
+        for table in tables[:-1]:
+            self.assertLessEqual(max(map(len, table.splitlines())), 60, table)
+        late = r"(?s)trials 3 of 4, 0 failed, .*\n +score +trial +x\n1 +3 +2 +3\n.*trial 3 since .*: x 4\n"
+        self.assertTrue(any(re.fullmatch(late, table) for table in tables), tables)
+        self.assertIn("4 trials: 4 done, 0 failed", printed)
 
 
 class OtherPrograms(SearchTest):
