@@ -27,11 +27,26 @@ ResultsTable::ResultsTable(const std::filesystem::path& path, std::string_view t
                           cells->size(), columns_.size());
     } else {
       cells_.push_back(*cells);
+      lines_.push_back(rows);
     }
   }
 }
 
-std::string ResultsTable::place(size_t row) const { return fmt::format("{}:{}", path_, row + 2); }
+std::string ResultsTable::place(size_t row) const { return fmt::format("{}:{}", path_, lines_[row]); }
+
+void ResultsTable::keep(const std::function<bool(size_t row)>& is_wanted) {
+  size_t kept = 0;
+  for (size_t row = 0; row < cells_.size(); ++row) {
+    if (!is_wanted(row)) continue;
+    if (kept != row) {
+      cells_[kept] = std::move(cells_[row]);
+      lines_[kept] = lines_[row];
+    }
+    ++kept;
+  }
+  cells_.resize(kept);
+  lines_.resize(kept);
+}
 
 size_t ResultsTable::column(const std::string& name) const {
   const auto found = std::ranges::find(columns_, name);

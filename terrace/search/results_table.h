@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ class ResultsTable {
   // "results.csv:7", for messages.
   std::string place(size_t row) const;
 
+  // Leaves out the rows that are not wanted; places stay those of the file.
+  void keep(const std::function<bool(size_t row)>& is_wanted);
+
   // Throws UserError if there is no such column.
   size_t column(const std::string& name) const;
   const std::string& cell(size_t row, size_t column) const { return cells_[row][column]; }
@@ -31,6 +35,7 @@ class ResultsTable {
   std::string path_;
   std::vector<std::string> columns_;
   std::vector<std::vector<std::string>> cells_;
+  std::vector<size_t> lines_;  // of the rows in the file
 };
 
 // The finite number that the whole text is, if it is one.

@@ -99,7 +99,11 @@ class Run {
 
   // Begins the next piece of work. Returns whether there was one.
   bool begin_next() {
-    if (ladder_ && !is_over()) {
+    if (ladder_ && is_over()) {
+      result_.end = SearchEnd::time;
+      return false;
+    }
+    if (ladder_) {
       if (const auto promotion = ladder_->promote()) {
         start({.id = next_job_++,
                .trial = promotion->trial,

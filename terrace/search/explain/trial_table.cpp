@@ -123,7 +123,8 @@ void read_objectives(const ResultsTable& table, TrialTable& trials) {
 std::optional<TriedFigure> read_figure(const ResultsTable& table, size_t column) {
   TriedFigure figure{.name = table.columns()[column].substr(2)};
   // Of the figures that `terrace search` writes, these are costs.
-  figure.smaller_is_better = figure.name.ends_with("_seconds") || figure.name.ends_with("_bytes");
+  figure.smaller_is_better =
+      figure.name.ends_with("_seconds") || figure.name.ends_with("_bytes") || figure.name.ends_with("loss");
   bool has_number = false;
   for (size_t row = 0; row < table.size(); ++row) {
     const std::string& text = table.cell(row, column);
@@ -136,6 +137,21 @@ std::optional<TriedFigure> read_figure(const ResultsTable& table, size_t column)
   return figure;
 }
 
+// Of successive halving a row is a budget that a trial has reached. All trials have reached the first.
+void keep_first_budget(ResultsTable& table) {
+  // DeepHyper's m:budget is not that of a part of a trial.
+  if (std::ranges::find(table.columns(), "m:trial") == table.columns().end()) return;
+  std::optional<double> first;
+  const auto budget = [&](size_t row) { return parse_number(table.cell(row, "m:budget")); };
+  for (size_t row = 0; row < table.size(); ++row) {
+    const std::optional<double> own = budget(row);
+    if (own && (!first || *own < *first)) first = own;
+  }
+  std::vector<bool> is_wanted;
+  for (size_t row = 0; row < table.size(); ++row) is_wanted.push_back(budget(row) == first);
+  table.keep([&](size_t row) { return is_wanted[row]; });
+}
+
 }  // namespace
 
 size_t TrialTable::failed() const {
@@ -144,14 +160,15 @@ size_t TrialTable::failed() const {
 
 TrialTable read_trial_table(const std::filesystem::path& path) {
   TrialTable trials{.path = std::filesystem::is_directory(path) ? path / "results.csv" : path};
-  const ResultsTable table(trials.path, read_text(trials.path));
+  ResultsTable table(trials.path, read_text(trials.path));
+  keep_first_budget(table);
   std::set<std::string> names;
   for (size_t column = 0; column < table.columns().size(); ++column) {
     const std::string& name = table.columns()[column];
     if (!names.insert(name).second)
       throw UserError::of("{}:1: has two columns {}; remove one of them", trials.path.string(), name);
     if (name.starts_with("p:")) trials.parameters.push_back(read_parameter(table, column));
-    if (!name.starts_with("m:") || name.starts_with("m:timestamp")) continue;
+    if (!name.starts_with("m:") || name.starts_with("m:timestamp") || name == "m:trial" || name == "m:budget") continue;
     if (std::optional<TriedFigure> figure = read_figure(table, column)) trials.figures.push_back(std::move(*figure));
   }
   if (trials.parameters.empty()) {

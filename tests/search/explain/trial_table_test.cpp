@@ -83,6 +83,17 @@ TEST_F(ResultsFile, MayHaveSeveralObjectivesWhichFailTogether) {
   EXPECT_TRUE(std::isnan(trials.objectives[0].values[2]));
 }
 
+TEST_F(ResultsFile, OfSuccessiveHalvingCountsAtTheFirstBudget) {
+  const std::string head = "p:x,objective,job_id,m:trial,m:budget,m:loss\n";
+  const TrialTable trials = read(head + "1,-3,0,0,10,3\n2,-4,1,1,10,4\n1,-2,2,0,30,2\n3,F_nan,3,3,10,\n");
+  EXPECT_EQ(trials.job_ids, (std::vector<std::string>{"0", "1", "3"}));
+  EXPECT_EQ(trials.failed(), 1);
+  ASSERT_EQ(trials.figures.size(), 1);
+  EXPECT_TRUE(trials.figures[0].smaller_is_better);
+  EXPECT_NE(refusal(head + "1,-3,0,0,10,3\n1,-2,2,0,30,2\n2,best,3,3,10,\n").find(":4: objective = best"),
+            std::string::npos);
+}
+
 TEST_F(ResultsFile, IsRefusedWithItsLineAndTheWayOut) {
   const std::string path = path_.string();
   EXPECT_EQ(refusal("p:x,objective\n1,2\n1\n"),
