@@ -16,7 +16,7 @@ std::filesystem::path trial_folder(const std::filesystem::path& search_folder, i
 }
 
 std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const Job& job) {
-  const std::filesystem::path folder = trial_folder(search_folder, job.trial);
+  std::filesystem::path folder = trial_folder(search_folder, job.trial);
   if (!job.continues()) std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;
