@@ -9,6 +9,7 @@ class App;
 namespace terrace::cli {
 
 void add_train_command(CLI::App& app);
+void add_evaluate_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_export_command(CLI::App& app);

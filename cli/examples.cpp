@@ -22,6 +22,8 @@ const std::vector<Example>& examples() {
       {"train", "terrace train configs/tiny.toml --set train.steps=220 --resume auto", "Continue for 20 more steps"},
       {"train", "terrace train configs/tiny.toml --set checkpoint.folder=runs/profile --set train.steps=30 --profile 5",
        "Show where the time of five steps goes"},
+      {"evaluate", "terrace evaluate runs/tiny", "Show the loss and perplexity on the data that the run held out"},
+      {"evaluate", "terrace evaluate runs/tiny --data data/corpus --json", "Evaluate on another corpus, for a script"},
       {"generate", "terrace generate runs/tiny --prompt \"The model\" --max-tokens 40", "Continue a prompt"},
       {"generate", "terrace generate runs/tiny --prompt \"A step\" --temperature 0.8 --top-p 0.95 --samples 2 --json",
        "Print two continuations as JSON"},

@@ -37,6 +37,7 @@ int run(int argc, char** argv) {
                        "Print the version and exit");
   app.require_subcommand(1);
   terrace::cli::add_train_command(app);
+  terrace::cli::add_evaluate_command(app);
   terrace::cli::add_data_command(app);
   terrace::cli::add_generate_command(app);
   terrace::cli::add_export_command(app);

@@ -7,6 +7,7 @@
 namespace terrace::cli {
 
 void add_train_command(CLI::App&) {}
+void add_evaluate_command(CLI::App&) {}
 void add_generate_command(CLI::App&) {}
 void add_export_command(CLI::App&) {}
 void add_import_command(CLI::App&) {}
@@ -14,7 +15,7 @@ void add_verify_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
 
 const BuildKind& build_kind() {
-  static constexpr std::array<std::string_view, 6> missing = {"train",  "generate", "export",
+  static constexpr std::array<std::string_view, 7> missing = {"train",  "evaluate", "generate", "export",
                                                               "import", "verify",   "calibrate"};
   static constexpr BuildKind kind = {
       .about = "Predicts, simulates and reports runs that train large models. This build, the planner, trains none.",

@@ -24,6 +24,8 @@ struct Family : PlannedFamily {
   // A sentence for every problem with the files that [model] and [data] name; called before the files are opened for
   // training.
   std::vector<std::string> (*problems_with_files)(const config::Config&) = nullptr;
+  // Makes these corpora the only data, all of them held out, and checks them with this tokenizer ("": with none).
+  void (*hold_out)(config::Config&, const std::vector<std::string>& corpora, const std::string& tokenizer) = nullptr;
   // The contents of each of these files, in words and as a checksum, which must be equal on all ranks.
   std::vector<std::pair<std::string, std::string>> (*file_facts)(const config::Config&) = nullptr;
   // For verify: makes [model] so small that a laptop trains it in a moment, but keeps its kinds of layers and the

@@ -263,6 +263,7 @@ std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
     const std::optional<LossSums> sums = held_out_loss(held_out);
     if (!sums) return std::nullopt;
     evaluation.by_corpus.emplace_back(held_out.corpus, models::weighted_mean(losses_, sums->losses, sums->counts));
+    evaluation.counts_by_corpus.push_back(static_cast<int64_t>(sums->counts.front()));
     for (size_t term = 0; term < losses_.size(); ++term) {
       all.losses[term] += sums->losses[term];
       all.counts[term] += sums->counts[term];
@@ -270,6 +271,7 @@ std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
   }
   evaluation.loss = models::weighted_mean(losses_, all.losses, all.counts);
   evaluation.figures = figures_of(losses_, all.losses, all.counts);
+  evaluation.count = static_cast<int64_t>(all.counts.front());
   return evaluation;
 }
 

@@ -39,6 +39,9 @@ struct Evaluation {
   std::vector<double> figures = {};  // by Trainer::metric_names()
   // The loss of each corpus that samples were taken from, in the configuration's order.
   std::vector<std::pair<std::string, double>> by_corpus = {};
+  // What the model's first loss was summed over, such as tokens: in total, and for each entry of by_corpus.
+  int64_t count = 0;
+  std::vector<int64_t> counts_by_corpus = {};
 };
 
 // The rate that MFU is a share of.

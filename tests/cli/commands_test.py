@@ -1,5 +1,6 @@
 """Tests each command of the built binary as a shell sees it: exit codes, error messages, and JSON that parses."""
 import json
+import math
 import os
 import pathlib
 import re
@@ -12,8 +13,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
 # Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
-COMMANDS = ("train", "data", "generate", "export", "import", "report", "verify", "plan", "simulate", "search", "explain", "calibrate",
-            "completion", "man")
+COMMANDS = ("train", "evaluate", "data", "generate", "export", "import", "report", "verify", "plan", "simulate", "search", "explain",
+            "calibrate", "completion", "man")
 
 TINY = """[model]
 layers = 1
@@ -376,6 +377,29 @@ class Run(CommandTest):
 
     def test_a_second_run_into_the_same_folder_is_refused(self):
         self.expect(2, terrace("train", "run.toml", folder=self.folder), "--resume auto")
+
+    def test_evaluate_prints_a_table_or_json_with_the_loss_of_training(self):
+        table = self.expect(0, terrace("evaluate", "run", folder=self.folder)).stdout
+        self.assertRegex(table, r"^corpus +loss +perplexity +tokens\ncorpus +\d")
+        said = json.loads(self.expect(0, terrace("evaluate", "run", "--data", "corpus", "--threads", 1, "--json",
+                                                 folder=self.folder)).stdout)
+        self.assertEqual((said["checkpoint"], said["step"], [row["corpus"] for row in said["corpora"]]),
+                         ("run/step_00000004", 4, ["corpus"]))
+        self.assertAlmostEqual(said["perplexity"], math.exp(said["loss"]))
+        self.assertEqual(said["tokens"] % 16, 0)
+        whole = ("--set", 'data.train=["other"]', "--set", 'data.validation=["corpus"]', "--set", "checkpoint.folder=whole")
+        self.expect(0, terrace("data", "prepare", SOURCE / "README.md", "--tokenizer", "tokenizer.model", "--output", "other",
+                               folder=self.folder))
+        self.expect(0, terrace("train", "run.toml", *whole, "--set", "train.evaluate_batches=0", folder=self.folder))
+        lines = map(json.loads, (self.folder / "whole/metrics.jsonl").read_text().splitlines())
+        trained = [line["validation_loss"] for line in lines if "validation_loss" in line]
+        again = json.loads(self.expect(0, terrace("evaluate", "whole", "--data", "corpus", "--threads", 1, "--json",
+                                                  folder=self.folder)).stdout)
+        self.assertEqual(again["loss"], trained[-1])
+
+    def test_evaluate_names_what_is_missing(self):
+        self.expect(2, terrace("evaluate", "absent", folder=self.folder), "absent")
+        self.expect(2, terrace("evaluate", "run", "--data", "absent", folder=self.folder), "--data", "absent.bin does not exist")
 
     def test_generate_prints_text_or_json(self):
         self.assertTrue(self.expect(0, self.generate("--prompt", "The", "--max-tokens", 3)).stdout.startswith("The"))

@@ -11,6 +11,7 @@
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/observe/metrics.h"
+#include "terrace/train/evaluate_checkpoint.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/run.h"
 #include "tests/train/tiny_run.h"
@@ -139,6 +140,66 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
     }
     EXPECT_EQ(evaluation.loss, without_weights.value_or(evaluation.loss));
     without_weights = evaluation.loss;
+  }
+}
+
+// The corpora that are evaluated are those that the run held out, and the ranks those of the run.
+TEST_F(EvaluationTest, ACheckpointHasTheLossOfItsRunToTheLastBit) {
+  write_second_corpus(9);
+  const std::string held_out = fmt::format("data.validation=[\"{}\"]", name("second"));
+  for (const EvaluationLayout& layout : evaluation_layouts) {
+    SCOPED_TRACE(fmt::format("{} ranks {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front()));
+    start(layout, {held_out, "train.steps=3", "train.evaluate_every=3"});
+    const double loss = observe::read_metrics(folder_ / "run").evaluations.at(3).validation_loss;
+    EvaluationRequest request{
+        .checkpoint = folder_ / "run", .corpora = {name("second")}, .ranks = layout.ranks, .threads = 1};
+    const CheckpointEvaluation same = evaluate_checkpoint(request).value();
+    EXPECT_EQ(same.evaluation.loss, loss);
+    EXPECT_EQ(same.step, 3);
+    request.corpora.clear();  // what the run held out
+    EXPECT_EQ(evaluate_checkpoint(request)->evaluation.loss, loss);
+    // One rank has the whole model, whatever the layout of the run.
+    request.ranks = 1;
+    EXPECT_NEAR(evaluate_checkpoint(request)->evaluation.loss, loss, 1e-6 * loss);
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(EvaluationTest, ACheckpointIsEvaluatedOnEachCorpusAndWritesNothing) {
+  write_second_corpus(9);
+  start({1, {}}, {"train.steps=2"});
+  const auto files = [&] {
+    const std::filesystem::recursive_directory_iterator entries(folder_);
+    return std::distance(begin(entries), end(entries));
+  };
+  const auto before = files();
+  const CheckpointEvaluation both = evaluate_checkpoint({.checkpoint = folder_ / "run",
+                                                         .corpora = {name("corpus"), name("second")},
+                                                         .threads = 1})
+                                        .value();
+  EXPECT_EQ(files(), before);
+  ASSERT_EQ(both.evaluation.by_corpus.size(), 2u);
+  double sum = 0;
+  for (size_t i : {0u, 1u}) {
+    const auto& [corpus, loss] = both.evaluation.by_corpus[i];
+    const Evaluation alone =
+        evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {corpus}, .threads = 1})->evaluation;
+    EXPECT_NEAR(loss, alone.loss, 1e-6 * loss);
+    EXPECT_EQ(alone.count, both.evaluation.counts_by_corpus[i]);
+    EXPECT_EQ(alone.count % 16, 0);  // whole sequences of 16 tokens
+    sum += loss * static_cast<double>(alone.count);
+  }
+  EXPECT_NEAR(both.evaluation.loss, sum / static_cast<double>(both.evaluation.count), 1e-12 * both.evaluation.loss);
+}
+
+TEST_F(EvaluationTest, EveryMissingCorpusOfAnEvaluationIsNamed) {
+  start({1, {}}, {"train.steps=2"});
+  try {
+    evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {"absent", "none"}});
+    FAIL() << "evaluates corpora that do not exist";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--data = \"absent\": absent.bin does not exist"));
+    EXPECT_THAT(error.what(), HasSubstr("none.bin does not exist"));
   }
 }
 

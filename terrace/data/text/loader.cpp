@@ -58,7 +58,9 @@ Windows split_off(Windows& train, double share, const std::string& prefix) {
 }
 
 void check_config(const TextConfig& config, int64_t sequence) {
-  if (config.train.empty()) throw UserError("data.train is empty; name at least one corpus prefix");
+  if (config.train.empty() && config.validation.empty()) {
+    throw UserError("data.train is empty; name at least one corpus prefix");
+  }
   if (!config.weights.empty() && config.weights.size() != config.train.size()) {
     throw UserError::of("data.weights has {} entries for {} corpora in data.train; give one each, or none",
                         config.weights.size(), config.train.size());
@@ -97,7 +99,8 @@ Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, u
   for (const std::string& prefix : config.validation) {
     validation.corpora.push_back(all_windows(prefix, sequence, vocabulary));
   }
-  train.mixture = mixture_of(train, config.weights, stream_key(seed, "order of training samples"), true);
+  if (!train.corpora.empty())
+    train.mixture = mixture_of(train, config.weights, stream_key(seed, "order of training samples"), true);
   if (validation.corpora.empty()) return;
   // The key does not depend on the seed, so that runs with different seeds are evaluated on the same samples. There are
   // no weights, with which samples of one corpus would repeat before all of another have occurred once.

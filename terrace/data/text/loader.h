@@ -31,7 +31,8 @@ class Loader {
  public:
   // Opens and checks every corpus. Throws UserError that names the file and the problem, also where a token is not
   // below `vocabulary`, a split is shorter than one sample, a corpus is named twice, or the corpora were not all
-  // encoded with one tokenizer (config.tokenizer where that is given). The cost does not grow with the corpus except
+  // encoded with one tokenizer (config.tokenizer where that is given). Without training corpora only the held-out
+  // samples can be read. The cost does not grow with the corpus except
   // for page faults.
   Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
   ~Loader();

@@ -12,12 +12,12 @@
 namespace terrace::data {
 
 struct TextConfig {
-  std::vector<std::string> train;       // prefixes of .bin/.idx
-  std::vector<double> weights;          // one per prefix; empty: in proportion to their tokens
-  std::vector<std::string> validation;  // prefixes; empty: validation_share of train is held out
+  std::vector<std::string> train = {};       // prefixes of .bin/.idx; none where corpora are only evaluated
+  std::vector<double> weights = {};          // one per prefix; empty: in proportion to their tokens
+  std::vector<std::string> validation = {};  // prefixes; empty: validation_share of train is held out
   double validation_share = 0.01;
   bool reset_at_documents = false;  // attention and positions start again at document boundaries
-  std::string tokenizer;            // SentencePiece model, kept with the checkpoint; may be empty
+  std::string tokenizer = {};       // SentencePiece model, kept with the checkpoint; may be empty
   bool operator==(const TextConfig&) const = default;
 };
 

@@ -133,7 +133,8 @@ std::vector<Baseline> TextSource::baselines() const {
 std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary) {
   std::vector<std::string> problems;
   check_corpora_exist("data.train", config.train, problems);
-  check_corpora_exist("data.validation", config.validation, problems);
+  const char* held_out = config.train.empty() ? "--data" : "data.validation";  // see models::Family::hold_out
+  check_corpora_exist(held_out, config.validation, problems);
   check_tokenizer(config.tokenizer, vocabulary, problems);
   try {
     check_corpora_of_run(config);

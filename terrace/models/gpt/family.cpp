@@ -55,6 +55,10 @@ Family make_family() {
   family.problems_with_files = [](const config::Config& config) {
     return data::problems_with_files(data::text_of(config), model_of(config).vocabulary);
   };
+  family.hold_out = [](config::Config& config, const std::vector<std::string>& corpora, const std::string& tokenizer) {
+    data::TextConfig& text = data::text_of(config);
+    text = {.validation = corpora, .reset_at_documents = text.reset_at_documents, .tokenizer = tokenizer};
+  };
   family.file_facts = [](const config::Config& config) { return data::file_facts(data::text_of(config)); };
   family.shrink = shrink;
   family.random_batch = random_batch;

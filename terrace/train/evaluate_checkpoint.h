@@ -1,0 +1,41 @@
+// Evaluates the weights of a checkpoint on held-out data, without a run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/comm/comm.h"
+#include "terrace/config/config.h"
+#include "terrace/train/trainer.h"
+
+namespace terrace::train {
+
+struct EvaluationRequest {
+  std::filesystem::path checkpoint;       // a checkpoint's folder, or a run's folder for its newest complete checkpoint
+  std::vector<std::string> corpora = {};  // none: what the run itself holds out
+  int64_t ranks = 1;                      // as threads of this process
+  comm::World* world = nullptr;           // or the world that a launcher made, of which this process is one rank
+  int64_t threads = 0;                    // of each rank; 0: the cores, divided among the ranks
+  std::string device = "auto";
+};
+
+struct CheckpointEvaluation {
+  std::filesystem::path checkpoint;
+  int64_t step = 0;
+  config::Config config;  // of the evaluation
+  Evaluation evaluation;
+  std::vector<std::string> figure_names = {};  // of Evaluation::figures
+};
+
+// The loss over all held-out samples, with the micro-batch, the precision and the kernels of the run. If the layout of
+// the run fits the ranks they divide the model in the same way, otherwise each rank has the whole model. So on as many
+// ranks and threads as the run had, the loss has the bits of the run's own evaluation of all these samples. Takes as
+// much memory as the weights and optimizer states of a run. Shows its progress on the first rank. Nothing is returned if
+// a stop was requested meanwhile. Throws UserError with every problem of checkpoint and files; with a launcher, all
+// ranks throw a Refusal.
+std::optional<CheckpointEvaluation> evaluate_checkpoint(const EvaluationRequest& request);
+
+}  // namespace terrace::train
