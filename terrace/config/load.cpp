@@ -13,6 +13,7 @@
 #include "terrace/config/family.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/config/not_built.h"
+#include "terrace/config/other_names.h"
 #include "terrace/config/problems.h"
 
 namespace terrace::config {
@@ -54,6 +55,12 @@ std::string other_families_with(const Input& input, const std::string& full_name
   return listed(names, "and");
 }
 
+// The key of this configuration that other programs call `name`; "" if there is none.
+std::string own_key(const Input& input, const std::string& name) {
+  std::string own = own_name_of(name);
+  return find_key(input.keys, own) != nullptr ? own : "";
+}
+
 std::string unknown_key(const Input& input, const std::string& section, const std::string& name) {
   const std::string full_name = section + "." + name, families = other_families_with(input, full_name);
   if (!families.empty()) {
@@ -67,6 +74,11 @@ std::string unknown_key(const Input& input, const std::string& section, const st
   }
   std::string text = fmt::format("unknown key {}", full_name);
   if (!elsewhere.empty()) return text + fmt::format("; {} belongs to {}", name, listed(elsewhere));
+  const std::string own = own_key(input, name);
+  if (!own.empty()) {
+    const bool is_here = own.starts_with(section + ".");
+    return text + fmt::format("; did you mean {}?", is_here ? own.substr(section.size() + 1) : own);
+  }
   const std::string nearest = nearest_word(name, here);
   if (!nearest.empty()) return text + fmt::format("; did you mean {}?", nearest);
   return text + fmt::format("; [{}] has {}", section, listed(here, "and"));
@@ -128,7 +140,9 @@ void collect_file(Input& input) {
       for (const Key& one : input.keys) {
         if (one.name == name) owners.push_back("[" + one.section + "]");
       }
-      problem = owners.empty() ? fmt::format("unknown key {} outside of any table", name)
+      const std::string own = own_key(input, name);
+      problem = owners.empty() ? fmt::format("unknown key {} outside of any table{}", name,
+                                             own.empty() ? "" : fmt::format("; did you mean {}?", own))
                                : fmt::format("{} stands outside of any table; it belongs to {}", name, listed(owners));
     }
     input.problems.push_back({input.at(key.source()), problem});
@@ -170,10 +184,6 @@ void add_override(Input& input, const std::string& text) {
   }
   const std::string problem = refusal(input, full_name.substr(0, dot), full_name.substr(dot + 1));
   if (!problem.empty()) return refuse(problem);
-  const auto earlier = input.given.find(full_name);
-  if (earlier != input.given.end() && earlier->second.place.source == Place::Source::override_) {
-    return refuse(fmt::format("{} was set before, by {}; keep one", full_name, earlier->second.place.text));
-  }
   try {
     input.overrides.push_back(parse_override_value(trimmed(text.substr(equals + 1))));
     input.given[full_name] = {input.overrides.back().get("value"), place};

@@ -11,18 +11,21 @@ namespace {
 struct Topic {
   std::string_view stem;  // the beginning of the table's or the key's name
   std::string_view what;
+  std::string_view section = "";  // the only section where the stem means this; "": any
 };
 
 constexpr std::array topics = {
     Topic{"expert", "experts (mixture of experts) are"}, Topic{"num_experts", "experts (mixture of experts) are"},
     Topic{"moe", "experts (mixture of experts) are"},    Topic{"offload", "offloading to CPU memory is"},
     Topic{"cpu_offload", "offloading to CPU memory is"}, Topic{"context_parallel", "context parallelism is"},
+    Topic{"context", "context parallelism is", "layout"},
 };
 
 }  // namespace
 
 std::string not_built(std::string_view section, std::string_view name) {
   for (const Topic& topic : topics) {
+    if (!topic.section.empty() && topic.section != section) continue;
     const std::string_view word = section.starts_with(topic.stem) ? section : name;
     if (word.starts_with(topic.stem)) return fmt::format("{} not built yet; remove it", topic.what);
   }

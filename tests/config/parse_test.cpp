@@ -1,6 +1,7 @@
 // Tests reading: values, derived zeros, types, places, unknown names, overrides, refused features.
 #include <gtest/gtest.h>
 
+#include "terrace/config/other_names.h"
 #include "tests/config/config_cases.h"
 
 namespace terrace::config {
@@ -205,8 +206,31 @@ TEST(Overrides, MustBeWellFormed) {
             "--set data.train=[data/a]: the value is not valid TOML; put quotation marks around strings inside lists");
   EXPECT_EQ(complaint_of({"train.steps=1\nseed=2"}), "--set train.steps=1\nseed=2: the value must be one line");
   EXPECT_EQ(complaint_of({"data.tokenizer=\xff\xfe"}), "--set data.tokenizer=\xff\xfe: the value is not valid UTF-8");
-  EXPECT_EQ(complaint_of({"train.steps=1", "train.steps=2"}),
-            "--set train.steps=2: train.steps was set before, by --set train.steps=1; keep one");
+}
+
+TEST(Overrides, TheLastOneOfAKeyCounts) {
+  EXPECT_EQ(valid({"train.steps=1", "train.seed=3", "train.steps=2"}).train.steps, 2);
+  EXPECT_EQ(valid({"train.steps=-1", "train.steps=2"}).train.steps, 2);
+  EXPECT_EQ(complaint_of({"train.steps=2", "train.steps=-1"}),
+            "--set train.steps=-1: train.steps = -1 must be a whole number from 1 to 1,000,000,000,000; the nearest is 1");
+}
+
+// A launch script of another program is translated key by key.
+TEST(Parse, KnowsWhatOtherProgramsCallItsKeys) {
+  EXPECT_EQ(complaint(with_line("train", "batch_size = 8")),
+            "run.toml:12:1: unknown key train.batch_size; did you mean global_batch?");
+  EXPECT_EQ(complaint(with_line("train", "lr = 1e-3")),
+            "run.toml:12:1: unknown key train.lr; did you mean optimizer.learning_rate?");
+  EXPECT_EQ(complaint("vocab_size = 3\n" + valid_toml),
+            "run.toml:1:1: unknown key vocab_size outside of any table; did you mean model.vocabulary?");
+  EXPECT_EQ(complaint_of({"model.num-attention-heads=8"}),
+            "--set model.num-attention-heads=8: unknown key model.num-attention-heads; did you mean heads?");
+  for (const char* name : {"batch", "micro_batch_size", "global_batch_size", "seq_len", "seq_length", "lr", "warmup",
+                           "max_steps", "hidden_size", "num_layers", "n_layer", "n_head", "N_EMBD"}) {
+    const std::string own = own_name_of(name);
+    EXPECT_NE(find_key(keys_of(models::planned_families().front()), own), nullptr) << name;
+  }
+  EXPECT_EQ(own_name_of("xyzzy"), "");
 }
 
 TEST(NotBuiltYet, IsRefusedByName) {
@@ -214,6 +238,8 @@ TEST(NotBuiltYet, IsRefusedByName) {
   EXPECT_EQ(complaint_of({"model.family=cnn"}), "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\"");
   EXPECT_EQ(complaint(with_line("train", "context_parallel = 2")),
             "run.toml:12:1: train.context_parallel: context parallelism is not built yet; remove it");
+  EXPECT_EQ(complaint_of({"layout.context=2"}),
+            "--set layout.context=2: layout.context: context parallelism is not built yet; remove it");
   EXPECT_EQ(complaint(with_line("model", "experts = 8")),
             "run.toml:2:1: model.experts: experts (mixture of experts) are not built yet; remove it");
   EXPECT_EQ(complaint(with_line("optimizer", "offload = true")),
