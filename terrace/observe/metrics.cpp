@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -24,6 +25,13 @@ namespace terrace::observe {
 namespace {
 
 constexpr const char* metrics_name = "metrics.jsonl";
+constexpr const char* time_key = "time";  // when the line was written; lines of older versions lack it
+
+// Since the epoch, to the millisecond.
+double wall_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1e3;
+}
 
 template <typename Metrics>
 Json line_of(const Metrics& metrics, const MetricNames& names) {
@@ -81,6 +89,7 @@ std::optional<MetricNames> names_of(const Json& line) {
   std::set<std::string> core;
   const StepMetrics none;
   for_each_key(none, names, [&](const std::string& key, auto) { core.insert(key); });
+  core.insert(time_key);
   for (const auto& [key, value] : line.items()) {
     if (!core.contains(key)) names.figures.push_back(key);
   }
@@ -186,7 +195,9 @@ void MetricsWriter::write(const EvaluationMetrics& metrics) { write_all(metrics,
 
 template <typename Metrics>
 void MetricsWriter::write_all(const Metrics& metrics, const char* run) {
-  append(line_of(metrics, names_).dump() + '\n');
+  Json line = line_of(metrics, names_);
+  line[time_key] = wall_seconds();
+  append(line.dump() + '\n');
   try {
     if (events_) events_->write(metrics.step, scalars_of(metrics, names_, run));
     if (csv_) csv_->add(metrics);

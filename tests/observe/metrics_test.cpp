@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <regex>
 #include <sstream>
 
 #include "terrace/base/error.h"
@@ -47,6 +49,10 @@ void write_steps(MetricsWriter& writer, int64_t first, int64_t last) {
   }
 }
 
+std::string without_times(const std::string& lines) {
+  return std::regex_replace(lines, std::regex(",\"time\":[0-9]{10,}\\.[0-9]+}\n"), "}\n");
+}
+
 // Of two losses that are trained on together, in every line and in the order of their names.
 TEST_F(Metrics, FiguresOfTheFamilyAreReadUnderTheirNames) {
   const MetricNames names{.items = "atoms", .figures = {"loss_energy", "loss_forces"}};
@@ -59,7 +65,7 @@ TEST_F(Metrics, FiguresOfTheFamilyAreReadUnderTheirNames) {
   }
   const std::string text = read_text(folder_ / "metrics.jsonl");
   EXPECT_NE(text.find("\"atoms\":70,\"atoms_per_second\":35.0"), std::string::npos) << text;
-  EXPECT_NE(text.find("\"validation_loss_forces\":2.5}"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"validation_loss_forces\":2.5,\"time\":"), std::string::npos) << text;
   const RunMetrics read = read_metrics(folder_);
   EXPECT_EQ(read.names, names);
   EXPECT_EQ(read.steps.at(1).items, 70);
@@ -80,7 +86,7 @@ TEST_F(Metrics, HasTheFixedKeysInEveryLine) {
                            .peak_flops_per_second = 4e11,
                            .memory_bytes = 1'000'000'007});
   writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4.5});
-  EXPECT_EQ(read_text(folder_ / "made" / "too" / "metrics.jsonl"),
+  EXPECT_EQ(without_times(read_text(folder_ / "made" / "too" / "metrics.jsonl")),
             "{\"step\":3,\"loss\":0.1,\"gradient_norm\":2.0,\"learning_rate\":0.0003,\"tokens\":1048576,"
             "\"tokens_per_second\":1500.5,\"step_seconds\":0.25,\"mfu\":0.5,\"peak_flops_per_second\":400000000000.0,"
             "\"memory_bytes\":1000000007}\n"
@@ -95,7 +101,7 @@ TEST_F(Metrics, LossesOfSeveralCorporaAreAnObjectByTheirNames) {
     writer.write(written);
     writer.write(EvaluationMetrics{.step = 4, .validation_loss = 4, .by_corpus = {{"a", 2}, {"b", std::nan("")}}});
   }
-  EXPECT_EQ(read_text(file()),
+  EXPECT_EQ(without_times(read_text(file())),
             "{\"step\":3,\"validation_loss\":4.5,\"validation_loss_by_corpus\":{\"data/b\":5.25,\"a "
             "\\\"quoted\\\", é\":4.0}}\n"
             "{\"step\":4,\"validation_loss\":4.0,\"validation_loss_by_corpus\":{\"a\":2.0,\"b\":null}}\n");
@@ -223,12 +229,37 @@ TEST_F(Metrics, EveryFieldIsReadBack) {
   EXPECT_TRUE(metrics.evaluations.empty());
 }
 
+TEST_F(Metrics, EveryLineHasTheTimeOfTheClockAndOlderLinesAreRead) {
+  const auto now = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+  const double before = now();
+  {
+    MetricsWriter writer(folder_, 0, of_text);
+    writer.write(StepMetrics{.step = 1});
+    writer.write(EvaluationMetrics{.step = 1});
+  }
+  std::string older;
+  for (Json line : lines()) {
+    EXPECT_GE(line.at("time").get<double>(), before - 0.001);  // a line has whole milliseconds
+    EXPECT_LE(line.at("time").get<double>(), now());
+    line.erase("time");
+    line["step"] = 2;
+    older += line.dump() + '\n';
+  }
+  std::ofstream(file(), std::ios::app) << older;
+  EXPECT_EQ(read_metrics(folder_).steps.size(), 2u);
+  EXPECT_EQ(read_metrics(folder_).evaluations.size(), 2u);
+  EXPECT_TRUE(read_metrics(folder_).names.figures.empty());
+}
+
 // A step's line without each of its keys in turn, and with each of another type: neither is read, nothing is made up.
 TEST_F(Metrics, LinesThatLackAKeyAreLeftOut) {
   { MetricsWriter(folder_, 0, of_text).write(StepMetrics{.step = 1}); }
   const Json whole = lines().at(0);
   std::ofstream stream(file(), std::ios::app);
   for (const auto& [key, _] : whole.items()) {
+    if (key == "time") continue;  // which older versions did not write
     Json line = whole;
     line["step"] = 2;
     line.erase(key);
