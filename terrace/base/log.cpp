@@ -3,10 +3,34 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 
+#include <memory>
+#include <utility>
+
+#include "terrace/base/terminal_line.h"
+
 namespace terrace {
+namespace {
+
+// Standard error with colours, above the line in which progress is drawn.
+class LogSink : public spdlog::sinks::sink {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    write_above_terminal_line([&] { lines_.log(message); });
+  }
+  void flush() override { lines_.flush(); }
+  void set_pattern(const std::string& pattern) override { lines_.set_pattern(pattern); }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    lines_.set_formatter(std::move(formatter));
+  }
+
+ private:
+  spdlog::sinks::stderr_color_sink_mt lines_;
+};
+
+}  // namespace
 
 void start_log() {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("terrace"));
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("terrace", std::make_shared<LogSink>()));
   spdlog::set_pattern("[%H:%M:%S] %^%v%$");
 }
 

@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "terrace/base/log.h"
+#include "terrace/base/terminal_line.h"
 #include "terrace/base/units.h"
 
 namespace terrace {
@@ -40,23 +39,21 @@ void Progress::update(uint64_t done, const std::string& detail) {
   shown_ = Clock::now();
   const double left = seconds_left(done);
   const double share = total_ == 0 ? 0 : static_cast<double>(std::min(done, total_)) / static_cast<double>(total_);
-  const std::string left_text = left < 0 ? "" : fmt::format(", {} left", format_seconds(left));
+  const std::string left_text = left <= 0 ? "" : fmt::format(", {} left", format_seconds(left));
   if (!terminal_) {
     log_info("{}: {:.0f}%{}{}{}", title_, 100 * share, left_text, detail.empty() ? "" : ", ", detail);
     return;
   }
   constexpr int width = 28;
   const int filled = static_cast<int>(share * width);
-  fmt::print(stderr, "\r\033[K{} [{}{}] {:3.0f}%{}  {}", title_, std::string(filled, '#'),
-             std::string(width - filled, '.'), 100 * share, left_text, detail);
-  std::fflush(stderr);
+  draw_terminal_line(fmt::format("{} [{}{}] {:3.0f}%{}  {}", title_, std::string(filled, '#'),
+                                 std::string(width - filled, '.'), 100 * share, left_text, detail));
   drawn_ = true;
 }
 
 void Progress::clear() {
   if (!drawn_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  clear_terminal_line();
   drawn_ = false;
 }
 

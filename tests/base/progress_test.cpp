@@ -104,11 +104,32 @@ TEST(Progress, DrawsABarOnATerminalAndRemovesIt) {
   EXPECT_NE(bar.find("left  loss 3.21"), std::string::npos) << bar;
   std::this_thread::sleep_for(milliseconds(110));
   progress.update(130);  // more than the total
-  EXPECT_NE(terminal.drawn().find("steps [############################] 100%"), std::string::npos);
+  const std::string full = terminal.drawn();
+  EXPECT_NE(full.find("steps [############################] 100%"), std::string::npos);
+  EXPECT_EQ(full.find("left"), std::string::npos) << full;
   progress.clear();
   EXPECT_EQ(terminal.drawn(), "\r\033[K");
   progress.clear();
   EXPECT_EQ(terminal.drawn(), "");
+}
+
+TEST(Progress, LogLinesAreWrittenAboveTheBar) {
+  const Terminal terminal;
+  ASSERT_TRUE(terminal.opened());
+  start_log();
+  Progress progress("steps", 100);
+  log_info("begins");
+  EXPECT_EQ(terminal.drawn().find("\033[K"), std::string::npos);  // there is no bar yet
+  std::this_thread::sleep_for(milliseconds(2100));
+  progress.update(25, "loss 3.21");
+  const std::string bar = terminal.drawn().substr(std::string("\r\033[K").size());
+  std::thread([] { log_info("checkpoint runs/a"); }).join();
+  const std::string text = terminal.drawn();
+  EXPECT_TRUE(text.starts_with("\r\033[K[")) << text;
+  EXPECT_NE(text.find("checkpoint runs/a"), std::string::npos) << text;  // in colour
+  EXPECT_TRUE(text.ends_with("\r\n" + bar)) << text;
+  progress.clear();
+  EXPECT_EQ(terminal.drawn(), "\r\033[K");
 }
 
 }  // namespace
