@@ -34,7 +34,8 @@ bool is_missing(const std::string& word) {
         "cmake --preset release and cmake --build --preset release",
         word);
   }
-  throw UserError::of("{} has no subcommand {}{} Its subcommands are {}", typed_command(command), word,
+  throw UserError::of("{} has no subcommand {}{} Its subcommands are {}", typed_command(command),
+                      word.empty() ? "\"\"" : word,
                       guess(word, command.children), fmt::join(command.children, ", "));
 }
 

@@ -191,7 +191,8 @@ class Misspelt(unittest.TestCase):
         self.expect(["data", "perpare"], "terrace data has no subcommand perpare; did you mean prepare?")
         self.expect(["train", "run.toml", "--resum", "auto"], "terrace train has no flag --resum; did you mean --resume?")
         self.expect(["data", "prepare", "x", "--ouput=y"], "no flag --ouput; did you mean --output?")
-        self.expect(["xyzzy"], "no subcommand xyzzy. Its subcommands are train, data")
+        self.expect(["xyzzy"], "no subcommand xyzzy. Its subcommands are train, evaluate, data")
+        self.expect([""], 'error: terrace has no subcommand "". Its subcommands are train')
         # The word after a flag is its value, even if it looks like a flag.
         self.expect(["generate", "absent", "--prompt", "--resume"], "absent")
 
