@@ -31,11 +31,12 @@ void stop_on_signals() {
 void print_prepared(const data::PrepareOptions& options, const data::PrepareReport& report) {
   for (const std::string& line : report.warnings()) log_warning("{}", line);
   const double megabytes = static_cast<double>(report.text_bytes) / 1e6;
-  fmt::print("{} documents, {} of text, {} tokens ({:.2f} bytes a token) in {}: {:.1f} MB/s with {} threads\n",
+  fmt::print("{} documents, {} of text, {} tokens ({:.2f} bytes a token) in {}: {:.1f} MB/s with {} thread{}\n",
              format_count(static_cast<int64_t>(report.documents)), format_bytes(static_cast<double>(report.text_bytes)),
              format_count(static_cast<int64_t>(report.tokens)),
              static_cast<double>(report.text_bytes) / static_cast<double>(report.tokens),
-             format_seconds(report.seconds), megabytes / report.seconds, report.threads);
+             format_seconds(report.seconds), megabytes / report.seconds, report.threads,
+             report.threads == 1 ? "" : "s");
   fmt::print("wrote {0}.bin, {0}.idx and {0}.corpus.json\n", options.output);
 }
 
@@ -45,7 +46,8 @@ void add_prepare(CLI::App& data) {
   auto trained = std::make_shared<std::string>();
   auto separator = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("inputs", options->inputs, "Text or JSON lines, plain, gzip or zstd; folders are searched")
+  command
+      ->add_option("inputs", options->inputs, "Text, JSON lines or arrays, plain, gzip or zstd; folders are searched")
       ->required();
   command->add_option("--output", options->output, "Prefix of the .bin and .idx to write")->required();
   CLI::Option* given =
@@ -62,12 +64,19 @@ void add_prepare(CLI::App& data) {
       ->needs(train)
       ->transform(CLI::AsSizeValue(false))
       ->check(positive());
+  command->add_option("--include", options->patterns.include, "Take only files of folders that match, such as '*.txt'")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--exclude", options->patterns.exclude, "Leave out files of folders that match; may be given again")
+      ->allow_extra_args(false);
   const std::map<std::string, data::FormatChoice> formats{{"auto", data::FormatChoice::by_name},
                                                           {"text", data::FormatChoice::plain},
                                                           {"jsonl", data::FormatChoice::json_lines}};
   command->add_option("--format", options->format, "auto (by file name), text or jsonl")
       ->transform(CLI::CheckedTransformer(formats));
-  command->add_option("--field", options->rules.field, "Field of a JSON line that holds the text")
+  command
+      ->add_option("--field", options->rules.field,
+                   "Field of a JSON object that holds the text; meta.text: text in meta")
       ->capture_default_str();
   CLI::Option* separated = command->add_option(
       "--separator", *separator,
@@ -84,6 +93,7 @@ void add_prepare(CLI::App& data) {
   command->add_flag("--json", *json, "Print the result as JSON");
   command->callback([=] {
     options->train = train->count() > 0;
+    options->output = data::output_prefix(options->output);
     if (options->train) options->tokenizer = *trained;
     if (separated->count() > 0) options->rules.separator = *separator;
     options->stop = &interrupted;

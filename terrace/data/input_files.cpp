@@ -1,9 +1,14 @@
 // Searches folders and detects formats by name.
 #include "terrace/data/input_files.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/data/binary_files.h"
 
 namespace terrace::data {
 namespace {
@@ -71,11 +76,34 @@ void check_kind(const fs::path& path) {
       path.string(), kind_of(fs::status(path).type()));
 }
 
+bool matches_any(const fs::path& in_folder, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+    const fs::path shown = pattern.find('/') == std::string::npos ? in_folder.filename() : in_folder;
+    return ::fnmatch(pattern.c_str(), shown.c_str(), 0) == 0;
+  });
+}
+
+bool is_wanted(const fs::path& in_folder, const FilePatterns& patterns) {
+  return (patterns.include.empty() || matches_any(in_folder, patterns.include)) &&
+         !matches_any(in_folder, patterns.exclude);
+}
+
+// "a.png (a PNG picture), b.bin (bytes that are 0)", at most ten of them.
+std::string listed_files(const std::vector<std::pair<fs::path, std::string>>& files) {
+  constexpr size_t most = 10;
+  std::string text;
+  for (size_t i = 0; i < std::min(files.size(), most); ++i) {
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", files[i].first.string(), files[i].second);
+  }
+  return text + (files.size() > most ? fmt::format(" and {} more", files.size() - most) : "");
+}
+
 }  // namespace
 
 std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, FormatChoice format,
-                                        const std::vector<fs::path>& excluded) {
+                                        const std::vector<fs::path>& excluded, const FilePatterns& patterns) {
   std::vector<InputFile> inputs;
+  std::vector<std::pair<fs::path, std::string>> left_out, refused;
   for (const std::string& path : paths) {
     if (!fs::exists(path)) throw UserError::of("input {} does not exist", path);
     std::vector<fs::path> files;
@@ -85,14 +113,33 @@ std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, F
         return std::any_of(excluded.begin(), excluded.end(), [&](const fs::path& out) { return same_file(file, out); });
       });
       if (files.empty()) throw UserError::of("folder {} holds no files", path);
+      std::erase_if(files, [&](const fs::path& file) { return !is_wanted(file.lexically_relative(path), patterns); });
+      if (files.empty()) {
+        throw UserError::of(
+            "folder {} holds no file that --include and --exclude leave; a pattern is one such as '*.txt'", path);
+      }
     } else {
       check_kind(path);
       files.emplace_back(path);
     }
     for (const fs::path& file : files) {
+      const std::string reason = format == FormatChoice::by_name && fs::is_regular_file(file) ? why_not_text(file) : "";
+      if (!reason.empty()) {
+        (fs::is_directory(path) ? left_out : refused).emplace_back(file, reason);
+        continue;
+      }
       inputs.push_back({file, format_of(file.filename(), format), fs::is_regular_file(file) ? fs::file_size(file) : 0});
     }
   }
+  if (!refused.empty()) {
+    throw UserError::of("not text: {}; leave {} out, or give --format text to take the bytes as they are",
+                        listed_files(refused), refused.size() == 1 ? "it" : "them");
+  }
+  if (!left_out.empty()) {
+    log_warning("left out {} file{} that {} not text: {}; --format text takes the bytes as they are", left_out.size(),
+                left_out.size() == 1 ? "" : "s", left_out.size() == 1 ? "is" : "are", listed_files(left_out));
+  }
+  if (inputs.empty() && !left_out.empty()) throw UserError("the input holds no file of text");
   if (inputs.empty()) throw UserError("no input files; name at least one file or folder");
   return inputs;
 }

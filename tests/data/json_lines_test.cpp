@@ -31,6 +31,23 @@ TEST(JsonLines, OnlyTheObjectsOwnFieldCounts) {
   EXPECT_EQ(text_of(R"({"text": "first", "text": "last"})"), "last");
 }
 
+TEST(JsonLines, ADotNamesAFieldOfANestedObject) {
+  EXPECT_EQ(
+      text_of(R"({"text": "own", "meta": {"id": {"text": "deep"}, "text": "t"}, "x": {"text": "y"}})", "meta.text"),
+      "t");
+  EXPECT_EQ(text_of(R"({"a": {"a": {"a": "deep"}, "b": "b"}})", "a.a.a"), "deep");
+  EXPECT_EQ(text_of(R"({"a": {"c": 1}, "a": {"b": "second"}})", "a.b"), "second");
+  EXPECT_EQ(text_of(R"({"meta.text": "literal"})", "meta.text"), "literal");
+  std::string text;
+  for (const char* line : {R"({"meta": [{"text": "in a list"}]})", R"({"meta": "m", "text": "t"})",
+                           R"({"x": {"meta": {"text": "too deep"}}})", R"({"meta": {"x": {"text": "too deep"}}})",
+                           R"({"meta": 1, "x": {"text": "elsewhere"}})"}) {
+    EXPECT_EQ(extract_text(line, "meta.text", text).value_or(""), "no field \"meta.text\"") << line;
+  }
+  EXPECT_EQ(extract_text(R"({"meta": {"text": 7}})", "meta.text", text).value_or(""),
+            "field \"meta.text\" is a number instead of a string");
+}
+
 TEST(JsonLines, MalformedLinesSayWhy) {
   EXPECT_NE(problem_of(R"({"text": "a)").find("not JSON at byte"), std::string::npos);
   EXPECT_NE(problem_of(R"({"text": "a"} x)").find("not JSON at byte"), std::string::npos);

@@ -52,7 +52,7 @@ std::vector<std::string> decoded(const PrepareOptions& options) {
 
 TEST(Prepare, FoldersPackedFilesAndJsonLinesInOneOrder) {
   const TemporaryFolder folder;
-  const std::string raw = "raw \xFF\xE2\x96\x81\0 bytes"s;
+  const std::string raw = "raw \xFF\xE2\x96\x81 bytes";
   folder.write("in/a.txt", "first\n");
   folder.write("in/b/c.jsonl", "{\"text\": \"second\"}\n{\"text\": \"\"}\n{\"text\": \"third\\n\"}\n");
   folder.write("in/b/.hidden", "not read");
@@ -68,8 +68,78 @@ TEST(Prepare, FoldersPackedFilesAndJsonLinesInOneOrder) {
   EXPECT_EQ(report.empty_documents, 1u);
   EXPECT_EQ(report.counts, (EncodeCounts{.invalid_bytes = 1, .space_marks = 1}));
   EXPECT_EQ(report.changed_parts, 0u);
-  EXPECT_EQ(report.text_bytes, 6u + 6 + 6 + 6 + 15);
+  EXPECT_EQ(report.text_bytes, 6u + 6 + 6 + 6 + 14);
   EXPECT_EQ(report.warnings().size(), 3u);
+}
+
+TEST(Prepare, FilesThatAreNotTextAreLeftOutOfFoldersAndOtherwiseRefused) {
+  const TemporaryFolder folder;
+  const std::string zeros = "a\0b"s;
+  folder.write("in/a.txt", "text");
+  const std::string picture = folder.write("in/b.png", "\x89PNG\r\n\x1A\n"), binary = folder.write("in/c", zeros);
+  PrepareOptions options = options_for(folder, {folder / "in"});
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(prepare(options).files, 1u);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("left out 2 files that are not text"), HasSubstr("b.png (a PNG picture)"),
+                    HasSubstr("in/c (it has bytes that are 0)")));
+  EXPECT_EQ(decoded(options), (std::vector<std::string>{"text"}));
+  options.inputs = {picture, folder / "in/a.txt", binary};
+  EXPECT_THAT(user_error([&] { prepare(options); }),
+              AllOf(HasSubstr("not text: "), HasSubstr("b.png"), HasSubstr("in/c"), HasSubstr("--format text")));
+  options.inputs = {binary};
+  options.format = FormatChoice::plain;
+  prepare(options);
+  EXPECT_EQ(decoded(options), (std::vector<std::string>{zeros}));
+}
+
+TEST(Prepare, PatternsChooseFilesOfFolders) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.txt", "b.md", "c/d.txt", "c/e.md", "c/f/g.txt"}) {
+    folder.write(std::string("in/") + name, name);
+  }
+  PrepareOptions options = options_for(folder, {folder / "in"});
+  const auto taken = [&](const FilePatterns& patterns) {
+    options.patterns = patterns;
+    prepare(options);
+    return decoded(options);
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(taken({.include = {"*.txt"}}), (Names{"a.txt", "c/d.txt", "c/f/g.txt"}));
+  EXPECT_EQ(taken({.exclude = {"*.txt"}}), (Names{"b.md", "c/e.md"}));
+  EXPECT_EQ(taken({.include = {"c/*", "b.*"}, .exclude = {"c/f/*"}}), (Names{"b.md", "c/d.txt", "c/e.md"}));
+  EXPECT_THAT(user_error([&] { taken({.include = {"*.rst"}}); }), HasSubstr("--include and --exclude leave"));
+  // A file that is named itself is taken.
+  options.inputs = {folder / "in/b.md"};
+  EXPECT_EQ(taken({.include = {"*.txt"}}), (Names{"b.md"}));
+}
+
+TEST(Prepare, AnArrayOfJsonIsReadLikeLines) {
+  const TemporaryFolder folder;
+  const std::string array =
+      " [\n  {\"text\": \"one, [two]\",\n   \"more\": [1, {\"text\": \"no\"}]},\n\n  {\"text\": \"a \\\"}\\\\\"}  ,"
+      "{\"meta\": {\"text\": \"no\"}, \"text\":\n\"last\"}\n]\n";
+  PrepareOptions options = options_for(folder, {folder.write("a.json", array)});
+  for (const uint64_t block_bytes : {1, 10, 1'000'000}) {
+    options.rules.block_bytes = block_bytes;
+    prepare(options);
+    EXPECT_EQ(decoded(options), (std::vector<std::string>{"one, [two]", "a \"}\\", "last"}));
+  }
+  options.inputs = {folder.write("b.json", "[{\"text\": \"a\"}, 7, {\"text\": \"b\"}] x\n{\"text\": \"c\"}\n")};
+  options.max_malformed = 2;
+  EXPECT_EQ(prepare(options).malformed_lines, 2u);  // the number and what is behind the array
+  EXPECT_EQ(decoded(options), (std::vector<std::string>{"a", "b", "c"}));
+  options.inputs = {folder.write("c.json", "[{\"text\": \"a\"},")};
+  EXPECT_THAT(user_error([&] { prepare(options); }), HasSubstr("c.json: the JSON array does not end"));
+  options.inputs = {folder.write("d.json", "[]")};
+  EXPECT_THAT(user_error([&] { prepare(options); }), HasSubstr("holds no text"));
+}
+
+TEST(Prepare, AnOutputNamedAsAFileIsItsPrefix) {
+  EXPECT_EQ(output_prefix("d/val.bin"), "d/val");
+  EXPECT_EQ(output_prefix("d/val.idx"), "d/val");
+  EXPECT_EQ(output_prefix("d/val.1"), "d/val.1");
+  EXPECT_EQ(output_prefix("d/.bin"), "d/.bin");
 }
 
 TEST(Prepare, TheResultDoesNotDependOnThreadsOrBlocks) {

@@ -203,8 +203,15 @@ TEST(Tokenizer, WhatCannotWorkIsRefusedWithTheReason) {
   EXPECT_NE(user_error([&] { train_tokenizer(files, {}, {.vocabulary = 200}); }).find("too small"), std::string::npos);
   EXPECT_NE(user_error([&] {
               train_tokenizer(files, {}, {.vocabulary = 5000});
-            }).find("cannot be trained on this input: Vocabulary size too high (5000). Please set it to a value <= "),
+            }).find("--vocabulary 5000 is too large: this text gives at most "),
             std::string::npos);
+  // 94 characters, 256 bytes, <unk> and </s>, and the mark for a space.
+  std::string letters;
+  for (char letter = '!'; letter <= '~'; ++letter) letters += letter;
+  const std::vector<InputFile> many{{folder.write("many", letters + " " + letters), TextFormat::plain, 189}};
+  EXPECT_NE(
+      user_error([&] { train_tokenizer(many, {}, {.vocabulary = 300}); }).find("the control tokens are 353; give "),
+      std::string::npos);
   const std::vector<InputFile> blank{{folder.write("blank", "\t\t"), TextFormat::plain, 2}};
   EXPECT_NE(user_error([&] { train_tokenizer(blank, {}, {.vocabulary = 5000}); }).find("no text"), std::string::npos);
 }

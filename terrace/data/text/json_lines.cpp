@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "terrace/base/json.h"
 
 namespace terrace::data {
@@ -10,7 +12,12 @@ namespace {
 
 class FieldReader : public nlohmann::json_sax<Json> {
  public:
-  FieldReader(std::string_view field, std::string& text) : field_(field), text_(text) {}
+  FieldReader(std::string_view field, std::string& text) : field_(field), text_(text) {
+    for (size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
+      end = field.find('.', begin);
+      steps_.push_back(field.substr(begin, end == std::string_view::npos ? end : end - begin));
+    }
+  }
 
   bool found() const { return found_; }
   const std::string& error() const { return error_; }
@@ -23,11 +30,23 @@ class FieldReader : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return other_value("binary"); }
   bool start_array(std::size_t) override { return other_value("an array") && ++depth_ > 0; }
   bool end_array() override { return --depth_ >= 0; }
-  bool start_object(std::size_t) override { return (depth_ == 0 || other_value("an object")) && ++depth_ > 0; }
-  bool end_object() override { return --depth_ >= 0; }
+  bool start_object(std::size_t) override {
+    const bool on_path = on_path_;
+    if (depth_ > 0 && !other_value("an object")) return false;
+    if (on_path) ++entered_;
+    return ++depth_ > 0;
+  }
+  bool end_object() override {
+    if (entered_ > 0 && depth_ == entered_ + 1) --entered_;
+    return --depth_ >= 0;
+  }
 
   bool key(string_t& name) override {
-    wanted_ = depth_ == 1 && name == field_;
+    // The objects of the path lie directly in each other, so the innermost one entered has this depth.
+    const bool is_next = depth_ == entered_ + 1 && name == steps_[static_cast<size_t>(entered_)];
+    const bool is_last = static_cast<size_t>(entered_) + 1 == steps_.size();
+    wanted_ = (is_next && is_last) || (depth_ == 1 && name == field_);
+    on_path_ = is_next && !is_last;
     return true;
   }
 
@@ -37,7 +56,7 @@ class FieldReader : public nlohmann::json_sax<Json> {
       text_ = std::move(value);
       found_ = true;
     }
-    wanted_ = false;
+    wanted_ = on_path_ = false;
     return true;
   }
 
@@ -54,10 +73,14 @@ class FieldReader : public nlohmann::json_sax<Json> {
   bool other_value(std::string_view kind) {
     if (depth_ == 0) error_ = fmt::format("{} instead of an object", kind);
     if (wanted_) error_ = fmt::format("field \"{}\" is {} instead of a string", field_, kind);
+    on_path_ = false;
     return error_.empty();
   }
 
   std::string_view field_;
+  std::vector<std::string_view> steps_;  // of "meta.text": "meta" and "text"
+  int64_t entered_ = 0;                  // the objects of these steps that are open
+  bool on_path_ = false;                 // the value of the last key is the next of these objects
   std::string& text_;
   std::string error_;
   int64_t depth_ = 0;

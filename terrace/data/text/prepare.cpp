@@ -219,12 +219,18 @@ void encode_all(const PrepareOptions& options, const std::vector<InputFile>& fil
 
 }  // namespace
 
+std::string output_prefix(const std::string& output) {
+  const bool has_ending = output.ends_with(".bin") || output.ends_with(".idx");
+  const std::string prefix = has_ending ? output.substr(0, output.size() - 4) : output;
+  return prefix.empty() || prefix.ends_with('/') ? output : prefix;
+}
+
 PrepareReport prepare(const PrepareOptions& options) {
   check_options(options);
   const std::vector<std::filesystem::path> outputs{bin_path(options.output), index_path(options.output),
                                                    record_path(options.output), unigram_path(bin_path(options.output)),
                                                    options.tokenizer};
-  const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs);
+  const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs, options.patterns);
   PrepareReport report;
   report.files = files.size();
   report.threads = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());

@@ -15,6 +15,7 @@ namespace terrace::data {
 
 struct PrepareOptions {
   std::vector<std::string> inputs;  // files and folders
+  FilePatterns patterns;            // of the files in folders
   std::string output;               // prefix of .bin and .idx
   std::string tokenizer;            // path of a tokenizer: read, or written where `train` is set
   bool train = false;
@@ -27,6 +28,9 @@ struct PrepareOptions {
   bool overwrite = false;
   const std::atomic<bool>* stop = nullptr;  // set: the run ends with an error and leaves nothing behind
 };
+
+// The prefix that is meant by --output: "data/val" for "data/val.bin" and "data/val.idx".
+std::string output_prefix(const std::string& output);
 
 struct PrepareReport {
   uint64_t files = 0, documents = 0, tokens = 0;

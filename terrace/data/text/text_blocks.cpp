@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/data/json_array.h"
 #include "terrace/data/text/json_lines.h"
 
 namespace terrace::data {
@@ -40,6 +41,7 @@ bool TextBlocks::open_next_file() {
   }
   file_ = &files_[next_file_++];
   source_ = open_bytes(file_->path);
+  if (file_->format == TextFormat::json_lines) source_ = elements_as_lines(std::move(source_), file_->path);
   ended_ = false;
   file_bytes_ = 0;
   line_ = 1;

@@ -123,11 +123,41 @@ void TextSample::add_piece(std::string_view piece) {
   }
 }
 
+namespace {
+
+// The number behind the text, or "" where there is none.
+std::string number_behind(const std::string& reason, std::string_view text) {
+  const size_t found = reason.find(text);
+  if (found == std::string::npos) return "";
+  const size_t begin = found + text.size();
+  return reason.substr(begin, reason.find_first_not_of("0123456789", begin) - begin);
+}
+
+// The library's reasons name its own options.
+std::string training_refusal(int64_t vocabulary, const std::string& reason) {
+  if (const std::string least = number_behind(reason, " vs "); !least.empty()) {
+    return fmt::format(
+        "--vocabulary {} is too small: the characters of this text, the 256 bytes and the control tokens are {}; give "
+        "--vocabulary {} or more",
+        vocabulary, least, least);
+  }
+  if (const std::string most = number_behind(reason, "value <= "); !most.empty()) {
+    return fmt::format(
+        "--vocabulary {} is too large: this text gives at most {} tokens; give --vocabulary {} or less, or more text",
+        vocabulary, most, most);
+  }
+  return fmt::format(
+      "a tokenizer of {} tokens cannot be trained on this input: {}; choose another --vocabulary or give more text",
+      vocabulary, reason);
+}
+
+}  // namespace
+
 std::string train_tokenizer(const std::vector<InputFile>& files, const BlockRules& rules,
                             const TokenizerTraining& training) {
   constexpr int64_t reserved = 256 + 2;  // bytes, <unk> and </s>
   if (training.vocabulary <= reserved) {
-    throw UserError::of("vocabulary = {} is too small: the bytes and control tokens alone are {}; take at least {}",
+    throw UserError::of("--vocabulary {} is too small: the bytes and control tokens alone are {}; give at least {}",
                         training.vocabulary, reserved, 2 * reserved);
   }
   for (const InputFile& file : files) {
@@ -168,10 +198,7 @@ std::string train_tokenizer(const std::vector<InputFile>& files, const BlockRule
     const std::string all = status.ToString();
     const size_t bracket = all.rfind("] ");
     const std::string reason = bracket == std::string::npos ? all : all.substr(bracket + 2);
-    throw UserError::of(
-        "a tokenizer of {} tokens cannot be trained on this input: {}; choose another --vocabulary or give "
-        "more text",
-        training.vocabulary, reason);
+    throw UserError(training_refusal(training.vocabulary, reason));
   }
   return model;
 }

@@ -1,0 +1,13 @@
+// Recognises files that are not text by their first bytes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace terrace::data {
+
+// What the file is instead of text, such as "a PNG picture"; "" for text. Compressed files are judged by their content.
+// Throws as open_bytes() does.
+std::string why_not_text(const std::filesystem::path& path);
+
+}  // namespace terrace::data

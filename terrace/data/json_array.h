@@ -1,0 +1,16 @@
+// Reads the elements of a JSON array as lines of JSON.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "terrace/data/byte_source.h"
+
+namespace terrace::data {
+
+// If the first byte of the source that is no blank is "[", a source with a line for each element of that array, in
+// which line ends between tokens are blanks; otherwise a source with the same bytes. Throws UserError that names the
+// file where the array does not end.
+std::unique_ptr<ByteSource> elements_as_lines(std::unique_ptr<ByteSource> source, const std::filesystem::path& path);
+
+}  // namespace terrace::data
