@@ -116,7 +116,8 @@ void run_generation(GenerateArguments& arguments) {
   const generate::Loaded loaded = generate::load(
       arguments.checkpoint,
       {.precision = precision_of(arguments.precision), .device = device, .tokenizer = arguments.tokenizer});
-  log_info("generates with the weights of {}, {} threads", loaded.checkpoint.string(), at::get_num_threads());
+  log_info("generates with the weights of {}, {} thread{}", loaded.checkpoint.string(), at::get_num_threads(),
+           at::get_num_threads() == 1 ? "" : "s");
   arguments.request.prompt = encode_prompt(prompt, *loaded.tokenizer);
   arguments.request.end_token = loaded.tokenizer->end_token();
   arguments.request.vocabulary = loaded.tokenizer->vocabulary();

@@ -149,6 +149,7 @@ std::string recovery_advice(const std::filesystem::path& checkpoint, const std::
 
 std::optional<std::filesystem::path> run_of_kept_config(const std::filesystem::path& config_file) {
   const std::filesystem::path file = std::filesystem::weakly_canonical(config_file), checkpoint = file.parent_path();
+  if (file.filename() == run_config_name && !list(checkpoint).empty()) return checkpoint;  // that is the run's folder
   if (file.filename() != config_name || !step_of(checkpoint)) return std::nullopt;
   if (!std::filesystem::exists(checkpoint / manifest_name)) return std::nullopt;
   return checkpoint.parent_path();

@@ -13,6 +13,7 @@ namespace terrace::checkpoint {
 constexpr const char* marker_name = "COMPLETE";
 constexpr const char* manifest_name = "manifest.json";
 constexpr const char* config_name = "config.toml";
+constexpr const char* run_config_name = "resolved.toml";  // in the run's folder; another name than a user's file has
 
 std::string step_name(int64_t step);  // "step_00000200"
 
@@ -49,8 +50,8 @@ void apply_retention(const std::filesystem::path& folder, int64_t step, const Re
 // --resume, or "" where that is not known. Where there is no other checkpoint, the text says so.
 std::string recovery_advice(const std::filesystem::path& checkpoint, const std::string& resume_command);
 
-// The run's folder of a configuration that lies in a checkpoint, as RUN/step_00000200/config.toml; nullopt for other
-// files.
+// The run's folder of a configuration that the run kept, as RUN/step_00000200/config.toml or RUN/resolved.toml; nullopt
+// for other files.
 std::optional<std::filesystem::path> run_of_kept_config(const std::filesystem::path& config_file);
 
 }  // namespace terrace::checkpoint

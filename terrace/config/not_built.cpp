@@ -15,9 +15,9 @@ struct Topic {
 };
 
 constexpr std::array topics = {
-    Topic{"expert", "experts (mixture of experts) are"}, Topic{"num_experts", "experts (mixture of experts) are"},
-    Topic{"moe", "experts (mixture of experts) are"},    Topic{"offload", "offloading to CPU memory is"},
-    Topic{"cpu_offload", "offloading to CPU memory is"}, Topic{"context_parallel", "context parallelism is"},
+    Topic{"expert", "experts (mixture of experts) are"},  Topic{"num_experts", "experts (mixture of experts) are"},
+    Topic{"moe", "experts (mixture of experts) are"},     Topic{"offload", "offloading to CPU memory is"},
+    Topic{"cpu_offload", "offloading to CPU memory is"},  Topic{"context_parallel", "context parallelism is"},
     Topic{"context", "context parallelism is", "layout"},
 };
 

@@ -1,6 +1,8 @@
 // Copies values into host tensors, and divides held-out samples in equal shares.
 #include "terrace/data/source.h"
 
+#include <fmt/format.h>
+
 #include "terrace/base/error.h"
 
 namespace terrace::data {
@@ -23,6 +25,10 @@ HostTensor HostTensor::of(std::span<const int64_t> values, std::vector<int64_t> 
 
 HostTensor HostTensor::of(std::span<const float> values, std::vector<int64_t> sizes) {
   return copied(Type::fp32, values, std::move(sizes));
+}
+
+std::string Source::difference(const Json& older, const Json& own) const {
+  return older == own ? "" : fmt::format("they were {}, and are {}", older.dump(), own.dump());
 }
 
 int64_t Source::turns(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const {

@@ -86,6 +86,8 @@ class Source {
   // The names of the held-out corpora, as in the configuration; none where nothing is held out.
   virtual std::vector<std::string> held_out_corpora() const = 0;
 
+  // The training samples of one pass over the data; 0 where that is not known.
+  virtual uint64_t samples_in_epoch() const { return 0; }
   // In training samples first .. first + samples - 1: what the family counts (config::Family::items), such as tokens.
   virtual int64_t items(uint64_t first, int64_t samples) const = 0;
 
@@ -94,6 +96,8 @@ class Source {
   // computes it and all compare, which detects different files of the same names on different machines.
   virtual Json identity() const = 0;
   virtual Json fingerprint() const = 0;
+  // What differs between a full identity of older data and that of these, in words; "" where nothing does.
+  virtual std::string difference(const Json& older, const Json& own) const;
 
   // Computed once, by one rank. Empty where nothing is held out.
   virtual std::vector<Baseline> baselines() const { return {}; }

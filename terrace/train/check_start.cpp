@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,11 +14,13 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/machine/machine.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/models/family.h"
 #include "terrace/observe/memory.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/device.h"
+#include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
 namespace {
@@ -45,11 +48,16 @@ void check_folder(const char* key, const std::string& folder, Problems& problems
 
 }  // namespace
 
-void check_files(const config::Config& config) {
+std::vector<std::string> file_problems(const config::Config& config) {
   Problems problems = models::family_of(config).problems_with_files(config);
   check_initial_weights(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
   if (!config.checkpoint.staging.empty()) check_folder("checkpoint.staging", config.checkpoint.staging, problems);
+  return problems;
+}
+
+void check_files(const config::Config& config) {
+  const Problems problems = file_problems(config);
   if (problems.empty()) return;
   throw UserError::of("{} problem{} with what the configuration names:\n  {}", problems.size(),
                       problems.size() == 1 ? "" : "s", fmt::join(problems, "\n  "));
@@ -63,9 +71,48 @@ void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here
   if (!idle.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(idle, "\n  "));
 }
 
-plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here, const at::Device& device) {
+void check_machine(const config::Config& config, int64_t ranks) {
+  const std::string& name = config.observe.machine;
+  if (name.empty() || name == measured_machine) return;
+  const int64_t devices = machine::load(name).devices();
+  if (devices >= ranks) return;
+  throw UserError::of("observe.machine = \"{}\" has {} devices for {} ranks; name a machine with more, or \"{}\"", name,
+                      devices, ranks, measured_machine);
+}
+
+void check_profile(const config::Config& config, int64_t profile_steps, int64_t steps_done) {
+  const int64_t left = config.train.steps - steps_done;
+  if (profile_steps == 0 || profile_steps <= left - profile_warm_up) return;
+  throw UserError::of(
+      "a profile of {} steps needs {} steps before them, but {} of train.steps = {} are left; profile at most {}, or "
+      "raise train.steps",
+      profile_steps, profile_warm_up, left, config.train.steps, std::max<int64_t>(0, left - profile_warm_up));
+}
+
+void check_resumed_config(const config::Config& config, const checkpoint::Reader& checkpoint) {
+  config::check_resume(checkpoint.config({config.family}), config);
+  if (checkpoint.step() <= config.train.steps) return;
+  throw UserError::of("train.steps = {} is less than the {} steps that {} has done; give at least as many",
+                      config.train.steps, checkpoint.step(), checkpoint.path().string());
+}
+
+void check_resumed_data(const data::Source& data, const Json& identity, const checkpoint::Reader& checkpoint) {
+  const Json& saved = checkpoint.trainer().at("data");
+  if (saved == identity) return;
+  throw UserError::of(
+      "the data are not those that {} was trained with: {}. Restore the old files, or start a new run in another "
+      "checkpoint.folder with train.initial_weights",
+      checkpoint.path().string(), data.difference(saved, identity));
+}
+
+plan::AvailableMemory available_memory(const at::Device& device) {
   plan::AvailableMemory available{.machine = static_cast<double>(observe::available_bytes())};
   if (device.is_cuda()) available.gpu = static_cast<double>(available_bytes(device));
+  return available;
+}
+
+plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here, const at::Device& device) {
+  const plan::AvailableMemory available = available_memory(device);
   const plan::MemoryNeed need = plan::least_memory(config, ranks, here, available.ranks_together(here));
   const std::string refusal = plan::memory_refusal(config, ranks, here, need, available);
   if (!refusal.empty() && config.train.check_memory) throw UserError(refusal, ExitCode::infeasible);

@@ -3,14 +3,41 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/config.h"
+#include "terrace/data/source.h"
 #include "terrace/plan/memory_need.h"
 
 namespace terrace::train {
 
-// Throws one UserError with every problem: corpora and checkpoints that do not exist, a tokenizer that cannot be read
+// A sentence for every problem: corpora and checkpoints that do not exist, a tokenizer that cannot be read
 // or has more tokens than the model, a run's folder that cannot be written to.
+std::vector<std::string> file_problems(const config::Config& config);
+// Throws one UserError with all of these problems.
 void check_files(const config::Config& config);
+
+// A description of a machine that predicts the steps must exist and have a device for each rank.
+void check_machine(const config::Config& config, int64_t ranks);
+
+// Throws UserError if fewer steps are left than a profile of `profile_steps` steps needs; 0: no profile.
+void check_profile(const config::Config& config, int64_t profile_steps, int64_t steps_done);
+
+// Throws UserError with every key that must not change, or if the checkpoint is past the last step.
+void check_resumed_config(const config::Config& config, const checkpoint::Reader& checkpoint);
+
+// Throws UserError that names what differs from the data of the checkpoint; `identity` is that of `data`.
+void check_resumed_data(const data::Source& data, const Json& identity, const checkpoint::Reader& checkpoint);
+
+// observe.machine of a run that calibrates at its start.
+inline constexpr std::string_view measured_machine = "measure";
+
+// What the memory of this machine is compared with.
+plan::AvailableMemory available_memory(const at::Device& device);
 
 // Warns which keys have no effect, because of the number of ranks (`here` of them on this machine) or of a --set.
 void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here);

@@ -33,8 +33,8 @@ struct CheckpointEvaluation {
 // The loss over all held-out samples, with the micro-batch, the precision and the kernels of the run. If the layout of
 // the run fits the ranks they divide the model in the same way, otherwise each rank has the whole model. So on as many
 // ranks and threads as the run had, the loss has the bits of the run's own evaluation of all these samples. Takes as
-// much memory as the weights and optimizer states of a run. Shows its progress on the first rank. Nothing is returned if
-// a stop was requested meanwhile. Throws UserError with every problem of checkpoint and files; with a launcher, all
+// much memory as the weights and optimizer states of a run. Shows its progress on the first rank. Nothing is returned
+// if a stop was requested meanwhile. Throws UserError with every problem of checkpoint and files; with a launcher, all
 // ranks throw a Refusal.
 std::optional<CheckpointEvaluation> evaluate_checkpoint(const EvaluationRequest& request);
 

@@ -10,6 +10,7 @@
 #include "terrace/base/log.h"
 #include "terrace/nn/precision.h"
 #include "terrace/parallel/states.h"
+#include "terrace/train/check_start.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/trainer.h"
 
@@ -80,18 +81,8 @@ Json Trainer::kernels() const {
 }
 
 void Trainer::resume(const checkpoint::Reader& checkpoint) {
-  config::check_resume(checkpoint.config({config_.family}), config_);
-  if (checkpoint.step() > config_.train.steps) {
-    throw UserError::of("train.steps = {} is less than the {} steps that {} has done; give at least as many",
-                        config_.train.steps, checkpoint.step(), checkpoint.path().string());
-  }
-  if (checkpoint.trainer().at("data") != data_record_) {
-    throw UserError::of(
-        "the data are not those that {} was trained with: it was trained with {}, and now they are {}. Restore the old "
-        "files, "
-        "or start a new run in another checkpoint.folder with train.initial_weights",
-        checkpoint.path().string(), checkpoint.trainer().at("data").dump(), data_record_.dump());
-  }
+  check_resumed_config(config_, checkpoint);
+  check_resumed_data(*data_, data_record_, checkpoint);
   {
     const at::NoGradGuard no_grad;
     for (const checkpoint::Group& group : groups(Purpose::read)) checkpoint.read(group);

@@ -46,9 +46,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// observe.machine of a run that calibrates at its start.
-constexpr std::string_view measured_machine = "measure";
-
 // A launcher may bind each rank to a few cores although the machine has more.
 void warn_of_bound_ranks(const comm::World& world) {
   const auto given = static_cast<int64_t>(core_mask_unbound().count());
@@ -82,15 +79,6 @@ int64_t threads_of(const config::Config& config, const checkpoint::Reader* resum
   return threads;
 }
 
-void check_profile(const config::Config& config, const RunOptions& options, int64_t steps_done) {
-  const int64_t left = config.train.steps - steps_done;
-  if (options.profile_steps == 0 || options.profile_steps <= left - profile_warm_up) return;
-  throw UserError::of(
-      "a profile of {} steps needs {} steps before them, but {} of train.steps = {} are left; profile at most {}, or "
-      "raise train.steps",
-      options.profile_steps, profile_warm_up, left, config.train.steps, std::max<int64_t>(0, left - profile_warm_up));
-}
-
 void write_run_facts(Trainer& trainer) {
   const config::Config& config = trainer.config();
   Json baselines = Json::array();
@@ -106,7 +94,9 @@ void write_run_facts(Trainer& trainer) {
                       {"loss_unit", config.family->loss_unit},
                       {"baselines", baselines},
                       {"kernels", trainer.kernels()}};
-  write_text_atomically(fs::path(config.checkpoint.folder) / "run.json", facts.dump(2) + "\n");
+  const fs::path folder = config.checkpoint.folder;
+  write_text_atomically(folder / "run.json", facts.dump(2) + "\n");
+  write_text_atomically(folder / checkpoint::run_config_name, config::dump(config));
 }
 
 // Restores the whole state from `resumed`, or only the weights from train.initial_weights, if either is given.
@@ -126,25 +116,36 @@ struct Start {
   const config::Config& config;
   const RunOptions& options;
   const checkpoint::Reader* resumed;
-  plan::MemoryNeed need;  // on the first rank only
+  plan::MemoryNeed need;     // on the first rank only
+  plan::MemoryNeed largest;  // of one rank; on the first rank only
   Peak peak;
   ops::KernelChoice kernels;
   profile::RankThreads* threads = nullptr;  // if ranks are threads
 };
 
+// What the family calls so many samples: "sequence" if it is one.
+std::string samples_text(const config::Family& family, int64_t count) {
+  return count == 1 && family.samples.ends_with('s') ? family.samples.substr(0, family.samples.size() - 1)
+                                                     : family.samples;
+}
+
 void log_run_settings(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
   const plan::MemoryNeed& need = start.need;
-  log_info("{} parameters, {} threads, micro-batches of {} {}{}",
-           format_count(nn::whole_elements(trainer.model().parameters())), at::get_num_threads(),
-           plan::micro_batch_of(trainer.config(), trainer.mesh().size("data")), trainer.config().family->samples,
+  const int threads = at::get_num_threads();
+  const int64_t micro_batch = plan::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
+  log_info("{} parameters, {} thread{}, micro-batches of {} {}{}",
+           format_count(nn::whole_elements(trainer.model().parameters())), threads, threads == 1 ? "" : "s",
+           micro_batch, samples_text(*trainer.config().family, micro_batch),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
-  log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations",
-           need.ranks > 1 ? fmt::format(" of {} ranks", need.ranks) : "", format_bytes(need.states + need.copies),
-           format_bytes(need.activations));
+  log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations{}",
+           need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",
+           format_bytes(need.states + need.copies), format_bytes(need.activations),
+           need.ranks > 1 ? fmt::format("; {} for the largest rank", format_bytes(start.largest.all())) : "");
+  log_info("every key of the configuration: {}",
+           (fs::path(trainer.config().checkpoint.folder) / checkpoint::run_config_name).string());
   if (trainer.mesh().size() == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
-  const int threads = at::get_num_threads();
   log_info("{} ranks with {} thread{} each:\n{}", trainer.mesh().size(), threads, threads == 1 ? "" : "s",
            mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
 }
@@ -184,7 +185,12 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world, 
         make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
   }
   if (start.options.stop_after > 0) trainer.add_hook(make_stop_after_hook(start.options.stop_after));
+  const bool had_all_steps = trainer.all_steps_done();
   trainer.run();
+  if (had_all_steps && is_reporting_rank) {
+    log_info("the run had made all its steps up to {}: there is nothing to do; raise train.steps to train on",
+             start.config.train.steps);
+  }
   // The name is computed, since this machine may not see the checkpoint of another rank's machine yet.
   return {.checkpoint = fs::path(start.config.checkpoint.folder) / checkpoint::step_name(trainer.steps_done()),
           .step = trainer.steps_done(),
@@ -216,16 +222,6 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
   });
 }
 
-// A description for the prediction of steps must exist and have a device for each rank.
-void check_machine(const config::Config& config, int64_t ranks) {
-  const std::string& name = config.observe.machine;
-  if (name.empty() || name == measured_machine) return;
-  const int64_t devices = machine::load(name).devices();
-  if (devices >= ranks) return;
-  throw UserError::of("observe.machine = \"{}\" has {} devices for {} ranks; name a machine with more, or \"{}\"", name,
-                      devices, ranks, measured_machine);
-}
-
 // Checks made once for all ranks before anything is built. Keeps the run's folder locked while it lives.
 struct StartChecks {
   StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here,
@@ -237,15 +233,16 @@ struct StartChecks {
     check_files(config);
     check_machine(config, ranks);
     need = check_memory(config, ranks, ranks_here, device);
+    largest = plan::least_memory(config, ranks, ranks_here, 1);
     fs::create_directories(folder);
     lock.emplace(
         fs::path(folder) / ".run.lock",
         fmt::format("another process trains in {}; wait until it ends, or name another checkpoint.folder", folder));
     resumed = open_resumed(options, folder);
-    check_profile(config, options, resumed == nullptr ? 0 : resumed->step());
+    check_profile(config, options.profile_steps, resumed == nullptr ? 0 : resumed->step());
   }
 
-  plan::MemoryNeed need;
+  plan::MemoryNeed need, largest;
   std::optional<FileLock> lock;
   std::unique_ptr<checkpoint::Reader> resumed;
 };
@@ -258,15 +255,6 @@ Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at:
   if (measure) peak = measure(device, nn::scalar_type(start.config.train.precision));
   prepare_machine(threads);
   return peak;
-}
-
-StartFacts start_facts(const config::Config& config, const RunOptions& options) {
-  StartFacts facts = program_facts(config);
-  const StartFacts files = file_facts(config);
-  facts.insert(facts.end(), files.begin(), files.end());
-  facts.emplace_back("--resume", options.resume.empty() ? "not given" : options.resume);
-  facts.emplace_back("--profile", options.profile_steps == 0 ? "not given" : std::to_string(options.profile_steps));
-  return facts;
 }
 
 // The classes of the model's matrices.
@@ -311,6 +299,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
               .options = options,
               .resumed = checks.resumed.get(),
               .need = checks.need,
+              .largest = checks.largest,
               .peak = {},
               .kernels = {}};
   start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks), options.ranks, device);
@@ -344,6 +333,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
               .options = options,
               .resumed = first ? checks->resumed.get() : own.get(),
               .need = first ? checks->need : plan::MemoryNeed{},
+              .largest = first ? checks->largest : plan::MemoryNeed{},
               .peak = {},
               .kernels = {}};
   const int64_t threads = threads_of(config, start.resumed, world.size(), &world);

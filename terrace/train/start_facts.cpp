@@ -18,6 +18,7 @@
 #include "terrace/ops/attention.h"
 #include "terrace/ops/products.h"
 #include "terrace/train/device.h"
+#include "terrace/train/run.h"
 
 namespace terrace::train {
 namespace {
@@ -63,6 +64,15 @@ StartFacts file_facts(const config::Config& config) {
                          return checksum_of(checkpoint::resolve(path) / checkpoint::manifest_name);
                        }));
   }
+  return facts;
+}
+
+StartFacts start_facts(const config::Config& config, const RunOptions& options) {
+  StartFacts facts = program_facts(config);
+  const StartFacts files = file_facts(config);
+  facts.insert(facts.end(), files.begin(), files.end());
+  facts.emplace_back("--resume", options.resume.empty() ? "not given" : options.resume);
+  facts.emplace_back("--profile", options.profile_steps == 0 ? "not given" : std::to_string(options.profile_steps));
   return facts;
 }
 

@@ -13,4 +13,9 @@ StartFacts program_facts(const config::Config& config);
 // the manifest of train.initial_weights. The fact of a file that cannot be read is the error.
 StartFacts file_facts(const config::Config& config);
 
+struct RunOptions;
+
+// All of these and the options that decide how a run starts.
+StartFacts start_facts(const config::Config& config, const RunOptions& options);
+
 }  // namespace terrace::train

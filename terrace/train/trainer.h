@@ -136,6 +136,7 @@ class Trainer {
   comm::Comm& saving_group() { return *cut_.groups.saving; }
   int64_t steps_done() const { return steps_done_; }
   int64_t items_done() const { return items_done_; }
+  int64_t samples_done() const { return ramp_.samples_before(steps_done_ + 1); }
   observe::MetricNames metric_names() const;
   at::Device device() const { return device_; }
 

@@ -1,14 +1,18 @@
 // Makes micro-batches of a loader's samples.
 #include "terrace/data/text/text_source.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/units.h"
 #include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer.h"
@@ -77,6 +81,42 @@ void check_tokenizer(const std::string& path, int64_t vocabulary, std::vector<st
   }
 }
 
+// The entries of Loader::identity() by the name of the corpus. A corpus that is divided has two entries.
+std::map<std::string, std::vector<Json>> entries_by_corpus(const Json& corpora) {
+  std::map<std::string, std::vector<Json>> entries;
+  for (const Json& entry : corpora) entries[entry.at("corpus").get<std::string>()].push_back(entry);
+  return entries;
+}
+
+// What differs between two identities of a corpus, the likelier cause first.
+std::string entry_difference(const Json& older, const Json& own) {
+  const auto tokens = [](const Json& entry) { return entry.value("tokens", int64_t{0}); };
+  if (tokens(older) != tokens(own)) {
+    return fmt::format("had {} tokens and has {} now", format_count(tokens(older)), format_count(tokens(own)));
+  }
+  if (older.value("index_checksum", "") != own.value("index_checksum", ""))
+    return "has as many tokens, but other documents";
+  return "is divided into other parts for training and validation";
+}
+
+std::vector<std::string> corpus_differences(const Json& older, const Json& own) {
+  const auto before = entries_by_corpus(older), now = entries_by_corpus(own);
+  std::vector<std::string> differences;
+  for (const auto& [name, entries] : before) {
+    const auto found = now.find(name);
+    if (found == now.end()) {
+      differences.push_back(fmt::format("corpus {} is no longer among them", name));
+    } else if (found->second != entries) {
+      differences.push_back(fmt::format("corpus {} {}", name, entry_difference(entries[0], found->second[0])));
+    }
+  }
+  for (const auto& [name, entries] : now) {
+    if (!before.contains(name)) differences.push_back(fmt::format("corpus {} is new among them", name));
+  }
+  if (differences.empty() && older != own) differences.emplace_back("the corpora are in another order");
+  return differences;
+}
+
 std::string file_checksum(const std::string& path) { return checksum(MappedFile(path).bytes()); }
 
 }  // namespace
@@ -123,6 +163,13 @@ Json TextSource::identity() const {
   Json identity = {{"corpora", loader_.identity()}};
   identity["tokenizer"] = fs::exists(tokenizer_) ? Json(file_checksum(tokenizer_)) : Json();
   return identity;
+}
+
+std::string TextSource::difference(const Json& older, const Json& own) const {
+  if (older == own) return "";
+  std::vector<std::string> differences = corpus_differences(older.at("corpora"), own.at("corpora"));
+  if (older.at("tokenizer") != own.at("tokenizer")) differences.emplace_back("data.tokenizer is another file");
+  return fmt::format("{}", fmt::join(differences, "; "));
 }
 
 std::vector<Baseline> TextSource::baselines() const {

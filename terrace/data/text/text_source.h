@@ -26,9 +26,11 @@ class TextSource : public Source {
   MicroBatch held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
                                   const TensorNames& names) const override;
   std::vector<std::string> held_out_corpora() const override;
+  uint64_t samples_in_epoch() const override { return loader_.samples(Split::train); }
   int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }
   Json identity() const override;
   Json fingerprint() const override { return loader_.fingerprint(); }
+  std::string difference(const Json& older, const Json& own) const override;
   std::vector<Baseline> baselines() const override;
   std::string tokenizer() const override { return tokenizer_; }
 

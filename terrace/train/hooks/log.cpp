@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "terrace/base/progress.h"
+#include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/train/hooks/hooks.h"
 
@@ -31,16 +32,28 @@ class LogHook : public Hook {
         fmt::format("loss {:.4f}, gradient norm {:.3f}, {:.0f} {}/s", metrics.loss, metrics.gradient_norm,
                     metrics.items_per_second, trainer.config().family->items);
     if (terminal_) {
-      progress_.update(static_cast<uint64_t>(metrics.step), fmt::format("step {}/{}  {}", metrics.step, steps, text));
+      progress_.update(static_cast<uint64_t>(metrics.step),
+                       fmt::format("step {}/{}  {}, {}", metrics.step, steps, text, seen(trainer, metrics)));
     } else if (metrics.step % trainer.config().train.log_every == 0 || metrics.step == steps) {
-      log_info("step {}/{}: {}, learning rate {:.3g}{}", metrics.step, steps, text, metrics.learning_rate,
-               std::isfinite(metrics.mfu) ? fmt::format(", mfu {:.1f}%", 100 * metrics.mfu) : "");
+      const double left = progress_.seconds_left(static_cast<uint64_t>(metrics.step));
+      log_info("step {}/{}: {}, learning rate {:.3g}{}, {}{}", metrics.step, steps, text, metrics.learning_rate,
+               std::isfinite(metrics.mfu) ? fmt::format(", mfu {:.1f}%", 100 * metrics.mfu) : "",
+               seen(trainer, metrics), left > 0 ? fmt::format(", {} left", format_seconds(left)) : "");
     }
   }
 
   void at_end(Trainer&) override { progress_.clear(); }
 
  private:
+  // "1,234,567 tokens (0.42 epochs)", since the beginning of the run.
+  static std::string seen(const Trainer& trainer, const observe::StepMetrics& metrics) {
+    const std::string items = fmt::format("{} {}", format_count(metrics.items), trainer.config().family->items);
+    const uint64_t in_epoch = trainer.data().samples_in_epoch();
+    if (in_epoch == 0) return items;
+    return fmt::format("{} ({:.2f} epochs)", items,
+                       static_cast<double>(trainer.samples_done()) / static_cast<double>(in_epoch));
+  }
+
   Progress progress_;
   bool terminal_;
 };
