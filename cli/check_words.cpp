@@ -35,8 +35,7 @@ bool is_missing(const std::string& word) {
         word);
   }
   throw UserError::of("{} has no subcommand {}{} Its subcommands are {}", typed_command(command),
-                      word.empty() ? "\"\"" : word,
-                      guess(word, command.children), fmt::join(command.children, ", "));
+                      word.empty() ? "\"\"" : word, guess(word, command.children), fmt::join(command.children, ", "));
 }
 
 [[noreturn]] void throw_unknown_flag(const Command& command, const std::string& name) {

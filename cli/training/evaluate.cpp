@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/json_errors.h"
 #include "cli/ranges.h"
 #include "cli/training/launched_ranks.h"
 #include "terrace/base/error.h"
@@ -118,7 +119,7 @@ void add_evaluate_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object instead of a table");
   command->footer("Nothing is written. The loss is that of terrace train with evaluate_batches = 0.");
-  command->callback([arguments] { run_evaluation(*arguments); });
+  command->callback([arguments] { with_json_errors(arguments->json, [&] { run_evaluation(*arguments); }); });
 }
 
 }  // namespace terrace::cli

@@ -1,10 +1,12 @@
 // terrace train CONFIG: checks the configuration, measures the machine and trains.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/json_errors.h"
 #include "cli/ranges.h"
 #include "cli/training/launched_ranks.h"
 #include "cli/training/machine_measurement.h"
@@ -23,8 +26,10 @@
 #include "terrace/config/config.h"
 #include "terrace/measure/faster_products.h"
 #include "terrace/measure/matmul_rate.h"
+#include "terrace/observe/summary.h"
 #include "terrace/ops/products.h"
 #include "terrace/train/agreement.h"
+#include "terrace/train/check_run.h"
 #include "terrace/train/report_request.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
@@ -40,6 +45,8 @@ struct TrainArguments {
   int64_t profile_steps = 0;
   int64_t stop_after = 0;
   bool json = false;
+  bool print_config = false;
+  bool check = false;
 };
 
 // On a CPU without our own kernels for fp16, fp16 may be far slower than a user expects.
@@ -87,8 +94,99 @@ std::string resume_command(const TrainArguments& arguments, bool launched) {
   return command;
 }
 
+// What the run has reached, with the figures of terrace report.
+Json closing_json(const config::Config& config, const train::RunResult& result) {
+  Json json = {{"checkpoint", result.checkpoint.string()}, {"step", result.step}, {"finished", result.finished}};
+  json["metrics"] = (std::filesystem::path(config.checkpoint.folder) / "metrics.jsonl").string();
+  json.update(observe::summarize_run(config.checkpoint.folder));
+  json.erase("files");
+  return json;
+}
+
 bool names_folder(const std::vector<std::string>& overrides) {
   return std::ranges::any_of(overrides, [](const std::string& text) { return text.starts_with("checkpoint.folder"); });
+}
+
+train::RunOptions options_of(const TrainArguments& arguments, const LaunchedRanks& ranks) {
+  return {.ranks = arguments.ranks,
+          .world = ranks.world.get(),
+          .resume = arguments.resume,
+          .config_file = names_folder(arguments.overrides) ? "" : arguments.config,
+          .resume_command = resume_command(arguments, ranks.launched()),
+          .stop_after = arguments.stop_after,
+          .profile_steps = arguments.profile_steps};
+}
+
+Json json_of(const plan::MemoryNeed& need) {
+  return {{"ranks", need.ranks},
+          {"states", need.states},
+          {"copies", need.copies},
+          {"activations", need.activations},
+          {"total", need.all()}};
+}
+
+Json json_of(const train::RunCheck& check, const config::Config& config) {
+  Json json = {{"ready", check.problems.empty()},
+               {"errors", check.problems},
+               {"exit_code", static_cast<int>(check.code)},
+               {"ranks", check.ranks},
+               {"device", check.device},
+               {"parameters", check.largest.parameters},
+               {"memory_bytes_together", json_of(check.need)},
+               {"memory_bytes_largest_rank", json_of(check.largest)},
+               {"memory_bytes_available", check.memory_bytes > 0 ? Json(check.memory_bytes) : Json()},
+               {"samples_in_epoch", check.samples > 0 ? Json(check.samples) : Json()},
+               {"steps", config.train.steps},
+               {"steps_done", check.steps_done}};
+  json["checkpoint"] = check.checkpoint.empty() ? Json() : Json(check.checkpoint.string());
+  return json;
+}
+
+void print_check(const train::RunCheck& check, const config::Config& config) {
+  const auto parts = [](const plan::MemoryNeed& need) {
+    return fmt::format("{}: {} for weights, gradients and optimizer states, {} for activations",
+                       format_bytes(need.all()), format_bytes(need.states + need.copies),
+                       format_bytes(need.activations));
+  };
+  const auto row = [](const std::string& label, const std::string& text) { fmt::print("{:<28}{}\n", label, text); };
+  if (check.largest.ranks > 0) {
+    row("parameters", format_count(check.largest.parameters));
+    row("ranks", fmt::format("{} ({})", check.ranks, check.device));
+    row("memory of the largest rank", parts(check.largest));
+    if (check.need.ranks > 1) row(fmt::format("memory of {} ranks together", check.need.ranks), parts(check.need));
+    if (check.memory_bytes > 0) row("memory available", format_bytes(check.memory_bytes));
+  }
+  const bool is_new = check.checkpoint.empty();
+  row("starts", is_new ? fmt::format("at step 1 of {}", config.train.steps)
+                       : fmt::format("from {}, after step {} of {}", check.checkpoint.string(), check.steps_done,
+                                     config.train.steps));
+  if (check.problems.empty()) fmt::print("ready to train\n");
+}
+
+// Under a launcher only the first rank has the result, and the exit code of the problems.
+void run_check(const TrainArguments& arguments, LaunchedRanks& ranks) {
+  const bool is_reporting_rank = ranks.is_reporting_rank();
+  train::RunCheck check;
+  std::optional<train::Refusal> refusal;
+  try {
+    check = train::check_run(ranks.config, options_of(arguments, ranks));
+  } catch (const train::Refusal& all_know) {
+    refusal = all_know;
+  }
+  ranks.world.reset();
+  if (refusal) throw UserError(*refusal);
+  if (!is_reporting_rank) return;
+  if (arguments.json) {
+    fmt::print("{}\n", json_of(check, ranks.config).dump(-1, ' ', false, Json::error_handler_t::replace));
+  } else {
+    print_check(check, ranks.config);
+  }
+  if (check.problems.empty()) return;
+  const std::string text = fmt::format("{} problem{}:\n  {}", check.problems.size(),
+                                       check.problems.size() == 1 ? "" : "s", fmt::join(check.problems, "\n  "));
+  if (!arguments.json) throw UserError(text, check.code);
+  fmt::print(stderr, "error: {}\n", text);  // standard output has the object with the errors already
+  throw UserError("", check.code);
 }
 
 void run_training(const TrainArguments& arguments) {
@@ -98,7 +196,11 @@ void run_training(const TrainArguments& arguments) {
   LaunchedRanks ranks = load_and_connect(arguments.config, arguments.overrides, arguments.ranks);
   const config::Config& config = ranks.config;
   const bool is_reporting_rank = ranks.is_reporting_rank();
-  log_info("resolved configuration:\n{}", config::dump(config));
+  if (arguments.print_config) {
+    if (is_reporting_rank) fmt::print("{}", config::dump(config));
+    return;
+  }
+  if (arguments.check) return run_check(arguments, ranks);
   Json json;
   const auto report = [&](const train::Profile& profile) {
     if (arguments.json) {
@@ -113,18 +215,13 @@ void run_training(const TrainArguments& arguments) {
   train::RunResult result;
   std::optional<train::Refusal> refusal;
   try {
-    result = train::run(config, {.ranks = arguments.ranks,
-                                 .world = ranks.world.get(),
-                                 .resume = arguments.resume,
-                                 .config_file = names_folder(arguments.overrides) ? "" : arguments.config,
-                                 .resume_command = resume_command(arguments, ranks.launched()),
-                                 .measure_peak = measure,
-                                 .choose_products = measure::faster_products,
-                                 .measure_machine = measure_own_machine,
-                                 .stop_after = arguments.stop_after,
-                                 .profile_steps = arguments.profile_steps,
-                                 .report_profile = report,
-                                 .began = began});
+    train::RunOptions options = options_of(arguments, ranks);
+    options.measure_peak = measure;
+    options.choose_products = measure::faster_products;
+    options.measure_machine = measure_own_machine;
+    options.report_profile = report;
+    options.began = began;
+    result = train::run(config, options);
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   }
@@ -136,7 +233,7 @@ void run_training(const TrainArguments& arguments) {
     return;
   }
   if (arguments.json) {
-    json.update({{"checkpoint", result.checkpoint.string()}, {"step", result.step}, {"finished", result.finished}});
+    json.update(closing_json(config, result));
     fmt::print("{}\n", json.dump());
   } else {
     fmt::print("{}\n", result.checkpoint.string());
@@ -174,12 +271,17 @@ void add_train_command(CLI::App& app) {
       ->add_option("--stop-after", arguments->stop_after,
                    "Stop after this step with a checkpoint and exit code 4; the schedules are those of all steps")
       ->check(positive());
-  command->add_flag("--json", arguments->json, "Print one JSON object at the end");
+  command->add_flag("--json", arguments->json,
+                    "Print one JSON object at the end: losses, speed, memory and paths, or the errors");
+  command->add_flag("--check", arguments->check,
+                    "Make every check up to the first step, print the memory that is needed, and train nothing");
+  command->add_flag("--print-config", arguments->print_config,
+                    "Only print the configuration with every key that has an effect, and train nothing");
   command->footer(
       "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step, or batch of an evaluation,\n"
       "with a checkpoint and exit code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last\n"
       "calls into flight_rank_NNN.json in the run's folder; the run continues.");
-  command->callback([arguments] { run_training(*arguments); });
+  command->callback([arguments] { with_json_errors(arguments->json, [&] { run_training(*arguments); }); });
 }
 
 }  // namespace terrace::cli

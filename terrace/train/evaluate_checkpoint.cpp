@@ -81,6 +81,10 @@ config::Config configuration_of(const EvaluationRequest& request, const checkpoi
                                 int64_t here) {
   config::Config config = reader.config(models::families());
   const models::Family& family = models::family_of(config);
+  if (!request.corpora.empty() && family.hold_out == nullptr) {
+    throw UserError::of("models of the family \"{}\" are evaluated on the data of their run only; leave --data out",
+                        family.name);
+  }
   if (!request.corpora.empty()) family.hold_out(config, request.corpora, reader.tokenizer().string());
   config.train.device = request.device;
   config.checkpoint.folder.clear();  // nothing is written
@@ -95,11 +99,12 @@ ops::KernelChoice kernels_of_checkpoint(const checkpoint::Reader& reader) {
   return trainer.contains("kernels") ? recorded_choice(trainer.at("kernels")) : ops::KernelChoice{};
 }
 
-std::optional<CheckpointEvaluation> evaluate_on_rank(const checkpoint::Reader& reader, const config::Config& config,
-                                                     comm::World& world) {
+std::optional<CheckpointEvaluation> evaluate_on_rank(const EvaluationRequest& request, const checkpoint::Reader& reader,
+                                                     const config::Config& config, comm::World& world) {
   Trainer trainer(config, {}, kernels_of_checkpoint(reader), &world);
   if (trainer.data().held_out_corpora().empty()) {
-    throw UserError("the run of this checkpoint held out no data; name corpora with --data");
+    const bool reports = request.world == nullptr || world.rank() == 0;
+    throw Refusal(reports ? "the run of this checkpoint held out no data; name corpora with --data" : "");
   }
   abort_on_error(world, [&] { trainer.load_weights(reader); });
   if (world.rank() == 0) trainer.add_hook(std::make_unique<EvaluationProgress>(trainer));
@@ -127,7 +132,7 @@ std::optional<CheckpointEvaluation> evaluate_on_threads(const EvaluationRequest&
   log_start(reader, request.ranks, threads);
   std::optional<CheckpointEvaluation> result;
   comm::run_threads(request.ranks, world_options(config), [&](comm::World& world) {
-    std::optional<CheckpointEvaluation> own = evaluate_on_rank(reader, config, world);
+    std::optional<CheckpointEvaluation> own = evaluate_on_rank(request, reader, config, world);
     if (world.rank() == 0) result = std::move(own);
   });
   return result;
@@ -148,7 +153,7 @@ std::optional<CheckpointEvaluation> evaluate_on_processes(const EvaluationReques
   const int64_t threads = request.threads > 0 ? request.threads : world.cores_per_rank();
   prepare_machine(threads);
   if (world.rank() == 0) log_start(*reader, world.size(), threads);
-  return evaluate_on_rank(*reader, config, world);
+  return evaluate_on_rank(request, *reader, config, world);
 }
 
 }  // namespace

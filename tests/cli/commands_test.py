@@ -1,6 +1,5 @@
 """Tests each command of the built binary as a shell sees it: exit codes, error messages, and JSON that parses."""
 import json
-import math
 import os
 import pathlib
 import re
@@ -254,6 +253,22 @@ class Data(CommandTest):
         for key in ("documents", "tokens", "token_type"):
             self.assertEqual(inspected[key], prepared[key])
 
+    def test_what_is_text_is_chosen_and_the_output_is_a_prefix(self):
+        folder = self.scratch()
+        prepare_corpus(folder)
+        (folder / "in").mkdir()
+        (folder / "in/a.jsonl").write_text('[{"meta": {"body": "first"}},\n{"meta": {"body": "second"}}]')
+        (folder / "in/b.txt").write_text("left out")
+        (folder / "in/picture").write_bytes(b"\x89PNG\r\n\x1a\n")
+        arguments = ("data", "prepare", "in", "--tokenizer", "tokenizer.model", "--output", "out/val.bin", "--field", "meta.body", "--json")
+        result = terrace(*arguments, "--exclude", "*.txt", folder=folder)
+        self.assertEqual(json.loads(self.expect(0, result, "not text: in/picture (a PNG picture)").stdout)["documents"], 2)
+        self.assertEqual(sorted(path.name for path in (folder / "out").iterdir()), ["val.bin", "val.corpus.json", "val.idx"])
+        result = terrace(*arguments, "--include", "*.jsonl", "--overwrite", folder=folder)
+        self.assertNotIn("picture", self.expect(0, result).stderr)
+        self.expect(2, terrace("data", "prepare", "in/picture", *arguments[3:], "--overwrite", folder=folder), "not text: in/picture")
+        self.expect(2, terrace("data", "prepare", SOURCE / "docs", "--output", "small", "--train-tokenizer", "m", "--vocabulary", 300,
+                               folder=folder), "--vocabulary 300 is too small", " or more")
 
     def test_a_named_pipe_is_refused_and_standard_input_is_read(self):
         folder = self.scratch()
@@ -340,7 +355,7 @@ class Run(CommandTest):
         return terrace("generate", "run", *arguments, folder=self.folder, prompt=prompt, **environment)
 
     def test_train_prints_the_path_of_the_last_checkpoint(self):
-        self.expect(0, self.trained, "resolved configuration")
+        self.expect(0, self.trained, "every key of the configuration: run/resolved.toml")
         self.assertEqual(self.trained.stdout, "run/step_00000004\n")
         self.assertTrue((self.folder / "run/step_00000004/COMPLETE").exists())
 
@@ -377,29 +392,6 @@ class Run(CommandTest):
 
     def test_a_second_run_into_the_same_folder_is_refused(self):
         self.expect(2, terrace("train", "run.toml", folder=self.folder), "--resume auto")
-
-    def test_evaluate_prints_a_table_or_json_with_the_loss_of_training(self):
-        table = self.expect(0, terrace("evaluate", "run", folder=self.folder)).stdout
-        self.assertRegex(table, r"^corpus +loss +perplexity +tokens\ncorpus +\d")
-        said = json.loads(self.expect(0, terrace("evaluate", "run", "--data", "corpus", "--threads", 1, "--json",
-                                                 folder=self.folder)).stdout)
-        self.assertEqual((said["checkpoint"], said["step"], [row["corpus"] for row in said["corpora"]]),
-                         ("run/step_00000004", 4, ["corpus"]))
-        self.assertAlmostEqual(said["perplexity"], math.exp(said["loss"]))
-        self.assertEqual(said["tokens"] % 16, 0)
-        whole = ("--set", 'data.train=["other"]', "--set", 'data.validation=["corpus"]', "--set", "checkpoint.folder=whole")
-        self.expect(0, terrace("data", "prepare", SOURCE / "README.md", "--tokenizer", "tokenizer.model", "--output", "other",
-                               folder=self.folder))
-        self.expect(0, terrace("train", "run.toml", *whole, "--set", "train.evaluate_batches=0", folder=self.folder))
-        lines = map(json.loads, (self.folder / "whole/metrics.jsonl").read_text().splitlines())
-        trained = [line["validation_loss"] for line in lines if "validation_loss" in line]
-        again = json.loads(self.expect(0, terrace("evaluate", "whole", "--data", "corpus", "--threads", 1, "--json",
-                                                  folder=self.folder)).stdout)
-        self.assertEqual(again["loss"], trained[-1])
-
-    def test_evaluate_names_what_is_missing(self):
-        self.expect(2, terrace("evaluate", "absent", folder=self.folder), "absent")
-        self.expect(2, terrace("evaluate", "run", "--data", "absent", folder=self.folder), "--data", "absent.bin does not exist")
 
     def test_generate_prints_text_or_json(self):
         self.assertTrue(self.expect(0, self.generate("--prompt", "The", "--max-tokens", 3)).stdout.startswith("The"))

@@ -211,8 +211,9 @@ TEST(Overrides, MustBeWellFormed) {
 TEST(Overrides, TheLastOneOfAKeyCounts) {
   EXPECT_EQ(valid({"train.steps=1", "train.seed=3", "train.steps=2"}).train.steps, 2);
   EXPECT_EQ(valid({"train.steps=-1", "train.steps=2"}).train.steps, 2);
-  EXPECT_EQ(complaint_of({"train.steps=2", "train.steps=-1"}),
-            "--set train.steps=-1: train.steps = -1 must be a whole number from 1 to 1,000,000,000,000; the nearest is 1");
+  EXPECT_EQ(
+      complaint_of({"train.steps=2", "train.steps=-1"}),
+      "--set train.steps=-1: train.steps = -1 must be a whole number from 1 to 1,000,000,000,000; the nearest is 1");
 }
 
 // A launch script of another program is translated key by key.

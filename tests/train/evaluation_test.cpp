@@ -173,10 +173,9 @@ TEST_F(EvaluationTest, ACheckpointIsEvaluatedOnEachCorpusAndWritesNothing) {
     return std::distance(begin(entries), end(entries));
   };
   const auto before = files();
-  const CheckpointEvaluation both = evaluate_checkpoint({.checkpoint = folder_ / "run",
-                                                         .corpora = {name("corpus"), name("second")},
-                                                         .threads = 1})
-                                        .value();
+  const CheckpointEvaluation both =
+      evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {name("corpus"), name("second")}, .threads = 1})
+          .value();
   EXPECT_EQ(files(), before);
   ASSERT_EQ(both.evaluation.by_corpus.size(), 2u);
   double sum = 0;

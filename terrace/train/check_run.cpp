@@ -1,0 +1,109 @@
+// Collects the problems that would end a run before its first step.
+#include "terrace/train/check_run.h"
+
+#include <memory>
+
+#include "terrace/base/json.h"
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/data/source.h"
+#include "terrace/models/family.h"
+#include "terrace/plan/rank_share.h"
+#include "terrace/train/agreement.h"
+#include "terrace/train/check_start.h"
+#include "terrace/train/device.h"
+#include "terrace/train/resumed_checkpoint.h"
+#include "terrace/train/start_facts.h"
+
+namespace terrace::train {
+namespace {
+
+class RunChecker {
+ public:
+  RunChecker(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t here)
+      : config_(config), options_(options), ranks_(ranks), here_(here) {
+    check.ranks = ranks;
+  }
+
+  void run() {
+    note([&] { check_kept_folder(options_.config_file, config_.checkpoint.folder); });
+    const bool ranks_fit = note([&] { plan::check_ranks(config_, ranks_, here_); });
+    if (ranks_fit) warn_of_idle_keys(config_, ranks_, here_);
+    const std::vector<std::string> of_files = file_problems(config_);
+    check.problems.insert(check.problems.end(), of_files.begin(), of_files.end());
+    if (of_files.empty()) note([&] { open_data(); });
+    note([&] { check_machine(config_, ranks_); });
+    note([&] { look_at_checkpoint(); });
+    note([&] { check_profile(config_, options_.profile_steps, check.steps_done); });
+    if (!check.problems.empty()) check.code = ExitCode::bad_input;
+    if (ranks_fit) note([&] { look_at_memory(); });
+  }
+
+  RunCheck check;
+
+ private:
+  // Whether `part` found no problem.
+  template <typename Part>
+  bool note(Part part) {
+    try {
+      part();
+      return true;
+    } catch (const UserError& error) {
+      check.problems.emplace_back(error.what());
+      if (check.code != ExitCode::bad_input) check.code = error.code;
+      return false;
+    }
+  }
+
+  void open_data() {
+    data_ = models::family_of(config_).open_data(config_);
+    check.samples = data_->samples_in_epoch();
+  }
+
+  void look_at_checkpoint() {
+    const std::unique_ptr<checkpoint::Reader> resumed = open_resumed(options_, config_.checkpoint.folder);
+    if (!resumed) return;
+    check.checkpoint = resumed->path();
+    check.steps_done = resumed->step();
+    note([&] { check_resumed_config(config_, *resumed); });
+    if (!data_) return;
+    note([&] { check_resumed_data(*data_, data_->identity(), *resumed); });
+  }
+
+  void look_at_memory() {
+    const at::Device device = choose_device(config_.train.device);
+    const plan::AvailableMemory available = available_memory(device);
+    check.device = device.is_cuda() ? "cuda" : "cpu";
+    check.memory_bytes = available.gpu.value_or(available.machine);
+    check.need = plan::least_memory(config_, ranks_, here_, available.ranks_together(here_));
+    check.largest = plan::least_memory(config_, ranks_, here_, 1);
+    check_memory(config_, ranks_, here_, device);
+  }
+
+  const config::Config& config_;
+  const RunOptions& options_;
+  int64_t ranks_, here_;
+  std::unique_ptr<data::Source> data_;
+};
+
+}  // namespace
+
+RunCheck check_run(const config::Config& config, const RunOptions& options) {
+  if (options.world == nullptr) {
+    RunChecker checker(config, options, options.ranks, options.ranks);
+    checker.run();
+    return checker.check;
+  }
+  comm::World& world = *options.world;
+  return abort_on_error(world, [&] {
+    const auto all = world.connect(mesh::all_ranks("control", world.size()));
+    check_same(*all, start_facts(config, options));
+    RunChecker checker(config, options, world.size(), world.ranks_per_node());
+    broadcast_result(*all, [&]() -> std::string {
+      checker.run();
+      return "";
+    });
+    return checker.check;
+  });
+}
+
+}  // namespace terrace::train

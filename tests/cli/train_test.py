@@ -1,0 +1,111 @@
+"""Tests what terrace train says before it trains, while it trains and at its end, and terrace evaluate, as a shell sees them."""
+import json
+import math
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+from commands_test import SOURCE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+
+
+class Training(CommandTest):
+    """Makes a run of four steps, which most tests look at."""
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        prepare_corpus(cls.folder)
+        (cls.folder / "run.toml").write_text(TINY)
+        cls.trained = terrace("train", "run.toml", folder=cls.folder)
+
+    def test_the_log_shows_what_was_seen_and_the_configuration_is_in_the_folder(self):
+        said = self.expect(0, self.trained, "1 thread,", "step 4/4: ", " 128 tokens (0.").stderr
+        self.assertNotIn("heads = 2", said)
+        self.assertNotIn(" left\n", said.split("step 4/4")[1])
+        self.assertIn("heads = 2", (self.folder / "run/resolved.toml").read_text())
+        printed = self.expect(0, terrace("train", "run.toml", "--print-config", folder=self.folder)).stdout
+        self.assertEqual(printed, (self.folder / "run/resolved.toml").read_text())
+        self.assertIn("memory of 2 ranks together", self.expect(0, terrace(
+            "train", "run.toml", "--ranks", 2, "--set", "checkpoint.folder=two", folder=self.folder), "for the largest rank").stderr)
+
+    def test_a_finished_run_has_nothing_to_do(self):
+        self.expect(0, terrace("train", "run.toml", "--resume", "auto", folder=self.folder),
+                    "the run had made all its steps up to 4: there is nothing to do; raise train.steps")
+
+    def test_json_has_the_figures_and_paths_or_the_errors(self):
+        said = json.loads(self.expect(0, terrace("train", "run.toml", "--resume", "auto", "--json", folder=self.folder)).stdout)
+        self.assertEqual((said["checkpoint"], said["folder"], said["metrics"], said["finished"], said["steps"]),
+                         ("run/step_00000004", "run", "run/metrics.jsonl", True, 4))
+        for key in ("loss", "validation_loss", "tokens_per_second", "memory_bytes"):
+            self.assertGreater(said[key], 0)
+        result = terrace("train", "run.toml", "--set", "train.steps=0", "--set", "model.heads=3", "--json", folder=self.folder)
+        said = json.loads(self.expect(2, result, "2 problems in run.toml").stdout)
+        self.assertEqual(said["exit_code"], 2)
+        self.assertEqual([error.split(": ")[0] for error in said["errors"]], ["--set train.steps=0", "--set model.heads=3"])
+        said = json.loads(self.expect(2, terrace("train", "run.toml", "--json", folder=self.folder)).stdout)
+        self.assertEqual(len(said["errors"]), 1)
+
+    def test_check_finds_what_a_start_needs_and_writes_nothing(self):
+        files = sorted(self.folder.rglob("*"))
+        check = lambda *more: terrace("train", "run.toml", "--check", *more, folder=self.folder)
+        new = ("--set", "checkpoint.folder=new/run")
+        said = self.expect(0, check(*new, "--ranks", 2)).stdout
+        for line in ("ranks +2 ", "memory of the largest rank +[0-9]", "memory of 2 ranks together +[0-9]", "starts +at step 1 of 4$",
+                     "ready to train$"):
+            self.assertRegex(said, f"(?m)^{line}")
+        said = json.loads(self.expect(0, check("--resume", "auto", "--json")).stdout)
+        self.assertEqual((said["ready"], said["errors"], said["checkpoint"], said["steps_done"]), (True, [], "run/step_00000004", 4))
+        self.assertEqual(said["memory_bytes_largest_rank"]["total"], said["memory_bytes_together"]["total"])
+        result = check("--set", "data.tokenizer=no.model", "--set", 'data.train=["absent"]', "--set", "train.global_batch=3", "--ranks", 2)
+        self.expect(2, result, "problems:", "absent.bin does not exist", 'data.tokenizer = "no.model" does not exist',
+                    "run already", "global_batch = 3")
+        # Every weight of the model takes 16 bytes, more than a machine has.
+        large = ("--set", "model.width=1000000", "--set", "model.layers=100")
+        said = json.loads(self.expect(3, check(*new, *large, "--json"), "1 problem:").stdout)
+        self.assertEqual((said["ready"], said["exit_code"], len(said["errors"])), (False, 3, 1))
+        self.expect(2, check(*new, *large, "--set", "data.tokenizer=no.model"), "2 problems:")
+        self.assertEqual(sorted(self.folder.rglob("*")), files)
+
+    def test_a_changed_corpus_is_named_when_a_run_continues(self):
+        (self.folder / "grown").mkdir()
+        for name in ("corpus.bin", "corpus.idx", "corpus.corpus.json", "tokenizer.model", "run.toml"):
+            shutil.copy(self.folder / name, self.folder / "grown" / name)
+        shutil.copytree(self.folder / "run", self.folder / "grown/run")
+        self.expect(0, terrace("data", "prepare", SOURCE / "README.md", "--tokenizer", "tokenizer.model", "--output", "corpus",
+                               "--overwrite", folder=self.folder / "grown"))
+        again = ("train", "run.toml", "--resume", "auto")
+        result = self.expect(2, terrace(*again, folder=self.folder / "grown"), "the data are not those", "corpus corpus had ", " tokens and has ")
+        self.assertNotIn("{", result.stderr)
+        self.expect(2, terrace(*again, "--check", folder=self.folder / "grown"), "corpus corpus had ")
+
+    def test_evaluate_prints_a_table_or_json_with_the_loss_of_training(self):
+        table = self.expect(0, terrace("evaluate", "run", folder=self.folder)).stdout
+        self.assertRegex(table, r"^corpus +loss +perplexity +tokens\ncorpus +\d")
+        said = json.loads(self.expect(0, terrace("evaluate", "run", "--data", "corpus", "--threads", 1, "--json",
+                                                 folder=self.folder)).stdout)
+        self.assertEqual((said["checkpoint"], said["step"], [row["corpus"] for row in said["corpora"]]),
+                         ("run/step_00000004", 4, ["corpus"]))
+        self.assertAlmostEqual(said["perplexity"], math.exp(said["loss"]))
+        self.assertEqual(said["tokens"] % 16, 0)
+        whole = ("--set", 'data.train=["other"]', "--set", 'data.validation=["corpus"]', "--set", "checkpoint.folder=whole")
+        self.expect(0, terrace("data", "prepare", SOURCE / "README.md", "--tokenizer", "tokenizer.model", "--output", "other",
+                               folder=self.folder))
+        self.expect(0, terrace("train", "run.toml", *whole, "--set", "train.evaluate_batches=0", folder=self.folder))
+        lines = map(json.loads, (self.folder / "whole/metrics.jsonl").read_text().splitlines())
+        trained = [line["validation_loss"] for line in lines if "validation_loss" in line]
+        again = json.loads(self.expect(0, terrace("evaluate", "whole", "--data", "corpus", "--threads", 1, "--json",
+                                                  folder=self.folder)).stdout)
+        self.assertEqual(again["loss"], trained[-1])
+
+    def test_evaluate_names_what_is_missing(self):
+        self.expect(2, terrace("evaluate", "absent", folder=self.folder), "absent")
+        self.expect(2, terrace("evaluate", "run", "--data", "absent", folder=self.folder), "--data", "absent.bin does not exist")
+
+
+if __name__ == "__main__":
+    unittest.main()
