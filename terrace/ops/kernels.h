@@ -6,8 +6,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "terrace/base/random.h"
+#include "terrace/ops/block_code.h"
 
 namespace terrace::ops {
 
@@ -36,6 +38,14 @@ struct DropoutDraw {
   at::Tensor samples;                           // [B] int64
   uint32_t threshold;                           // 65536 * rate; an element is dropped if its 16-bit draw is below
   int64_t first_plane = 0, first_position = 0;  // of the tensor, if it has only some planes or positions
+};
+
+// How blocks are quantized (block_code.h); without `draw` to nearest.
+struct BlockCoding {
+  BlockCode code;
+  int64_t parts = 1;
+  std::optional<RoundingDraw> draw = {};
+  bool adds = false;  // decoding adds to what is there, which is fp32
 };
 
 struct Kernels {
@@ -68,7 +78,15 @@ struct Kernels {
   // overwritten with d loss / d logits * gradient_scale, and with 0 in the other columns.
   void (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary, double gradient_scale,
                         const at::Tensor& losses);
+
+  // Encodes `parts` equal parts of `values` [n] in fp32 to `payloads` (uint8), one payload after another; and decodes
+  // payloads to `into` [n]. The types of the values are free.
+  void (*encode_blocks)(const BlockCoding& coding, const at::Tensor& values, const at::Tensor& payloads);
+  void (*decode_blocks)(const BlockCoding& coding, const at::Tensor& payloads, const at::Tensor& into);
 };
+
+// The layout of n values, after checks of the sizes of both tensors and of the range of the draws.
+BlockLayout block_layout(const BlockCoding& coding, const at::Tensor& values, const at::Tensor& payloads);
 
 // The table for a device. Throws UserError if this build has no kernels for the device.
 const Kernels& kernels(const at::Device& device);

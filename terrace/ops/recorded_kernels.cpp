@@ -75,6 +75,8 @@ Kernels recorded(const Kernels& kernels) {
   table.rotate = Recorded<device, &Kernels::rotate, "terrace::rotate", 1>::call;
   table.dropout = Recorded<device, &Kernels::dropout, "terrace::dropout", 1>::call;
   table.cross_entropy = Recorded<device, &Kernels::cross_entropy, "terrace::cross_entropy", 2>::call;
+  table.encode_blocks = Recorded<device, &Kernels::encode_blocks, "terrace::encode_blocks", 1>::call;
+  table.decode_blocks = Recorded<device, &Kernels::decode_blocks, "terrace::decode_blocks", 1>::call;
   return table;
 }
 

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "terrace/ops/attention.h"
@@ -194,6 +195,40 @@ TEST_F(CudaKernels, CrossEntropyAndItsGradient) {
         };
         expect_errors_like_the_cpus(compute, {normal({5, columns}, type).mul(3.0), targets},
                                     fmt::format("{} {}", at::toString(type), vocabulary));
+      }
+    }
+  }
+}
+
+// Sizes with short blocks and odd payloads; one block has a NaN, one an infinity, and one is subnormal.
+TEST_F(CudaKernels, EncodeAndDecodeBlocksToTheCpusBits) {
+  for (const BlockCode code : {BlockCode::int8, BlockCode::int4, BlockCode::fp8}) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      for (const auto& [parts, size] : {std::pair{1, 1}, {3, 259}, {2, 1280}}) {
+        for (const bool random : {false, true}) {
+          const at::Tensor values = normal({parts * size}, type);
+          values[0].fill_(std::numeric_limits<float>::quiet_NaN());
+          if (size > 1000) {
+            values[300].fill_(std::numeric_limits<float>::infinity());
+            values.narrow(0, 512, 256).mul_(1e-39);
+          }
+          const BlockLayout layout{code, parts, size};
+          BlockCoding coding{.code = code, .parts = parts};
+          if (random) coding.draw = RoundingDraw{.key = {7, 9}, .words = {1, 2, 3}};
+          const auto compute = [&](const Kernels& kernels, const TensorList& t) {
+            const at::Tensor payloads = at::empty({parts * layout.payload_bytes()}, t[0].options().dtype(at::kByte));
+            const at::Tensor decoded = at::empty_like(t[0]), sums = t[1].clone();
+            kernels.encode_blocks(coding, t[0], payloads);
+            kernels.decode_blocks(coding, payloads, decoded);
+            BlockCoding adding = coding;
+            adding.adds = true;
+            kernels.decode_blocks(adding, payloads, sums);
+            // A NaN equals no other one: its bits do.
+            return TensorList{payloads, decoded.view(type == at::kFloat ? at::kInt : at::kShort), sums.view(at::kInt)};
+          };
+          expect_same_bits(compute, {values, normal({parts * size}, at::kFloat)},
+                           fmt::format("{} of {} values", parts, size));
+        }
       }
     }
   }

@@ -13,7 +13,9 @@ const Kernels& cpu_kernels() {
                                     .swiglu_backward = cpu::swiglu_backward,
                                     .rotate = cpu::rotate,
                                     .dropout = cpu::dropout,
-                                    .cross_entropy = cpu::cross_entropy};
+                                    .cross_entropy = cpu::cross_entropy,
+                                    .encode_blocks = cpu::encode_blocks,
+                                    .decode_blocks = cpu::decode_blocks};
   return table;
 }
 

@@ -17,5 +17,7 @@ void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosin
 void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out);
 void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary, double gradient_scale,
                    const at::Tensor& losses);
+void encode_blocks(const BlockCoding& coding, const at::Tensor& values, const at::Tensor& payloads);
+void decode_blocks(const BlockCoding& coding, const at::Tensor& payloads, const at::Tensor& into);
 
 }  // namespace terrace::ops::cpu

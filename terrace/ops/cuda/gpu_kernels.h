@@ -7,6 +7,7 @@
 
 #include "terrace/base/gpu/gpu_array.h"
 #include "terrace/base/random.h"
+#include "terrace/ops/block_code.h"
 
 namespace terrace::ops::cuda {
 
@@ -81,5 +82,10 @@ struct CrossEntropyRows {
   int64_t rows, vocabulary, columns;
 };
 void launch_cross_entropy(const CrossEntropyRows& rows, double gradient_scale, void* stream);
+
+// Without a draw (null) to nearest. `adds`: into, which is fp32, gets the sum with what it holds.
+void launch_encode_blocks(const BlockLayout& layout, const RoundingDraw* draw, GpuArray values, uint8_t* payloads,
+                          void* stream);
+void launch_decode_blocks(const BlockLayout& layout, bool adds, const uint8_t* payloads, GpuArray into, void* stream);
 
 }  // namespace terrace::ops::cuda

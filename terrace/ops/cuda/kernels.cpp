@@ -146,6 +146,18 @@ void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t 
                        gradient_scale, TorchStream(logits.device()).get());
 }
 
+void encode_blocks(const BlockCoding& coding, const at::Tensor& values, const at::Tensor& payloads) {
+  const BlockLayout layout = block_layout(coding, values, payloads);
+  launch_encode_blocks(layout, coding.draw ? &*coding.draw : nullptr, array(values),
+                       payloads.mutable_data_ptr<uint8_t>(), TorchStream(values.device()).get());
+}
+
+void decode_blocks(const BlockCoding& coding, const at::Tensor& payloads, const at::Tensor& into) {
+  const BlockLayout layout = block_layout(coding, into, payloads);
+  launch_decode_blocks(layout, coding.adds, payloads.const_data_ptr<uint8_t>(), array(into),
+                       TorchStream(into.device()).get());
+}
+
 }  // namespace
 }  // namespace cuda
 
@@ -159,7 +171,9 @@ const Kernels& cuda_kernels() {
                                     .swiglu_backward = cuda::swiglu_backward,
                                     .rotate = cuda::rotate,
                                     .dropout = cuda::dropout,
-                                    .cross_entropy = cuda::cross_entropy};
+                                    .cross_entropy = cuda::cross_entropy,
+                                    .encode_blocks = cuda::encode_blocks,
+                                    .decode_blocks = cuda::decode_blocks};
   return table;
 }
 
