@@ -148,6 +148,21 @@ CollectiveTime doubling_time(Collective collective, double bytes, const GroupPla
   return sum.with_latency(latency);
 }
 
+// Each rank exchanges its blocks with one other rank after another; no rank passes on another's blocks.
+CollectiveTime pairwise_time(double bytes, const GroupPlace& place, const Machine& machine) {
+  Sum sum;
+  double latency = 0;
+  const double block = bytes / static_cast<double>(place.ranks);
+  for (size_t number = 0; number < machine.tiers.size(); ++number) {
+    const TierUse use(place, machine, number);
+    latency += static_cast<double>(use.members() - use.members_inside()) * use.latency();
+    if (!use.is_used()) continue;
+    const int64_t partners = (use.is_network() ? place.ranks : use.members()) - use.members_inside();
+    sum.transfer_meanwhile(number, use.seconds(static_cast<double>(use.members_inside() * partners) * block));
+  }
+  return sum.with_latency(latency);
+}
+
 CollectiveTime send_time(double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
   double latency = 0;
@@ -262,6 +277,7 @@ double sent_bytes(Collective collective, double bytes, int64_t ranks) {
   switch (collective) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
+    case Collective::all_to_all:
       return bytes * others;
     case Collective::all_reduce:
       return 2 * bytes * others;
@@ -277,6 +293,7 @@ CollectiveTime collective_time(Collective collective, double bytes, const GroupP
   TERRACE_CHECK(!place.members.empty() && place.members.back() == place.ranks, "{} has no tier for {} ranks",
                 machine.name, place.ranks);
   if (collective == Collective::send) return send_time(bytes, place, machine);
+  if (collective == Collective::all_to_all) return pairwise_time(bytes, place, machine);
   CollectiveTime best{.seconds = -1};
   for (const Algorithm algorithm : algorithms) {
     const CollectiveTime time = time_by(algorithm, collective, bytes, place, machine, algorithms);

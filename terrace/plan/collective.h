@@ -11,7 +11,8 @@
 
 namespace terrace::plan {
 
-enum class Collective { all_gather, reduce_scatter, all_reduce, send };
+// all_to_all: every rank sends each other rank its block of a tensor of its own.
+enum class Collective { all_gather, reduce_scatter, all_reduce, all_to_all, send };
 
 enum class Algorithm {
   ring,                // each rank passes blocks on to the next one

@@ -47,8 +47,8 @@ TEST(GroupPlace, CountsMembersAndGroupsInUnitsOfEachTier) {
 }
 
 TEST(CollectiveTime, OfOneRankIsZero) {
-  for (const Collective collective :
-       {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send}) {
+  for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce,
+                                      Collective::all_to_all, Collective::send}) {
     EXPECT_EQ(time_of(collective, 1e6, group_of(1)).seconds, 0);
   }
 }
@@ -62,6 +62,25 @@ TEST(RingTime, InsideANodeIsThatWorkedOutByHand) {
   EXPECT_EQ(time.tier, 1);
   EXPECT_EQ(time_of(Collective::reduce_scatter, 800, group_of(8)).seconds, 18);
   EXPECT_EQ(time_of(Collective::all_reduce, 800, group_of(8)).seconds, 2 * 18);
+}
+
+// Blocks of 100 bytes: one partner is in the same pair, and each rank of a pair sends to six outside, over one link of
+// 100 bytes/s.
+TEST(PairwiseTime, InsideANodeIsThatWorkedOutByHand) {
+  const CollectiveTime time = time_of(Collective::all_to_all, 800, group_of(8));
+  EXPECT_EQ(time.latency_seconds, 1 * 1 + 6 * 2);
+  EXPECT_EQ(time.seconds, 13 + 12);
+  EXPECT_EQ(time.tier, 1);
+  EXPECT_EQ(sent_bytes(Collective::all_to_all, 800, 8), 700);
+}
+
+// Each of the eight ranks of a node sends 100 bytes to each of the eight of the other one, over four links of 50
+// bytes/s, where a ring sends a quarter of that.
+TEST(PairwiseTime, OverTwoNodesSendsEveryBlockAcross) {
+  const CollectiveTime time = time_of(Collective::all_to_all, 1600, group_of(16));
+  EXPECT_EQ(time.latency_seconds, 1 * 1 + 6 * 2 + 8 * 10);
+  EXPECT_EQ(time.seconds, 93 + 32);
+  EXPECT_EQ(time.tier, 2);
 }
 
 // Eight edges inside pairs, six between the pairs of a node and two between nodes. The four links out of a node carry
