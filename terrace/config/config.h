@@ -22,7 +22,7 @@ enum class Recompute { none, selective, full };
 enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, decay
 enum class OnNan { stop, skip };
 enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
-enum class WireType { same, fp32, bf16 };
+enum class WireType { same, fp32, bf16, int8, int4, fp8 };  // the last three in blocks, see wire_type.h
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
 
 struct TrainConfig {

@@ -123,12 +123,13 @@ void add_layout_keys(std::vector<Key>& list) {
                   "use, if weights are cut.");
   layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
                   "Type in which weights are sent when they are gathered for forward or backward; same: the type in "
-                  "which they are kept.");
-  layout.optional("reduce_type", &L::reduce_type, Choice<WireType>{}, may_change,
-                  "Type in which gradients are sent when they are reduced; same: the type in which they are kept.");
+                  "which they are kept; int8, int4 and fp8: in blocks of 256 values with a scale each.");
   layout.optional(
-      "update_type", &L::update_type, Choice<WireType>{}, may_change,
-      "Type in which updated weights are sent after the optimizer step; same: the type in which they are kept.");
+      "reduce_type", &L::reduce_type, Choice<WireType>{}, may_change,
+      "Type in which gradients are sent when they are reduced; int8, int4 and fp8 are rounded at random and "
+      "summed in fp32.");
+  layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
+                  "Type in which updated weights are sent after the optimizer step, as for `gather_type`.");
   layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
                   "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
                   "`sharding` gives the same bits; slower across machines.");

@@ -37,7 +37,7 @@ struct Names<Sharding> {
 };
 template <>
 struct Names<WireType> {
-  static constexpr std::array<std::string_view, 3> words = {"same", "fp32", "bf16"};
+  static constexpr std::array<std::string_view, 6> words = {"same", "fp32", "bf16", "int8", "int4", "fp8"};
 };
 template <>
 struct Names<ShardGroup::Word> {

@@ -6,6 +6,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/shard_groups.h"
+#include "terrace/config/wire_type.h"
 
 namespace terrace::mesh {
 namespace {
@@ -104,6 +105,10 @@ Group ranks_of(const std::vector<int64_t>& data_coordinates, const char* name, c
   Group group{.name = name, .ranks = {}};
   for (const int64_t coordinate : data_coordinates) group.ranks.push_back(data.at(coordinate));
   return group;
+}
+
+int64_t parameter_alignment(const config::LayoutConfig& layout) {
+  return config::quantizes(layout) ? config::wire_block : 32;
 }
 
 int64_t padded_size(int64_t elements, int64_t ranks, int64_t piece) {

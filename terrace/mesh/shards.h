@@ -18,6 +18,11 @@ namespace terrace::mesh {
 // The flat buffers of segments are padded to pieces of this many elements, of which the gradient norm is summed.
 inline constexpr int64_t piece_elements = 1024;
 
+// Each parameter begins at a multiple of so many elements of its flat buffer: a cache line of 16-bit elements, or a
+// block of a quantized movement, so that no two parameters share a scale and tensor ranks round what they all hold
+// alike.
+int64_t parameter_alignment(const config::LayoutConfig& layout);
+
 // The numbers of data-parallel ranks over which weights, gradients and optimizer states are sharded. Each divides the
 // next.
 struct ShardSizes {

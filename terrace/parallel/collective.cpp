@@ -5,6 +5,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -12,16 +14,22 @@
 namespace terrace::parallel {
 namespace {
 
-// The sum of `payloads`, one of equal size from each member, in the order of the members and in fp32.
-void sum_decoded(const WireFormat& format, const at::Tensor& payloads, int64_t members, const at::Tensor& to) {
-  const int64_t size = payloads.numel() / members;
+// The members of a group in ascending order of their ranks, in which all sums are taken.
+std::vector<int64_t> members_by_rank(const comm::Comm& group) {
+  const std::vector<int64_t>& ranks = group.group().ranks;
+  std::vector<int64_t> members(ranks.size());
+  std::iota(members.begin(), members.end(), int64_t{0});
+  std::ranges::sort(members, {}, [&](int64_t member) { return ranks[static_cast<size_t>(member)]; });
+  return members;
+}
+
+// The sum of `payloads`, one of equal size from each member, in the order of `members` and in fp32.
+void sum_decoded(const WireFormat& format, const at::Tensor& payloads, const std::vector<int64_t>& members,
+                 const at::Tensor& to) {
+  const int64_t size = payloads.numel() / std::ssize(members);
   const at::Tensor sum = to.scalar_type() == at::kFloat ? to : at::empty_like(to, to.options().dtype(at::kFloat));
-  const at::Tensor term = at::empty_like(sum);
-  format.decode(payloads.narrow(0, 0, size), 1, sum);
-  for (int64_t member = 1; member < members; ++member) {
-    format.decode(payloads.narrow(0, member * size, size), 1, term);
-    sum.add_(term);
-  }
+  format.decode(payloads.narrow(0, members.front() * size, size), 1, sum);
+  for (size_t i = 1; i < members.size(); ++i) format.add_decoded(payloads.narrow(0, members[i] * size, size), sum);
   if (!sum.is_same(to)) to.copy_(sum);
 }
 
@@ -33,42 +41,45 @@ void PendingCollective::finish() {
   for (const std::function<void()>& step : std::exchange(rest_, {})) step();
 }
 
-Collective::Collective(std::shared_ptr<const WireFormat> format, const Route& route)
-    : format_(std::move(format)), route_(route) {}
+Collective::Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw)
+    : format_(std::move(format)), route_(route), draw_(draw) {}
 
-at::Tensor Collective::encode(const at::Tensor& values, int64_t parts) const {
+at::Tensor Collective::encode(const at::Tensor& values, int64_t parts, Encoding encoding) const {
   const int64_t expected = parts * format_->bytes(values.numel() / parts, values.scalar_type());
-  at::Tensor payloads = format_->encode(values, parts);
+  ops::RoundingDraw draw = draw_;
+  draw.words[1] = draw.words[1] * 3 + static_cast<uint32_t>(encoding);
+  at::Tensor payloads = format_->encode(values, parts, draw);
   TERRACE_CHECK(static_cast<int64_t>(payloads.nbytes()) == expected, "a payload of {} bytes instead of {}",
                 payloads.nbytes(), expected);
   return payloads;
 }
 
 PendingCollective Collective::reduce_scatter_over(comm::Comm& group, const at::Tensor& from, const at::Tensor& to,
-                                                  const comm::Label& label) const {
+                                                  const comm::Label& label, Encoding encoding) const {
   if (format_->summable()) {
     return Transfer::reduce_scatter(group, from, to, format_->payload_type(from.scalar_type()), label);
   }
-  const at::Tensor sent = encode(from, group.size());
+  const at::Tensor sent = encode(from, group.size(), encoding);
   const at::Tensor received = at::empty_like(sent);
   return {Transfer::all_to_all(group, sent, received, label),
-          {[=, format = format_, members = group.size()] { sum_decoded(*format, received, members, to); }}};
+          {[=, format = format_, members = members_by_rank(group)] { sum_decoded(*format, received, members, to); }}};
 }
 
 PendingCollective Collective::reduce_scatter(const at::Tensor& from, const at::Tensor& to,
                                              const comm::Label& label) const {
-  if (route_.outer == nullptr) return reduce_scatter_over(*route_.inner, from, to, label);
+  if (route_.outer == nullptr) return reduce_scatter_over(*route_.inner, from, to, label, Encoding::first_reduction);
   // Sums by the communicator have the payload's type and stay in it between the two hops.
   const at::ScalarType between = format_->summable() ? format_->payload_type(from.scalar_type()) : at::kFloat;
   const at::Tensor sums = at::empty({to.numel() * route_.outer_size()}, from.options().dtype(between));
-  PendingCollective reduction = reduce_scatter_over(*route_.inner, from, sums, label);
-  reduction.rest_.emplace_back([=, *this] { reduce_scatter_over(*route_.outer, sums, to, label).finish(); });
+  PendingCollective reduction = reduce_scatter_over(*route_.inner, from, sums, label, Encoding::first_reduction);
+  reduction.rest_.emplace_back(
+      [=, *this] { reduce_scatter_over(*route_.outer, sums, to, label, Encoding::second_reduction).finish(); });
   return reduction;
 }
 
 PendingCollective Collective::all_gather(const at::Tensor& own, const at::Tensor& whole,
                                          const comm::Label& label) const {
-  const at::Tensor payload = encode(own, 1);
+  const at::Tensor payload = encode(own, 1, Encoding::gather);
   const at::ScalarType type = payload.scalar_type();
   const bool in_place = format_->preserves(whole.scalar_type());
   const at::Tensor payloads = in_place ? whole : at::empty({route_.size() * payload.numel()}, payload.options());

@@ -35,14 +35,14 @@ class PendingCollective {
 // The calls of comm::Comm with the same names, over all ranks of the route. One hop in a summable format is exactly one
 // such call in the payload's type. In a format that is not summable:
 // - A reduction is an all-to-all of the encoded parts. Each rank decodes the parts that it receives and sums them in
-// the
-//   order of the members, in fp32. With two hops, the fp32 sums of the inner group are encoded again.
+//   fp32 in ascending order of the ranks. With two hops, the fp32 sums of the inner group are encoded again.
 // - A gather transfers the payload of each owner unchanged over both hops. All ranks, including the owner, decode the
 //   payload, so that all have the same bits.
 // The rules for buffers are those of comm::Comm; the groups of the route outlive the calls.
 class Collective {
  public:
-  Collective(std::shared_ptr<const WireFormat> format, const Route& route);
+  // The draws are those of one collective on one rank, for formats that round at random.
+  Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw = {});
 
   const WireFormat& format() const { return *format_; }
   const Route& route() const { return route_; }
@@ -56,13 +56,16 @@ class Collective {
   PendingCollective all_gather(const at::Tensor& own, const at::Tensor& whole, const comm::Label& label) const;
 
  private:
-  at::Tensor encode(const at::Tensor& values, int64_t parts) const;
+  // Each encoding of the collective has its own draws.
+  enum class Encoding : uint32_t { first_reduction, second_reduction, gather };
+  at::Tensor encode(const at::Tensor& values, int64_t parts, Encoding encoding) const;
   // A reduce-scatter over one group.
   PendingCollective reduce_scatter_over(comm::Comm& group, const at::Tensor& from, const at::Tensor& to,
-                                        const comm::Label& label) const;
+                                        const comm::Label& label, Encoding encoding) const;
 
   std::shared_ptr<const WireFormat> format_;
   Route route_;
+  ops::RoundingDraw draw_;
 };
 
 }  // namespace terrace::parallel

@@ -24,6 +24,7 @@ struct Sharded::Segment {
   // The gradient's only movement under way, and the sum of a micro-batch that is to be added to earlier ones.
   PendingCollective reduction = {};
   at::Tensor sum = {};
+  uint32_t reductions = 0;  // begun in this step
 };
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
@@ -33,7 +34,7 @@ Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, c
   for (const int64_t segment : stage.own().held) {
     std::vector<nn::Parameter*> parameters = segment_parameters(model, stage.segment(segment));
     segments_[segment].flat.emplace(std::move(parameters), groups.place, model.device(), options.gradient_type,
-                                    keeps_whole);
+                                    keeps_whole, options.alignment);
     held_.weights += static_cast<int64_t>(segments_[segment].flat->weights().nbytes());
     held_.gradients += static_cast<int64_t>(segments_[segment].flat->gradient().nbytes());
   }
@@ -60,11 +61,23 @@ const ShardedSegment& Sharded::flat(int64_t segment) const {
   return *flat;
 }
 
-void Sharded::begin_step() {
+void Sharded::begin_step(uint64_t seed, int64_t step) {
   const at::NoGradGuard no_grad;
-  for (const Segment& segment : segments_) {
+  const PhiloxBlock block = philox_at(stream_key(seed, "rounding of gradients"), static_cast<uint64_t>(step), 0);
+  rounding_key_ = {block[0], block[1]};
+  for (Segment& segment : segments_) {
+    segment.reductions = 0;
     if (segment.flat && segment.flat->keeps_whole_gradient()) segment.flat->whole_gradient().zero_();
   }
+}
+
+Collective Sharded::reduction(Movement movement, int64_t segment) {
+  const uint32_t number = segments_.at(static_cast<size_t>(segment)).reductions++;
+  // Members are ordered by their parts, which depend on the layout; the data coordinate does not.
+  const int64_t sender = groups_.place.everyone.at(static_cast<size_t>(groups_.everyone->member()));
+  return collective_of(
+      movement, groups_, options_,
+      {.key = rounding_key_, .words = {static_cast<uint32_t>(segment), number, static_cast<uint32_t>(sender)}});
 }
 
 PendingCollective Sharded::gather(int64_t index, const char* phase) {
@@ -81,7 +94,7 @@ PendingCollective Sharded::reduce(int64_t index, bool accumulates) {
   const at::Tensor kept = options_.deterministic ? flat(index).own_gradient() : flat(index).gradient();
   at::Tensor& sum = segments_[static_cast<size_t>(index)].sum;
   sum = accumulates ? at::empty_like(kept) : kept;
-  return collective(Movement::reduce)
+  return reduction(Movement::reduce, index)
       .reduce_scatter(flat(index).whole_gradient(), sum,
                       {.what = to_string(Movement::reduce), .segment = index, .phase = "backward"});
 }
@@ -98,10 +111,10 @@ void Sharded::begin(int64_t index, Movement movement, bool accumulates, const ch
       segment.reduction = reduce(index, accumulates);
       return;
     case Movement::reduce_across:
-      segment.reduction = collective(movement).reduce_scatter(own.gradient(), own.optimizer_gradient(), label);
+      segment.reduction = reduction(movement, index).reduce_scatter(own.gradient(), own.optimizer_gradient(), label);
       return;
     case Movement::reduce_replicas:
-      segment.reduction = collective(movement).all_reduce(own.optimizer_gradient(), label);
+      segment.reduction = reduction(movement, index).all_reduce(own.optimizer_gradient(), label);
       return;
     case Movement::gather_gradients:
       segment.reduction = collective(movement).all_gather(own.own_gradient(), own.optimizer_gradient(), label);

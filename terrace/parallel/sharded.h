@@ -38,8 +38,9 @@ class Sharded {
   // This rank's optimizer part of each segment with parameters, in the order of the segments.
   std::vector<optim::Shard> shards() const;
 
-  // Begins a step: zeroes the whole gradients that are held permanently.
-  void begin_step();
+  // Begins a step: zeroes the whole gradients that are held permanently. Gradients that are rounded at random draw from
+  // (seed, step, segment, movement, data-parallel rank, element), which is the same on every tensor rank.
+  void begin_step(uint64_t seed, int64_t step);
 
   // Execute the instructions of schedule::StepInstruction with the same names on one segment. A movement within a group
   // of one rank is complete at once.
@@ -68,6 +69,8 @@ class Sharded {
 
   const ShardedSegment& flat(int64_t segment) const;
   Collective collective(schedule::Movement movement) const { return collective_of(movement, groups_, options_); }
+  // Of the segment's next reduction in this step.
+  Collective reduction(schedule::Movement movement, int64_t segment);
   PendingCollective gather(int64_t segment, const char* phase);
   PendingCollective reduce(int64_t segment, bool accumulates);
   // Take and release the memory of a whole segment and count it.
@@ -77,6 +80,7 @@ class Sharded {
   DataGroups& groups_;
   ShardingOptions options_;
   std::vector<Segment> segments_;
+  PhiloxKey rounding_key_ = {};  // of the seed and the step
   StateBytes held_, peak_;
 };
 

@@ -21,7 +21,7 @@ at::Tensor part_of(const at::Tensor& buffer, const mesh::Part& outer, const mesh
 
 }  // namespace
 
-std::vector<int64_t> ShardedSegment::place_parameters() const {
+std::vector<int64_t> ShardedSegment::place_parameters(int64_t alignment) const {
   std::vector<int64_t> offsets = {0};
   for (const nn::Parameter* parameter : parameters_) {
     TERRACE_CHECK(parameter->value.scalar_type() == parameters_.front()->value.scalar_type(), "{} has another type",
@@ -37,11 +37,11 @@ at::Tensor ShardedSegment::view_of(const at::Tensor& flat, size_t parameter) con
 }
 
 ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::Device device,
-                               at::ScalarType gradient_type, bool keeps_whole_gradient)
+                               at::ScalarType gradient_type, bool keeps_whole_gradient, int64_t alignment)
     : parameters_(std::move(parameters)),
       place_(place),
       keeps_whole_gradient_(keeps_whole_gradient),
-      offsets_(place_parameters()),
+      offsets_(place_parameters(alignment)),
       padded_(mesh::padded_size(offsets_.back(), place.sizes.ranks, optim::norm_piece)) {
   const at::NoGradGuard no_grad;
   TERRACE_CHECK(!parameters_.empty(), "a segment without parameters");

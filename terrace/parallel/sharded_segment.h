@@ -1,7 +1,7 @@
 // Holds the parameters of one segment in flat buffers, of which each data-parallel rank keeps its parts.
 //
-// A flat buffer contains the parameters one after another, each at a multiple of `alignment` elements. The end is
-// padded so that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
+// A flat buffer contains the parameters one after another, each at a multiple of the alignment. The end is padded so
+// that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,14 +17,11 @@ namespace terrace::parallel {
 
 class ShardedSegment {
  public:
-  // In elements; a cache line of 16-bit elements.
-  static constexpr int64_t alignment = 32;
-
   // Makes the parameters' values and gradients views of flat buffers on the device; the previous contents of the
   // values, if they had memory, are lost. If `keeps_whole_gradient`, the whole gradient keeps its memory; otherwise it
-  // has memory from take to release only.
+  // has memory from take to release only. `alignment` is in elements.
   ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::Device device,
-                 at::ScalarType gradient_type, bool keeps_whole_gradient);
+                 at::ScalarType gradient_type, bool keeps_whole_gradient, int64_t alignment);
 
   const std::vector<nn::Parameter*>& parameters() const { return parameters_; }
   int64_t padded() const { return padded_; }
@@ -46,7 +43,7 @@ class ShardedSegment {
   optim::Shard shard() const;
 
  private:
-  std::vector<int64_t> place_parameters() const;
+  std::vector<int64_t> place_parameters(int64_t alignment) const;
   at::Tensor view_of(const at::Tensor& flat, size_t parameter) const;
 
   std::vector<nn::Parameter*> parameters_;

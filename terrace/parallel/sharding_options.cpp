@@ -2,6 +2,7 @@
 #include "terrace/parallel/sharding_options.h"
 
 #include "terrace/base/error.h"
+#include "terrace/mesh/shards.h"
 
 namespace terrace::parallel {
 namespace {
@@ -48,16 +49,20 @@ std::shared_ptr<const WireFormat> format_of(Movement movement, const WireFormats
 
 ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type) {
   return {.gradient_type = gradient_type,
-          .formats = {.gather = element_format(layout.gather_type),
-                      .reduce = element_format(layout.reduce_type),
-                      .update = element_format(layout.update_type)},
+          // Errors of weights do not add up, since each rounding begins with the unrounded weights; those of gradients
+          // must have the mean zero.
+          .formats = {.gather = wire_format(layout.gather_type, Rounding::nearest),
+                      .reduce = wire_format(layout.reduce_type, Rounding::random),
+                      .update = wire_format(layout.update_type, Rounding::nearest)},
+          .alignment = mesh::parameter_alignment(layout),
           .deterministic = layout.deterministic};
 }
 
-Collective collective_of(Movement movement, DataGroups& groups, const ShardingOptions& options) {
+Collective collective_of(Movement movement, DataGroups& groups, const ShardingOptions& options,
+                         const ops::RoundingDraw& draw) {
   const Route route =
       options.route ? options.route(movement, groups) : Route(group_of(movement, groups, options.deterministic));
-  return Collective(format_of(movement, options.formats), route);
+  return Collective(format_of(movement, options.formats), route, draw);
 }
 
 }  // namespace terrace::parallel

@@ -24,6 +24,8 @@ struct WireFormats {
 struct ShardingOptions {
   at::ScalarType gradient_type = at::kFloat;
   WireFormats formats = {};
+  // Elements at multiples of which parameters begin in the flat buffers, as mesh::parameter_alignment.
+  int64_t alignment = 32;
   // The route of a movement; empty: its group of mesh::ShardPlace. On every route, a rank's block must be its part by
   // mesh::ShardPlace.
   std::function<Route(schedule::Movement, DataGroups&)> route = {};
@@ -35,6 +37,7 @@ struct ShardingOptions {
 ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type);
 
 // The collective of a movement, chosen here only. `groups` outlive the result.
-Collective collective_of(schedule::Movement movement, DataGroups& groups, const ShardingOptions& options);
+Collective collective_of(schedule::Movement movement, DataGroups& groups, const ShardingOptions& options,
+                         const ops::RoundingDraw& draw = {});
 
 }  // namespace terrace::parallel

@@ -7,13 +7,14 @@
 #include <memory>
 
 #include "terrace/config/config.h"
+#include "terrace/ops/block_code.h"
 
 namespace terrace::parallel {
 
 // The payload of n values is a tensor from which the values can be computed, possibly rounded: the values in another
-// element type, or bytes with quantized values and their scales. A payload depends only on its n values and their type,
-// so that every rank that decodes it gets the same numbers. All tensors are contiguous and have one dimension. A format
-// has no mutable state: one object serves all collectives of a rank.
+// element type, or bytes with quantized values and their scales. A payload depends only on its n values, their type and
+// the draws of its rounding, and every rank that decodes it gets the same numbers. All tensors are contiguous and have
+// one dimension. A format has no mutable state: one object serves all collectives of a rank.
 class WireFormat {
  public:
   virtual ~WireFormat() = default;
@@ -27,16 +28,24 @@ class WireFormat {
   virtual bool summable() const = 0;
 
   // The payloads of `parts` equal parts of the values, one after another; each can be decoded alone. The result may be
-  // `values` itself.
-  virtual at::Tensor encode(const at::Tensor& values, int64_t parts) const = 0;
+  // `values` itself. Formats that round to nearest do not use the draws.
+  virtual at::Tensor encode(const at::Tensor& values, int64_t parts, const ops::RoundingDraw& draw) const = 0;
   // Decodes `parts` payloads of n / parts values each to `into` [n], in the type of `into`.
   virtual void decode(const at::Tensor& payloads, int64_t parts, const at::Tensor& into) const = 0;
+  // Adds the values of one payload to `sum`, in fp32.
+  virtual void add_decoded(const at::Tensor& payload, const at::Tensor& sum) const;
 
   // Whether the payload is the values themselves, without rounding or decoding.
   bool preserves(at::ScalarType kept) const { return payload_type(kept) == kept; }
 };
 
-// The format that transfers values as elements of the given type; `same`: of the type in which they are kept.
+// The format that transfers values as elements of the given type, which is not a quantized one; `same`: of the type in
+// which they are kept.
 std::shared_ptr<const WireFormat> element_format(config::WireType type);
+
+enum class Rounding { nearest, random };
+
+// The format of a configuration; a quantized one (config::is_quantized) has the payloads of ops::BlockLayout.
+std::shared_ptr<const WireFormat> wire_format(config::WireType type, Rounding rounding);
 
 }  // namespace terrace::parallel

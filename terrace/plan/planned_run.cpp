@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "terrace/config/family.h"
+#include "terrace/config/wire_type.h"
 #include "terrace/models/cost/family.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/plan/rank_share.h"
@@ -13,11 +14,16 @@ namespace terrace::plan {
 
 PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks) : rows(std::move(table)) {
   for (const schedule::UnitRow& row : rows) {
-    int64_t sum = 0;
-    for (const schedule::UnitParameter& parameter : row.parameters) {
-      sum += schedule::elements_on_rank(parameter.mark, tensor_ranks);
-    }
-    elements.push_back(sum);
+    const auto sum = [&](int64_t alignment) {
+      int64_t total = 0;
+      for (const schedule::UnitParameter& parameter : row.parameters) {
+        total += mesh::padded_size(schedule::elements_on_rank(parameter.mark, tensor_ranks), 1, alignment);
+      }
+      return total;
+    };
+    elements.push_back(sum(1));
+    aligned.push_back(sum(mesh::parameter_alignment({})));
+    aligned_to_blocks.push_back(sum(mesh::parameter_alignment({.gather_type = config::WireType::int8})));
   }
 }
 
@@ -49,13 +55,18 @@ PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_pe
   }
 }
 
-int64_t PlannedRun::elements(int64_t segment) const {
+int64_t PlannedRun::sum(const std::vector<int64_t>& by_unit, int64_t segment) const {
   const auto& [begin, end] = partition().segment(segment).units;
-  return std::accumulate(shared.table->elements.begin() + begin, shared.table->elements.begin() + end, int64_t{0});
+  return std::accumulate(by_unit.begin() + begin, by_unit.begin() + end, int64_t{0});
 }
 
+int64_t PlannedRun::elements(int64_t segment) const { return sum(shared.table->elements, segment); }
+
 int64_t PlannedRun::padded_elements(int64_t segment) const {
-  return mesh::padded_size(elements(segment), sizes.ranks, mesh::piece_elements);
+  const PlannedTable& table = *shared.table;
+  const bool in_blocks = config::quantizes(config.layout);
+  return mesh::padded_size(sum(in_blocks ? table.aligned_to_blocks : table.aligned, segment), sizes.ranks,
+                           mesh::piece_elements);
 }
 
 int64_t PlannedRun::stage_elements(int64_t stage) const {

@@ -20,7 +20,9 @@ struct PlannedTable {
   PlannedTable(schedule::UnitTable table, int64_t tensor_ranks);
 
   schedule::UnitTable rows;
-  std::vector<int64_t> elements;  // by unit: of its parameters on one tensor rank
+  // By unit, of its parameters on one tensor rank: elements, and with each parameter padded to the alignment of flat
+  // buffers without and with quantized movements (mesh::parameter_alignment).
+  std::vector<int64_t> elements, aligned, aligned_to_blocks;
 };
 
 // What many layouts have in common, so that a search computes it once; null: computed here.
@@ -54,6 +56,9 @@ struct PlannedRun {
   schedule::Pipeline pipeline;
   schedule::Placement placement;
   std::vector<schedule::StageSegments> stages;
+
+ private:
+  int64_t sum(const std::vector<int64_t>& by_unit, int64_t segment) const;
 };
 
 }  // namespace terrace::plan

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "terrace/config/wire_type.h"
 #include "terrace/schedule/live.h"
 
 namespace terrace::plan {
@@ -106,7 +107,11 @@ double temporary_bytes(const PlannedRun& run, int64_t number, bool backward) {
 StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software) {
   const config::TrainConfig& train = run.config.train;
   const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
-  const int64_t master = train.precision == config::Precision::fp32 ? 0 : 4, elements = run.stage_elements(stage);
+  // The optimizer keeps fp32 weights beside those that are computed with, where these are rounded.
+  const bool is_rounded =
+      train.precision != config::Precision::fp32 ||
+      (config::rounds(run.config.layout.update_type, weight) && run.sizes.optimizer > run.sizes.weights);
+  const int64_t master = is_rounded ? 4 : 0, elements = run.stage_elements(stage);
   StageMemory memory;
   memory.of(MemoryKind::weights) = bytes_of(elements, weight, run.sizes.weights);
   memory.of(MemoryKind::gradients) = bytes_of(elements, gradient, run.sizes.gradients);

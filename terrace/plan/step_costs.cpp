@@ -5,6 +5,7 @@
 #include <map>
 
 #include "terrace/base/error.h"
+#include "terrace/config/wire_type.h"
 
 namespace terrace::plan {
 namespace {
@@ -20,18 +21,6 @@ bool is_deferred(const StepInstruction& one) {
   const bool moves = one.kind == Kind::begin_movement || one.kind == Kind::end_movement;
   return moves && (one.movement == Movement::reduce_across || one.movement == Movement::reduce_replicas ||
                    one.movement == Movement::gather_gradients);
-}
-
-int64_t wire_bytes(config::WireType type, int64_t element_bytes) {
-  switch (type) {
-    case config::WireType::same:
-      return element_bytes;
-    case config::WireType::fp32:
-      return 4;
-    case config::WireType::bf16:
-      return 2;
-  }
-  return element_bytes;
 }
 
 Collective collective_of(schedule::TensorCollective::Kind kind) {
@@ -140,11 +129,9 @@ void StepCosts::time_movements() {
                    reduce = placed(config.layout.deterministic ? place.everyone : place.reduce),
                    across = placed(place.reduce_across), replicas = placed(place.replicas),
                    update = placed(place.update);
-  const int64_t element = config::element_bytes(config.train.precision);
-  const auto gathered = static_cast<double>(wire_bytes(config.layout.gather_type, element));
-  const auto reduced =
-      static_cast<double>(wire_bytes(config.layout.reduce_type, config::element_bytes(config.train.gradient_type)));
-  const auto updated = static_cast<double>(wire_bytes(config.layout.update_type, element));
+  const config::LayoutConfig& layout = config.layout;
+  const int64_t weight = config::element_bytes(config.train.precision),
+                gradient = config::element_bytes(config.train.gradient_type);
   movements_.resize(num_movements);
   std::map<int64_t, size_t> known;  // by padded elements: a segment with so many
   for (size_t number = 0; number < run_.partition().segments.size(); ++number) {
@@ -153,19 +140,35 @@ void StepCosts::time_movements() {
       for (std::vector<Moving>& by_segment : movements_) by_segment.push_back(by_segment[same->second]);
       continue;
     }
-    const auto n = static_cast<double>(padded);
-    const auto part = [&](int64_t ranks) { return n / static_cast<double>(ranks); };
-    const auto add = [&](Movement movement, Collective collective, double bytes, const GroupPlace& group) {
+    // Every part is a whole number of blocks, so the size of all payloads is that of one payload of all values.
+    const auto moving = [&](Collective collective, config::WireType type, int64_t element_bytes, int64_t parts,
+                            const GroupPlace& group) {
+      const auto bytes = static_cast<double>(config::wire_bytes(type, padded / parts, element_bytes));
       const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms_);
-      movements_[static_cast<size_t>(movement)].push_back(
-          {time.seconds, time.tier, sent_bytes(collective, bytes, group.ranks)});
+      return Moving{time.seconds, time.tier, sent_bytes(collective, bytes, group.ranks)};
     };
-    add(Movement::gather_weights, Collective::all_gather, gathered * n, gather);
-    add(Movement::reduce, Collective::reduce_scatter, reduced * n, reduce);
-    add(Movement::reduce_across, Collective::reduce_scatter, reduced * part(run_.sizes.gradients), across);
-    add(Movement::reduce_replicas, Collective::all_reduce, reduced * part(run_.sizes.optimizer), replicas);
-    add(Movement::gather_gradients, Collective::all_gather, reduced * part(run_.sizes.optimizer), replicas);
-    add(Movement::publish, Collective::all_gather, updated * part(run_.sizes.weights), update);
+    const auto add = [&](Movement movement, const Moving& one) {
+      movements_[static_cast<size_t>(movement)].push_back(one);
+    };
+    const auto reduction = [&](Collective collective, int64_t parts, const GroupPlace& group) {
+      if (!config::is_quantized(layout.reduce_type)) {
+        return moving(collective, layout.reduce_type, gradient, parts, group);
+      }
+      Moving exchange = moving(Collective::all_to_all, layout.reduce_type, gradient, parts, group);
+      if (collective != Collective::all_reduce) return exchange;
+      const Moving sums = moving(Collective::all_gather, layout.reduce_type, gradient, parts, group);
+      exchange.seconds += sums.seconds;
+      exchange.bytes += sums.bytes;
+      return exchange;
+    };
+    add(Movement::gather_weights, moving(Collective::all_gather, layout.gather_type, weight, 1, gather));
+    add(Movement::reduce, reduction(Collective::reduce_scatter, 1, reduce));
+    add(Movement::reduce_across, reduction(Collective::reduce_scatter, run_.sizes.gradients, across));
+    add(Movement::reduce_replicas, reduction(Collective::all_reduce, run_.sizes.optimizer, replicas));
+    // These sums are final and keep their type.
+    add(Movement::gather_gradients,
+        moving(Collective::all_gather, config::WireType::same, gradient, run_.sizes.optimizer, replicas));
+    add(Movement::publish, moving(Collective::all_gather, layout.update_type, weight, run_.sizes.weights, update));
   }
 }
 

@@ -304,7 +304,7 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   for (const StepInstruction& instruction : list) {
     if (instruction.kind == Kind::weight_gradient) step.flight(instruction).split = true;
   }
-  sharded_.begin_step();
+  sharded_.begin_step(pass.seed, pass.step);
   if (recorder_ != nullptr) recorder_->begin_step();
   for (const StepInstruction& instruction : list) {
     if (recorder_ != nullptr) recorder_->begin(instruction);

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "terrace/base/error.h"
+#include "terrace/config/wire_type.h"
 #include "terrace/models/cost/family.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/prepare_machine.h"
@@ -43,7 +44,7 @@ int64_t fitting_ranks(const config::Config& config) {
 }
 
 bool rounds_weights(const config::LayoutConfig& layout) {
-  return layout.gather_type == config::WireType::bf16 || layout.update_type == config::WireType::bf16;
+  return config::rounds(layout.gather_type, 4) || config::rounds(layout.update_type, 4);
 }
 
 config::Config with_layout(config::Config config, const config::LayoutConfig& layout) {
@@ -56,6 +57,15 @@ config::Config with_layout(config::Config config, const config::LayoutConfig& la
 config::LayoutConfig comparable_layout(config::LayoutConfig layout) {
   layout.deterministic = true;
   layout.gather_type = layout.update_type = config::WireType::same;
+  return layout;
+}
+
+// The layout of the comparison by error: no rank computes in a type whose error quantized blocks could be compared
+// with.
+config::LayoutConfig unquantized_layout(config::LayoutConfig layout) {
+  for (config::WireType* type : {&layout.gather_type, &layout.reduce_type, &layout.update_type}) {
+    if (config::is_quantized(*type)) *type = config::WireType::same;
+  }
   return layout;
 }
 
@@ -176,8 +186,11 @@ std::vector<std::string> notes_on(const config::Config& config, const config::Co
   std::vector<std::string> notes;
   if (rounds_weights(config.layout)) {
     notes.emplace_back(
-        "weights are sent in bf16 (layout.gather_type, update_type); the comparison to the last bit uses \"same\" for "
-        "both");
+        "weights are rounded to be sent (layout.gather_type, update_type); the comparison to the last bit uses "
+        "\"same\" for both");
+  }
+  if (config::quantizes(config.layout)) {
+    notes.emplace_back("the error is that of the layout with \"same\" in place of int8, int4 and fp8");
   }
   if (config.layout.tensor > 1 || config.layout.pipeline > 1) {
     notes.emplace_back("the comparison to the last bit is with plain data parallelism of the same cut of the model");
@@ -224,7 +237,9 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
                        .partition = schedule::partition(models::unit_table(small), small.layout)};
   const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
   const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
-  const Trial as_configured = comparable == small.layout ? ours : run_trial(small, all, options.decorate);
+  const config::LayoutConfig unquantized = unquantized_layout(small.layout);
+  const Trial as_configured =
+      comparable == unquantized ? ours : run_trial(with_layout(small, unquantized), all, options.decorate);
   const Trial alone = run_trial(one, {});
   const Trial exact = run_exact_trial(small);
 

@@ -68,9 +68,9 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "layout.shard_gradients=pair",
                                              "layout.shard_optimizer=8",
                                              "layout.prefetch=2",
-                                             "layout.gather_type=bf16",
+                                             "layout.gather_type=int8",
                                              "layout.reduce_type=fp32",
-                                             "layout.update_type=bf16",
+                                             "layout.update_type=fp8",
                                              "layout.deterministic=true",
                                              "layout.ranks_per_pair=4",
                                              "layout.ranks_per_node=8",
@@ -88,8 +88,8 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
 
 // The keys that another key of `everything` would leave without effect.
 const std::vector<std::string> the_rest = {
-    "model.init_std=0.01",  "data.validation_share=0.2", "layout.sharding=hybrid",
-    "layout.shard_group=4", "checkpoint.every=10",       "checkpoint.background=false",
+    "model.init_std=0.01", "data.validation_share=0.2",   "layout.sharding=hybrid",  "layout.shard_group=4",
+    "checkpoint.every=10", "checkpoint.background=false", "layout.reduce_type=int4",
 };
 
 TEST(Dump, IsReadBackAsAnEqualConfiguration) {

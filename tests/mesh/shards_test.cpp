@@ -152,6 +152,16 @@ TEST(Groups, ThatDoNotLieInEachOtherAreRefusedTogether) {
   }
 }
 
+// A quantized movement gives every parameter blocks of its own, whichever movement it is.
+TEST(Alignment, IsABlockWhereAMovementQuantizes) {
+  using config::WireType;
+  EXPECT_EQ(parameter_alignment({}), 32);
+  EXPECT_EQ(parameter_alignment({.gather_type = WireType::bf16, .reduce_type = WireType::fp32}), 32);
+  EXPECT_EQ(parameter_alignment({.gather_type = WireType::int8}), 256);
+  EXPECT_EQ(parameter_alignment({.reduce_type = WireType::int4}), 256);
+  EXPECT_EQ(parameter_alignment({.update_type = WireType::fp8}), 256);
+}
+
 TEST(Padding, EndsEveryPartWithAPiece) {
   EXPECT_EQ(padded_size(1, 3, 4), 12);
   EXPECT_EQ(padded_size(12, 3, 4), 12);

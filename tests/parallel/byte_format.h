@@ -25,7 +25,7 @@ class ByteFormat : public WireFormat {
   bool summable() const override { return false; }
   int64_t bytes(int64_t values, at::ScalarType) const override { return values + 4 * ((values + block_ - 1) / block_); }
 
-  at::Tensor encode(const at::Tensor& values, int64_t parts) const override {
+  at::Tensor encode(const at::Tensor& values, int64_t parts, const ops::RoundingDraw&) const override {
     const at::Tensor from = values.to(at::kFloat);
     const int64_t size = from.numel() / parts, payload_bytes = bytes(size, at::kFloat);
     at::Tensor payloads = at::zeros({parts * payload_bytes}, at::kByte);

@@ -20,6 +20,8 @@ struct Formula {
     const config::LayoutConfig config = layout_config(layout, false);
     const mesh::Mesh mesh = plan::mesh_of(config, layout.ranks, layout.ranks);
     const mesh::ShardSizes sizes = mesh::shard_sizes(config, mesh);
+    gather_type = config.gather_type, reduce_type = config.reduce_type, update_type = config.update_type;
+    const int64_t alignment = quantized(gather_type) || quantized(reduce_type) || quantized(update_type) ? 256 : 32;
     w = sizes.weights, g = sizes.gradients, o = sizes.optimizer, d = sizes.ranks;
     prefetch = config.prefetch;
     value_bytes = training.precision == config::Precision::fp32 ? 4 : 2;
@@ -28,7 +30,7 @@ struct Formula {
     for (const schedule::Segment& segment : schedule::partition(table, 1, {}).segments) {
       int64_t elements = 0;
       for (const auto& parameter : schedule::segment_parameters(table, segment)) {
-        elements += (schedule::elements(parameter.mark) + 31) / 32 * 32;
+        elements += (schedule::elements(parameter.mark) + alignment - 1) / alignment * alignment;
       }
       segments.push_back((elements + d * 1024 - 1) / (d * 1024) * d * 1024);
       reads.push_back(segment.reads);
@@ -38,6 +40,16 @@ struct Formula {
   int64_t total() const { return std::accumulate(segments.begin(), segments.end(), int64_t{0}); }
   int64_t with_parameters() const {
     return std::ranges::count_if(segments, [](int64_t elements) { return elements > 0; });
+  }
+
+  static bool quantized(config::WireType type) {
+    return type == config::WireType::int8 || type == config::WireType::int4 || type == config::WireType::fp8;
+  }
+  // Of values that fill blocks of 256: one byte or half a byte for each, and four bytes for each block.
+  static int64_t payload(config::WireType type, int64_t values, int64_t kept_bytes) {
+    if (!quantized(type))
+      return values * (type == config::WireType::same ? kept_bytes : type == config::WireType::bf16 ? 2 : 4);
+    return (type == config::WireType::int4 ? values / 2 : values) + values / 64;
   }
 
   Counts traffic() const {
@@ -55,12 +67,15 @@ struct Formula {
         calls += times;
         elements += times * segments[segment];
       }
-      add("shard_weights", micro_batches * calls, micro_batches * elements * value_bytes * (w - 1) / w);
+      add("shard_weights", micro_batches * calls,
+          micro_batches * payload(gather_type, elements, value_bytes) * (w - 1) / w);
     }
-    if (g > 1) add("shard_gradients", micro_batches * all, micro_batches * n * 4 * (g - 1) / g);
-    if (o > g) add("shard_optimizer", all, n / g * 4 * (o / g - 1) / (o / g));
-    if (d > o) add("replicas", all, 2 * (n / o) * 4 * (d / o - 1) / (d / o));
-    if (o > w) add("update", all, n / w * value_bytes * (o / w - 1) / (o / w));
+    const auto reduced = [&](int64_t values) { return payload(reduce_type, values, 4); };
+    if (g > 1) add("shard_gradients", micro_batches * all, micro_batches * reduced(n) * (g - 1) / g);
+    if (o > g) add("shard_optimizer", all, reduced(n / g) * (o / g - 1) / (o / g));
+    // A quantized all-reduce is two calls.
+    if (d > o) add("replicas", quantized(reduce_type) ? 2 * all : all, 2 * reduced(n / o) * (d / o - 1) / (d / o));
+    if (o > w) add("update", all, payload(update_type, n / w, value_bytes) * (o / w - 1) / (o / w));
     if (d > 1) add("data", 1, n / 1024 * 8 * (d - 1) / d);
     return counts;
   }
@@ -91,6 +106,7 @@ struct Formula {
 
   Training training;
   int64_t w, g, o, d, prefetch, value_bytes, micro_batches;
+  config::WireType gather_type, reduce_type, update_type;
   std::vector<int64_t> segments;  // elements, padded
   std::vector<std::vector<int64_t>> reads;
 
@@ -140,6 +156,22 @@ TEST(Traffic, IsWhatTheCostModelSaysToTheByte) {
       const Outcome outcome = train(training, layout);
       const Counts expected = Formula(training, layout).traffic();
       for (const auto& of_rank : outcome.traffic) EXPECT_EQ(counted_groups(of_rank), expected);
+    }
+  }
+}
+
+TEST(Traffic, OfQuantizedMovementsIsWhatTheCostModelSaysToTheByte) {
+  for (const Training& training : trainings()) {
+    for (const std::vector<std::string>& types :
+         {std::vector<std::string>{"gather_type=int8", "reduce_type=int4", "update_type=fp8"},
+          std::vector<std::string>{"gather_type=int4", "reduce_type=fp8", "update_type=bf16"}}) {
+      for (const Layout& some : some_layouts()) {
+        const Layout layout = some.with(types);
+        SCOPED_TRACE(training.model + " on " + layout.name());
+        const Outcome outcome = train(training, layout);
+        const Counts expected = Formula(training, layout).traffic();
+        for (const auto& of_rank : outcome.traffic) EXPECT_EQ(counted_groups(of_rank), expected);
+      }
     }
   }
 }

@@ -12,6 +12,12 @@ struct Layout {
   int64_t ranks;
   std::vector<std::string> keys;  // keys of the table [layout]
 
+  Layout with(const std::vector<std::string>& more) const {
+    Layout layout = *this;
+    layout.keys.insert(layout.keys.end(), more.begin(), more.end());
+    return layout;
+  }
+
   std::string name() const {
     std::string text = std::to_string(ranks);
     for (const std::string& key : keys) text += " " + key;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "terrace/comm/threads/threads.h"
+#include "terrace/config/wire_type.h"
 #include "terrace/parallel/collective.h"
 #include "tests/parallel/byte_format.h"
 
@@ -76,7 +77,7 @@ at::Tensor any_numbers(int64_t size, int64_t rank) {
 
 at::Tensor passed_through(const WireFormat& format, const at::Tensor& values) {
   at::Tensor arrived = at::empty_like(values);
-  format.decode(format.encode(values, 1), 1, arrived);
+  format.decode(format.encode(values, 1, {}), 1, arrived);
   return arrived;
 }
 
@@ -85,7 +86,7 @@ TEST(WireFormats, OfElementsAreCastsOfThem) {
   const auto same = element_format(config::WireType::same), fp32 = element_format(config::WireType::fp32),
              bf16 = element_format(config::WireType::bf16);
   EXPECT_TRUE(at::equal(passed_through(*bf16, values), values.to(at::kBFloat16).to(at::kFloat)));
-  EXPECT_TRUE(same->encode(values, 1).is_same(values));
+  EXPECT_TRUE(same->encode(values, 1, {}).is_same(values));
   EXPECT_EQ(same->bytes(5, at::kBFloat16), 10);
   EXPECT_EQ(fp32->bytes(5, at::kBFloat16), 20);
   EXPECT_EQ(bf16->bytes(5, at::kFloat), 10);
@@ -101,6 +102,29 @@ TEST(WireFormats, OfBytesPassMultiplesOfTheLargestValueBy255Exactly) {
   }
   const at::Tensor values = at::cat(blocks);
   EXPECT_TRUE(at::equal(passed_through(*byte_format(9), values), values));
+}
+
+const config::WireType quantized_types[] = {config::WireType::int8, config::WireType::int4, config::WireType::fp8};
+
+TEST(WireFormats, OfQuantizedTypesHavePayloadsOfTheConfigurationsSize) {
+  for (const config::WireType type : quantized_types) {
+    const auto format = wire_format(type, Rounding::nearest);
+    EXPECT_FALSE(format->summable() || format->preserves(at::kFloat));
+    for (const int64_t size : {1, 255, 256, 1025}) {
+      EXPECT_EQ(format->bytes(size, at::kFloat), config::wire_bytes(type, size, 4));
+      EXPECT_EQ(format->encode(any_numbers(3 * size, 0), 3, {}).numel(), 3 * format->bytes(size, at::kFloat));
+    }
+  }
+}
+
+TEST(WireFormats, RoundGradientsByTheDrawAndWeightsWithoutIt) {
+  const at::Tensor values = any_numbers(1024, 0);
+  const ops::RoundingDraw one{.key = {1, 2}}, other{.key = {1, 3}};
+  for (const config::WireType type : quantized_types) {
+    const auto weights = wire_format(type, Rounding::nearest), gradients = wire_format(type, Rounding::random);
+    EXPECT_TRUE(at::equal(weights->encode(values, 1, one), weights->encode(values, 1, other)));
+    EXPECT_FALSE(at::equal(gradients->encode(values, 1, one), gradients->encode(values, 1, other)));
+  }
 }
 
 // The results of the communicator's own calls if each rank casts before and after them.
@@ -199,6 +223,33 @@ TEST(Collectives, OfBytesInOneGroupPassWholeNumbersExactly) {
   }
 }
 
+// Multiples of a power of two of which each block has the largest as its largest value: int4 and int8 of every rank
+// pass exactly whatever the draws are, and so do their sums.
+at::Tensor exact_numbers(int64_t size, int64_t rank, int64_t most) {
+  const at::Tensor numbers = at::arange(size, at::kLong).mul(5).add(rank).remainder(2 * most + 1).sub(most);
+  for (int64_t i = 0; i < size; i += 256) numbers[i].fill_(rank % 2 == 0 ? most : -most);
+  return numbers.to(at::kFloat).mul(std::exp2(static_cast<double>(-rank)));
+}
+
+TEST(Collectives, OfQuantizedTypesPassExactNumbersExactly) {
+  for (const int64_t ranks : {2, 3, 4}) {
+    on_ranks({ranks, 1}, [](GridGroups& groups, int64_t rank) {
+      for (const auto& [type, most] : {std::pair{config::WireType::int8, 127}, {config::WireType::int4, 7}}) {
+        const at::Tensor values = exact_numbers(1024 * groups.single->size(), rank, most);
+        const auto format = wire_format(type, Rounding::random);
+        const Collective collective(format, *groups.single, {.key = {1, 2}});
+        const Results expected = moved_directly(*groups.single, at::kFloat, values);
+        const int64_t n = 1024;
+        const at::Tensor sum = at::empty({n}), whole = at::empty_like(values);
+        collective.reduce_scatter(values, sum, {}).finish();
+        collective.all_gather(values.narrow(0, rank * n, n), whole, {}).finish();
+        EXPECT_TRUE(at::equal(sum, expected.sum_part));
+        EXPECT_TRUE(at::equal(whole, expected.whole));
+      }
+    });
+  }
+}
+
 // The owner also uses the decoded values of its payload, and a second hop does not round again.
 TEST(Collectives, OfBytesGatherTheSameRoundedValuesOnAllRanks) {
   for (const Grid& grid : grids) {
@@ -230,7 +281,7 @@ at::Tensor sum_of_decoded(const WireFormat& format, const std::vector<at::Tensor
   return sum;
 }
 
-TEST(Collectives, OfBytesSumDecodedPartsInTheOrderOfTheMembers) {
+TEST(Collectives, OfBytesSumDecodedPartsInTheOrderOfTheRanks) {
   for (const int64_t ranks : {2, 3, 4}) {
     on_ranks({ranks, 1}, [&](GridGroups& groups, int64_t rank) {
       const auto format = byte_format(48);
@@ -276,6 +327,22 @@ TEST(Traffic, OfBytesWithScalesInOneGroupIsTheFormulaToTheByte) {
         EXPECT_EQ(counted(*groups.single, comm::Kind::all_to_all), expected);
         EXPECT_EQ(counted(*groups.single, comm::Kind::all_gather), expected);
         EXPECT_EQ(counted(*groups.single, comm::Kind::reduce_scatter), Count{});
+      }
+    });
+  }
+}
+
+TEST(Traffic, OfQuantizedTypesIsTheSizeOfTheirPayloads) {
+  for (const int64_t ranks : {2, 3, 4}) {
+    on_ranks({ranks, 1}, [&](GridGroups& groups, int64_t rank) {
+      for (const config::WireType type : quantized_types) {
+        for (const int64_t n : {1, 255, 1024}) {
+          groups.single->reset_traffic();
+          moved(Collective(wire_format(type, Rounding::random), *groups.single), any_numbers(n * ranks, rank));
+          const Count expected{2, 2 * (ranks - 1) * config::wire_bytes(type, n, 4)};
+          EXPECT_EQ(counted(*groups.single, comm::Kind::all_to_all), expected);
+          EXPECT_EQ(counted(*groups.single, comm::Kind::all_gather), expected);
+        }
       }
     });
   }

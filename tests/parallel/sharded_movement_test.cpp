@@ -2,6 +2,9 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/parallel/byte_format.h"
 #include "tests/parallel/training.h"
 
@@ -88,6 +91,35 @@ TEST(Sharded, PublishesUpdatedWeightsAsBytesWithScales) {
   ASSERT_GT(gathers.bytes, 0);
   gathers = with_scales(gathers);
   EXPECT_EQ(bytes.traffic, expected);
+}
+
+// The norm of a step in which one rank's gradients are not finite, on each rank.
+TEST(Sharded, NoticesAGradientThatIsNotFiniteOnAllRanks) {
+  at::set_num_threads(1);
+  const Training training{.model = "stack", .deterministic = false};
+  for (const char* sharding : {"sharding=ddp", "sharding=zero1", "sharding=zero3"}) {
+    for (const char* reduce : {"reduce_type=int8", "reduce_type=int4", "reduce_type=fp8"}) {
+      const config::LayoutConfig config = layout_config({3, {sharding, reduce}}, false);
+      comm::run_threads(3, {.timeout_seconds = 60, .check_calls = true}, [&](comm::World& world) {
+        const auto model = small_model(training, at::kFloat);
+        CutModel cut(*model, schedule::partition(small_table(training), config), world, plan::mesh_of(config, 3, 3),
+                     config, sharding_options(config, at::kFloat));
+        optim::AdamW optimizer(cut.shards, optimizer_config());
+        train::TrainingStep step(*model, cut, optimizer, config::Recompute::none);
+        set_initial_values(cut.sharded, optimizer, 5);
+        cut.sharded.finish_update();
+        for (const double scale : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+          const models::Pass pass{.seed = 5, .step = 1, .gradient_scales = {world.rank() == 1 ? scale : 1.0}};
+          double norm = 0;
+          step.run({batch_of(1, world.rank(), 1)}, pass, 0.0, [&](const train::StepSums& sums) {
+            norm = sums.gradients.norm;
+            return 0.0;
+          });
+          EXPECT_FALSE(std::isfinite(norm)) << sharding << " " << reduce << " on rank " << world.rank();
+        }
+      });
+    }
+  }
 }
 
 // Weights are sharded over pairs and gradients over two pairs, so that two hops leave each rank its part.

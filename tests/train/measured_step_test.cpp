@@ -78,9 +78,38 @@ TEST_F(MeasuredRun, HasTheStagesOfAPipelineAndTheTrafficOfItsGroups) {
   };
   // Every movement of the prediction was counted on the wire.
   EXPECT_GT(bytes(measured, "shard_gradients"), 0);
-  EXPECT_NEAR(bytes(measured, "shard_gradients"), bytes(predicted, "shard_gradients"),
-              0.01 * bytes(predicted, "shard_gradients"));
-  EXPECT_NEAR(bytes(measured, "update"), bytes(predicted, "update"), 0.01 * bytes(predicted, "update"));
+  EXPECT_EQ(bytes(measured, "shard_gradients"), bytes(predicted, "shard_gradients"));
+  EXPECT_EQ(bytes(measured, "update"), bytes(predicted, "update"));
+}
+
+// Payloads with their scales, and a parameter's padding to a block, are counted as they are sent.
+TEST_F(MeasuredRun, SendsTheBytesThatWerePredictedToTheByte) {
+  const std::vector<std::string> layouts[] = {
+      {"layout.sharding=zero3"},
+      {"layout.sharding=zero3", "layout.gather_type=int8", "layout.reduce_type=int4"},
+      {"layout.sharding=zero1", "layout.update_type=int4", "layout.reduce_type=fp8"},
+      {"layout.sharding=ddp", "layout.reduce_type=int8"},
+      {"layout.sharding=three_level", "layout.ranks_per_node=4", "layout.gather_type=fp8", "layout.reduce_type=int8",
+       "layout.update_type=int8"},
+      {"layout.shard_gradients=2", "layout.shard_optimizer=2", "layout.reduce_type=int4", "layout.update_type=bf16"},
+  };
+  int number = 0;
+  for (std::vector<std::string> keys : layouts) {
+    SCOPED_TRACE(number);
+    keys.insert(keys.end(), {"train.micro_batch=1", "observe.machine=laptop"});
+    const fs::path run_folder = trained("bytes" + std::to_string(number++), keys, 4);
+    const observe::StepRecord measured = observe::read_step_record(run_folder / observe::measured_step_file);
+    const observe::StepRecord predicted = observe::read_step_record(run_folder / observe::predicted_step_file);
+    int64_t compared = 0;
+    for (const observe::GroupRecord& group : predicted.groups) {
+      const auto own = std::ranges::find(measured.groups, group.name, &observe::GroupRecord::name);
+      if (group.bytes == 0) continue;
+      ASSERT_NE(own, measured.groups.end()) << group.name;
+      EXPECT_EQ(own->bytes, group.bytes) << group.name;
+      ++compared;
+    }
+    EXPECT_GT(compared, 0);
+  }
 }
 
 TEST_F(MeasuredRun, ChangesNoBitOfTheTraining) {

@@ -85,7 +85,10 @@ INSTANTIATE_TEST_SUITE_P(
                              "layout.chunks=2", "layout.sequence_parallel=true", "train.micro_batch=1",
                              "train.recompute=full"}},
         Case{2, {"layout.sharding=zero3", "layout.gather_type=bf16", "layout.reduce_type=bf16"}},
-        Case{2, {"layout.sharding=zero1", "layout.update_type=bf16"}}));
+        Case{2, {"layout.sharding=zero1", "layout.update_type=bf16"}},
+        Case{4,
+             {"layout.sharding=three_level", "layout.ranks_per_node=2", "layout.gather_type=int8",
+              "layout.reduce_type=int4", "layout.update_type=fp8"}}));
 
 // The verdict if the `nth` call of one rank with this label is corrupted.
 Verdict verdict_with_fault(const Keys& keys, int64_t rank, const comm::Label& label, int64_t nth) {
