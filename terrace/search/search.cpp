@@ -281,12 +281,11 @@ class Run {
 
   // A goal that no trial gives would make every trial fail.
   void refuse_missing_goal() {
-    constexpr int64_t enough = 3;
+    constexpr size_t enough = 3;
     const auto lacks_goal = [](const Trial& trial) { return trial.outcome.failure == "objective"; };
-    const bool some_succeeded = result_.failed() < static_cast<int64_t>(result_.trials.size());
-    if (some_succeeded || std::ranges::count_if(result_.trials, lacks_goal) < enough) return;
-    throw UserError::of("no trial gives the objective: trial {} {}", result_.trials.back().trial,
-                        std::ranges::find_if(result_.trials, lacks_goal)->outcome.reason);
+    if (result_.trials.size() < enough || !std::ranges::all_of(result_.trials, lacks_goal)) return;
+    const Trial& first = result_.trials.front();
+    throw UserError::of("no trial gives the objective: trial {}: {}", first.trial, first.outcome.reason);
   }
 
   // A crash of the machine loses no more than a second.

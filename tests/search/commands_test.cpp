@@ -51,7 +51,7 @@ TEST_F(CommandSearch, KnowsEachKindOfFailure) {
       R"(case {x} in 0) echo no disk >&2; exit 3;; 1) echo '{"failure": "too hot"}' > {result};; 2) ;;
          3) echo nonsense > {result};; 4) sleep 60;; 5) kill -9 $$;; 6) echo '{"scores": 1}' > {result};;
          7) echo '{"score": null}' > {result};; *) echo '{"score": '{x}'}' > {result};; esac)",
-      "method = \"exhaustive\"\ntrial_time = 5\nparallel = 10\n");
+      "method = \"exhaustive\"\ntrial_time = 3\n");
   const SearchResult result = run(one);
   std::map<int, std::string> failures;
   for (const Trial& trial : result.trials) {
@@ -61,7 +61,7 @@ TEST_F(CommandSearch, KnowsEachKindOfFailure) {
   EXPECT_EQ(failures[1], "reported: too hot");
   EXPECT_EQ(failures[2], "objective: the command wrote no result; {result} is the path of the file to write");
   EXPECT_EQ(failures[3], "objective: the command's result is no JSON object");
-  EXPECT_EQ(failures[4], "time: took longer than 5.0 s");
+  EXPECT_EQ(failures[4], "time: took longer than 3.0 s");
   EXPECT_EQ(failures[5], "error: was killed by signal 9: ");
   EXPECT_EQ(failures[6], "objective: gave no number \"score\"; it gave scores");
   EXPECT_EQ(failures[7], "objective: gave no number \"score\"");
@@ -76,7 +76,7 @@ TEST_F(CommandSearch, RefusesAnObjectiveThatNoTrialReturns) {
     FAIL();
   } catch (const UserError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "no trial gives the objective: trial 2 gave no number \"score\"; it gave points");
+              "no trial gives the objective: trial 0: gave no number \"score\"; it gave points");
   }
 }
 
