@@ -163,7 +163,7 @@ class Ranks(CommandTest):
 
     def threads_said(self, result):
         self.expect(0, result)
-        return re.search(r"parameters, (\d+) threads", result.stderr)[1]
+        return re.search(r"parameters, (\d+) threads?\b", result.stderr)[1]
 
     def test_threads_are_as_many_as_cores_may_be_used(self):
         cores = os.sched_getaffinity(0)

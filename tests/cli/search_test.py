@@ -19,8 +19,9 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "house"))
 import slurm  # noqa: E402
-from commands_test import TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+from commands_test import SOURCE, TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
 
+PYTHON = SOURCE / ".deps/python/bin/python"
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
@@ -252,7 +253,7 @@ values, best = parameters_at_max(done)
 print(json.dumps({"rows": len(table), "failed": len(failed), "best": float(best), "values": {k: float(v) for k, v in values.items()}}))
 """
         path = self.folder / name / "results.csv"
-        result = subprocess.run([sys.executable, "-W", "ignore", "-c", script, path], capture_output=True, text=True)
+        result = subprocess.run([PYTHON, "-W", "ignore", "-c", script, path], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         read = json.loads(result.stdout)
         rows = self.rows(name)
