@@ -7,32 +7,17 @@ For each seed, a search of bench/search/halving.toml, then a random search with 
 steps; the table compares the held-out losses of the best run of each, after all steps. About three minutes a seed on two
 cores. The data are those that ./demo prepares.
 """
-import argparse
 import csv
-import json
 import pathlib
 import shutil
 import statistics
-import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE.parent / "step")]
-from comparison import machine, table  # noqa: E402
+from running import ROOT, arguments_of, search, write_result
 
-PROGRAM = ROOT / "build/release/terrace"
-SPACE = HERE / "halving.toml"
+SPACE = pathlib.Path(__file__).resolve().parent / "halving.toml"
 FOLDER = ROOT / "runs/search_halving"
 STEPS = 540
-
-
-def search(name, *more):
-    run = subprocess.run([PROGRAM, "search", SPACE, "--output", FOLDER / name, "--json", *map(str, more)], cwd=ROOT,
-                         stdout=subprocess.PIPE, text=True)
-    if run.returncode != 0:
-        sys.exit(f"terrace search --output {FOLDER / name}: exit code {run.returncode}")
-    return json.loads(run.stdout)
 
 
 def steps_made(name):
@@ -45,30 +30,24 @@ def steps_made(name):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--output", type=pathlib.Path)
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__, "seeds", 5)
     shutil.rmtree(FOLDER, ignore_errors=True)
     rows, differences = [], []
     for seed in range(1, arguments.seeds + 1):
-        halved = search(f"halving_{seed}", "--seed", seed)
+        halved = search(SPACE, FOLDER / f"halving_{seed}", "--seed", seed)
         steps = steps_made(f"halving_{seed}")
         runs = -(-steps // STEPS)
-        chance = search(f"random_{seed}", "--seed", seed, "--method", "random", "--trials", runs)
+        chance = search(SPACE, FOLDER / f"random_{seed}", "--seed", seed, "--method", "random", "--trials", runs)
         losses = [one["best"][0]["value"] for one in (halved, chance)]
         differences.append(losses[0] - losses[1])
         rows.append([str(seed), str(halved["parts"]), f"{steps:,}", f"{losses[0]:.4f}", str(runs), f"{runs * STEPS:,}",
                      f"{losses[1]:.4f}", f"{differences[-1]:+.4f}"])
         print(f"seed {seed}: {losses[0]:.4f} and {losses[1]:.4f}", file=sys.stderr, flush=True)
     headings = ["seed", "parts of trials", "steps", "loss, successive halving", "whole runs", "steps", "loss, random search", "difference"]
-    result = (f"# Successive halving beside random search\n\n{machine()}\n\n`.deps/python/bin/python bench/search/halving.py --seeds "
-              f"{arguments.seeds}`\n\nHeld-out losses of the best run after {STEPS} steps.\n\n{table(headings, rows)}\n"
-              f"Median difference: {statistics.median(differences):+.4f}; successive halving is better with "
-              f"{sum(one < 0 for one in differences)} of {len(differences)} seeds.\n")
-    print(result)
-    if arguments.output:
-        arguments.output.write_text(result)
+    write_result(arguments, "Successive halving beside random search", f"bench/search/halving.py --seeds {arguments.seeds}",
+                 f"Held-out losses of the best run after {STEPS} steps.", headings, rows,
+                 f"Median difference: {statistics.median(differences):+.4f}; successive halving is better with "
+                 f"{sum(one < 0 for one in differences)} of {len(differences)} seeds.")
 
 
 if __name__ == "__main__":

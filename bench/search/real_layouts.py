@@ -8,33 +8,16 @@ a quarter as many runs, which predictions propose. The best of all runs and the 
 turns, `--rounds` times each, and the table compares their medians. Takes about twenty minutes; nothing else should compute on
 the machine. The data are those that ./demo prepares.
 """
-import argparse
 import json
 import pathlib
 import shutil
 import statistics
-import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE.parent / "step")]
-from comparison import machine, table  # noqa: E402
+from running import ROOT, arguments_of, search, terrace, write_result
 
-PROGRAM = ROOT / "build/release/terrace"
-SPACE = HERE / "real_layouts.toml"
+SPACE = pathlib.Path(__file__).resolve().parent / "real_layouts.toml"
 FOLDER = ROOT / "runs/search_real"
-
-
-def terrace(*arguments):
-    run = subprocess.run([PROGRAM, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    if run.returncode != 0:
-        sys.exit(f"terrace {' '.join(map(str, arguments))}: exit code {run.returncode}")
-    return run.stdout
-
-
-def search(name, space, *more):
-    return json.loads(terrace("search", space, "--output", FOLDER / name, "--json", *more))
 
 
 def measured(found, number):
@@ -46,10 +29,7 @@ def measured(found, number):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--output", type=pathlib.Path)
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__, "rounds", 5)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     for ranks in (1, 2, 4):
@@ -58,9 +38,9 @@ def main():
     every_point = FOLDER / "every_point.toml"
     text = SPACE.read_text().replace('["simulate", "train"]', '"train"')
     every_point.write_text("\n".join(line for line in text.splitlines() if not line.startswith("machine ")))
-    everything = search("all", every_point, "--method", "exhaustive", "--best", 3)
+    everything = search(every_point, FOLDER / "all", "--method", "exhaustive", "--best", 3)
     trials = everything["trials"]
-    found = search("search", SPACE, "--trials", trials // 4, "--best", 3)
+    found = search(SPACE, FOLDER / "search", "--trials", trials // 4, "--best", 3)
     candidates = {f"all, place {i + 1}": one for i, one in enumerate(everything["best"])}
     candidates |= {f"search, place {i + 1}": one for i, one in enumerate(found["best"])}
     times = {name: [] for name in candidates}
@@ -77,13 +57,10 @@ def main():
                      f"{1000 * one['value']:.1f} ms", f"{1000 * median[name]:.1f} ms",
                      f"{100 * (max(times[name]) - min(times[name])) / median[name]:.0f}%", f"{median[name] / best:.3f}"])
     chosen = min(value for name, value in median.items() if name.startswith("search"))
-    result = (f"# A search over real runs\n\n{machine()}\n\n`.deps/python/bin/python bench/search/real_layouts.py --rounds {arguments.rounds}`\n\n"
-              f"All {trials} points, of which {everything['failed']} cannot run, and a search by predictions and "
-              f"{trials // 4} runs. The best of the search takes {chosen / best:.3f} of the time of the best of all, both measured "
-              f"again in turns.\n\n{table(headings, rows)}")
-    print(result)
-    if arguments.output:
-        arguments.output.write_text(result)
+    write_result(arguments, "A search over real runs", f"bench/search/real_layouts.py --rounds {arguments.rounds}",
+                 f"All {trials} points, of which {everything['failed']} cannot run, and a search by predictions and "
+                 f"{trials // 4} runs. The best of the search takes {chosen / best:.3f} of the time of the best of all, both "
+                 "measured again in turns.", headings, rows)
 
 
 if __name__ == "__main__":
