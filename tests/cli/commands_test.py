@@ -65,6 +65,19 @@ class CommandTest(unittest.TestCase):
         return pathlib.Path(folder.name)
 
 
+class FinishedRun(CommandTest):
+    """Has a run of four steps, `trained`, in `folder`."""
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        prepare_corpus(cls.folder)
+        (cls.folder / "run.toml").write_text(TINY)
+        cls.trained = terrace("train", "run.toml", folder=cls.folder)
+
+
 class Planning(CommandTest):
     LAYOUT = ["--set", "layout.tensor=4", "--set", "layout.pipeline=16", "--set", "layout.sharding=zero1"]
 
@@ -339,17 +352,8 @@ class Verify(CommandTest):
         self.expect(2, terrace("verify", SOURCE / "configs/tiny.toml", "--ranks", 3), "use 15 or 18, or 2 ranks")
 
 
-class Run(CommandTest):
-    """Makes a run of four steps, and tests the other commands with it."""
-
-    @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.folder = pathlib.Path(scratch.name)
-        prepare_corpus(cls.folder)
-        (cls.folder / "run.toml").write_text(TINY)
-        cls.trained = terrace("train", "run.toml", folder=cls.folder)
+class Run(FinishedRun):
+    """Tests the other commands with it."""
 
     def generate(self, *arguments, prompt="", **environment):
         return terrace("generate", "run", *arguments, folder=self.folder, prompt=prompt, **environment)

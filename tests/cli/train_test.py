@@ -1,28 +1,15 @@
 """Tests what terrace train says before it trains, while it trains and at its end, and terrace evaluate, as a shell sees them."""
 import json
 import math
-import pathlib
 import shutil
 import sys
-import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-from commands_test import SOURCE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+from commands_test import SOURCE, FinishedRun, terrace  # noqa: E402
 
 
-class Training(CommandTest):
-    """Makes a run of four steps, which most tests look at."""
-
-    @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.folder = pathlib.Path(scratch.name)
-        prepare_corpus(cls.folder)
-        (cls.folder / "run.toml").write_text(TINY)
-        cls.trained = terrace("train", "run.toml", folder=cls.folder)
-
+class Training(FinishedRun):
     def test_the_log_shows_what_was_seen_and_the_configuration_is_in_the_folder(self):
         said = self.expect(0, self.trained, "1 thread,", "step 4/4: ", " 128 tokens (0.").stderr
         self.assertNotIn("heads = 2", said)
