@@ -2,7 +2,6 @@
 #include "terrace/parallel/sharding_options.h"
 
 #include "terrace/base/error.h"
-#include "terrace/mesh/shards.h"
 
 namespace terrace::parallel {
 namespace {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "terrace/config/config.h"
+#include "terrace/mesh/shards.h"
 #include "terrace/parallel/collective.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/wire_format.h"
@@ -24,8 +25,8 @@ struct WireFormats {
 struct ShardingOptions {
   at::ScalarType gradient_type = at::kFloat;
   WireFormats formats = {};
-  // Elements at multiples of which parameters begin in the flat buffers, as mesh::parameter_alignment.
-  int64_t alignment = 32;
+  // Elements at multiples of which parameters begin in the flat buffers.
+  int64_t alignment = mesh::parameter_alignment({});
   // The route of a movement; empty: its group of mesh::ShardPlace. On every route, a rank's block must be its part by
   // mesh::ShardPlace.
   std::function<Route(schedule::Movement, DataGroups&)> route = {};
