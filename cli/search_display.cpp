@@ -69,7 +69,8 @@ void SearchDisplay::update(const search::SearchState& state) {
                      best.empty() ? "" : "best " + search::shown_goals(study_, best.front()));
     return;
   }
-  set_running(state.running);
+  // Simulated trials end before they could be read.
+  if (study_.settings.evaluator != search::Evaluator::simulate) set_running(state.running);
 }
 
 void SearchDisplay::add(const search::Trial& trial) {
@@ -123,15 +124,16 @@ std::vector<std::string> SearchDisplay::lines() const {
   for (size_t i = 0; i < std::min(running_.size(), most_running); ++i) {
     const Running& one = running_[i];
     const double since = std::chrono::duration<double>(Clock::now() - one.since).count();
-    if (study_.settings.evaluator == search::Evaluator::simulate) break;
     list.push_back(fmt::format("trial {} since {}{}: {}", one.trial, format_seconds(since),
                                one.budget > 0 ? fmt::format(", to {}", format_count(one.budget)) : "", one.values));
   }
   return list;
 }
 
+std::string SearchDisplay::erasing() const { return drawn_ > 0 ? fmt::format("\033[{}A\r\033[J", drawn_) : ""; }
+
 void SearchDisplay::erase() {
-  if (drawn_ > 0) fmt::print(stderr, "\033[{}A\r\033[J", drawn_);
+  fmt::print(stderr, "{}", erasing());
   std::fflush(stderr);
   drawn_ = 0;
 }
@@ -139,7 +141,7 @@ void SearchDisplay::erase() {
 void SearchDisplay::draw() {
   // Lines that wrap would move the table.
   const size_t width = terminal_width() - 1;
-  std::string text = drawn_ > 0 ? fmt::format("\033[{}A\r\033[J", drawn_) : "";
+  std::string text = erasing();
   const std::vector<std::string> list = lines();
   for (const std::string& line : list) text += line.substr(0, width) + "\n";
   fmt::print(stderr, "{}", text);

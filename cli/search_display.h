@@ -40,6 +40,7 @@ class SearchDisplay {
   void set_running(const std::vector<search::Job>& jobs);
   std::string values_of(const search::Point& point) const;
   std::vector<std::string> lines() const;
+  std::string erasing() const;  // what removes the drawn lines
   void draw();
   void erase();
 

@@ -1,10 +1,6 @@
 // Fills the command of a trial, runs it in a shell and reads its result.
 #include "terrace/search/commands.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/base/shell_word.h"
@@ -25,22 +21,16 @@ std::string Commands::command_for(const Job& job, const std::filesystem::path& f
   });
 }
 
-Outcome Commands::evaluate(const Job& job) {
-  try {
-    const std::filesystem::path folder = std::filesystem::absolute(open_trial_folder(folder_, job));
-    if (!study_.settings.config.empty()) {
-      write_text_atomically(folder / "config.toml", config::dump(configuration_of(study_, job.point)));
-    }
-    const std::filesystem::path result = folder / "result.json";
-    std::filesystem::remove(result);
-    const ChildLimits limits = trial_limits(study_.settings);
-    const ChildEnd end = children_.run({"sh", "-c", command_for(job, folder)}, log_path(folder), limits);
-    return end.succeeded() ? read_result(result) : failed_outcome(end, "error", limits, folder);
-  } catch (const UserError& error) {
-    return {.failure = "layout", .reason = error.what()};
-  } catch (const std::exception& error) {
-    return {.failure = "error", .reason = error.what()};
+Outcome Commands::run(const Job& job) {
+  const std::filesystem::path folder = std::filesystem::absolute(open_trial_folder(folder_, job));
+  if (!study_.settings.config.empty()) {
+    write_text_atomically(folder / "config.toml", config::dump(configuration_of(study_, job.point)));
   }
+  const std::filesystem::path result = folder / "result.json";
+  std::filesystem::remove(result);
+  const ChildLimits limits = trial_limits(study_.settings);
+  const ChildEnd end = children_.run({"sh", "-c", command_for(job, folder)}, log_path(folder), limits);
+  return end.succeeded() ? read_result(result) : failed_outcome(end, "error", limits, folder);
 }
 
 Outcome Commands::read_result(const std::filesystem::path& path) const {
@@ -53,19 +43,7 @@ Outcome Commands::read_result(const std::filesystem::path& path) const {
     const Json& reason = result["failure"];
     return {.failure = "reported", .reason = reason.is_string() ? reason.get<std::string>() : reason.dump()};
   }
-  std::vector<std::string> given;
-  for (const auto& [name, value] : result.items()) {
-    if (value.is_number() && std::isfinite(value.get<double>())) given.push_back(name);
-  }
-  Outcome outcome;
-  for (const Figure& figure : study_.figures) {
-    const bool is_given = std::ranges::find(given, figure.name) != given.end();
-    outcome.figures.push_back(is_given ? result[figure.name].get<double>() : std::nan(""));
-  }
-  for (const Goal& goal : study_.settings.goals) {
-    if (std::ranges::find(given, goal.figure) == given.end()) return without_goal(goal.figure, given);
-  }
-  return outcome;
+  return outcome_of(study_, result);
 }
 
 }  // namespace terrace::search

@@ -18,10 +18,10 @@ class Commands : public TrialEvaluator {
   // Each trial has a folder in folder/trials. The study outlives this.
   Commands(const Study& study, std::filesystem::path folder);
 
-  Outcome evaluate(const Job& job) override;
   bool is_exact() const override { return false; }
 
  private:
+  Outcome run(const Job& job) override;
   std::string command_for(const Job& job, const std::filesystem::path& folder) const;
   Outcome read_result(const std::filesystem::path& path) const;
 

@@ -1,4 +1,4 @@
-// Makes the configuration of a point.
+// Turns errors into failures, and makes the configuration of a point.
 #include "terrace/search/evaluate.h"
 
 #include <cmath>
@@ -10,6 +10,16 @@
 #include "terrace/models/cost/family.h"
 
 namespace terrace::search {
+
+Outcome TrialEvaluator::evaluate(const Job& job) {
+  try {
+    return run(job);
+  } catch (const UserError& error) {
+    return {.failure = "layout", .reason = error.what()};
+  } catch (const std::exception& error) {
+    return {.failure = "error", .reason = error.what()};
+  }
+}
 
 std::vector<Figure> simulated_figures(const config::Family& family) {
   return {{"step_seconds", true}, {family.items + "_per_second"}, {"flops_per_device"}, {"mfu"}, {"hfu"},

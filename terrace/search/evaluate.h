@@ -32,12 +32,15 @@ class TrialEvaluator {
  public:
   virtual ~TrialEvaluator() = default;
 
-  // May be called from several threads at a time; never throws UserError.
-  virtual Outcome evaluate(const Job& job) = 0;
+  // May be called from several threads at a time; what is thrown on the way is a failure of the trial.
+  Outcome evaluate(const Job& job);
   // Whether an outcome depends on the point alone, and not on the machine and what it does meanwhile.
   virtual bool is_exact() const = 0;
   // The search is over, with these trials as its best.
   virtual void finish(const std::vector<int64_t>& /*best*/) {}
+
+ private:
+  virtual Outcome run(const Job& job) = 0;
 };
 
 // step_seconds, tokens_per_second or that of the family's items, flops_per_device, mfu, hfu, memory_bytes.

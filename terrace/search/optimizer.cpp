@@ -34,17 +34,19 @@ std::optional<Point> Optimizer::ask() {
 }
 
 void Optimizer::tell(const Point& point, Objective objective) {
-  const auto [known, is_unknown] = known_.emplace(point, true);
-  if (!is_unknown && known->second) return;
-  known->second = true;
-  finished_.push_back({point, objective});
-  if (options_.method == Method::bayesian) surrogate_.learn(point, objective);
+  tell(point, objective ? std::vector<double>{*objective} : std::vector<double>());
 }
 
 void Optimizer::tell(const Point& point, const std::vector<double>& objectives) {
-  const size_t before = finished_.size();
-  tell(point, objectives.empty() ? Objective() : Objective(objectives.front()));
-  if (objectives.size() > 1 && finished_.size() > before) finished_.back().objectives = objectives;
+  const auto [known, is_unknown] = known_.emplace(point, true);
+  if (!is_unknown && known->second) return;
+  known->second = true;
+  finished_.push_back({point, objectives.empty() ? Objective() : Objective(objectives.front()), {}});
+  if (objectives.size() > 1) {
+    finished_.back().objectives = objectives;  // learned when they are weighed
+  } else if (options_.method == Method::bayesian) {
+    surrogate_.learn(point, finished_.back().objective);
+  }
 }
 
 // Several objectives become one with weights that are drawn for each proposal, so that proposals come from all of the

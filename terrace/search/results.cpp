@@ -14,6 +14,7 @@
 #include "terrace/base/file.h"
 #include "terrace/search/results_table.h"
 #include "terrace/search/study_record.h"
+#include "terrace/search/value.h"
 
 namespace terrace::search {
 namespace {

@@ -2,8 +2,6 @@
 #include "terrace/search/results_table.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "terrace/base/csv.h"
 #include "terrace/base/error.h"
@@ -57,13 +55,6 @@ size_t ResultsTable::column(const std::string& name) const {
 std::string ResultsTable::cell(size_t row, const std::string& name) const {
   const auto found = std::ranges::find(columns_, name);
   return found == columns_.end() ? "" : cells_[row][static_cast<size_t>(found - columns_.begin())];
-}
-
-std::optional<double> parse_number(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
-  return number;
 }
 
 }  // namespace terrace::search

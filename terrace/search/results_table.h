@@ -38,7 +38,4 @@ class ResultsTable {
   std::vector<size_t> lines_;  // of the rows in the file
 };
 
-// The finite number that the whole text is, if it is one.
-std::optional<double> parse_number(const std::string& text);
-
 }  // namespace terrace::search

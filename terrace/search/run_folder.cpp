@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "terrace/base/file.h"
 #include "terrace/base/units.h"
@@ -56,10 +57,23 @@ Outcome failed_outcome(const ChildEnd& end, const std::string& failure, const Ch
   return {.failure = failure, .reason = fmt::format("exit code {}: {}", end.code, end_of_log(trial_folder))};
 }
 
-Outcome without_goal(const std::string& goal, const std::vector<std::string>& given) {
-  return {.failure = "objective",
-          .reason = fmt::format("gave no number \"{}\"{}", goal,
-                                given.empty() ? "" : "; it gave " + config::listed(given, "and"))};
+Outcome outcome_of(const Study& study, const Json& given) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : given.items()) {
+    if (value.is_number() && std::isfinite(value.get<double>())) names.push_back(name);
+  }
+  const auto is_given = [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
+  for (const Goal& goal : study.settings.goals) {
+    if (is_given(goal.figure)) continue;
+    return {.failure = "objective",
+            .reason = fmt::format("gave no number \"{}\"{}", goal.figure,
+                                  names.empty() ? "" : "; it gave " + config::listed(names, "and"))};
+  }
+  Outcome outcome;
+  for (const Figure& figure : study.figures) {
+    outcome.figures.push_back(is_given(figure.name) ? given[figure.name].get<double>() : std::nan(""));
+  }
+  return outcome;
 }
 
 }  // namespace terrace::search

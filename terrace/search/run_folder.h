@@ -5,6 +5,7 @@
 #include <string>
 
 #include "terrace/base/child_process.h"
+#include "terrace/base/json.h"
 #include "terrace/search/evaluate.h"
 
 namespace terrace::search {
@@ -23,7 +24,7 @@ ChildLimits trial_limits(const StudySettings& settings);
 // The failure of a program that broke a limit, or else `failure` with the end of its output as reason.
 Outcome failed_outcome(const ChildEnd& end, const std::string& failure, const ChildLimits& limits,
                        const std::filesystem::path& trial_folder);
-// The failure of a trial that did not give a figure that is a goal.
-Outcome without_goal(const std::string& goal, const std::vector<std::string>& given);
+// The study's figures among the numbers of an object, NaN where it lacks one. A failure if it lacks one that is a goal.
+Outcome outcome_of(const Study& study, const Json& given);
 
 }  // namespace terrace::search

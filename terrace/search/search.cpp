@@ -84,7 +84,6 @@ class Run {
     Trial trial;
     Job job = {};
     std::future<Outcome> outcome = {};  // not valid if the trial is an earlier one
-    bool ended = false;
   };
   static constexpr size_t most_kept = 3;  // trials whose checkpoints are kept
 
@@ -231,12 +230,12 @@ class Run {
 
   // Predictions of all points, which propose what is trained.
   void predict_all() {
-    const Simulation simulation(study_);
+    Simulation simulation(study_);
     const Goal& goal = study_.settings.goals.front();
     const std::vector<Figure> figures = simulated_figures(*study_.family);
     const auto place = static_cast<size_t>(std::ranges::find(figures, goal.figure, &Figure::name) - figures.begin());
     const auto predict = [&](const Point& point) -> std::optional<double> {
-      const Outcome outcome = simulation.evaluate(point);
+      const Outcome outcome = simulation.evaluate({.point = point});
       return outcome.failed() ? std::optional<double>() : outcome.figures[place];
     };
     std::vector<PredictedPoint> points =

@@ -1,7 +1,6 @@
 // Predicts the step of a point's configuration.
 #include "terrace/search/simulation.h"
 
-#include "terrace/base/error.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/search/placeholders.h"
 
@@ -21,22 +20,16 @@ machine::Machine Simulation::machine_of(const Point& point) const {
   return known != machines_.end() ? known->second : machines_.emplace(path, machine::load(path)).first->second;
 }
 
-Outcome Simulation::evaluate(const Point& point) const {
-  try {
-    plan::Target target = target_;
-    if (varies_machine_) target.machine = machine_of(point);
-    target.devices = devices_of(study_, point);
-    const config::Config config = configuration_of(study_, point);
-    const plan::Prediction prediction = plan::predict(config, target);
-    if (!prediction.feasible()) return {.failure = "oom", .reason = prediction.reason};
-    const double device_seconds = prediction.step_seconds * static_cast<double>(target.devices);
-    return {.figures = {prediction.step_seconds, prediction.items_per_second(), prediction.model_flops / device_seconds,
-                        prediction.mfu(), prediction.hfu(), prediction.fullest().memory.total()}};
-  } catch (const UserError& error) {
-    return {.failure = "layout", .reason = error.what()};
-  } catch (const std::exception& error) {
-    return {.failure = "error", .reason = error.what()};
-  }
+Outcome Simulation::run(const Job& job) {
+  plan::Target target = target_;
+  if (varies_machine_) target.machine = machine_of(job.point);
+  target.devices = devices_of(study_, job.point);
+  const config::Config config = configuration_of(study_, job.point);
+  const plan::Prediction prediction = plan::predict(config, target);
+  if (!prediction.feasible()) return {.failure = "oom", .reason = prediction.reason};
+  const double device_seconds = prediction.step_seconds * static_cast<double>(target.devices);
+  return {.figures = {prediction.step_seconds, prediction.items_per_second(), prediction.model_flops / device_seconds,
+                      prediction.mfu(), prediction.hfu(), prediction.fullest().memory.total()}};
 }
 
 }  // namespace terrace::search

@@ -16,12 +16,11 @@ class Simulation : public TrialEvaluator {
   // Throws UserError if there is no such machine or software. The study outlives the simulation.
   explicit Simulation(const Study& study);
 
-  // The figures are simulated_figures().
-  Outcome evaluate(const Point& point) const;
-  Outcome evaluate(const Job& job) override { return evaluate(job.point); }
   bool is_exact() const override { return true; }
 
  private:
+  // The figures are simulated_figures().
+  Outcome run(const Job& job) override;
   machine::Machine machine_of(const Point& point) const;
 
   const Study& study_;

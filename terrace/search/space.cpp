@@ -2,7 +2,6 @@
 #include "terrace/search/space.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -225,14 +224,13 @@ std::optional<Point> Space::point_of(const std::vector<std::string>& texts) cons
       point.push_back(static_cast<double>(found - parameter.values.begin()));
       continue;
     }
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool whole = parameter.type == Type::integer;
-    if (error != std::errc() || end != text.data() + text.size() ||
-        !(number >= parameter.low && number <= parameter.high) || (whole && number != std::floor(number))) {
+    const std::optional<double> number = parse_number(text);
+    const bool is_whole = parameter.type == Type::integer;
+    if (!number || *number < parameter.low || *number > parameter.high ||
+        (is_whole && *number != std::floor(*number))) {
       return std::nullopt;
     }
-    point.push_back(number);
+    point.push_back(*number);
   }
   return point;
 }

@@ -2,7 +2,6 @@
 #include "terrace/search/study.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,7 +48,7 @@ class StudyReader {
     if (table_.settings.parallel == 0) settings().parallel = settings().evaluator == Evaluator::simulate ? 4 : 1;
     std::vector<Expression> constraints;
     for (const std::string& text : table_.constraints) constraints.emplace_back(text);
-    Study study{settings(), Space(parameters_, derived_, constraints, constants_), figures_, file_name_,
+    Study study{settings(), Space(parameters_, derived_, constraints, constants_), figures_,
                 config_ ? config_->family : nullptr};
     check_constraints(study.space);
     return study;
@@ -79,9 +78,7 @@ class StudyReader {
       return search_->refuse("config", fmt::format("cannot be read: {}", error.what()));
     }
     for (const auto& [name, text] : config::key_values(*config_)) {
-      double number = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-      if (error == std::errc() && end == text.data() + text.size()) constants_[name] = number;
+      if (const std::optional<double> number = parse_number(text)) constants_[name] = *number;
     }
   }
 

@@ -69,7 +69,6 @@ struct Study {
   StudySettings settings;
   Space space;                  // "devices" is one of its parameters or derived numbers, unless commands need none
   std::vector<Figure> figures;  // those of the goals among them
-  std::string file_name = {};   // of SPACE.toml
   const config::Family* family = nullptr;  // of the configuration, if there is one
 
   // The goals' values of a trial with these figures, the larger the better.

@@ -2,7 +2,6 @@
 #include "terrace/search/training_runs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "terrace/base/error.h"
@@ -51,47 +50,24 @@ std::vector<std::string> TrainingRuns::command_of(const Job& job, const std::fil
   return command;
 }
 
-Outcome TrainingRuns::evaluate(const Job& job) {
-  try {
-    const config::Config config = configuration_for(job);
-    const std::filesystem::path folder = open_trial_folder(folder_, job);
-    const std::filesystem::path config_file = folder / "config.toml";
-    write_text_atomically(config_file, config::dump(config));
-    const ChildLimits limits = trial_limits(study_.settings);
-    const ChildEnd end = children_.run(command_of(job, config_file, config.train.steps), log_path(folder), limits);
-    const bool was_cut = job.budget > 0 && job.budget < config.train.steps;
-    const auto expected = was_cut ? ExitCode::stopped : ExitCode::done;
-    Outcome outcome;
-    if (end.how == ChildEnd::How::exited && end.code == static_cast<int>(expected)) {
-      outcome = figures_of(job);
-    } else {
-      const bool refused = end.code == static_cast<int>(ExitCode::bad_input);
-      const bool too_large = end.code == static_cast<int>(ExitCode::infeasible);
-      outcome = failed_outcome(end, refused ? "layout" : too_large ? "oom" : "error", limits, folder);
-    }
-    if (!was_cut && job.budget == 0 && !study_.settings.keep_checkpoints) remove_checkpoints(job.trial);
-    return outcome;
-  } catch (const UserError& error) {
-    return {.failure = "layout", .reason = error.what()};
-  } catch (const std::exception& error) {
-    return {.failure = "error", .reason = error.what()};
-  }
-}
-
-Outcome TrainingRuns::figures_of(const Job& job) const {
-  const Json summary = observe::summarize_run(run_of(trial_folder(folder_, job.trial)));
-  std::vector<std::string> given;
-  for (const auto& [name, value] : summary.items()) {
-    if (value.is_number()) given.push_back(name);
-  }
+Outcome TrainingRuns::run(const Job& job) {
+  const config::Config config = configuration_for(job);
+  const std::filesystem::path folder = open_trial_folder(folder_, job);
+  const std::filesystem::path config_file = folder / "config.toml";
+  write_text_atomically(config_file, config::dump(config));
+  const ChildLimits limits = trial_limits(study_.settings);
+  const ChildEnd end = children_.run(command_of(job, config_file, config.train.steps), log_path(folder), limits);
+  const bool was_cut = job.budget > 0 && job.budget < config.train.steps;
+  const auto expected = was_cut ? ExitCode::stopped : ExitCode::done;
   Outcome outcome;
-  for (const Figure& figure : study_.figures) {
-    const bool is_given = summary.contains(figure.name) && summary[figure.name].is_number();
-    outcome.figures.push_back(is_given ? summary[figure.name].get<double>() : std::nan(""));
+  if (end.how == ChildEnd::How::exited && end.code == static_cast<int>(expected)) {
+    outcome = outcome_of(study_, observe::summarize_run(run_of(folder)));
+  } else {
+    const bool refused = end.code == static_cast<int>(ExitCode::bad_input);
+    const bool too_large = end.code == static_cast<int>(ExitCode::infeasible);
+    outcome = failed_outcome(end, refused ? "layout" : too_large ? "oom" : "error", limits, folder);
   }
-  for (const Goal& goal : study_.settings.goals) {
-    if (std::ranges::find(given, goal.figure) == given.end()) return without_goal(goal.figure, given);
-  }
+  if (job.budget == 0 && !study_.settings.keep_checkpoints) remove_checkpoints(job.trial);
   return outcome;
 }
 

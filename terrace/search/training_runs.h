@@ -15,9 +15,6 @@ class TrainingRuns : public TrialEvaluator {
   // `program` is a terrace that can train; runs lie in folder/trials. The study outlives this.
   TrainingRuns(const Study& study, std::filesystem::path folder, std::string program);
 
-  // The figures of Study::figures are those of observe::summarize_run(). A job with a budget ends after so many steps;
-  // one that continues a trial continues its run from the newest checkpoint.
-  Outcome evaluate(const Job& job) override;
   bool is_exact() const override { return false; }
   void finish(const std::vector<int64_t>& best) override;
 
@@ -26,8 +23,10 @@ class TrainingRuns : public TrialEvaluator {
                                       int64_t train_steps) const;
 
  private:
+  // The figures are those of observe::summarize_run(). A job with a budget ends after so many steps; one that continues
+  // a trial continues its run from the newest checkpoint.
+  Outcome run(const Job& job) override;
   config::Config configuration_for(const Job& job) const;
-  Outcome figures_of(const Job& job) const;
   void remove_checkpoints(int64_t trial) const;
 
   const Study& study_;

@@ -1,6 +1,7 @@
 // Converts values to texts and numbers.
 #include "terrace/search/value.h"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -40,6 +41,13 @@ double number_of(const Value& value) {
 Value whole_or_real(double number) {
   constexpr double most = 9e15;  // whole numbers up to here have a double of their own
   if (std::abs(number) <= most && std::floor(number) == number) return static_cast<int64_t>(number);
+  return number;
+}
+
+std::optional<double> parse_number(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
   return number;
 }
 

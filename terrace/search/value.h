@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -16,5 +17,8 @@ std::string plain_text(const Value& value);
 double number_of(const Value& value);
 // A whole number if the number is one, otherwise a real.
 Value whole_or_real(double number);
+
+// The finite number that the whole text is, if it is one.
+std::optional<double> parse_number(const std::string& text);
 
 }  // namespace terrace::search

@@ -12,6 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/search/results_table.h"
+#include "terrace/search/value.h"
 
 namespace terrace::search {
 namespace {
