@@ -22,6 +22,7 @@ enum class Recompute { none, selective, full };
 enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, decay
 enum class OnNan { stop, skip };
 enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
+enum class Routing { automatic, flat, rails };              // of movements among several nodes
 enum class WireType { same, fp32, bf16, int8, int4, fp8 };  // the last three in blocks, see wire_type.h
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
 
@@ -91,6 +92,7 @@ struct LayoutConfig {
   ShardGroup shard_weights = {}, shard_gradients = {}, shard_optimizer = {};
   int64_t prefetch = 1;  // segments whose weights are gathered ahead
   WireType gather_type = WireType::same, reduce_type = WireType::same, update_type = WireType::same;
+  Routing route = Routing::automatic;
   bool deterministic = false;  // sums in rank order over all ranks at once
   int64_t ranks_per_pair = 2;  // that share a package
   int64_t ranks_per_node = 0;  // 0: the launcher's number

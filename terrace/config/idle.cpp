@@ -115,14 +115,21 @@ std::string updated_on(const Config&, const RankFacts& ranks) {
 }
 
 // A pair must fit into a node, so the size of a pair has an effect wherever the size of a node has one.
+bool may_use_rails(const Config& c) {
+  return c.layout.route == Routing::rails || (c.layout.route == Routing::automatic && !c.observe.machine.empty());
+}
+
 std::string pair_size(const Config& c) {
-  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node)) return "";
+  // Beside nodes that have an effect it must divide them.
+  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c)) return "";
   return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
 }
 
 std::string node_size(const Config& c) {
-  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node)) return "";
-  return "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key";
+  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c)) return "";
+  return "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or "
+         "route "
+         "= \"rails\"";
 }
 
 std::string one_data_rank(const Config&, const RankFacts& ranks) {
@@ -198,9 +205,15 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.gather_type", .causes = sharding_keys, .off = "\"same\"", .beside = gathered, .on = gathered_on},
       {.key = "layout.reduce_type", .causes = {}, .on = one_data_rank},
       {.key = "layout.update_type", .causes = sharding_keys, .off = "\"same\"", .beside = updated, .on = updated_on},
+      {.key = "layout.route", .causes = {}, .on = one_data_rank},
       {.key = "layout.deterministic", .causes = {}, .on = one_rank},
       {.key = "layout.ranks_per_pair", .causes = sharding_keys, .beside = pair_size, .on = one_data_rank},
-      {.key = "layout.ranks_per_node", .causes = sharding_keys, .off = "0", .beside = node_size, .on = one_data_rank},
+      {.key = "layout.ranks_per_node",
+       .causes = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer",
+                  "layout.route", "observe.machine"},
+       .off = "0",
+       .beside = node_size,
+       .on = one_data_rank},
       {.key = "layout.timeout", .causes = {}, .on = one_rank},
       {.key = "layout.check_calls", .causes = {}, .on = one_rank},
       {.key = "layout.share_gpus", .causes = {}, .on = one_rank},

@@ -130,6 +130,11 @@ void add_layout_keys(std::vector<Key>& list) {
       "summed in fp32.");
   layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
                   "Type in which updated weights are sent after the optimizer step, as for `gather_type`.");
+  layout.optional(
+      "route", &L::route, Choice<Routing>{}, may_change,
+      "How weights and gradients move among several nodes. flat: in one call; rails: in two, one inside each "
+      "node and one among the ranks with the same place in their nodes; auto: what `observe.machine` "
+      "predicts to be faster, flat without a machine.");
   layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
                   "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
                   "`sharding` gives the same bits; slower across machines.");

@@ -36,6 +36,10 @@ struct Names<Sharding> {
                                                             "hybrid", "node",  "three_level"};
 };
 template <>
+struct Names<Routing> {
+  static constexpr std::array<std::string_view, 3> words = {"auto", "flat", "rails"};
+};
+template <>
 struct Names<WireType> {
   static constexpr std::array<std::string_view, 6> words = {"same", "fp32", "bf16", "int8", "int4", "fp8"};
 };

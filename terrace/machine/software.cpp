@@ -28,6 +28,7 @@ constexpr auto software_keys = [](auto& table) {
   table.optional("stages_by_layers", &S::stages_by_layers, Flag{});
   table.optional("optimizer_passes", &S::optimizer_passes, passes);
   table.optional("sends_parts", &S::sends_parts, Flag{});
+  table.optional("two_hop_routes", &S::two_hop_routes, Flag{});
   table.optional("allocator_slack", &S::allocator_slack, Real{.least = 0, .most = 10});
   table.rule({"score_passes", "fused_attention"}, [](const Software& software) -> std::string {
     if (software.fused_attention == (software.score_passes == 0)) return "";

@@ -28,6 +28,7 @@ struct Software {
   // Between stages each tensor rank sends one part of the hidden states, and the receiving ranks gather the whole; a
   // rank keeps the part that it received beside the whole. Without, each rank sends the whole.
   bool sends_parts = false;
+  bool two_hop_routes = true;  // movements among several nodes can go by rails
   double allocator_slack = 0;  // share of activations by which the memory that is taken exceeds that in use
 
   bool operator==(const Software&) const = default;

@@ -52,23 +52,68 @@ std::string too_large(const char* inner, int64_t inner_size, const char* outer, 
                      divisors_of(outer_size));
 }
 
+// The data-parallel ranks of each node, in every group of them; 0 where nodes differ in it.
+int64_t data_ranks_of_nodes(const Mesh& mesh) {
+  const std::vector<int64_t> data = mesh.group(0, "data").ranks;
+  const int64_t node = mesh.topology().ranks_per_node, size = std::ssize(data);
+  const int64_t stride = size > 1 ? data[1] - data[0] : 1, together = size * stride;
+  if (stride % node == 0) return 1;
+  if (node % stride != 0) return 0;
+  if (together % node == 0) return node / stride;
+  return node % together == 0 ? size : 0;
+}
+
+bool fits(int64_t node, int64_t size) { return node > 0 && (size % node == 0 || node % size == 0); }
+
+std::string not_by_rails(const ShardSizes& sizes, const Mesh& mesh) {
+  const int64_t node = data_ranks_of_nodes(mesh);
+  if (node == 0) {
+    return "\n  route = \"rails\" needs the same number of data-parallel ranks on all nodes; use \"flat\"";
+  }
+  std::string problems;
+  const auto check = [&](const char* what, int64_t size) {
+    if (fits(node, size)) return;
+    problems += fmt::format(
+        "\n  route = \"rails\" among nodes of {} data-parallel ranks does not fit {} over {}; use "
+        "\"flat\"",
+        node, what, size);
+  };
+  check("weights", sizes.weights);
+  check("gradients", sizes.gradients);
+  check("optimizer states", sizes.optimizer);
+  return problems;
+}
+
 std::vector<int64_t> filled(int64_t size) { return std::vector<int64_t>(static_cast<size_t>(size)); }
 
 }  // namespace
 
 ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh) {
   const config::ShardGroups groups = config::shard_groups(layout);
-  const ShardSizes sizes{.weights = size_of(groups.weights, mesh),
-                         .gradients = size_of(groups.gradients, mesh),
-                         .optimizer = size_of(groups.optimizer, mesh),
-                         .ranks = mesh.size("data")};
-  const std::string problems =
+  ShardSizes sizes{.weights = size_of(groups.weights, mesh),
+                   .gradients = size_of(groups.gradients, mesh),
+                   .optimizer = size_of(groups.optimizer, mesh),
+                   .ranks = mesh.size("data")};
+  std::string problems =
       too_large("weights", sizes.weights, "gradients, which are cut over", sizes.gradients) +
       too_large("gradients", sizes.gradients, "optimizer states, which are cut over", sizes.optimizer) +
       too_large("optimizer states", sizes.optimizer, "the data-parallel ranks, of which there are", sizes.ranks);
+  if (layout.route == config::Routing::rails) {
+    const std::optional<ShardSizes> by_rails = rails_sizes(sizes, mesh);
+    if (!by_rails) problems += not_by_rails(sizes, mesh);
+    if (by_rails) sizes = *by_rails;
+  }
   if (problems.empty()) return sizes;
   throw UserError("[layout] cuts weights, gradients and optimizer states over groups that must lie in each other:" +
                   problems);
+}
+
+std::optional<ShardSizes> rails_sizes(ShardSizes sizes, const Mesh& mesh) {
+  sizes.rails_node = data_ranks_of_nodes(mesh);
+  for (const int64_t size : {sizes.weights, sizes.gradients, sizes.optimizer}) {
+    if (!fits(sizes.rails_node, size)) return std::nullopt;
+  }
+  return sizes;
 }
 
 ShardPlace::ShardPlace(const ShardSizes& s, int64_t d)
@@ -80,10 +125,18 @@ ShardPlace::ShardPlace(const ShardSizes& s, int64_t d)
       update(filled(s.optimizer / s.weights)),
       everyone(filled(s.ranks)) {
   const int64_t w = s.weights, g = s.gradients, o = s.optimizer;
+  // The place of a rank among those that differ from `inner` to `outer` of the ranks. By rails, the ranks of all nodes
+  // with one place in their nodes follow each other.
+  const auto place = [&](int64_t rank, int64_t inner, int64_t outer) {
+    const int64_t number = rank % outer / inner;
+    if (!s.has_two_hops(inner, outer)) return number;
+    const int64_t in_node = s.rails_node / inner;
+    return number % in_node * (outer / s.rails_node) + number / in_node;
+  };
   // Each outer part number continues the inner one, so that the parts are nested.
-  const auto weight_part = [&](int64_t rank) { return rank % w; };
-  const auto gradient_part = [&](int64_t rank) { return weight_part(rank) * (g / w) + rank % g / w; };
-  const auto optimizer_part = [&](int64_t rank) { return gradient_part(rank) * (o / g) + rank % o / g; };
+  const auto weight_part = [&](int64_t rank) { return place(rank, 1, w); };
+  const auto gradient_part = [&](int64_t rank) { return weight_part(rank) * (g / w) + place(rank, w, g); };
+  const auto optimizer_part = [&](int64_t rank) { return gradient_part(rank) * (o / g) + place(rank, g, o); };
   const auto own_part = [&](int64_t rank) { return optimizer_part(rank) * (s.ranks / o) + rank / o; };
   weights = {weight_part(d), w};
   gradients = {gradient_part(d), g};
@@ -98,6 +151,19 @@ ShardPlace::ShardPlace(const ShardSizes& s, int64_t d)
     if (gradient_part(rank) == gradients.number) reduce_across[optimizer_part(rank) % (o / g)] = rank;
     if (weight_part(rank) == weights.number) update[optimizer_part(rank) % (o / w)] = rank;
   }
+}
+
+Hops hops_of(const std::vector<int64_t>& members, const ShardSizes& sizes, int64_t data_coordinate) {
+  const auto node_of = [&](int64_t rank) { return rank / sizes.rails_node; };
+  const int64_t own_node = node_of(data_coordinate);
+  const int64_t in_node = std::ranges::count(members, own_node, node_of), nodes = std::ssize(members) / in_node;
+  const int64_t position = std::ranges::find(members, data_coordinate) - members.begin();
+  Hops hops;
+  for (int64_t i = 0; i < in_node; ++i) hops.node.push_back(members.at(i * nodes + position % nodes));
+  for (int64_t j = 0; j < nodes; ++j) hops.rails.push_back(members.at(position / nodes * nodes + j));
+  TERRACE_CHECK(std::ranges::count(hops.node, own_node, node_of) == in_node, "{} ranks of a node in a group of {}",
+                in_node, members.size());
+  return hops;
 }
 
 Group ranks_of(const std::vector<int64_t>& data_coordinates, const char* name, const Mesh& mesh, int64_t rank) {

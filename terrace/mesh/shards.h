@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "terrace/config/config.h"
@@ -28,13 +29,21 @@ int64_t parameter_alignment(const config::LayoutConfig& layout);
 struct ShardSizes {
   int64_t weights = 1, gradients = 1, optimizer = 1;
   int64_t ranks = 1;  // the size of the data axis
+  // Data-parallel ranks of a node where movements go by rails, and parts are numbered accordingly; 1: they do not.
+  int64_t rails_node = 1;
 
+  // Whether a movement among ranks that differ from `inner` to `outer` of the ranks of these sizes has two hops.
+  bool has_two_hops(int64_t inner, int64_t outer) const { return inner < rails_node && rails_node < outer; }
   bool operator==(const ShardSizes&) const = default;
 };
 
 // The sizes that a configuration gives on a mesh. Throws UserError with every setting that does not fit the ranks, and
-// with sizes that fit.
+// with sizes that fit. The route "auto" counts as "flat" here.
 ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh);
+
+// The same sizes with movements by rails; none where the nodes have different numbers of data-parallel ranks, or a size
+// is neither a multiple nor a divisor of this number.
+std::optional<ShardSizes> rails_sizes(ShardSizes sizes, const Mesh& mesh);
 
 // Part `number` of a buffer that is divided into `parts` equal parts.
 struct Part {
@@ -69,6 +78,15 @@ struct ShardPlace {
   // All data-parallel ranks. Members are ordered by own part.
   std::vector<int64_t> everyone;
 };
+
+// The two groups of one rank for a movement by rails: the members in its node, and those with the same place in their
+// nodes. Member i of the first and member j of the second has block i J + j of the movement, where J is the number of
+// nodes.
+struct Hops {
+  std::vector<int64_t> node, rails;
+};
+// Of a group of ShardPlace that has two hops.
+Hops hops_of(const std::vector<int64_t>& members, const ShardSizes& sizes, int64_t data_coordinate);
 
 // A group of data coordinates with a name, as ranks of the mesh.
 Group ranks_of(const std::vector<int64_t>& data_coordinates, const char* name, const Mesh& mesh, int64_t rank);

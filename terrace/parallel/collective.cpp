@@ -1,4 +1,4 @@
-// Implements each collective as one or two calls, with encoding before and decoding after them.
+// Implements each collective as one or more calls, with encoding before and decoding after them.
 #include "terrace/parallel/collective.h"
 
 #include <ATen/core/grad_mode.h>
@@ -35,10 +35,32 @@ void sum_decoded(const WireFormat& format, const at::Tensor& payloads, const std
 
 }  // namespace
 
-void PendingCollective::finish() {
-  first_.finish();
+PendingCollective::PendingCollective(Transfer call, std::function<void()> after)
+    : call_(std::move(call)), after_(std::move(after)) {}
+
+void PendingCollective::end_call() {
+  call_.finish();
   const at::NoGradGuard no_grad;
-  for (const std::function<void()>& step : std::exchange(rest_, {})) step();
+  if (after_) std::exchange(after_, {})();
+}
+
+void PendingCollective::begin_call() {
+  if (next_.empty()) return;
+  const at::NoGradGuard no_grad;
+  PendingCollective begun = next_.front()();
+  next_.erase(next_.begin());
+  call_ = std::move(begun.call_);
+  after_ = std::move(begun.after_);
+  // The calls that follow in what has begun come before those that follow it.
+  next_.insert(next_.begin(), begun.next_.begin(), begun.next_.end());
+}
+
+void PendingCollective::finish() {
+  end_call();
+  while (!next_.empty()) {
+    begin_call();
+    end_call();
+  }
 }
 
 Collective::Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw)
@@ -62,7 +84,7 @@ PendingCollective Collective::reduce_scatter_over(comm::Comm& group, const at::T
   const at::Tensor sent = encode(from, group.size(), encoding);
   const at::Tensor received = at::empty_like(sent);
   return {Transfer::all_to_all(group, sent, received, label),
-          {[=, format = format_, members = members_by_rank(group)] { sum_decoded(*format, received, members, to); }}};
+          [=, format = format_, members = members_by_rank(group)] { sum_decoded(*format, received, members, to); }};
 }
 
 PendingCollective Collective::reduce_scatter(const at::Tensor& from, const at::Tensor& to,
@@ -72,8 +94,8 @@ PendingCollective Collective::reduce_scatter(const at::Tensor& from, const at::T
   const at::ScalarType between = format_->summable() ? format_->payload_type(from.scalar_type()) : at::kFloat;
   const at::Tensor sums = at::empty({to.numel() * route_.outer_size()}, from.options().dtype(between));
   PendingCollective reduction = reduce_scatter_over(*route_.inner, from, sums, label, Encoding::first_reduction);
-  reduction.rest_.emplace_back(
-      [=, *this] { reduce_scatter_over(*route_.outer, sums, to, label, Encoding::second_reduction).finish(); });
+  reduction.next_.emplace_back(
+      [=, *this] { return reduce_scatter_over(*route_.outer, sums, to, label, Encoding::second_reduction); });
   return reduction;
 }
 
@@ -83,19 +105,19 @@ PendingCollective Collective::all_gather(const at::Tensor& own, const at::Tensor
   const at::ScalarType type = payload.scalar_type();
   const bool in_place = format_->preserves(whole.scalar_type());
   const at::Tensor payloads = in_place ? whole : at::empty({route_.size() * payload.numel()}, payload.options());
-  std::vector<std::function<void()>> rest;
+  std::function<void()> decode = {};
+  if (!in_place) {
+    decode = [=, format = format_, parts = route_.size()] { format->decode(payloads, parts, whole); };
+  }
+  if (route_.outer == nullptr) return {Transfer::all_gather(*route_.inner, payload, payloads, type, label), decode};
   // The blocks of this rank's outer group, which are contiguous.
   const int64_t outer_elements = route_.outer_size() * payload.numel();
   const at::Tensor of_outer = payloads.narrow(0, route_.inner->member() * outer_elements, outer_elements);
-  if (route_.outer != nullptr) {
-    rest.emplace_back(
-        [=, inner = route_.inner] { Transfer::all_gather(*inner, of_outer, payloads, type, label).finish(); });
-  }
-  if (!in_place) {
-    rest.emplace_back([=, format = format_, parts = route_.size()] { format->decode(payloads, parts, whole); });
-  }
-  if (route_.outer == nullptr) return {Transfer::all_gather(*route_.inner, payload, payloads, type, label), rest};
-  return {Transfer::all_gather(*route_.outer, payload, of_outer, type, label), rest};
+  PendingCollective gather = Transfer::all_gather(*route_.outer, payload, of_outer, type, label);
+  gather.next_.emplace_back([=, inner = route_.inner] {
+    return PendingCollective(Transfer::all_gather(*inner, of_outer, payloads, type, label), decode);
+  });
+  return gather;
 }
 
 PendingCollective Collective::all_reduce(const at::Tensor& data, const comm::Label& label) const {
@@ -108,7 +130,7 @@ PendingCollective Collective::all_reduce(const at::Tensor& data, const comm::Lab
   const int64_t size = data.numel() / route_.size();
   const at::Tensor own = data.narrow(0, route_.block() * size, size);
   PendingCollective reduction = reduce_scatter(data, own, label);
-  reduction.rest_.emplace_back([=, *this] { all_gather(own, data, label).finish(); });
+  reduction.next_.emplace_back([=, *this] { return all_gather(own, data, label); });
   return reduction;
 }
 

@@ -14,22 +14,27 @@
 
 namespace terrace::parallel {
 
-// A collective whose first call has begun. finish() waits for that call and does the rest, which may include further
-// calls; so of two hops only the first overlaps with other work. All ranks finish the collectives of a
-// group in the same order.
+// A collective of one or more calls, of which one is under way. All ranks begin and end the calls of a group in the
+// same order.
 class PendingCollective {
  public:
   PendingCollective() = default;  // complete
-  PendingCollective(Transfer first, std::vector<std::function<void()>> rest = {})
-      : first_(std::move(first)), rest_(std::move(rest)) {}
+  // `after` runs when the call is complete, such as decoding.
+  PendingCollective(Transfer call, std::function<void()> after = {});
 
+  // Waits for the call under way.
+  void end_call();
+  // Begins the next call after that; nothing if there is none.
+  void begin_call();
+  // Both, until the collective is complete.
   void finish();
 
  private:
   friend class Collective;
 
-  Transfer first_;
-  std::vector<std::function<void()>> rest_;  // in order
+  Transfer call_;
+  std::function<void()> after_;
+  std::vector<std::function<PendingCollective()>> next_;  // in order
 };
 
 // The calls of comm::Comm with the same names, over all ranks of the route. One hop in a summable format is exactly one
@@ -59,7 +64,7 @@ class Collective {
   // Each encoding of the collective has its own draws.
   enum class Encoding : uint32_t { first_reduction, second_reduction, gather };
   at::Tensor encode(const at::Tensor& values, int64_t parts, Encoding encoding) const;
-  // A reduce-scatter over one group.
+  // A call over one group.
   PendingCollective reduce_scatter_over(comm::Comm& group, const at::Tensor& from, const at::Tensor& to,
                                         const comm::Label& label, Encoding encoding) const;
 

@@ -1,23 +1,45 @@
 // Connects the members of each movement.
 #include "terrace/parallel/groups.h"
 
+#include <algorithm>
+
+#include "terrace/schedule/step.h"
+
 namespace terrace::parallel {
 namespace {
 
+using schedule::Hop;
+using schedule::Movement;
+
 struct GroupOfMovement {
-  const char* name;
+  Movement movement;
   std::vector<int64_t> mesh::ShardPlace::*members;
   std::unique_ptr<comm::Comm> DataGroups::*comm;
+  HopGroups DataGroups::*hops = nullptr;
 };
 
 constexpr GroupOfMovement groups_of_movements[] = {
-    {"shard_weights", &mesh::ShardPlace::gather, &DataGroups::gather},
-    {"shard_gradients", &mesh::ShardPlace::reduce, &DataGroups::reduce},
-    {"shard_optimizer", &mesh::ShardPlace::reduce_across, &DataGroups::reduce_across},
-    {"replicas", &mesh::ShardPlace::replicas, &DataGroups::replicas},
-    {"update", &mesh::ShardPlace::update, &DataGroups::update},
-    {"data", &mesh::ShardPlace::everyone, &DataGroups::everyone},
+    {Movement::gather_weights, &mesh::ShardPlace::gather, &DataGroups::gather, &DataGroups::gather_hops},
+    {Movement::reduce, &mesh::ShardPlace::reduce, &DataGroups::reduce, &DataGroups::reduce_hops},
+    {Movement::reduce_across, &mesh::ShardPlace::reduce_across, &DataGroups::reduce_across,
+     &DataGroups::reduce_across_hops},
+    {Movement::reduce_replicas, &mesh::ShardPlace::replicas, &DataGroups::replicas},
+    {Movement::publish, &mesh::ShardPlace::update, &DataGroups::update, &DataGroups::update_hops},
 };
+
+// Calls body(name, data coordinates, hop) for the one or two groups of the movement.
+template <typename Body>
+void for_groups(const GroupOfMovement& movement, const mesh::ShardPlace& place, int64_t data_coordinate,
+                const Body& body) {
+  const std::vector<int64_t>& members = place.*movement.members;
+  // Deterministic training does not use the groups of its reductions.
+  if (!schedule::movements_of(place.sizes, false).has_two_hops(movement.movement)) {
+    return body(schedule::group_of(movement.movement), members, Hop::whole);
+  }
+  const mesh::Hops hops = mesh::hops_of(members, place.sizes, data_coordinate);
+  body(schedule::group_of(movement.movement, Hop::node), hops.node, Hop::node);
+  body(schedule::group_of(movement.movement, Hop::rails), hops.rails, Hop::rails);
+}
 
 mesh::Group with_same_data(const mesh::Mesh& mesh, int64_t rank) {
   mesh::Group group{.name = "model_parallel", .ranks = {}};
@@ -29,12 +51,33 @@ mesh::Group with_same_data(const mesh::Mesh& mesh, int64_t rank) {
 
 }  // namespace
 
-DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
-  DataGroups groups{.place = mesh::ShardPlace(sizes, mesh.coordinate(world.rank(), "data"))};
+std::vector<comm::Comm*> DataGroups::of_movements() const {
+  std::vector<comm::Comm*> all;
+  const auto add = [&](const std::unique_ptr<comm::Comm>& comm) {
+    if (comm) all.push_back(comm.get());
+  };
   for (const GroupOfMovement& movement : groups_of_movements) {
-    const std::vector<int64_t>& members = groups.place.*movement.members;
-    groups.*movement.comm = world.connect(mesh::ranks_of(members, movement.name, mesh, world.rank()));
+    add(this->*movement.comm);
+    if (movement.hops == nullptr) continue;
+    add((this->*movement.hops).node);
+    add((this->*movement.hops).rails);
   }
+  return all;
+}
+
+DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
+  const int64_t data_coordinate = mesh.coordinate(world.rank(), "data");
+  DataGroups groups{.place = mesh::ShardPlace(sizes, data_coordinate)};
+  for (const GroupOfMovement& movement : groups_of_movements) {
+    for_groups(movement, groups.place, data_coordinate,
+               [&](const char* name, const std::vector<int64_t>& members, Hop hop) {
+                 std::unique_ptr<comm::Comm>& comm = hop == Hop::whole  ? groups.*movement.comm
+                                                     : hop == Hop::node ? (groups.*movement.hops).node
+                                                                        : (groups.*movement.hops).rails;
+                 comm = world.connect(mesh::ranks_of(members, name, mesh, world.rank()));
+               });
+  }
+  groups.everyone = world.connect(mesh::ranks_of(groups.place.everyone, "data", mesh, world.rank()));
   groups.model_parallel = world.connect(with_same_data(mesh, world.rank()));
   groups.control = world.connect(mesh::all_ranks("control", world.size()));
   groups.saving = world.connect(mesh::all_ranks("saving", world.size()));
@@ -46,9 +89,9 @@ std::vector<mesh::Group> shown_groups(const mesh::Mesh& mesh, const mesh::ShardS
   const mesh::ShardPlace place(sizes, 0);
   std::vector<mesh::Group> groups;
   for (const GroupOfMovement& movement : groups_of_movements) {
-    const std::vector<int64_t>& members = place.*movement.members;
-    if (members.size() < 2 || movement.members == &mesh::ShardPlace::everyone) continue;
-    groups.push_back(mesh::ranks_of(members, movement.name, mesh, 0));
+    for_groups(movement, place, 0, [&](const char* name, const std::vector<int64_t>& members, Hop) {
+      if (members.size() > 1) groups.push_back(mesh::ranks_of(members, name, mesh, 0));
+    });
   }
   return groups;
 }

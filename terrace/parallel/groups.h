@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "terrace/comm/comm.h"
 #include "terrace/mesh/mesh.h"
@@ -10,13 +11,22 @@
 
 namespace terrace::parallel {
 
-// One communicator for each movement of mesh::ShardPlace, and three others.
+// The communicators of a movement by rails, see mesh::Hops.
+struct HopGroups {
+  std::unique_ptr<comm::Comm> node = {}, rails = {};
+};
+
+// One communicator for each movement of mesh::ShardPlace, or the two of its hops, and three others.
 struct DataGroups {
   mesh::ShardPlace place;
+  HopGroups gather_hops = {}, reduce_hops = {}, reduce_across_hops = {}, update_hops = {};
   std::unique_ptr<comm::Comm> gather = {}, reduce = {}, reduce_across = {}, replicas = {}, update = {}, everyone = {};
   std::unique_ptr<comm::Comm> model_parallel = {};  // the ranks with the same data, which hold the whole model together
   std::unique_ptr<comm::Comm> control = {};         // all ranks: counts, votes to stop, losses
   std::unique_ptr<comm::Comm> saving = {};          // all ranks, for the thread that saves checkpoints during training
+
+  // Those of the movements, by their names in docs/cost_model.md.
+  std::vector<comm::Comm*> of_movements() const;
 };
 
 // Collective: every rank of the world calls it.

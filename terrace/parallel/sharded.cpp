@@ -80,14 +80,21 @@ Collective Sharded::reduction(Movement movement, int64_t segment) {
       {.key = rounding_key_, .words = {static_cast<uint32_t>(segment), number, static_cast<uint32_t>(sender)}});
 }
 
-PendingCollective Sharded::gather(int64_t index, const char* phase) {
+PendingCollective& Sharded::pending(int64_t segment, Movement movement) {
+  Segment& of = segments_.at(static_cast<size_t>(segment));
+  return movement == Movement::gather_weights ? of.gather : movement == Movement::publish ? of.update : of.reduction;
+}
+
+PendingCollective Sharded::gather(int64_t index, bool for_backward) {
   const at::Tensor& whole = flat(index).whole_weights();
   take(whole, &StateBytes::gathered_weights);
   const at::NoGradGuard no_grad;
   if (options_.poison) whole.fill_(std::numeric_limits<float>::quiet_NaN());
   return collective(Movement::gather_weights)
       .all_gather(flat(index).weights(), whole,
-                  {.what = to_string(Movement::gather_weights), .segment = index, .phase = phase});
+                  {.what = to_string(Movement::gather_weights),
+                   .segment = index,
+                   .phase = for_backward ? "backward" : "forward"});
 }
 
 PendingCollective Sharded::reduce(int64_t index, bool accumulates) {
@@ -99,43 +106,52 @@ PendingCollective Sharded::reduce(int64_t index, bool accumulates) {
                       {.what = to_string(Movement::reduce), .segment = index, .phase = "backward"});
 }
 
-void Sharded::begin(int64_t index, Movement movement, bool accumulates, const char* phase) {
-  Segment& segment = segments_.at(static_cast<size_t>(index));
+void Sharded::begin(const schedule::StepInstruction& instruction) {
+  const int64_t index = instruction.segment;
+  const Movement movement = instruction.movement;
+  PendingCollective& begun = pending(index, movement);
+  if (!schedule::is_first_hop(instruction)) return begun.begin_call();
   const ShardedSegment& own = flat(index);
   const comm::Label label{.what = to_string(movement), .segment = index, .phase = "backward"};
   switch (movement) {
     case Movement::gather_weights:
-      segment.gather = gather(index, phase);
+      begun = gather(index, instruction.for_backward);
       return;
     case Movement::reduce:
-      segment.reduction = reduce(index, accumulates);
+      begun = reduce(index, instruction.accumulates);
       return;
     case Movement::reduce_across:
-      segment.reduction = reduction(movement, index).reduce_scatter(own.gradient(), own.optimizer_gradient(), label);
+      begun = reduction(movement, index).reduce_scatter(own.gradient(), own.optimizer_gradient(), label);
       return;
     case Movement::reduce_replicas:
-      segment.reduction = reduction(movement, index).all_reduce(own.optimizer_gradient(), label);
+      begun = reduction(movement, index).all_reduce(own.optimizer_gradient(), label);
       return;
     case Movement::gather_gradients:
-      segment.reduction = collective(movement).all_gather(own.own_gradient(), own.optimizer_gradient(), label);
+      begun = collective(movement).all_gather(own.own_gradient(), own.optimizer_gradient(), label);
       return;
     case Movement::publish:
-      segment.update = collective(movement).all_gather(
-          own.optimizer_weights(), own.weights(), {.what = to_string(movement), .segment = index, .phase = "step"});
+      begun = collective(movement).all_gather(own.optimizer_weights(), own.weights(),
+                                              {.what = to_string(movement), .segment = index, .phase = "step"});
       return;
   }
 }
 
-void Sharded::end(int64_t index, Movement movement, bool accumulates) {
+void Sharded::end(const schedule::StepInstruction& instruction) {
+  const int64_t index = instruction.segment;
   Segment& segment = segments_.at(static_cast<size_t>(index));
-  if (movement == Movement::gather_weights) return segment.gather.finish();
-  if (movement == Movement::publish) return segment.update.finish();
-  segment.reduction.finish();
-  if (movement != Movement::reduce) return;
+  PendingCollective& begun = pending(index, instruction.movement);
+  // Only two hops of a list are waited for one by one.
+  if (instruction.hop == schedule::Hop::whole) {
+    begun.finish();
+  } else {
+    begun.end_call();
+  }
+  if (instruction.movement != Movement::reduce) return;
+  if (is_first_hop(instruction)) give_back(segment.flat->whole_gradient(), &StateBytes::whole_gradients);
+  if (!is_last_hop(instruction)) return;
   const at::Tensor kept = options_.deterministic ? segment.flat->own_gradient() : segment.flat->gradient();
-  if (accumulates) ops::kernels(kept.device()).add(kept, segment.sum);
+  if (instruction.accumulates) ops::kernels(kept.device()).add(kept, segment.sum);
   segment.sum.reset();
-  give_back(segment.flat->whole_gradient(), &StateBytes::whole_gradients);
 }
 
 void Sharded::release(int64_t segment) { give_back(flat(segment).whole_weights(), &StateBytes::gathered_weights); }
@@ -152,9 +168,12 @@ void Sharded::collect_gradient(int64_t segment) {
 }
 
 void Sharded::publish() {
-  if (groups_.update->size() == 1) return;
+  if (groups_.place.update.size() == 1) return;
   for (size_t i = 0; i < segments_.size(); ++i) {
-    if (segments_[i].flat) begin(static_cast<int64_t>(i), Movement::publish, false, "step");
+    if (!segments_[i].flat) continue;
+    begin({.kind = schedule::StepInstruction::Kind::begin_movement,
+           .segment = static_cast<int64_t>(i),
+           .movement = Movement::publish});
   }
 }
 

@@ -44,8 +44,8 @@ class Sharded {
 
   // Execute the instructions of schedule::StepInstruction with the same names on one segment. A movement within a group
   // of one rank is complete at once.
-  void begin(int64_t segment, schedule::Movement movement, bool accumulates, const char* phase);
-  void end(int64_t segment, schedule::Movement movement, bool accumulates);
+  void begin(const schedule::StepInstruction& instruction);
+  void end(const schedule::StepInstruction& instruction);
   void release(int64_t segment);
   void allocate_gradient(int64_t segment);
   // Adds the gradients that autograd accumulated to the segment's gradient, after a computation of weight gradients.
@@ -68,10 +68,11 @@ class Sharded {
   struct Segment;
 
   const ShardedSegment& flat(int64_t segment) const;
+  PendingCollective& pending(int64_t segment, schedule::Movement movement);
   Collective collective(schedule::Movement movement) const { return collective_of(movement, groups_, options_); }
   // Of the segment's next reduction in this step.
   Collective reduction(schedule::Movement movement, int64_t segment);
-  PendingCollective gather(int64_t segment, const char* phase);
+  PendingCollective gather(int64_t segment, bool for_backward);
   PendingCollective reduce(int64_t segment, bool accumulates);
   // Take and release the memory of a whole segment and count it.
   void take(const at::Tensor& whole, int64_t StateBytes::*category);

@@ -8,20 +8,23 @@ namespace {
 
 using schedule::Movement;
 
-comm::Comm& group_of(Movement movement, DataGroups& groups, bool deterministic) {
+Route route_of(Movement movement, DataGroups& groups, bool deterministic) {
+  const auto route = [](comm::Comm* whole, HopGroups& hops) {
+    return whole != nullptr ? Route(*whole) : Route(*hops.node, *hops.rails);
+  };
   switch (movement) {
     case Movement::gather_weights:
-      return *groups.gather;
+      return route(groups.gather.get(), groups.gather_hops);
     case Movement::reduce:
       // Deterministic training sums over all data-parallel ranks at once.
-      return deterministic ? *groups.everyone : *groups.reduce;
+      return deterministic ? *groups.everyone : route(groups.reduce.get(), groups.reduce_hops);
     case Movement::reduce_across:
-      return *groups.reduce_across;
+      return route(groups.reduce_across.get(), groups.reduce_across_hops);
     case Movement::reduce_replicas:
     case Movement::gather_gradients:
       return *groups.replicas;
     case Movement::publish:
-      return *groups.update;
+      return route(groups.update.get(), groups.update_hops);
   }
   TERRACE_CHECK(false, "movement {}", static_cast<int>(movement));
 }
@@ -60,7 +63,7 @@ ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarT
 Collective collective_of(Movement movement, DataGroups& groups, const ShardingOptions& options,
                          const ops::RoundingDraw& draw) {
   const Route route =
-      options.route ? options.route(movement, groups) : Route(group_of(movement, groups, options.deterministic));
+      options.route ? options.route(movement, groups) : route_of(movement, groups, options.deterministic);
   return Collective(format_of(movement, options.formats), route, draw);
 }
 

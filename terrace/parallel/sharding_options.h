@@ -27,8 +27,8 @@ struct ShardingOptions {
   WireFormats formats = {};
   // Elements at multiples of which parameters begin in the flat buffers.
   int64_t alignment = mesh::parameter_alignment({});
-  // The route of a movement; empty: its group of mesh::ShardPlace. On every route, a rank's block must be its part by
-  // mesh::ShardPlace.
+  // The route of a movement; empty: its group of mesh::ShardPlace, or the two of its hops. On every route, a rank's
+  // block must be its part by mesh::ShardPlace.
   std::function<Route(schedule::Movement, DataGroups&)> route = {};
   bool deterministic = false;
   // For tests: whole weights are NaN until they are gathered, so that a use at the wrong time gives NaN.

@@ -104,7 +104,7 @@ class Search {
   PlannedRun planned(size_t number) {
     const config::Config layout = divided(layouts_[number], target_.software);
     const int64_t data_ranks = target_.devices / layout.layout.tensor / layout.layout.pipeline;
-    return {layout, target_.devices, target_.ranks_per_node(), cache_.of(layout, data_ranks)};
+    return on_target({layout, target_.devices, target_.ranks_per_node(), cache_.of(layout, data_ranks)}, target_);
   }
 
   // Calls body(i) for every i below `count`, on all cores.

@@ -69,14 +69,14 @@ class Changes {
       case Kind::weight_gradient:
         return at(interval.end, -deferred(one.segment));
       case Kind::begin_movement:
-        if (one.movement == Movement::gather_weights) at(interval.start, weights(one.segment));
+        if (one.movement == Movement::gather_weights && is_first_hop(one)) at(interval.start, weights(one.segment));
         return;
       case Kind::release:
         return at(interval.end, -weights(one.segment));
       case Kind::allocate_gradient:
         return at(interval.start, gradients(one.segment));
       case Kind::end_movement:
-        if (one.movement == Movement::reduce) at(interval.end, -gradients(one.segment));
+        if (one.movement == Movement::reduce && is_first_hop(one)) at(interval.end, -gradients(one.segment));
         return;
       default:
         return;

@@ -55,6 +55,11 @@ PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_pe
   }
 }
 
+void PlannedRun::take_route(config::Routing route) {
+  config.layout.route = route;
+  sizes = mesh::shard_sizes(config.layout, mesh);
+}
+
 int64_t PlannedRun::sum(const std::vector<int64_t>& by_unit, int64_t segment) const {
   const auto& [begin, end] = partition().segment(segment).units;
   return std::accumulate(by_unit.begin() + begin, by_unit.begin() + end, int64_t{0});

@@ -46,6 +46,8 @@ struct PlannedRun {
   int64_t padded_elements(int64_t segment) const;
   // Of all segments that a stage holds.
   int64_t stage_elements(int64_t stage) const;
+  // Movements go by this route.
+  void take_route(config::Routing route);
   // The segments of a chunk, in order.
   const std::vector<int64_t>& chunk(int64_t stage, int64_t chunk) const;
 

@@ -10,6 +10,7 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/models/cost/family.h"
+#include "terrace/plan/route.h"
 
 namespace terrace::plan {
 namespace {
@@ -59,7 +60,7 @@ void add_exposed(std::vector<ExposedTime>& list, const char* group, double waite
 void read_times(StagePrediction& stage, const schedule::StepInstructions& list, const schedule::StageTimes& times) {
   for (size_t i = 0; i < list.size(); ++i) {
     const double seconds = times.intervals[i].end - times.intervals[i].start;
-    const char* group = schedule::group_of(list[i].movement);
+    const char* group = schedule::group_of(list[i].movement, list[i].hop);
     if (list[i].kind == Kind::begin_movement) add_exposed(stage.exposed, group, 0, seconds);
     if (list[i].kind == Kind::end_movement) add_exposed(stage.exposed, group, seconds, 0);
   }
@@ -81,9 +82,14 @@ void check_devices(const Target& target) {
                       target.machine.devices(), target.machine.name, target.machine.devices());
 }
 
+PlannedRun on_target(PlannedRun run, const Target& target) {
+  run.take_route(target.software.two_hop_routes ? chosen_route(run, target.machine) : config::Routing::flat);
+  return run;
+}
+
 PlannedRun planned_run(const config::Config& config, const Target& target) {
   check_devices(target);
-  return {divided(config, target.software), target.devices, target.ranks_per_node()};
+  return on_target({divided(config, target.software), target.devices, target.ranks_per_node()}, target);
 }
 
 Prediction predict(const SimulatedStep& step) {

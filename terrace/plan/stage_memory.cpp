@@ -119,8 +119,9 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
   memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage);
   if (run.sizes.weights > 1) {
-    memory.of(MemoryKind::gathers) +=
-        bytes_of(largest_neighbours(run, stage, 1 + run.config.layout.prefetch), weight, 1);
+    const config::LayoutConfig& layout = run.config.layout;
+    const int64_t ahead = schedule::movements_of(run.sizes, layout.deterministic, layout.prefetch).uses_ahead();
+    memory.of(MemoryKind::gathers) += bytes_of(largest_neighbours(run, stage, 1 + ahead), weight, 1);
   }
   if (run.sizes.gradients > 1) {
     memory.of(MemoryKind::gathers) += bytes_of(largest_neighbours(run, stage, 2), gradient, 1);

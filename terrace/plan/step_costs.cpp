@@ -5,7 +5,6 @@
 #include <map>
 
 #include "terrace/base/error.h"
-#include "terrace/config/wire_type.h"
 
 namespace terrace::plan {
 namespace {
@@ -14,7 +13,8 @@ using schedule::Movement;
 using schedule::StepInstruction;
 using Kind = StepInstruction::Kind;
 
-constexpr size_t num_movements = 6;
+constexpr size_t num_movements = static_cast<size_t>(Movement::publish) + 1;
+constexpr size_t num_hops = static_cast<size_t>(schedule::Hop::rails) + 1;
 
 // Whether a program that reduces after the last backward defers the movement until then.
 bool is_deferred(const StepInstruction& one) {
@@ -47,14 +47,15 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
       schedule::training_step(stage, run.pipeline.micro_batches, run.stages.at(static_cast<size_t>(number)), movements);
   schedule::StepInstructions planned, computed, deferred;
   for (const StepInstruction& one : list) {
-    const bool publishes = one.kind == Kind::begin_movement && one.movement == Movement::publish;
+    const bool publishes =
+        one.kind == Kind::begin_movement && one.movement == Movement::publish && schedule::is_first_hop(one);
     if (publishes) {
       planned.push_back(one);
       if (!software.gathers_while_computing) {
         planned.push_back(one);
         planned.back().kind = Kind::end_movement;
       }
-    } else if (one.kind == Kind::end_movement && one.movement == Movement::publish &&
+    } else if (one.kind == Kind::end_movement && one.movement == Movement::publish && schedule::is_first_hop(one) &&
                !software.gathers_while_computing) {
       continue;
     } else if (!software.reduces_while_computing && is_deferred(one)) {
@@ -120,55 +121,24 @@ void StepCosts::time_segments() {
 }
 
 void StepCosts::time_movements() {
-  const config::Config& config = run_.config;
-  const mesh::ShardPlace place(run_.sizes, 0);
-  const auto placed = [&](const std::vector<int64_t>& coordinates) {
-    return place_of(mesh::ranks_of(coordinates, "", run_.mesh, 0), machine_, run_.mesh.size());
-  };
-  const GroupPlace gather = placed(place.gather),
-                   reduce = placed(config.layout.deterministic ? place.everyone : place.reduce),
-                   across = placed(place.reduce_across), replicas = placed(place.replicas),
-                   update = placed(place.update);
-  const config::LayoutConfig& layout = config.layout;
-  const int64_t weight = config::element_bytes(config.train.precision),
-                gradient = config::element_bytes(config.train.gradient_type);
-  movements_.resize(num_movements);
+  const MovementTimes times(run_.config, run_.mesh, run_.sizes, machine_, algorithms_);
+  const schedule::Movements all = schedule::movements_of(run_.sizes, run_.config.layout.deterministic);
+  movements_.resize(num_movements * num_hops);
   std::map<int64_t, size_t> known;  // by padded elements: a segment with so many
   for (size_t number = 0; number < run_.partition().segments.size(); ++number) {
     const int64_t padded = run_.padded_elements(static_cast<int64_t>(number));
     if (const auto [same, is_new] = known.emplace(padded, number); !is_new) {
-      for (std::vector<Moving>& by_segment : movements_) by_segment.push_back(by_segment[same->second]);
+      for (std::vector<MovementTime>& by_segment : movements_) {
+        if (!by_segment.empty()) by_segment.push_back(by_segment[same->second]);
+      }
       continue;
     }
-    // Every part is a whole number of blocks, so the size of all payloads is that of one payload of all values.
-    const auto moving = [&](Collective collective, config::WireType type, int64_t element_bytes, int64_t parts,
-                            const GroupPlace& group) {
-      const auto bytes = static_cast<double>(config::wire_bytes(type, padded / parts, element_bytes));
-      const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms_);
-      return Moving{time.seconds, time.tier, sent_bytes(collective, bytes, group.ranks)};
-    };
-    const auto add = [&](Movement movement, const Moving& one) {
-      movements_[static_cast<size_t>(movement)].push_back(one);
-    };
-    const auto reduction = [&](Collective collective, int64_t parts, const GroupPlace& group) {
-      if (!config::is_quantized(layout.reduce_type)) {
-        return moving(collective, layout.reduce_type, gradient, parts, group);
+    for (size_t movement = 0; movement < num_movements; ++movement) {
+      for (const schedule::Hop hop : all.hops(static_cast<Movement>(movement))) {
+        movements_[movement * num_hops + static_cast<size_t>(hop)].push_back(
+            times.of(static_cast<Movement>(movement), hop, padded));
       }
-      Moving exchange = moving(Collective::all_to_all, layout.reduce_type, gradient, parts, group);
-      if (collective != Collective::all_reduce) return exchange;
-      const Moving sums = moving(Collective::all_gather, layout.reduce_type, gradient, parts, group);
-      exchange.seconds += sums.seconds;
-      exchange.bytes += sums.bytes;
-      return exchange;
-    };
-    add(Movement::gather_weights, moving(Collective::all_gather, layout.gather_type, weight, 1, gather));
-    add(Movement::reduce, reduction(Collective::reduce_scatter, 1, reduce));
-    add(Movement::reduce_across, reduction(Collective::reduce_scatter, run_.sizes.gradients, across));
-    add(Movement::reduce_replicas, reduction(Collective::all_reduce, run_.sizes.optimizer, replicas));
-    // These sums are final and keep their type.
-    add(Movement::gather_gradients,
-        moving(Collective::all_gather, config::WireType::same, gradient, run_.sizes.optimizer, replicas));
-    add(Movement::publish, moving(Collective::all_gather, layout.update_type, weight, run_.sizes.weights, update));
+    }
   }
 }
 
@@ -187,7 +157,7 @@ void StepCosts::time_sends() {
   const double gather = software_.sends_parts
                             ? collective_time(Collective::all_gather, whole, tensor_, machine_, algorithms_).seconds
                             : 0;
-  sends_.assign(stages, std::vector<Moving>(stages));
+  sends_.assign(stages, std::vector<MovementTime>(stages));
   for (const auto& [from, to] : schedule::stage_directions(run_.placement)) {
     const auto sender = static_cast<size_t>(from), receiver = static_cast<size_t>(to);
     const mesh::Group pair{.name = "", .ranks = {ranks[sender], ranks[receiver]}};
@@ -210,8 +180,8 @@ void StepCosts::time_sends() {
       first.input_gradient += waits(own - 1);
     }
   }
-  for (std::vector<Moving>& to_peers : sends_) {
-    for (Moving& moving : to_peers) moving.seconds = 0;
+  for (std::vector<MovementTime>& to_peers : sends_) {
+    for (MovementTime& moving : to_peers) moving.seconds = 0;
   }
 }
 
@@ -243,22 +213,21 @@ void StepCosts::time_stages() {
 
 int64_t StepCosts::num_links() const { return std::max<int64_t>(1, static_cast<int64_t>(machine_.tiers.size())); }
 
-StepCosts::Moving StepCosts::movement(int64_t segment, Movement movement) const {
-  return movements_[static_cast<size_t>(movement)][static_cast<size_t>(segment)];
+MovementTime StepCosts::movement(const StepInstruction& one) const {
+  const size_t call = static_cast<size_t>(one.movement) * num_hops + static_cast<size_t>(one.hop);
+  return movements_[call][static_cast<size_t>(one.segment)];
 }
 
-StepCosts::Moving StepCosts::send(int64_t stage, const StepInstruction& instruction) const {
+MovementTime StepCosts::send(int64_t stage, const StepInstruction& instruction) const {
   return sends_[static_cast<size_t>(stage)][static_cast<size_t>(instruction.peer)];
 }
 
 int64_t StepCosts::link(int64_t stage, const StepInstruction& instruction) const {
-  return schedule::is_send(instruction.kind) ? send(stage, instruction).tier
-                                             : movement(instruction.segment, instruction.movement).tier;
+  return schedule::is_send(instruction.kind) ? send(stage, instruction).tier : movement(instruction).tier;
 }
 
 double StepCosts::bytes(int64_t stage, const StepInstruction& instruction) const {
-  return schedule::is_send(instruction.kind) ? send(stage, instruction).bytes
-                                             : movement(instruction.segment, instruction.movement).bytes;
+  return schedule::is_send(instruction.kind) ? send(stage, instruction).bytes : movement(instruction).bytes;
 }
 
 int64_t StepCosts::tensor_tier() const {
@@ -303,7 +272,7 @@ double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) con
     case Kind::send_gradient:
       return send(stage, instruction).seconds;
     case Kind::begin_movement:
-      return movement(instruction.segment, instruction.movement).seconds;
+      return movement(instruction).seconds;
     case Kind::finish_gradients:
       return finish_[static_cast<size_t>(stage)];
     case Kind::update:

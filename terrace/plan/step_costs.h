@@ -7,6 +7,7 @@
 #include "terrace/machine/machine.h"
 #include "terrace/machine/software.h"
 #include "terrace/plan/collective.h"
+#include "terrace/plan/movement_time.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/unit_time.h"
 #include "terrace/schedule/step_times.h"
@@ -47,14 +48,9 @@ class StepCosts {
     // Seconds, with sends that hold up the stage.
     double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
   };
-  struct Moving {
-    double seconds = 0;
-    int64_t tier = 0;
-    double bytes = 0;  // that one rank sends
-  };
 
-  Moving movement(int64_t segment, schedule::Movement movement) const;
-  Moving send(int64_t stage, const schedule::StepInstruction& instruction) const;
+  MovementTime movement(const schedule::StepInstruction& instruction) const;
+  MovementTime send(int64_t stage, const schedule::StepInstruction& instruction) const;
   void time_segments();
   void time_movements();
   int64_t largest_output() const;
@@ -67,9 +63,9 @@ class StepCosts {
   std::vector<Algorithm> algorithms_;
   GroupPlace tensor_;
   std::vector<SegmentTime> segments_;
-  std::vector<std::vector<Moving>> movements_;  // by movement and segment
-  std::vector<std::vector<Moving>> sends_;      // by stage and peer
-  std::vector<double> update_, finish_;         // by stage
+  std::vector<std::vector<MovementTime>> movements_;  // by movement and hop, and by segment
+  std::vector<std::vector<MovementTime>> sends_;      // by stage and peer
+  std::vector<double> update_, finish_;               // by stage
 };
 
 }  // namespace terrace::plan

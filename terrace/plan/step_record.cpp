@@ -45,7 +45,7 @@ std::vector<observe::NamedFigure> seconds_of(const SimulatedStep& step, int64_t 
     const double duration = times.intervals[i].end - times.intervals[i].start;
     if (duration == 0 || is_transfer(list[i].kind)) continue;
     if (list[i].kind == Kind::end_movement) {
-      observe::add(seconds, std::string("waits for ") + schedule::group_of(list[i].movement), duration);
+      observe::add(seconds, std::string("waits for ") + schedule::group_of(list[i].movement, list[i].hop), duration);
     } else if (!schedule::is_receive(list[i].kind)) {
       observe::add(seconds, drawn_as(list[i].kind), duration);
     }
@@ -68,7 +68,7 @@ std::vector<observe::GroupRecord> groups_of(const SimulatedStep& step, const Pre
     }
     for (const StepInstruction& one : step.lists[index]) {
       if (one.kind != Kind::begin_movement) continue;
-      const auto group = std::ranges::find(own, schedule::group_of(one.movement), &observe::GroupRecord::name);
+      const auto group = std::ranges::find(own, schedule::group_of(one.movement, one.hop), &observe::GroupRecord::name);
       if (group == own.end()) continue;
       group->bytes += step.costs.bytes(number, one);
       group->tier = link_name(step.target.machine, static_cast<size_t>(step.costs.link(number, one)));

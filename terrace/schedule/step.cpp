@@ -11,6 +11,12 @@ namespace {
 
 using StepKind = StepInstruction::Kind;
 
+// Of a movement with two.
+Hop first_hop(Movement movement) {
+  const bool gathers = movement == Movement::gather_weights || movement == Movement::publish;
+  return gathers ? Hop::rails : Hop::node;
+}
+
 // One computation of a segment that reads weights.
 struct Use {
   int64_t segment;
@@ -53,9 +59,12 @@ class Writer {
   void complete_gradient(int64_t segment, bool first, bool last) {
     if (!holds(segment)) return;
     Reduction reduction{.segment = segment, .steps = {}};
-    if (movements_.reduces_each) reduction.steps.push_back({Movement::reduce, !first});
+    const auto add_steps = [&](Movement movement, bool accumulates) {
+      for (const Hop hop : movements_.hops(movement)) reduction.steps.push_back({movement, accumulates, hop});
+    };
+    if (movements_.reduces_each) add_steps(Movement::reduce, !first);
     if (last) {
-      for (const Movement movement : movements_.after_last) reduction.steps.push_back({movement, false});
+      for (const Movement movement : movements_.after_last) add_steps(movement, false);
     }
     if (reduction.steps.empty()) return;
     begin(reduction);
@@ -86,7 +95,10 @@ class Writer {
   void publish() {
     if (!movements_.publishes) return;
     for (const int64_t segment : segments_.held) {
-      add({.kind = StepKind::begin_movement, .segment = segment, .movement = Movement::publish});
+      add({.kind = StepKind::begin_movement,
+           .segment = segment,
+           .movement = Movement::publish,
+           .hop = movements_.hops(Movement::publish).front()});
     }
   }
 
@@ -102,6 +114,7 @@ class Writer {
     struct Step {
       Movement movement;
       bool accumulates;
+      Hop hop;
     };
     int64_t segment = 0;
     std::vector<Step> steps;
@@ -114,6 +127,8 @@ class Writer {
   struct State {
     std::vector<int64_t> reads = {};  // segments of this stage whose parameters its computation reads
     bool is_held = false, is_gathered = false, is_arriving = false, is_published = false, has_gradient = false;
+    bool is_in_first_hop = false, is_arriving_updated = false;
+    size_t first_hop_since = 0;  // the number of uses that had begun
   };
 
   State& state(int64_t segment) { return states_.at(static_cast<size_t>(segment)); }
@@ -127,10 +142,13 @@ class Writer {
     gather(uses_[next_use_++]);
     gather_ahead();
     for (const int64_t read : reads(segment)) {
+      begin_second_hop(read);
+      if (movements_.publishes) begin_second_publish_hop(read);
+    }
+    begin_second_hops_ahead();
+    for (const int64_t read : reads(segment)) {
       end_publish(read);
-      if (std::exchange(state(read).is_arriving, false)) {
-        add({.kind = StepKind::end_movement, .segment = read, .movement = Movement::gather_weights});
-      }
+      if (std::exchange(state(read).is_arriving, false)) end_gather(read);
       in_use_.push_back(read);
     }
   }
@@ -148,8 +166,39 @@ class Writer {
 
   void gather_ahead() {
     if (!movements_.gathers) return;
-    const size_t end = std::min(uses_.size(), next_use_ + static_cast<size_t>(movements_.prefetch));
-    for (size_t i = next_use_; i < end; ++i) gather(uses_[i]);
+    for (size_t i = next_use_; i < uses_ahead(movements_.uses_ahead()); ++i) gather(uses_[i]);
+  }
+
+  size_t uses_ahead(int64_t count) const { return std::min(uses_.size(), next_use_ + static_cast<size_t>(count)); }
+
+  // Begins the second hop of the weights that are used soon and whose first hop had the time of an earlier use.
+  void begin_second_hops_ahead() {
+    for (size_t i = next_use_; i < uses_ahead(movements_.prefetch); ++i) {
+      for (const int64_t read : reads(uses_[i].segment)) {
+        const State& weights = state(read);
+        if (weights.is_arriving && weights.first_hop_since < next_use_) begin_second_hop(read);
+      }
+    }
+    // Updated weights are under way since the step before.
+    if (!movements_.publishes || evaluates_ || next_use_ == uses_.size()) return;
+    for (const int64_t read : reads(uses_[next_use_].segment)) begin_second_publish_hop(read);
+  }
+
+  // Waits for the first of two hops under way.
+  void begin_second_hop(int64_t segment) {
+    if (!std::exchange(state(segment).is_in_first_hop, false)) return;
+    add_hop(Movement::gather_weights, segment, StepKind::end_movement, Hop::rails);
+    add_hop(Movement::gather_weights, segment, StepKind::begin_movement, Hop::node);
+  }
+
+  void add_hop(Movement movement, int64_t segment, StepKind kind, Hop hop) {
+    add({.kind = kind, .segment = segment, .movement = movement, .hop = hop});
+  }
+
+  void end_gather(int64_t segment) {
+    begin_second_hop(segment);
+    add_hop(Movement::gather_weights, segment, StepKind::end_movement,
+            movements_.hops(Movement::gather_weights).back());
   }
 
   void gather(const Use& use) {
@@ -158,34 +207,46 @@ class Writer {
       if (std::exchange(state(segment).is_gathered, true)) continue;
       end_publish(segment);
       state(segment).is_arriving = true;
+      state(segment).is_in_first_hop = movements_.has_two_hops(Movement::gather_weights);
+      state(segment).first_hop_since = next_use_;
       add({.kind = StepKind::begin_movement,
            .segment = segment,
            .movement = Movement::gather_weights,
-           .for_backward = use.backward});
+           .for_backward = use.backward,
+           .hop = movements_.hops(Movement::gather_weights).front()});
     }
   }
 
   // Waits for the updated weights of the previous step at their first use.
   void end_publish(int64_t segment) {
     if (!movements_.publishes || std::exchange(state(segment).is_published, true)) return;
-    add({.kind = StepKind::end_movement, .segment = segment, .movement = Movement::publish});
+    begin_second_publish_hop(segment);
+    add_hop(Movement::publish, segment, StepKind::end_movement, movements_.hops(Movement::publish).back());
+  }
+
+  void begin_second_publish_hop(int64_t segment) {
+    if (!movements_.has_two_hops(Movement::publish) || std::exchange(state(segment).is_arriving_updated, true)) return;
+    add_hop(Movement::publish, segment, StepKind::end_movement, Hop::rails);
+    add_hop(Movement::publish, segment, StepKind::begin_movement, Hop::node);
   }
 
   void begin(const Reduction& reduction) {
-    const auto& [movement, accumulates] = reduction.steps[reduction.next];
+    const auto& [movement, accumulates, hop] = reduction.steps[reduction.next];
     add({.kind = StepKind::begin_movement,
          .segment = reduction.segment,
          .movement = movement,
-         .accumulates = accumulates});
+         .accumulates = accumulates,
+         .hop = hop});
   }
 
   void end(Reduction& reduction) {
-    const auto& [movement, accumulates] = reduction.steps[reduction.next++];
+    const auto& [movement, accumulates, hop] = reduction.steps[reduction.next++];
     add({.kind = StepKind::end_movement,
          .segment = reduction.segment,
          .movement = movement,
-         .accumulates = accumulates});
-    if (movement == Movement::reduce) state(reduction.segment).has_gradient = false;
+         .accumulates = accumulates,
+         .hop = hop});
+    if (movement == Movement::reduce && is_first_hop(list_.back())) state(reduction.segment).has_gradient = false;
   }
 
   const StageSegments& segments_;
@@ -325,15 +386,42 @@ class TrainingStep {
 
 }  // namespace
 
+bool Movements::has_two_hops(Movement movement) const {
+  return std::ranges::find(two_hops, movement) != two_hops.end();
+}
+
+int64_t Movements::uses_ahead() const { return prefetch + (has_two_hops(Movement::gather_weights) ? 1 : 0); }
+
+std::vector<Hop> Movements::hops(Movement movement) const {
+  if (!has_two_hops(movement)) return {Hop::whole};
+  const Hop first = first_hop(movement);
+  return {first, first == Hop::node ? Hop::rails : Hop::node};
+}
+
+bool is_first_hop(const StepInstruction& movement) {
+  return movement.hop == Hop::whole || movement.hop == first_hop(movement.movement);
+}
+
+bool is_last_hop(const StepInstruction& movement) {
+  return movement.hop == Hop::whole || movement.hop != first_hop(movement.movement);
+}
+
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch) {
   Movements movements{.gathers = sizes.weights > 1,
                       .reduces_each = sizes.ranks > 1 && (sizes.gradients > 1 || deterministic),
                       .publishes = sizes.optimizer > sizes.weights,
                       .prefetch = prefetch};
+  const auto by_rails = [&](Movement movement, int64_t inner, int64_t outer) {
+    if (sizes.has_two_hops(inner, outer)) movements.two_hops.push_back(movement);
+  };
+  by_rails(Movement::gather_weights, 1, sizes.weights);
+  by_rails(Movement::publish, sizes.weights, sizes.optimizer);
   if (deterministic && sizes.ranks > 1) {
     if (sizes.ranks > sizes.optimizer) movements.after_last.push_back(Movement::gather_gradients);
     return movements;
   }
+  by_rails(Movement::reduce, 1, sizes.gradients);
+  by_rails(Movement::reduce_across, sizes.gradients, sizes.optimizer);
   if (sizes.optimizer > sizes.gradients) movements.after_last.push_back(Movement::reduce_across);
   if (sizes.ranks > sizes.optimizer) movements.after_last.push_back(Movement::reduce_replicas);
   return movements;

@@ -29,6 +29,11 @@ enum class Movement {
 
 const char* to_string(Movement movement);
 
+// The calls of a movement: one among all ranks of its group, or by rails (mesh::Hops) two in succession. Gathers go
+// between the nodes first, since each rank then receives from the network only what no rank beside it receives;
+// reductions go inside the nodes first, and send sums over the network.
+enum class Hop { whole, node, rails };
+
 // One operation of a rank. begin_movement starts a collective, which proceeds during the instructions that follow;
 // end_movement waits for its end.
 struct StepInstruction {
@@ -62,14 +67,19 @@ struct StepInstruction {
   Movement movement = Movement::gather_weights;  // begin_movement, end_movement
   bool accumulates = false;                      // reduce: adds to the sum of the earlier micro-batches
   bool for_backward = false;                     // gather_weights: the weights are for a backward
+  Hop hop = Hop::whole;                          // begin_movement, end_movement
 
   bool operator==(const StepInstruction&) const = default;
 };
 
 using StepInstructions = std::vector<StepInstruction>;
 
-// The group of ranks that a movement is among, by its name in docs/cost_model.md.
-const char* group_of(Movement movement);
+// The group of ranks that a movement or a hop of it is among, by its name in docs/cost_model.md.
+const char* group_of(Movement movement, Hop hop = Hop::whole);
+
+// Whether the beginning or end of a movement is that of its first or only call, of its last or only call.
+bool is_first_hop(const StepInstruction& movement);
+bool is_last_hop(const StepInstruction& movement);
 
 bool is_send(StepInstruction::Kind kind);
 bool is_receive(StepInstruction::Kind kind);
@@ -88,7 +98,14 @@ struct Movements {
   bool reduces_each = false;              // gradients are reduced after each micro-batch
   std::vector<Movement> after_last = {};  // further movements of a gradient after the last micro-batch, in order
   bool publishes = false;
-  int64_t prefetch = 1;  // how many uses of segments ahead weights are gathered
+  int64_t prefetch = 1;                 // how many uses of segments ahead weights are gathered
+  std::vector<Movement> two_hops = {};  // those that go by rails
+
+  bool has_two_hops(Movement movement) const;
+  // In order.
+  std::vector<Hop> hops(Movement movement) const;
+  // How many uses ahead a gather begins: the first of two hops begins one use before the other.
+  int64_t uses_ahead() const;
 };
 
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch = 1);

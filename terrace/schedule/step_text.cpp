@@ -25,19 +25,22 @@ const char* to_string(Movement movement) {
   return "unknown movement";
 }
 
-const char* group_of(Movement movement) {
+const char* group_of(Movement movement, Hop hop) {
+  const auto named = [hop](const char* whole, const char* node, const char* rails) {
+    return hop == Hop::whole ? whole : hop == Hop::node ? node : rails;
+  };
   switch (movement) {
     case Movement::gather_weights:
-      return "shard_weights";
+      return named("shard_weights", "shard_weights_node", "shard_weights_rails");
     case Movement::reduce:
-      return "shard_gradients";
+      return named("shard_gradients", "shard_gradients_node", "shard_gradients_rails");
     case Movement::reduce_across:
-      return "shard_optimizer";
+      return named("shard_optimizer", "shard_optimizer_node", "shard_optimizer_rails");
     case Movement::reduce_replicas:
     case Movement::gather_gradients:
       return "replicas";
     case Movement::publish:
-      return "update";
+      return named("update", "update_node", "update_rails");
   }
   return "";
 }
@@ -96,9 +99,12 @@ std::string to_string(const StepInstruction& one) {
     case StepKind::receive_gradient:
       return fmt::format("receive gradient {} from {}", batch, one.peer);
     case StepKind::begin_movement:
-      return fmt::format("begin {} of segment {}", to_string(one.movement), one.segment);
     case StepKind::end_movement:
-      return fmt::format("end {} of segment {}", to_string(one.movement), one.segment);
+      return fmt::format("{} {} of segment {}{}", one.kind == StepKind::begin_movement ? "begin" : "end",
+                         to_string(one.movement), one.segment,
+                         one.hop == Hop::whole  ? ""
+                         : one.hop == Hop::node ? " inside nodes"
+                                                : " between nodes");
     case StepKind::release:
       return fmt::format("release weights of segment {}", one.segment);
     case StepKind::allocate_gradient:

@@ -14,7 +14,8 @@ using StepKind = StepInstruction::Kind;
 
 bool takes_gradient(StepKind kind) { return kind == StepKind::backward || kind == StepKind::input_gradient; }
 
-constexpr size_t num_movements = static_cast<size_t>(Movement::publish) + 1;
+constexpr size_t num_hops = static_cast<size_t>(Hop::rails) + 1;
+constexpr size_t num_calls = (static_cast<size_t>(Movement::publish) + 1) * num_hops;
 
 // The numbers that occur in a list, so that what is known of them is in vectors.
 struct Extent {
@@ -31,9 +32,10 @@ struct Extent {
   }
 
   size_t moving(const StepInstruction& one) const {
-    return static_cast<size_t>(one.segment - first_segment) * num_movements + static_cast<size_t>(one.movement);
+    return static_cast<size_t>(one.segment - first_segment) * num_calls + static_cast<size_t>(one.movement) * num_hops +
+           static_cast<size_t>(one.hop);
   }
-  size_t num_moving() const { return static_cast<size_t>(end_segment - first_segment) * num_movements; }
+  size_t num_moving() const { return static_cast<size_t>(end_segment - first_segment) * num_calls; }
   size_t tensor(bool gradient, const StepInstruction& one) const {
     return static_cast<size_t>(((gradient ? chunks : 0) + one.chunk) * micro_batches + one.micro_batch);
   }

@@ -149,7 +149,20 @@ class Check {
 
   void complete(int64_t segment, int64_t micro_batch) { completed_[segment].insert(micro_batch); }
 
+  // Whether the second hop of a movement may begin, or the first.
+  std::string check_hop(const StepInstruction& one) {
+    const std::vector<Hop> hops = movements_.hops(one.movement);
+    if (std::ranges::find(hops, one.hop) == hops.end()) return "the movement has no such hop";
+    if (is_first_hop(one)) return "";
+    return between_hops_.erase({one.segment, one.movement}) > 0 ? "" : "its first hop has not ended";
+  }
+
   std::string begin(const StepInstruction& one) {
+    if (const std::string problem = check_hop(one); !problem.empty()) return problem;
+    const bool is_second = !is_first_hop(one);
+    if (is_second && (one.movement == Movement::gather_weights || one.movement == Movement::publish)) {
+      return second_hops_.insert({one.segment, one.movement}).second ? "" : "its second hop has begun already";
+    }
     if (one.movement == Movement::gather_weights) {
       if (!movements_.gathers) return "weights are not sharded";
       if (movements_.publishes && !updated_.contains(one.segment))
@@ -161,6 +174,7 @@ class Check {
       return published_.insert(one.segment).second ? "" : "its updated weights are published already";
     }
     if (!moving_.emplace(one.segment, one.movement).second) return "another movement of its gradient has not ended";
+    if (is_second) return "";
     std::vector<Movement>& past = reductions_[one.segment];
     if (one.movement == Movement::reduce) {
       if (!movements_.reduces_each) return "gradients are not reduced after each micro-batch";
@@ -173,6 +187,11 @@ class Check {
   }
 
   std::string end(const StepInstruction& one) {
+    const std::pair key(one.segment, one.movement);
+    if (one.movement == Movement::gather_weights || one.movement == Movement::publish) {
+      if (!is_last_hop(one)) return between_hops_.insert(key).second ? "" : "its first hop has ended already";
+      if (!is_first_hop(one) && second_hops_.erase(key) == 0) return "its second hop has not begun";
+    }
     if (one.movement == Movement::gather_weights) {
       if (!gathered_.contains(one.segment)) return "its weights are not gathered";
       return arrived_.insert(one.segment).second ? "" : "its weights have arrived already";
@@ -182,13 +201,17 @@ class Check {
     const auto moving = moving_.find(one.segment);
     if (moving == moving_.end() || moving->second != one.movement) return "this movement has not begun";
     moving_.erase(moving);
-    if (one.movement == Movement::reduce) whole_gradients_.erase(one.segment);
+    if (!is_last_hop(one)) between_hops_.insert(key);
+    if (one.movement == Movement::reduce && is_first_hop(one)) whole_gradients_.erase(one.segment);
     return "";
   }
 
   std::string finished_gradients() {
     done_ = StepKind::finish_gradients;
     if (!moving_.empty()) return fmt::format("the gradient of segment {} is still moving", moving_.begin()->first);
+    if (!between_hops_.empty()) {
+      return fmt::format("segment {} lacks the second hop of a movement", between_hops_.begin()->first);
+    }
     if (!whole_gradients_.empty())
       return fmt::format("the gradient of segment {} was not reduced", *whole_gradients_.begin());
     std::vector<Movement> expected;
@@ -206,6 +229,7 @@ class Check {
   const Movements& movements_;
   StepKind done_ = StepKind::forward;  // until the first of finish_gradients, norm and update
   std::set<int64_t> gathered_, arrived_, updated_, published_, whole_gradients_;
+  std::set<std::pair<int64_t, Movement>> between_hops_, second_hops_;  // by segment: the first ended, the second began
   std::map<int64_t, Movement> moving_;  // by segment: the reduction of its gradient under way
   std::map<int64_t, std::vector<Movement>> reductions_;
   std::map<int64_t, std::set<int64_t>> completed_;  // by segment: micro-batches whose gradient is complete
@@ -218,11 +242,12 @@ StepMemory peak_memory(const StepInstructions& list, const std::vector<int64_t>&
   for (const StepInstruction& one : list) {
     if (one.segment < 0) continue;
     const int64_t elements = segment_elements.at(static_cast<size_t>(one.segment));
-    if (one.kind == StepKind::begin_movement && one.movement == Movement::gather_weights)
+    if (one.kind == StepKind::begin_movement && one.movement == Movement::gather_weights && is_first_hop(one))
       now.gathered_weights += elements;
     if (one.kind == StepKind::release) now.gathered_weights -= elements;
     if (one.kind == StepKind::allocate_gradient) now.whole_gradients += elements;
-    if (one.kind == StepKind::end_movement && one.movement == Movement::reduce) now.whole_gradients -= elements;
+    if (one.kind == StepKind::end_movement && one.movement == Movement::reduce && is_first_hop(one))
+      now.whole_gradients -= elements;
     peak.gathered_weights = std::max(peak.gathered_weights, now.gathered_weights);
     peak.whole_gradients = std::max(peak.whole_gradients, now.whole_gradients);
   }

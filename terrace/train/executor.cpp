@@ -244,9 +244,8 @@ void Executor::receive(Step& step, const StepInstruction& instruction) {
 }
 
 void Executor::execute(Step& step, const StepInstruction& instruction) {
-  const auto& [kind, micro_batch, chunk, segment, peer, movement, accumulates, for_backward] = instruction;
   transfers_.advance();
-  switch (kind) {
+  switch (instruction.kind) {
     case Kind::forward:
       return forward(step, instruction);
     case Kind::loss:
@@ -263,16 +262,18 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
     case Kind::receive_gradient:
       return receive(step, instruction);
     case Kind::begin_movement:
-      if (movement == schedule::Movement::publish && !step.updates) return;
-      return sharded_.begin(segment, movement, accumulates, for_backward ? "backward" : "forward");
+      if (instruction.movement == schedule::Movement::publish && schedule::is_first_hop(instruction) && !step.updates) {
+        return;
+      }
+      return sharded_.begin(instruction);
     case Kind::end_movement: {
       const ops::PhaseRecord record("communication");
-      return sharded_.end(segment, movement, accumulates);
+      return sharded_.end(instruction);
     }
     case Kind::release:
-      return sharded_.release(segment);
+      return sharded_.release(instruction.segment);
     case Kind::allocate_gradient:
-      return sharded_.allocate_gradient(segment);
+      return sharded_.allocate_gradient(instruction.segment);
     case Kind::finish_gradients: {
       const ops::PhaseRecord record("optimizer");
       transfers_.finish();

@@ -29,7 +29,9 @@
 #include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/memory_need.h"
+#include "terrace/plan/planned_run.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/plan/route.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/device.h"
@@ -209,13 +211,30 @@ std::optional<machine::Machine> predicted_machine(const Start& start, const at::
   return start.options.measure_machine(world, device, nn::scalar_type(start.config.train.precision));
 }
 
+// The route that the first rank's machine predicts to be faster, on every rank.
+config::Routing route_of(const Start& start, const std::optional<machine::Machine>& machine, comm::World& world) {
+  const config::Routing given = start.config.layout.route;
+  if (given != config::Routing::automatic || !machine) return given;
+  auto route = static_cast<int64_t>(given);
+  if (world.rank() == 0) {
+    const plan::PlannedRun run(start.config, world.size(), world.ranks_per_node());
+    route = static_cast<int64_t>(plan::chosen_route(run, *machine));
+  }
+  world.connect(mesh::all_ranks("route", world.size()))
+      ->broadcast(&route, 1, comm::Type::int64, 0, {.what = "route"})
+      .wait();
+  return static_cast<config::Routing>(route);
+}
+
 RunResult run_rank(const Start& start, const at::Device& device, comm::World& world) {
   std::optional<machine::Machine> machine =
       abort_on_error(world, [&] { return predicted_machine(start, device, world); });
   // It counts the rank's tensors from the first one until the measured steps are over.
   const auto meter = std::make_shared<ops::MemoryMeter>(device.type());
   auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
-  Trainer trainer(start.config, start.peak, start.kernels, &world);
+  config::Config config = start.config;
+  config.layout.route = abort_on_error(world, [&] { return route_of(start, machine, world); });
+  Trainer trainer(config, start.peak, start.kernels, &world);
   return abort_on_error(world, [&] {
     return run_trainer(trainer, start, world,
                        {.meter = meter, .end = [&] { metered.reset(); }, .machine = std::move(machine)});

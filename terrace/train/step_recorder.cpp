@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace terrace::train {
@@ -94,7 +95,7 @@ observe::StageRecord StepRecorder::stage_record() const {
   const auto add_event = [&](const std::string& name, const char* kind, int64_t lane, double begin, double end) {
     if (end > begin) stage.events.push_back({.name = name, .kind = kind, .lane = lane, .begin = begin, .end = end});
   };
-  std::map<std::pair<int64_t, schedule::Movement>, double> begun;  // movements under way, by segment
+  std::map<std::tuple<int64_t, schedule::Movement, schedule::Hop>, double> begun;  // movements under way, by segment
   for (const Entry& one : entries_) {
     const double begin = times[one.begin], waited = times[one.waited], end = times[one.end];
     const StepInstruction& instruction = one.instruction;
@@ -105,8 +106,8 @@ observe::StageRecord StepRecorder::stage_record() const {
       add_seconds("waits for stages", waited - begin);
       add_event("wait for another stage", "wait", 0, begin, waited);
     }
-    const std::pair key(instruction.segment, instruction.movement);
-    const std::string group = schedule::group_of(instruction.movement);
+    const std::tuple key(instruction.segment, instruction.movement, instruction.hop);
+    const std::string group = schedule::group_of(instruction.movement, instruction.hop);
     switch (instruction.kind) {
       case Kind::begin_movement:
         begun[key] = begin;

@@ -144,7 +144,8 @@ const std::vector<IdleKey> cases = {
     {"layout.ranks_per_node",
      "4",
      {"layout.sharding=zero1"},
-     "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key",
+     "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or route = "
+     "\"rails\"",
      {"layout.shard_optimizer=node"}},
     {"checkpoint.keep_every", "50", {}, "without checkpoint.every; use every = 50", {"checkpoint.every=50"}},
     {"checkpoint.keep_every",

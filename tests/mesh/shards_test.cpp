@@ -21,7 +21,12 @@ std::vector<ShardSizes> all_sizes() {
     for (int64_t o = 1; o <= ranks; ++o) {
       for (int64_t g = 1; g <= o; ++g) {
         for (int64_t w = 1; w <= g; ++w) {
-          if (ranks % o == 0 && o % g == 0 && g % w == 0) list.push_back({w, g, o, ranks});
+          if (ranks % o != 0 || o % g != 0 || g % w != 0) continue;
+          list.push_back({w, g, o, ranks});
+          for (const int64_t node : {2, 3, 4}) {
+            const auto fits = [&](int64_t size) { return size % node == 0 || node % size == 0; };
+            if (ranks % node == 0 && fits(w) && fits(g) && fits(o)) list.push_back({w, g, o, ranks, node});
+          }
         }
       }
     }
@@ -104,6 +109,41 @@ TEST(EverySetting, HandsOutTheBlocksOfEachMovementByMember) {
   }
 }
 
+// Members of a node next to each other, and one of each node.
+TEST(Rails, HaveTheBlocksOfTheWholeGroupByNodeAndPlace) {
+  int64_t checked = 0;
+  for (const ShardSizes& sizes : all_sizes()) {
+    for (int64_t rank = 0; rank < sizes.ranks; ++rank) {
+      const ShardPlace place(sizes, rank);
+      const auto check = [&](const Ranks& members, int64_t inner, int64_t outer) {
+        if (!sizes.has_two_hops(inner, outer)) return;
+        const Hops hops = hops_of(members, sizes, rank);
+        const auto node_of = [&](int64_t member) { return member / sizes.rails_node; };
+        const int64_t i = std::ranges::find(hops.node, rank) - hops.node.begin();
+        const int64_t j = std::ranges::find(hops.rails, rank) - hops.rails.begin();
+        const auto nodes = std::ssize(hops.rails);
+        ASSERT_EQ(std::ssize(hops.node) * nodes, std::ssize(members));
+        for (int64_t other = 0; other < std::ssize(hops.node); ++other) {
+          EXPECT_EQ(members[static_cast<size_t>(other * nodes + j)], hops.node[static_cast<size_t>(other)]);
+          EXPECT_EQ(node_of(hops.node[static_cast<size_t>(other)]), node_of(rank));
+        }
+        std::set<int64_t> of_nodes;
+        for (int64_t other = 0; other < nodes; ++other) {
+          EXPECT_EQ(members[static_cast<size_t>(i * nodes + other)], hops.rails[static_cast<size_t>(other)]);
+          of_nodes.insert(node_of(hops.rails[static_cast<size_t>(other)]));
+        }
+        EXPECT_EQ(std::ssize(of_nodes), nodes);
+        ++checked;
+      };
+      check(place.gather, 1, sizes.weights);
+      check(place.reduce, 1, sizes.gradients);
+      check(place.reduce_across, sizes.gradients, sizes.optimizer);
+      check(place.update, sizes.weights, sizes.optimizer);
+    }
+  }
+  EXPECT_GT(checked, 100);
+}
+
 ShardSizes sizes_of(const config::LayoutConfig& layout, int64_t ranks, int64_t node, int64_t tensor = 1) {
   const Mesh mesh(ranks, {{"data", ranks / tensor}, {"tensor", tensor}},
                   {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node});
@@ -122,6 +162,32 @@ TEST(Names, AreTheTableOfTheField) {
   EXPECT_EQ(named(Sharding::hybrid), (ShardSizes{2, 2, 2, 8}));
   EXPECT_EQ(named(Sharding::node), (ShardSizes{4, 8, 8, 8}));
   EXPECT_EQ(named(Sharding::three_level), (ShardSizes{2, 4, 8, 8}));
+}
+
+TEST(Rails, AreNumberedByNodesOfDataParallelRanks) {
+  const config::LayoutConfig zero3{.sharding = config::Sharding::zero3, .route = config::Routing::rails};
+  EXPECT_EQ(sizes_of(zero3, 16, 8), (ShardSizes{16, 16, 16, 16, 8}));
+  EXPECT_EQ(sizes_of(zero3, 16, 8, 2), (ShardSizes{8, 8, 8, 8, 4}));
+  EXPECT_EQ(sizes_of(zero3, 16, 4, 8), (ShardSizes{2, 2, 2, 2, 1}));
+  const ShardPlace rank0({8, 8, 8, 8, 4}, 0);
+  EXPECT_EQ(rank0.gather, (Ranks{0, 4, 1, 5, 2, 6, 3, 7}));
+}
+
+TEST(Rails, ThatDoNotFitTheNodesAreRefused) {
+  const auto complaint = [](int64_t ranks, int64_t node, int64_t group) -> std::string {
+    config::LayoutConfig layout{.sharding = config::Sharding::hybrid, .shard_group = group};
+    layout.route = config::Routing::rails;
+    try {
+      sizes_of(layout, ranks, node);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(12, 4, 12), "");
+  EXPECT_NE(complaint(12, 4, 6).find("rails\" among nodes of 4 data-parallel ranks does not fit weights over 6"),
+            std::string::npos);
+  EXPECT_NE(complaint(12, 5, 12).find("needs the same number of data-parallel ranks on all nodes"), std::string::npos);
 }
 
 TEST(Names, CountOnlyDataParallelRanks) {

@@ -23,7 +23,8 @@ struct Formula {
     gather_type = config.gather_type, reduce_type = config.reduce_type, update_type = config.update_type;
     const int64_t alignment = quantized(gather_type) || quantized(reduce_type) || quantized(update_type) ? 256 : 32;
     w = sizes.weights, g = sizes.gradients, o = sizes.optimizer, d = sizes.ranks;
-    prefetch = config.prefetch;
+    node = config.route == config::Routing::rails ? config.ranks_per_node : 1;
+    prefetch = config.prefetch + (1 < node && node < w ? 1 : 0);  // the first hop is one segment ahead of the second
     value_bytes = training.precision == config::Precision::fp32 ? 4 : 2;
     micro_batches = training.micro_batch > 0 ? training.sequences / d / training.micro_batch : 1;
     const schedule::UnitTable table = small_table(training);
@@ -57,6 +58,17 @@ struct Formula {
     const auto add = [&](const char* group, int64_t calls, int64_t bytes) {
       if (calls > 0) counts[group] = {calls, bytes};
     };
+    // So many calls on `values` in all, of which `bytes_of` is the payload, among ranks that differ from `inner` to
+    // `outer`. By rails, m = node / inner of them are in a node: each sends (m - 1) / m of the payload inside it, and
+    // of one part in m to the other nodes.
+    const auto add_hops = [&](const std::string& group, int64_t calls, int64_t values, int64_t inner, int64_t outer,
+                              const auto& bytes_of) {
+      const int64_t ranks = outer / inner;
+      if (inner >= node || node >= outer) return add(group.c_str(), calls, bytes_of(values) * (ranks - 1) / ranks);
+      const int64_t m = node / inner, nodes = outer / node;
+      add((group + "_node").c_str(), calls, bytes_of(values) * (m - 1) / m);
+      add((group + "_rails").c_str(), calls, bytes_of(values / m) * (nodes - 1) / nodes);
+    };
     const int64_t all = with_parameters(), n = total();
     if (w > 1) {
       // Once for forward and once for backward; the last segment once for both, with a tied segment once more.
@@ -67,15 +79,17 @@ struct Formula {
         calls += times;
         elements += times * segments[segment];
       }
-      add("shard_weights", micro_batches * calls,
-          micro_batches * payload(gather_type, elements, value_bytes) * (w - 1) / w);
+      add_hops("shard_weights", micro_batches * calls, micro_batches * elements, 1, w,
+               [&](int64_t values) { return payload(gather_type, values, value_bytes); });
     }
     const auto reduced = [&](int64_t values) { return payload(reduce_type, values, 4); };
-    if (g > 1) add("shard_gradients", micro_batches * all, micro_batches * reduced(n) * (g - 1) / g);
-    if (o > g) add("shard_optimizer", all, reduced(n / g) * (o / g - 1) / (o / g));
+    if (g > 1) add_hops("shard_gradients", micro_batches * all, micro_batches * n, 1, g, reduced);
+    if (o > g) add_hops("shard_optimizer", all, n / g, g, o, reduced);
     // A quantized all-reduce is two calls.
     if (d > o) add("replicas", quantized(reduce_type) ? 2 * all : all, 2 * reduced(n / o) * (d / o - 1) / (d / o));
-    if (o > w) add("update", all, payload(update_type, n / w, value_bytes) * (o / w - 1) / (o / w));
+    if (o > w) {
+      add_hops("update", all, n / w, w, o, [&](int64_t values) { return payload(update_type, values, value_bytes); });
+    }
     if (d > 1) add("data", 1, n / 1024 * 8 * (d - 1) / d);
     return counts;
   }
@@ -105,7 +119,7 @@ struct Formula {
   int64_t optimizer_bytes() const { return total() / o * (training.precision == config::Precision::fp32 ? 8 : 12); }
 
   Training training;
-  int64_t w, g, o, d, prefetch, value_bytes, micro_batches;
+  int64_t w, g, o, d, node, prefetch, value_bytes, micro_batches;
   config::WireType gather_type, reduce_type, update_type;
   std::vector<int64_t> segments;  // elements, padded
   std::vector<std::vector<int64_t>> reads;

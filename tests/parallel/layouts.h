@@ -68,6 +68,14 @@ inline std::vector<Layout> all_layouts() {
       {8, {"shard_gradients=2", "shard_optimizer=4"}},
       {8, {"shard_weights=2", "shard_gradients=2", "shard_optimizer=8", "prefetch=0"}},
       {6, {"shard_weights=2", "shard_gradients=6", "shard_optimizer=6", "prefetch=3"}},
+      // Movements of two hops.
+      {4, {"sharding=zero1", "ranks_per_node=2", "route=rails"}},
+      {4, {"sharding=zero3", "ranks_per_node=2", "route=rails"}},
+      {6, {"sharding=zero2", "ranks_per_node=3", "ranks_per_pair=1", "route=rails"}},
+      {6,
+       {"shard_weights=6", "shard_gradients=6", "shard_optimizer=6", "ranks_per_node=2", "prefetch=2", "route=rails"}},
+      {8, {"sharding=three_level", "ranks_per_node=4", "route=rails"}},
+      {8, {"shard_weights=2", "shard_gradients=2", "shard_optimizer=8", "ranks_per_node=4", "route=rails"}},
   };
 }
 
@@ -105,6 +113,8 @@ inline std::vector<Layout> some_layouts() {
       {4, {"sharding=node", "ranks_per_node=2", "prefetch=2"}},
       {8, {"sharding=three_level", "ranks_per_node=4"}},
       {8, {"shard_gradients=2", "shard_optimizer=4"}},
+      {4, {"sharding=zero3", "ranks_per_node=2", "route=rails"}},
+      {8, {"shard_weights=2", "shard_gradients=2", "shard_optimizer=8", "ranks_per_node=4", "route=rails"}},
   };
 }
 

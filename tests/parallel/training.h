@@ -235,10 +235,10 @@ class RankTraining {
 
  private:
   std::vector<comm::Comm*> counted_groups() {
-    DataGroups& groups = cut_.groups;
-    return {groups.gather.get(),    groups.reduce.get(),   groups.reduce_across.get(),  groups.replicas.get(),
-            groups.update.get(),    groups.everyone.get(), groups.model_parallel.get(), &cut_.tensor.group(),
-            &cut_.tensor.sharing(), &cut_.stage.group(),   &cut_.stage.sharing()};
+    std::vector<comm::Comm*> groups = cut_.groups.of_movements();
+    groups.insert(groups.end(), {cut_.groups.everyone.get(), cut_.groups.model_parallel.get(), &cut_.tensor.group(),
+                                 &cut_.tensor.sharing(), &cut_.stage.group(), &cut_.stage.sharing()});
+    return groups;
   }
 
   static ShardingOptions poisoned(ShardingOptions options) {

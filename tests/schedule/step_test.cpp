@@ -97,6 +97,60 @@ TEST(TrainingStep, OfZero1ReducesOnceAfterTheLastMicroBatchAndPublishes) {
                           "begin gather updated weights of segment 0", "begin gather updated weights of segment 1"));
 }
 
+// Gathers go between the nodes ahead of the use and inside the nodes at the use; a reduction goes inside the nodes
+// behind one backward and between the nodes behind the next.
+TEST(TrainingStep, ByRailsMovesInTwoHops) {
+  const Movements rails =
+      movements_of({.weights = 4, .gradients = 4, .optimizer = 4, .ranks = 4, .rails_node = 2}, false, 1);
+  const auto list = training_step(one_stage_list(1), 1, on_one_stage(3, false), rails);
+  const std::vector<std::string> expected = {
+      "begin gather weights of segment 0 between nodes",
+      "begin gather weights of segment 1 between nodes",
+      "begin gather weights of segment 2 between nodes",
+      "end gather weights of segment 0 between nodes",
+      "begin gather weights of segment 0 inside nodes",
+      "end gather weights of segment 0 inside nodes",
+      "F0 segment 0",
+      "release weights of segment 0",
+      "end gather weights of segment 1 between nodes",
+      "begin gather weights of segment 1 inside nodes",
+      "end gather weights of segment 2 between nodes",
+      "begin gather weights of segment 2 inside nodes",
+      "end gather weights of segment 1 inside nodes",
+      "F0 segment 1",
+  };
+  const std::vector<std::string> lines = text(list);
+  EXPECT_THAT(std::vector<std::string>(lines.begin(), lines.begin() + 14), ElementsAreArray(expected));
+  const auto place = [&](const std::string& line) { return std::ranges::find(lines, line) - lines.begin(); };
+  const auto first_end = place("end reduce gradients of segment 2 inside nodes");
+  EXPECT_LT(place("B0 segment 1"), first_end);
+  EXPECT_EQ(place("begin reduce gradients of segment 2 between nodes"), first_end + 1);
+  EXPECT_LT(first_end, place("B0 segment 0"));
+  EXPECT_LT(place("B0 segment 0"), place("end reduce gradients of segment 2 between nodes"));
+  EXPECT_EQ(std::ranges::count(lines, "end reduce gradients of segment 0 between nodes"), 1);
+}
+
+TEST(ValidateStep, NamesAMissingOrAnEarlySecondHop) {
+  const StageSegments segments = on_one_stage(3, false);
+  const Movements rails =
+      movements_of({.weights = 4, .gradients = 4, .optimizer = 8, .ranks = 8, .rails_node = 2}, false, 1);
+  const Instructions stage = one_stage_list(1);
+  const auto without = [&](const std::string& line) {
+    StepInstructions broken = training_step(stage, 1, segments, rails);
+    std::erase_if(broken, [&](const StepInstruction& one) { return to_string(one) == line; });
+    return validate_step(broken, stage, 1, segments, rails);
+  };
+  EXPECT_EQ(without("nothing"), "");
+  EXPECT_THAT(without("end gather weights of segment 1 between nodes"),
+              testing::HasSubstr("its first hop has not ended"));
+  EXPECT_THAT(without("begin gather weights of segment 1 inside nodes"),
+              testing::HasSubstr("its second hop has not begun"));
+  EXPECT_THAT(without("begin reduce gradients of segment 0 between nodes"),
+              testing::HasSubstr("this movement has not begun"));
+  EXPECT_THAT(without("end reduce gradients of segment 0 inside nodes"),
+              testing::HasSubstr("its first hop has not ended"));
+}
+
 // The second of two stages has a copy of segment 0, which its last segment reads.
 TEST(TrainingStep, OfALaterStageReducesItsCopyBehindTheLoss) {
   StageSegments second{.chunks = {{1, 2}}, .last = 2, .reads = {{}, {1}, {0, 2}}, .held = {0, 1, 2}, .copies = {0}};
@@ -174,6 +228,7 @@ std::vector<mesh::ShardSizes> all_sizes() {
       for (int64_t g = 1; g <= o; g *= 2) {
         for (int64_t w = 1; w <= g; w *= 2) {
           sizes.push_back({.weights = w, .gradients = g, .optimizer = o, .ranks = ranks});
+          if (ranks == 8) sizes.push_back({.weights = w, .gradients = g, .optimizer = o, .ranks = 8, .rails_node = 4});
         }
       }
     }

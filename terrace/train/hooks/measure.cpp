@@ -18,7 +18,7 @@ namespace {
 constexpr size_t measured_steps = 3;
 
 // What a group has sent and waited for so far.
-observe::GroupRecord traffic_of(const char* name, const comm::Comm& group) {
+observe::GroupRecord traffic_of(const std::string& name, const comm::Comm& group) {
   observe::GroupRecord sum{.name = name};
   for (size_t kind = 0; kind < comm::num_kinds; ++kind) {
     const comm::Traffic& one = group.traffic(static_cast<comm::Kind>(kind));
@@ -37,11 +37,9 @@ std::vector<observe::GroupRecord> traffic_of(parallel::CutModel& cut) {
   };
   add("tensor", &cut.tensor.group());
   add("stages", &cut.stage.group());
-  add("shard_weights", groups.gather.get());
-  add("shard_gradients", groups.reduce.get());
-  add("shard_optimizer", groups.reduce_across.get());
-  add("replicas", groups.replicas.get());
-  add("update", groups.update.get());
+  for (const comm::Comm* group : groups.of_movements()) {
+    if (group->size() > 1) all.push_back(traffic_of(group->group().name, *group));
+  }
   return all;
 }
 

@@ -1,0 +1,51 @@
+// The time of each movement of sharded data parallelism on a machine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/machine/machine.h"
+#include "terrace/mesh/mesh.h"
+#include "terrace/mesh/shards.h"
+#include "terrace/plan/collective.h"
+#include "terrace/schedule/step.h"
+
+namespace terrace::plan {
+
+// Of one call.
+struct MovementTime {
+  double seconds = 0;
+  int64_t tier = 0;  // whose links it uses
+  double bytes = 0;  // that one rank sends
+};
+
+class MovementTimes {
+ public:
+  // All arguments outlive the object.
+  MovementTimes(const config::Config& config, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
+                const machine::Machine& machine, const std::vector<Algorithm>& algorithms);
+
+  // A call of the movement on a flat buffer of so many elements, which are a whole number of pieces for each rank.
+  MovementTime of(schedule::Movement movement, schedule::Hop hop, int64_t padded_elements) const;
+
+ private:
+  struct Places {
+    GroupPlace whole, node, rails;
+    int64_t ranks_in_node = 1;
+  };
+
+  Places places_of(const std::vector<int64_t>& members, bool has_two_hops) const;
+  MovementTime call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
+                    const GroupPlace& group) const;
+  MovementTime reduction(Collective collective, int64_t elements, const GroupPlace& group) const;
+
+  const config::Config& config_;
+  const mesh::Mesh& mesh_;
+  const mesh::ShardSizes& sizes_;
+  const machine::Machine& machine_;
+  const std::vector<Algorithm>& algorithms_;
+  Places gather_, reduce_, across_, replicas_, update_;
+};
+
+}  // namespace terrace::plan
