@@ -51,9 +51,16 @@ uint64_t block_length(const std::vector<double>& weights) {
   return longest_block;
 }
 
-PhiloxKey key_at(PhiloxKey key, uint64_t low, uint64_t high) {
-  const PhiloxBlock block = philox_at(key, low, high);
-  return {block[0], block[1]};
+// The number of the range that `number` lies in.
+size_t range_of(const std::vector<uint64_t>& begins, uint64_t number) {
+  return static_cast<size_t>(std::ranges::upper_bound(begins, number) - begins.begin()) - 1;
+}
+
+// Running sums that begin with 0.
+std::vector<uint64_t> running_sums(const std::vector<uint64_t>& sizes) {
+  std::vector<uint64_t> sums = {0};
+  for (const uint64_t size : sizes) sums.push_back(sums.back() + size);
+  return sums;
 }
 
 }  // namespace
@@ -67,9 +74,22 @@ Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights
     fill_block(weights);
     return;
   }
-  begins_.assign(1, 0);
-  for (uint64_t size : sizes_) begins_.push_back(begins_.back() + size);
+  first_begins_ = begins_ = running_sums(sizes_);
   samples_ = begins_.back();
+}
+
+// One corpus by itself gives the elements of its order one by one, as with a weight.
+Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key,
+                 std::vector<Order> orders)
+    : Mixture(sizes, sizes.size() == 1 ? std::vector{1.0} : weights, key, true) {
+  TERRACE_CHECK(orders.size() == sizes_.size(), "{} corpora, {} orders", sizes_.size(), orders.size());
+  orders_ = std::move(orders);
+  std::vector<uint64_t> left;
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    if (orders_[i] == nullptr) orders_[i] = shuffled_order(sizes_[i], key_, i + 1);
+    left.push_back(orders_[i]->left_in_epoch(0));
+  }
+  if (!weighted_) first_begins_ = running_sums(left);
 }
 
 void Mixture::fill_block(const std::vector<double>& weights) {
@@ -88,21 +108,96 @@ double Mixture::share(size_t corpus) const {
   return static_cast<double>(begins_[corpus + 1] - begins_[corpus]) / static_cast<double>(begins_.back());
 }
 
-// Element `index` of the endless sequence of epochs of a stream over `size` elements.
-uint64_t Mixture::ordered(uint64_t stream, uint64_t size, uint64_t index) const {
-  const uint64_t epoch = reshuffle_ ? index / size : 0;
-  return permute(key_at(key_, epoch, stream), size, index % size);
+// The number of the run's sample in the shuffled order of its block.
+uint64_t Mixture::slot_of(uint64_t run_sample) const {
+  const uint64_t length = begins_.back();
+  return permute(epoch_key(key_, reshuffle_ ? run_sample / length : 0, 0), length, run_sample % length);
+}
+
+Mixture::Place Mixture::place_in_block(uint64_t run_sample) const {
+  const uint64_t slot = slot_of(run_sample);
+  const size_t corpus = range_of(begins_, slot);
+  const uint64_t slots = begins_[corpus + 1] - begins_[corpus];
+  return {corpus, run_sample / begins_.back() * slots + (slot - begins_[corpus])};
+}
+
+Mixture::Place Mixture::place_in_epoch(uint64_t run_sample) const {
+  const uint64_t in_first = first_begins_.back();
+  if (run_sample < in_first) {
+    const uint64_t slot = permute(epoch_key(key_, 0, 0), in_first, run_sample);
+    const size_t corpus = range_of(first_begins_, slot);
+    return {corpus, slot - first_begins_[corpus]};
+  }
+  const uint64_t later = (run_sample - in_first) / samples_;  // epochs between the first one and this one
+  const PhiloxKey key = epoch_key(key_, reshuffle_ ? later + 1 : 0, 0);
+  const uint64_t slot = permute(key, samples_, (run_sample - in_first) % samples_);
+  const size_t corpus = range_of(begins_, slot);
+  return {corpus, first_of_corpus(corpus) + later * sizes_[corpus] + (slot - begins_[corpus])};
 }
 
 Mixture::CorpusSample Mixture::at(uint64_t run_sample) const {
-  const uint64_t length = begins_.back();
-  const uint64_t slot = ordered(0, length, run_sample);
-  const auto after = std::upper_bound(begins_.begin(), begins_.end(), slot);
-  const auto corpus = static_cast<size_t>(after - begins_.begin()) - 1;
-  const uint64_t within = slot - begins_[corpus];
-  if (!weighted_) return {corpus, within};
-  const uint64_t slots = begins_[corpus + 1] - begins_[corpus];
-  return {corpus, ordered(corpus + 1, sizes_[corpus], run_sample / length * slots + within)};
+  const auto [corpus, index] = weighted_ ? place_in_block(run_sample) : place_in_epoch(run_sample);
+  if (!orders_.empty()) return {corpus, orders_[corpus]->at(index)};
+  const uint64_t size = sizes_[corpus];
+  if (!weighted_) return {corpus, index % size};
+  return {corpus, permute(epoch_key(key_, reshuffle_ ? index / size : 0, corpus + 1), size, index % size)};
+}
+
+// What at() takes the samples of a corpus from.
+Order Mixture::order_of(size_t corpus) const {
+  if (!orders_.empty()) return orders_[corpus];
+  if (weighted_) return shuffled_order(sizes_[corpus], key_, corpus + 1);
+  return sizes_.size() == 1 ? shuffled_order(sizes_[corpus], key_, 0) : in_file_order(sizes_[corpus]);
+}
+
+std::vector<Order> Mixture::rest(uint64_t drawn) const {
+  TERRACE_CHECK(reshuffle_, "a mixture whose epochs have one order does not change");
+  if (weighted_) return rest_of_blocks(drawn);
+  if (sizes_.size() == 1) return {continued_order({}, order_of(0), drawn)};
+  return rest_of_epoch(drawn);
+}
+
+// Of a block that is under way, the samples which are left come first.
+std::vector<Order> Mixture::rest_of_blocks(uint64_t drawn) const {
+  const uint64_t length = begins_.back(), whole = drawn / length;
+  const bool under_way = drawn % length > 0;
+  std::vector<bool> taken(length);
+  for (uint64_t sample = whole * length; sample < drawn; ++sample) taken[slot_of(sample)] = true;
+  std::vector<Order> rest;
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    const Order order = order_of(i);
+    const uint64_t slots = begins_[i + 1] - begins_[i];
+    std::vector<uint64_t> left;
+    for (uint64_t slot = 0; under_way && slot < slots; ++slot) {
+      if (!taken[begins_[i] + slot]) left.push_back(order->at(whole * slots + slot));
+    }
+    rest.push_back(continued_order(std::move(left), order, (whole + (under_way ? 1 : 0)) * slots));
+  }
+  return rest;
+}
+
+std::vector<Order> Mixture::rest_of_epoch(uint64_t drawn) const {
+  const uint64_t in_first = first_begins_.back();
+  const bool first = drawn < in_first;
+  const uint64_t later = first ? 0 : (drawn - in_first) / samples_;
+  std::vector<uint64_t> from;  // for each corpus the first element of its order in the epoch
+  std::vector<NumberSet> taken;
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    from.push_back(first ? 0 : first_of_corpus(i) + later * sizes_[i]);
+    taken.emplace_back(first ? first_of_corpus(i) : sizes_[i]);
+  }
+  for (uint64_t sample = first ? 0 : in_first + later * samples_; sample < drawn; ++sample) {
+    const auto [corpus, index] = place_in_epoch(sample);
+    taken[corpus].insert(index - from[corpus]);
+  }
+  std::vector<Order> rest;
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    Order next = orders_.empty() ? shuffled_order(sizes_[i], key_, i + 1)
+                                 : continued_order({}, orders_[i], from[i] + taken[i].size());
+    const PhiloxKey key = epoch_key(key_, first ? 0 : later + 1, sizes_.size() + 1 + i);
+    rest.push_back(undrawn_order(taken[i], order_of(i), from[i], key, std::move(next)));
+  }
+  return rest;
 }
 
 }  // namespace terrace::data
