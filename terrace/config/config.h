@@ -122,6 +122,15 @@ struct ObserveConfig {
   bool operator==(const ObserveConfig&) const = default;
 };
 
+// What a run trains on from a step on, one table of [[data.phases]]. Whatever the table does not name has the value of
+// the phase before.
+struct Phase {
+  int64_t from_step = 0;     // the first step of the phase
+  int64_t global_batch = 0;  // samples of a step
+  FamilySettings data = {};  // the struct of the family
+  bool operator==(const Phase&) const = default;
+};
+
 struct Family;
 // The families that a configuration can name; the first is the default.
 using Families = std::vector<const Family*>;
@@ -129,6 +138,7 @@ using Families = std::vector<const Family*>;
 struct Config {
   const Family* family = nullptr;  // of the model; outlives the configuration
   FamilySettings model, data;      // structs of the family
+  std::vector<Phase> phases;       // in ascending order of their steps; phases.h
   TrainConfig train;
   OptimizerConfig optimizer;
   LayoutConfig layout;
@@ -140,9 +150,9 @@ struct Config {
   std::vector<std::string> idle;
 
   bool operator==(const Config& other) const {
-    return family == other.family && model == other.model && data == other.data && train == other.train &&
-           optimizer == other.optimizer && layout == other.layout && checkpoint == other.checkpoint &&
-           observe == other.observe;
+    return family == other.family && model == other.model && data == other.data && phases == other.phases &&
+           train == other.train && optimizer == other.optimizer && layout == other.layout &&
+           checkpoint == other.checkpoint && observe == other.observe;
   }
 };
 
@@ -175,8 +185,8 @@ struct RankFacts {
 // ranks.
 std::vector<std::string> idle_keys(const Config& config, const RankFacts& ranks);
 
-// Throws UserError with both values of each key that differs but must not change on resume; docs/configuration.md lists
-// these keys.
-void check_resume(const Config& saved, const Config& now);
+// Throws UserError with both values of each key that differs but must not change when a run is resumed after
+// `steps_done` steps, among them the keys of phases that have begun; docs/configuration.md lists these keys.
+void check_resume(const Config& saved, const Config& now, int64_t steps_done);
 
 }  // namespace terrace::config

@@ -3,6 +3,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
+#include "terrace/config/phases.h"
 
 namespace terrace::config {
 namespace {
@@ -32,6 +33,23 @@ std::string table(const std::vector<Key>& keys, const std::string& section, cons
   return "| key | value | default | on resume | meaning |\n| --- | --- | --- | --- | --- |\n" + text;
 }
 
+// The keys of a phase.
+std::string phase_table(const Family& family) {
+  std::string text =
+      "| key | value | default | on resume | meaning |\n| --- | --- | --- | --- | --- |\n"
+      "| `from_step` | a whole number of at least 1 | required | fixed once the phase has begun | The first step of "
+      "the "
+      "phase; above that of the phase before, below `train.steps`. |\n";
+  for (const Key& key : phase_keys_of(family)) {
+    text += fmt::format("| `{}` | {} | that of the phase before | {} | As `{}`, from this step on. |\n", key.name,
+                        key.values,
+                        key.on_resume == OnResume::names_fixed ? "folder may change once the phase has begun"
+                                                               : "fixed once the phase has begun",
+                        key.full_name());
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string document(const Families& families) {
@@ -44,6 +62,11 @@ std::string document(const Families& families) {
     for (const Family* family : families) {
       const std::vector<Key> keys = varies ? keys_of(family) : family->keys;
       add(fmt::format("[{}] with family = \"{}\"", section, family->name), table(keys, section, config_of(*family)));
+    }
+    if (section == "data") {
+      for (const Family* family : families) {
+        add(fmt::format("[[{}]] with family = \"{}\"", phases_key, family->name), phase_table(*family));
+      }
     }
     if (!varies) add(fmt::format("[{}]", section), table(keys_of(nullptr), section, Config{}));
   }

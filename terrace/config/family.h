@@ -27,6 +27,8 @@ struct Family {
   std::vector<Key> keys = {};
   std::vector<Rule> rules = {};
   std::vector<IdleRule> idle_rules = {};
+  // The keys of [data] that a phase may change, without their section.
+  std::vector<std::string> phase_keys = {};
   // Replaces zeros that mean "derive it" by the derived values; may be null.
   void (*derive)(Config&) = nullptr;
   // The number of layers that layout.stage_layers divides among the stages. The model has one more unit before the

@@ -15,6 +15,7 @@
 #include "terrace/config/not_built.h"
 #include "terrace/config/other_names.h"
 #include "terrace/config/problems.h"
+#include "terrace/config/read_phases.h"
 
 namespace terrace::config {
 namespace {
@@ -99,7 +100,8 @@ bool is_unread(const Input& input, const std::string& section) {
 // Why the key is refused; "" if it exists or its section is not read.
 std::string refusal(const Input& input, const std::string& section, const std::string& name) {
   const std::string full_name = section + "." + name;
-  if (find_key(input.keys, full_name) != nullptr || is_unread(input, section)) return "";
+  const bool known_name = find_key(input.keys, full_name) != nullptr || full_name == phases_key;
+  if (known_name || is_unread(input, section)) return "";
   const std::string reason = not_built(section, name);
   if (!reason.empty()) return fmt::format("{}: {}", full_name, reason);
   const std::vector<std::string> sections = section_names();
@@ -286,6 +288,17 @@ void check_rules(Input& input, const std::vector<Rule>& rules, const Config& con
   }
 }
 
+// Reads [[data.phases]] on top of all other keys. Rules are checked if every other key is valid.
+void add_phases(Input& input, Config& config, bool check_rules) {
+  const auto found = input.given.find(phases_key);
+  if (found == input.given.end()) return;
+  const auto& [node, place] = found->second;
+  const bool in_file = place.source != Place::Source::override_;
+  for (PhaseProblem& problem : read_phases(*node, check_rules, config)) {
+    input.problems.push_back({in_file ? input.at(problem.where) : place, std::move(problem.text)});
+  }
+}
+
 // Chooses the family: by the last override of model.family, otherwise by the file, otherwise the first family.
 void find_family_of(Input& input, const std::vector<std::string>& overrides) {
   TERRACE_CHECK(!input.families.empty(), "no family of models to read {} with", input.file_name);
@@ -337,6 +350,7 @@ Config read(Input input, const std::string& toml, const std::vector<std::string>
   // The rules between keys need the family.
   if (input.family == nullptr) report(std::move(input.problems), input.file_name);
   check_idle(input, config, invalid, idle);
+  add_phases(input, config, invalid.empty());
   check_rules(input, core_rules(), config, invalid);
   check_rules(input, input.family->rules, config, invalid);
   report(std::move(input.problems), input.file_name);

@@ -16,7 +16,7 @@ int64_t share_rounded_up(int64_t samples, int64_t part, int64_t parts) {
 
 }  // namespace
 
-BatchRamp::BatchRamp(const config::TrainConfig& config) {
+BatchRamp::BatchRamp(const config::TrainConfig& config, const std::vector<config::Phase>& phases) {
   int64_t step = 1, drawn = 0;
   if (config.ramp_start > 0) {
     const int64_t increments = (config.global_batch - config.ramp_start) / config.ramp_increment;
@@ -31,6 +31,14 @@ BatchRamp::BatchRamp(const config::TrainConfig& config) {
     }
   }
   intervals_.push_back({step, config.global_batch, drawn});
+  int64_t batch = config.global_batch;
+  for (const config::Phase& phase : phases) {
+    if (phase.global_batch == batch) continue;
+    batch = phase.global_batch;
+    const SizeInterval from_here{phase.from_step, batch, samples_before(phase.from_step)};
+    std::erase_if(intervals_, [&](const SizeInterval& interval) { return interval.first_step >= phase.from_step; });
+    intervals_.push_back(from_here);
+  }
 }
 
 const BatchRamp::SizeInterval& BatchRamp::interval_of(int64_t step) const {

@@ -90,7 +90,7 @@ void check_profile(const config::Config& config, int64_t profile_steps, int64_t 
 }
 
 void check_resumed_config(const config::Config& config, const checkpoint::Reader& checkpoint) {
-  config::check_resume(checkpoint.config({config.family}), config);
+  config::check_resume(checkpoint.config({config.family}), config, checkpoint.step());
   if (checkpoint.step() <= config.train.steps) return;
   throw UserError::of("train.steps = {} is less than the {} steps that {} has done; give at least as many",
                       config.train.steps, checkpoint.step(), checkpoint.path().string());

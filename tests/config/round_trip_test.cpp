@@ -29,6 +29,8 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "data.validation=[\"data/\\\"v\\\\w\\u0001\", \"data/ü\"]",
                                              "data.reset_at_documents=true",
                                              "data.tokenizer=t.model",
+                                             "data.phases=[{from_step = 50, global_batch = 24}, {from_step = 60, "
+                                             "train = [\"data/ä\"], weights = []}]",
                                              "train.micro_batch=2",
                                              "train.precision=fp16",
                                              "train.gradient_type=fp16",
@@ -123,7 +125,7 @@ TEST(Dump, ShowsWhatWasDerived) {
 
 std::string resume_complaint(const Config& saved, const Config& now) {
   try {
-    check_resume(saved, now);
+    check_resume(saved, now, 7);
     return "";
   } catch (const UserError& error) {
     return error.what();
@@ -141,9 +143,9 @@ TEST(CheckResume, NamesEveryChangedKeyWithBothValues) {
             "  model.layers = 2 in the checkpoint, but 3 now\n"
             "  data.weights = [] in the checkpoint, but [1.0, 2.0] now\n"
             "  train.seed = 1 in the checkpoint, but 2 now\n"
-            "Set them back; or start a new run in another checkpoint.folder with train.initial_weights, which takes "
-            "the weights "
-            "only.");
+            "Set them back; to train on other data or with another global_batch from here on, add [[data.phases]] with "
+            "a from_step of 8 or more; or start a new run in another checkpoint.folder with train.initial_weights, "
+            "which takes the weights only.");
 }
 
 // A change of one key is refused if and only if the key's descriptor says so.

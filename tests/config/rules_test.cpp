@@ -53,7 +53,7 @@ TEST(Rules, OfTheModel) {
 TEST(Rules, OfTheData) {
   expect({
       {{"data.weights=[1.0]"},
-       "data.weights has 1 numbers for 2 corpora in data.train; give 2, or leave it out",
+       "data.weights has 1 numbers for 2 corpora in data.train; give 2, or []",
        {"data.weights=[1.0, 1.0]"}},
       {{"data.validation=[\"data/b\"]"},
        "data.validation names \"data/b\", which is in data.train too; remove it from one of them, or use "

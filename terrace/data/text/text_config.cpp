@@ -2,9 +2,12 @@
 #include "terrace/data/text/text_config.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "terrace/base/error.h"
+#include "terrace/config/phases.h"
 #include "terrace/config/section_keys.h"
+#include "terrace/data/batch_ramp.h"
 
 namespace terrace::data {
 namespace {
@@ -14,8 +17,8 @@ using config::OnResume;
 std::string weights_match_corpora(const config::Config& c) {
   const size_t weights = text_of(c).weights.size(), corpora = text_of(c).train.size();
   if (weights == 0 || weights == corpora) return "";
-  return fmt::format("data.weights has {} numbers for {} corpora in data.train; give {}, or leave it out", weights,
-                     corpora, corpora);
+  return fmt::format("data.weights has {} numbers for {} corpora in data.train; give {}, or []", weights, corpora,
+                     corpora);
 }
 
 std::string corpora_are_disjoint(const config::Config& c) {
@@ -46,6 +49,36 @@ std::string held_out_share(const config::Config& c) {
 }
 
 }  // namespace
+
+std::vector<TextPhase> text_phases(const config::Config& config) {
+  const BatchRamp batches(config.train, config.phases);
+  std::vector<TextPhase> phases;
+  const TextConfig* before = &text_of(config);
+  for (size_t i = 0; i < config.phases.size(); ++i) {
+    const config::Phase& phase = config.phases[i];
+    const TextConfig* text = &phase.data.get<TextConfig>();
+    if (text->train != before->train || text->weights != before->weights) {
+      phases.push_back({.name = fmt::format("{}[{}]", config::phases_key, i + 1),
+                        .from_step = phase.from_step,
+                        .first_sample = static_cast<uint64_t>(batches.samples_before(phase.from_step)),
+                        .train = text->train,
+                        .weights = text->weights});
+    }
+    before = text;
+  }
+  return phases;
+}
+
+std::vector<std::string> training_corpora(const TextConfig& config, const std::vector<TextPhase>& phases) {
+  std::vector<std::string> names = config.train;
+  for (const TextPhase& phase : phases) {
+    std::ranges::copy_if(phase.train, std::back_inserter(names),
+                         [&](const std::string& name) { return std::ranges::find(names, name) == names.end(); });
+  }
+  return names;
+}
+
+std::vector<std::string> text_phase_keys() { return {"train", "weights"}; }
 
 std::vector<config::Key> text_keys() {
   using D = TextConfig;

@@ -1,6 +1,7 @@
 // [data] of a model of text: its struct, its keys and their rules.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,23 @@ struct TextConfig {
 inline TextConfig& text_of(config::Config& config) { return config.data.get<TextConfig>(); }
 inline const TextConfig& text_of(const config::Config& config) { return config.data.get<TextConfig>(); }
 
+// A phase of the run that changes the corpora or their mix.
+struct TextPhase {
+  std::string name = {};      // "data.phases[1]"
+  int64_t from_step = 0;      // the first step
+  uint64_t first_sample = 0;  // counted over the whole run
+  std::vector<std::string> train = {};
+  std::vector<double> weights = {};
+};
+
+// In ascending order; phases with the corpora and the mix of the phase before are left out.
+std::vector<TextPhase> text_phases(const config::Config& config);
+
+// The names of data.train and of its phases, each once.
+std::vector<std::string> training_corpora(const TextConfig& config, const std::vector<TextPhase>& phases);
+
+// The keys of [data] that a phase may change.
+std::vector<std::string> text_phase_keys();
 std::vector<config::Key> text_keys();
 std::vector<config::Rule> text_rules();
 std::vector<config::IdleRule> text_idle_rules();

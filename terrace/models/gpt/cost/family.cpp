@@ -29,6 +29,7 @@ PlannedFamily make_family() {
   append(family.rules, data::text_rules());
   family.idle_rules = idle_rules();
   append(family.idle_rules, data::text_idle_rules());
+  family.phase_keys = data::text_phase_keys();
   family.derive = [](config::Config& config) { derive(model_of(config)); };
   family.layers = [](const config::Config& config) { return model_of(config).layers; };
   family.unit_table = [](const config::Config& config, const schedule::UnitTableOptions& options) {
