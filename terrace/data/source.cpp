@@ -27,7 +27,7 @@ HostTensor HostTensor::of(std::span<const float> values, std::vector<int64_t> si
   return copied(Type::fp32, values, std::move(sizes));
 }
 
-std::string Source::difference(const Json& older, const Json& own) const {
+std::string Source::difference(const Json& older, const Json& own, int64_t /*steps_done*/) const {
   return older == own ? "" : fmt::format("they were {}, and are {}", older.dump(), own.dump());
 }
 

@@ -96,8 +96,9 @@ class Source {
   // computes it and all compare, which detects different files of the same names on different machines.
   virtual Json identity() const = 0;
   virtual Json fingerprint() const = 0;
-  // What differs between a full identity of older data and that of these, in words; "" where nothing does.
-  virtual std::string difference(const Json& older, const Json& own) const;
+  // What differs between the full identity that a checkpoint has and that of these data, in words; "" where nothing
+  // does that matters after `steps_done` steps: the data of later phases may be others.
+  virtual std::string difference(const Json& older, const Json& own, int64_t steps_done) const;
 
   // Computed once, by one rank. Empty where nothing is held out.
   virtual std::vector<Baseline> baselines() const { return {}; }

@@ -98,11 +98,12 @@ void check_resumed_config(const config::Config& config, const checkpoint::Reader
 
 void check_resumed_data(const data::Source& data, const Json& identity, const checkpoint::Reader& checkpoint) {
   const Json& saved = checkpoint.trainer().at("data");
-  if (saved == identity) return;
+  const std::string difference = data.difference(saved, identity, checkpoint.step());
+  if (difference.empty()) return;
   throw UserError::of(
       "the data are not those that {} was trained with: {}. Restore the old files, or start a new run in another "
       "checkpoint.folder with train.initial_weights",
-      checkpoint.path().string(), data.difference(saved, identity));
+      checkpoint.path().string(), difference);
 }
 
 plan::AvailableMemory available_memory(const at::Device& device) {

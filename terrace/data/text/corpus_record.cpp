@@ -38,8 +38,8 @@ void add_places(std::vector<std::byte>& sample, std::span<const std::byte> bytes
   add(sample, bytes, last, place_bytes);
 }
 
-std::vector<std::string> all_corpora(const TextConfig& config) {
-  std::vector<std::string> names = config.train;
+std::vector<std::string> all_corpora(const TextConfig& config, const std::vector<TextPhase>& phases) {
+  std::vector<std::string> names = training_corpora(config, phases);
   names.insert(names.end(), config.validation.begin(), config.validation.end());
   return names;
 }
@@ -53,7 +53,8 @@ void check_distinct(const std::vector<std::string>& names) {
     const auto [other, first] = seen.emplace(std::pair{status.st_dev, status.st_ino}, name);
     if (first) continue;
     throw UserError::of(
-        "data.train and data.validation name the same files twice, as {} and as {}; name a corpus once (data.weights "
+        "data.train and data.validation name the same files twice, as {} and as {}; name a corpus once, and by the "
+        "same name in every phase (data.weights "
         "gives it a larger part of training, data.validation_share holds out a part of it)",
         other->second, name);
   }
@@ -152,9 +153,10 @@ void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record
       corpus, record.text(), tokenizer.string(), found.substr(0, TokenizerRecord::shown_digits));
 }
 
-void check_corpora_of_run(const TextConfig& config) {
-  const std::vector<std::string> names = all_corpora(config);
+void check_corpora_of_run(const TextConfig& config, const std::vector<TextPhase>& phases) {
+  const std::vector<std::string> names = all_corpora(config, phases);
   check_distinct(names);
+  for (const TextPhase& phase : phases) check_distinct(phase.train);
   const std::vector<RecordedCorpus> recorded = recorded_corpora(names);
   if (recorded.empty()) return;
   const RecordedCorpus& first = recorded.front();

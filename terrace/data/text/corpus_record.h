@@ -53,8 +53,9 @@ void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record
                         const std::filesystem::path& tokenizer, std::string_view bytes);
 
 // Refuses corpora that do not fit into one run, before any is opened; files that do not exist are ignored. Throws
-// UserError where two names in data.train and data.validation are of the same files (by another spelling, a link), and
-// where the records name other tokenizers than data.tokenizer or than each other. Reads the records and the tokenizer.
-void check_corpora_of_run(const TextConfig& config);
+// UserError where two names in data.train, its phases and data.validation are of the same files (by another spelling, a
+// link), where a phase names a corpus twice, and where the records name other tokenizers than data.tokenizer or than
+// each other. Reads the records and the tokenizer.
+void check_corpora_of_run(const TextConfig& config, const std::vector<TextPhase>& phases = {});
 
 }  // namespace terrace::data

@@ -82,25 +82,78 @@ Mixture mixture_of(const SplitWindows& split, const std::vector<double>& weights
   return {sizes, weights, key, reshuffle};
 }
 
+// Opens corpora for training, and divides them into what is trained on and what is held out.
+class TrainingCorpora {
+ public:
+  TrainingCorpora(const TextConfig& config, const WindowReader& reader) : config_(config), reader_(reader) {}
+
+  // The windows to train on, and appended to `held_out` those that are not, if the corpus is opened for the first time.
+  Windows open(const std::string& prefix, std::vector<Windows>& held_out) {
+    const auto found = opened_.find(prefix);
+    if (found != opened_.end()) return found->second;
+    Windows train = all_windows(prefix, reader_.sequence, reader_.vocabulary);
+    if (config_.validation.empty() && config_.validation_share > 0) {
+      held_out.push_back(split_off(train, config_.validation_share, prefix));
+    }
+    opened_[prefix] = train;
+    return train;
+  }
+
+ private:
+  const TextConfig& config_;
+  const WindowReader& reader_;
+  std::map<std::string, Windows> opened_;
+};
+
+// Adds the samples of each phase; every corpus continues where the latest mix that had it left it.
+void add_phases(const std::vector<TextPhase>& phases, uint64_t seed, TrainingCorpora& corpora, SplitWindows& first,
+                std::vector<PhaseWindows>& list) {
+  list.reserve(phases.size());
+  std::map<std::string, Order> orders;
+  const SplitWindows* before = &first;
+  uint64_t began = 0;
+  for (const TextPhase& phase : phases) {
+    const std::vector<Order> rest = before->mixture->rest(phase.first_sample - began);
+    for (size_t i = 0; i < rest.size(); ++i) orders[before->corpora[i].name] = rest[i];
+    PhaseWindows& windows = list.emplace_back();
+    windows.from_step = phase.from_step;
+    windows.first_sample = began = phase.first_sample;
+    std::vector<uint64_t> sizes;
+    std::vector<Order> continued;
+    for (const std::string& prefix : phase.train) {
+      windows.train.corpora.push_back(corpora.open(prefix, windows.held_out));
+      sizes.push_back(windows.train.corpora.back().count);
+      continued.push_back(orders[prefix]);
+    }
+    const PhiloxKey key = stream_key(seed, fmt::format("order of training samples in mix {}", list.size() + 1));
+    windows.train.mixture.emplace(std::move(sizes), phase.weights, key, std::move(continued));
+    before = &windows.train;
+  }
+}
+
 }  // namespace
 
-Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed)
+Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
+               const std::vector<TextPhase>& phases)
     : state_(std::make_unique<State>()) {
   check_config(config, sequence);
-  check_corpora_of_run(config);
+  check_corpora_of_run(config, phases);
   state_->reader = {sequence, vocabulary, config.reset_at_documents};
   SplitWindows& train = state_->train;
   SplitWindows& validation = state_->validation;
-  for (const std::string& prefix : config.train) {
-    train.corpora.push_back(all_windows(prefix, sequence, vocabulary));
-    if (!config.validation.empty() || config.validation_share == 0) continue;
-    validation.corpora.push_back(split_off(train.corpora.back(), config.validation_share, prefix));
-  }
+  TrainingCorpora corpora(config, state_->reader);
+  for (const std::string& prefix : config.train) train.corpora.push_back(corpora.open(prefix, validation.corpora));
   for (const std::string& prefix : config.validation) {
     validation.corpora.push_back(all_windows(prefix, sequence, vocabulary));
   }
-  if (!train.corpora.empty())
+  state_->own_held_out = validation.corpora.size();
+  if (!train.corpora.empty()) {
     train.mixture = mixture_of(train, config.weights, stream_key(seed, "order of training samples"), true);
+    add_phases(phases, seed, corpora, train, state_->phases);
+  }
+  for (const PhaseWindows& phase : state_->phases) {
+    validation.corpora.insert(validation.corpora.end(), phase.held_out.begin(), phase.held_out.end());
+  }
   if (validation.corpora.empty()) return;
   // The key does not depend on the seed, so that runs with different seeds are evaluated on the same samples. There are
   // no weights, with which samples of one corpus would repeat before all of another have occurred once.
@@ -111,6 +164,7 @@ Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;
 
 uint64_t Loader::samples(Split split) const {
+  if (split == Split::train && !state_->phases.empty()) return 0;
   const SplitWindows& windows = state_->of(split);
   return windows.mixture ? windows.mixture->samples() : 0;
 }
@@ -170,8 +224,9 @@ SampleBatch Loader::batch(Split split, std::span<const uint64_t> samples) const 
     return values.empty() ? std::span<int64_t>() : std::span(values).subspan(row * length, length);
   };
   for (size_t row = 0; row < rows; ++row) {
-    const Mixture::CorpusSample place = windows.mixture->at(samples[row]);
-    reader.read(windows.corpora[place.corpus], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
+    const auto& [from, begin] = state_->mix_of(split, samples[row]);
+    const Mixture::CorpusSample place = from.mixture->at(samples[row] - begin);
+    reader.read(from.corpora[place.corpus], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
                 row_of(batch.positions, row), row_of(batch.documents, row));
     batch.ids.push_back(static_cast<int64_t>(samples[row]));
   }
@@ -194,32 +249,6 @@ std::vector<HeldOut> Loader::held_out(uint64_t at_most) const {
   }
   std::erase_if(corpora, [](const HeldOut& held_out) { return held_out.samples.empty(); });
   return corpora;
-}
-
-template <typename Figure>
-Json Loader::of_each_corpus(const char* name, Figure figure) const {
-  Json corpora = Json::array();
-  std::map<const TokenCorpus*, std::string> figures;  // a corpus that is divided is in both splits
-  for (const SplitWindows* split : {&state_->train, &state_->validation}) {
-    for (const Windows& windows : split->corpora) {
-      const TokenCorpus& corpus = *windows.corpus;
-      if (!figures.contains(&corpus)) figures[&corpus] = figure(corpus);
-      corpora.push_back({{"corpus", corpus.path().stem().string()},
-                         {"tokens", corpus.tokens()},
-                         {name, figures[&corpus]},
-                         {"first_window", windows.first},
-                         {"windows", windows.count}});
-    }
-  }
-  return corpora;
-}
-
-Json Loader::identity() const {
-  return of_each_corpus("index_checksum", [](const TokenCorpus& corpus) { return corpus.index_checksum(); });
-}
-
-Json Loader::fingerprint() const {
-  return of_each_corpus("fingerprint", [](const TokenCorpus& corpus) { return corpus.fingerprint(); });
 }
 
 }  // namespace terrace::data

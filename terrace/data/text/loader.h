@@ -34,7 +34,11 @@ class Loader {
   // encoded with one tokenizer (config.tokenizer where that is given). Without training corpora only the held-out
   // samples can be read. The cost does not grow with the corpus except
   // for page faults.
-  Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
+  // The corpora of `phases` are opened too: each phase trains on its own mix of corpora from its first sample on, in
+  // which a corpus continues where the mix before left it (mixture.h), also one that was absent for a while. Held-out
+  // samples are those of all corpora of the run at any time.
+  Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
+         const std::vector<TextPhase>& phases = {});
   ~Loader();
   Loader(Loader&&) noexcept;
 
@@ -45,7 +49,8 @@ class Loader {
   SampleBatch batch(Split split, std::span<const uint64_t> samples) const;
 
   // The number of samples in one pass over the split. For training on several weighted corpora that is a pass over the
-  // mixture's longest corpus. For validation every held-out sample counts once, whatever the weights.
+  // mixture's longest corpus, and with phases 0: a run whose corpora change has no such pass. For validation every
+  // held-out sample counts once, whatever the weights.
   uint64_t samples(Split split) const;
 
   // The names of the split's corpora, as in the configuration.
@@ -56,12 +61,15 @@ class Loader {
   // share of each corpus. The result is the same at every call and for every seed.
   std::vector<HeldOut> held_out(uint64_t at_most) const;
 
-  // Two identities of the corpora, each with an entry for every corpus and split.
+  // Two identities of the corpora, each with an entry for every corpus and split, those of a phase apart.
   //
   // The full identity: name, tokens, windows of the split, and the checksum of the whole index. Checkpoints keep it,
   // and a run continues only where it is the same. It reads every index, which takes seconds for gigabytes, so that
   // only one rank should call it.
   Json identity() const;
+  // For each phase an object with from_step and corpora, as identity() has them, of the phase's corpora and what the
+  // phase adds to the held-out ones.
+  Json phase_identities() const;
   // The cheap identity: the same with corpus_fingerprint() in place of the checksum. It takes milliseconds, so every
   // rank computes it and all compare: that detects different files with the same names and sizes on different machines.
   Json fingerprint() const;
@@ -73,9 +81,6 @@ class Loader {
   double unigram_loss(uint64_t token_limit = 50'000'000) const;
 
  private:
-  template <typename Figure>
-  Json of_each_corpus(const char* name, Figure figure) const;
-
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,6 +1,8 @@
 // The state of a Loader: its corpora and, for each split, the samples that belong to it.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +28,14 @@ struct SplitWindows {
   std::optional<Mixture> mixture;  // none where the split is empty
 };
 
+// The training samples of a phase.
+struct PhaseWindows {
+  int64_t from_step = 0;
+  uint64_t first_sample = 0;  // of the run
+  SplitWindows train;
+  std::vector<Windows> held_out;  // what the phase adds to the validation split
+};
+
 // Reads windows as rows of a batch.
 struct WindowReader {
   int64_t sequence = 0, vocabulary = 0;
@@ -39,8 +49,22 @@ struct WindowReader {
 struct Loader::State {
   WindowReader reader;
   SplitWindows train, validation;
+  size_t own_held_out = 0;           // the corpora of `validation` that are not a phase's
+  std::vector<PhaseWindows> phases;  // ascending
 
   const SplitWindows& of(Split split) const { return split == Split::train ? train : validation; }
+
+  struct Mix {
+    const SplitWindows& windows;
+    uint64_t first_sample;
+  };
+  // What a sample of a split is taken from.
+  Mix mix_of(Split split, uint64_t sample) const {
+    if (split == Split::validation) return {validation, 0};
+    const auto after = std::ranges::upper_bound(phases, sample, {}, &PhaseWindows::first_sample);
+    if (after == phases.begin()) return {train, 0};
+    return {std::prev(after)->train, std::prev(after)->first_sample};
+  }
 };
 
 }  // namespace terrace::data

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -50,7 +51,7 @@ MicroBatch without_tokens(uint64_t first, int64_t count) {
   return result;
 }
 
-void check_corpora_exist(const char* key, const std::vector<std::string>& prefixes,
+void check_corpora_exist(const std::string& key, const std::vector<std::string>& prefixes,
                          std::vector<std::string>& problems) {
   for (const std::string& prefix : prefixes) {
     for (const fs::path& path : corpus_files(prefix)) {
@@ -117,12 +118,23 @@ std::vector<std::string> corpus_differences(const Json& older, const Json& own) 
   return differences;
 }
 
+// The corpora of the phases that have begun, by their first step.
+std::map<int64_t, Json> begun_phases(const Json& identity, int64_t steps_done) {
+  std::map<int64_t, Json> corpora;
+  for (const Json& phase : identity.value("phases", Json::array())) {
+    const auto step = phase.at("from_step").get<int64_t>();
+    if (step <= steps_done) corpora[step] = phase.at("corpora");
+  }
+  return corpora;
+}
+
 std::string file_checksum(const std::string& path) { return checksum(MappedFile(path).bytes()); }
 
 }  // namespace
 
-TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed)
-    : sequence_(sequence), tokenizer_(config.tokenizer), loader_(config, sequence, vocabulary, seed) {}
+TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
+                       const std::vector<TextPhase>& phases)
+    : sequence_(sequence), tokenizer_(config.tokenizer), loader_(config, sequence, vocabulary, seed, phases) {}
 
 // The step's sequences are divided among the ranks in order: the first rank has the first of them.
 std::vector<MicroBatch> TextSource::micro_batches(const StepShare& share, const TensorNames& names) const {
@@ -162,14 +174,27 @@ std::vector<std::string> TextSource::held_out_corpora() const {
 Json TextSource::identity() const {
   Json identity = {{"corpora", loader_.identity()}};
   identity["tokenizer"] = fs::exists(tokenizer_) ? Json(file_checksum(tokenizer_)) : Json();
+  Json phases = loader_.phase_identities();
+  if (!phases.empty()) identity["phases"] = std::move(phases);
   return identity;
 }
 
-std::string TextSource::difference(const Json& older, const Json& own) const {
+std::string TextSource::difference(const Json& older, const Json& own, int64_t steps_done) const {
   if (older == own) return "";
-  std::vector<std::string> differences = corpus_differences(older.at("corpora"), own.at("corpora"));
+  std::vector<std::string> differences;
+  const auto compare = [&](const Json& before, const Json& now) {
+    if (before == now) return;
+    const std::vector<std::string> found = corpus_differences(before, now);
+    differences.insert(differences.end(), found.begin(), found.end());
+  };
+  compare(older.at("corpora"), own.at("corpora"));
+  // The corpora of phases that have not begun may be others.
+  const std::map<int64_t, Json> before = begun_phases(older, steps_done), now = begun_phases(own, steps_done);
+  for (const auto& [step, corpora] : before) compare(corpora, now.contains(step) ? now.at(step) : Json::array());
+  for (const auto& [step, corpora] : now) compare(before.contains(step) ? before.at(step) : Json::array(), corpora);
   if (older.at("tokenizer") != own.at("tokenizer")) differences.emplace_back("data.tokenizer is another file");
-  return fmt::format("{}", fmt::join(differences, "; "));
+  const std::set<std::string> once(differences.begin(), differences.end());  // a corpus may be in several phases
+  return fmt::format("{}", fmt::join(once, "; "));
 }
 
 std::vector<Baseline> TextSource::baselines() const {
@@ -177,21 +202,30 @@ std::vector<Baseline> TextSource::baselines() const {
   return {{.key = "unigram_loss", .name = "unigram model", .loss = loader_.unigram_loss()}};
 }
 
-std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary) {
+std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary,
+                                             const std::vector<TextPhase>& phases) {
   std::vector<std::string> problems;
   check_corpora_exist("data.train", config.train, problems);
+  std::vector<std::string> checked = config.train;
+  for (const TextPhase& phase : phases) {
+    std::vector<std::string> more = phase.train;
+    std::erase_if(more, [&](const std::string& name) { return std::ranges::find(checked, name) != checked.end(); });
+    check_corpora_exist(phase.name + ".train", more, problems);
+    checked.insert(checked.end(), more.begin(), more.end());
+  }
   const char* held_out = config.train.empty() ? "--data" : "data.validation";  // see models::Family::hold_out
   check_corpora_exist(held_out, config.validation, problems);
   check_tokenizer(config.tokenizer, vocabulary, problems);
   try {
-    check_corpora_of_run(config);
+    check_corpora_of_run(config, phases);
   } catch (const UserError& error) {
     problems.emplace_back(error.what());
   }
   return problems;
 }
 
-std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config) {
+std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config,
+                                                            const std::vector<TextPhase>& phases) {
   std::vector<std::pair<std::string, std::string>> facts;
   // The value, or what prevents it from being read.
   const auto add = [&](std::string what, const auto& read) {
@@ -201,7 +235,8 @@ std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& co
       facts.emplace_back(std::move(what), fmt::format("unreadable ({})", error.what()));
     }
   };
-  for (const auto& [key, prefixes] : {std::pair{"data.train", config.train}, {"data.validation", config.validation}}) {
+  const std::vector<std::string> train = training_corpora(config, phases);
+  for (const auto& [key, prefixes] : {std::pair{"data.train", train}, {"data.validation", config.validation}}) {
     for (const std::string& prefix : prefixes) {
       add(fmt::format("the content of {} \"{}\"", key, prefix), [&] { return corpus_fingerprint(prefix); });
     }

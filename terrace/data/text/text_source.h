@@ -19,7 +19,8 @@ namespace terrace::data {
 class TextSource : public Source {
  public:
   // Throws as Loader does.
-  TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed);
+  TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
+             const std::vector<TextPhase>& phases = {});
 
   std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
   std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
@@ -30,7 +31,7 @@ class TextSource : public Source {
   int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }
   Json identity() const override;
   Json fingerprint() const override { return loader_.fingerprint(); }
-  std::string difference(const Json& older, const Json& own) const override;
+  std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
   std::vector<Baseline> baselines() const override;
   std::string tokenizer() const override { return tokenizer_; }
 
@@ -43,8 +44,10 @@ class TextSource : public Source {
 };
 
 // A sentence for every problem with the files that [data] names, found without reading the corpora.
-std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary);
+std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary,
+                                             const std::vector<TextPhase>& phases = {});
 // What each of these files holds, in words and as a checksum, for a comparison across ranks.
-std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config);
+std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config,
+                                                            const std::vector<TextPhase>& phases = {});
 
 }  // namespace terrace::data

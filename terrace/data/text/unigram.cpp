@@ -126,7 +126,8 @@ Json key_of(const WindowReader& reader, const SplitWindows& train, const SplitWi
 }  // namespace
 
 double Loader::unigram_loss(uint64_t token_limit) const {
-  const auto& [reader, train, held_out] = *state_;
+  const WindowReader& reader = state_->reader;
+  const SplitWindows &train = state_->train, &held_out = state_->validation;
   if (!held_out.mixture) {
     throw UserError("no text is held out for a unigram loss; set data.validation_share > 0 or name data.validation");
   }

@@ -50,16 +50,18 @@ Family make_family() {
   family.open_data = [](const config::Config& config) -> std::unique_ptr<data::Source> {
     const ModelConfig& model = model_of(config);
     return std::make_unique<data::TextSource>(data::text_of(config), model.sequence, model.vocabulary,
-                                              config.train.seed);
+                                              config.train.seed, data::text_phases(config));
   };
   family.problems_with_files = [](const config::Config& config) {
-    return data::problems_with_files(data::text_of(config), model_of(config).vocabulary);
+    return data::problems_with_files(data::text_of(config), model_of(config).vocabulary, data::text_phases(config));
   };
   family.hold_out = [](config::Config& config, const std::vector<std::string>& corpora, const std::string& tokenizer) {
     data::TextConfig& text = data::text_of(config);
     text = {.validation = corpora, .reset_at_documents = text.reset_at_documents, .tokenizer = tokenizer};
   };
-  family.file_facts = [](const config::Config& config) { return data::file_facts(data::text_of(config)); };
+  family.file_facts = [](const config::Config& config) {
+    return data::file_facts(data::text_of(config), data::text_phases(config));
+  };
   family.shrink = shrink;
   family.random_batch = random_batch;
   return family;
