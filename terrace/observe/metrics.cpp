@@ -25,6 +25,7 @@ namespace terrace::observe {
 namespace {
 
 constexpr const char* metrics_name = "metrics.jsonl";
+constexpr const char* phase_key = "phase";
 constexpr const char* time_key = "time";  // when the line was written; lines of older versions lack it
 
 // Since the epoch, to the millisecond.
@@ -39,6 +40,9 @@ Json line_of(const Metrics& metrics, const MetricNames& names) {
   for_each_key(metrics, names, [&](const std::string& key, auto value) { line[key] = value; });
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
     for (const auto& [corpus, loss] : metrics.by_corpus) line[by_corpus_key][corpus] = loss;
+  }
+  if constexpr (std::is_same_v<Metrics, StepMetrics>) {
+    if (metrics.phase >= 0) line[phase_key] = metrics.phase;
   }
   return line;
 }
@@ -71,6 +75,9 @@ std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
       }
     }
   }
+  if constexpr (std::is_same_v<Metrics, StepMetrics>) {
+    if (const auto phase = line.find(phase_key); phase != line.end()) whole &= read_number(*phase, metrics.phase);
+  }
   return whole ? std::optional(metrics) : std::nullopt;
 }
 
@@ -90,6 +97,7 @@ std::optional<MetricNames> names_of(const Json& line) {
   const StepMetrics none;
   for_each_key(none, names, [&](const std::string& key, auto) { core.insert(key); });
   core.insert(time_key);
+  core.insert(phase_key);
   for (const auto& [key, value] : line.items()) {
     if (!core.contains(key)) names.figures.push_back(key);
   }

@@ -39,6 +39,8 @@ struct StepMetrics {
   double peak_flops_per_second = std::numeric_limits<double>::quiet_NaN();
   int64_t memory_bytes = 0;          // the most that the process has held: resident, or on its GPU
   std::vector<double> figures = {};  // by MetricNames::figures
+  // The phase of the run, 0 before its first phase; -1 where the configuration has no phases, then there is no key.
+  int64_t phase = -1;
 
   bool operator==(const StepMetrics&) const = default;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/base/units.h"
+#include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/rank_share.h"
@@ -23,17 +24,7 @@ double copy_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
                                                    : 0;
 }
 
-}  // namespace
-
-schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks) {
-  return {.samples = micro_batch_of(config, data_ranks),
-          .element_bytes = config::element_bytes(config.train.precision),
-          .tensor_ranks = config.layout.tensor,
-          .sequence_parallel = config.layout.sequence_parallel,
-          .gradient_bytes = config::element_bytes(config.train.gradient_type)};
-}
-
-MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
+MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
   const PlannedRun run(config, ranks, here);
   const double copy = copy_bytes(config, run.sizes);
   std::vector<MemoryNeed> by_stage;  // of one rank
@@ -58,6 +49,24 @@ MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t her
   return most;
 }
 
+}  // namespace
+
+schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks) {
+  return {.samples = micro_batch_of(config, data_ranks),
+          .element_bytes = config::element_bytes(config.train.precision),
+          .tensor_ranks = config.layout.tensor,
+          .sequence_parallel = config.layout.sequence_parallel,
+          .gradient_bytes = config::element_bytes(config.train.gradient_type)};
+}
+
+MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
+  MemoryNeed most = least_memory_of_phase(config::in_phase(config, 0), ranks, here, together);
+  for (size_t phase = 1; phase <= config.phases.size(); ++phase) {
+    const MemoryNeed need = least_memory_of_phase(config::in_phase(config, phase), ranks, here, together);
+    if (need.all() > most.all()) most = need;
+  }
+  return most;
+}
 std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, MemoryNeed need,
                            const AvailableMemory& available) {
   const bool on_gpus = available.gpu.has_value();

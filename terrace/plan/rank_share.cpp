@@ -9,6 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
+#include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
 
 namespace terrace::plan {
@@ -71,7 +72,18 @@ int64_t micro_batch_of(const config::Config& config, int64_t data_ranks) {
 
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
   const mesh::Mesh mesh = mesh_of(config.layout, ranks, here);
-  micro_batch_of(config, mesh.size("data"));
+  const int64_t data_ranks = mesh.size("data");
+  std::string problems;
+  for (size_t phase = 0; phase <= config.phases.size(); ++phase) {
+    try {
+      micro_batch_of(config::in_phase(config, phase), data_ranks);
+    } catch (const UserError& error) {
+      const bool has_name = phase > 0;
+      problems += fmt::format("{}{}{}", problems.empty() ? "" : "\n",
+                              has_name ? config::phase_name(config, phase) + ": " : "", error.what());
+    }
+  }
+  if (!problems.empty()) throw UserError(problems);
   mesh::shard_sizes(config.layout, mesh);
 }
 

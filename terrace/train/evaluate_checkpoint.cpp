@@ -67,14 +67,18 @@ bool layout_fits(const config::Config& config, int64_t ranks, int64_t here) {
 // The layout of the run if it fits the ranks, else one whole model for each rank. A step is as large as these need.
 void lay_out(config::Config& config, int64_t micro_batch, int64_t ranks, int64_t here) {
   config.train.ramp_start = config.train.ramp_increment = config.train.ramp_samples = 0;
+  const auto set_global_batch = [&](int64_t samples) {
+    config.train.global_batch = samples;
+    for (config::Phase& phase : config.phases) phase.global_batch = samples;
+  };
   if (config.family->equal_shares) {
     config.train.micro_batch = micro_batch > 0 ? micro_batch : 1;
-    config.train.global_batch = config.train.micro_batch * ranks * config.layout.pipeline;
+    set_global_batch(config.train.micro_batch * ranks * config.layout.pipeline);
   }
   if (layout_fits(config, ranks, here)) return;
   const config::LayoutConfig& own = config.layout;
   config.layout = {.timeout = own.timeout, .check_calls = own.check_calls, .share_gpus = own.share_gpus};
-  if (config.family->equal_shares) config.train.global_batch = config.train.micro_batch * ranks;
+  if (config.family->equal_shares) set_global_batch(config.train.micro_batch * ranks);
 }
 
 config::Config configuration_of(const EvaluationRequest& request, const checkpoint::Reader& reader, int64_t ranks,
@@ -85,7 +89,10 @@ config::Config configuration_of(const EvaluationRequest& request, const checkpoi
     throw UserError::of("models of the family \"{}\" are evaluated on the data of their run only; leave --data out",
                         family.name);
   }
-  if (!request.corpora.empty()) family.hold_out(config, request.corpora, reader.tokenizer().string());
+  if (!request.corpora.empty()) {
+    family.hold_out(config, request.corpora, reader.tokenizer().string());
+    config.phases.clear();
+  }
   config.train.device = request.device;
   config.checkpoint.folder.clear();  // nothing is written
   lay_out(config, recorded_micro_batch(reader, config), ranks, here);

@@ -25,6 +25,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/config/phases.h"
 #include "terrace/machine/machine.h"
 #include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
@@ -87,15 +88,19 @@ void write_run_facts(Trainer& trainer) {
   for (const data::Baseline& baseline : trainer.data().baselines()) {
     baselines.push_back({{"key", baseline.key}, {"name", baseline.name}, {"loss", baseline.loss}});
   }
-  const Json facts = {{"parameters", nn::whole_elements(trainer.model().parameters())},
-                      {"precision", std::string(config::name_of(config.train.precision))},
-                      {"global_batch", config.train.global_batch},
-                      {"steps", config.train.steps},
-                      {"peak_flops_per_second", trainer.peak().flops_per_second},
-                      {"peak_name", trainer.peak().name},
-                      {"loss_unit", config.family->loss_unit},
-                      {"baselines", baselines},
-                      {"kernels", trainer.kernels()}};
+  Json facts = {{"parameters", nn::whole_elements(trainer.model().parameters())},
+                {"precision", std::string(config::name_of(config.train.precision))},
+                {"global_batch", config.train.global_batch},
+                {"steps", config.train.steps},
+                {"peak_flops_per_second", trainer.peak().flops_per_second},
+                {"peak_name", trainer.peak().name},
+                {"loss_unit", config.family->loss_unit},
+                {"baselines", baselines},
+                {"kernels", trainer.kernels()}};
+  for (size_t phase = 1; phase <= config.phases.size(); ++phase) {
+    facts["phases"].push_back(
+        {{"from_step", config.phases[phase - 1].from_step}, {"changes", config::phase_changes_text(config, phase)}});
+  }
   const fs::path folder = config.checkpoint.folder;
   write_text_atomically(folder / "run.json", facts.dump(2) + "\n");
   write_text_atomically(folder / checkpoint::run_config_name, config::dump(config));

@@ -15,6 +15,7 @@
 #include "terrace/base/units.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
+#include "terrace/config/phases.h"
 #include "terrace/data/batch_ramp.h"
 #include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
@@ -85,7 +86,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       data_record_(Json::parse(broadcast_result(*cut_.groups.control, [this] { return data_->identity().dump(); }))),
       optimizer_(cut_.shards, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
-      ramp_(config.train),
+      ramp_(config.train, config.phases),
       training_step_(*model_, cut_, optimizer_, config.train.recompute) {
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   cut_.sharded.finish_update();
@@ -149,6 +150,7 @@ StepReport Trainer::step() {
   report.skipped = data::skipped(config_.train, step);
   observe::StepMetrics& metrics = report.metrics;
   metrics.step = step;
+  if (!config_.phases.empty()) metrics.phase = static_cast<int64_t>(config::phase_at(config_, step));
   metrics.loss = metrics.gradient_norm = std::nan("");
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   if (!report.skipped) {

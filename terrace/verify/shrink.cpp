@@ -42,6 +42,7 @@ bool travels_in_bf16(const config::LayoutConfig& layout) {
 
 config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps) {
   config::Config small = config;
+  small.phases.clear();  // the layout is the same in all of them
   models::family_of(config).shrink(small);
   // stage_layers does not fit another number of layers; without the key, layers are divided by cost.
   if (config.family->layers(small) != config.family->layers(config)) small.layout.stage_layers.clear();

@@ -43,14 +43,14 @@ class TinyRun : public testing::Test {
   }
 
   // Documents of 3 to 40 tokens; the end token is the last of the vocabulary.
-  void write_corpus(int64_t documents) {
-    data::CorpusWriter writer((folder_ / "corpus").string(), vocabulary, {.overwrite = true});
+  void write_corpus(int64_t documents, const std::string& name = "corpus", PhiloxKey key = {5, 7}) {
+    data::CorpusWriter writer((folder_ / name).string(), vocabulary, {.overwrite = true});
     for (int64_t document = 0; document < documents; ++document) {
-      const PhiloxBlock draw = philox_at({5, 7}, static_cast<uint64_t>(document), 0);
+      const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(document), 0);
       std::vector<int32_t> tokens;
       for (uint32_t i = 0; i < 3 + draw[0] % 38; ++i) {
         // A walk with a drift, so that there is something to learn.
-        const uint32_t noise = philox_at({5, 7}, static_cast<uint64_t>(document), i + 1)[0] % 3;
+        const uint32_t noise = philox_at(key, static_cast<uint64_t>(document), i + 1)[0] % 3;
         tokens.push_back(static_cast<int32_t>((draw[1] + 2 * i + noise) % (vocabulary - 1)));
       }
       tokens.push_back(vocabulary - 1);

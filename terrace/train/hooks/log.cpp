@@ -9,6 +9,7 @@
 #include "terrace/base/progress.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
+#include "terrace/config/phases.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
@@ -21,7 +22,30 @@ class LogHook : public Hook {
                   static_cast<uint64_t>(trainer.steps_done())),
         terminal_(::isatty(STDERR_FILENO) != 0) {}
 
+  void at_start(Trainer& trainer) override {
+    const config::Config& config = trainer.config();
+    const size_t phase = config::phase_at(config, trainer.steps_done());
+    if (phase > 0) log_info("the run is in {}", config::phase_name(config, phase));
+    if (!trainer.all_steps_done()) announce_phase(trainer);
+  }
+
   void after_step(Trainer& trainer, const StepReport& report) override {
+    log_step(trainer, report);
+    if (!trainer.all_steps_done()) announce_phase(trainer);
+  }
+
+  void at_end(Trainer&) override { progress_.clear(); }
+
+ private:
+  // Says what the next step begins, if it is the first one of a phase.
+  static void announce_phase(const Trainer& trainer) {
+    const config::Config& config = trainer.config();
+    const size_t phase = config::phase_at(config, trainer.steps_done() + 1);
+    if (phase == config::phase_at(config, trainer.steps_done())) return;
+    log_info("{} begins: {}", config::phase_name(config, phase), config::phase_changes_text(config, phase));
+  }
+
+  void log_step(const Trainer& trainer, const StepReport& report) {
     const int64_t steps = trainer.config().train.steps;
     if (report.skipped) {
       log_info("step {} of {} is skipped (train.skip_steps)", report.metrics.step, steps);
@@ -42,9 +66,6 @@ class LogHook : public Hook {
     }
   }
 
-  void at_end(Trainer&) override { progress_.clear(); }
-
- private:
   // "1,234,567 tokens (0.42 epochs)", since the beginning of the run.
   static std::string seen(const Trainer& trainer, const observe::StepMetrics& metrics) {
     const std::string items = fmt::format("{} {}", format_count(metrics.items), trainer.config().family->items);

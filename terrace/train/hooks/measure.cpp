@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "terrace/base/log.h"
+#include "terrace/config/phases.h"
 #include "terrace/machine/software.h"
 #include "terrace/observe/step_comparison.h"
 #include "terrace/observe/step_record.h"
@@ -158,7 +159,9 @@ class MeasureHook : public Hook {
                                 .software = machine::load_software("terrace"),
                                 .devices = trainer.mesh().size()};
       measured.machine = target.machine.name;
-      const observe::StepRecord predicted = plan::step_record(trainer.config(), target);
+      const config::Config& config = trainer.config();
+      const observe::StepRecord predicted =
+          plan::step_record(config::in_phase(config, config::phase_at(config, measured.step)), target);
       write_step_record(predicted, folder / observe::predicted_step_file);
       for (observe::GroupRecord& group : measured.groups) {
         const auto same = std::ranges::find(predicted.groups, group.name, &observe::GroupRecord::name);
