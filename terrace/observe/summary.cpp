@@ -131,6 +131,7 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
     if (!facts.contains(key)) throw UserError::of("{}: the key {} is missing", (folder / "run.json").string(), key);
     summary[key] = facts[key];
   }
+  if (facts.contains("phases")) summary["phases"] = facts["phases"];
   // A peak that a step has raised holds for the steps before it too, and so for those of a part that was resumed.
   const double peak = std::max(figures.peak_flops_per_second, summary["peak_flops_per_second"].get<double>());
   summary["peak_flops_per_second"] = peak;

@@ -131,7 +131,10 @@ function rooflineChart(container, run, map, limits) {
 const NUM_RUN_COLOURS = 7;
 const runColour = (run) => `var(--run-${run.index % NUM_RUN_COLOURS})`;
 
-// The losses of all runs by step, and the losses of simple models as levels.
+// What a run trained on from a step on, each {from_step, changes}.
+const phasesOf = (run) => (run.figures && run.figures.phases) || [];
+
+// The losses of all runs by step, the losses of simple models as levels, and a line where a phase of a run begins.
 function lossChart(container, runs) {
   const margin = {top: 24, right: 16, bottom: 40, left: 52};
   const chart = frame(container, container.clientWidth, 340, margin, "training and held-out loss by step");
@@ -149,6 +152,12 @@ function lossChart(container, runs) {
   for (const level of levels) {
     chart.plot.append("line").attr({class: "curve level", x2: chart.width, y1: y(level.loss), y2: y(level.loss)});
   }
+  for (const {run} of shown) {
+    for (const phase of phasesOf(run).filter((one) => one.from_step <= steps)) {
+      const at = x(phase.from_step);
+      chart.plot.append("line").attr({class: "curve level", x1: at, x2: at, y2: chart.height, "data-run": run.index, "data-phase": phase.from_step});
+    }
+  }
   for (const {run, training, validation} of shown) {
     const colour = runColour(run);
     chart.plot.append("path").attr({class: "curve", d: path(thinned(training, chart.width)), "data-run": run.index, "data-points": training.length})
@@ -161,7 +170,9 @@ function lossChart(container, runs) {
   followPointer(chart, x, (event, at) => showTip(event, shown.filter(({training}) => training.length).flatMap(({run, training, validation}) => {
     const [step, loss] = pointAt(training, at), held = validation.length ? pointAt(validation, at) : null;
     return [`${run.name}, step ${step.toLocaleString("en-US")}: ${formatLoss(loss)}`,
-            ...(held && held[0] <= at ? [`held out at step ${held[0].toLocaleString("en-US")}: ${formatLoss(held[1])}`] : [])];
+            ...(held && held[0] <= at ? [`held out at step ${held[0].toLocaleString("en-US")}: ${formatLoss(held[1])}`] : []),
+            ...phasesOf(run).filter((phase) => phase.from_step <= at).slice(-1)
+              .map((phase) => `from step ${phase.from_step.toLocaleString("en-US")}: ${phase.changes}`)];
   })));
 }
 
