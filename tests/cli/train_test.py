@@ -70,6 +70,23 @@ class Training(FinishedRun):
         self.assertNotIn("{", result.stderr)
         self.expect(2, terrace(*again, "--check", folder=self.folder / "grown"), "corpus corpus had ")
 
+    def test_a_finished_run_goes_on_with_another_batch_and_other_data(self):
+        shutil.copytree(self.folder / "run", self.folder / "phased")
+        longer = lambda phases, *more: terrace(
+            "train", "run.toml", "--resume", "auto", "--set", "train.steps=8", "--set", "checkpoint.folder=phased", "--set", "train.micro_batch=2",
+            "--set", f"data.phases=[{phases}]", *more, folder=self.folder)  # fmt: skip
+        self.expect(2, longer("{from_step = 4, global_batch = 4}"), "data.phases[1] (from_step = 4) is not in the checkpoint",
+                    "a from_step of 5 or more")
+        self.expect(2, longer("{from_step = 5, train = ['absent']}", "--check"), 'data.phases[1].train = "absent"')
+        result = self.expect(0, longer("{from_step = 6, global_batch = 4}"), "data.phases[1] (from_step = 6) begins: global_batch = 4\n")
+        self.assertIn("[[data.phases]]\nfrom_step = 6\n", (self.folder / "phased/resolved.toml").read_text())
+        lines = map(json.loads, (self.folder / "phased/metrics.jsonl").read_text().splitlines())
+        steps = [(line["step"], line["tokens"], line.get("phase")) for line in lines if "loss" in line]
+        self.assertEqual(steps, [(1, 32, None), (2, 64, None), (3, 96, None), (4, 128, None), (5, 160, 0), (6, 224, 1), (7, 288, 1), (8, 352, 1)])
+        printed = self.expect(0, terrace("train", "phased/resolved.toml", "--print-config", folder=self.folder)).stdout
+        self.assertEqual(printed, (self.folder / "phased/resolved.toml").read_text())
+        self.expect(2, longer("{from_step = 6, global_batch = 6}"), "global_batch = 4 in the checkpoint, but 6 now", "a from_step of 9 or more")
+
     def test_evaluate_prints_a_table_or_json_with_the_loss_of_training(self):
         table = self.expect(0, terrace("evaluate", "run", folder=self.folder)).stdout
         self.assertRegex(table, r"^corpus +loss +perplexity +tokens\ncorpus +\d")

@@ -166,6 +166,18 @@ class Values(Pages):
         self.assertEqual(self.texts('#roofline [data-operation="products"][data-source="predicted"]:is(td)'),
                          ["300 ms", "333", "100 TFLOP/s", "300 GB/s", "52.6%"])
         self.assertEqual(len(self.data('#losses circle[data-run="0"]')), 4)
+        self.assertEqual(self.data("#losses line[data-phase]", "phase"), [])
+
+    def test_losses_have_a_line_where_a_phase_begins(self):
+        folder = write_run(self.folder / "phased", sources=())
+        facts = json_of(folder / "run.json")
+        phases = [{"from_step": 41, "changes": "global_batch = 16"}, {"from_step": 180, "changes": "weights = []"},
+                  {"from_step": 900, "changes": "weights = []"}]  # fmt: skip
+        (folder / "run.json").write_text(json.dumps({**facts, "phases": phases}))
+        self.page("phased.html", "phased")
+        self.open("phased.html")
+        self.assertEqual(self.data("#losses line[data-phase]", "phase"), [("41",), ("180",)])
+        self.assertEqual(self.browser.problems, [])
 
 
 class Pointer(Pages):
