@@ -179,9 +179,12 @@ class Writer {
         if (weights.is_arriving && weights.first_hop_since < next_use_) begin_second_hop(read);
       }
     }
-    // Updated weights are under way since the step before.
-    if (!movements_.publishes || evaluates_ || next_use_ == uses_.size()) return;
-    for (const int64_t read : reads(uses_[next_use_].segment)) begin_second_publish_hop(read);
+    // Updated weights are under way since the step before, and are gathered where weights are sharded.
+    if (!movements_.publishes || evaluates_) return;
+    const int64_t ahead = movements_.gathers ? movements_.uses_ahead() + 1 : 1;
+    for (size_t i = next_use_; i < uses_ahead(ahead); ++i) {
+      for (const int64_t read : reads(uses_[i].segment)) begin_second_publish_hop(read);
+    }
   }
 
   // Waits for the first of two hops under way.
