@@ -9,12 +9,14 @@ namespace terrace::config {
 
 std::string dump(const Config& config) {
   std::string text, section;
+  const Config defaults = config_of(*config.family);
   for (const Key& key : keys_of(config.family)) {
     if (key.section != section) {
       if (section == "data") text += phase_tables(config);
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", key.section);
       section = key.section;
     }
+    if (!key.dumped_at_default && key.write(config) == key.write(defaults)) continue;
     if (idle_beside(config, key.full_name()).empty()) text += fmt::format("{} = {}\n", key.name, key.write(config));
   }
   return text;

@@ -29,6 +29,7 @@ struct Key {
   std::function<std::string(const toml::node&, Config&)> read;
   std::function<std::string(const Config&)> write;     // as TOML
   std::function<std::string(const Config&)> identity;  // what must be equal on resume, unless the key may change
+  bool dumped_at_default = true;                       // whether dump() writes the key when it has its default
 
   bool required() const { return !example.empty(); }
   std::string full_name() const { return section + "." + name; }

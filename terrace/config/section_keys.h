@@ -63,6 +63,14 @@ struct SectionKeys {
                 const char* about) const {
     required(name, field, domain, on_resume, "", about);
   }
+
+  // Adds such a key for a feature that most models lack: dump() leaves it out at its default.
+  template <typename Section, typename Field, typename Domain>
+  void feature(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume,
+               const char* about) const {
+    optional(name, field, domain, on_resume, about);
+    list.back().dumped_at_default = false;
+  }
 };
 
 template <typename Table>

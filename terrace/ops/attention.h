@@ -33,7 +33,20 @@ struct RotaryTable {
   at::Tensor cosines;  // [positions, head_dim/2] fp32
   at::Tensor sines;
 };
-RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device);
+
+// How the angles are divided for sequences longer than those of an earlier training. linear (Chen et al., arXiv
+// 2306.15595): all by `factor`. llama3 (Llama 3.1): those of pairs that turn at most low_frequency times in
+// original_positions by `factor`, those that turn at least high_frequency times by 1, and those between by a mean of
+// the two that is linear in the number of turns.
+struct RotaryScaling {
+  enum class Kind { none, linear, llama3 };
+  Kind kind = Kind::none;
+  double factor = 1.0;
+  double low_frequency = 1.0, high_frequency = 4.0;
+  int64_t original_positions = 0;
+};
+RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
+                         const RotaryScaling& scaling = {});
 
 struct Heads {
   at::Tensor queries;  // [B, H, T, hd]

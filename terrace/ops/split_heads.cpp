@@ -5,6 +5,7 @@
 #include <ATen/ops/pow.h>
 
 #include <algorithm>
+#include <numbers>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/attention.h"
@@ -57,6 +58,16 @@ at::Tensor rotated(const at::Tensor& view, const SplitArguments& arguments) {
   return out;
 }
 
+// The angles of one position, [head_dim/2] in double precision.
+at::Tensor scaled(const at::Tensor& angles, const RotaryScaling& scaling) {
+  if (scaling.kind == RotaryScaling::Kind::none) return angles;
+  if (scaling.kind == RotaryScaling::Kind::linear) return angles.div(scaling.factor);
+  const at::Tensor turns = angles.mul(static_cast<double>(scaling.original_positions) / (2 * std::numbers::pi));
+  const at::Tensor kept =
+      turns.sub(scaling.low_frequency).div(scaling.high_frequency - scaling.low_frequency).clamp(0.0, 1.0);
+  return angles.mul(kept.add(kept.neg().add(1.0).div(scaling.factor)));
+}
+
 class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& joint, const SplitArguments& arguments) {
@@ -104,11 +115,12 @@ int64_t HeadLayout::head_of(int64_t column) const {
   return column / group * queries_per_group + column % group / head_dim;
 }
 
-RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device) {
+RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
+                         const RotaryScaling& scaling) {
   TERRACE_CHECK(head_dim % 2 == 0, "rotary positions with head_dim {}", head_dim);
   const auto options = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor exponents = at::arange(0, head_dim, 2, options).div(static_cast<double>(-head_dim));
-  const at::Tensor angles = at::outer(at::arange(positions, options), at::pow(theta, exponents));
+  const at::Tensor angles = at::outer(at::arange(positions, options), scaled(at::pow(theta, exponents), scaling));
   return {angles.cos().to(at::kFloat).to(device), angles.sin().to(at::kFloat).to(device)};
 }
 

@@ -18,6 +18,11 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "model.vocabulary_multiple=64",
                                              "model.positions=rotary",
                                              "model.rope_theta=500000",
+                                             "model.rope_scaling=llama3",
+                                             "model.rope_factor=32",
+                                             "model.rope_low_frequency=2",
+                                             "model.rope_high_frequency=5",
+                                             "model.rope_original_sequence=4096",
                                              "model.norm=rmsnorm",
                                              "model.norm_epsilon=1.0000000000000002e-6",
                                              "model.activation=swiglu",
@@ -113,6 +118,17 @@ TEST(Dump, HasEveryKeyAwayFromItsDefaultInTheTest) {
     const bool cannot = key.full_name() == "model.family";
     EXPECT_EQ(key.write(most) == value && key.write(rest) == value, cannot) << key.full_name();
   }
+}
+
+// So that a configuration keeps its dump when the program gains a feature.
+TEST(Dump, LeavesOutFeaturesThatTheModelLacks) {
+  const std::vector<std::string> llama = {"model.positions=rotary", "model.norm=rmsnorm", "model.activation=swiglu",
+                                          "model.bias=false"};
+  EXPECT_EQ(dump(valid(llama)).find("rope_scaling"), std::string::npos);
+  std::vector<std::string> scaled = llama;
+  scaled.push_back("model.rope_scaling=linear");
+  const std::string text = dump(valid(scaled));
+  EXPECT_NE(text.find("\nrope_scaling = \"linear\"\nrope_factor = 8.0\nnorm"), std::string::npos);
 }
 
 TEST(Dump, ShowsWhatWasDerived) {

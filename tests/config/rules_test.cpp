@@ -42,6 +42,11 @@ TEST(Rules, OfTheModel) {
        "positions = "
        "\"learned\"",
        {"model.positions=rotary", "model.head_dim=6"}},
+      {{"model.positions=rotary", "model.rope_scaling=llama3", "model.rope_low_frequency=4"},
+       "model.rope_high_frequency = 4 is not above model.rope_low_frequency = 4, so no wavelength lies between them; "
+       "use rope_high_frequency = 16",
+       {"model.positions=rotary", "model.rope_scaling=llama3", "model.rope_low_frequency=4",
+        "model.rope_high_frequency=16"}},
       {{"model.positions=rotary", "model.heads=64"},
        "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
        "2, or "

@@ -39,8 +39,11 @@ std::vector<SmallModel> expressible_models() {
   tied.rope_theta = 500.0;
   tied.norm_epsilon = 1e-2;
   tied.kv_heads = tied.heads;
-  return {
-      {"gpt2", gpt2}, {"gpt2 untied", untied}, {"gpt2 without biases", plain}, {"llama", llama}, {"llama tied", tied}};
+  models::gpt::ModelConfig stretched = tied;
+  stretched.rope_scaling = models::gpt::RopeScaling::linear;
+  stretched.rope_factor = 2.5;
+  return {{"gpt2", gpt2},       {"gpt2 untied", untied},        {"gpt2 without biases", plain}, {"llama", llama},
+          {"llama tied", tied}, {"llama stretched", stretched}, {"llama 3", small[3].config}};
 }
 
 std::unique_ptr<models::Model> perturbed(const models::gpt::ModelConfig& config, uint64_t seed) {
@@ -160,8 +163,17 @@ std::vector<Json> their_models() {
       {"model_type", "llama"},    {"num_hidden_layers", 2},  {"hidden_size", 24}, {"num_attention_heads", 6},
       {"num_key_value_heads", 2}, {"intermediate_size", 40}, {"vocab_size", 51},  {"max_position_embeddings", 17},
       {"rope_theta", 5000.0},     {"attention_bias", true},  {"mlp_bias", true},  {"tie_word_embeddings", false}};
-  return {
-      {{"config", gpt2}}, {{"config", llama}, {"max_shard_size", "12KB"}}, {{"config", llama}, {"dtype", "bfloat16"}}};
+  Json llama3 = llama;
+  llama3["rope_theta"] = 500.0;
+  llama3["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 64}};
+  return {{{"config", gpt2}},
+          {{"config", llama}, {"max_shard_size", "12KB"}},
+          {{"config", llama}, {"dtype", "bfloat16"}},
+          {{"config", llama3}}};
 }
 
 TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
@@ -269,13 +281,15 @@ TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   }
 }
 
-TEST(Import, LlamaWithScaledPositionsOrHalfItsBiasesIsRefused) {
+TEST(Import, LlamaWithUnknownPositionsOrHalfItsBiasesIsRefused) {
   const ScratchFolder scratch;
   const models::gpt::ModelConfig config = models::small_models()[1].config;
   save(scratch / "run", *models::initialized(config), config);
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
-      {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope_scaling is \"llama3\""},
-      {"rope_parameters", {{"rope_type", "yarn"}}, "rope_parameters is \"yarn\""},
+      {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope_scaling has no low_freq_factor"},
+      {"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 8.0}}, "rope_scaling is \"dynamic\""},
+      {"rope_parameters", {{"rope_type", "yarn"}}, "rope_parameters is \"yarn\"; terrace scales rotary positions as"},
+      {"partial_rotary_factor", 0.5, "partial_rotary_factor = 0.5; terrace has 1.0 only"},
       {"attention_bias", true, "attention_bias = true and mlp_bias = false"},
       {"hidden_act", "gelu", "hidden_act = \"gelu\"; terrace has \"silu\" only"}};
   for (size_t i = 0; i < cases.size(); ++i) {

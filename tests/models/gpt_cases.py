@@ -1,5 +1,7 @@
 """A GPT in plain PyTorch, from the papers and not from terrace; it reads terrace's parameters by their names."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -15,9 +17,29 @@ def project(x, inputs, name):
     return F.linear(x, inputs[name + ".weight"], inputs.get(name + ".bias"))
 
 
-def rotate(x, positions, theta):
+def frequencies_of(half, options):
+    frequencies = options["theta"] ** (-torch.arange(half, dtype=torch.float64) / half)
+    factor, original = options["rope_factor"], options["rope_original_sequence"]
+    if options["rope_scaling"] == "linear":
+        return frequencies / factor
+    if options["rope_scaling"] == "none":
+        return frequencies
+    low, high = options["rope_low_frequency"], options["rope_high_frequency"]
+    scaled = []
+    for frequency in frequencies.tolist():
+        wavelength = 2 * math.pi / frequency
+        if wavelength > original / low:
+            frequency = frequency / factor
+        elif wavelength >= original / high:
+            smooth = (original / wavelength - low) / (high - low)
+            frequency = (1 - smooth) * frequency / factor + smooth * frequency
+        scaled.append(frequency)
+    return torch.tensor(scaled, dtype=torch.float64)
+
+
+def rotate(x, positions, options):
     half = x.shape[-1] // 2
-    frequencies = theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequencies = frequencies_of(half, options)
     angles = positions[:, None, :, None].double() * frequencies
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     first, second = x[..., :half], x[..., half:]
@@ -34,7 +56,7 @@ def attention(x, inputs, name, options, positions, mask):
     keys = joint[:, :, :, per_group].transpose(1, 2).repeat_interleave(per_group, 1)
     values = joint[:, :, :, per_group + 1].transpose(1, 2).repeat_interleave(per_group, 1)
     if options["positions"] == "rotary":
-        queries, keys = rotate(queries, positions, options["theta"]), rotate(keys, positions, options["theta"])
+        queries, keys = rotate(queries, positions, options), rotate(keys, positions, options)
     context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
     return project(context.transpose(1, 2).reshape(batch, length, heads * head_dim), inputs, name + ".output")
 

@@ -23,6 +23,16 @@ struct SmallModel {
   models::gpt::ModelConfig config;
 };
 
+// Llama with positions scaled so that of the wavelengths 6, 30, 140 and 664 one stays, one is stretched by 1 to 4 and
+// two are stretched by 4.
+inline models::gpt::ModelConfig small_llama3(models::gpt::ModelConfig llama) {
+  llama.rope_theta = 500.0;
+  llama.rope_scaling = models::gpt::RopeScaling::llama3;
+  llama.rope_factor = 4.0;
+  llama.rope_original_sequence = 64;
+  return llama;
+}
+
 // Odd and indivisible sizes where the option allows it.
 inline std::vector<SmallModel> small_models() {
   models::gpt::ModelConfig gpt2;
@@ -52,7 +62,7 @@ inline std::vector<SmallModel> small_models() {
   mixed.activation = models::gpt::Activation::swiglu;
   mixed.tied_head = false;
   mixed.vocabulary_multiple = 1;
-  return {{"gpt2", gpt2}, {"llama", llama}, {"mixed", mixed}};
+  return {{"gpt2", gpt2}, {"llama", llama}, {"mixed", mixed}, {"llama3", small_llama3(llama)}};
 }
 
 inline Batch some_batch(const models::gpt::ModelConfig& config, int64_t sequences, uint64_t seed = 0) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "terrace/base/error.h"
+#include "terrace/config/names.h"
 #include "terrace/models/gpt/hf_kind.h"
 #include "terrace/models/gpt/hf_layout.h"
 
@@ -31,6 +32,16 @@ Json gpt2_config(const ModelConfig& config) {
           {"vocab_size", config.vocabulary}};
 }
 
+Json rope_scaling(const ModelConfig& config) {
+  if (config.rope_scaling == RopeScaling::none) return nullptr;
+  Json scaling = {{"rope_type", config::name_of(config.rope_scaling)}, {"factor", config.rope_factor}};
+  if (config.rope_scaling == RopeScaling::linear) return scaling;
+  scaling["low_freq_factor"] = config.rope_low_frequency;
+  scaling["high_freq_factor"] = config.rope_high_frequency;
+  scaling["original_max_position_embeddings"] = config.rope_original_sequence;
+  return scaling;
+}
+
 Json llama_config(const ModelConfig& config) {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
@@ -47,7 +58,7 @@ Json llama_config(const ModelConfig& config) {
           {"num_hidden_layers", config.layers},
           {"num_key_value_heads", config.kv_heads},
           {"rms_norm_eps", config.norm_epsilon},
-          {"rope_scaling", nullptr},
+          {"rope_scaling", rope_scaling(config)},
           {"rope_theta", config.rope_theta},
           {"tie_word_embeddings", config.tied_head},
           {"use_cache", true},
@@ -57,7 +68,7 @@ Json llama_config(const ModelConfig& config) {
 // A config.json; missing and null keys have the defaults of transformers.
 class Source {
  public:
-  Source(const Json& json, const std::string& name) : json_(json), name_(name) {}
+  Source(const Json& json, std::string name) : json_(json), name_(std::move(name)) {}
 
   bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
 
@@ -85,7 +96,7 @@ class Source {
 
  private:
   const Json& json_;
-  const std::string& name_;
+  std::string name_;
 };
 
 ModelConfig from_gpt2(const Source& source, const std::string& name) {
@@ -112,27 +123,35 @@ ModelConfig from_gpt2(const Source& source, const std::string& name) {
   return config;
 }
 
-double rope_theta(const Json& json, const Source& source, const std::string& name) {
+void read_rope(const Json& json, const Source& source, const std::string& name, ModelConfig& config) {
+  source.expect("partial_rotary_factor", 1.0);
+  config.positions = Positions::rotary;
+  config.rope_theta = source.get<double>("rope_theta", 10000.0);
   // Since version 5, transformers keeps the base and the scaling in one object.
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (!source.has(key)) continue;
-    const Source scaling(json.at(key), name);
+    const Source scaling(json.at(key), fmt::format("{}: {}", name, key));
+    config.rope_theta = scaling.get<double>("rope_theta", config.rope_theta);
     const auto type = scaling.get<std::string>("rope_type", scaling.get<std::string>("type", "default"));
-    if (type != "default") {
+    if (type == "default") continue;
+    if (type != "linear" && type != "llama3") {
       throw UserError::of(
-          "{}: {} is \"{}\"; terrace has unscaled rotary positions only: where the model was trained "
-          "without, set it to null",
+          "{}: {} is \"{}\"; terrace scales rotary positions as \"linear\" or \"llama3\" only: where the model was "
+          "trained without, set it to null",
           name, key, type);
     }
-    if (scaling.has("rope_theta")) return scaling.get<double>("rope_theta");
+    config.rope_scaling = type == "linear" ? RopeScaling::linear : RopeScaling::llama3;
+    config.rope_factor = scaling.get<double>("factor");
+    if (type == "linear") continue;
+    config.rope_low_frequency = scaling.get<double>("low_freq_factor");
+    config.rope_high_frequency = scaling.get<double>("high_freq_factor");
+    config.rope_original_sequence = scaling.get<int64_t>("original_max_position_embeddings");
   }
-  return source.get<double>("rope_theta", 10000.0);
 }
 
 ModelConfig from_llama(const Json& json, const Source& source, const std::string& name) {
   source.expect<std::string>("hidden_act", "silu");
   ModelConfig config;
-  config.positions = Positions::rotary;
   config.norm = Norm::rmsnorm;
   config.activation = Activation::swiglu;
   config.layers = source.get<int64_t>("num_hidden_layers");
@@ -144,7 +163,7 @@ ModelConfig from_llama(const Json& json, const Source& source, const std::string
   config.sequence = source.get<int64_t>("max_position_embeddings");
   config.vocabulary = source.get<int64_t>("vocab_size");
   config.norm_epsilon = source.get<double>("rms_norm_eps", 1e-6);
-  config.rope_theta = rope_theta(json, source, name);
+  read_rope(json, source, name, config);
   config.tied_head = source.get<bool>("tie_word_embeddings", false);
   config.attention_dropout = source.get<double>("attention_dropout", 0.0);
   config.init_std = source.get<double>("initializer_range", 0.02);

@@ -29,6 +29,16 @@ nn::Norm::Kind norm_kind(const ModelConfig& config) {
   return config.norm == Norm::layernorm ? nn::Norm::Kind::layer : nn::Norm::Kind::rms;
 }
 
+ops::RotaryScaling scaling_of(const ModelConfig& config) {
+  using Kind = ops::RotaryScaling::Kind;
+  if (config.rope_scaling == RopeScaling::none) return {};
+  return {.kind = config.rope_scaling == RopeScaling::linear ? Kind::linear : Kind::llama3,
+          .factor = config.rope_factor,
+          .low_frequency = config.rope_low_frequency,
+          .high_frequency = config.rope_high_frequency,
+          .original_positions = config.rope_original_sequence};
+}
+
 ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
   return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples, pass.first_position};
 }
@@ -178,9 +188,10 @@ HeadUnit::HeadUnit(const ModelConfig& config, const nn::Build& build)
 Gpt::Gpt(const ModelConfig& config, const nn::Build& build)
     : config_(config),
       build_(build),
-      table_(config.positions == Positions::rotary && !build.device.is_meta()
-                 ? ops::rotary_table(config.sequence, config.head_dim, config.rope_theta, build.device)
-                 : ops::RotaryTable{}),
+      table_(
+          config.positions == Positions::rotary && !build.device.is_meta()
+              ? ops::rotary_table(config.sequence, config.head_dim, config.rope_theta, build.device, scaling_of(config))
+              : ops::RotaryTable{}),
       embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
       blocks_(add_blocks()),
       head_(add_module<HeadUnit>("head", config, build)) {}

@@ -11,6 +11,7 @@
 namespace terrace::models::gpt {
 
 enum class Positions { learned, rotary };
+enum class RopeScaling { none, linear, llama3 };
 enum class Norm { layernorm, rmsnorm };
 enum class Activation { gelu, swiglu };
 
@@ -26,6 +27,11 @@ struct ModelConfig {
   int64_t vocabulary_multiple = 128;  // the rows of the embedding are padded to a multiple of this
   Positions positions = Positions::learned;
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling = RopeScaling::none;
+  // Of scaled rotary positions, with the values of Llama 3.1; all but the factor belong to llama3 (ops/attention.h).
+  double rope_factor = 8.0;
+  double rope_low_frequency = 1.0, rope_high_frequency = 4.0;
+  int64_t rope_original_sequence = 8192;  // tokens
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;
   Activation activation = Activation::gelu;
@@ -55,6 +61,10 @@ namespace terrace::config {
 template <>
 struct Names<models::gpt::Positions> {
   static constexpr std::array<std::string_view, 2> words = {"learned", "rotary"};
+};
+template <>
+struct Names<models::gpt::RopeScaling> {
+  static constexpr std::array<std::string_view, 3> words = {"none", "linear", "llama3"};
 };
 template <>
 struct Names<models::gpt::Norm> {

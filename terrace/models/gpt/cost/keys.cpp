@@ -52,6 +52,20 @@ std::vector<config::Key> keys() {
                  "Kind of position encoding; rotary needs an even head width.");
   model.optional("rope_theta", &M::rope_theta, positive, OnResume::fixed,
                  "Base of the wavelengths of rotary positions.");
+  model.feature("rope_scaling", &M::rope_scaling, Choice<RopeScaling>{}, OnResume::fixed,
+                "How the wavelengths of rotary positions are stretched for sequences longer than those of an earlier "
+                "training. linear: all of them by `rope_factor`; llama3: the long ones by `rope_factor`, as in Llama "
+                "3.1.");
+  model.optional("rope_factor", &M::rope_factor, Real{.least = 1}, OnResume::fixed,
+                 "Factor by which wavelengths are stretched.");
+  model.optional("rope_low_frequency", &M::rope_low_frequency, positive, OnResume::fixed,
+                 "With llama3, wavelengths of which fewer than this number fit `rope_original_sequence` are stretched "
+                 "by the whole factor.");
+  model.optional("rope_high_frequency", &M::rope_high_frequency, positive, OnResume::fixed,
+                 "With llama3, wavelengths of which more than this number fit `rope_original_sequence` stay as they "
+                 "are; above `rope_low_frequency`.");
+  model.optional("rope_original_sequence", &M::rope_original_sequence, Whole{1, most_tokens}, OnResume::fixed,
+                 "With llama3, tokens of the sequences of the earlier training.");
   model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed, "Normalisation before each block and at the end.");
   model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance in norms.");
   model.optional("activation", &M::activation, Choice<Activation>{}, OnResume::fixed,

@@ -40,6 +40,15 @@ std::string rotary_needs_even_heads(const Config& c) {
       dim == 1 ? 2 : dim - 1);
 }
 
+std::string frequencies_are_in_order(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.rope_scaling != RopeScaling::llama3 || model.rope_high_frequency > model.rope_low_frequency) return "";
+  return fmt::format(
+      "model.rope_high_frequency = {} is not above model.rope_low_frequency = {}, so no wavelength lies between them; "
+      "use rope_high_frequency = {}",
+      model.rope_high_frequency, model.rope_low_frequency, 4 * model.rope_low_frequency);
+}
+
 // The number of drawn tokens must fit 63 bits.
 std::string tokens_can_be_counted(const Config& c) {
   const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
@@ -91,6 +100,19 @@ std::string theta(const Config& c) {
   return fmt::format("with positions = \"{}\"; remove it, or use \"rotary\"", config::name_of(model_of(c).positions));
 }
 
+std::string stretched(const Config& c) {
+  if (!theta(c).empty()) return theta(c);
+  return model_of(c).rope_scaling != RopeScaling::none
+             ? ""
+             : "without rope_scaling; remove it, or use rope_scaling = \"linear\" or \"llama3\"";
+}
+
+std::string stretched_by_wavelength(const Config& c) {
+  if (!stretched(c).empty() || model_of(c).rope_scaling == RopeScaling::llama3) return stretched(c);
+  return fmt::format("with rope_scaling = \"{}\"; remove it, or use \"llama3\"",
+                     config::name_of(model_of(c).rope_scaling));
+}
+
 std::string initial_spread(const Config& c) {
   if (c.train.initial_weights.empty()) return "";
   return "beside train.initial_weights, which gives every weight its first value; remove one of them";
@@ -103,6 +125,7 @@ std::vector<config::Rule> rules() {
       {{"model.heads", "model.width"}, heads_divide_width},
       {{"model.kv_heads", "model.heads"}, kv_heads_divide_heads},
       {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
+      {{"model.rope_high_frequency", "model.rope_low_frequency", "model.rope_scaling"}, frequencies_are_in_order},
       {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
       {{"layout.tensor", "model.heads"}, tensor_divides_heads},
       {{"layout.tensor", "model.kv_heads", "model.heads"}, tensor_fits_groups},
@@ -113,8 +136,14 @@ std::vector<config::Rule> rules() {
 }
 
 std::vector<config::IdleRule> idle_rules() {
+  const std::vector<std::string> scaling_keys = {"model.positions", "model.rope_scaling"};
   return {
       {.key = "model.rope_theta", .causes = {"model.positions"}, .beside = theta},
+      {.key = "model.rope_scaling", .causes = {"model.positions"}, .off = "\"none\"", .beside = theta},
+      {.key = "model.rope_factor", .causes = scaling_keys, .beside = stretched},
+      {.key = "model.rope_low_frequency", .causes = scaling_keys, .beside = stretched_by_wavelength},
+      {.key = "model.rope_high_frequency", .causes = scaling_keys, .beside = stretched_by_wavelength},
+      {.key = "model.rope_original_sequence", .causes = scaling_keys, .beside = stretched_by_wavelength},
       {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
   };
 }
