@@ -28,6 +28,7 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "model.activation=swiglu",
                                              "model.tied_head=false",
                                              "model.bias=false",
+                                             "model.qkv_bias=true",
                                              "model.dropout=0.1",
                                              "model.attention_dropout=0.3",
                                              "data.weights=[0.3, 2]",
@@ -125,6 +126,7 @@ TEST(Dump, LeavesOutFeaturesThatTheModelLacks) {
   const std::vector<std::string> llama = {"model.positions=rotary", "model.norm=rmsnorm", "model.activation=swiglu",
                                           "model.bias=false"};
   EXPECT_EQ(dump(valid(llama)).find("rope_scaling"), std::string::npos);
+  EXPECT_EQ(dump(valid(llama)).find("qkv_bias"), std::string::npos);
   std::vector<std::string> scaled = llama;
   scaled.push_back("model.rope_scaling=linear");
   const std::string text = dump(valid(scaled));

@@ -42,8 +42,10 @@ std::vector<SmallModel> expressible_models() {
   models::gpt::ModelConfig stretched = tied;
   stretched.rope_scaling = models::gpt::RopeScaling::linear;
   stretched.rope_factor = 2.5;
-  return {{"gpt2", gpt2},       {"gpt2 untied", untied},        {"gpt2 without biases", plain}, {"llama", llama},
-          {"llama tied", tied}, {"llama stretched", stretched}, {"llama 3", small[3].config}};
+  std::vector<SmallModel> models = {{"gpt2", gpt2},   {"gpt2 untied", untied}, {"gpt2 without biases", plain},
+                                    {"llama", llama}, {"llama tied", tied},    {"llama stretched", stretched}};
+  models.insert(models.end(), small.begin() + 3, small.end());  // those that are named after models of others
+  return models;
 }
 
 std::unique_ptr<models::Model> perturbed(const models::gpt::ModelConfig& config, uint64_t seed) {
@@ -170,10 +172,14 @@ std::vector<Json> their_models() {
                             {"low_freq_factor", 1.0},
                             {"high_freq_factor", 4.0},
                             {"original_max_position_embeddings", 64}};
+  Json qwen2 = llama;
+  for (const char* key : {"attention_bias", "mlp_bias"}) qwen2.erase(key);
+  qwen2["model_type"] = "qwen2";
   return {{{"config", gpt2}},
           {{"config", llama}, {"max_shard_size", "12KB"}},
           {{"config", llama}, {"dtype", "bfloat16"}},
-          {{"config", llama3}}};
+          {{"config", llama3}},
+          {{"config", qwen2}}};
 }
 
 TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
@@ -264,7 +270,7 @@ class Damaged {
 
 TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
-      {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\" and \"llama\" are"},
+      {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\", \"llama\" and \"qwen2\" are"},
       {"activation_function", "relu", "activation_function = \"relu\""},
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
       {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},

@@ -62,13 +62,16 @@ ModelConfig frontier(int64_t layers, int64_t width, int64_t heads) {
 TEST(GptCost, CountsAreThePublishedOnes) {
   ModelConfig llama_3_2_1b = llama(16, 2048, 32, 8, 8192, 128256);
   llama_3_2_1b.tied_head = true;
+  ModelConfig qwen2_0_5b = llama(24, 896, 14, 2, 4864, 151936);
+  qwen2_0_5b.tied_head = qwen2_0_5b.qkv_bias = true;
   const std::pair<ModelConfig, int64_t> published[] = {{gpt2(12, 768, 12), 124'439'808},
                                                        {gpt2(24, 1024, 16), 354'823'168},
                                                        {gpt2(36, 1280, 20), 774'030'080},
                                                        {gpt2(48, 1600, 25), 1'557'611'200},
                                                        {llama_3_2_1b, 1'235'814'400},
                                                        {llama(22, 2048, 32, 4, 5632, 32000), 1'100'048'384},
-                                                       {llama(32, 4096, 32, 8, 14336, 128256), 8'030'261'248}};
+                                                       {llama(32, 4096, 32, 8, 14336, 128256), 8'030'261'248},
+                                                       {qwen2_0_5b, 494'032'768}};
   for (const auto& [config, count] : published) {
     EXPECT_EQ(gpt::parameter_count(config), count);
     EXPECT_EQ(built_count(config), count);
@@ -86,13 +89,14 @@ TEST(GptCost, CountsFollowTheFormulaOfThePaper) {
 
 TEST(GptCost, CountsAreRightForEveryOption) {
   for (const SmallModel& small : small_models()) {
-    for (int options = 0; options < 64; ++options) {
+    for (int options = 0; options < 128; ++options) {
       ModelConfig config = small.config;
       config.positions = options & 1 ? models::gpt::Positions::learned : models::gpt::Positions::rotary;
       config.norm = options & 2 ? models::gpt::Norm::layernorm : models::gpt::Norm::rmsnorm;
       config.activation = options & 4 ? models::gpt::Activation::gelu : models::gpt::Activation::swiglu;
       config.tied_head = options & 8;
       config.bias = options & 16;
+      config.qkv_bias = options & 64;
       config.vocabulary_multiple = options & 32 ? 1 : 128;
       config.head_dim = 8;
       EXPECT_EQ(built_count(config), gpt::parameter_count(config)) << small.name << " " << options;

@@ -62,7 +62,9 @@ inline std::vector<SmallModel> small_models() {
   mixed.activation = models::gpt::Activation::swiglu;
   mixed.tied_head = false;
   mixed.vocabulary_multiple = 1;
-  return {{"gpt2", gpt2}, {"llama", llama}, {"mixed", mixed}, {"llama3", small_llama3(llama)}};
+  models::gpt::ModelConfig qwen2 = llama;
+  qwen2.qkv_bias = qwen2.tied_head = true;
+  return {{"gpt2", gpt2}, {"llama", llama}, {"mixed", mixed}, {"llama3", small_llama3(llama)}, {"qwen2", qwen2}};
 }
 
 inline Batch some_batch(const models::gpt::ModelConfig& config, int64_t sequences, uint64_t seed = 0) {

@@ -36,6 +36,9 @@ TEST(TensorParallel, LlamaWithRecomputedAttention) {
 
 TEST(TensorParallel, FewerKeysAndValuesThanRanks) { expect_tensors({.model = "cut_llama_sharing"}, {2, 4}); }
 
+// Of queries, keys and values alone; with four ranks, two hold the bias of the same key and value.
+TEST(TensorParallel, BiasesOfQueriesKeysAndValues) { expect_tensors({.model = "cut_qwen2_sharing"}, {2, 4}); }
+
 // The first matrix of the feed-forward has eight outputs per input, and a rank's half of it four.
 TEST(TensorParallel, ACutWeightComputesWithTheKernelsOfTheWhole) {
   models::gpt::ModelConfig config = small_config("cut_gpt2");

@@ -68,8 +68,8 @@ constexpr double learning_rate = 1e-2;
 // Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
 inline config::OptimizerConfig optimizer_config() { return {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}; }
 
-// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama and, with fewer keys and values than four
-// ranks, cut_llama_sharing.
+// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama, cut_qwen2 and, with fewer keys and values
+// than four ranks, cut_llama_sharing and cut_qwen2_sharing.
 inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config) {
   config.heads = config.kv_heads = 12;
   config.ffn_width = 84;
@@ -82,7 +82,8 @@ inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config)
   config.norm = models::gpt::Norm::rmsnorm;
   config.activation = models::gpt::Activation::swiglu;
   config.tied_head = config.bias = false;
-  const bool sharing = name.starts_with("cut_llama_sharing");
+  config.qkv_bias = name.starts_with("cut_qwen2");
+  const bool sharing = name.find("_sharing") != std::string::npos;
   config.kv_heads = sharing ? 2 : 6;
   if (sharing) config.heads = 4;
 }

@@ -1,4 +1,4 @@
-// Reads and writes config.json of GPT-2 and Llama.
+// Reads and writes config.json of GPT-2, Llama and models after it.
 #include <fmt/format.h>
 
 #include <optional>
@@ -42,18 +42,15 @@ Json rope_scaling(const ModelConfig& config) {
   return scaling;
 }
 
-Json llama_config(const ModelConfig& config) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"attention_bias", config.bias},
-          {"attention_dropout", config.attention_dropout},
+// What Llama and the models after it have in common.
+Json common_config(const ModelConfig& config) {
+  return {{"attention_dropout", config.attention_dropout},
           {"head_dim", config.head_dim},
           {"hidden_act", "silu"},
           {"hidden_size", config.width},
           {"initializer_range", config.init_std},
           {"intermediate_size", config.ffn_width},
           {"max_position_embeddings", config.sequence},
-          {"mlp_bias", config.bias},
           {"num_attention_heads", config.heads},
           {"num_hidden_layers", config.layers},
           {"num_key_value_heads", config.kv_heads},
@@ -149,7 +146,8 @@ void read_rope(const Json& json, const Source& source, const std::string& name, 
   }
 }
 
-ModelConfig from_llama(const Json& json, const Source& source, const std::string& name) {
+// What Llama and the models after it have in common, without biases.
+ModelConfig from_common(const Json& json, const Source& source, const std::string& name) {
   source.expect<std::string>("hidden_act", "silu");
   ModelConfig config;
   config.norm = Norm::rmsnorm;
@@ -167,6 +165,12 @@ ModelConfig from_llama(const Json& json, const Source& source, const std::string
   config.tied_head = source.get<bool>("tie_word_embeddings", false);
   config.attention_dropout = source.get<double>("attention_dropout", 0.0);
   config.init_std = source.get<double>("initializer_range", 0.02);
+  config.bias = false;
+  return config;
+}
+
+ModelConfig from_llama(const Json& json, const Source& source, const std::string& name) {
+  ModelConfig config = from_common(json, source, name);
   config.bias = source.get<bool>("attention_bias", false);
   if (source.get<bool>("mlp_bias", false) != config.bias) {
     throw UserError::of("{}: attention_bias = {} and mlp_bias = {}; terrace has biases in all linear layers or in none",
@@ -175,10 +179,28 @@ ModelConfig from_llama(const Json& json, const Source& source, const std::string
   return config;
 }
 
+ModelConfig from_qwen2(const Json& json, const Source& source, const std::string& name) {
+  source.expect("use_sliding_window", false);
+  ModelConfig config = from_common(json, source, name);
+  config.qkv_bias = true;
+  return config;
+}
+
 }  // namespace
 
 Json hf_config(const ModelConfig& config) {
-  return hf_kind(config) == HfKind::gpt2 ? gpt2_config(config) : llama_config(config);
+  const HfKind kind = hf_kind(config);
+  if (kind == HfKind::gpt2) return gpt2_config(config);
+  Json json = common_config(config);
+  if (kind == HfKind::qwen2) {
+    json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}, {"use_sliding_window", false}});
+  } else {
+    json.update({{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"attention_bias", config.bias},
+                 {"mlp_bias", config.bias}});
+  }
+  return json;
 }
 
 ModelConfig config_of_hf(const Json& json, const std::string& name) {
@@ -187,7 +209,8 @@ ModelConfig config_of_hf(const Json& json, const std::string& name) {
   const auto type = source.get<std::string>("model_type");
   if (type == "gpt2") return from_gpt2(source, name);
   if (type == "llama") return from_llama(json, source, name);
-  throw UserError::of("{}: model_type = \"{}\" is not read; \"gpt2\" and \"llama\" are", name, type);
+  if (type == "qwen2") return from_qwen2(json, source, name);
+  throw UserError::of("{}: model_type = \"{}\" is not read; \"gpt2\", \"llama\" and \"qwen2\" are", name, type);
 }
 
 }  // namespace terrace::models::gpt

@@ -1,10 +1,11 @@
-// Checks what GPT-2's and Llama's layouts need of a model.
+// Checks what the layouts of GPT-2, Llama and models after it need of a model.
 #include "terrace/models/gpt/hf_kind.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "terrace/base/error.h"
@@ -37,6 +38,11 @@ Differences differences_from_gpt2(const ModelConfig& config) {
   return differences;
 }
 
+// The layout after Llama's whose features the model has.
+HfKind kind_after_llama(const ModelConfig& config) { return config.qkv_bias ? HfKind::qwen2 : HfKind::llama; }
+
+std::string_view name_of(HfKind kind) { return kind == HfKind::qwen2 ? "Qwen 2" : "Llama"; }
+
 Differences differences_from_llama(const ModelConfig& config) {
   Differences differences;
   need(differences, "positions", Positions::rotary, config.positions);
@@ -48,13 +54,14 @@ Differences differences_from_llama(const ModelConfig& config) {
 }  // namespace
 
 HfKind hf_kind(const ModelConfig& config) {
-  const Differences gpt2 = differences_from_gpt2(config), llama = differences_from_llama(config);
+  const Differences gpt2 = differences_from_gpt2(config), others = differences_from_llama(config);
+  const HfKind kind = kind_after_llama(config);
   if (gpt2.empty()) return HfKind::gpt2;
-  if (llama.empty()) return HfKind::llama;
+  if (others.empty()) return kind;
   throw UserError::of(
-      "transformers has no layout for this model: GPT-2's needs {}; Llama's needs {}; train a model of one of the two "
+      "transformers has no layout for this model: GPT-2's needs {}; {}'s needs {}; train a model of one of the two "
       "kinds, as in configs/gpt2-124m.toml and configs/llama-1b.toml",
-      fmt::join(gpt2, ", "), fmt::join(llama, ", "));
+      fmt::join(gpt2, ", "), name_of(kind), fmt::join(others, ", "));
 }
 
 }  // namespace terrace::models::gpt

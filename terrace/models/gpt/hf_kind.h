@@ -5,9 +5,11 @@
 
 namespace terrace::models::gpt {
 
-enum class HfKind { gpt2, llama };
+// All but gpt2 are Llama and models after it.
+enum class HfKind { gpt2, llama, qwen2 };
 
-// Throws UserError if neither layout can express the model, with what each layout would need.
+// Throws UserError if no layout can express the model, with what GPT-2's would need and what the nearest of the others
+// would.
 HfKind hf_kind(const ModelConfig& config);
 
 }  // namespace terrace::models::gpt

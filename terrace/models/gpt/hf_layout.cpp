@@ -1,4 +1,4 @@
-// Makes the tables of tensors of GPT-2's and Llama's layouts.
+// Makes the tables of tensors of GPT-2's layout and of Llama's, which Qwen has too.
 #include "terrace/models/gpt/hf_layout.h"
 
 #include <fmt/format.h>
@@ -26,8 +26,8 @@ class Table {
           [groups = by_group()](const at::Tensor& joint) {
             return groups(joint).permute({3, 1, 0, 2});
           });
-      add_bias(theirs + "attn.c_attn.bias", {3 * width}, ours + "attention.qkv.bias",
-               [groups = by_group()](const at::Tensor& joint) { return groups(joint).transpose(0, 1); });
+      add(theirs + "attn.c_attn.bias", {3 * width}, config_.has_qkv_bias() ? ours + "attention.qkv.bias" : "",
+          [groups = by_group()](const at::Tensor& joint) { return groups(joint).transpose(0, 1); });
       add_conv(theirs + "attn.c_proj", width, width, ours + "attention.output");
       add_layer_norm(theirs + "ln_2", ours + "ffn_norm");
       add_conv(theirs + "mlp.c_fc", width, inner, ours + "ffn.first");
@@ -48,11 +48,12 @@ class Table {
       add_heads(theirs + "self_attn.q_proj", 0, queries, ours + "attention.qkv");
       add_heads(theirs + "self_attn.k_proj", queries, 1, ours + "attention.qkv");
       add_heads(theirs + "self_attn.v_proj", queries + 1, 1, ours + "attention.qkv");
-      add_linear(theirs + "self_attn.o_proj", config_.heads * config_.head_dim, width, ours + "attention.output");
+      add_linear(theirs + "self_attn.o_proj", config_.heads * config_.head_dim, width, ours + "attention.output",
+                 config_.bias);
       add(theirs + "post_attention_layernorm.weight", {width}, ours + "ffn_norm.weight");
-      add_linear(theirs + "mlp.gate_proj", width, inner, ours + "ffn.first", one_of_pairs(0));
-      add_linear(theirs + "mlp.up_proj", width, inner, ours + "ffn.first", one_of_pairs(1));
-      add_linear(theirs + "mlp.down_proj", inner, width, ours + "ffn.second");
+      add_linear(theirs + "mlp.gate_proj", width, inner, ours + "ffn.first", config_.bias, one_of_pairs(0));
+      add_linear(theirs + "mlp.up_proj", width, inner, ours + "ffn.first", config_.bias, one_of_pairs(1));
+      add_linear(theirs + "mlp.down_proj", inner, width, ours + "ffn.second", config_.bias);
     }
     add("model.norm.weight", {width}, "head.norm.weight");
     add_head();
@@ -81,8 +82,8 @@ class Table {
     tensors_.push_back({std::move(name), std::move(shape), std::move(parameter), std::move(view)});
   }
 
-  void add_bias(std::string name, Shape shape, std::string parameter, View view = whole) {
-    add(std::move(name), std::move(shape), config_.bias ? std::move(parameter) : "", std::move(view));
+  void add_bias(std::string name, Shape shape, std::string parameter) {
+    add(std::move(name), std::move(shape), config_.bias ? std::move(parameter) : "");
   }
 
   // Without the rows that pad the vocabulary.
@@ -105,16 +106,16 @@ class Table {
     add_bias(theirs + ".bias", {outputs}, ours + ".bias");
   }
 
-  void add_linear(const std::string& theirs, int64_t inputs, int64_t outputs, const std::string& ours,
+  void add_linear(const std::string& theirs, int64_t inputs, int64_t outputs, const std::string& ours, bool bias,
                   const View& view = whole) {
     add(theirs + ".weight", {outputs, inputs}, ours + ".weight", view);
-    if (config_.bias) add(theirs + ".bias", {outputs}, ours + ".bias", view);
+    if (bias) add(theirs + ".bias", {outputs}, ours + ".bias", view);
   }
 
   // The heads first .. first + count - 1 of each group.
   void add_heads(const std::string& theirs, int64_t first, int64_t count, const std::string& ours) {
     add_linear(
-        theirs, config_.width, config_.kv_heads * count * config_.head_dim, ours,
+        theirs, config_.width, config_.kv_heads * count * config_.head_dim, ours, config_.has_qkv_bias(),
         [groups = by_group(), first, count](const at::Tensor& joint) { return groups(joint).narrow(1, first, count); });
   }
 

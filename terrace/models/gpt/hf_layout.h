@@ -1,5 +1,5 @@
 // How the Python library transformers lays out a GPT: the names, shapes and order of its tensors (GPT2LMHeadModel,
-// LlamaForCausalLM) and its config.json.
+// LlamaForCausalLM and models after it) and its config.json.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,7 @@ struct HfTensor {
 };
 
 // The tensors in the order of transformers. Together they cover every parameter except the rows that pad the
-// vocabulary. Throws UserError if neither layout can express the model, with what each layout would need.
+// vocabulary. Throws UserError if no layout can express the model, with what each layout would need.
 std::vector<HfTensor> hf_tensors(const ModelConfig& config);
 
 // config.json without the ids of the tokenizer's special tokens. Throws UserError as hf_tensors() does.

@@ -85,7 +85,8 @@ Attention::Attention(const ModelConfig& config, int64_t layer, const nn::Build& 
       dropout_(config.attention_dropout),
       layer_(layer),
       kernels_(build.kernels.attention),
-      joint_(add_module<nn::Linear>("qkv", config.width, layout_.columns(), config.bias, initial(config), build)),
+      joint_(add_module<nn::Linear>("qkv", config.width, layout_.columns(), config.has_qkv_bias(), initial(config),
+                                    build)),
       output_(add_module<nn::Linear>("output", layout_.heads() * layout_.head_dim, config.width, config.bias,
                                      residual_initial(config), build)) {}
 

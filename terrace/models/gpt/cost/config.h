@@ -37,6 +37,7 @@ struct ModelConfig {
   Activation activation = Activation::gelu;
   bool tied_head = true;
   bool bias = true;
+  bool qkv_bias = false;           // of queries, keys and values alone, where bias is false
   double dropout = 0.0;            // on embeddings and residuals
   double attention_dropout = 0.0;  // above 0: an unfused path
   double init_std = 0.02;          // that of output projections is divided by sqrt(2 * layers)
@@ -44,6 +45,7 @@ struct ModelConfig {
   int64_t padded_vocabulary() const {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
   }
+  bool has_qkv_bias() const { return bias || qkv_bias; }
   bool operator==(const ModelConfig&) const = default;
 };
 

@@ -18,9 +18,9 @@ int64_t block_matrix_weights(const ModelConfig& config) {
 }
 
 int64_t block_biases(const ModelConfig& config) {
-  if (!config.bias) return 0;
   const int64_t first = config.activation == Activation::swiglu ? 2 : 1;
-  return (config.heads + 2 * config.kv_heads) * config.head_dim + first * config.ffn_width + 2 * config.width;
+  const int64_t joint = (config.heads + 2 * config.kv_heads) * config.head_dim;
+  return (config.has_qkv_bias() ? joint : 0) + (config.bias ? first * config.ffn_width + 2 * config.width : 0);
 }
 
 int64_t norm_weights(const ModelConfig& config) {

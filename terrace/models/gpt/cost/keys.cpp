@@ -72,6 +72,9 @@ std::vector<config::Key> keys() {
                  "Activation function of the feed-forward block.");
   model.optional("tied_head", &M::tied_head, Flag{}, OnResume::fixed, "The output matrix is the token embedding.");
   model.optional("bias", &M::bias, Flag{}, OnResume::fixed, "Linear layers and LayerNorms have biases.");
+  model.feature("qkv_bias", &M::qkv_bias, Flag{}, OnResume::fixed,
+                "With `bias = false`, the linear layer of queries, keys and values has a bias all the same, as in Qwen "
+                "2.");
   model.optional("dropout", &M::dropout, share, OnResume::may_change,
                  "Dropout rate of embeddings and residual branches.");
   model.optional("attention_dropout", &M::attention_dropout, share, OnResume::may_change,

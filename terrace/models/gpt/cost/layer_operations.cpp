@@ -56,8 +56,9 @@ void LayerOperations::norm(const NormPlace& place) {
   operations.weight_gradient.push_back(memory_pass("add", 2 * gradients + sums, parameters));
 }
 
-void LayerOperations::cut_by_outputs(std::string_view name, int64_t outputs) {
-  const LinearLayer one = layer(name, config_.width, outputs);
+void LayerOperations::cut_by_outputs(std::string_view name, int64_t outputs, bool bias) {
+  LinearLayer one = layer(name, config_.width, outputs);
+  one.bias = bias;
   gather(operations.forward, operations.forward_collectives);
   operations.forward.push_back(forward_product(one));
   // The gathered input is not kept for the backward.

@@ -23,7 +23,7 @@ class LayerOperations {
   void norm(const NormPlace& place);
 
   // A linear layer whose input are the hidden states of all positions, which are gathered where the sequence is cut.
-  void cut_by_outputs(std::string_view name, int64_t outputs);
+  void cut_by_outputs(std::string_view name, int64_t outputs, bool bias);
   // A linear layer whose output is a sum over the ranks. It is sent in pieces.
   void cut_by_inputs(std::string_view name, int64_t inputs);
 

@@ -24,7 +24,7 @@ Operations attention_operations(const ModelConfig& config, const UnitTableOption
   const int64_t joint = (heads + 2 * groups) * config.head_dim, context = heads * config.head_dim;
   LayerOperations unit(config, options);
   unit.norm({.in_residual = true});
-  unit.cut_by_outputs("qkv", joint);
+  unit.cut_by_outputs("qkv", joint, config.has_qkv_bias());
   unit.attention(heads, unit.bytes_of_tokens(joint), unit.bytes_of_tokens(context));
   unit.cut_by_inputs("attention output", context);
   unit.dropout(/*adds=*/false);
@@ -38,11 +38,11 @@ Operations ffn_operations(const ModelConfig& config, const UnitTableOptions& opt
   auto &forward = unit.operations.forward, &input_gradient = unit.operations.input_gradient;
   unit.norm({.adds = true, .in_residual = true});
   if (config.activation == Activation::swiglu) {
-    unit.cut_by_outputs("ffn first", 2 * inner);
+    unit.cut_by_outputs("ffn first", 2 * inner, config.bias);
     forward.push_back(memory_pass("swiglu", 3 * inner_bytes));
     input_gradient.push_back(memory_pass("swiglu_backward", 5 * inner_bytes));
   } else {
-    unit.cut_by_outputs("ffn first", inner);
+    unit.cut_by_outputs("ffn first", inner, config.bias);
     // Within a product, GELU only writes its result beside its input, and its gradient only reads the input.
     const bool fused = options.fused_products;
     forward.push_back(memory_pass("gelu", fused ? inner_bytes : 2 * inner_bytes, fused ? 0 : 1));

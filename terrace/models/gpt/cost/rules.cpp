@@ -113,6 +113,11 @@ std::string stretched_by_wavelength(const Config& c) {
                      config::name_of(model_of(c).rope_scaling));
 }
 
+std::string bias_of_one_layer(const Config& c) {
+  return model_of(c).bias ? "with bias = true, which gives every linear layer a bias; remove it, or use bias = false"
+                          : "";
+}
+
 std::string initial_spread(const Config& c) {
   if (c.train.initial_weights.empty()) return "";
   return "beside train.initial_weights, which gives every weight its first value; remove one of them";
@@ -144,6 +149,7 @@ std::vector<config::IdleRule> idle_rules() {
       {.key = "model.rope_low_frequency", .causes = scaling_keys, .beside = stretched_by_wavelength},
       {.key = "model.rope_high_frequency", .causes = scaling_keys, .beside = stretched_by_wavelength},
       {.key = "model.rope_original_sequence", .causes = scaling_keys, .beside = stretched_by_wavelength},
+      {.key = "model.qkv_bias", .causes = {"model.bias"}, .off = "false", .beside = bias_of_one_layer},
       {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
   };
 }

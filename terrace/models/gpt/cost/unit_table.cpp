@@ -92,7 +92,7 @@ class Builder {
     if (reset_at_documents_) table_.back().batch_tensors = {"positions", "documents"};
     const int64_t columns = config_.heads * config_.head_dim;
     norm("attention_norm");
-    linear("attention.qkv", config_.width, columns + 2 * config_.kv_heads * config_.head_dim, config_.bias);
+    linear("attention.qkv", config_.width, columns + 2 * config_.kv_heads * config_.head_dim, config_.has_qkv_bias());
     linear("attention.output", columns, config_.width, config_.bias);
     const auto layers = static_cast<double>(config_.layers);
     const double scores = attention_forward_flops(config_, AttentionCount::causal_half) / layers;
