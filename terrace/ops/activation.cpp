@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/kernels.h"
@@ -14,6 +15,8 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+const char* name_in_torch(Gelu form) { return form == Gelu::tanh ? "tanh" : "none"; }
 
 class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
  public:
@@ -37,7 +40,11 @@ class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
 
 }  // namespace
 
-at::Tensor gelu(const at::Tensor& x) { return at::gelu(x, "tanh"); }
+at::Tensor gelu(const at::Tensor& x, Gelu form) { return at::gelu(x, name_in_torch(form)); }
+
+at::Tensor gelu_backward(const at::Tensor& dy, const at::Tensor& x, Gelu form) {
+  return at::gelu_backward(dy, x, name_in_torch(form));
+}
 
 at::Tensor swiglu(const at::Tensor& x) {
   TERRACE_CHECK(x.size(-1) % 2 == 0, "{} columns cannot hold pairs of gate and up", x.size(-1));

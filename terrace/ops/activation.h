@@ -5,8 +5,12 @@
 
 namespace terrace::ops {
 
-// GELU with the tanh approximation, as in GPT-2 (Hendrycks and Gimpel, arXiv 1606.08415).
-at::Tensor gelu(const at::Tensor& x);
+// The two forms of GELU (Hendrycks and Gimpel, arXiv 1606.08415): x times the normal distribution's function of x by
+// its approximation with tanh, as in GPT-2, or by the error function.
+enum class Gelu { tanh, erf };
+
+at::Tensor gelu(const at::Tensor& x, Gelu form = Gelu::tanh);
+at::Tensor gelu_backward(const at::Tensor& dy, const at::Tensor& x, Gelu form);
 
 // silu(gate) * up (Shazeer, arXiv 2002.05202). x [.., 2F] holds pairs: gate_0, up_0, gate_1, up_1, ..; result [.., F].
 // Pairs are interleaved so that any range of the F features is a contiguous range of rows of the weight that makes

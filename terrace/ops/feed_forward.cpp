@@ -17,6 +17,7 @@ using torch::autograd::variable_list;
 struct FeedForwardArguments {
   FeedForwardWeights weights;
   WeightGradientQueue* deferred;
+  Gelu form;
 };
 
 class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForwardFunction> {
@@ -26,7 +27,7 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
     const FeedForwardWeights& weights = arguments.weights;
     const at::Tensor whole = whole_sequence(cut_in(weights.first.cut, 0), x, "ffn");
     const auto [inner, active] = times_transposed_gelu(rows_of(whole), first, weights.first_bias.value,
-                                                       weights.first.products.forward);  // [N, F]
+                                                       weights.first.products.forward, arguments.form);  // [N, F]
     context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
     if (cut_in(weights.second.cut, 1) != nullptr) {
@@ -43,9 +44,10 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
     const Cut *by_outputs = cut_in(weights.first.cut, 0), *by_inputs = cut_in(weights.second.cut, 1);
     const at::Tensor own_dy = rows_of(gradients[0]).contiguous();
     const at::Tensor whole = whole_sequence(by_inputs, gradients[0], "ffn gradient");
-    const at::Tensor dy = rows_of(whole).contiguous();                                                       // [N, D]
-    const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "ffn gradient"));                      // [N, D]
-    const at::Tensor d_inner = times_gelu_slope(dy, second, inner, weights.second.products.input_gradient);  // [N, F]
+    const at::Tensor dy = rows_of(whole).contiguous();                                   // [N, D]
+    const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "ffn gradient"));  // [N, D]
+    const at::Tensor d_inner = times_gelu_slope(dy, second, inner, weights.second.products.input_gradient,
+                                                arguments.form);  // [N, F]
     std::optional<SharesSum> dx;
     const auto start_dx = [&] {
       if (!context->needs_input_grad(0)) return;
@@ -64,9 +66,10 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
 
 }  // namespace
 
-at::Tensor gelu_feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, WeightGradientQueue* deferred) {
+at::Tensor gelu_feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, WeightGradientQueue* deferred,
+                             Gelu form) {
   return GeluFeedForwardFunction::apply(x, weights.first.value, weights.second.value,
-                                        FeedForwardArguments{weights, deferred});
+                                        FeedForwardArguments{weights, deferred, form});
 }
 
 }  // namespace terrace::ops

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "terrace/ops/activation.h"
 #include "terrace/ops/weight.h"
 
 namespace terrace::ops {
@@ -13,10 +14,10 @@ struct FeedForwardWeights {
   Weight second, second_bias;  // [D, F] and [D] or undefined
 };
 
-// gelu(x first^T + first_bias) second^T + second_bias for x [.., D], with the tanh form of GELU. Backward adds the
+// gelu(x first^T + first_bias) second^T + second_bias for x [.., D]. Backward adds the
 // gradients of the weights to their buffers or defers them as linear() does, the second layer first. With tensor
 // parallelism the first layer is cut by outputs and the second by inputs.
 at::Tensor gelu_feed_forward(const at::Tensor& x, const FeedForwardWeights& weights,
-                             WeightGradientQueue* deferred = nullptr);
+                             WeightGradientQueue* deferred = nullptr, Gelu form = Gelu::tanh);
 
 }  // namespace terrace::ops

@@ -4,8 +4,6 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mm.h>
 
 #include "terrace/base/error.h"
@@ -88,14 +86,14 @@ void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::T
 }
 
 std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
-                                                        const at::Tensor& bias, Products products) {
-  if (!own_products(x, products)) {
-    const at::Tensor inner = times_transposed(x, weight, bias, products);
-    return {inner, at::gelu(inner, "tanh")};
-  }
+                                                        const at::Tensor& bias, Products products, Gelu form) {
   if (computes_wider(x, products)) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
-    return {inner, at::gelu(wide(inner), "tanh").to(x.scalar_type())};
+    return {inner, gelu(wide(inner), form).to(x.scalar_type())};
+  }
+  if (!own_products(x, products) || form != Gelu::tanh) {
+    const at::Tensor inner = times_transposed(x, weight, bias, products);
+    return {inner, gelu(inner, form)};
   }
   const at::Tensor inner = at::empty({x.size(0), weight.size(0)}, x.options());
   const at::Tensor out = at::empty_like(inner);
@@ -125,12 +123,13 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
   }
 }
 
-at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
-                            Products products) {
-  if (!own_products(dy, products)) return at::gelu_backward(at::mm(dy, weight), inner, "tanh");
+at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products,
+                            Gelu form) {
+  if (!own_products(dy, products)) return gelu_backward(at::mm(dy, weight), inner, form);
   if (computes_wider(dy, products)) {
-    return times_gelu_slope(wide(dy), wide(weight), wide(inner), products).to(inner.scalar_type());
+    return times_gelu_slope(wide(dy), wide(weight), wide(inner), products, form).to(inner.scalar_type());
   }
+  if (form != Gelu::tanh) return gelu_backward(times(dy, weight, products), inner, form);
   at::Tensor out = at::empty_like(inner);
   Finish finish = into(out, Finish::Kind::gelu_backward);
   finish.inner = inner.mutable_data_ptr();

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "terrace/ops/activation.h"
 #include "terrace/ops/weight.h"
 
 namespace terrace::ops {
@@ -23,16 +24,19 @@ at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const
 // The same without bias into `y`, whose rows need not be contiguous.
 void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products);
 
-// inner = x W^T + b and gelu(inner), both [N, O].
+// inner = x W^T + b and gelu(inner), both [N, O]. Our kernels apply the form with tanh within the product; torch
+// applies the one with the error function after it.
 std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
-                                                        const at::Tensor& bias, Products products);
+                                                        const at::Tensor& bias, Products products,
+                                                        Gelu form = Gelu::tanh);
 
 // dx [N, I] = dy [N, O] W.
 at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products products);
 void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products);
 
 // (dy W) * gelu'(inner) for inner [N, I].
-at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products);
+at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products,
+                            Gelu form = Gelu::tanh);
 
 // gradient [O, I] += dy^T x for dy [N, O] and x [N, I]; the gradient's type may be wider. Does nothing if the gradient
 // is undefined.

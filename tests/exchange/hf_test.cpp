@@ -175,11 +175,14 @@ std::vector<Json> their_models() {
   Json qwen2 = llama;
   for (const char* key : {"attention_bias", "mlp_bias"}) qwen2.erase(key);
   qwen2["model_type"] = "qwen2";
+  Json erf = gpt2;
+  erf["activation_function"] = "gelu";
   return {{{"config", gpt2}},
           {{"config", llama}, {"max_shard_size", "12KB"}},
           {{"config", llama}, {"dtype", "bfloat16"}},
           {{"config", llama3}},
-          {{"config", qwen2}}};
+          {{"config", qwen2}},
+          {{"config", erf}}};
 }
 
 TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {

@@ -66,7 +66,7 @@ def feed_forward(x, inputs, name, options):
     if options["activation"] == "swiglu":
         inner = F.silu(inner[..., 0::2]) * inner[..., 1::2]
     else:
-        inner = F.gelu(inner, approximate="tanh")
+        inner = F.gelu(inner, approximate="none" if options["activation"] == "gelu_erf" else "tanh")
     return project(inner, inputs, name + ".second")
 
 

@@ -29,7 +29,7 @@ inline Json options_of(const models::gpt::ModelConfig& config) {
           {"rope_original_sequence", config.rope_original_sequence},
           {"norm", config.norm == models::gpt::Norm::layernorm ? "layernorm" : "rmsnorm"},
           {"norm_epsilon", config.norm_epsilon},
-          {"activation", config.activation == models::gpt::Activation::gelu ? "gelu" : "swiglu"},
+          {"activation", config::name_of(config.activation)},
           {"tied_head", config.tied_head}};
 }
 

@@ -87,10 +87,12 @@ void OpsAgainstPyTorch::check_norms() {
 
 void OpsAgainstPyTorch::check_activations() {
   for (int64_t width : {1, 33, 200}) {
-    check("gelu", {{"width", width}}, {{"x", normal({3, width}).mul(3)}, {"upstream.y", normal({3, width})}},
-          [](Leaves& leaves) {
-            return Tensors{{"y", gelu(leaves.tensor("x"))}};
-          });
+    for (const auto& [form, name] : {std::pair{Gelu::tanh, "tanh"}, {Gelu::erf, "none"}}) {
+      check("gelu", {{"width", width}, {"form", name}},
+            {{"x", normal({3, width}).mul(3)}, {"upstream.y", normal({3, width})}}, [form = form](Leaves& leaves) {
+              return Tensors{{"y", gelu(leaves.tensor("x"), form)}};
+            });
+    }
     check("swiglu", {{"width", width}}, {{"x", normal({3, 2 * width}).mul(3)}, {"upstream.y", normal({3, width})}},
           [](Leaves& leaves) {
             return Tensors{{"y", swiglu(leaves.tensor("x"))}};

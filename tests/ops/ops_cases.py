@@ -19,7 +19,7 @@ def rms_norm(inputs, options):
 
 
 def gelu(inputs, options):
-    return {"y": F.gelu(inputs["x"], approximate="tanh")}
+    return {"y": F.gelu(inputs["x"], approximate=options["form"])}
 
 
 def swiglu(inputs, options):

@@ -105,14 +105,17 @@ TEST_P(OwnProducts, WithGeluHaveAtMostTwiceTheErrorOfTorchs) {
   const at::Tensor x = normal({130, 64}, type), weight = normal({96, 64}, type, 7), bias = normal({96}, type, 8);
   const at::Tensor dy = normal({130, 64}, type, 9), second = normal({64, 96}, type, 10);
   const auto in_double = [](const at::Tensor& t) { return t.to(at::kDouble); };
-  const auto [inner, out] = times_transposed_gelu(x, weight, bias, Products::own);
-  const auto [torchs_inner, torchs_out] = times_transposed_gelu(x, weight, bias, Products::torch);
-  expect_no_worse(inner, torchs_inner, in_double(x).mm(in_double(weight).t()).add(in_double(bias)), "inner");
-  // Computed from the same rounded inner values.
-  expect_no_worse(out, at::gelu(inner, "tanh"), at::gelu(in_double(inner), "tanh"), "gelu");
-  const at::Tensor truth = at::gelu_backward(in_double(dy).mm(in_double(second)), in_double(inner), "tanh");
-  expect_no_worse(times_gelu_slope(dy, second, inner, Products::own),
-                  times_gelu_slope(dy, second, inner, Products::torch), truth, "slope");
+  for (const auto& [form, name] : {std::pair{Gelu::tanh, "tanh"}, {Gelu::erf, "none"}}) {
+    SCOPED_TRACE(name);
+    const auto [inner, out] = times_transposed_gelu(x, weight, bias, Products::own, form);
+    const auto [torchs_inner, torchs_out] = times_transposed_gelu(x, weight, bias, Products::torch, form);
+    expect_no_worse(inner, torchs_inner, in_double(x).mm(in_double(weight).t()).add(in_double(bias)), "inner");
+    // Computed from the same rounded inner values.
+    expect_no_worse(out, at::gelu(inner, name), at::gelu(in_double(inner), name), "gelu");
+    const at::Tensor truth = at::gelu_backward(in_double(dy).mm(in_double(second)), in_double(inner), name);
+    expect_no_worse(times_gelu_slope(dy, second, inner, Products::own, form),
+                    times_gelu_slope(dy, second, inner, Products::torch, form), truth, "slope");
+  }
 }
 
 TEST_P(OwnProducts, WithGeluHaveItsLimitsAndShowANaN) {

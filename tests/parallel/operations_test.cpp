@@ -44,6 +44,7 @@ std::vector<RecordedCase> recorded_cases() {
       {"cut_gpt2", Precision::fp32, Recompute::none, 4, true},
       {"cut_llama_sharing", Precision::fp32, Recompute::none, 4},
       {"cut_qwen2", Precision::bf16, Recompute::none, 2, true},
+      {"cut_gpt2_erf", Precision::bf16, Recompute::none, 2},
   };
 }
 

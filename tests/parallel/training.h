@@ -75,6 +75,7 @@ inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config)
   config.ffn_width = 84;
   config.vocabulary_multiple = 24;
   if (name.starts_with("cut_gpt2")) {
+    if (name.starts_with("cut_gpt2_erf")) config.activation = models::gpt::Activation::gelu_erf;
     config.dropout = 0.1;
     return;
   }

@@ -14,7 +14,7 @@ namespace {
 Json gpt2_config(const ModelConfig& config) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
-          {"activation_function", "gelu_new"},
+          {"activation_function", config.activation == Activation::gelu_erf ? "gelu" : "gelu_new"},
           {"attn_pdrop", config.attention_dropout},
           {"embd_pdrop", config.dropout},
           {"resid_pdrop", config.dropout},
@@ -98,13 +98,15 @@ class Source {
 
 ModelConfig from_gpt2(const Source& source, const std::string& name) {
   const auto activation = source.get<std::string>("activation_function", "gelu_new");
-  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    throw UserError::of("{}: activation_function = \"{}\"; terrace has \"gelu_new\" only", name, activation);
+  if (activation != "gelu" && activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
+    throw UserError::of("{}: activation_function = \"{}\"; terrace has \"gelu_new\" and \"gelu\" only", name,
+                        activation);
   }
   source.expect("scale_attn_weights", true);
   source.expect("scale_attn_by_inverse_layer_idx", false);
   source.expect("add_cross_attention", false);
   ModelConfig config;
+  config.activation = activation == "gelu" ? Activation::gelu_erf : Activation::gelu;
   config.layers = source.get<int64_t>("n_layer");
   config.width = source.get<int64_t>("n_embd");
   config.heads = config.kv_heads = source.get<int64_t>("n_head");

@@ -27,7 +27,7 @@ Differences differences_from_gpt2(const ModelConfig& config) {
   Differences differences;
   need(differences, "positions", Positions::learned, config.positions);
   need(differences, "norm", Norm::layernorm, config.norm);
-  need(differences, "activation", Activation::gelu, config.activation);
+  if (config.activation == Activation::swiglu) need(differences, "activation", Activation::gelu, config.activation);
   if (config.kv_heads != config.heads) {
     differences.push_back(fmt::format("kv_heads = heads = {} instead of {}", config.heads, config.kv_heads));
   }

@@ -9,7 +9,6 @@
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/key_value_cache.h"
-#include "terrace/ops/activation.h"
 #include "terrace/ops/feed_forward.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/recompute.h"
@@ -120,6 +119,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
 
 FeedForward::FeedForward(const ModelConfig& config, const nn::Build& build)
     : gated_(config.activation == Activation::swiglu),
+      form_(config.activation == Activation::gelu_erf ? ops::Gelu::erf : ops::Gelu::tanh),
       first_(add_module<nn::Linear>("first", config.width, (gated_ ? 2 : 1) * config.ffn_width, config.bias,
                                     initial(config), build)),
       second_(add_module<nn::Linear>("second", config.ffn_width, config.width, config.bias, residual_initial(config),
@@ -133,7 +133,7 @@ at::Tensor FeedForward::forward(const at::Tensor& x, const Pass& pass) const {
   return ops::gelu_feed_forward(x,
                                 {nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
                                  nn::weight_of(&second_.weight), nn::weight_of(second_.bias)},
-                                pass.deferred);
+                                pass.deferred, form_);
 }
 
 Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)

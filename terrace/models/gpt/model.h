@@ -9,6 +9,7 @@
 #include "terrace/models/gpt/cost/config.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/layers.h"
+#include "terrace/ops/activation.h"
 #include "terrace/ops/attention.h"
 
 namespace terrace::models::gpt {
@@ -49,6 +50,7 @@ class FeedForward : public nn::Module {
 
  private:
   bool gated_;
+  ops::Gelu form_;
   nn::Linear& first_;
   nn::Linear& second_;
 };

@@ -202,6 +202,9 @@ TEST(OperationsOfAGpt, ApplyActivationsWithinProductsOrByThemselves) {
   EXPECT_EQ(separate.forward[2], schedule::memory_pass("gelu", 2 * inner, 1));
   EXPECT_EQ(bytes_of(fused.input_gradient, "gelu_backward"), inner);
   EXPECT_EQ(bytes_of(separate.input_gradient, "gelu_backward"), 3 * inner);
+  // Our kernels compute the error function in no product.
+  EXPECT_EQ(gpt::ffn_operations(config_of(Activation::gelu_erf, 8, true), {.element_bytes = 2}).forward[2],
+            schedule::memory_pass("gelu", 2 * inner, 1));
   // Gate and up are pairs of columns.
   EXPECT_EQ(gated.forward[1], schedule::matrix_product("ffn first", 20, 2 * 52, 24, 2));
   EXPECT_EQ(bytes_of(gated.forward, "swiglu"), 3 * inner);

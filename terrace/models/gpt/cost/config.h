@@ -13,7 +13,7 @@ namespace terrace::models::gpt {
 enum class Positions { learned, rotary };
 enum class RopeScaling { none, linear, llama3 };
 enum class Norm { layernorm, rmsnorm };
-enum class Activation { gelu, swiglu };
+enum class Activation { gelu, swiglu, gelu_erf };
 
 struct ModelConfig {
   int64_t layers = 0;
@@ -74,7 +74,7 @@ struct Names<models::gpt::Norm> {
 };
 template <>
 struct Names<models::gpt::Activation> {
-  static constexpr std::array<std::string_view, 2> words = {"gelu", "swiglu"};
+  static constexpr std::array<std::string_view, 3> words = {"gelu", "swiglu", "gelu_erf"};
 };
 
 }  // namespace terrace::config

@@ -68,8 +68,10 @@ std::vector<config::Key> keys() {
                  "With llama3, tokens of the sequences of the earlier training.");
   model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed, "Normalisation before each block and at the end.");
   model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance in norms.");
-  model.optional("activation", &M::activation, Choice<Activation>{}, OnResume::fixed,
-                 "Activation function of the feed-forward block.");
+  model.optional(
+      "activation", &M::activation, Choice<Activation>{}, OnResume::fixed,
+      "Activation function of the feed-forward block: GELU by its approximation with tanh, as in GPT-2; SwiGLU, "
+      "as in Llama; GELU by the error function.");
   model.optional("tied_head", &M::tied_head, Flag{}, OnResume::fixed, "The output matrix is the token embedding.");
   model.optional("bias", &M::bias, Flag{}, OnResume::fixed, "Linear layers and LayerNorms have biases.");
   model.feature("qkv_bias", &M::qkv_bias, Flag{}, OnResume::fixed,

@@ -44,7 +44,7 @@ Operations ffn_operations(const ModelConfig& config, const UnitTableOptions& opt
   } else {
     unit.cut_by_outputs("ffn first", inner, config.bias);
     // Within a product, GELU only writes its result beside its input, and its gradient only reads the input.
-    const bool fused = options.fused_products;
+    const bool fused = options.fused_products && config.activation == Activation::gelu;
     forward.push_back(memory_pass("gelu", fused ? inner_bytes : 2 * inner_bytes, fused ? 0 : 1));
     input_gradient.push_back(memory_pass("gelu_backward", fused ? inner_bytes : 3 * inner_bytes, fused ? 0 : 1));
   }
