@@ -36,6 +36,9 @@ struct ParamMark {
   // For replicated parameters: whether this is the rank along the axis "tensor" that saves it and counts it in the
   // norm.
   bool counted = true;
+  // For replicated parameters: whether each tensor rank computes only a share of the gradient, as with weights that the
+  // heads share. With sequence parallelism the gradients of all replicated parameters are shares.
+  bool gradient_in_shares = false;
 
   static ParamMark replicated(std::vector<int64_t> shape);
   // The mark before the parameter is divided: one row range with all rows.

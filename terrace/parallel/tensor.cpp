@@ -105,7 +105,9 @@ void TensorParallel::sum_shares(const std::vector<optim::Shard>& shards) {
     for (const optim::ShardPiece& piece : shard.pieces) {
       const ParamMark& mark = piece.parameter->mark;
       if (mark.kind == ParamMark::Kind::replicated) {
-        if (sequence_parallel_) replicated.push_back(shard.gradient.narrow(0, piece.at, piece.size()));
+        if (sequence_parallel_ || mark.gradient_in_shares) {
+          replicated.push_back(shard.gradient.narrow(0, piece.at, piece.size()));
+        }
         continue;
       }
       if (shared_by_ == 1 || mark.shared == 0) continue;

@@ -31,8 +31,9 @@ class TensorParallel {
   // This rank's first position, of `length`, between the cut layers.
   int64_t first_position(int64_t length) const;
 
-  // Sums the gradients of which each tensor rank has only a share: those of keys and values that several ranks hold
-  // and, with sequence parallelism, those of replicated parameters. Called when the optimizer parts of the gradients
+  // Sums the gradients of which each tensor rank has only a share: those of keys and values that several ranks hold,
+  // those of replicated parameters that the heads share and, with sequence parallelism, of all replicated parameters.
+  // Called when the optimizer parts of the gradients
   // are summed over micro-batches and data-parallel ranks.
   void sum_shares(const std::vector<optim::Shard>& shards);
 

@@ -25,6 +25,7 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "model.rope_original_sequence=4096",
                                              "model.norm=rmsnorm",
                                              "model.norm_epsilon=1.0000000000000002e-6",
+                                             "model.qk_norm=true",
                                              "model.activation=swiglu",
                                              "model.tied_head=false",
                                              "model.bias=false",
@@ -127,6 +128,7 @@ TEST(Dump, LeavesOutFeaturesThatTheModelLacks) {
                                           "model.bias=false"};
   EXPECT_EQ(dump(valid(llama)).find("rope_scaling"), std::string::npos);
   EXPECT_EQ(dump(valid(llama)).find("qkv_bias"), std::string::npos);
+  EXPECT_EQ(dump(valid(llama)).find("qk_norm"), std::string::npos);
   std::vector<std::string> scaled = llama;
   scaled.push_back("model.rope_scaling=linear");
   const std::string text = dump(valid(scaled));

@@ -175,6 +175,9 @@ std::vector<Json> their_models() {
   Json qwen2 = llama;
   for (const char* key : {"attention_bias", "mlp_bias"}) qwen2.erase(key);
   qwen2["model_type"] = "qwen2";
+  Json qwen3 = qwen2;
+  qwen3["model_type"] = "qwen3";
+  qwen3["head_dim"] = 10;
   Json erf = gpt2;
   erf["activation_function"] = "gelu";
   return {{{"config", gpt2}},
@@ -182,6 +185,7 @@ std::vector<Json> their_models() {
           {{"config", llama}, {"dtype", "bfloat16"}},
           {{"config", llama3}},
           {{"config", qwen2}},
+          {{"config", qwen3}},
           {{"config", erf}}};
 }
 
@@ -273,7 +277,7 @@ class Damaged {
 
 TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
-      {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\", \"llama\" and \"qwen2\" are"},
+      {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\", \"llama\", \"qwen2\" and \"qwen3\" are"},
       {"activation_function", "relu", "activation_function = \"relu\""},
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
       {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},

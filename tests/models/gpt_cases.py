@@ -55,6 +55,9 @@ def attention(x, inputs, name, options, positions, mask):
     queries = joint[:, :, :, :per_group].reshape(batch, length, heads, head_dim).transpose(1, 2)
     keys = joint[:, :, :, per_group].transpose(1, 2).repeat_interleave(per_group, 1)
     values = joint[:, :, :, per_group + 1].transpose(1, 2).repeat_interleave(per_group, 1)
+    if options["qk_norm"]:
+        rms = options | {"norm": "rmsnorm"}
+        queries, keys = norm(queries, inputs, name + ".query_norm", rms), norm(keys, inputs, name + ".key_norm", rms)
     if options["positions"] == "rotary":
         queries, keys = rotate(queries, positions, options), rotate(keys, positions, options)
     context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)

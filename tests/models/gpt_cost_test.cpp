@@ -64,6 +64,9 @@ TEST(GptCost, CountsAreThePublishedOnes) {
   llama_3_2_1b.tied_head = true;
   ModelConfig qwen2_0_5b = llama(24, 896, 14, 2, 4864, 151936);
   qwen2_0_5b.tied_head = qwen2_0_5b.qkv_bias = true;
+  ModelConfig qwen3_0_6b = llama(28, 1024, 16, 8, 3072, 151936);
+  qwen3_0_6b.head_dim = 128;
+  qwen3_0_6b.tied_head = qwen3_0_6b.qk_norm = true;
   const std::pair<ModelConfig, int64_t> published[] = {{gpt2(12, 768, 12), 124'439'808},
                                                        {gpt2(24, 1024, 16), 354'823'168},
                                                        {gpt2(36, 1280, 20), 774'030'080},
@@ -71,7 +74,8 @@ TEST(GptCost, CountsAreThePublishedOnes) {
                                                        {llama_3_2_1b, 1'235'814'400},
                                                        {llama(22, 2048, 32, 4, 5632, 32000), 1'100'048'384},
                                                        {llama(32, 4096, 32, 8, 14336, 128256), 8'030'261'248},
-                                                       {qwen2_0_5b, 494'032'768}};
+                                                       {qwen2_0_5b, 494'032'768},
+                                                       {qwen3_0_6b, 596'049'920}};
   for (const auto& [config, count] : published) {
     EXPECT_EQ(gpt::parameter_count(config), count);
     EXPECT_EQ(built_count(config), count);

@@ -30,6 +30,7 @@ inline Json options_of(const models::gpt::ModelConfig& config) {
           {"norm", config.norm == models::gpt::Norm::layernorm ? "layernorm" : "rmsnorm"},
           {"norm_epsilon", config.norm_epsilon},
           {"activation", config::name_of(config.activation)},
+          {"qk_norm", config.qk_norm},
           {"tied_head", config.tied_head}};
 }
 

@@ -37,6 +37,8 @@ std::vector<ActivationCase> activation_cases() {
       {"cut_llama_deep", Precision::fp32, Recompute::none, 3},
       {"cut_llama_sharing_deep", Precision::fp32, Recompute::none, 4, true},
       {"cut_llama_deep", Precision::bf16, Recompute::selective, 2, true},
+      {"cut_qwen3_deep"},
+      {"cut_qwen3_sharing_deep", Precision::bf16, Recompute::selective, 4, true},
   };
 }
 

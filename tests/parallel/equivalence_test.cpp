@@ -33,6 +33,11 @@ TEST_F(AgainstPlain, LlamaInBf16WithAccumulationAndRecompute) {
       some_layouts());
 }
 
+TEST_F(AgainstPlain, QwenWithBiasesOrNormsOfQueriesAndKeys) {
+  expect_equal({.model = "qwen2", .precision = config::Precision::bf16}, some_layouts());
+  expect_equal({.model = "qwen3", .micro_batch = 1}, some_layouts());
+}
+
 TEST_F(AgainstPlain, GptInBf16) {
   expect_equal({.model = "gpt2", .precision = config::Precision::bf16}, some_layouts());
 }

@@ -45,6 +45,8 @@ std::vector<RecordedCase> recorded_cases() {
       {"cut_llama_sharing", Precision::fp32, Recompute::none, 4},
       {"cut_qwen2", Precision::bf16, Recompute::none, 2, true},
       {"cut_gpt2_erf", Precision::bf16, Recompute::none, 2},
+      {"cut_qwen3", Precision::fp32, Recompute::selective, 2},
+      {"cut_qwen3_sharing", Precision::bf16, Recompute::full, 4, true},
   };
 }
 
@@ -224,15 +226,17 @@ TEST_F(RecordedOperations, HaveTheCollectivesOfTheUnitTable) {
       const double transfers = one.kind == TensorCollective::Kind::all_reduce ? 2 : 1;
       expected.bytes += static_cast<int64_t>(std::llround(transfers * one.bytes * others));
     }
-    if (c.sequence) {
-      // Once per step, the shares of the gradients of replicated parameters are summed.
-      double shares = 0;
-      for (const schedule::UnitRow& row : models::gpt::unit_table(small_config(c.model), {})) {
-        for (const schedule::UnitParameter& parameter : row.parameters) {
-          if (parameter.mark.kind != ParamMark::Kind::replicated) continue;
-          shares += 4.0 * static_cast<double>(schedule::elements(parameter.mark));
-        }
+    // Once per step, the shares of the gradients of replicated parameters are summed: with a cut sequence of all of
+    // them, else of those that the heads share.
+    double shares = 0;
+    for (const schedule::UnitRow& row : models::gpt::unit_table(small_config(c.model), {})) {
+      for (const schedule::UnitParameter& parameter : row.parameters) {
+        if (parameter.mark.kind != ParamMark::Kind::replicated) continue;
+        if (!c.sequence && !parameter.mark.gradient_in_shares) continue;
+        shares += 4.0 * static_cast<double>(schedule::elements(parameter.mark));
       }
+    }
+    if (c.tensor > 1 && shares > 0) {
       ++expected.calls;
       expected.bytes += static_cast<int64_t>(std::llround(2 * shares * others));
     }

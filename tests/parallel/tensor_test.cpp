@@ -43,6 +43,20 @@ TEST(TensorParallel, FewerKeysAndValuesThanRanks) { expect_tensors({.model = "cu
 // Of queries, keys and values alone; with four ranks, two hold the bias of the same key and value.
 TEST(TensorParallel, BiasesOfQueriesKeysAndValues) { expect_tensors({.model = "cut_qwen2_sharing"}, {2, 4}); }
 
+// Every rank has the weights of the norms and the gradients that its heads give, with and without keys of its own.
+TEST(TensorParallel, NormsOfQueriesAndKeys) {
+  expect_tensors({.model = "cut_qwen3"}, {2, 3});
+  expect_tensors({.model = "cut_qwen3_sharing"}, {2, 4});
+}
+
+TEST(TensorParallel, NormsOfQueriesAndKeysInBf16WithRecompute) {
+  expect_tensors({.model = "cut_qwen3",
+                  .precision = config::Precision::bf16,
+                  .recompute = config::Recompute::selective,
+                  .micro_batch = 2},
+                 {2}, 10);
+}
+
 // The first matrix of the feed-forward has eight outputs per input, and a rank's half of it four.
 TEST(TensorParallel, ACutWeightComputesWithTheKernelsOfTheWhole) {
   models::gpt::ModelConfig config = small_config("cut_gpt2");
@@ -88,11 +102,13 @@ TEST(TensorParallel, WholeNumbersAreExact) {
 // With the same tensor parallelism, every sharding gives the bits of plain data parallelism.
 TEST(TensorParallel, EveryShardingGivesTheSameBits) {
   for (const char* sequence : {"sequence_parallel=false", "sequence_parallel=true"}) {
-    const Training training{.model = "cut_gpt2"};
-    const Outcome plain = train(training, {4, {"tensor=2", sequence, "sharding=ddp"}});
-    for (const char* sharding : {"sharding=zero1", "sharding=zero2", "sharding=zero3", "sharding=node"}) {
-      SCOPED_TRACE(std::string(sequence) + " " + sharding);
-      expect_same_bits(train(training, {4, {"tensor=2", sequence, sharding}}), plain);
+    for (const char* model : {"cut_gpt2", "cut_qwen3"}) {
+      const Training training{.model = model};
+      const Outcome plain = train(training, {4, {"tensor=2", sequence, "sharding=ddp"}});
+      for (const char* sharding : {"sharding=zero1", "sharding=zero2", "sharding=zero3", "sharding=node"}) {
+        SCOPED_TRACE(std::string(model) + " " + sequence + " " + sharding);
+        expect_same_bits(train(training, {4, {"tensor=2", sequence, sharding}}), plain);
+      }
     }
   }
 }

@@ -68,8 +68,8 @@ constexpr double learning_rate = 1e-2;
 // Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
 inline config::OptimizerConfig optimizer_config() { return {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}; }
 
-// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama, cut_qwen2 and, with fewer keys and values
-// than four ranks, cut_llama_sharing and cut_qwen2_sharing.
+// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama, cut_qwen2, cut_qwen3 and, with fewer keys
+// and values than four ranks, those with "_sharing".
 inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config) {
   config.heads = config.kv_heads = 12;
   config.ffn_width = 84;
@@ -84,6 +84,7 @@ inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config)
   config.activation = models::gpt::Activation::swiglu;
   config.tied_head = config.bias = false;
   config.qkv_bias = name.starts_with("cut_qwen2");
+  config.qk_norm = name.starts_with("cut_qwen3");
   const bool sharing = name.find("_sharing") != std::string::npos;
   config.kv_heads = sharing ? 2 : 6;
   if (sharing) config.heads = 4;
@@ -100,13 +101,15 @@ inline models::gpt::ModelConfig small_config(const std::string& name) {
   config.vocabulary = small_vocabulary;
   config.vocabulary_multiple = 8;
   config.init_std = 0.1;
-  if (name.starts_with("llama")) {
+  if (name.starts_with("llama") || name.starts_with("qwen")) {
     config.positions = models::gpt::Positions::rotary;
     config.norm = models::gpt::Norm::rmsnorm;
     config.activation = models::gpt::Activation::swiglu;
     config.tied_head = config.bias = false;
     config.heads = 4;
     config.kv_heads = 2;
+    config.qkv_bias = name.starts_with("qwen2");
+    config.qk_norm = name.starts_with("qwen3");
   }
   if (name.starts_with("cut_")) cut_sizes(name, config);
   if (name.ends_with("_deep")) config.layers = 6;

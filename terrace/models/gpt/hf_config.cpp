@@ -188,6 +188,15 @@ ModelConfig from_qwen2(const Json& json, const Source& source, const std::string
   return config;
 }
 
+ModelConfig from_qwen3(const Json& json, const Source& source, const std::string& name) {
+  source.expect("use_sliding_window", false);
+  source.expect("attention_bias", false);
+  ModelConfig config = from_common(json, source, name);
+  config.head_dim = source.get<int64_t>("head_dim", 128);
+  config.qk_norm = true;
+  return config;
+}
+
 }  // namespace
 
 Json hf_config(const ModelConfig& config) {
@@ -196,6 +205,11 @@ Json hf_config(const ModelConfig& config) {
   Json json = common_config(config);
   if (kind == HfKind::qwen2) {
     json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}, {"use_sliding_window", false}});
+  } else if (kind == HfKind::qwen3) {
+    json.update({{"architectures", {"Qwen3ForCausalLM"}},
+                 {"model_type", "qwen3"},
+                 {"attention_bias", false},
+                 {"use_sliding_window", false}});
   } else {
     json.update({{"architectures", {"LlamaForCausalLM"}},
                  {"model_type", "llama"},
@@ -212,7 +226,9 @@ ModelConfig config_of_hf(const Json& json, const std::string& name) {
   if (type == "gpt2") return from_gpt2(source, name);
   if (type == "llama") return from_llama(json, source, name);
   if (type == "qwen2") return from_qwen2(json, source, name);
-  throw UserError::of("{}: model_type = \"{}\" is not read; \"gpt2\", \"llama\" and \"qwen2\" are", name, type);
+  if (type == "qwen3") return from_qwen3(json, source, name);
+  throw UserError::of("{}: model_type = \"{}\" is not read; \"gpt2\", \"llama\", \"qwen2\" and \"qwen3\" are", name,
+                      type);
 }
 
 }  // namespace terrace::models::gpt

@@ -23,11 +23,16 @@ void need(Differences& differences, const char* key, Value wanted, Value found) 
       fmt::format("model.{} = \"{}\" instead of \"{}\"", key, config::name_of(wanted), config::name_of(found)));
 }
 
+void need_none(Differences& differences, const char* key, bool found) {
+  if (found) differences.push_back(fmt::format("model.{} = false instead of true", key));
+}
+
 Differences differences_from_gpt2(const ModelConfig& config) {
   Differences differences;
   need(differences, "positions", Positions::learned, config.positions);
   need(differences, "norm", Norm::layernorm, config.norm);
   if (config.activation == Activation::swiglu) need(differences, "activation", Activation::gelu, config.activation);
+  need_none(differences, "qk_norm", config.qk_norm);
   if (config.kv_heads != config.heads) {
     differences.push_back(fmt::format("kv_heads = heads = {} instead of {}", config.heads, config.kv_heads));
   }
@@ -39,23 +44,42 @@ Differences differences_from_gpt2(const ModelConfig& config) {
 }
 
 // The layout after Llama's whose features the model has.
-HfKind kind_after_llama(const ModelConfig& config) { return config.qkv_bias ? HfKind::qwen2 : HfKind::llama; }
+HfKind kind_after_llama(const ModelConfig& config) {
+  if (config.qk_norm) return HfKind::qwen3;
+  return config.qkv_bias ? HfKind::qwen2 : HfKind::llama;
+}
 
-std::string_view name_of(HfKind kind) { return kind == HfKind::qwen2 ? "Qwen 2" : "Llama"; }
+std::string_view name_of(HfKind kind) {
+  switch (kind) {
+    case HfKind::gpt2:
+      return "GPT-2";
+    case HfKind::llama:
+      return "Llama";
+    case HfKind::qwen2:
+      return "Qwen 2";
+    case HfKind::qwen3:
+      return "Qwen 3";
+  }
+  return "";
+}
 
-Differences differences_from_llama(const ModelConfig& config) {
+Differences differences_from(HfKind kind, const ModelConfig& config) {
   Differences differences;
   need(differences, "positions", Positions::rotary, config.positions);
   need(differences, "norm", Norm::rmsnorm, config.norm);
   need(differences, "activation", Activation::swiglu, config.activation);
+  if (kind == HfKind::qwen3) {
+    need_none(differences, "bias", config.bias);
+    need_none(differences, "qkv_bias", config.qkv_bias);
+  }
   return differences;
 }
 
 }  // namespace
 
 HfKind hf_kind(const ModelConfig& config) {
-  const Differences gpt2 = differences_from_gpt2(config), others = differences_from_llama(config);
   const HfKind kind = kind_after_llama(config);
+  const Differences gpt2 = differences_from_gpt2(config), others = differences_from(kind, config);
   if (gpt2.empty()) return HfKind::gpt2;
   if (others.empty()) return kind;
   throw UserError::of(

@@ -50,6 +50,10 @@ class Table {
       add_heads(theirs + "self_attn.v_proj", queries + 1, 1, ours + "attention.qkv");
       add_linear(theirs + "self_attn.o_proj", config_.heads * config_.head_dim, width, ours + "attention.output",
                  config_.bias);
+      if (config_.qk_norm) {
+        add(theirs + "self_attn.q_norm.weight", {config_.head_dim}, ours + "attention.query_norm.weight");
+        add(theirs + "self_attn.k_norm.weight", {config_.head_dim}, ours + "attention.key_norm.weight");
+      }
       add(theirs + "post_attention_layernorm.weight", {width}, ours + "ffn_norm.weight");
       add_linear(theirs + "mlp.gate_proj", width, inner, ours + "ffn.first", config_.bias, one_of_pairs(0));
       add_linear(theirs + "mlp.up_proj", width, inner, ours + "ffn.first", config_.bias, one_of_pairs(1));

@@ -10,6 +10,7 @@
 #include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/key_value_cache.h"
 #include "terrace/ops/feed_forward.h"
+#include "terrace/ops/head_norm.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/vocabulary_loss.h"
@@ -87,7 +88,15 @@ Attention::Attention(const ModelConfig& config, int64_t layer, const nn::Build& 
       joint_(add_module<nn::Linear>("qkv", config.width, layout_.columns(), config.has_qkv_bias(), initial(config),
                                     build)),
       output_(add_module<nn::Linear>("output", layout_.heads() * layout_.head_dim, config.width, config.bias,
-                                     residual_initial(config), build)) {}
+                                     residual_initial(config), build)),
+      epsilon_(config.norm_epsilon),
+      query_norm_(add_head_norm("query_norm", config, build)),
+      key_norm_(add_head_norm("key_norm", config, build)) {}
+
+nn::Norm* Attention::add_head_norm(const char* name, const ModelConfig& config, const nn::Build& build) {
+  if (!config.qk_norm) return nullptr;
+  return &add_module<nn::Norm>(name, nn::Norm::Kind::rms, config.head_dim, false, config.norm_epsilon, build);
+}
 
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
@@ -111,7 +120,11 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
     }
     return ops::attention(heads, mask, dropout, fmt::format("blocks.{}.attention", layer_));
   };
-  const at::Tensor joint = joint_.forward(x, pass.deferred);  // [B, T, (H + 2G) hd]
+  at::Tensor joint = joint_.forward(x, pass.deferred);  // [B, T, (H + 2G) hd]
+  if (query_norm_) {
+    joint = ops::normalize_heads(joint, layout_.part(joint.size(-1)), nn::weight_of(&query_norm_->weight),
+                                 nn::weight_of(&key_norm_->weight), epsilon_, pass.deferred);
+  }
   const bool again = pass.training && pass.recompute_attention;
   const at::Tensor context = again ? ops::recompute(core, joint) : core(joint);  // [B, T, H hd]
   return output_.forward(context, pass.deferred);                                // [B, T, D]

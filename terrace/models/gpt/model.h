@@ -1,4 +1,5 @@
-// A decoder-only transformer with pre-norm blocks (GPT-2, or Llama with rotary positions, RMS norm and SwiGLU), written
+// A decoder-only transformer with pre-norm blocks (GPT-2, or Llama and its successors with rotary positions, RMS norm
+// and SwiGLU), written
 // for one device. cost/sharding.h defines how its parameters are cut over ranks.
 #pragma once
 
@@ -35,12 +36,16 @@ class Attention : public nn::Module {
                      const Batch& batch, const Pass& pass) const;
 
  private:
+  nn::Norm* add_head_norm(const char* name, const ModelConfig& config, const nn::Build& build);
+
   ops::HeadLayout layout_;
   double dropout_;
   int64_t layer_;
   ops::AttentionChoice kernels_;
   nn::Linear& joint_;  // queries, keys and values
   nn::Linear& output_;
+  double epsilon_;
+  nn::Norm *const query_norm_, *const key_norm_;  // null: none
 };
 
 class FeedForward : public nn::Module {

@@ -35,6 +35,7 @@ struct ModelConfig {
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;
   Activation activation = Activation::gelu;
+  bool qk_norm = false;  // RMS norm of each head's queries and keys
   bool tied_head = true;
   bool bias = true;
   bool qkv_bias = false;           // of queries, keys and values alone, where bias is false

@@ -27,6 +27,9 @@ int64_t norm_weights(const ModelConfig& config) {
   return config.norm == Norm::layernorm && config.bias ? 2 * config.width : config.width;
 }
 
+// Those of the queries and of the keys of all heads.
+int64_t head_norm_weights(const ModelConfig& config) { return config.qk_norm ? 2 * config.head_dim : 0; }
+
 // Tokens of a rank between the cut layers, where with sequence parallelism each rank has a part of them.
 int64_t own_tokens(const ModelConfig& config, const UnitTableOptions& options) {
   return options.samples * config.sequence / (options.sequence_parallel ? options.tensor_ranks : 1);
@@ -46,6 +49,13 @@ int64_t heads_of(const ModelConfig& config, const UnitTableOptions& options) {
 int64_t attention_columns(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t groups = std::max<int64_t>(1, config.kv_heads / options.tensor_ranks);
   return (2 * heads_of(config, options) + 2 * groups) * config.head_dim;
+}
+
+// Bytes that the norm of queries and keys keeps: its input and its statistics.
+int64_t head_norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  if (!config.qk_norm) return 0;
+  const int64_t heads = heads_of(config, options) + std::max<int64_t>(1, config.kv_heads / options.tensor_ranks);
+  return options.samples * config.sequence * heads * (config.head_dim * options.element_bytes + 4);
 }
 
 // Elements of a token on a rank before and after the activation function; SwiGLU takes pairs.
@@ -68,7 +78,8 @@ int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& o
 int64_t parameter_count(const ModelConfig& config) {
   const int64_t table = config.padded_vocabulary() * config.width;
   const int64_t positions = config.positions == Positions::learned ? config.sequence * config.width : 0;
-  const int64_t block = block_matrix_weights(config) + block_biases(config) + 2 * norm_weights(config);
+  const int64_t block =
+      block_matrix_weights(config) + block_biases(config) + 2 * norm_weights(config) + head_norm_weights(config);
   return (config.tied_head ? 1 : 2) * table + positions + config.layers * block + norm_weights(config);
 }
 
@@ -112,7 +123,8 @@ int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
   if (recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t tokens = options.samples * config.sequence;
   const int64_t log_sums = recompute == config::Recompute::none ? tokens * heads_of(config, options) * 4 : 0;
-  return norm_bytes(config, options) + tokens * attention_columns(config, options) * options.element_bytes + log_sums;
+  return norm_bytes(config, options) + head_norm_bytes(config, options) +
+         tokens * attention_columns(config, options) * options.element_bytes + log_sums;
 }
 
 int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
@@ -130,7 +142,8 @@ int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
 
 int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t tokens = options.samples * config.sequence;
-  return 2 * hidden_bytes(config, options) + tokens * attention_columns(config, options) * options.element_bytes;
+  return 2 * hidden_bytes(config, options) + tokens * attention_columns(config, options) * options.element_bytes +
+         head_norm_bytes(config, options);
 }
 
 int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
@@ -152,7 +165,7 @@ int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& 
 }
 
 int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
-  return half_deferred_bytes(config, options, attention_columns(config, options));
+  return half_deferred_bytes(config, options, attention_columns(config, options)) + head_norm_weights(config) * 4;
 }
 
 int64_t ffn_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {

@@ -68,6 +68,9 @@ std::vector<config::Key> keys() {
                  "With llama3, tokens of the sequences of the earlier training.");
   model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed, "Normalisation before each block and at the end.");
   model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance in norms.");
+  model.feature("qk_norm", &M::qk_norm, Flag{}, OnResume::fixed,
+                "RMSNorm of the queries and keys of each head before the rotation, with weights that all heads share, "
+                "as in Qwen 3.");
   model.optional(
       "activation", &M::activation, Choice<Activation>{}, OnResume::fixed,
       "Activation function of the feed-forward block: GELU by its approximation with tanh, as in GPT-2; SwiGLU, "

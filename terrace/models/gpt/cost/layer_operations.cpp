@@ -56,6 +56,21 @@ void LayerOperations::norm(const NormPlace& place) {
   operations.weight_gradient.push_back(memory_pass("add", 2 * gradients + sums, parameters));
 }
 
+void LayerOperations::head_norm(int64_t queries, int64_t keys) {
+  const double heads = bytes_of(tokens_ * (queries + keys), config_.head_dim);
+  const double weights = bytes_of(2, config_.head_dim), sums = product_of(2, config_.head_dim * wide_bytes);
+  const double statistics = product_of(tokens_ * (queries + keys), wide_bytes);
+  // Queries and keys are copied out of the joint projection and back into its successor, values into the latter.
+  const Operation copies = memory_pass("copy", 4 * heads + 2 * bytes_of(tokens_ * keys, config_.head_dim), 5);
+  operations.forward.push_back(memory_pass("norm", 2 * heads + statistics + weights, 2));
+  operations.forward.push_back(copies);
+  operations.input_gradient.push_back(memory_pass("norm_backward", 3 * heads + statistics + weights + sums, 2));
+  operations.input_gradient.push_back(copies);
+  operations.input_gradient.push_back(memory_pass("zero", sums, 2));
+  const double gradients = product_of(2, config_.head_dim * options_.gradient_bytes);
+  operations.weight_gradient.push_back(memory_pass("add", 2 * gradients + sums, 2));
+}
+
 void LayerOperations::cut_by_outputs(std::string_view name, int64_t outputs, bool bias) {
   LinearLayer one = layer(name, config_.width, outputs);
   one.bias = bias;

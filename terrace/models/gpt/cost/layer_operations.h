@@ -27,6 +27,9 @@ class LayerOperations {
   // A linear layer whose output is a sum over the ranks. It is sent in pieces.
   void cut_by_inputs(std::string_view name, int64_t inputs);
 
+  // The norm of queries and keys, of which this rank has so many.
+  void head_norm(int64_t queries, int64_t keys);
+
   // `heads` on this rank; a token's bytes in queries, keys and values, and in the context.
   void attention(int64_t heads, double joint, double context);
   // Of a branch's output or, with `adds`, of its sum with the hidden states.

@@ -25,6 +25,7 @@ Operations attention_operations(const ModelConfig& config, const UnitTableOption
   LayerOperations unit(config, options);
   unit.norm({.in_residual = true});
   unit.cut_by_outputs("qkv", joint, config.has_qkv_bias());
+  if (config.qk_norm) unit.head_norm(heads, groups);
   unit.attention(heads, unit.bytes_of_tokens(joint), unit.bytes_of_tokens(context));
   unit.cut_by_inputs("attention output", context);
   unit.dropout(/*adds=*/false);

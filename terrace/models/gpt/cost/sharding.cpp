@@ -14,6 +14,7 @@ struct Rule {
   std::string_view suffix;     // of the parameter's name
   std::optional<int64_t> dim;  // cut over "tensor"; none: replicated
   Rows rows = Rows::alone;     // which rows a cut keeps together
+  bool of_heads = false;       // replicated, but a rank's gradient is that of its heads alone
 };
 
 constexpr Rule sharding_rules[] = {
@@ -23,6 +24,8 @@ constexpr Rule sharding_rules[] = {
     {"attention.qkv.bias", 0, Rows::head_groups},
     {"attention.output.weight", 1},  // by rows of the layer; its bias is added once, after the sum
     {"attention.output.bias", std::nullopt},
+    {"attention.query_norm.weight", std::nullopt, Rows::alone, true},
+    {"attention.key_norm.weight", std::nullopt, Rows::alone, true},
     {"ffn.first.weight", 0, Rows::pairs},
     {"ffn.first.bias", 0, Rows::pairs},
     {"ffn.second.weight", 1},
@@ -33,7 +36,11 @@ constexpr Rule sharding_rules[] = {
 };
 
 ParamMark mark_by(const Rule& rule, const ModelConfig& config, std::vector<int64_t> shape) {
-  if (!rule.dim) return ParamMark::replicated(std::move(shape));
+  if (!rule.dim) {
+    ParamMark mark = ParamMark::replicated(std::move(shape));
+    mark.gradient_in_shares = rule.of_heads;
+    return mark;
+  }
   ParamMark mark = ParamMark::sharded(std::move(shape), *rule.dim, "tensor");
   if (rule.rows == Rows::head_groups) {
     mark.groups = config.kv_heads;

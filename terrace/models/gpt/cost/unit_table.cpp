@@ -94,6 +94,10 @@ class Builder {
     norm("attention_norm");
     linear("attention.qkv", config_.width, columns + 2 * config_.kv_heads * config_.head_dim, config_.has_qkv_bias());
     linear("attention.output", columns, config_.width, config_.bias);
+    if (config_.qk_norm) {
+      parameter("attention.query_norm.weight", {config_.head_dim});
+      parameter("attention.key_norm.weight", {config_.head_dim});
+    }
     const auto layers = static_cast<double>(config_.layers);
     const double scores = attention_forward_flops(config_, AttentionCount::causal_half) / layers;
     const double block = block_forward_flops(config_, AttentionCount::causal_half) / layers;

@@ -1,0 +1,97 @@
+// Implements the norm of queries and keys over the norm kernels of the device.
+#include "terrace/ops/head_norm.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+
+#include <array>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/kernels.h"
+#include "terrace/ops/saved_object.h"
+
+namespace terrace::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct HeadNormArguments {
+  HeadLayout layout;
+  NormShape shape;
+  std::array<at::Tensor, 2> gradients;  // of the weights of queries and keys
+  WeightGradientQueue* deferred = nullptr;
+};
+
+// Views [B, T, G, R or 1, hd] of the queries, keys and values in a contiguous joint [B, T, columns].
+std::array<at::Tensor, 3> heads_in(const at::Tensor& joint, const HeadLayout& layout) {
+  const int64_t queries = layout.queries_per_group;
+  const at::Tensor grouped = joint.view({joint.size(0), joint.size(1), layout.groups, queries + 2, layout.head_dim});
+  return {grouped.narrow(3, 0, queries), grouped.narrow(3, queries, 1), grouped.narrow(3, queries + 1, 1)};
+}
+
+// A view of heads as [N, hd].
+at::Tensor head_rows(const at::Tensor& view) { return view.contiguous().view({-1, view.size(-1)}); }
+
+class HeadNormFunction : public torch::autograd::Function<HeadNormFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& joint, const at::Tensor& query,
+                            const at::Tensor& key, const HeadNormArguments& arguments) {
+    const auto statistics = joint.options().dtype(joint.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    const at::Tensor dense = joint.contiguous();
+    at::Tensor result = at::empty_like(dense);
+    const auto from = heads_in(dense, arguments.layout), to = heads_in(result, arguments.layout);
+    const std::array weights = {query, key};
+    variable_list saved;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      NormForward t{.x = head_rows(from[i]), .added = {}, .weight = weights[i], .bias = {}};
+      t.y = at::empty_like(t.x);
+      t.inverse = at::empty({t.x.size(0)}, statistics);
+      kernels(joint.device()).norm(arguments.shape, t);
+      to[i].copy_(t.y.view(to[i].sizes()));
+      saved.insert(saved.end(), {t.x, weights[i], t.inverse});
+    }
+    to[2].copy_(from[2]);
+    context->save_for_backward(saved);
+    save_object(context, "arguments", arguments);
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto& arguments = saved_object<HeadNormArguments>(context, "arguments");
+    const at::Tensor dense = gradients[0].contiguous();
+    at::Tensor result = at::empty_like(dense);
+    const auto from = heads_in(dense, arguments.layout), to = heads_in(result, arguments.layout);
+    for (size_t i = 0; i < arguments.gradients.size(); ++i) {
+      const at::Tensor &x = saved[3 * i], &inverse = saved[3 * i + 2], &gradient = arguments.gradients[i];
+      NormBackward t{
+          .dy = head_rows(from[i]), .d_sum = {}, .x = x, .weight = saved[3 * i + 1], .mean = {}, .inverse = inverse};
+      t.dx = at::empty_like(x);
+      if (gradient.defined()) t.weight_sums = at::zeros(t.weight.sizes(), inverse.options());
+      kernels(x.device()).norm_backward(arguments.shape, t);
+      to[i].copy_(t.dx.view(to[i].sizes()));
+      if (!gradient.defined()) continue;
+      run_or_defer(arguments.deferred,
+                   [gradient, sums = t.weight_sums] { kernels(sums.device()).add(gradient, sums); });
+    }
+    to[2].copy_(from[2]);
+    return {result, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor normalize_heads(const at::Tensor& joint, const HeadLayout& layout, const Weight& query, const Weight& key,
+                           double epsilon, WeightGradientQueue* deferred) {
+  TERRACE_CHECK(joint.dim() == 3 && joint.size(2) == layout.columns(), "{} columns for heads of {}", joint.size(-1),
+                layout.columns());
+  return HeadNormFunction::apply(joint, query.value, key.value,
+                                 HeadNormArguments{.layout = layout,
+                                                   .shape = {.centered = false, .epsilon = epsilon},
+                                                   .gradients = {query.gradient, key.gradient},
+                                                   .deferred = deferred});
+}
+
+}  // namespace terrace::ops
