@@ -47,14 +47,16 @@ at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSi
   return context.transpose(1, 2).reshape({context.size(0), context.size(2), -1});
 }
 
-at::Tensor document_mask(const at::Tensor& documents, Visibility visibility) {
+at::Tensor document_mask(const at::Tensor& documents, Visibility visibility, int64_t window) {
   const at::Tensor same = documents.unsqueeze(2).eq(documents.unsqueeze(1));  // [B, T, T]
-  return (visibility == Visibility::causal ? same.tril() : same).unsqueeze(1);
+  const at::Tensor seen = visibility == Visibility::causal ? same.tril() : same;
+  return (window > 0 ? seen.triu(1 - window) : seen).unsqueeze(1);
 }
 
-at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device) {
+at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device, int64_t window) {
   const at::Tensor all = at::ones({1, 1, length, total}, at::TensorOptions().dtype(at::kBool).device(device));
-  return all.tril(total - length);
+  const at::Tensor seen = all.tril(total - length);
+  return window > 0 ? seen.triu(total - length + 1 - window) : seen;
 }
 
 }  // namespace terrace::ops

@@ -73,14 +73,16 @@ at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSi
 enum class AttentionChoice { fastest, torch };
 
 // split_heads and attention in one operation: joint [B, T, columns()] -> context [B, T, H * hd]. A query sees the keys
-// that `visibility` says and, if `documents` [B, T] int64 is defined, of these only those of its document. Our kernels
+// that `visibility` says and, if `documents` [B, T] int64 is defined, of these only those of its document; with a
+// `window` above 0, which goes with causal attention only, of these only the last `window` up to its own (Beltagy et
+// al., arXiv 2004.05150; Mistral 7B, arXiv 2310.06825). Our kernels
 // compute it if head_dim is at most 256 and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint`
 // and write its gradient in place, for fp16 by way of a copy in fp32, and keep joint, context and one number per query
 // for backward. In all other cases joint_attention() calls the two functions above.
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                            const at::Tensor& positions, const at::Tensor& documents,
                            AttentionChoice choice = AttentionChoice::fastest,
-                           Visibility visibility = Visibility::causal);
+                           Visibility visibility = Visibility::causal, int64_t window = 0);
 
 // The kernels of joint_attention() on this device for a suitable head_dim: "avx512_bf16" (bf16 and fp32), "avx512"
 // (fp32) or "torch". The choice decides the last bits of results.
@@ -90,9 +92,9 @@ std::string_view attention_instructions(const at::Device& device);
 void check_positions(const at::Tensor& joint, const RotaryTable& table, const at::Tensor& positions);
 
 // The keys that a query sees within its document: documents [B, T] int64 -> [B, 1, T, T] bool.
-at::Tensor document_mask(const at::Tensor& documents, Visibility visibility = Visibility::causal);
+at::Tensor document_mask(const at::Tensor& documents, Visibility visibility = Visibility::causal, int64_t window = 0);
 
 // Causal for `length` queries at the end of `total` keys: [1, 1, length, total] bool.
-at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device);
+at::Tensor causal_mask(int64_t length, int64_t total, const at::Device& device, int64_t window = 0);
 
 }  // namespace terrace::ops

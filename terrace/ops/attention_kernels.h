@@ -17,6 +17,7 @@ struct AttentionInput {
   // position.
   at::Tensor document_begins;
   Visibility visibility = Visibility::causal;
+  int64_t window = 0;  // of causal attention: the keys that a query sees at most, up to its own; 0: all
 };
 
 // Softmax(Q K^T / sqrt(hd)) V. The order of every sum is independent of the number of threads.

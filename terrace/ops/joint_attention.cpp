@@ -24,8 +24,9 @@ struct JointArguments {
 // Elements of all heads times the pairs of a query and a key that it sees, without regard to documents; each matrix
 // product has 2 FLOPs for each.
 double flops_unit(const AttentionInput& input) {
-  const auto length = static_cast<double>(input.joint.size(1));
-  const double pairs = input.visibility == Visibility::causal ? length * (length + 1) / 2 : length * length;
+  const auto length = static_cast<double>(input.joint.size(1)), window = static_cast<double>(input.window);
+  double pairs = input.visibility == Visibility::causal ? length * (length + 1) / 2 : length * length;
+  if (input.window > 0) pairs = window * (window + 1) / 2 + (length - window) * window;
   return static_cast<double>(input.joint.size(0) * input.layout.heads() * input.layout.head_dim) * pairs;
 }
 
@@ -86,10 +87,19 @@ at::Tensor document_begins(const at::Tensor& documents) {
 
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                            const at::Tensor& positions, const at::Tensor& documents, AttentionChoice choice,
-                           Visibility visibility) {
+                           Visibility visibility, int64_t window) {
+  TERRACE_CHECK(window == 0 || visibility == Visibility::causal, "a window of {} keys without causal attention",
+                window);
+  const int64_t length = joint.size(1);
+  if (window >= length) window = 0;
   const AttentionKernels* kernels = attention_kernels(joint.device(), joint.scalar_type(), layout);
   if (!kernels || choice == AttentionChoice::torch) {
-    const at::Tensor mask = documents.defined() ? document_mask(documents, visibility) : at::Tensor();
+    at::Tensor mask;
+    if (documents.defined()) {
+      mask = document_mask(documents, visibility, window);
+    } else if (window > 0) {
+      mask = causal_mask(length, length, joint.device(), window);
+    }
     return attention(split_heads(joint, layout, table, positions), mask, {}, "", visibility);
   }
   TERRACE_CHECK(joint.dim() == 3 && joint.size(2) == layout.columns(), "{} columns for heads of {}", joint.size(-1),
@@ -97,6 +107,7 @@ at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, co
   JointArguments arguments;
   arguments.input.layout = layout;
   arguments.input.visibility = visibility;
+  arguments.input.window = window;
   arguments.kernels = kernels;
   if (table) {
     check_positions(joint, *table, positions);

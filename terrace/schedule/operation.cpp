@@ -1,6 +1,8 @@
 // Computes FLOPs and bytes of operations from their shapes.
 #include "terrace/schedule/operation.h"
 
+#include <algorithm>
+
 namespace terrace::schedule {
 namespace {
 
@@ -13,8 +15,13 @@ double Operation::flops() const {
   if (kind == Kind::product) return 2 * multiply_adds;
   if (kind != Kind::attention) return 0;
   const double forward_products = 2, gradient_products = fused ? 5 : 4;
-  const double seen = fused && causal ? 0.5 : 1.0;
+  const double seen = !fused || !causal ? 1.0 : window > 0 ? share_in_window() : 0.5;
   return 2 * seen * (backward ? gradient_products : forward_products) * multiply_adds;
+}
+
+double Operation::share_in_window() const {
+  const double share = std::min(1.0, static_cast<double>(window) / static_cast<double>(n));
+  return share * (1 - share / 2);
 }
 
 Operation matrix_product(std::string_view name, int64_t m, int64_t n, int64_t k, int64_t element_bytes) {

@@ -24,14 +24,17 @@ struct Operation {
 
   // Of attention only.
   bool causal = false;    // a query sees about half of the keys
+  int64_t window = 0;     // of causal attention: the keys that a query sees at most; 0: all
   bool backward = false;  // the gradients of queries, keys and values
   // One kernel that keeps no scores and computes them again in backward; else each step is an operation over all of
   // the scores, also where they are causal.
   bool fused = true;
 
   // Two for each multiply-add. Attention has two products in forward and four in backward, a fifth where scores are
-  // computed again; of fused causal attention each is half of the square.
+  // computed again; of fused causal attention each is half of the square, and less with a window.
   double flops() const;
+  // The pairs of a query and a key in its window, of all pairs.
+  double share_in_window() const;
   bool operator==(const Operation&) const = default;
 };
 

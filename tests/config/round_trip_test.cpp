@@ -16,6 +16,7 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "model.head_dim=6",
                                              "model.ffn_width=100",
                                              "model.vocabulary_multiple=64",
+                                             "model.window=7",
                                              "model.positions=rotary",
                                              "model.rope_theta=500000",
                                              "model.rope_scaling=llama3",
@@ -129,6 +130,7 @@ TEST(Dump, LeavesOutFeaturesThatTheModelLacks) {
   EXPECT_EQ(dump(valid(llama)).find("rope_scaling"), std::string::npos);
   EXPECT_EQ(dump(valid(llama)).find("qkv_bias"), std::string::npos);
   EXPECT_EQ(dump(valid(llama)).find("qk_norm"), std::string::npos);
+  EXPECT_EQ(dump(valid(llama)).find("window"), std::string::npos);
   std::vector<std::string> scaled = llama;
   scaled.push_back("model.rope_scaling=linear");
   const std::string text = dump(valid(scaled));

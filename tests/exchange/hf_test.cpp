@@ -178,6 +178,10 @@ std::vector<Json> their_models() {
   Json qwen3 = qwen2;
   qwen3["model_type"] = "qwen3";
   qwen3["head_dim"] = 10;
+  Json mistral = qwen2, windowed = qwen3;
+  mistral["model_type"] = "mistral";
+  mistral["sliding_window"] = 5;
+  windowed.update({{"use_sliding_window", true}, {"sliding_window", 3}, {"max_window_layers", 0}});
   Json erf = gpt2;
   erf["activation_function"] = "gelu";
   return {{{"config", gpt2}},
@@ -186,6 +190,8 @@ std::vector<Json> their_models() {
           {{"config", llama3}},
           {{"config", qwen2}},
           {{"config", qwen3}},
+          {{"config", mistral}},
+          {{"config", windowed}},
           {{"config", erf}}};
 }
 
@@ -277,7 +283,8 @@ class Damaged {
 
 TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
-      {"model_type", "mamba", "model_type = \"mamba\" is not read; \"gpt2\", \"llama\", \"qwen2\" and \"qwen3\" are"},
+      {"model_type", "mamba",
+       "model_type = \"mamba\" is not read; \"gpt2\", \"llama\", \"mistral\", \"qwen2\" and \"qwen3\" are"},
       {"activation_function", "relu", "activation_function = \"relu\""},
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
       {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},

@@ -78,6 +78,8 @@ def gpt(inputs, options):
     batch, length = tokens.shape
     positions = inputs.get("positions", torch.arange(length).expand(batch, length))
     mask = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
+    if options["window"] > 0:
+        mask = mask & (torch.arange(length)[:, None] - torch.arange(length) < options["window"])
     if "documents" in inputs:
         documents = inputs["documents"]
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])

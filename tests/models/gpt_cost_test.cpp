@@ -154,6 +154,17 @@ TEST(GptCost, FlopsFollowTheFormulaOfThePaper) {
   }
 }
 
+// Of a sequence of 10, a window of 4 leaves 4 (10 - 4/2) pairs as if positions were continuous, of 10 * 10 / 2.
+TEST(GptCost, FlopsOfAWindowAreThoseOfItsPairs) {
+  ModelConfig config = llama(3, 8, 2, 1, 5, 3);
+  config.sequence = 10;
+  config.window = 4;
+  EXPECT_DOUBLE_EQ(gpt::attention_forward_flops(config, AttentionCount::causal_half), 4.0 * 3 * 8 * 32);
+  EXPECT_DOUBLE_EQ(gpt::attention_forward_flops(config, AttentionCount::full), 4.0 * 3 * 8 * 64);
+  config.window = 10;
+  EXPECT_DOUBLE_EQ(gpt::attention_forward_flops(config, AttentionCount::full), 4.0 * 3 * 8 * 100);
+}
+
 TEST(GptCost, FlopsOfGroupedQueriesAndSwigluAreCountedByHand) {
   ModelConfig config = llama(1, 2, 2, 1, 5, 3);
   config.head_dim = 4;

@@ -20,6 +20,7 @@ inline Json options_of(const models::gpt::ModelConfig& config) {
           {"kv_heads", config.kv_heads},
           {"head_dim", config.head_dim},
           {"vocabulary", config.vocabulary},
+          {"window", config.window},
           {"positions", config.positions == models::gpt::Positions::learned ? "learned" : "rotary"},
           {"theta", config.rope_theta},
           {"rope_scaling", config::name_of(config.rope_scaling)},

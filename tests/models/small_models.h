@@ -66,10 +66,20 @@ inline std::vector<SmallModel> small_models() {
   qwen2.qkv_bias = qwen2.tied_head = true;
   models::gpt::ModelConfig qwen3 = llama;
   qwen3.qk_norm = true;
+  models::gpt::ModelConfig mistral = llama, windowed_qwen2 = qwen2;
+  mistral.window = 7;
+  windowed_qwen2.window = 2;
   models::gpt::ModelConfig erf = gpt2;
   erf.activation = models::gpt::Activation::gelu_erf;
-  return {{"gpt2", gpt2},   {"llama", llama},       {"mixed", mixed}, {"llama3", small_llama3(llama)},
-          {"qwen2", qwen2}, {"gpt2 with erf", erf}, {"qwen3", qwen3}};
+  return {{"gpt2", gpt2},
+          {"llama", llama},
+          {"mixed", mixed},
+          {"llama3", small_llama3(llama)},
+          {"qwen2", qwen2},
+          {"gpt2 with erf", erf},
+          {"qwen3", qwen3},
+          {"mistral", mistral},
+          {"qwen2 with a window", windowed_qwen2}};
 }
 
 inline Batch some_batch(const models::gpt::ModelConfig& config, int64_t sequences, uint64_t seed = 0) {

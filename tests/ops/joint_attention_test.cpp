@@ -43,20 +43,21 @@ class JointAttention : public ::testing::TestWithParam<at::ScalarType> {
   }
 
   void check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents,
-             Visibility visibility = Visibility::causal);
+             Visibility visibility = Visibility::causal, int64_t window = 0);
 
   at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(22);
   testing::ErrorTally tally_{GetParam()};
 };
 
 void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rotary, const at::Tensor& documents,
-                           Visibility visibility) {
+                           Visibility visibility, int64_t window) {
   Tensors inputs = {{"joint", joint(size)}, {"upstream.y", upstream(size)}};
   const bool causal = visibility == Visibility::causal;
   Json options = {{"groups", size.groups},
                   {"queries_per_group", size.queries_per_group},
                   {"head_dim", size.head_dim},
-                  {"causal", causal}};
+                  {"causal", causal},
+                  {"window", window}};
   if (rotary) {
     options["theta"] = 500.0;
     inputs["positions"] = integers(2 * size.length, {size.batch, size.length});
@@ -68,12 +69,13 @@ void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rot
       [&](Leaves& leaves) {
         return Tensors{{"y", joint_attention(leaves.tensor("joint"), size.layout(), rotary ? &table : nullptr,
                                              leaves.tensor("positions"), leaves.tensor("documents"),
-                                             AttentionChoice::fastest, visibility)}};
+                                             AttentionChoice::fastest, visibility, window)}};
       },
       inputs);
-  const std::string name = fmt::format("{} length {} head_dim {} groups {}x{}{}{}", causal ? "causal" : "all",
-                                       size.length, size.head_dim, size.groups, size.queries_per_group,
-                                       rotary ? " rotary" : "", documents.defined() ? " documents" : "");
+  const std::string name =
+      fmt::format("{} length {} head_dim {} groups {}x{}{}{}{}", causal ? "causal" : "all", size.length, size.head_dim,
+                  size.groups, size.queries_per_group, rotary ? " rotary" : "", documents.defined() ? " documents" : "",
+                  window > 0 ? " window" : "");
   testing::add_errors(tally_, name, ours, reference);
 }
 
@@ -147,6 +149,53 @@ TEST_P(JointAttention, OfAllKeysHasTheResultsAndGradientsOfPyTorch) {
     }
   }
   tally_.expect_as_accurate();
+}
+
+TEST_P(JointAttention, OfAWindowHasTheResultsAndGradientsOfPyTorch) {
+  at::set_num_threads(2);
+  testing::PyTorch pytorch;
+  const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
+  const int64_t widths[] = {16, 64, 52, 80, 128};
+  int64_t turn = 0;
+  for (int64_t length : {2, 17, 33, 100, 257, 300}) {
+    // Windows of one key, within a panel of keys, of whole panels, of more than a block, and of more than the sequence.
+    for (int64_t window : {1, 5, 16, 33, 64, 130, 299, 400}) {
+      if (window > length + 1) continue;
+      for (int variant = 0; variant < 2; ++variant, ++turn) {
+        const auto [groups, queries] = heads[turn % 3];
+        const Size size{1 + turn % 2, length, groups, queries, widths[turn % 5]};
+        const at::Tensor documents = variant == 1 ? documents_of(size) : at::Tensor();
+        for (int draw = 0; draw < (length < 64 ? 4 : 1); ++draw) {
+          check(pytorch, size, turn % 4 < 2, documents, Visibility::causal, window);
+        }
+      }
+    }
+  }
+  // Several blocks of keys, of which late queries see some, and several pieces of queries.
+  const at::Tensor thirds = at::arange(1100, at::kLong).div(367, "floor").unsqueeze(0);
+  for (int64_t window : {3, 100, 256, 700}) {
+    check(pytorch, {1, 1100, 1, 2, 32}, true, {}, Visibility::causal, window);
+    check(pytorch, {1, 1100, 2, 1, 32}, true, thirds, Visibility::causal, window);
+  }
+  // A head_dim that our kernels do not support, so torch's kernels compute it.
+  check(pytorch, {2, 33, 2, 3, 260}, true, {}, Visibility::causal, 9);
+  check(pytorch, {2, 33, 2, 3, 260}, true, documents_of({2, 33, 2, 3, 260}), Visibility::causal, 4);
+  tally_.expect_as_accurate();
+}
+
+TEST_P(JointAttention, OfAWindowDependsOnItsTokensAlone) {
+  const Size size{1, 600, 1, 2, 32};
+  at::NoGradGuard no_grad;
+  const at::Tensor input = joint(size);
+  const auto of = [&](const at::Tensor& x) {
+    return joint_attention(x, size.layout(), nullptr, {}, {}, AttentionChoice::fastest, Visibility::causal, 70);
+  };
+  const at::Tensor changed = input.clone();
+  changed[0][259].fill_(7);  // queries 259 .. 328 see it
+  const at::Tensor same = of(changed).eq(of(input)).all(-1)[0];
+  EXPECT_TRUE(same.narrow(0, 0, 259).all().item<bool>());
+  EXPECT_FALSE(same.narrow(0, 259, 70).any().item<bool>());
+  EXPECT_TRUE(same.narrow(0, 329, 271).all().item<bool>());
 }
 
 TEST_P(JointAttention, HasTheSameBitsOnAnyNumberOfThreads) {

@@ -64,6 +64,8 @@ def attention(inputs, options):
     mask = torch.ones(length, length, dtype=torch.bool)[None, None]
     if options["causal"]:
         mask = mask.tril()
+    if options.get("window", 0) > 0:
+        mask = mask & (torch.arange(length)[:, None] - torch.arange(length) < options["window"])
     if "documents" in inputs:
         documents = inputs["documents"]
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])

@@ -38,6 +38,10 @@ TEST_F(AgainstPlain, QwenWithBiasesOrNormsOfQueriesAndKeys) {
   expect_equal({.model = "qwen3", .micro_batch = 1}, some_layouts());
 }
 
+TEST_F(AgainstPlain, MistralWithAWindow) {
+  expect_equal({.model = "mistral", .recompute = config::Recompute::selective}, some_layouts());
+}
+
 TEST_F(AgainstPlain, GptInBf16) {
   expect_equal({.model = "gpt2", .precision = config::Precision::bf16}, some_layouts());
 }

@@ -47,6 +47,8 @@ TEST(TensorParallel, NormsOfQueriesAndKeys) {
   expect_tensors({.model = "cut_qwen3_sharing"}, {2, 4});
 }
 
+TEST(TensorParallel, Windows) { expect_tensors({.model = "cut_mistral"}, {2, 3}); }
+
 TEST(TensorParallel, NormsOfQueriesAndKeysInBf16WithRecompute) {
   expect_tensors({.model = "cut_qwen3",
                   .precision = config::Precision::bf16,

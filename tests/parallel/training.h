@@ -68,8 +68,8 @@ constexpr double learning_rate = 1e-2;
 // Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
 inline config::OptimizerConfig optimizer_config() { return {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}; }
 
-// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama, cut_qwen2, cut_qwen3 and, with fewer keys
-// and values than four ranks, those with "_sharing".
+// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama, cut_qwen2, cut_qwen3, cut_mistral and, with
+// fewer keys and values than four ranks, those with "_sharing".
 inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config) {
   config.heads = config.kv_heads = 12;
   config.ffn_width = 84;
@@ -85,6 +85,7 @@ inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config)
   config.tied_head = config.bias = false;
   config.qkv_bias = name.starts_with("cut_qwen2");
   config.qk_norm = name.starts_with("cut_qwen3");
+  config.window = name.starts_with("cut_mistral") ? 5 : 0;
   const bool sharing = name.find("_sharing") != std::string::npos;
   config.kv_heads = sharing ? 2 : 6;
   if (sharing) config.heads = 4;
@@ -101,7 +102,7 @@ inline models::gpt::ModelConfig small_config(const std::string& name) {
   config.vocabulary = small_vocabulary;
   config.vocabulary_multiple = 8;
   config.init_std = 0.1;
-  if (name.starts_with("llama") || name.starts_with("qwen")) {
+  if (name.starts_with("llama") || name.starts_with("qwen") || name == "mistral") {
     config.positions = models::gpt::Positions::rotary;
     config.norm = models::gpt::Norm::rmsnorm;
     config.activation = models::gpt::Activation::swiglu;
@@ -110,6 +111,7 @@ inline models::gpt::ModelConfig small_config(const std::string& name) {
     config.kv_heads = 2;
     config.qkv_bias = name.starts_with("qwen2");
     config.qk_norm = name.starts_with("qwen3");
+    config.window = name == "mistral" ? 5 : 0;
   }
   if (name.starts_with("cut_")) cut_sizes(name, config);
   if (name.ends_with("_deep")) config.layers = 6;

@@ -1,6 +1,7 @@
 // Reads and writes config.json of GPT-2, Llama and models after it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "terrace/base/error.h"
@@ -181,19 +182,46 @@ ModelConfig from_llama(const Json& json, const Source& source, const std::string
   return config;
 }
 
+// A window that holds the whole sequence is none.
+void set_window(ModelConfig& config, int64_t window) { config.window = window < config.sequence ? window : 0; }
+
+// The first max_window_layers layers see the whole sequence, unless layer_types says for each layer what it sees.
+void read_window_of_qwen(const Json& json, const Source& source, const std::string& name, ModelConfig& config) {
+  if (!source.get<bool>("use_sliding_window", false)) return;
+  int64_t whole = std::min(source.get<int64_t>("max_window_layers", 28), config.layers);
+  if (source.has("layer_types")) {
+    const Json& types = json.at("layer_types");
+    whole = std::count(types.begin(), types.end(), Json("full_attention"));
+  }
+  if (whole != 0 && whole != config.layers) {
+    throw UserError::of(
+        "{}: {} of {} layers have no sliding window (max_window_layers or layer_types); terrace has one window for all "
+        "layers or none",
+        name, whole, config.layers);
+  }
+  if (whole == 0) set_window(config, source.get<int64_t>("sliding_window", 4096));
+}
+
 ModelConfig from_qwen2(const Json& json, const Source& source, const std::string& name) {
-  source.expect("use_sliding_window", false);
   ModelConfig config = from_common(json, source, name);
   config.qkv_bias = true;
+  read_window_of_qwen(json, source, name, config);
+  return config;
+}
+
+ModelConfig from_mistral(const Json& json, const Source& source, const std::string& name) {
+  ModelConfig config = from_common(json, source, name);
+  const bool none = json.contains("sliding_window") && json.at("sliding_window").is_null();
+  if (!none) set_window(config, source.get<int64_t>("sliding_window", 4096));
   return config;
 }
 
 ModelConfig from_qwen3(const Json& json, const Source& source, const std::string& name) {
-  source.expect("use_sliding_window", false);
   source.expect("attention_bias", false);
   ModelConfig config = from_common(json, source, name);
   config.head_dim = source.get<int64_t>("head_dim", 128);
   config.qk_norm = true;
+  read_window_of_qwen(json, source, name, config);
   return config;
 }
 
@@ -204,17 +232,21 @@ Json hf_config(const ModelConfig& config) {
   if (kind == HfKind::gpt2) return gpt2_config(config);
   Json json = common_config(config);
   if (kind == HfKind::qwen2) {
-    json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}, {"use_sliding_window", false}});
+    json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}});
   } else if (kind == HfKind::qwen3) {
-    json.update({{"architectures", {"Qwen3ForCausalLM"}},
-                 {"model_type", "qwen3"},
-                 {"attention_bias", false},
-                 {"use_sliding_window", false}});
+    json.update({{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}, {"attention_bias", false}});
+  } else if (kind == HfKind::mistral) {
+    json.update({{"architectures", {"MistralForCausalLM"}}, {"model_type", "mistral"}});
   } else {
     json.update({{"architectures", {"LlamaForCausalLM"}},
                  {"model_type", "llama"},
                  {"attention_bias", config.bias},
                  {"mlp_bias", config.bias}});
+  }
+  if (kind == HfKind::qwen2 || kind == HfKind::qwen3) json["use_sliding_window"] = config.window > 0;
+  if (config.window > 0) {
+    json["sliding_window"] = config.window;
+    if (kind != HfKind::mistral) json["max_window_layers"] = 0;  // layers before the first with a window
   }
   return json;
 }
@@ -227,8 +259,9 @@ ModelConfig config_of_hf(const Json& json, const std::string& name) {
   if (type == "llama") return from_llama(json, source, name);
   if (type == "qwen2") return from_qwen2(json, source, name);
   if (type == "qwen3") return from_qwen3(json, source, name);
-  throw UserError::of("{}: model_type = \"{}\" is not read; \"gpt2\", \"llama\", \"qwen2\" and \"qwen3\" are", name,
-                      type);
+  if (type == "mistral") return from_mistral(json, source, name);
+  throw UserError::of(
+      "{}: model_type = \"{}\" is not read; \"gpt2\", \"llama\", \"mistral\", \"qwen2\" and \"qwen3\" are", name, type);
 }
 
 }  // namespace terrace::models::gpt

@@ -33,6 +33,7 @@ Differences differences_from_gpt2(const ModelConfig& config) {
   need(differences, "norm", Norm::layernorm, config.norm);
   if (config.activation == Activation::swiglu) need(differences, "activation", Activation::gelu, config.activation);
   need_none(differences, "qk_norm", config.qk_norm);
+  if (config.window > 0) differences.push_back(fmt::format("model.window = 0 instead of {}", config.window));
   if (config.kv_heads != config.heads) {
     differences.push_back(fmt::format("kv_heads = heads = {} instead of {}", config.heads, config.kv_heads));
   }
@@ -46,7 +47,8 @@ Differences differences_from_gpt2(const ModelConfig& config) {
 // The layout after Llama's whose features the model has.
 HfKind kind_after_llama(const ModelConfig& config) {
   if (config.qk_norm) return HfKind::qwen3;
-  return config.qkv_bias ? HfKind::qwen2 : HfKind::llama;
+  if (config.qkv_bias) return HfKind::qwen2;
+  return config.window > 0 ? HfKind::mistral : HfKind::llama;
 }
 
 std::string_view name_of(HfKind kind) {
@@ -59,6 +61,8 @@ std::string_view name_of(HfKind kind) {
       return "Qwen 2";
     case HfKind::qwen3:
       return "Qwen 3";
+    case HfKind::mistral:
+      return "Mistral";
   }
   return "";
 }
@@ -68,7 +72,7 @@ Differences differences_from(HfKind kind, const ModelConfig& config) {
   need(differences, "positions", Positions::rotary, config.positions);
   need(differences, "norm", Norm::rmsnorm, config.norm);
   need(differences, "activation", Activation::swiglu, config.activation);
-  if (kind == HfKind::qwen3) {
+  if (kind == HfKind::qwen3 || kind == HfKind::mistral) {
     need_none(differences, "bias", config.bias);
     need_none(differences, "qkv_bias", config.qkv_bias);
   }

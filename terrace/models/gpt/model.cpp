@@ -82,6 +82,7 @@ at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, c
 
 Attention::Attention(const ModelConfig& config, int64_t layer, const nn::Build& build)
     : layout_{config.kv_heads, config.heads / config.kv_heads, config.head_dim},
+      window_(config.window),
       dropout_(config.attention_dropout),
       layer_(layer),
       kernels_(build.kernels.attention),
@@ -105,18 +106,22 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
     const ops::HeadLayout layout = layout_.part(joint.size(-1));
     auto dropout = site(dropout_, batch, pass);
     if (!pass.cache && dropout.rate == 0.0) {
-      return ops::joint_attention(joint, layout, table, positions, documents, kernels_);
+      return ops::joint_attention(joint, layout, table, positions, documents, kernels_, ops::Visibility::causal,
+                                  window_);
     }
     // In attention a rank has all positions and a part of the heads.
     dropout.first_position = 0;
     if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.row_ranges.front().begin);
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
-    at::Tensor mask = documents.defined() ? ops::document_mask(documents) : at::Tensor();
+    at::Tensor mask =
+        documents.defined() ? ops::document_mask(documents, ops::Visibility::causal, window_) : at::Tensor();
     if (pass.cache) {
       TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");
       std::tie(heads.keys, heads.values) = pass.cache->append(layer_, heads.keys, heads.values);
-      const int64_t length = joint.size(1), total = heads.keys.size(2);
-      if (total != length) mask = ops::causal_mask(length, total, joint.device());
+    }
+    const int64_t length = joint.size(1), total = heads.keys.size(2);
+    if (!mask.defined() && (total != length || (window_ > 0 && total > window_))) {
+      mask = ops::causal_mask(length, total, joint.device(), window_);
     }
     return ops::attention(heads, mask, dropout, fmt::format("blocks.{}.attention", layer_));
   };

@@ -39,6 +39,7 @@ class Attention : public nn::Module {
   nn::Norm* add_head_norm(const char* name, const ModelConfig& config, const nn::Build& build);
 
   ops::HeadLayout layout_;
+  int64_t window_;
   double dropout_;
   int64_t layer_;
   ops::AttentionChoice kernels_;

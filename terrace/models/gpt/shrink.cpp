@@ -49,8 +49,13 @@ void shrink(config::Config& config) {
   const config::LayoutConfig& layout = config.layout;
   // Each virtual stage needs at least one unit.
   model.layers = std::min(model.layers, std::max(most_layers, layout.pipeline * layout.chunks - 1));
+  const int64_t sequence = model.sequence;
   model.sequence = std::min(model.sequence, most_sequence);
   if (layout.sequence_parallel) model.sequence = rounded_up(model.sequence, layout.tensor);
+  if (model.window > 0) {
+    // A window that is small enough to matter stays so.
+    model.window = std::clamp<int64_t>(in_proportion(model.window, model.sequence, sequence), 1, model.sequence - 1);
+  }
   shrink_width(model, layout.tensor);
   shrink_vocabulary(model, layout.tensor);
 }

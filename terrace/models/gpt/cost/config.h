@@ -25,6 +25,7 @@ struct ModelConfig {
   int64_t sequence = 0;   // tokens
   int64_t vocabulary = 0;
   int64_t vocabulary_multiple = 128;  // the rows of the embedding are padded to a multiple of this
+  int64_t window = 0;                 // tokens that a token attends to, itself included; 0: all before it
   Positions positions = Positions::learned;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling = RopeScaling::none;

@@ -84,8 +84,12 @@ int64_t parameter_count(const ModelConfig& config) {
 }
 
 double attention_forward_flops(const ModelConfig& config, AttentionCount attention) {
-  const double pairs = static_cast<double>(config.sequence) * static_cast<double>(config.sequence) *
-                       (attention == AttentionCount::full ? 1.0 : 0.5);
+  double pairs = static_cast<double>(config.sequence) * static_cast<double>(config.sequence) *
+                 (attention == AttentionCount::full ? 1.0 : 0.5);
+  if (config.window > 0) {
+    const schedule::Operation shape{.n = config.sequence, .window = config.window};
+    pairs *= 2 * shape.share_in_window();
+  }
   return 4.0 * static_cast<double>(config.layers * config.heads * config.head_dim) * pairs;
 }
 

@@ -13,7 +13,7 @@ int64_t parameter_count(const ModelConfig& config);
 
 // Whether the products of queries with keys and of probabilities with values are counted for every pair of tokens, or
 // only for the half of the pairs that a causal model uses. The papers' formulas, and `mfu` in our metrics, count every
-// pair.
+// pair. With a window W of a sequence s, W (s - W/2) pairs are that half, and twice as many count as all.
 enum class AttentionCount { full, causal_half };
 
 // Floating-point operations of the matrix products of one forward pass over one sequence, in all blocks together or in

@@ -48,6 +48,10 @@ std::vector<config::Key> keys() {
                  "Tokens that the tokenizer knows.");
   model.optional("vocabulary_multiple", &M::vocabulary_multiple, Whole{1, most_width}, OnResume::fixed,
                  "The rows of the embedding are padded from `vocabulary` to the next multiple of this number.");
+  model.feature(
+      "window", &M::window, Whole{0, most_tokens}, OnResume::fixed,
+      "Sliding-window attention, as in Mistral: tokens that a token attends to, itself included. 0: all tokens "
+      "before it.");
   model.optional("positions", &M::positions, Choice<Positions>{}, OnResume::fixed,
                  "Kind of position encoding; rotary needs an even head width.");
   model.optional("rope_theta", &M::rope_theta, positive, OnResume::fixed,

@@ -109,6 +109,7 @@ void LayerOperations::attention(int64_t heads, double joint, double context) {
                     .count = options_.samples * heads,
                     .bytes = joint + context + log_sums,
                     .causal = true,
+                    .window = config_.window,
                     .fused = config_.attention_dropout == 0.0};
   Operation backward = forward;
   backward.backward = true;

@@ -118,6 +118,12 @@ std::string bias_of_one_layer(const Config& c) {
                           : "";
 }
 
+std::string limited(const Config& c) {
+  const auto& [window, sequence] = std::pair(model_of(c).window, model_of(c).sequence);
+  if (window < sequence) return "";
+  return fmt::format("with model.sequence = {}, which it holds whole; remove it, or use a smaller one", sequence);
+}
+
 std::string initial_spread(const Config& c) {
   if (c.train.initial_weights.empty()) return "";
   return "beside train.initial_weights, which gives every weight its first value; remove one of them";
@@ -150,6 +156,7 @@ std::vector<config::IdleRule> idle_rules() {
       {.key = "model.rope_high_frequency", .causes = scaling_keys, .beside = stretched_by_wavelength},
       {.key = "model.rope_original_sequence", .causes = scaling_keys, .beside = stretched_by_wavelength},
       {.key = "model.qkv_bias", .causes = {"model.bias"}, .off = "false", .beside = bias_of_one_layer},
+      {.key = "model.window", .causes = {"model.sequence"}, .off = "0", .beside = limited},
       {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
   };
 }

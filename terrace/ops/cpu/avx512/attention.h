@@ -40,6 +40,7 @@ struct AttentionSizes {
         columns(input.layout.columns()),
         blocks((length + block_rows<T> - 1) / block_rows<T>),
         causal(input.visibility == Visibility::causal),
+        window(input.window),
         scale(1.0f / std::sqrt(static_cast<float>(head_dim))),
         joint(input.joint.const_data_ptr<T>()) {
     if (input.document_begins.defined()) begins = input.document_begins.const_data_ptr<int32_t>();
@@ -57,7 +58,7 @@ struct AttentionSizes {
   Rotation rotation_of(int64_t b) const {
     return {rotation.cosines, rotation.sines, positions ? positions + b * length : nullptr};
   }
-  KeyMask mask_of(int64_t b) const { return {causal ? 0 : length, begins ? begins + b * padded : nullptr}; }
+  KeyMask mask_of(int64_t b) const { return {causal ? 0 : length, begins ? begins + b * padded : nullptr, window}; }
 
   int64_t batch, length, padded, groups, per_group, head_dim;
   int64_t width;  // elements of a head in scratch memory: zeros follow the head's own up to a multiple of 16
@@ -65,6 +66,7 @@ struct AttentionSizes {
   int64_t depth;  // words of the head's own elements, over which scores are summed
   int64_t columns, blocks;
   bool causal;
+  int64_t window;
   float scale;
   const T* joint;
   const int32_t* begins = nullptr;

@@ -92,7 +92,7 @@ class ForwardWorker {
       } else if (!s_.causal && key_end_ == keys_end) {
         pack_keys(key_begin_, key_end_);
         last_block(query_begin_, query_end_);
-      } else if (!mask_.begins || any_visible()) {
+      } else if (!mask_.hides_early_keys() || any_visible()) {
         pack_keys(key_begin_, key_end_);
         strips(query_begin_, query_end_);
       }

@@ -224,7 +224,8 @@ class BackwardWorker {
       float* probabilities = probabilities_ + query / tile_rows * tile_floats;
       float* differences = differences_ + query / tile_rows * tile_floats;
       if (first_keys_[query / tile_rows] > key) {
-        // Happens only if the tokens of a document are not consecutive.
+        // Happens where the key is before the windows of later queries, and if the tokens of a document are not
+        // consecutive.
         std::fill(probabilities, probabilities + tile_floats, 0.0f);
         std::fill(differences, differences + tile_floats, 0.0f);
         continue;

@@ -64,16 +64,19 @@ TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64
   }
 }
 
-// Which keys each query of a sequence attends to: the first limit(query), or those of them in the query's document.
+// Which keys each query of a sequence attends to: the first limit(query), or those of them in the query's document and
+// window.
 struct KeyMask {
   int64_t shared = 0;               // leading keys that every query attends to: none in causal attention, else all
   const int32_t* begins = nullptr;  // document_begins of the sequence, or null
+  int64_t window = 0;               // keys up to the query's own; 0: all. Without shared keys
 
   int64_t limit(int64_t query) const { return std::max(query + 1, shared); }
   // The first query whose limit is beyond the key.
   int64_t first_query(int64_t key) const { return key < shared ? 0 : key; }
   // The number of leading keys that need no mask for the query.
-  int64_t unmasked(int64_t query) const { return begins ? 0 : limit(query); }
+  int64_t unmasked(int64_t query) const { return hides_early_keys() ? 0 : limit(query); }
+  bool hides_early_keys() const { return begins != nullptr || window > 0; }
 
   // Which of the keys key .. key + 15 the query attends to.
   TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key) const {
@@ -81,12 +84,18 @@ struct KeyMask {
     if (begins) {
       mask &= _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(begins + key), _mm512_set1_epi32(begins[query]));
     }
+    if (window > 0) mask &= ~uint32_t{first_lanes(std::max<int64_t>(query + 1 - window - key, 0))};
     return static_cast<__mmask16>(mask);
   }
 
   // The first key, a multiple of 16, of the panels that the tile's queries attend to.
   int64_t first_key(int64_t query) const {
-    if (!begins) return 0;
+    const int64_t in_window = window > 0 ? std::max<int64_t>(query + 1 - window, 0) / lanes * lanes : 0;
+    return begins ? std::max(in_window, first_key_of_documents(query)) : in_window;
+  }
+
+ private:
+  int64_t first_key_of_documents(int64_t query) const {
     const int32_t* tile = begins + query;
     int32_t least = tile[0];
     // Padding of a sequence has -1 and attends to nothing.
