@@ -31,7 +31,7 @@ function(terrace_room room)
     set(with_avx512 ${sources})
     list(FILTER with_avx512 INCLUDE REGEX "/cpu/avx512/[^/]*\\.cpp$")
     # GCC 12 takes the undefined operand of its own intrinsics for a mistake.
-    set_source_files_properties(${with_avx512} PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)
+    set_source_files_properties(${with_avx512} PROPERTIES COMPILE_OPTIONS "-Wno-maybe-uninitialized;-Wno-uninitialized")
   else()
     list(FILTER sources EXCLUDE REGEX "/cpu/avx512/[^/]*\\.cpp$")
   endif()

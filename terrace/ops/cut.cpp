@@ -32,6 +32,15 @@ at::Tensor whole_sequence(const Cut* cut, const at::Tensor& x, const char* what)
   return whole.transpose(0, 1).flatten(1, 2);  // [B, T, ..]: a view where B is 1
 }
 
+at::Tensor whole_columns(const Cut* cut, const at::Tensor& own, const char* what) {
+  if (cut_in(cut, 0) == nullptr) return own;
+  std::vector<int64_t> shape = own.sizes().vec();
+  shape.insert(shape.begin(), cut->ranks->size());
+  const at::Tensor parts = at::empty(shape, own.options());  // [ranks, B, T, D / ranks]
+  cut->ranks->gather(own.contiguous(), parts, what)->wait();
+  return parts.movedim(0, 2).flatten(2, 3);
+}
+
 at::Tensor own_positions(const Cut* cut, const at::Tensor& x) {
   if (cut == nullptr || !cut->sequence) return x;
   return by_rank(x, cut->ranks->size()).select(0, cut->ranks->member());

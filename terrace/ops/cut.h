@@ -56,6 +56,10 @@ at::Tensor whole_sequence(const Cut* cut, const at::Tensor& x, const char* what)
 // This rank's positions of x [B, T, ..], a tensor of all positions; x itself in the same cases.
 at::Tensor own_positions(const Cut* cut, const at::Tensor& x);
 
+// Gathers the columns of all ranks: `own` [B, T, D / ranks], the output of a layer cut by outputs, to [B, T, D]. `own`
+// itself if the weight is not cut so. No gradients.
+at::Tensor whole_columns(const Cut* cut, const at::Tensor& own, const char* what);
+
 // The sum over the ranks of shares [B, T, D] of hidden states: all positions of the sum or, with sequence parallelism,
 // this rank's positions. The constructor begins the sum, finish() waits for it. Without a cut the sum is `share`
 // itself.

@@ -26,14 +26,16 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
                             const at::Tensor& second, const FeedForwardArguments& arguments) {
     const FeedForwardWeights& weights = arguments.weights;
     const at::Tensor whole = whole_sequence(cut_in(weights.first.cut, 0), x, "ffn");
-    const auto [inner, active] = times_transposed_gelu(rows_of(whole), first, weights.first_bias.value,
-                                                       weights.first.products.forward, arguments.form);  // [N, F]
+    const auto [inner, active] =
+        times_transposed_gelu(rows_of(whole), first, weights.first_bias.value,
+                              products_for(whole.sizes(), weights.first.products.forward), arguments.form);  // [N, F]
     context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
     if (cut_in(weights.second.cut, 1) != nullptr) {
       return sum_of_products(active, second, weights.second, weights.second_bias, whole.sizes().vec(), "ffn");
     }
-    return times_transposed(active, second, weights.second_bias.value, weights.second.products.forward).view(x.sizes());
+    const Products products = products_for(whole.sizes(), weights.second.products.forward);
+    return times_transposed(active, second, weights.second_bias.value, products).view(x.sizes());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {

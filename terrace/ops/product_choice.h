@@ -13,6 +13,9 @@ namespace terrace::ops {
 enum class Products {
   torch,
   own,  // our kernels where the processor has the instructions for the type, torch's elsewhere
+  // For decoding, forward only. Where x has one position of each sequence, a row of the product has the same bits
+  // whatever the other rows are and however many there are. torch's kernels compute the rest.
+  decoding,
 };
 
 // The kernels of the three products of a weight W.

@@ -2,12 +2,14 @@
 #include "terrace/ops/products.h"
 
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/cpu/rows_times.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/record.h"
 
@@ -50,6 +52,48 @@ bool computes_wider(const at::Tensor& x, Products chosen) {
 
 at::Tensor wide(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
 
+// On a GPU decoding computes this many rows at a time: the order of the sums of a row depends on the shape alone.
+constexpr int64_t rows_at_a_time = 64;
+
+// Calls product(rows of x, rows of y) for pieces of one shape, which is one row on a CPU.
+template <typename Product>
+void in_equal_pieces(const at::Tensor& x, const at::Tensor& y, const Product& product) {
+  const int64_t piece = x.is_cpu() ? 1 : rows_at_a_time;
+  for (int64_t begin = 0; begin < x.size(0); begin += piece) {
+    const int64_t rows = std::min(piece, x.size(0) - begin);
+    const at::Tensor padded = at::constant_pad_nd(x.narrow(0, begin, rows), {0, 0, 0, piece - rows});
+    y.narrow(0, begin, rows).copy_(product(padded).narrow(0, 0, rows));
+  }
+}
+
+// y = x W^T + b and, if `active` is defined, active = gelu(y), row by row.
+void decode_into(const at::Tensor& y, const at::Tensor& active, const at::Tensor& x, const at::Tensor& weight,
+                 const at::Tensor& bias) {
+  if (!x.is_cpu() || !cpu::has_rows_times(x.scalar_type())) {
+    in_equal_pieces(x, y,
+                    [&](const at::Tensor& rows) { return times_transposed(rows, weight, bias, Products::torch); });
+    if (active.defined()) in_equal_pieces(y, active, [](const at::Tensor& rows) { return gelu(rows); });
+    return;
+  }
+  const OperationRecord record("terrace::linear", [&] {
+    const auto outputs = static_cast<double>(y.numel()), inputs = static_cast<double>(x.size(1));
+    return OperationCost{.flops = 2 * outputs * inputs, .bytes = bytes_of({x, weight, y})};
+  });
+  const cpu::Factor rows = factor(x, true), columns = factor(weight, true);
+  const Finish finish = into(y, Finish::Kind::store);
+  cpu::rows_times(x.scalar_type(), {.rows = x.size(0),
+                                    .outputs = weight.size(0),
+                                    .inputs = x.size(1),
+                                    .x = rows.data,
+                                    .x_stride = rows.stride,
+                                    .weight = columns.data,
+                                    .weight_stride = columns.stride,
+                                    .bias = bias.defined() ? bias.const_data_ptr() : nullptr,
+                                    .out = finish.out,
+                                    .out_stride = finish.out_stride,
+                                    .active = active.defined() ? active.mutable_data_ptr() : nullptr});
+}
+
 }  // namespace
 
 bool own_products(const at::Tensor& x, Products chosen) {
@@ -60,7 +104,16 @@ const char* products_instructions(const at::Device& device, at::ScalarType type,
   return chosen == Products::own && device.is_cpu() && cpu::has_matmul(computed_in(type)) ? "avx512" : "torch";
 }
 
+Products products_for(c10::IntArrayRef sizes, Products chosen) {
+  return chosen == Products::decoding && sizes[sizes.size() - 2] != 1 ? Products::torch : chosen;
+}
+
 at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products) {
+  if (products == Products::decoding) {
+    const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+    decode_into(y, {}, x, weight, bias);
+    return y;
+  }
   if (!own_products(x, products)) {
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
   }
@@ -75,7 +128,9 @@ at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products) {
-  if (computes_wider(x, products)) {
+  if (products == Products::decoding) {
+    decode_into(y, {}, x, weight, {});
+  } else if (computes_wider(x, products)) {
     y.copy_(times_transposed(wide(x), wide(weight), {}, products));
   } else if (own_products(x, products)) {
     product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), into(y, Finish::Kind::store));
@@ -87,6 +142,13 @@ void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::T
 
 std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
                                                         const at::Tensor& bias, Products products, Gelu form) {
+  if (products == Products::decoding) {
+    const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+    const at::Tensor active = at::empty_like(y);
+    decode_into(y, form == Gelu::tanh ? active : at::Tensor(), x, weight, bias);
+    if (form != Gelu::tanh) in_equal_pieces(y, active, [form](const at::Tensor& rows) { return gelu(rows, form); });
+    return {y, active};
+  }
   if (computes_wider(x, products)) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
     return {inner, gelu(wide(inner), form).to(x.scalar_type())};

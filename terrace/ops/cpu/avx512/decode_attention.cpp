@@ -1,0 +1,141 @@
+// Attention of one query of each head over cached keys. Every sum has a fixed order, so that a sequence has the same
+// bits alone and beside others, with any number of threads.
+#include "terrace/ops/cpu/decode_attention.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "terrace/ops/cpu/avx512/dot.h"
+
+namespace terrace::ops::cpu {
+namespace {
+
+// The heads that share the keys and values of one group of one sequence.
+template <typename T>
+struct QueryGroup {
+  const T* queries;        // [heads, hd]
+  int64_t heads, stride;   // elements between heads
+  const T *keys, *values;  // [size, hd]
+  int64_t size, head_dim;
+  T* context;  // [heads, hd]
+};
+
+// scores [heads, padded]: the dot products of queries and keys.
+template <typename T>
+void score(const QueryGroup<T>& group, float* scores, int64_t padded) {
+  for (int64_t first = 0; first < group.heads; first += dot_rows) {
+    const int64_t rows = std::min(dot_rows, group.heads - first);
+    const DotTile<T> tile = dot_tile_of<T>(rows);
+    for (int64_t key = 0; key < group.size; key += dot_outputs) {
+      tile(group.queries + first * group.stride, group.stride, group.keys + key * group.head_dim, group.head_dim,
+           group.size - key, group.head_dim, true, scores + first * padded + key, padded);
+    }
+  }
+}
+
+// Replaces scores by their exponentials over the largest one, and returns one divided by their sum.
+template <typename T>
+TERRACE_AVX512 float exponentials(float* scores, int64_t size, float factor) {
+  const __m512 lowest = _mm512_set1_ps(-INFINITY), scale = _mm512_set1_ps(factor);
+  __m512 largest = lowest, sum = _mm512_setzero_ps();
+  for (int64_t at = 0; at < size; at += lanes) {
+    largest = _mm512_max_ps(largest, _mm512_mask_loadu_ps(lowest, first_lanes(size - at), scores + at));
+  }
+  const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(_mm512_reduce_max_ps(largest)), scale);
+  for (int64_t at = 0; at < size; at += lanes) {
+    const __mmask16 mask = first_lanes(size - at);
+    const __m512 x = _mm512_fmsub_ps(_mm512_maskz_loadu_ps(mask, scores + at), scale, shift);
+    const __m512 power = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
+    _mm512_mask_storeu_ps(scores + at, mask, power);
+    sum = _mm512_add_ps(sum, power);
+  }
+  return 1.0F / _mm512_reduce_add_ps(sum);
+}
+
+// context [hd] = scale * sum over keys of weights[key] * values[key], four vectors of columns at a time.
+template <typename T>
+TERRACE_AVX512 void add_values(const QueryGroup<T>& group, const float* weights, float scale, T* context) {
+  constexpr int vectors = 4;
+  for (int64_t first = 0; first < group.head_dim; first += vectors * lanes) {
+    __m512 sums[vectors];
+    __mmask16 masks[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      sums[v] = _mm512_setzero_ps();
+      masks[v] = first_lanes(std::max<int64_t>(0, group.head_dim - first - v * lanes));
+    }
+    for (int64_t key = 0; key < group.size; ++key) {
+      const __m512 weight = _mm512_set1_ps(weights[key]);
+      const T* from = group.values + key * group.head_dim + first;
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        sums[v] = _mm512_fmadd_ps(weight, load_wide(from + v * lanes, masks[v]), sums[v]);
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      store_narrow(context + first + v * lanes, _mm512_mul_ps(sums[v], _mm512_set1_ps(scale)), masks[v]);
+    }
+  }
+}
+
+template <typename T>
+void attend(const QueryGroup<T>& group, std::vector<float>& scores) {
+  const int64_t padded = (group.size + dot_outputs - 1) / dot_outputs * dot_outputs;
+  scores.resize(std::max(scores.size(), static_cast<size_t>(group.heads * padded)));
+  score(group, scores.data(), padded);
+  const float factor = 1.44269504088896341F / std::sqrt(static_cast<float>(group.head_dim));
+  for (int64_t head = 0; head < group.heads; ++head) {
+    float* own = scores.data() + head * padded;
+    const float scale = exponentials<T>(own, group.size, factor);
+    add_values(group, own, scale, group.context + head * group.head_dim);
+  }
+}
+
+template <typename T>
+void decode(const Heads& heads, const CachedKeys& cache, const at::Tensor& context) {
+  const at::Tensor queries = heads.queries.stride(3) == 1 ? heads.queries : heads.queries.contiguous();
+  const at::Tensor new_keys = heads.keys.contiguous(), new_values = heads.values.contiguous();  // [B, G, 1, hd]
+  const int64_t batch = queries.size(0), groups = new_keys.size(1), head_dim = queries.size(3);
+  const int64_t per_group = queries.size(1) / groups, capacity = cache.keys.size(2);
+  const T *query = queries.const_data_ptr<T>(), *key = new_keys.const_data_ptr<T>(),
+          *value = new_values.const_data_ptr<T>();
+  T *keys = cache.keys.mutable_data_ptr<T>(), *values = cache.values.mutable_data_ptr<T>();
+  T* out = context.mutable_data_ptr<T>();
+  at::parallel_for(0, batch * groups, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> scores;
+    for (int64_t index = begin; index < end; ++index) {
+      const int64_t b = index / groups, g = index % groups, size = cache.sizes[static_cast<size_t>(b)];
+      const int64_t start = (cache.slots[static_cast<size_t>(b)] * groups + g) * capacity * head_dim;
+      std::memcpy(keys + start + size * head_dim, key + index * head_dim, sizeof(T) * static_cast<size_t>(head_dim));
+      std::memcpy(values + start + size * head_dim, value + index * head_dim,
+                  sizeof(T) * static_cast<size_t>(head_dim));
+      attend(QueryGroup<T>{.queries = query + b * queries.stride(0) + g * per_group * queries.stride(1),
+                           .heads = per_group,
+                           .stride = queries.stride(1),
+                           .keys = keys + start,
+                           .values = values + start,
+                           .size = size + 1,
+                           .head_dim = head_dim,
+                           .context = out + index * per_group * head_dim},
+             scores);
+    }
+  });
+}
+
+}  // namespace
+
+bool has_decode_attention(c10::ScalarType type) { return has_avx512(type); }
+
+void decode_attention(const Heads& heads, const CachedKeys& cache, const at::Tensor& context) {
+  if (context.scalar_type() == at::kFloat) {
+    decode<float>(heads, cache, context);
+  } else {
+    decode<c10::BFloat16>(heads, cache, context);
+  }
+}
+
+}  // namespace terrace::ops::cpu
