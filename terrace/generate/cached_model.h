@@ -1,4 +1,4 @@
-// Wraps a model that is fed one sequence piece by piece, and keeps the keys and values of the tokens it has seen.
+// Wraps a model that is fed several sequences piece by piece, and keeps the keys and values of their tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,30 +14,36 @@ namespace terrace::generate {
 
 class CachedModel {
  public:
-  // The model must outlive this object. Throws UserError if the model's family does not generate text. Allocates the
-  // cache for the longest sequence at once.
-  explicit CachedModel(models::Model& model);
+  // Room for `slots` sequences of up to `length` tokens, at most the model's longest sequence. The model must outlive
+  // this object. Throws UserError if the model's family does not generate text.
+  CachedModel(models::Model& model, int64_t slots, int64_t length);
   ~CachedModel();
 
-  // Runs T further tokens and returns their hidden states, [1, T, D]. At most capacity() tokens in all.
-  at::Tensor hidden(std::span<const int64_t> tokens);
+  // Runs T further tokens of the sequence in a slot and returns their hidden states, [1, T, D]. At most capacity()
+  // tokens in all.
+  at::Tensor hidden(int64_t slot, std::span<const int64_t> tokens);
 
   // Runs the tokens in the same way and returns the fp32 logits of the token after the last one.
-  std::vector<float> next_logits(std::span<const int64_t> tokens);
+  std::vector<float> next_logits(int64_t slot, std::span<const int64_t> tokens);
 
-  int64_t size() const { return size_; }  // tokens seen
+  // Runs one further token of each of several sequences and returns the logits of the tokens after them, [sequences,
+  // vocabulary] in fp32 on the CPU. Those of a sequence do not depend on which other sequences are run with it.
+  at::Tensor next_logits(std::span<const int64_t> slots, std::span<const int64_t> tokens);
+
+  int64_t size(int64_t slot) const;  // tokens seen
   int64_t capacity() const { return capacity_; }
-  int64_t vocabulary() const { return vocabulary_; }
 
-  // Forgets all but the first `length` tokens.
-  void truncate(int64_t length);
+  // Forgets all but the first `length` tokens of a slot, or copies them to another slot.
+  void truncate(int64_t slot, int64_t length);
+  void copy(int64_t from, int64_t to, int64_t length);
 
  private:
+  at::Tensor run(std::vector<int64_t> slots, int64_t length, std::span<const int64_t> tokens);
+  at::Tensor logits(const at::Tensor& hidden);
+
   models::Model& model_;
   models::Generator& generator_;
   int64_t capacity_;
-  int64_t vocabulary_;
-  int64_t size_ = 0;
   std::unique_ptr<models::KeyValueCache> cache_;
 };
 

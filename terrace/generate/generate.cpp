@@ -1,30 +1,151 @@
-// Generates: runs the prompt once, then draws one token at a time.
+// Generates with continuous batching (Yu et al., "Orca", 2022): each pass draws one token of every sequence in a slot,
+// and a slot whose sequence has ended takes the next one.
 #include "terrace/generate/generate.h"
 
-#include <array>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <optional>
 
 #include "terrace/base/error.h"
 
 namespace terrace::generate {
 namespace {
 
-void check(const Request& request, const CachedModel& model) {
+void check(const Request& request, const models::Generator& model) {
   check(request.sampling);
   if (request.max_tokens < 1) throw UserError::of("max-tokens = {}: use 1 or more", request.max_tokens);
   if (request.samples < 1) throw UserError::of("samples = {}: use 1 or more", request.samples);
-  const int64_t length = static_cast<int64_t>(request.prompt.size());
-  if (length == 0) throw UserError("the prompt is empty: give at least one token");
-  if (length > model.capacity()) {
-    throw UserError::of("the prompt has {} tokens, but the model's context is {} (model.sequence): shorten it by {}",
-                        length, model.capacity(), length - model.capacity());
-  }
-  for (int64_t token : request.prompt) {
-    if (token < 0 || token >= model.vocabulary()) {
-      throw UserError::of("the prompt holds token {}, but the model's tokens are 0 to {}", token,
-                          model.vocabulary() - 1);
+  if (request.batch < 1) throw UserError::of("batch = {}: use 1 or more", request.batch);
+  if (request.prompts.empty()) throw UserError("there is no prompt: give at least one");
+  for (const std::vector<int64_t>& prompt : request.prompts) check_prompt(prompt, model);
+}
+
+int64_t longest_prompt(const Request& request) {
+  size_t longest = 0;
+  for (const std::vector<int64_t>& prompt : request.prompts) longest = std::max(longest, prompt.size());
+  return static_cast<int64_t>(longest);
+}
+
+class Generation {
+ public:
+  Generation(models::Model& model, const Request& request, const Listener& listener)
+      : request_(request),
+        listener_(listener),
+        context_(models::generator_of(model).longest_sequence()),
+        vocabulary_(request.vocabulary > 0 ? request.vocabulary : models::generator_of(model).vocabulary()),
+        continuations_(request.prompts.size() * static_cast<size_t>(request.samples)),
+        slots_(std::min(static_cast<size_t>(request.batch), continuations_.size())),
+        // The last token is drawn, but not run.
+        model_(model, static_cast<int64_t>(slots_.size()),
+               longest_prompt(request) + std::min(request.max_tokens, context_) - 1) {}
+
+  std::vector<Continuation> run() {
+    for (;;) {
+      for (size_t slot = 0; slot < slots_.size(); ++slot) fill(slot);
+      if (!decode()) return std::move(continuations_);
     }
   }
-}
+
+ private:
+  // What a slot holds: the continuation with this number, or the remains of it.
+  struct Slot {
+    std::optional<size_t> number = {};
+    bool busy = false;
+  };
+
+  Place place_of(size_t number) const {
+    const auto samples = static_cast<size_t>(request_.samples);
+    return {number / samples, static_cast<int64_t>(number % samples)};
+  }
+  const std::vector<int64_t>& prompt_of(size_t number) const { return request_.prompts[place_of(number).prompt]; }
+
+  // Begins continuations in a slot that is free until one of them needs more than its first token.
+  void fill(size_t slot) {
+    while (!slots_[slot].busy && next_ < continuations_.size()) {
+      const size_t number = next_++;
+      run_prompt(number, slot);
+      slots_[slot] = {.number = number, .busy = true};
+      add(slot, drawn(number, after_prompt_));
+    }
+  }
+
+  // Makes the slot hold the prompt alone. Samples follow each other, so a prompt is run for its first sample only.
+  void run_prompt(size_t number, size_t slot) {
+    const std::vector<int64_t>& prompt = prompt_of(number);
+    const auto own = static_cast<int64_t>(slot), length = static_cast<int64_t>(prompt.size());
+    if (place_of(number).sample == 0) {
+      model_.truncate(own, 0);
+      after_prompt_ = model_.next_logits(own, prompt);
+      return;
+    }
+    const auto holds_prompt = [&](const Slot& other) {
+      return other.number && place_of(*other.number).prompt == place_of(number).prompt;
+    };
+    if (holds_prompt(slots_[slot])) {
+      model_.truncate(own, length);
+      return;
+    }
+    // The sample before this one is in a slot: only samples of the same prompt have begun since.
+    const auto holder = std::ranges::find_if(slots_, holds_prompt);
+    TERRACE_CHECK(holder != slots_.end(), "no slot holds prompt {}", place_of(number).prompt);
+    model_.copy(holder - slots_.begin(), own, length);
+  }
+
+  // One pass for all busy slots. Returns whether there was one.
+  bool decode() {
+    std::vector<int64_t> busy, tokens;
+    for (size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (!slots_[slot].busy) continue;
+      busy.push_back(static_cast<int64_t>(slot));
+      tokens.push_back(continuations_[*slots_[slot].number].tokens.back());
+    }
+    if (busy.empty()) return false;
+    const at::Tensor logits = model_.next_logits(busy, tokens);  // [B, V]
+    std::vector<int64_t> next(busy.size());
+    at::parallel_for(0, static_cast<int64_t>(busy.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float* values = logits.const_data_ptr<float>() + row * logits.size(1);
+        next[row] = drawn(*slots_[busy[row]].number, {values, static_cast<size_t>(logits.size(1))});
+      }
+    });
+    for (size_t row = 0; row < busy.size(); ++row) add(static_cast<size_t>(busy[row]), next[row]);
+    return true;
+  }
+
+  int64_t drawn(size_t number, std::span<const float> logits) const {
+    const auto position = static_cast<int64_t>(prompt_of(number).size() + continuations_[number].tokens.size());
+    return choose(logits.first(vocabulary_), request_.sampling, place_of(number).sample, position);
+  }
+
+  // Adds a token to the slot's continuation, which may end.
+  void add(size_t slot, int64_t token) {
+    const size_t number = *slots_[slot].number;
+    Continuation& own = continuations_[number];
+    if (token == request_.end_token) return end(slot, Finish::end_token);
+    own.tokens.push_back(token);
+    listener_.on_token(place_of(number), token);
+    if (static_cast<int64_t>(own.tokens.size()) == request_.max_tokens) return end(slot, Finish::max_tokens);
+    if (model_.size(static_cast<int64_t>(slot)) == context_) end(slot, Finish::context);
+  }
+
+  void end(size_t slot, Finish finish) {
+    const size_t number = *slots_[slot].number;
+    continuations_[number].finish = finish;
+    slots_[slot].busy = false;
+    listener_.on_end(place_of(number), continuations_[number]);
+  }
+
+  const Request& request_;
+  const Listener& listener_;
+  int64_t context_;
+  size_t vocabulary_;
+  std::vector<Continuation> continuations_;
+  std::vector<Slot> slots_;
+  CachedModel model_;
+  size_t next_ = 0;                  // continuation that has not begun
+  std::vector<float> after_prompt_;  // logits after the prompt of the last continuation that began
+};
 
 }  // namespace
 
@@ -40,34 +161,24 @@ std::string_view name_of(Finish finish) {
   return "";
 }
 
-std::vector<Continuation> generate(CachedModel& model, const Request& request,
-                                   const std::function<void(int64_t sample, int64_t token)>& on_token) {
-  check(request, model);
-  const int64_t vocabulary = request.vocabulary > 0 ? request.vocabulary : model.vocabulary();
-  const int64_t prompt_length = static_cast<int64_t>(request.prompt.size());
-  model.truncate(0);
-  const std::vector<float> after_prompt = model.next_logits(request.prompt);
-  std::vector<Continuation> continuations;
-  for (int64_t sample = 0; sample < request.samples; ++sample) {
-    model.truncate(prompt_length);
-    std::vector<float> logits = after_prompt;
-    Continuation result;
-    for (;;) {
-      const int64_t token = choose(std::span<const float>(logits).first(vocabulary), request.sampling, sample,
-                                   prompt_length + static_cast<int64_t>(result.tokens.size()));
-      result.finish = Finish::end_token;
-      if (token == request.end_token) break;
-      result.tokens.push_back(token);
-      on_token(sample, token);
-      result.finish = Finish::max_tokens;
-      if (static_cast<int64_t>(result.tokens.size()) == request.max_tokens) break;
-      result.finish = Finish::context;
-      if (model.size() == model.capacity()) break;
-      logits = model.next_logits(std::array{token});
-    }
-    continuations.push_back(std::move(result));
+void check_prompt(std::span<const int64_t> prompt, const models::Generator& model) {
+  const auto length = static_cast<int64_t>(prompt.size());
+  if (length == 0) throw UserError("the prompt is empty: give at least one token");
+  if (length > model.longest_sequence()) {
+    throw UserError::of("the prompt has {} tokens, but the model's context is {} (model.sequence): shorten it by {}",
+                        length, model.longest_sequence(), length - model.longest_sequence());
   }
-  return continuations;
+  for (int64_t token : prompt) {
+    if (token < 0 || token >= model.vocabulary()) {
+      throw UserError::of("the prompt holds token {}, but the model's tokens are 0 to {}", token,
+                          model.vocabulary() - 1);
+    }
+  }
+}
+
+std::vector<Continuation> generate(models::Model& model, const Request& request, const Listener& listener) {
+  check(request, models::generator_of(model));
+  return Generation(model, request, listener).run();
 }
 
 }  // namespace terrace::generate

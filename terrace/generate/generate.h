@@ -1,8 +1,9 @@
-// Continues a prompt token by token.
+// Continues prompts token by token, several at a time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -12,11 +13,12 @@
 namespace terrace::generate {
 
 struct Request {
-  std::vector<int64_t> prompt;  // at least one token
-  int64_t max_tokens = 200;     // of each continuation
-  int64_t samples = 1;
+  std::vector<std::vector<int64_t>> prompts;  // at least one token each
+  int64_t max_tokens = 200;                   // of each continuation
+  int64_t samples = 1;                        // continuations of each prompt
+  int64_t batch = 16;                         // the most continuations that are decoded at the same time
   Sampling sampling;
-  int64_t end_token = -1;  // stops the continuation and is not part of it; -1: none
+  int64_t end_token = -1;  // stops a continuation and is not part of it; -1: none
   int64_t vocabulary = 0;  // only tokens below this number are drawn; 0: all tokens of the model
 };
 
@@ -29,10 +31,27 @@ struct Continuation {
   Finish finish = Finish::max_tokens;
 };
 
-// Continues the prompt request.samples times; on_token is called with the number of the sample and each token as soon
-// as it is drawn. Whatever the model has seen before is forgotten. Throws UserError for options out of range and for a
-// prompt that is empty or longer than the model's context, before anything is computed.
-std::vector<Continuation> generate(CachedModel& model, const Request& request,
-                                   const std::function<void(int64_t sample, int64_t token)>& on_token);
+// Which continuation: sample `sample` of prompt `prompt`, both from 0.
+struct Place {
+  size_t prompt = 0;
+  int64_t sample = 0;
+  bool operator==(const Place&) const = default;
+};
+
+// Called while the continuations are drawn, which they are in any order.
+struct Listener {
+  std::function<void(Place, int64_t token)> on_token = [](Place, int64_t) {};
+  std::function<void(Place, const Continuation&)> on_end = [](Place, const Continuation&) {};
+};
+
+// Throws UserError for a prompt that is empty, longer than the model's context, or has tokens outside its vocabulary.
+void check_prompt(std::span<const int64_t> prompt, const models::Generator& model);
+
+// Continues every prompt request.samples times, and returns the continuations of the first prompt, then those of the
+// second one, and so on. Where a continuation ends, the next one begins in its place. A continuation is a function of
+// the model, its prompt, the number of its sample and the options; it does not depend on the other prompts, on the
+// number of samples and on `batch`. Throws UserError for options out of range and for prompts that do not fit, before
+// anything is computed.
+std::vector<Continuation> generate(models::Model& model, const Request& request, const Listener& listener = {});
 
 }  // namespace terrace::generate

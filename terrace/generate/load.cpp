@@ -29,11 +29,9 @@ std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::pat
 Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
   const config::Config config = reader.config(models::families());
-  // With one token at a time a product is bound by reading the weight once, but our kernels would first copy the
-  // weight.
   const nn::Build build{.device = options.device,
                         .type = nn::scalar_type(options.precision),
-                        .kernels = {.products = ops::ProductsByClass::all(ops::Products::torch)}};
+                        .kernels = {.products = ops::ProductsByClass::all(ops::Products::decoding)}};
   std::unique_ptr<models::Model> model = models::build_model(config, build);
   auto tokenizer = open_tokenizer(options.tokenizer, reader, models::generator_of(*model).vocabulary());
   checkpoint::Group weights{"weights", {}};

@@ -2,13 +2,41 @@
 #include "terrace/generate/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/base/vector_clones.h"
 
 namespace terrace::generate {
 namespace {
+
+struct Extremes {
+  float largest;
+  bool finite;
+};
+
+// In lanes, which compilers turn into vectors.
+TERRACE_VECTOR_CLONES Extremes extremes_of(std::span<const float> logits) {
+  constexpr size_t num_lanes = 16;
+  float largest[num_lanes];
+  uint32_t broken[num_lanes] = {};
+  std::fill(largest, largest + num_lanes, -std::numeric_limits<float>::infinity());
+  const auto take = [&](size_t lane, float logit) {
+    largest[lane] = logit > largest[lane] ? logit : largest[lane];
+    constexpr uint32_t exponent = 0x7F800000;
+    broken[lane] |= (std::bit_cast<uint32_t>(logit) & exponent) == exponent ? 1U : 0U;
+  };
+  size_t i = 0;
+  for (; i + num_lanes <= logits.size(); i += num_lanes) {
+    for (size_t lane = 0; lane < num_lanes; ++lane) take(lane, logits[i + lane]);
+  }
+  for (; i < logits.size(); ++i) take(0, logits[i]);
+  return {*std::max_element(largest, largest + num_lanes),
+          std::none_of(broken, broken + num_lanes, [](uint32_t bits) { return bits != 0; })};
+}
 
 bool more_probable(const Candidate& a, const Candidate& b) {
   return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;
@@ -29,10 +57,16 @@ void keep_top_k(std::vector<Candidate>& tokens, int64_t k) {
 
 void keep_top_p(std::vector<Candidate>& tokens, double p) {
   if (p >= 1.0) return;
-  std::ranges::sort(tokens, more_probable);
   double sum = 0.0;
-  size_t kept = 0;
-  while (kept < tokens.size() && sum < p) sum += tokens[kept++].probability;
+  size_t kept = 0, sorted = 0;
+  while (kept < tokens.size() && sum < p) {
+    if (kept == sorted) {  // sorts more of them only where that is needed, since there are many tokens
+      sorted = std::min(tokens.size(), 8 * sorted + 64);
+      std::ranges::partial_sort(tokens.begin() + static_cast<int64_t>(kept),
+                                tokens.begin() + static_cast<int64_t>(sorted), tokens.end(), more_probable);
+    }
+    sum += tokens[kept++].probability;
+  }
   tokens.resize(std::max<size_t>(kept, 1));
   scale_to_one(tokens);
 }
@@ -52,14 +86,14 @@ void check(const Sampling& sampling) {
 
 std::vector<Candidate> candidates(std::span<const float> logits, const Sampling& sampling) {
   TERRACE_CHECK(!logits.empty(), "no logits to draw from");
-  for (size_t token = 0; token < logits.size(); ++token) {
-    if (!std::isfinite(logits[token])) {
-      throw UserError::of(
-          "the logit of token {} is {}: the weights are broken, or too large for this precision; try fp32", token,
-          logits[token]);
-    }
+  const Extremes extremes = extremes_of(logits);
+  if (!extremes.finite) {
+    const auto broken = std::ranges::find_if_not(logits, [](float logit) { return std::isfinite(logit); });
+    throw UserError::of(
+        "the logit of token {} is {}: the weights are broken, or too large for this precision; try fp32",
+        broken - logits.begin(), *broken);
   }
-  const auto largest = std::ranges::max_element(logits);
+  const auto largest = std::ranges::find(logits, extremes.largest);
   if (sampling.temperature == 0.0) return {{largest - logits.begin(), 1.0}};
   std::vector<Candidate> tokens(logits.size());
   for (size_t token = 0; token < logits.size(); ++token) {

@@ -70,7 +70,9 @@ struct Pass {
   bool recompute_attention = false;
   // Position of the first hidden state between layers, on a rank that holds a part of the positions.
   int64_t first_position = 0;
-  KeyValueCache* cache = nullptr;  // generation: keys and values of earlier positions; owned by the caller
+  // Generation: keys and values of earlier positions, owned by the caller. The batch is one sequence, or one token of
+  // each of several ones, and names the positions unless they begin at 0.
+  KeyValueCache* cache = nullptr;
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
 };
 
@@ -102,8 +104,8 @@ class Generator {
   // Logits [B, T, vocabulary] in fp32, without the padding of the vocabulary, from hidden states, the output of the
   // last unit but one.
   virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
-  // Keys and values of `batch` sequences of up to `length` tokens, for Pass::cache.
-  virtual std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) = 0;
+  // Keys and values of up to `slots` sequences of up to `length` tokens, for Pass::cache.
+  virtual std::unique_ptr<KeyValueCache> make_cache(int64_t slots, int64_t length) = 0;
   virtual int64_t longest_sequence() const = 0;  // tokens
   virtual int64_t vocabulary() const = 0;        // without the padding
 };

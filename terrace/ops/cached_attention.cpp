@@ -17,7 +17,9 @@ void attend_one_by_one(const Heads& heads, const CachedKeys& cache, const at::Te
     const at::Tensor values = cache.values.narrow(0, cache.slots[row], 1).narrow(2, 0, size);
     keys.narrow(2, size - 1, 1).copy_(heads.keys.narrow(0, b, 1));
     values.narrow(2, size - 1, 1).copy_(heads.values.narrow(0, b, 1));
-    const Heads own{heads.queries.narrow(0, b, 1), keys, values};
+    const int64_t first = cache.first_seen(size);
+    const Heads own{heads.queries.narrow(0, b, 1), keys.narrow(2, first, size - first),
+                    values.narrow(2, first, size - first)};
     context.narrow(0, b, 1).copy_(attention(own, {}, {}, "", Visibility::all));
   }
 }

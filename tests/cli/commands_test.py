@@ -355,9 +355,6 @@ class Verify(CommandTest):
 class Run(FinishedRun):
     """Tests the other commands with it."""
 
-    def generate(self, *arguments, prompt="", **environment):
-        return terrace("generate", "run", *arguments, folder=self.folder, prompt=prompt, **environment)
-
     def test_train_prints_the_path_of_the_last_checkpoint(self):
         self.expect(0, self.trained, "every key of the configuration: run/resolved.toml")
         self.assertEqual(self.trained.stdout, "run/step_00000004\n")
@@ -396,29 +393,6 @@ class Run(FinishedRun):
 
     def test_a_second_run_into_the_same_folder_is_refused(self):
         self.expect(2, terrace("train", "run.toml", folder=self.folder), "--resume auto")
-
-    def test_generate_prints_text_or_json(self):
-        self.assertTrue(self.expect(0, self.generate("--prompt", "The", "--max-tokens", 3)).stdout.startswith("The"))
-        result = self.generate("--prompt-file", "-", "--max-tokens", 3, "--samples", 2, "--json", prompt="The")
-        said = json.loads(self.expect(0, result).stdout)
-        self.assertEqual((said["step"], said["prompt"], len(said["samples"])), (4, "The", 2))
-        self.assertLessEqual(len(said["samples"][0]["tokens"]), 3)
-
-    def test_generate_takes_the_threads_it_says(self):
-        cores = len(os.sched_getaffinity(0))
-        for flags, threads in (((), cores), (("--threads", 0), cores), (("--threads", 3), 3)):
-            self.expect(0, self.generate("--max-tokens", 1, *flags, OMP_NUM_THREADS="5"), f", {threads} threads")
-
-    def test_generate_names_a_missing_checkpoint(self):
-        self.expect(2, terrace("generate", "absent", folder=self.folder), "absent")
-        self.expect(2, terrace("generate", ".", folder=self.folder), "neither a checkpoint")
-
-    def test_generate_refuses_numbers_out_of_range_before_it_looks_for_the_checkpoint(self):
-        for flag, value in (("--threads", -4), ("--threads", 5000), ("--seed", -1), ("--max-tokens", 0), ("--samples", 0),
-                            ("--top-k", -1), ("--temperature", -1), ("--top-p", 0), ("--device", "tpu"), ("--precision", "fp64")):
-            with self.subTest(flag=flag, value=value):
-                result = self.expect(2, terrace("generate", "absent", flag, value), flag.removeprefix("--"))
-                self.assertNotIn("absent", result.stderr)
 
     def test_an_exported_model_is_imported_generates_the_same_text_and_trains(self):
         said = json.loads(self.expect(0, terrace("export", "run", "--format", "hf", "--output", "hf", "--json",

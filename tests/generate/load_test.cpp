@@ -56,8 +56,8 @@ std::filesystem::path save_run(const std::filesystem::path& folder, models::Mode
 }
 
 std::vector<float> logits_of(models::Model& model) {
-  CachedModel cached(model);
-  return cached.next_logits(std::vector<int64_t>{5, 6, 7});
+  CachedModel cached(model, 1, 3);
+  return cached.next_logits(0, std::vector<int64_t>{5, 6, 7});
 }
 
 TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {

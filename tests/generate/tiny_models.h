@@ -36,7 +36,7 @@ inline models::gpt::ModelConfig llama_like() {
 }
 
 inline std::unique_ptr<models::Model> build(const models::gpt::ModelConfig& config, at::ScalarType type = at::kFloat) {
-  const auto products = ops::ProductsByClass::all(ops::Products::torch);  // as load() does
+  const auto products = ops::ProductsByClass::all(ops::Products::decoding);  // as load() does
   auto model = models::gpt::build_model(config, {.device = at::kCPU, .type = type, .kernels = {.products = products}});
   nn::initialize(model->parameters(), 3);
   return model;

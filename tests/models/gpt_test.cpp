@@ -138,15 +138,21 @@ TEST(Gpt, EvaluationDrawsNoDropout) {
 at::Tensor cached_logits(Model& model, const at::Tensor& tokens, const std::vector<int64_t>& pieces) {
   const auto cache = generator(model).make_cache(tokens.size(0), tokens.size(1));
   const Pass pass{.cache = cache.get()};
-  std::vector<at::Tensor> parts;
-  int64_t begin = 0;
-  for (int64_t piece : pieces) {
-    Batch batch;
-    batch.tensors["tokens"] = tokens.narrow(1, begin, piece);
-    parts.push_back(generator(model).logits(hidden_of(model, batch, pass), pass));
-    begin += piece;
+  std::vector<at::Tensor> sequences;
+  for (int64_t slot = 0; slot < tokens.size(0); ++slot) {
+    cache->select({slot});
+    std::vector<at::Tensor> parts;
+    for (int64_t piece : pieces) {
+      const int64_t begin = cache->size(slot);
+      Batch batch;
+      batch.tensors["tokens"] = tokens.narrow(0, slot, 1).narrow(1, begin, piece);
+      batch.tensors["positions"] = at::arange(begin, begin + piece).unsqueeze(0);
+      parts.push_back(generator(model).logits(hidden_of(model, batch, pass), pass));
+      cache->advance(piece);
+    }
+    sequences.push_back(at::cat(parts, 1));
   }
-  return at::cat(parts, 1);
+  return at::cat(sequences);
 }
 
 TEST(Gpt, TheKeyValueCacheGivesTheLogitsOfTheWholeSequence) {
@@ -178,6 +184,7 @@ TEST(Gpt, MoreTokensThanTheModelOrTheCacheHoldsAreRefused) {
     batch.tensors["tokens"] = at::zeros({1, 20}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {}), UserError) << small.name;
     const auto cache = generator(*model).make_cache(1, 8);
+    cache->select({0});
     batch.tensors["tokens"] = at::zeros({1, 9}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {.cache = cache.get()}), UserError) << small.name;
   }

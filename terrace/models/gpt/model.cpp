@@ -9,6 +9,9 @@
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/key_value_cache.h"
+#include "terrace/ops/activation.h"
+#include "terrace/ops/cached_attention.h"
+#include "terrace/ops/cut.h"
 #include "terrace/ops/feed_forward.h"
 #include "terrace/ops/head_norm.h"
 #include "terrace/ops/linear.h"
@@ -41,14 +44,6 @@ ops::RotaryScaling scaling_of(const ModelConfig& config) {
 
 ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
   return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples, pass.first_position};
-}
-
-// [B, T]; undefined if the positions are 0 .. T-1.
-at::Tensor positions_of(const Batch& batch, const Pass& pass, int64_t layer) {
-  const int64_t begin = pass.cache ? pass.cache->size(layer) : 0;
-  const at::Tensor positions = batch["positions"], tokens = batch["tokens"];
-  if (begin == 0 || positions.defined()) return positions;
-  return at::arange(begin, begin + tokens.size(1), tokens.options()).expand(tokens.sizes());
 }
 
 std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second) {
@@ -117,6 +112,12 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
         documents.defined() ? ops::document_mask(documents, ops::Visibility::causal, window_) : at::Tensor();
     if (pass.cache) {
       TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");
+      const int64_t length = joint.size(1);
+      if (length == 1) {
+        ops::CachedKeys kept = pass.cache->selected(layer_);
+        kept.window = window_;
+        return ops::cached_attention(heads, kept);
+      }
       std::tie(heads.keys, heads.values) = pass.cache->append(layer_, heads.keys, heads.values);
     }
     const int64_t length = joint.size(1), total = heads.keys.size(2);
@@ -134,6 +135,8 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
   const at::Tensor context = again ? ops::recompute(core, joint) : core(joint);  // [B, T, H hd]
   return output_.forward(context, pass.deferred);                                // [B, T, D]
 }
+
+ops::HeadLayout Attention::own_layout() const { return layout_.part(joint_.weight.value.size(0)); }
 
 FeedForward::FeedForward(const ModelConfig& config, const nn::Build& build)
     : gated_(config.activation == Activation::swiglu),
@@ -194,6 +197,8 @@ at::Tensor Block::feed_forward(const at::Tensor& x, const Batch& batch, const Pa
   return add_ffn(ffn_norm_.forward_sum(x, {}, pass.deferred), batch, pass);
 }
 
+int64_t Block::own_groups() const { return attention_.own_layout().groups; }
+
 std::vector<nn::Parameter*> Block::attention_parameters() { return parameters_of(attention_norm_, attention_); }
 
 std::vector<nn::Parameter*> Block::ffn_parameters() { return parameters_of(ffn_norm_, ffn_); }
@@ -240,7 +245,7 @@ Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
       x = block.feed_forward(x, batch, pass);
       continue;
     }
-    const at::Tensor positions = positions_of(batch, pass, layer);
+    const at::Tensor positions = batch["positions"];
     const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
     if (unit == 0) {
       x = embedding_.forward(batch, positions, pass);
@@ -274,8 +279,10 @@ Tensors Gpt::loss(int64_t begin, const Tensors& input, const Batch& batch, const
 }
 
 at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
-  const at::Tensor all = ops::linear(head_.norm.forward(hidden), nn::weight_of(&output_weight()), {});
-  return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
+  const ops::Weight weight = nn::weight_of(&output_weight());
+  const at::Tensor own = ops::linear(head_.norm.forward(hidden), weight, {});
+  const at::Tensor all = ops::whole_columns(weight.cut, own, "logits");  // [B, T, padded vocabulary]
+  return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);           // [B, T, vocabulary]
 }
 
 std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& build) {
@@ -284,8 +291,8 @@ std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& bui
   return model;
 }
 
-std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t batch, int64_t length) {
-  return std::make_unique<KeyValueCache>(config_.layers, batch, config_.kv_heads, length, config_.head_dim,
+std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t slots, int64_t length) {
+  return std::make_unique<KeyValueCache>(config_.layers, slots, blocks_.front()->own_groups(), length, config_.head_dim,
                                          at::TensorOptions().device(build_.device).dtype(build_.type));
 }
 

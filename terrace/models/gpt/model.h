@@ -34,6 +34,7 @@ class Attention : public nn::Module {
   // `table` is null if positions are learned.
   at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                      const Batch& batch, const Pass& pass) const;
+  ops::HeadLayout own_layout() const;  // the heads of this rank
 
  private:
   nn::Norm* add_head_norm(const char* name, const ModelConfig& config, const nn::Build& build);
@@ -70,6 +71,7 @@ class Block : public nn::Module {
   at::Tensor attend(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions, const Batch& batch,
                     const Pass& pass) const;
   at::Tensor feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const;
+  int64_t own_groups() const;  // groups of heads of this rank
   std::vector<nn::Parameter*> attention_parameters();
   std::vector<nn::Parameter*> ffn_parameters();
 
@@ -114,7 +116,7 @@ class Gpt : public Model, public Generator {
   std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;
   at::Device device() const override { return build_.device; }
   at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
-  std::unique_ptr<KeyValueCache> make_cache(int64_t batch, int64_t length) override;
+  std::unique_ptr<KeyValueCache> make_cache(int64_t slots, int64_t length) override;
   int64_t longest_sequence() const override { return config_.sequence; }
   int64_t vocabulary() const override { return config_.vocabulary; }
 

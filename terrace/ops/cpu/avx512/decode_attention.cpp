@@ -113,12 +113,13 @@ void decode(const Heads& heads, const CachedKeys& cache, const at::Tensor& conte
       std::memcpy(keys + start + size * head_dim, key + index * head_dim, sizeof(T) * static_cast<size_t>(head_dim));
       std::memcpy(values + start + size * head_dim, value + index * head_dim,
                   sizeof(T) * static_cast<size_t>(head_dim));
+      const int64_t first = cache.first_seen(size + 1);
       attend(QueryGroup<T>{.queries = query + b * queries.stride(0) + g * per_group * queries.stride(1),
                            .heads = per_group,
                            .stride = queries.stride(1),
-                           .keys = keys + start,
-                           .values = values + start,
-                           .size = size + 1,
+                           .keys = keys + start + first * head_dim,
+                           .values = values + start + first * head_dim,
+                           .size = size + 1 - first,
                            .head_dim = head_dim,
                            .context = out + index * per_group * head_dim},
              scores);

@@ -1,0 +1,85 @@
+// Reads and encodes prompts, and reports every line that cannot be used.
+#include "cli/training/prompts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <iostream>
+#include <iterator>
+#include <sstream>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/generate/generate.h"
+
+namespace terrace::cli {
+namespace {
+
+std::string read_all(const std::string& file) {
+  if (file != "-") return read_text(file);
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
+
+std::string name_of_file(const std::string& file) { return file == "-" ? "standard input" : file; }
+
+void throw_all(const std::vector<std::string>& problems) {
+  constexpr size_t shown = 20;
+  if (problems.empty()) return;
+  const size_t count = std::min(shown, problems.size());
+  const std::string rest =
+      count < problems.size() ? fmt::format("\nand {} more lines", problems.size() - count) : std::string();
+  throw UserError::of("{}{}", fmt::join(problems.begin(), problems.begin() + static_cast<int64_t>(count), "\n"), rest);
+}
+
+std::vector<Prompt> read_lines(const std::string& file) {
+  std::istringstream text(read_all(file));
+  std::vector<Prompt> prompts;
+  std::vector<std::string> problems;
+  int64_t line = 0;
+  for (std::string words; std::getline(text, words);) {
+    ++line;
+    if (words.ends_with('\r')) words.pop_back();
+    if (words.empty()) {
+      problems.push_back(fmt::format("{}, line {}: the line is empty, where a prompt is expected; remove it",
+                                     name_of_file(file), line));
+    }
+    prompts.push_back({.text = std::move(words), .line = line});
+  }
+  if (prompts.empty()) throw UserError::of("{} is empty: write one prompt a line", name_of_file(file));
+  throw_all(problems);
+  return prompts;
+}
+
+std::vector<int64_t> encode(const std::string& text, const data::Tokenizer& tokenizer) {
+  const std::vector<int32_t> ids = tokenizer.encode(text);
+  return {ids.begin(), ids.end()};
+}
+
+}  // namespace
+
+std::vector<Prompt> read_prompts(const PromptSource& source) {
+  if (source.has_lines()) return read_lines(source.lines);
+  return {{.text = source.file.empty() ? source.text : read_all(source.file)}};
+}
+
+void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::Generator& model,
+                    std::vector<Prompt>& prompts) {
+  std::vector<std::string> problems;
+  for (Prompt& prompt : prompts) {
+    prompt.tokens = encode(prompt.text, tokenizer);
+    if (!source.has_lines()) {
+      // An empty prompt becomes an end token: in training, a document follows the end token of another one.
+      if (prompt.tokens.empty() && tokenizer.end_token() >= 0) prompt.tokens = {tokenizer.end_token()};
+      if (prompt.tokens.empty()) throw UserError("the prompt is empty: give --prompt TEXT or --prompt-file PATH");
+      continue;
+    }
+    try {
+      generate::check_prompt(prompt.tokens, model);
+    } catch (const UserError& error) {
+      problems.push_back(fmt::format("{}, line {}: {}", name_of_file(source.lines), prompt.line, error.what()));
+    }
+  }
+  throw_all(problems);
+}
+
+}  // namespace terrace::cli

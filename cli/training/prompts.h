@@ -1,0 +1,33 @@
+// The prompts of terrace generate: one of the command line or of a file, or one from each line of a file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/data/text/tokenizer.h"
+#include "terrace/models/model.h"
+
+namespace terrace::cli {
+
+struct Prompt {
+  std::string text;
+  int64_t line = 0;  // of the file with one prompt a line, from 1; else 0
+  std::vector<int64_t> tokens = {};
+};
+
+struct PromptSource {
+  std::string text;   // --prompt
+  std::string file;   // --prompt-file: the whole file; "-": standard input
+  std::string lines;  // --prompts: each line of the file; "-": standard input
+  bool has_lines() const { return !lines.empty(); }
+};
+
+// Reads the texts. Throws UserError for a file that cannot be read and, with file and line, for empty lines.
+std::vector<Prompt> read_prompts(const PromptSource& source);
+
+// Fills in the tokens. Throws UserError, with file and line, for prompts that do not fit the model.
+void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::Generator& model,
+                    std::vector<Prompt>& prompts);
+
+}  // namespace terrace::cli

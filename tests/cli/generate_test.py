@@ -1,0 +1,67 @@
+"""Tests terrace generate, as a shell sees it."""
+import json
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+from commands_test import FinishedRun, terrace  # noqa: E402
+
+
+class Generation(FinishedRun):
+    def generate(self, *arguments, prompt="", **environment):
+        return terrace("generate", "run", *arguments, folder=self.folder, prompt=prompt, **environment)
+
+    def test_generate_prints_text_or_json(self):
+        self.assertTrue(self.expect(0, self.generate("--prompt", "The", "--max-tokens", 3)).stdout.startswith("The"))
+        result = self.generate("--prompt-file", "-", "--max-tokens", 3, "--samples", 2, "--json", prompt="The")
+        said = json.loads(self.expect(0, result).stdout)
+        self.assertEqual((said["step"], said["prompt"], len(said["samples"])), (4, "The", 2))
+        self.assertLessEqual(len(said["samples"][0]["tokens"]), 3)
+
+    def test_generate_continues_each_line_of_a_file_as_it_continues_a_prompt(self):
+        prompts = ["The", "A step of the trainer", "x = 3"]
+        (self.folder / "prompts.txt").write_text("".join(f"{prompt}\n" for prompt in prompts))
+        drawn = ("--max-tokens", 6, "--samples", 2, "--temperature", 2, "--precision", "bf16")
+        alone = [json.loads(self.expect(0, self.generate("--prompt", prompt, "--json", *drawn)).stdout)["samples"] for prompt in prompts]
+        shown = "\n".join(f"--- prompt {number} of 3, sample {sample + 1} of 2 ---\n{prompt}{samples[sample]['text']}"
+                          for number, (prompt, samples) in enumerate(zip(prompts, alone), 1) for sample in (0, 1))
+        for batch in (1, 4, 16):
+            with self.subTest(batch=batch):
+                said = self.expect(0, self.generate("--prompts", "prompts.txt", "--batch", batch, "--json", *drawn)).stdout
+                lines = [json.loads(line) for line in said.splitlines()]
+                self.assertEqual([(line["line"], line["prompt"], line["sample"]) for line in lines],
+                                 [(number, prompt, sample) for number, prompt in enumerate(prompts, 1) for sample in (1, 2)])
+                self.assertEqual([line["tokens"] for line in lines], [sample["tokens"] for samples in alone for sample in samples])
+                text = self.expect(0, self.generate("--prompts", "prompts.txt", "--batch", batch, *drawn)).stdout
+                self.assertEqual(text, shown + "\n")
+
+    def test_generate_names_each_line_that_it_cannot_continue(self):
+        (self.folder / "holes.txt").write_text("The\n\nA\n\n")
+        self.expect(2, self.generate("--prompts", "holes.txt"), "holes.txt, line 2: the line is empty", "holes.txt, line 4: ")
+        (self.folder / "long.txt").write_text("The\n" + "word " * 200 + "\n")
+        self.expect(2, self.generate("--prompts", "long.txt"), "long.txt, line 2: the prompt has ", "shorten it by")
+        (self.folder / "empty.txt").write_text("")
+        self.expect(2, self.generate("--prompts", "empty.txt"), "empty.txt is empty")
+        self.expect(2, self.generate("--prompts", "absent.txt"), "absent.txt")
+        self.expect(2, self.generate("--prompts", "holes.txt", "--prompt", "The"), "excludes")
+
+    def test_generate_takes_the_threads_it_says(self):
+        cores = len(os.sched_getaffinity(0))
+        for flags, threads in (((), cores), (("--threads", 0), cores), (("--threads", 3), 3)):
+            self.expect(0, self.generate("--max-tokens", 1, *flags, OMP_NUM_THREADS="5"), f", {threads} threads")
+
+    def test_generate_names_a_missing_checkpoint(self):
+        self.expect(2, terrace("generate", "absent", folder=self.folder), "absent")
+        self.expect(2, terrace("generate", ".", folder=self.folder), "neither a checkpoint")
+
+    def test_generate_refuses_numbers_out_of_range_before_it_looks_for_the_checkpoint(self):
+        for flag, value in (("--threads", -4), ("--threads", 5000), ("--seed", -1), ("--max-tokens", 0), ("--samples", 0), ("--batch", 0),
+                            ("--top-k", -1), ("--temperature", -1), ("--top-p", 0), ("--device", "tpu"), ("--precision", "fp64")):
+            with self.subTest(flag=flag, value=value):
+                result = self.expect(2, terrace("generate", "absent", flag, value), flag.removeprefix("--"))
+                self.assertNotIn("absent", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
