@@ -5,21 +5,29 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/ranges.h"
 #include "cli/training/generated_text.h"
+#include "cli/training/launched_ranks.h"
 #include "cli/training/precision.h"
 #include "cli/training/prompts.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/generate/load.h"
+#include "terrace/mesh/group.h"
+#include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
+#include "terrace/train/prepare_machine.h"
+#include "terrace/train/run.h"
 #include "terrace/train/trainer.h"
 
 namespace terrace::cli {
@@ -30,6 +38,7 @@ struct GenerateArguments {
   PromptSource prompts;
   std::string device = "auto";
   std::string precision = "fp32";
+  int64_t ranks = 1;
   int threads = 0;
   generate::Request request;
   bool json = false;
@@ -68,36 +77,86 @@ ContinuationPrinter::Form form_of(const GenerateArguments& arguments) {
   return arguments.prompts.has_lines() ? ContinuationPrinter::Form::json_lines : ContinuationPrinter::Form::nothing;
 }
 
-void run_generation(GenerateArguments& arguments) {
-  // Overrides what the environment sets for OpenMP, so that the same command gives the same text.
-  at::set_num_threads(static_cast<int>(train::choose_threads(arguments.threads)));
-  generate::Request& request = arguments.request;
-  generate::check(request.sampling);  // before the weights are read
-  std::vector<Prompt> prompts = read_prompts(arguments.prompts);
-  const at::Device device = train::choose_device(arguments.device);
-  const generate::Loaded loaded = generate::load(
-      arguments.checkpoint,
-      {.precision = precision_of(arguments.precision), .device = device, .tokenizer = arguments.tokenizer});
-  log_info("generates with the weights of {}, {} thread{}", loaded.checkpoint.string(), at::get_num_threads(),
-           at::get_num_threads() == 1 ? "" : "s");
-  const models::Generator& generator = models::generator_of(*loaded.model);
-  encode_prompts(arguments.prompts, *loaded.tokenizer, generator, prompts);
+// What one rank does: `world` is null on a single one. Only the first rank prints.
+void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> prompts, comm::World* world) {
+  const bool reports = world == nullptr || world->rank() == 0;
+  generate::LoadOptions options{
+      .precision = precision_of(arguments.precision), .tokenizer = arguments.tokenizer, .world = world};
+  generate::Loaded loaded;
+  std::optional<UserError> problem;
+  try {
+    options.device = world ? train::choose_device(arguments.device, *world) : train::choose_device(arguments.device);
+    loaded = generate::open(arguments.checkpoint, options);
+    encode_prompts(arguments.prompts, *loaded.tokenizer, models::generator_of(*loaded.model), prompts);
+  } catch (const UserError& error) {
+    if (!world) throw;
+    problem = error;
+  }
+  if (world) train::agree(*world, problem);
+  if (world) options.device = train::take_device(arguments.device, *world);
+  generate::read_weights(loaded, options);
+  if (reports) {
+    const std::string ranks = world ? fmt::format(", {} ranks", world->size()) : "";
+    log_info("generates with the weights of {}{}, {} thread{}", loaded.checkpoint.string(), ranks,
+             at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s");
+  }
+  generate::Request request = arguments.request;
   for (const Prompt& prompt : prompts) request.prompts.push_back(prompt.tokens);
   request.end_token = loaded.tokenizer->end_token();
   request.vocabulary = loaded.tokenizer->vocabulary();
 
-  ContinuationPrinter printer(form_of(arguments), prompts, request.samples, *loaded.tokenizer);
+  ContinuationPrinter printer(reports ? form_of(arguments) : ContinuationPrinter::Form::nothing, prompts,
+                              request.samples, *loaded.tokenizer);
   const auto start = std::chrono::steady_clock::now();
   const auto continuations = generate::generate(*loaded.model, request, printer.listener());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (!reports) return;
   size_t tokens = 0;
   for (const generate::Continuation& continuation : continuations) tokens += continuation.tokens.size();
   const double tokens_per_second = static_cast<double>(tokens) / seconds.count();
   if (arguments.json && !arguments.prompts.has_lines()) {
     print_json(arguments, prompts.front(), loaded, continuations, tokens_per_second);
   }
-  report_ends(arguments, prompts, continuations, generator.longest_sequence());
+  report_ends(arguments, prompts, continuations, models::generator_of(*loaded.model).longest_sequence());
   log_info("{:.1f} tokens/s", tokens_per_second);
+}
+
+// The first rank alone has the standard input of a launch.
+void generate_on_processes(const GenerateArguments& arguments, comm::World& world) {
+  const auto all = world.connect(mesh::all_ranks("prompts", world.size()));
+  const std::string text = train::broadcast_result(*all, [&] { return read_prompt_text(arguments.prompts); });
+  std::vector<Prompt> prompts;
+  std::optional<UserError> problem;
+  try {
+    prompts = split_prompts(arguments.prompts, text);
+  } catch (const UserError& error) {
+    problem = error;
+  }
+  train::agree(world, problem);
+  generate_on_rank(arguments, prompts, &world);
+}
+
+void run_generation(const GenerateArguments& arguments) {
+  generate::check(arguments.request.sampling);  // before the weights are read
+  LaunchedRanks ranks = connect(arguments.ranks);
+  const int64_t here = ranks.launched() ? 1 : arguments.ranks;
+  const int64_t cores = ranks.launched() ? ranks.world->cores_per_rank() : train::choose_threads(0) / here;
+  // Overrides what the environment sets for OpenMP, so that the same command gives the same text.
+  train::prepare_machine(arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores));
+  if (!ranks.launched()) {
+    const std::vector<Prompt> prompts = split_prompts(arguments.prompts, read_prompt_text(arguments.prompts));
+    if (here == 1) return generate_on_rank(arguments, prompts, nullptr);
+    return comm::run_threads(here, train::world_options(ranks.config),
+                             [&](comm::World& world) { generate_on_rank(arguments, prompts, &world); });
+  }
+  std::optional<train::Refusal> refusal;
+  try {
+    train::abort_on_error(*ranks.world, [&] { generate_on_processes(arguments, *ranks.world); });
+  } catch (const train::Refusal& all_know) {
+    refusal = all_know;
+  }
+  ranks.world.reset();
+  if (refusal) throw UserError(*refusal);
 }
 
 void add_options(CLI::App& command, GenerateArguments& arguments) {
@@ -144,7 +203,13 @@ void add_options(CLI::App& command, GenerateArguments& arguments) {
   command.add_option("--device", arguments.device, "Where to compute")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  command.add_option("--threads", arguments.threads, "0: one per core")->check(thread_count())->capture_default_str();
+  command
+      .add_option("--ranks", arguments.ranks,
+                  "Divide the model among so many threads of this process; under mpirun or srun each process is a rank")
+      ->check(positive());
+  command.add_option("--threads", arguments.threads, "CPU threads of each rank; 0: the cores, divided among the ranks")
+      ->check(thread_count())
+      ->capture_default_str();
   command.add_flag("--json", arguments.json,
                    "Print one JSON object at the end instead of the text; with --prompts, one for each continuation");
 }

@@ -31,8 +31,8 @@ void throw_all(const std::vector<std::string>& problems) {
   throw UserError::of("{}{}", fmt::join(problems.begin(), problems.begin() + static_cast<int64_t>(count), "\n"), rest);
 }
 
-std::vector<Prompt> read_lines(const std::string& file) {
-  std::istringstream text(read_all(file));
+std::vector<Prompt> lines_of(const std::string& file, const std::string& all) {
+  std::istringstream text(all);
   std::vector<Prompt> prompts;
   std::vector<std::string> problems;
   int64_t line = 0;
@@ -57,9 +57,14 @@ std::vector<int64_t> encode(const std::string& text, const data::Tokenizer& toke
 
 }  // namespace
 
-std::vector<Prompt> read_prompts(const PromptSource& source) {
-  if (source.has_lines()) return read_lines(source.lines);
-  return {{.text = source.file.empty() ? source.text : read_all(source.file)}};
+std::string read_prompt_text(const PromptSource& source) {
+  if (source.has_lines()) return read_all(source.lines);
+  return source.file.empty() ? source.text : read_all(source.file);
+}
+
+std::vector<Prompt> split_prompts(const PromptSource& source, const std::string& text) {
+  if (source.has_lines()) return lines_of(source.lines, text);
+  return {{.text = text}};
 }
 
 void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::Generator& model,

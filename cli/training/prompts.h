@@ -23,8 +23,11 @@ struct PromptSource {
   bool has_lines() const { return !lines.empty(); }
 };
 
-// Reads the texts. Throws UserError for a file that cannot be read and, with file and line, for empty lines.
-std::vector<Prompt> read_prompts(const PromptSource& source);
+// The text of the source. Throws UserError for a file that cannot be read.
+std::string read_prompt_text(const PromptSource& source);
+
+// The prompts in the text. Throws UserError with file and line for empty lines.
+std::vector<Prompt> split_prompts(const PromptSource& source, const std::string& text);
 
 // Fills in the tokens. Throws UserError, with file and line, for prompts that do not fit the model.
 void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::Generator& model,

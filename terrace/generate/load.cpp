@@ -1,8 +1,14 @@
 // Builds a model from a checkpoint's configuration and reads its weights and tokenizer.
 #include "terrace/generate/load.h"
 
+#include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "terrace/base/error.h"
-#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/config/family.h"
+#include "terrace/mesh/mesh.h"
 #include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 
@@ -24,22 +30,63 @@ std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::pat
   return tokenizer;
 }
 
+// Throws UserError if so many ranks cannot divide the model.
+void check_cut(config::Config config, int64_t ranks) {
+  config.layout = {};
+  config.layout.tensor = ranks;
+  std::vector<std::string> problems;
+  for (const config::Rule& rule : config.family->rules) {
+    if (std::ranges::find(rule.keys, "layout.tensor") == rule.keys.end()) continue;
+    if (std::string problem = rule.problem(config); !problem.empty()) problems.push_back(std::move(problem));
+  }
+  if (problems.empty()) return;
+  throw UserError::of("{} ranks cannot divide the model:\n{}", ranks, fmt::join(problems, "\n"));
+}
+
+// This rank's part of every cut weight, without values.
+std::unique_ptr<parallel::TensorParallel> cut(models::Model& model, comm::World& world, at::Device device) {
+  const mesh::Mesh mesh(world.size(), {{"tensor", world.size()}}, {.ranks_per_node = world.ranks_per_node()});
+  auto tensor = std::make_unique<parallel::TensorParallel>(model, world, mesh, /*sequence_parallel=*/false);
+  for (nn::Parameter* parameter : model.parameters()) {
+    parameter->value = at::empty(parameter->value.sizes(), parameter->value.options().device(device));
+  }
+  return tensor;
+}
+
 }  // namespace
 
-Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
-  const checkpoint::Reader reader(checkpoint::resolve(path));
-  const config::Config config = reader.config(models::families());
+Loaded open(const std::filesystem::path& path, const LoadOptions& options) {
+  const int64_t rank = options.world ? options.world->rank() : 0, ranks = options.world ? options.world->size() : 1;
+  auto reader = std::make_unique<const checkpoint::Reader>(checkpoint::resolve(path), rank, ranks);
+  const config::Config config = reader->config(models::families());
+  if (ranks > 1) check_cut(config, ranks);
   const nn::Build build{.device = options.device,
                         .type = nn::scalar_type(options.precision),
-                        .kernels = {.products = ops::ProductsByClass::all(ops::Products::decoding)}};
+                        .kernels = {.products = ops::ProductsByClass::all(ops::Products::decoding)},
+                        .allocate = ranks == 1};
   std::unique_ptr<models::Model> model = models::build_model(config, build);
-  auto tokenizer = open_tokenizer(options.tokenizer, reader, models::generator_of(*model).vocabulary());
+  auto tokenizer = open_tokenizer(options.tokenizer, *reader, models::generator_of(*model).vocabulary());
+  return {.checkpoint = reader->path(),
+          .step = reader->step(),
+          .config = config,
+          .model = std::move(model),
+          .tokenizer = std::move(tokenizer),
+          .reader = std::move(reader)};
+}
+
+void read_weights(Loaded& loaded, const LoadOptions& options) {
+  if (options.world && options.world->size() > 1) loaded.tensor = cut(*loaded.model, *options.world, options.device);
   checkpoint::Group weights{"weights", {}};
-  for (const nn::Parameter* parameter : model->parameters()) {
+  for (const nn::Parameter* parameter : loaded.model->parameters()) {
     weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }
-  reader.read(weights);
-  return {reader.path(), reader.step(), config, std::move(model), std::move(tokenizer)};
+  loaded.reader->read(weights);
+}
+
+Loaded load(const std::filesystem::path& path, const LoadOptions& options) {
+  Loaded loaded = open(path, options);
+  read_weights(loaded, options);
+  return loaded;
 }
 
 }  // namespace terrace::generate

@@ -36,6 +36,12 @@ class Generation(FinishedRun):
                 text = self.expect(0, self.generate("--prompts", "prompts.txt", "--batch", batch, *drawn)).stdout
                 self.assertEqual(text, shown + "\n")
 
+    def test_generate_divides_the_model_among_ranks(self):
+        one, two = (self.expect(0, self.generate("--prompt", "The", "--max-tokens", 5, "--temperature", 0, *flags)).stdout
+                    for flags in ((), ("--ranks", 2)))
+        self.assertEqual(one, two)
+        self.expect(2, self.generate("--prompt", "The", "--ranks", 3), "3 ranks cannot divide the model", "model.heads = 2; use 1 or 2")
+
     def test_generate_names_each_line_that_it_cannot_continue(self):
         (self.folder / "holes.txt").write_text("The\n\nA\n\n")
         self.expect(2, self.generate("--prompts", "holes.txt"), "holes.txt, line 2: the line is empty", "holes.txt, line 4: ")

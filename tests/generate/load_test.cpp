@@ -9,6 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/data/text/tokenizer_training.h"
 #include "terrace/generate/generate.h"
 #include "terrace/models/family.h"
@@ -78,6 +79,48 @@ TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
     EXPECT_EQ(loaded.tokenizer->decode(loaded.tokenizer->encode("the number 7")), "the number 7");
     EXPECT_EQ(load(folder / "run/step_00000001", {}).step, 1);
   }
+}
+
+// Also on more ranks than there are groups of keys and values, which ranks then share.
+TEST(Load, RanksThatDivideTheModelGenerateTheTextOfOneRank) {
+  const ScratchFolder folder;
+  const std::filesystem::path tokenizer = train_tokenizer(folder);
+  for (const models::gpt::ModelConfig& base : {gpt2_like(), llama_like()}) {
+    const models::gpt::ModelConfig config = with_vocabulary(base, 300);
+    const auto model = build(config);
+    const std::filesystem::path saved = save_run(folder / "run", *model, config, tokenizer, 1);
+    const Request request{
+        .prompts = {{5, 6, 7}, {8}, {9, 1, 2, 3, 4}}, .max_tokens = 12, .batch = 2, .sampling = {.temperature = 0}};
+    const std::vector<Continuation> expected = generate(*model, request);
+    for (int64_t ranks : {1, 2, 4}) {
+      comm::run_threads(ranks, {}, [&](comm::World& world) {
+        const Loaded loaded = load(saved, {.tokenizer = {}, .world = &world});
+        int64_t elements = 0;
+        for (const nn::Parameter* parameter : loaded.model->parameters()) elements += parameter->value.numel();
+        if (ranks > 1) {
+          EXPECT_LT(elements, nn::whole_elements(model->parameters()) * 3 / 4);
+        }
+        const std::vector<Continuation> found = generate(*loaded.model, request);
+        for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found.at(i).tokens, expected[i].tokens) << ranks;
+      });
+    }
+    std::filesystem::remove_all(folder / "run");
+  }
+}
+
+TEST(Load, RanksThatCannotDivideTheModelAreRefused) {
+  const ScratchFolder folder;
+  const models::gpt::ModelConfig config = with_vocabulary(gpt2_like(), 300);
+  const auto model = build(config);
+  const std::filesystem::path saved = save_run(folder / "run", *model, config, train_tokenizer(folder), 1);
+  comm::run_threads(3, {}, [&](comm::World& world) {
+    try {
+      open(saved, {.tokenizer = {}, .world = &world});
+      ADD_FAILURE() << "three ranks divide 4 heads";
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("layout.tensor = 3 does not divide model.heads = 4; use 1, 2 or 4"));
+    }
+  });
 }
 
 TEST(Load, PrecisionRoundsTheWeightsOnce) {
