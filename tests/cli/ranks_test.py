@@ -84,6 +84,19 @@ class Ranks(CommandTest):
             self.assertEqual(result.stderr.count(text), 1, result.stderr)
         self.assertNotIn("MPI_ABORT", result.stderr)
 
+    def test_mpirun_generates_with_a_model_that_its_ranks_divide(self):
+        # The checkpoint is of three ranks without tensor cuts. The first rank alone has the standard input.
+        arguments = ["generate", "threads", "--prompts", "-", "--temperature", "0", "--max-tokens", "6"]
+
+        def launched(prompts, ranks=2):
+            return subprocess.run(["mpirun", "-n", str(ranks), *MPIRUN[3:], TERRACE, *arguments], cwd=self.folder, env=ENVIRONMENT,
+                                  input=prompts, capture_output=True, text=True, errors="replace", timeout=120)  # fmt: skip
+
+        expected = self.expect(0, terrace(*arguments, folder=self.folder, prompt="The\nA step\n")).stdout
+        self.assertEqual(self.expect(0, launched("The\nA step\n"), "2 ranks").stdout, expected)
+        self.check_refused_once(launched("The\n\nA\n"), "standard input, line 2: the line is empty")
+        self.check_refused_once(launched("The\n", ranks=RANKS), "3 ranks cannot divide the model")
+
     def test_a_mistake_in_the_configuration_is_reported_once(self):
         began = time.monotonic()
         result = self.launch(MPIRUN, "mistake", "--set", "train.steps=none", "--set", "model.heads=7")
