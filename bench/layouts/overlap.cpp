@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "bench_run.h"
+#include "recorded_calls.h"
 #include "terrace/comm/mpi/mpi.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
@@ -19,82 +20,9 @@ constexpr int64_t vocabulary = 2048;
 
 double seconds_since(Clock::time_point when) { return std::chrono::duration<double>(Clock::now() - when).count(); }
 
-// What went over one group.
-struct GroupCalls {
-  std::string name;
-  std::vector<comm::Call> calls = {};
-  comm::Comm* outer = nullptr;  // counts; lives as long as the trainer
-  comm::Comm* inner = nullptr;
-};
-
-// Passes every call on, and keeps it.
-class RecordingComm : public comm::Comm {
- public:
-  RecordingComm(std::unique_ptr<comm::Comm> inner, GroupCalls& calls)
-      : Comm(inner->group(), inner->member()), inner_(std::move(inner)), calls_(calls) {
-    calls_.outer = this;
-    calls_.inner = inner_.get();
-  }
-
- private:
-  comm::Work start(const comm::Call& call, comm::Owner owner) override {
-    calls_.calls.push_back(call);
-    return inner_->begin(call, std::move(owner));
-  }
-
-  const std::unique_ptr<comm::Comm> inner_;
-  GroupCalls& calls_;
-};
-
-class RecordingWorld : public comm::World {
- public:
-  explicit RecordingWorld(comm::World& inner) : inner_(inner) {}
-
-  int64_t rank() const override { return inner_.rank(); }
-  int64_t size() const override { return inner_.size(); }
-  int64_t ranks_per_node() const override { return inner_.ranks_per_node(); }
-  int64_t cores_per_rank() const override { return inner_.cores_per_rank(); }
-  void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
-  std::unique_ptr<comm::Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& links) override {
-    groups_.push_back(std::make_unique<GroupCalls>(GroupCalls{.name = group.name}));
-    return std::make_unique<RecordingComm>(inner_.connect(group, links), *groups_.back());
-  }
-  void abort(const std::string& reason) override { inner_.abort(reason); }
-
-  void forget_calls() {
-    for (const auto& group : groups_) {
-      group->calls.clear();
-      group->outer->reset_traffic();
-    }
-  }
-  std::vector<std::unique_ptr<GroupCalls>>& groups() { return groups_; }
-
- private:
-  comm::World& inner_;
-  std::vector<std::unique_ptr<GroupCalls>> groups_;
-};
-
 double steps_seconds(train::Trainer& trainer, int64_t steps) {
   const auto began = Clock::now();
   for (int64_t i = 0; i < steps; ++i) trainer.step();
-  return seconds_since(began) / static_cast<double>(steps);
-}
-
-// The same calls, each waited for, with other data.
-double alone_seconds(const GroupCalls& group, int64_t steps) {
-  std::vector<char> from, to;
-  for (const comm::Call& call : group.calls) {
-    const size_t bytes = static_cast<size_t>(call.count * comm::size_of(call.type) * group.inner->size());
-    from.resize(std::max(from.size(), bytes));
-    to.resize(std::max(to.size(), bytes));
-  }
-  group.inner->barrier({.what = "begin"}).wait();
-  const auto began = Clock::now();
-  for (comm::Call call : group.calls) {
-    call.from = call.kind == comm::Kind::all_reduce ? to.data() : from.data();
-    call.to = to.data();
-    group.inner->begin(call).wait();
-  }
   return seconds_since(began) / static_cast<double>(steps);
 }
 
@@ -127,7 +55,7 @@ int main(int count, char** arguments) {
     const double seconds = steps_seconds(trainer, steps);
     if (is_reporting_rank) fmt::print("@ without {:.6f}\n", seconds);
   }
-  RecordingWorld recording(*world);
+  bench::RecordingWorld recording(*world);
   train::Trainer trainer(config_of(8), train::Peak{}, {}, &recording);
   trainer.step();
   all->barrier({.what = "begin"}).wait();
@@ -143,7 +71,7 @@ int main(int count, char** arguments) {
       exposed += traffic.exposed_seconds / static_cast<double>(steps);
     }
     if (group->calls.empty()) continue;
-    const double alone = alone_seconds(*group, steps);
+    const double alone = bench::alone_seconds(*group, steps);
     if (is_reporting_rank) fmt::print("@ group {} {} {:.6f} {:.6f}\n", group->name, bytes, alone, exposed);
   }
   return 0;

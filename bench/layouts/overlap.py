@@ -45,13 +45,6 @@ class Run:
         return self.groups["together"][1] / self.seconds["without"]
 
 
-def limit(namespaces, megabits):
-    for name, link in zip(namespaces.names, namespaces.links):
-        rate = ["rate", f"{megabits:.0f}mbit", "burst", f"{max(256, megabits):.0f}kb", "latency", "50ms"]
-        command = ["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", link, "root", "tbf", *rate]
-        subprocess.run(command, check=True)
-
-
 def run(namespaces, sharding, options):
     with tempfile.TemporaryFile("w+") as output:
         status = namespaces.mpirun([PROGRAM, sharding, str(options.steps), *options.settings], output)
@@ -65,9 +58,9 @@ def rows(sharding, options):
     with Namespaces() as namespaces:
         free = run(namespaces, sharding, options)
         megabits = 8e-6 * free.groups["together"][0] / (options.share * free.seconds["without"])
-        limit(namespaces, megabits)
+        namespaces.limit(megabits)
         megabits *= run(namespaces, sharding, options).share() / options.share
-        limit(namespaces, megabits)
+        namespaces.limit(megabits)
         runs = [run(namespaces, sharding, options) for _ in range(options.rounds)]
     step = [f"{1e3 * statistics.median(one.seconds[key] for one in runs):.0f}" for key in ("without", "with")]
     step.append(f"{100 * statistics.median(one.share() for one in runs):.0f}%")

@@ -49,6 +49,12 @@ class Namespaces:
         self.addresses = ["10.77.0.1", "10.77.0.2"]
 
     def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        agent, inside = (pathlib.Path(self.folder.name) / name for name in ("agent", "inside"))
+        agent.write_text(AGENT.format(names=self.names, addresses=self.addresses, inside=inside))
+        inside.write_text(INSIDE)
+        for script in (agent, inside):
+            script.chmod(0o755)
         try:
             for name in self.names:
                 ip("netns", "add", name)
@@ -68,25 +74,34 @@ class Namespaces:
 
     def remove(self):
         for name in self.names:
+            left = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()
+            subprocess.run(["kill", "-KILL", *left], capture_output=True)
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         subprocess.run(["ip", "link", "del", self.links[0]], capture_output=True)
+        self.folder.cleanup()
+
+    def limit(self, megabits):
+        """The rate of the link in each direction, in Mbit/s; 0: no limit."""
+        for name, link in zip(self.names, self.links):
+            rate = ["tbf", "rate", f"{megabits:.3f}mbit", "burst", f"{max(256, megabits):.0f}kb", "latency", "50ms"]
+            command = ["tc", "-n", name, "qdisc", "replace", "dev", link, "root", *(rate if megabits else ["noqueue"])]
+            run = subprocess.run(command, capture_output=True, text=True)
+            if run.returncode != 0:
+                raise NotAllowed(f"{' '.join(command)}: {run.stderr.strip()}")
+
+    def mpi_command(self, command, ranks=(1, 1), btl="tcp,self"):
+        """Runs the command under mpirun, so many ranks in each; `btl` is what Open MPI moves messages with."""
+        hosts = ",".join(f"{address}:{count}" for address, count in zip(self.addresses, ranks))
+        settings = {"plm_rsh_agent": f"{self.folder.name}/agent", "btl": btl, "btl_tcp_if_include": self.subnet,
+                    "oob_tcp_if_include": self.subnet, "hwloc_base_binding_policy": "none"}
+        options = [word for name, value in settings.items() for word in ("--mca", name, value)]
+        # Paths are the same in both, so nothing has to be copied.
+        words = ["mpirun", *options, "-H", hosts, "-n", str(sum(ranks)), *map(str, command)]
+        return [f"{self.folder.name}/inside", self.names[0], shlex.join(words)]
 
     def mpirun(self, command, output=None, error=None, ranks=(1, 1), environment=None):
         """So many ranks in each. Standard output and error go to the files, if they are given."""
-        with tempfile.TemporaryDirectory() as folder:
-            agent, inside = pathlib.Path(folder) / "agent", pathlib.Path(folder) / "inside"
-            agent.write_text(AGENT.format(names=self.names, addresses=self.addresses, inside=inside))
-            inside.write_text(INSIDE)
-            for script in (agent, inside):
-                script.chmod(0o755)
-            hosts = ",".join(f"{address}:{count}" for address, count in zip(self.addresses, ranks))
-            settings = {"plm_rsh_agent": str(agent), "btl": "tcp,self", "btl_tcp_if_include": self.subnet,
-                        "oob_tcp_if_include": self.subnet, "hwloc_base_binding_policy": "none"}
-            options = [word for name, value in settings.items() for word in ("--mca", name, value)]
-            # Paths are the same in both, so nothing has to be copied.
-            words = ["mpirun", *options, "-H", hosts, "-n", str(sum(ranks)), *map(str, command)]
-            return subprocess.run([inside, self.names[0], shlex.join(words)], timeout=300, stdout=output, stderr=error,
-                                  env=environment).returncode
+        return subprocess.run(self.mpi_command(command, ranks), timeout=300, stdout=output, stderr=error, env=environment).returncode
 
 
 def main():
