@@ -31,8 +31,7 @@ class Participant:
         self.rounds, self.foreign, self.first_losses, self.last_loss = [], [], [], None
         self.first_step_seconds, self.peak_bytes, self.gpu_bytes = float("inf"), 0, 0
 
-    def start(self, timeout=600):
-        began = time.time()
+    def launch(self):
         self.log = tempfile.TemporaryFile("w+")
         environment = {**os.environ, **self.environment}
         self.program = subprocess.Popen(
@@ -40,7 +39,11 @@ class Participant:
         )
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        ready = self._answer("ready", timeout)
+
+    def start(self, timeout=600):
+        began = time.time()
+        self.launch()
+        ready = self.answer("ready", timeout)
         self.first_losses.append(float(ready[2]))
         self.first_step_seconds = min(self.first_step_seconds, float(ready[0]) - began)
 
@@ -51,7 +54,7 @@ class Participant:
                 self.lines.put(words[1:])
         self.lines.put(["end"])
 
-    def _answer(self, what, timeout):
+    def answer(self, what, timeout):
         try:
             words = self.lines.get(timeout=timeout)
         except queue.Empty:
@@ -66,7 +69,7 @@ class Participant:
         began, busy, own = time.time(), busy_seconds(), own_seconds(self.program.pid)
         self.program.stdin.write(f"go {count}\n")
         self.program.stdin.flush()
-        words = self._answer("ms", timeout)
+        words = self.answer("ms", timeout)
         seconds = time.time() - began
         others = busy_seconds() - busy - (own_seconds(self.program.pid) - own)
         self.foreign.append(max(0.0, others) / seconds / os.cpu_count())
@@ -83,7 +86,7 @@ class Participant:
         """Writes the trace of one more step, in Chrome's format."""
         self.program.stdin.write(f"profile {path}\n")
         self.program.stdin.flush()
-        self._answer("profiled", timeout)
+        self.answer("profiled", timeout)
 
     def stop(self):
         try:

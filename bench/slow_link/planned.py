@@ -1,0 +1,68 @@
+"""What `terrace plan` predicts for this machine's two nodes over a link of a given rate."""
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+from slow_link import ENVIRONMENT, PER_NODE, NODES, RANKS, ROOT, TRANSPORTS
+
+PROGRAM = ROOT / "build/release/terrace"
+
+
+def output_of(command, environment=None):
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(environment or {})})
+    if run.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {run.returncode}: {run.stderr[-2000:]}")
+    return run.stdout
+
+
+class Planned:
+    """Uses the given description of the machine, or calibrates the nodes of the job over its present link."""
+
+    def __init__(self, job, settings, folder, described=None):
+        self.settings, self.folder, self.known = settings, folder, {}
+        self.description = described.read_text() if described else self.calibrated(job)
+        self.config = folder / "planned.toml"
+        self.config.write_text('[model]\nfamily = "gpt"\nvocabulary = 2048\n[train]\nsteps = 1\n')
+
+    def calibrated(self, job):
+        path = self.folder / "measured.toml"
+        command = [PROGRAM, "calibrate", "--threads", "1", "--name", "two-nodes", "--output", path]
+        output_of(job.namespaces.mpi_command(command, (PER_NODE,) * NODES, TRANSPORTS), ENVIRONMENT)
+        return path.read_text()
+
+    def machine(self, megabits):
+        """The description with that rate out of a node."""
+        path = self.folder / f"link_{megabits:.0f}.toml"
+        before, network, after = self.description.partition('name = "network"')
+        path.write_text(before + network + re.sub(r'link_bandwidth = ".*"', f'link_bandwidth = "{megabits:.3f} Mb/s"', after, count=1))
+        return path
+
+    def seconds(self, settings, megabits):
+        """Of a step."""
+        key = (*settings, megabits)
+        if key not in self.known:
+            changes = [word for setting in (*self.settings, *settings) for word in ("--set", setting)]
+            command = [PROGRAM, "plan", self.config, "--machine", self.machine(megabits), "--devices", str(RANKS), "--json", *changes]
+            self.known[key] = json.loads(output_of(command))["step_seconds"]
+        return self.known[key]
+
+    @staticmethod
+    def fine(rates, factor=1.1):
+        """Rates from the lowest to the highest in small steps."""
+        low, high = min(rates), max(rates)
+        count = math.ceil(math.log(high / low) / math.log(factor))
+        return [low * (high / low) ** (i / count) for i in range(count + 1)]
+
+
+def crossing(gains):
+    """Between which rates quantizing begins to cost more than it saves; `gains` has (Mbit/s, plain / quantized), ascending."""
+    for (slow, gain), (fast, loss) in zip(gains, gains[1:]):
+        if gain >= 1 > loss:
+            rate = slow * (fast / slow) ** (math.log(gain) / (math.log(gain) - math.log(loss)))
+            return f"quantizing pays up to {rate:.0f} Mbit/s"
+    if gains[0][1] < 1:
+        return f"quantizing pays nowhere from {gains[0][0]:.0f} Mbit/s on"
+    return f"quantizing pays everywhere up to {gains[-1][0]:.0f} Mbit/s"
