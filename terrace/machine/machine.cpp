@@ -69,6 +69,9 @@ void device_keys(Table& table) {
   table.optional("compute_units", &Device::compute_units, Whole{1, 1'000'000});
   table.optional("tile_start", &Device::tile_start, Real{.least = 0, .most = 1e6});
   table.optional("attention", &Device::attention, attention_share);
+  table.optional("encode", &Device::encode, memory_bandwidth);
+  table.optional("encode_at_random", &Device::encode_at_random, memory_bandwidth);
+  table.optional("decode", &Device::decode, memory_bandwidth);
   table.required("kernel_time", &Device::kernel_seconds, overhead, "\"2 us\"");
   table.required("launch_time", &Device::launch_seconds, overhead, "\"5 us\"");
   table.optional("power", &Device::power_watts, power);

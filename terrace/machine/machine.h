@@ -40,8 +40,10 @@ struct Device {
   std::array<ComputeRate, 3> products = {};  // by config::Precision
   int64_t compute_units = 1;                 // that compute one tile each
   std::vector<Tile> tiles = std::vector<Tile>(1);
-  double tile_start = 0;      // a tile's begin and end take as long as this many steps of its sum
-  double attention = 1;       // the rate of fused attention as a share of the achievable rate of products
+  double tile_start = 0;  // a tile's begin and end take as long as this many steps of its sum
+  double attention = 1;   // the rate of fused attention as a share of the achievable rate of products
+  // Bytes/s of fp32 values that are quantized in blocks (to nearest and at random) and decoded; 0: memory_bandwidth.
+  double encode = 0, encode_at_random = 0, decode = 0;
   double kernel_seconds = 0;  // of the device for a kernel without work
   double launch_seconds = 0;  // of the host for one launch
   double power_watts = 0;     // under load; 0: not stated

@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -20,6 +21,8 @@
 #include "terrace/config/names.h"
 #include "terrace/measure/fit_products.h"
 #include "terrace/ops/attention.h"
+#include "terrace/ops/block_code.h"
+#include "terrace/ops/kernels.h"
 #include "terrace/ops/norm.h"
 #include "terrace/ops/products.h"
 
@@ -66,7 +69,7 @@ class Calibration {
       : world_(world), device_(device), options_(options), all_(world.connect(mesh::all_ranks("ranks", world.size()))) {
     const int64_t here = world.ranks_per_node();
     const size_t links = (here > 1 ? 1 : 0) + (world.size() > here ? 1 : 0);
-    parts_ = options.types.size() * (layers().size() + 2) + links + 3;
+    parts_ = options.types.size() * (layers().size() + 2) + links + 4;
   }
 
   machine::Machine run() {
@@ -76,6 +79,7 @@ class Calibration {
     device.memory_bytes = rounded(options_.memory_bytes);
     device.compute_units = device_.is_cuda() ? 1 : at::get_num_threads();
     device.memory_bandwidth = rounded(copy_bandwidth());
+    measure_coding(device);
     measure_overheads(device);
     const std::vector<TimedProduct> products = timed_products();
     next("fit the rates of products");
@@ -244,6 +248,31 @@ class Calibration {
       }
     }
     return all;
+  }
+
+  // Values that no cache holds, in each of the codes.
+  void measure_coding(machine::Device& device) {
+    next("block quantization");
+    const at::Tensor values = filled(1, device_.is_cuda() ? 1 << 26 : 1 << 22, at::kFloat).flatten(),
+                     back = at::empty_like(values);
+    const ops::Kernels& kernels = ops::kernels(device_);
+    const auto rate = [&](const auto& code) {
+      double seconds = 0;
+      for (const ops::BlockCode kind : {ops::BlockCode::int8, ops::BlockCode::int4}) {
+        const int64_t bytes = ops::BlockLayout{kind, 1, values.numel()}.payload_bytes();
+        const at::Tensor payload = at::empty({bytes}, values.options().dtype(at::kByte));
+        kernels.encode_blocks({.code = kind}, values, payload);
+        seconds += seconds_of([&] { code(kind, payload); });
+      }
+      return rounded(2 * static_cast<double>(values.nbytes()) / seconds);
+    };
+    device.encode =
+        rate([&](ops::BlockCode kind, const at::Tensor& to) { kernels.encode_blocks({.code = kind}, values, to); });
+    device.encode_at_random = rate([&](ops::BlockCode kind, const at::Tensor& to) {
+      kernels.encode_blocks({.code = kind, .draw = ops::RoundingDraw{.key = {1, 2}, .words = {3, 4, 5}}}, values, to);
+    });
+    device.decode =
+        rate([&](ops::BlockCode kind, const at::Tensor& from) { kernels.decode_blocks({.code = kind}, from, back); });
   }
 
   // Forward and backward of causal attention, seven products of half of the square.

@@ -42,38 +42,57 @@ MovementTime MovementTimes::call(Collective collective, config::WireType type, i
   return {time.seconds, time.tier, sent_bytes(collective, bytes, group.ranks)};
 }
 
+double MovementTimes::encoding(double values, double rate) const {
+  return 4 * values / (rate > 0 ? rate : machine_.device.memory_bandwidth);
+}
+
+// The owner encodes its part to nearest before the first hop, and all ranks decode the payloads after the last one.
+MovementTime MovementTimes::gather(config::WireType type, const Places& places, Hop hop, int64_t elements) const {
+  const int64_t weight = config::element_bytes(config_.train.precision);
+  const auto& [whole, node, rails, ranks_in_node] = places;
+  // Between the nodes, a rank gathers its share of what its node does.
+  MovementTime time =
+      call(Collective::all_gather, type, hop == Hop::rails ? elements / ranks_in_node : elements, weight,
+           hop == Hop::whole  ? whole
+           : hop == Hop::node ? node
+                              : rails);
+  if (!config::is_quantized(type) || whole.ranks == 1) return time;
+  const auto values = static_cast<double>(elements);
+  if (hop != Hop::node) time.coding += encoding(values / static_cast<double>(whole.ranks), machine_.device.encode);
+  if (hop != Hop::rails) time.coding += encoding(values, machine_.device.decode);
+  return time;
+}
+
+// In a quantized type a rank encodes all values at random, and decodes as many, one part from each rank.
 MovementTime MovementTimes::reduction(Collective collective, int64_t elements, const GroupPlace& group) const {
   const config::WireType type = config_.layout.reduce_type;
   const int64_t gradient = config::element_bytes(config_.train.gradient_type);
   if (!config::is_quantized(type)) return call(collective, type, elements, gradient, group);
   MovementTime exchange = call(Collective::all_to_all, type, elements, gradient, group);
+  if (group.ranks == 1) return exchange;
+  const machine::Device& device = machine_.device;
+  const auto values = static_cast<double>(elements);
+  exchange.coding = encoding(values, device.encode_at_random) + encoding(values, device.decode);
   if (collective != Collective::all_reduce) return exchange;
   const MovementTime sums = call(Collective::all_gather, type, elements, gradient, group);
   exchange.seconds += sums.seconds;
   exchange.bytes += sums.bytes;
+  exchange.coding +=
+      encoding(values / static_cast<double>(group.ranks), device.encode) + encoding(values, device.decode);
   return exchange;
 }
 
 MovementTime MovementTimes::of(Movement movement, Hop hop, int64_t padded) const {
   const config::LayoutConfig& layout = config_.layout;
-  const int64_t weight = config::element_bytes(config_.train.precision),
-                gradient = config::element_bytes(config_.train.gradient_type);
-  // Between the nodes, a rank gathers or reduces its share of what its node does.
-  const auto elements = [hop](const Places& places, int64_t all) {
-    return hop == Hop::rails ? all / places.ranks_in_node : all;
-  };
-  const auto group = [hop](const Places& places) -> const GroupPlace& {
-    return hop == Hop::whole ? places.whole : hop == Hop::node ? places.node : places.rails;
-  };
-  const auto gather = [&](const Places& places, config::WireType type, int64_t all) {
-    return call(Collective::all_gather, type, elements(places, all), weight, group(places));
-  };
   const auto reduce = [&](const Places& places, int64_t all) {
-    return reduction(Collective::reduce_scatter, elements(places, all), group(places));
+    return reduction(Collective::reduce_scatter, hop == Hop::rails ? all / places.ranks_in_node : all,
+                     hop == Hop::whole  ? places.whole
+                     : hop == Hop::node ? places.node
+                                        : places.rails);
   };
   switch (movement) {
     case Movement::gather_weights:
-      return gather(gather_, layout.gather_type, padded);
+      return gather(layout.gather_type, gather_, hop, padded);
     case Movement::reduce:
       return reduce(reduce_, padded);
     case Movement::reduce_across:
@@ -82,9 +101,10 @@ MovementTime MovementTimes::of(Movement movement, Hop hop, int64_t padded) const
       return reduction(Collective::all_reduce, padded / sizes_.optimizer, replicas_.whole);
     case Movement::gather_gradients:
       // These sums are final and keep their type.
-      return call(Collective::all_gather, config::WireType::same, padded / sizes_.optimizer, gradient, replicas_.whole);
+      return call(Collective::all_gather, config::WireType::same, padded / sizes_.optimizer,
+                  config::element_bytes(config_.train.gradient_type), replicas_.whole);
     case Movement::publish:
-      return gather(update_, layout.update_type, padded / sizes_.weights);
+      return gather(layout.update_type, update_, hop, padded / sizes_.weights);
   }
   return {};
 }

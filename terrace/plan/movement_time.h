@@ -16,8 +16,9 @@ namespace terrace::plan {
 // Of one call.
 struct MovementTime {
   double seconds = 0;
-  int64_t tier = 0;  // whose links it uses
-  double bytes = 0;  // that one rank sends
+  int64_t tier = 0;   // whose links it uses
+  double bytes = 0;   // that one rank sends
+  double coding = 0;  // seconds of the rank for encoding and decoding payloads
 };
 
 class MovementTimes {
@@ -38,6 +39,9 @@ class MovementTimes {
   Places places_of(const std::vector<int64_t>& members, bool has_two_hops) const;
   MovementTime call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
                     const GroupPlace& group) const;
+  // Seconds for so many fp32 values at a rate in bytes/s; 0: that of memory.
+  double encoding(double values, double rate) const;
+  MovementTime gather(config::WireType type, const Places& places, schedule::Hop hop, int64_t elements) const;
   MovementTime reduction(Collective collective, int64_t elements, const GroupPlace& group) const;
 
   const config::Config& config_;

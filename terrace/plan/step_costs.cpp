@@ -273,6 +273,8 @@ double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) con
       return send(stage, instruction).seconds;
     case Kind::begin_movement:
       return movement(instruction).seconds;
+    case Kind::end_movement:
+      return movement(instruction).coding;
     case Kind::finish_gradients:
       return finish_[static_cast<size_t>(stage)];
     case Kind::update:

@@ -180,6 +180,9 @@ class StepLoop {
     const double start = lanes.now;
     // A movement that the previous step began has ended.
     if (moving.has_begun) lanes.now = std::max(lanes.now, moving.end);
+    const double coding = costs_.seconds(static_cast<int64_t>(index), one);
+    lanes.now += coding;
+    simulation_.stages[index].moving_seconds[moving.link] += coding;
     simulation_.stages[index].exposed_seconds[moving.link] += lanes.now - start;
     simulation_.stages[index].intervals.push_back({start, lanes.now});
   }

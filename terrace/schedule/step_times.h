@@ -13,7 +13,8 @@ namespace terrace::schedule {
 
 struct StepCosts {
   // Seconds for which computations, finish_gradients, norm and update occupy the stage, and for which begin_movement
-  // and sends occupy their link. Other instructions take no time of their own.
+  // and sends occupy their link; of an end_movement, for which encoding and decoding its payloads occupy the stage.
+  // Other instructions take no time of their own.
   std::function<double(int64_t stage, const StepInstruction&)> seconds;
   // The link of a begin_movement or send: 0 .. num_links - 1. Transfers on one link follow each other.
   std::function<int64_t(int64_t stage, const StepInstruction&)> link;
@@ -24,7 +25,8 @@ struct StageTimes {
   std::vector<TimeInterval> intervals;  // by instruction; for begin_movement and sends: on their link
   double busy_seconds = 0;              // sum of the durations of computations
   double stage_seconds = 0;             // of waiting for other stages
-  // By link: seconds of movements on it, and seconds that computation waited for their ends.
+  // By link: seconds of movements on it, and seconds that computation waited for their ends, both with encoding and
+  // decoding.
   std::vector<double> moving_seconds, exposed_seconds;
 
   // The share of the movements' time that is hidden behind computation; 1 where there are none.

@@ -33,6 +33,10 @@ TEST(Calibrate, DescribesTheMachineOfItsRanks) {
   EXPECT_GT(fp32.achievable, 1e8);
   EXPECT_LT(fp32.peak, 1e13);
   EXPECT_GT(fp32.passes, 1e7);
+  for (const double rate : {machine.device.encode, machine.device.encode_at_random, machine.device.decode}) {
+    EXPECT_GT(rate, 1e7);
+    EXPECT_LT(rate, 1e12);
+  }
   EXPECT_EQ(machine.device.rate(Precision::bf16).achievable, 0);
   ASSERT_FALSE(shares.empty());
   EXPECT_TRUE(std::ranges::is_sorted(shares));

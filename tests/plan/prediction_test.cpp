@@ -5,6 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/cost.h"
+#include "terrace/plan/planned_run.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 
@@ -61,6 +62,29 @@ TEST(Prediction, OfOneMicroBatchIsTheSumOfAllStagesAndTransfers) {
   // Hidden states of 16 x 24 fp32 numbers: three times forward and back over links of 10 bytes/s.
   const double transfers = 6 * 16 * 24 * 4 / 10.0;
   EXPECT_NEAR(prediction.step_seconds, computation(prediction) + transfers + update, 1e-9 * prediction.step_seconds);
+}
+
+// Two ranks, with links and memory that take no time. A gather of N values encodes a half of them to nearest and
+// decodes all, a reduction encodes and decodes all.
+TEST(Prediction, CountsTheCodingOfQuantizedMovements) {
+  config::Config config = four_layers();
+  config.train.global_batch = 2;
+  config.layout.sharding = config::Sharding::zero3;
+  config.layout.gather_type = config::WireType::int8;
+  config.layout.reduce_type = config::WireType::int4;
+  model_of(config).tied_head = false;
+  Target target{.machine = computing_machine(), .software = {}, .devices = 2};
+  const Prediction free = predict(config, target);
+  target.machine.device.encode = 1000;
+  target.machine.device.encode_at_random = 500;
+  target.machine.device.decode = 2000;
+  const PlannedRun run(config, 2, 2);
+  double all = 0;
+  for (const int64_t segment : run.chunk(0, 0)) all += static_cast<double>(run.padded_elements(segment));
+  // The last segment is gathered once for forward and backward.
+  const double gathered = 2 * all - static_cast<double>(run.padded_elements(run.chunk(0, 0).back()));
+  const double expected = 4 * (gathered * (0.5 / 1000 + 1.0 / 2000) + all * (1.0 / 500 + 1.0 / 2000));
+  EXPECT_NEAR(predict(config, target).step_seconds - free.step_seconds, expected, 1e-9 * expected);
 }
 
 TEST(Prediction, OfManyMicroBatchesHasTheBubbleOfTheSchedule) {

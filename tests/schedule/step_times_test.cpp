@@ -79,6 +79,24 @@ TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
   EXPECT_EQ(stage.hidden_share(), 0.5);
 }
 
+// As above, and the stage is occupied for 1 at the end of each movement:
+//   link     gather 0 0-2  gather 1 2-4     gather 0 5-7   reduce 1 8-10                 reduce 0 12-14
+//   compute  (wait) codes 2-3  F0 3-4  codes 4-5  L1 5-8  codes 8-9  B0 9-11  codes 11-12  (wait) codes 14-15
+TEST(StepTimes, CodingOccupiesTheStageAtTheEndOfAMovement) {
+  StepCosts coding = costs(2);
+  coding.seconds = [plain = coding.seconds](int64_t stage, const StepInstruction& one) {
+    return one.kind == StepKind::end_movement ? 1.0 : plain(stage, one);
+  };
+  const StepInstructions list = zero3_step(2, 1);
+  const StepSimulation simulation = simulate_times({list}, coding);
+  EXPECT_EQ(interval_of(simulation, list, "F0 segment 0"), (TimeInterval{3, 4}));
+  EXPECT_EQ(interval_of(simulation, list, "L0 segment 1"), (TimeInterval{5, 8}));
+  EXPECT_EQ(interval_of(simulation, list, "B0 segment 0"), (TimeInterval{9, 11}));
+  EXPECT_EQ(simulation.seconds, 15);
+  EXPECT_EQ(simulation.stages[0].moving_seconds[0], 10 + 5);
+  EXPECT_EQ(simulation.stages[0].exposed_seconds[0], (2 + 1) + 1 + 1 + 1 + (2 + 1));
+}
+
 // On links of their own, gathers no longer wait for reductions; only the last reduction is exposed.
 TEST(StepTimes, MovementsOnDifferentLinksOverlap) {
   StepCosts two = costs(2);
