@@ -83,7 +83,8 @@ class Namespaces:
     def limit(self, megabits):
         """The rate of the link in each direction, in Mbit/s; 0: no limit."""
         for name, link in zip(self.names, self.links):
-            rate = ["tbf", "rate", f"{megabits:.3f}mbit", "burst", f"{max(256, megabits):.0f}kb", "latency", "50ms"]
+            # What passes at once after a pause is 2 ms of the rate, or a packet as the kernel hands it on.
+            rate = ["tbf", "rate", f"{megabits:.3f}mbit", "burst", f"{max(64, megabits / 4):.0f}kb", "latency", "50ms"]
             command = ["tc", "-n", name, "qdisc", "replace", "dev", link, "root", *(rate if megabits else ["noqueue"])]
             run = subprocess.run(command, capture_output=True, text=True)
             if run.returncode != 0:

@@ -1,0 +1,80 @@
+"""bench/slow_link/compare.py runs on a small model, and the bytes that cross its link are those of the formulas.
+
+Counts as skipped where the link cannot be made. usage: bench_slow_link_test.py"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MACHINE = """
+name = "two-nodes"
+
+[device]
+name = "a core"
+memory = "4 GB"
+memory_bandwidth = "5 GB/s"
+kernel_time = "2 us"
+launch_time = "0 us"
+
+[device.fp32]
+peak = "50 GFLOP/s"
+achievable = "40 GFLOP/s"
+
+[[tiers]]
+name = "node"
+devices = 2
+link_bandwidth = "2 GB/s"
+latency = "5 us"
+
+[[tiers]]
+name = "network"
+devices = 4
+link_bandwidth = "200 MB/s"
+devices_per_link = 2
+latency = "50 us"
+"""
+ROWS = ["zero3", "zero3, int8 and int4", "ZeRO++'s setting", "three levels", "three levels, int8 and int4"]
+
+
+def tables(text):
+    """Rows of cells, by the number of the table."""
+    found = [[]]
+    for line in text.splitlines():
+        if line.startswith("| "):
+            found[-1].append([cell.strip() for cell in line.split("|")[1:-1]])
+        elif found[-1]:
+            found.append([])
+    # The second line of a table has dashes.
+    return [rows[2:] for rows in found if rows]
+
+
+class Comparison(unittest.TestCase):
+    def test_the_bytes_on_the_link_are_those_of_the_formulas(self):
+        with tempfile.TemporaryDirectory() as folder:
+            described = pathlib.Path(folder) / "machine.toml"
+            described.write_text(MACHINE)
+            command = [ROOT / ".deps/python/bin/python", ROOT / "bench/slow_link/compare.py", "--quick", "--machine", described]
+            result = subprocess.run(command, capture_output=True, text=True, timeout=500)
+        if result.returncode == 77:
+            print(result.stderr)
+            sys.exit(77)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        links, sweep = tables(result.stdout)
+        self.assertEqual([row[2] for row in links], 2 * ROWS)
+        for row in links:
+            sent, (ring, direct) = float(row[8]), (float(number) for number in row[9].split(","))
+            # Headers of packets and messages, and words that ranks agree on, come on top; a gather may go either way.
+            self.assertGreater(sent, 0.95 * ring - 0.1, row)
+            self.assertLess(sent, 1.15 * direct + 0.1, row)
+        self.assertEqual([row[0] for row in sweep], ["200", "5000"])
+        for row in sweep:
+            for column in (4, 8):  # a prediction is a ratio of two steps
+                self.assertGreater(float(row[column]), 0.5)
+        # Fewer bytes save more on the slower link.
+        self.assertGreater(float(sweep[0][8]), float(sweep[1][8]))
+
+
+if __name__ == "__main__":
+    unittest.main()
