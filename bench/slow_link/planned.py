@@ -29,7 +29,7 @@ class Planned:
 
     def calibrated(self, job):
         path = self.folder / "measured.toml"
-        command = [PROGRAM, "calibrate", "--threads", "1", "--name", "two-nodes", "--output", path]
+        command = [PROGRAM, "calibrate", "--quick", "--threads", "1", "--name", "two-nodes", "--output", path]
         output_of(job.namespaces.mpi_command(command, (PER_NODE,) * NODES, TRANSPORTS), ENVIRONMENT)
         return path.read_text()
 

@@ -38,6 +38,12 @@ def ip(*arguments):
         raise NotAllowed(f"ip {' '.join(arguments)}: {run.stderr.strip()}")
 
 
+def run_in(name, *command):
+    run = subprocess.run(["ip", "netns", "exec", name, *command], capture_output=True, text=True)
+    if run.returncode != 0:
+        raise NotAllowed(f"{' '.join(command)}: {run.stderr.strip()}")
+
+
 class Namespaces:
     """Two namespaces that see only each other, for as long as the with-block lasts."""
 
@@ -64,6 +70,8 @@ class Namespaces:
                 ip("-n", name, "addr", "add", f"{address}/24", "dev", link)
                 ip("-n", name, "link", "set", link, "up")
                 ip("-n", name, "link", "set", "lo", "up")
+                # Others, such as BBR, slow down now and then to measure the link.
+                run_in(name, "sh", "-c", "echo reno > /proc/sys/net/ipv4/tcp_congestion_control")
         except BaseException:
             self.remove()
             raise
@@ -81,14 +89,11 @@ class Namespaces:
         self.folder.cleanup()
 
     def limit(self, megabits):
-        """The rate of the link in each direction, in Mbit/s; 0: no limit."""
+        """The rate of the link in each direction, in Mbit/s; 0: no limit. Nothing is dropped, as in networks of clusters."""
         for name, link in zip(self.names, self.links):
             # What passes at once after a pause is 2 ms of the rate, or a packet as the kernel hands it on.
-            rate = ["tbf", "rate", f"{megabits:.3f}mbit", "burst", f"{max(64, megabits / 4):.0f}kb", "latency", "50ms"]
-            command = ["tc", "-n", name, "qdisc", "replace", "dev", link, "root", *(rate if megabits else ["noqueue"])]
-            run = subprocess.run(command, capture_output=True, text=True)
-            if run.returncode != 0:
-                raise NotAllowed(f"{' '.join(command)}: {run.stderr.strip()}")
+            rate = ["tbf", "rate", f"{megabits:.3f}mbit", "burst", f"{max(64, megabits / 4):.0f}kb", "limit", "256mb"]
+            run_in(name, "tc", "qdisc", "replace", "dev", link, "root", *(rate if megabits else ["noqueue"]))
 
     def mpi_command(self, command, ranks=(1, 1), btl="tcp,self"):
         """Runs the command under mpirun, so many ranks in each; `btl` is what Open MPI moves messages with."""
