@@ -22,7 +22,8 @@ double movement_seconds(const PlannedRun& run, const mesh::ShardSizes& sizes, in
   double sum = 0;
   const auto add = [&](Movement movement, int64_t count) {
     for (const schedule::Hop hop : movements.hops(movement)) {
-      sum += static_cast<double>(count) * times.of(movement, hop, padded).seconds;
+      const MovementTime time = times.of(movement, hop, padded);
+      sum += static_cast<double>(count) * (time.seconds + time.coding);
     }
   };
   if (movements.gathers) add(Movement::gather_weights, 2 * run.pipeline.micro_batches);
