@@ -25,6 +25,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 
 from slow_link import Job, ROOT, crossing_bytes  # first: sets the path
 from comparison import machine, names, quartiles, spread, table
@@ -71,7 +72,7 @@ class Links:
     """Rounds of all rows on links on which one of them waits so many times as long as it computes."""
 
     def __init__(self, job, options):
-        self.job, self.options, self.lines, self.found = job, options, [], {}
+        self.job, self.options, self.lines, self.found, self.foreign = job, options, [], {}, []
         for count in options.micro_batches:
             job.add(f"{APART} {count}", [], options.micro_batch, count, apart=True)
             for name, settings in options.rows.items():
@@ -109,13 +110,15 @@ class Links:
     def measure(self, name, count, share, left_out=()):
         megabits = self.set_link(name, count, share)
         rows = {row: [] for row in self.options.rows if row not in left_out}
-        computed = []
+        computed, began, cpu = [], time.time(), self.job.cpu_seconds()
         for number in range(self.options.rounds):
             computed.append(self.steps(APART, count).seconds)
             for row, steps in rows.items():
                 steps.append(self.steps(row, count))
                 steps[-1].alone = self.job.alone(f"{row} {count}", steps[-1].groups)
             say(f"{megabits:.0f} Mbit/s, {count} micro-batches: round {number + 1} of {self.options.rounds}")
+        busy, own = (after - before for before, after in zip(cpu, self.job.cpu_seconds()))
+        self.foreign.append((busy - own) / (time.time() - began) / os.cpu_count())
         seconds = {row: [one.seconds for one in steps] for row, steps in rows.items()}
         lines = []
         for row, steps in rows.items():
@@ -136,7 +139,8 @@ class Links:
             self.measure(ZERO3, count, 2)
         # On so slow a link steps of zero3 would take minutes.
         self.measure(ZERO_PP, max(self.options.micro_batches), 1.5, left_out=(ZERO3, ZERO3 + QUANTIZED))
-        return "# Where the link dominates\n\n" + table(LINK_HEADINGS, self.lines)
+        others = ", ".join(f"{100 * share:.0f}%" for share in self.foreign)
+        return f"# Where the link dominates\n\n{table(LINK_HEADINGS, self.lines)}\nShare of the CPUs that other programs had on each link: {others}\n"
 
 
 def sweep_text(job, options):

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE.parent / "step"), str(ROOT / "tests/house")]
 from namespaces import Namespaces  # noqa: E402
-from participant import Participant  # noqa: E402
+from participant import Participant, busy_seconds, own_seconds  # noqa: E402
 
 PROGRAM = ROOT / "build/release/bench/bench_slow_link_steps"
 NODES, PER_NODE = 2, 2
@@ -104,6 +104,10 @@ class Job(Participant):
         """Seconds that the calls of a step take between the nodes, one after another and with nothing computed meanwhile."""
         seconds = self.ask("repeat", name)
         return sum(seconds[group] for group, what in groups.items() if crosses(what))
+
+    def cpu_seconds(self):
+        """(that all programs of this machine have used, that the ranks have used)."""
+        return busy_seconds(), sum(own_seconds(pid) for pid in self.namespaces.processes())
 
     def limit(self, megabits):
         self.namespaces.limit(megabits)

@@ -81,12 +81,16 @@ class Namespaces:
         self.remove()
 
     def remove(self):
+        subprocess.run(["kill", "-KILL", *self.processes()], capture_output=True)
         for name in self.names:
-            left = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()
-            subprocess.run(["kill", "-KILL", *left], capture_output=True)
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         subprocess.run(["ip", "link", "del", self.links[0]], capture_output=True)
         self.folder.cleanup()
+
+    def processes(self):
+        """The ids of those in the namespaces."""
+        return [pid for name in self.names
+                for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()]  # fmt: skip
 
     def limit(self, megabits):
         """The rate of the link in each direction, in Mbit/s; 0: no limit. Nothing is dropped, as in networks of clusters."""
