@@ -177,7 +177,7 @@ def sweep_text(job, options):
     text = f"# From slow links to fast ones\n\nOne micro-batch; {' '.join(settings)}\n\n{table(SWEEP_HEADINGS, lines)}\n"
     for pair in PAIRS:
         text += f"- {pair}: {crossing([(rate, gain(rate, pair)[1]) for rate in options.rates])} as measured, "
-        text += f"{crossing([(rate, predicted(rate, pair)) for rate in planned.fine(options.rates)])} as predicted.\n"
+        text += f"{crossing([(rate, predicted(rate, pair)) for rate in planned.fine(options.rates, 2 if options.quick else 1.1)])} as predicted.\n"
     return f"{text}\nThe description of the machine, with a free link:\n\n```toml\n{planned.description}```\n"
 
 

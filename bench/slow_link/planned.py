@@ -50,7 +50,7 @@ class Planned:
         return self.known[key]
 
     @staticmethod
-    def fine(rates, factor=1.1):
+    def fine(rates, factor):
         """Rates from the lowest to the highest in small steps."""
         low, high = min(rates), max(rates)
         count = math.ceil(math.log(high / low) / math.log(factor))
