@@ -95,14 +95,17 @@ class Links:
             self.job.limit(0)
             _, computes, sent = self.waits(name, count)
             self.found[name] = 8e-6 * sent / (share * computes)
-        megabits = self.found[name]
+        megabits, tried = self.found[name], {}
         for _ in range(self.options.tries):
             self.job.limit(megabits)
             found, _, _ = self.waits(name, count)
             say(f"{name}, {count} micro-batches, {megabits:.0f} Mbit/s: waits {found:.2f} times as long as it computes")
-            if abs(found / share - 1) < 0.1:
+            tried[megabits] = abs(found - share)
+            if tried[megabits] < 0.1 * share:
                 break
             megabits *= min(2, max(1 / 2, found / share))
+        # On a busy machine the computation may have changed since then.
+        megabits = min(tried, key=tried.get)
         self.job.limit(megabits)
         self.found[name] = megabits
         return megabits
