@@ -192,6 +192,7 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world, 
         make_profile_hook(trainer, start.options.profile_steps, start.options.report_profile, start.threads));
   }
   if (start.options.stop_after > 0) trainer.add_hook(make_stop_after_hook(start.options.stop_after));
+  if (start.options.prepare) start.options.prepare(trainer);
   const bool had_all_steps = trainer.all_steps_done();
   trainer.run();
   if (had_all_steps && is_reporting_rank) {

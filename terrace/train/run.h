@@ -31,6 +31,8 @@ struct RunOptions {
   // Measures the machine with the ranks of the run for observe.machine = "measure"; called by all ranks together. The
   // result is that of the first rank.
   std::function<machine::Machine(comm::World&, const at::Device&, at::ScalarType)> measure_machine = {};
+  // Called on each rank before its first step, on the thread that trains: adds hooks of your own behind those of a run.
+  std::function<void(Trainer&)> prepare = {};
   int64_t stop_after = 0;     // the step after which the run stops, to be continued later; 0: its last one
   int64_t profile_steps = 0;  // 0: no profile
   std::function<void(const Profile&)> report_profile = {};  // called with the profile

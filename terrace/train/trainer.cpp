@@ -153,6 +153,7 @@ StepReport Trainer::step() {
   if (!config_.phases.empty()) metrics.phase = static_cast<int64_t>(config::phase_at(config_, step));
   metrics.loss = metrics.gradient_norm = std::nan("");
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
+  for (const auto& hook : hooks_) metrics.learning_rate = hook->learning_rate(*this, step, metrics.learning_rate);
   if (!report.skipped) {
     const std::vector<models::Batch> batches = micro_batches(step, samples);
     const std::vector<double> counts = summed_counts(batches);
