@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -121,6 +122,24 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
   log_info("{:.1f} tokens/s", tokens_per_second);
 }
 
+// All ranks know of a refusal, but only one of them has its text.
+void generate_on_threads(const GenerateArguments& arguments, const std::vector<Prompt>& prompts, int64_t ranks,
+                         const comm::WorldOptions& options) {
+  std::mutex mutex;
+  std::string refused;
+  std::optional<ExitCode> code;
+  comm::run_threads(ranks, options, [&](comm::World& world) {
+    try {
+      generate_on_rank(arguments, prompts, &world);
+    } catch (const train::Refusal& refusal) {
+      const std::lock_guard lock(mutex);
+      refused += refusal.what();
+      code = refusal.code;
+    }
+  });
+  if (code) throw UserError(refused, *code);
+}
+
 // The first rank alone has the standard input of a launch.
 void generate_on_processes(const GenerateArguments& arguments, comm::World& world) {
   const auto all = world.connect(mesh::all_ranks("prompts", world.size()));
@@ -146,8 +165,7 @@ void run_generation(const GenerateArguments& arguments) {
   if (!ranks.launched()) {
     const std::vector<Prompt> prompts = split_prompts(arguments.prompts, read_prompt_text(arguments.prompts));
     if (here == 1) return generate_on_rank(arguments, prompts, nullptr);
-    return comm::run_threads(here, train::world_options(ranks.config),
-                             [&](comm::World& world) { generate_on_rank(arguments, prompts, &world); });
+    return generate_on_threads(arguments, prompts, here, train::world_options(ranks.config));
   }
   std::optional<train::Refusal> refusal;
   try {
