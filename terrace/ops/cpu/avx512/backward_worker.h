@@ -14,20 +14,31 @@ struct TileOperands {
   float* rows;                                       // the differences as rows [tile_rows][block_words]
 };
 
+// Longer sums over head_dim are added in pieces, since rounding errors grow with the number of additions in a row.
+constexpr int64_t words_added_in_a_row = 64;
+
 // Computes the probabilities P and the gradient of the scores, P * (dP - row product), from sums in registers.
 template <typename T>
 TERRACE_AVX512_INLINE void gradient_tile(const TileOperands& at, int64_t words, float factor, int64_t query,
                                          int64_t key, KeyMask keys) {
   __m512 scores[tile_rows], gradients[tile_rows];
+  for (int64_t begin = 0; begin < words; begin += words_added_in_a_row) {
+    __m512 of_scores[tile_rows], of_gradients[tile_rows];
 #pragma GCC unroll 8
-  for (int r = 0; r < tile_rows; ++r) scores[r] = gradients[r] = _mm512_setzero_ps();
-  for (int64_t word = 0; word < words; ++word) {
-    const __m512 key_words = _mm512_loadu_ps(at.keys + word * lanes);
-    const __m512 value_words = _mm512_loadu_ps(at.values + word * lanes);
+    for (int r = 0; r < tile_rows; ++r) of_scores[r] = of_gradients[r] = _mm512_setzero_ps();
+    for (int64_t word = begin; word < std::min(words, begin + words_added_in_a_row); ++word) {
+      const __m512 key_words = _mm512_loadu_ps(at.keys + word * lanes);
+      const __m512 value_words = _mm512_loadu_ps(at.values + word * lanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < tile_rows; ++r) {
+        of_scores[r] = multiply_add<T>(_mm512_set1_ps(at.queries[word * lanes + r]), key_words, of_scores[r]);
+        of_gradients[r] = multiply_add<T>(_mm512_set1_ps(at.gradients[word * lanes + r]), value_words, of_gradients[r]);
+      }
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < tile_rows; ++r) {
-      scores[r] = multiply_add<T>(_mm512_set1_ps(at.queries[word * lanes + r]), key_words, scores[r]);
-      gradients[r] = multiply_add<T>(_mm512_set1_ps(at.gradients[word * lanes + r]), value_words, gradients[r]);
+      scores[r] = begin == 0 ? of_scores[r] : _mm512_add_ps(scores[r], of_scores[r]);
+      gradients[r] = begin == 0 ? of_gradients[r] : _mm512_add_ps(gradients[r], of_gradients[r]);
     }
   }
   const bool whole = key + lanes <= keys.unmasked(query);
@@ -152,8 +163,14 @@ class BackwardWorker {
     pack(t_.context + context_offset(), context_row(), begin, end, {}, context_panel_, nullptr);
     // Summed in the order of a score's gradient, so that the two cancel exactly if a query attends to a single key.
     __m512 sum = _mm512_setzero_ps();
-    for (int64_t i = 0; i < s_.words * lanes; i += lanes) {
-      sum = multiply_add<T>(_mm512_loadu_ps(gradient_panels_ + word + i), _mm512_loadu_ps(context_panel_ + i), sum);
+    for (int64_t from = 0; from < s_.words; from += words_added_in_a_row) {
+      __m512 of_piece = _mm512_setzero_ps();
+      const int64_t to = std::min(s_.words, from + words_added_in_a_row);
+      for (int64_t i = from * lanes; i < to * lanes; i += lanes) {
+        of_piece = multiply_add<T>(_mm512_loadu_ps(gradient_panels_ + word + i), _mm512_loadu_ps(context_panel_ + i),
+                                   of_piece);
+      }
+      sum = from == 0 ? of_piece : _mm512_add_ps(sum, of_piece);
     }
     _mm512_storeu_ps(products_ + first, sum);
     const float* log_sums = t_.log_sums + (b_ * s_.heads() + group_ * s_.per_group + head_) * s_.length;
