@@ -63,8 +63,8 @@ class Hook {
   virtual ~Hook() = default;
   // Called before the first step of this start, also if the run has no steps left.
   virtual void at_start(Trainer&) {}
-  // The learning rate of a step: that of [optimizer] or of the hook before is `scheduled`. Every rank must give the same
-  // answer, and a resumed run the answer that it would have given without a stop.
+  // The learning rate of a step: that of [optimizer] or of the hook before is `scheduled`. Every rank must give the
+  // same answer, and a resumed run the answer that it would have given without a stop.
   virtual double learning_rate(const Trainer&, int64_t /*step*/, double scheduled) { return scheduled; }
   virtual void after_step(Trainer& trainer, const StepReport& report) = 0;
   // Called before each batch of an evaluation; the evaluation ends there if the hook stops the run.
