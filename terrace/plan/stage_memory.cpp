@@ -6,6 +6,7 @@
 
 #include "terrace/config/wire_type.h"
 #include "terrace/schedule/live.h"
+#include "terrace/schedule/step.h"
 
 namespace terrace::plan {
 namespace {

@@ -158,7 +158,7 @@ class Check {
   }
 
   std::string begin(const StepInstruction& one) {
-    if (const std::string problem = check_hop(one); !problem.empty()) return problem;
+    if (std::string problem = check_hop(one); !problem.empty()) return problem;
     const bool is_second = !is_first_hop(one);
     if (is_second && (one.movement == Movement::gather_weights || one.movement == Movement::publish)) {
       return second_hops_.insert({one.segment, one.movement}).second ? "" : "its second hop has begun already";
