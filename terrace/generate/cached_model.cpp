@@ -38,7 +38,7 @@ at::Tensor CachedModel::run(std::vector<int64_t> slots, int64_t length, std::spa
   cache_->select(std::move(slots));
   models::Pass pass;
   pass.cache = cache_.get();
-  const at::Tensor hidden = model_.forward(0, model_.num_units() - 1, {}, batch, pass).front();  // [B, T, D]
+  at::Tensor hidden = model_.forward(0, model_.num_units() - 1, {}, batch, pass).front();  // [B, T, D]
   cache_->advance(length);
   return hidden;
 }

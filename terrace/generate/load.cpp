@@ -66,12 +66,13 @@ Loaded open(const std::filesystem::path& path, const LoadOptions& options) {
                         .allocate = ranks == 1};
   std::unique_ptr<models::Model> model = models::build_model(config, build);
   auto tokenizer = open_tokenizer(options.tokenizer, *reader, models::generator_of(*model).vocabulary());
-  return {.checkpoint = reader->path(),
-          .step = reader->step(),
-          .config = config,
-          .model = std::move(model),
-          .tokenizer = std::move(tokenizer),
-          .reader = std::move(reader)};
+  Loaded loaded{.checkpoint = reader->path(),
+                .step = reader->step(),
+                .config = config,
+                .model = std::move(model),
+                .tokenizer = std::move(tokenizer)};
+  loaded.reader = std::move(reader);
+  return loaded;
 }
 
 void read_weights(Loaded& loaded, const LoadOptions& options) {

@@ -31,7 +31,7 @@ at::Tensor cached_attention(const Heads& heads, const CachedKeys& cache) {
   TERRACE_CHECK(heads.queries.size(2) == 1 && batch == static_cast<int64_t>(cache.slots.size()) &&
                     cache.slots.size() == cache.sizes.size(),
                 "{} positions of {} sequences for {} slots", heads.queries.size(2), batch, cache.slots.size());
-  const at::Tensor context = at::empty({batch, 1, num_heads * head_dim}, heads.queries.options());
+  at::Tensor context = at::empty({batch, 1, num_heads * head_dim}, heads.queries.options());
   const OperationRecord record("terrace::attention", [&] {
     double keys = 0;
     for (int64_t size : cache.sizes) keys += static_cast<double>(size + 1);

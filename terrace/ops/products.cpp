@@ -110,7 +110,7 @@ Products products_for(c10::IntArrayRef sizes, Products chosen) {
 
 at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products) {
   if (products == Products::decoding) {
-    const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+    at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
     decode_into(y, {}, x, weight, bias);
     return y;
   }

@@ -11,6 +11,10 @@
 namespace terrace::config {
 namespace {
 
+constexpr const char* two_phases =
+    "data.phases=[{from_step = 50, global_batch = 24}, "
+    "{from_step = 60, train = [\"data/ä\"], weights = []}]";
+
 // Keys with values other than their defaults, which are valid together.
 const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "model.head_dim=6",
@@ -37,8 +41,7 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "data.validation=[\"data/\\\"v\\\\w\\u0001\", \"data/ü\"]",
                                              "data.reset_at_documents=true",
                                              "data.tokenizer=t.model",
-                                             "data.phases=[{from_step = 50, global_batch = 24}, {from_step = 60, "
-                                             "train = [\"data/ä\"], weights = []}]",
+                                             two_phases,
                                              "train.micro_batch=2",
                                              "train.precision=fp16",
                                              "train.gradient_type=fp16",

@@ -65,7 +65,7 @@ EmbeddingUnit::EmbeddingUnit(const ModelConfig& config, const nn::Build& build)
       dropout_(config.dropout) {}
 
 at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, const Pass& pass) const {
-  const at::Tensor ids = batch["tokens"];
+  const at::Tensor& ids = batch["tokens"];
   at::Tensor x = tokens.forward(ids, "token", pass.deferred);  // [B, T, D]
   if (positions) {
     const auto count = [&] { return at::arange(ids.size(1), ids.options()); };
@@ -97,7 +97,7 @@ nn::Norm* Attention::add_head_norm(const char* name, const ModelConfig& config, 
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
   const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
-    const at::Tensor documents = batch["documents"];
+    const at::Tensor& documents = batch["documents"];
     const ops::HeadLayout layout = layout_.part(joint.size(-1));
     auto dropout = site(dropout_, batch, pass);
     if (!pass.cache && dropout.rate == 0.0) {
@@ -245,7 +245,7 @@ Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
       x = block.feed_forward(x, batch, pass);
       continue;
     }
-    const at::Tensor positions = batch["positions"];
+    const at::Tensor& positions = batch["positions"];
     const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
     if (unit == 0) {
       x = embedding_.forward(batch, positions, pass);

@@ -68,7 +68,7 @@ class LogHook : public Hook {
 
   // "1,234,567 tokens (0.42 epochs)", since the beginning of the run.
   static std::string seen(const Trainer& trainer, const observe::StepMetrics& metrics) {
-    const std::string items = fmt::format("{} {}", format_count(metrics.items), trainer.config().family->items);
+    std::string items = fmt::format("{} {}", format_count(metrics.items), trainer.config().family->items);
     const uint64_t in_epoch = trainer.data().samples_in_epoch();
     if (in_epoch == 0) return items;
     return fmt::format("{} ({:.2f} epochs)", items,
