@@ -126,12 +126,12 @@ class Links:
         lines = []
         for row, steps in rows.items():
             waits = quartiles([one.seconds / own - 1 for one, own in zip(steps, computed)])
-            hidden = quartiles([1 - one.waited / one.alone for one in steps])
+            hidden = [1 - one.waited / one.alone for one in steps if one.alone > 0]
             formula = [f"{1e-6 * size:.1f}" for size in crossing_bytes(steps[0].groups)]
             lines.append([
                 f"{megabits:.0f}", str(count), row, milliseconds(seconds[row]), milliseconds(computed), spread(*waits),
                 f"{1e3 * median([one.waited for one in steps]):.0f} of {1e3 * median([one.alone for one in steps]):.0f}",
-                f"{100 * hidden[1]:.0f}%", f"{1e-6 * median([one.sent for one in steps]):.1f}", ", ".join(formula),
+                f"{100 * quartiles(hidden)[1]:.0f}%" if hidden else "", f"{1e-6 * median([one.sent for one in steps]):.1f}", ", ".join(formula),
                 *(spread(*quartiles([a / b for a, b in zip(seconds[base], seconds[row])])) if base in seconds else "" for base in (ZERO3, ZERO_PP)),
             ])  # fmt: skip
         say(table(LINK_HEADINGS, lines))
