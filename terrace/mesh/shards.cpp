@@ -63,8 +63,6 @@ int64_t data_ranks_of_nodes(const Mesh& mesh) {
   return node % together == 0 ? size : 0;
 }
 
-bool fits(int64_t node, int64_t size) { return node > 0 && (size % node == 0 || node % size == 0); }
-
 std::string not_by_rails(const ShardSizes& sizes, const Mesh& mesh) {
   const int64_t node = data_ranks_of_nodes(mesh);
   if (node == 0) {
@@ -72,7 +70,7 @@ std::string not_by_rails(const ShardSizes& sizes, const Mesh& mesh) {
   }
   std::string problems;
   const auto check = [&](const char* what, int64_t size) {
-    if (fits(node, size)) return;
+    if (size % node == 0 || node % size == 0) return;
     problems += fmt::format(
         "\n  route = \"rails\" among nodes of {} data-parallel ranks does not fit {} over {}; use "
         "\"flat\"",
@@ -99,9 +97,8 @@ ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh) {
       too_large("gradients", sizes.gradients, "optimizer states, which are cut over", sizes.optimizer) +
       too_large("optimizer states", sizes.optimizer, "the data-parallel ranks, of which there are", sizes.ranks);
   if (layout.route == config::Routing::rails) {
-    const std::optional<ShardSizes> by_rails = rails_sizes(sizes, mesh);
-    if (!by_rails) problems += not_by_rails(sizes, mesh);
-    if (by_rails) sizes = *by_rails;
+    problems += not_by_rails(sizes, mesh);
+    sizes.rails_node = data_ranks_of_nodes(mesh);
   }
   if (problems.empty()) return sizes;
   throw UserError("[layout] cuts weights, gradients and optimizer states over groups that must lie in each other:" +
@@ -109,10 +106,8 @@ ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh) {
 }
 
 std::optional<ShardSizes> rails_sizes(ShardSizes sizes, const Mesh& mesh) {
+  if (!not_by_rails(sizes, mesh).empty()) return std::nullopt;
   sizes.rails_node = data_ranks_of_nodes(mesh);
-  for (const int64_t size : {sizes.weights, sizes.gradients, sizes.optimizer}) {
-    if (!fits(sizes.rails_node, size)) return std::nullopt;
-  }
   return sizes;
 }
 

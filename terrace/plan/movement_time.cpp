@@ -34,6 +34,14 @@ MovementTimes::Places MovementTimes::places_of(const std::vector<int64_t>& membe
   return places;
 }
 
+const GroupPlace& MovementTimes::Places::of(Hop hop) const {
+  return hop == Hop::whole ? whole : hop == Hop::node ? node : rails;
+}
+
+int64_t MovementTimes::Places::moved(Hop hop, int64_t elements) const {
+  return hop == Hop::rails ? elements / ranks_in_node : elements;
+}
+
 // Every part is a whole number of blocks, so the size of all payloads is that of one payload of all values.
 MovementTime MovementTimes::call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
                                  const GroupPlace& group) const {
@@ -48,17 +56,12 @@ double MovementTimes::encoding(double values, double rate) const {
 
 // The owner encodes its part to nearest before the first hop, and all ranks decode the payloads after the last one.
 MovementTime MovementTimes::gather(config::WireType type, const Places& places, Hop hop, int64_t elements) const {
-  const int64_t weight = config::element_bytes(config_.train.precision);
-  const auto& [whole, node, rails, ranks_in_node] = places;
-  // Between the nodes, a rank gathers its share of what its node does.
-  MovementTime time =
-      call(Collective::all_gather, type, hop == Hop::rails ? elements / ranks_in_node : elements, weight,
-           hop == Hop::whole  ? whole
-           : hop == Hop::node ? node
-                              : rails);
-  if (!config::is_quantized(type) || whole.ranks == 1) return time;
+  MovementTime time = call(Collective::all_gather, type, places.moved(hop, elements),
+                           config::element_bytes(config_.train.precision), places.of(hop));
+  if (!config::is_quantized(type) || places.whole.ranks == 1) return time;
   const auto values = static_cast<double>(elements);
-  if (hop != Hop::node) time.coding += encoding(values / static_cast<double>(whole.ranks), machine_.device.encode);
+  if (hop != Hop::node)
+    time.coding += encoding(values / static_cast<double>(places.whole.ranks), machine_.device.encode);
   if (hop != Hop::rails) time.coding += encoding(values, machine_.device.decode);
   return time;
 }
@@ -85,10 +88,7 @@ MovementTime MovementTimes::reduction(Collective collective, int64_t elements, c
 MovementTime MovementTimes::of(Movement movement, Hop hop, int64_t padded) const {
   const config::LayoutConfig& layout = config_.layout;
   const auto reduce = [&](const Places& places, int64_t all) {
-    return reduction(Collective::reduce_scatter, hop == Hop::rails ? all / places.ranks_in_node : all,
-                     hop == Hop::whole  ? places.whole
-                     : hop == Hop::node ? places.node
-                                        : places.rails);
+    return reduction(Collective::reduce_scatter, places.moved(hop, all), places.of(hop));
   };
   switch (movement) {
     case Movement::gather_weights:

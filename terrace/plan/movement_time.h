@@ -34,6 +34,10 @@ class MovementTimes {
   struct Places {
     GroupPlace whole, node, rails;
     int64_t ranks_in_node = 1;
+
+    const GroupPlace& of(schedule::Hop hop) const;
+    // Of so many elements, those that the call is about: between nodes a rank has its share of what its node has.
+    int64_t moved(schedule::Hop hop, int64_t elements) const;
   };
 
   Places places_of(const std::vector<int64_t>& members, bool has_two_hops) const;

@@ -57,7 +57,8 @@ PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_pe
 
 void PlannedRun::take_route(config::Routing route) {
   config.layout.route = route;
-  sizes = mesh::shard_sizes(config.layout, mesh);
+  const bool changes_numbers = route == config::Routing::rails || sizes.rails_node > 1;
+  if (changes_numbers) sizes = mesh::shard_sizes(config.layout, mesh);
 }
 
 int64_t PlannedRun::sum(const std::vector<int64_t>& by_unit, int64_t segment) const {

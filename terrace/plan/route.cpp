@@ -1,7 +1,6 @@
 // Compares the time of all movements of a segment of average size.
 #include "terrace/plan/route.h"
 
-#include <numeric>
 #include <vector>
 
 #include "terrace/plan/movement_time.h"

@@ -17,6 +17,15 @@ Hop first_hop(Movement movement) {
   return gathers ? Hop::rails : Hop::node;
 }
 
+Hop first_call(const Movements& movements, Movement movement) {
+  return movements.has_two_hops(movement) ? first_hop(movement) : Hop::whole;
+}
+
+Hop last_call(const Movements& movements, Movement movement) {
+  if (!movements.has_two_hops(movement)) return Hop::whole;
+  return first_hop(movement) == Hop::node ? Hop::rails : Hop::node;
+}
+
 // One computation of a segment that reads weights.
 struct Use {
   int64_t segment;
@@ -98,7 +107,7 @@ class Writer {
       add({.kind = StepKind::begin_movement,
            .segment = segment,
            .movement = Movement::publish,
-           .hop = movements_.hops(Movement::publish).front()});
+           .hop = first_call(movements_, Movement::publish)});
     }
   }
 
@@ -200,8 +209,7 @@ class Writer {
 
   void end_gather(int64_t segment) {
     begin_second_hop(segment);
-    add_hop(Movement::gather_weights, segment, StepKind::end_movement,
-            movements_.hops(Movement::gather_weights).back());
+    add_hop(Movement::gather_weights, segment, StepKind::end_movement, last_call(movements_, Movement::gather_weights));
   }
 
   void gather(const Use& use) {
@@ -216,7 +224,7 @@ class Writer {
            .segment = segment,
            .movement = Movement::gather_weights,
            .for_backward = use.backward,
-           .hop = movements_.hops(Movement::gather_weights).front()});
+           .hop = first_call(movements_, Movement::gather_weights)});
     }
   }
 
@@ -224,7 +232,7 @@ class Writer {
   void end_publish(int64_t segment) {
     if (!movements_.publishes || std::exchange(state(segment).is_published, true)) return;
     begin_second_publish_hop(segment);
-    add_hop(Movement::publish, segment, StepKind::end_movement, movements_.hops(Movement::publish).back());
+    add_hop(Movement::publish, segment, StepKind::end_movement, last_call(movements_, Movement::publish));
   }
 
   void begin_second_publish_hop(int64_t segment) {
@@ -397,8 +405,7 @@ int64_t Movements::uses_ahead() const { return prefetch + (has_two_hops(Movement
 
 std::vector<Hop> Movements::hops(Movement movement) const {
   if (!has_two_hops(movement)) return {Hop::whole};
-  const Hop first = first_hop(movement);
-  return {first, first == Hop::node ? Hop::rails : Hop::node};
+  return {first_call(*this, movement), last_call(*this, movement)};
 }
 
 bool is_first_hop(const StepInstruction& movement) {
