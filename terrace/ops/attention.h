@@ -48,6 +48,12 @@ struct RotaryScaling {
 RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
                          const RotaryScaling& scaling = {});
 
+// Views [B, T, G, R or 1, hd] of the queries, keys and values in a contiguous joint [B, T, columns()].
+struct JointViews {
+  at::Tensor queries, keys, values;
+};
+JointViews joint_views(const at::Tensor& joint, const HeadLayout& layout);
+
 struct Heads {
   at::Tensor queries;  // [B, H, T, hd]
   at::Tensor keys;     // [B, G, T, hd]

@@ -24,11 +24,10 @@ struct HeadNormArguments {
   WeightGradientQueue* deferred = nullptr;
 };
 
-// Views [B, T, G, R or 1, hd] of the queries, keys and values in a contiguous joint [B, T, columns].
+// The queries, keys and values of a contiguous joint.
 std::array<at::Tensor, 3> heads_in(const at::Tensor& joint, const HeadLayout& layout) {
-  const int64_t queries = layout.queries_per_group;
-  const at::Tensor grouped = joint.view({joint.size(0), joint.size(1), layout.groups, queries + 2, layout.head_dim});
-  return {grouped.narrow(3, 0, queries), grouped.narrow(3, queries, 1), grouped.narrow(3, queries + 1, 1)};
+  const JointViews views = joint_views(joint, layout);
+  return {views.queries, views.keys, views.values};
 }
 
 // A view of heads as [N, hd].

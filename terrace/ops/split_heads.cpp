@@ -25,17 +25,6 @@ struct SplitArguments {
   at::Tensor positions;  // [B, T] or undefined
 };
 
-// Views [B, T, G, R or 1, hd] of the queries, keys and values in a joint [B, T, columns].
-struct JointViews {
-  at::Tensor queries, keys, values;
-};
-
-JointViews views_of(const at::Tensor& joint, const HeadLayout& layout) {
-  const int64_t per_group = layout.queries_per_group;
-  const at::Tensor grouped = joint.view({joint.size(0), joint.size(1), layout.groups, per_group + 2, layout.head_dim});
-  return {grouped.narrow(3, 0, per_group), grouped.narrow(3, per_group, 1), grouped.narrow(3, per_group + 1, 1)};
-}
-
 // [B, T, G, R, hd] -> [B, G * R, T, hd]: a view if each group has one query or the memory is dense.
 at::Tensor by_head(const at::Tensor& view) {
   return view.reshape({view.size(0), view.size(1), -1, view.size(4)}).transpose(1, 2);
@@ -73,7 +62,7 @@ class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> 
   static variable_list forward(AutogradContext* context, const at::Tensor& joint, const SplitArguments& arguments) {
     save_object(context, "arguments", arguments);
     context->saved_data["sizes"] = joint.sizes();
-    const JointViews views = views_of(joint.contiguous(), arguments.layout);
+    const JointViews views = joint_views(joint.contiguous(), arguments.layout);
     const bool rotary = arguments.table.cosines.defined();
     return {by_head(rotary ? rotated(views.queries, arguments) : views.queries),
             by_head(rotary ? rotated(views.keys, arguments) : views.keys), by_head(views.values)};
@@ -83,7 +72,7 @@ class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> 
     const auto& arguments = saved_object<SplitArguments>(context, "arguments");
     const auto sizes = context->saved_data["sizes"].toIntVector();
     at::Tensor joint = at::empty(sizes, gradients[0].options());
-    const JointViews views = views_of(joint, arguments.layout);
+    const JointViews views = joint_views(joint, arguments.layout);
     const at::Tensor queries = grouped_like(gradients[0], views.queries);
     const at::Tensor keys = grouped_like(gradients[1], views.keys);
     if (arguments.table.cosines.defined()) {
@@ -99,6 +88,12 @@ class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> 
 };
 
 }  // namespace
+
+JointViews joint_views(const at::Tensor& joint, const HeadLayout& layout) {
+  const int64_t per_group = layout.queries_per_group;
+  const at::Tensor grouped = joint.view({joint.size(0), joint.size(1), layout.groups, per_group + 2, layout.head_dim});
+  return {grouped.narrow(3, 0, per_group), grouped.narrow(3, per_group, 1), grouped.narrow(3, per_group + 1, 1)};
+}
 
 HeadLayout HeadLayout::part(int64_t part_columns) const {
   const int64_t group = (queries_per_group + 2) * head_dim;
