@@ -187,9 +187,9 @@ class ForwardWorker {
         float* c = scores_ + tile * tile_rows * block + key;
         const int64_t next = lanes * s_.words;
         if (key + lanes < ranges[tile].end) {
-          product_tile<T, tile_rows, 2, 1, lanes>(a, b, lanes, next, c, block, s_.depth, false);
+          score_tile<T, 2>(a, b, next, c, block, s_.depth);
         } else {
-          product_tile<T, tile_rows, 1, 1, lanes>(a, b, lanes, next, c, block, s_.depth, false);
+          score_tile<T, 1>(a, b, next, c, block, s_.depth);
         }
       }
     }

@@ -14,9 +14,6 @@ struct TileOperands {
   float* rows;                                       // the differences as rows [tile_rows][block_words]
 };
 
-// Longer sums over head_dim are added in pieces, since rounding errors grow with the number of additions in a row.
-constexpr int64_t words_added_in_a_row = 64;
-
 // Computes the probabilities P and the gradient of the scores, P * (dP - row product), from sums in registers.
 template <typename T>
 TERRACE_AVX512_INLINE void gradient_tile(const TileOperands& at, int64_t words, float factor, int64_t query,

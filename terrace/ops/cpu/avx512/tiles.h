@@ -64,6 +64,32 @@ TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64
   }
 }
 
+// Longer sums over head_dim are added in pieces, since rounding errors grow with the number of additions in a row.
+// Forward and backward add alike: the probabilities that backward recomputes fit the sums of the rows only with the
+// same scores.
+constexpr int64_t words_added_in_a_row = 64;
+
+// c[r][v][16] = the scores of `words` words, for tile_rows rows and `vectors` panels of keys.
+template <typename T, int vectors>
+TERRACE_AVX512_INLINE void score_tile(const float* a, const float* b, int64_t b_vector, float* c, int64_t c_row,
+                                      int64_t words) {
+  product_tile<T, tile_rows, vectors, 1, lanes>(a, b, lanes, b_vector, c, c_row, std::min(words, words_added_in_a_row),
+                                                false);
+  for (int64_t begin = words_added_in_a_row; begin < words; begin += words_added_in_a_row) {
+    alignas(64) float piece[tile_rows * vectors * lanes];
+    product_tile<T, tile_rows, vectors, 1, lanes>(a + begin * lanes, b + begin * lanes, lanes, b_vector, piece,
+                                                  vectors * lanes, std::min(words - begin, words_added_in_a_row),
+                                                  false);
+    for (int64_t r = 0; r < tile_rows; ++r) {
+      for (int64_t v = 0; v < vectors * lanes; v += lanes) {
+        const __m512 sum =
+            _mm512_add_ps(_mm512_loadu_ps(c + r * c_row + v), _mm512_load_ps(piece + r * vectors * lanes + v));
+        _mm512_storeu_ps(c + r * c_row + v, sum);
+      }
+    }
+  }
+}
+
 // Which keys each query of a sequence attends to: the first limit(query), or those of them in the query's document and
 // window.
 struct KeyMask {
