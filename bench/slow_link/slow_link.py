@@ -20,7 +20,7 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 
 # Ranks of a node exchange messages through the machine's shared memory, those of two nodes over TCP.
 TRANSPORTS = "vader,tcp,self"
 # Groups that move weights and gradients; the words that ranks agree on in other groups are short.
-MOVEMENTS = ("shard_weights", "shard_gradients", "shard_optimizer", "replicas", "update")
+MOVEMENTS = {group + hop for group in ("shard_weights", "shard_gradients", "shard_optimizer", "replicas", "update") for hop in ("", "_node", "_rails")}
 
 
 @dataclasses.dataclass
