@@ -35,7 +35,7 @@ link_bandwidth = "200 MB/s"
 devices_per_link = 2
 latency = "50 us"
 """
-ROWS = ["zero3", "zero3, int8 and int4", "ZeRO++'s setting", "three levels", "three levels, int8 and int4"]
+ROWS = ["zero3", "zero3, int8 and int4", "ZeRO++'s setting", "three levels", "three levels, int8 and int4", "by rails"]
 
 
 def tables(text):
@@ -55,7 +55,8 @@ class Comparison(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             described = pathlib.Path(folder) / "machine.toml"
             described.write_text(MACHINE)
-            command = [ROOT / ".deps/python/bin/python", ROOT / "bench/slow_link/compare.py", "--quick", "--machine", described]
+            command = [ROOT / ".deps/python/bin/python", ROOT / "bench/slow_link/compare.py", "--quick", "--machine", described,
+                       "--row", f"{ROWS[-1]}=layout.sharding=zero3 layout.route=rails"]  # fmt: skip
             result = subprocess.run(command, capture_output=True, text=True, timeout=500)
         if result.returncode == 77:
             print(result.stderr)
