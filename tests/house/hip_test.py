@@ -2,7 +2,9 @@
 
 RCCL's header is NCCL's with HIP's names, which RCCL's own build makes by replacing the names; Debian has no RCCL, so the
 header is made here in the same way from that of the wheel's NCCL. Exits with 77 where hipcc or that header is missing.
+Kernels that have not changed come from the compiler cache where there is one.
 """
+import os
 import pathlib
 import re
 import shutil
@@ -12,6 +14,7 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 NCCL = SOURCE / ".deps/python/lib/python3.11/site-packages/nvidia/nccl/include/nccl.h"
+HEADERS = SOURCE / "build/hip"
 NAMES = [("cuda_runtime.h", "hip/hip_runtime.h"), ("cuda_fp16.h", "hip/hip_fp16.h"), ("cudaStream_t", "hipStream_t")]
 WARNINGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-DSPDLOG_FMT_EXTERNAL", "-D__HIP_PLATFORM_AMD__"]
 
@@ -22,8 +25,10 @@ def write_rccl_header(folder):
         text = text.replace(cuda, hip)
     # The types of CUDA that HIP has under other names; no function of the header takes them.
     text = re.sub(r"^#include <cuda_.*>\n", "", text, flags=re.MULTILINE)
-    (folder / "rccl").mkdir()
-    (folder / "rccl/rccl.h").write_text(text)
+    header = folder / "rccl/rccl.h"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    if not header.exists() or header.read_text() != text:  # the cache does not trust a header that is just written
+        header.write_text(text)
 
 
 def main():
@@ -32,15 +37,17 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        write_rccl_header(folder)
-        includes = ["-I.", "-Iterrace/comm/nccl/gpu/rocm", "-Iterrace/base/gpu", "-Iterrace/base/gpu/rocm", f"-I{folder}"]
+        write_rccl_header(HEADERS)
+        includes = ["-I.", "-Iterrace/comm/nccl/gpu/rocm", "-Iterrace/base/gpu", "-Iterrace/base/gpu/rocm", f"-I{HEADERS}"]
         objects = {kernels: folder / f"{number}.o" for number, kernels in enumerate(sorted(SOURCE.glob("terrace/**/*.cu")))}
-        commands = [["hipcc", "-x", "hip", "--offload-arch=gfx90a", "-ffp-contract=off", "-c", kernels.relative_to(SOURCE), "-o", name]
+        cache = ["ccache"] if shutil.which("ccache") else []
+        environment = os.environ | {"CCACHE_COMPILERTYPE": "clang"}
+        commands = [[*cache, "hipcc", "-x", "hip", "--offload-arch=gfx90a", "-ffp-contract=off", "-c", kernels.relative_to(SOURCE), "-o", name]
                     for kernels, name in objects.items()]
         commands.append(["c++", "-c", "terrace/comm/nccl/nccl.cpp", "-o", folder / "nccl.o"])
         for command in commands:
             print(*command, flush=True)
-            if subprocess.run([*command, *WARNINGS, *includes], cwd=SOURCE).returncode != 0:
+            if subprocess.run([*command, *WARNINGS, *includes], cwd=SOURCE, env=environment).returncode != 0:
                 return 1
         # The objects hold code for the GPU and not only for the host.
         without = [kernels for kernels, name in objects.items() if b"gfx90a" not in name.read_bytes()]
