@@ -92,6 +92,7 @@ struct LayoutConfig {
   ShardGroup shard_weights = {}, shard_gradients = {}, shard_optimizer = {};
   int64_t prefetch = 1;  // segments whose weights are gathered ahead
   WireType gather_type = WireType::same, reduce_type = WireType::same, update_type = WireType::same;
+  bool error_feedback = false;  // errors of quantized gradients are kept and added to the next ones
   Routing route = Routing::automatic;
   bool deterministic = false;  // sums in rank order over all ranks at once
   int64_t ranks_per_pair = 2;  // that share a package

@@ -204,6 +204,7 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.prefetch", .causes = sharding_keys, .off = "0", .beside = gathered, .on = gathered_on},
       {.key = "layout.gather_type", .causes = sharding_keys, .off = "\"same\"", .beside = gathered, .on = gathered_on},
       {.key = "layout.reduce_type", .causes = {}, .on = one_data_rank},
+      {.key = "layout.error_feedback", .causes = {}, .on = one_data_rank},
       {.key = "layout.update_type", .causes = sharding_keys, .off = "\"same\"", .beside = updated, .on = updated_on},
       {.key = "layout.route", .causes = {}, .on = one_data_rank},
       {.key = "layout.deterministic", .causes = {}, .on = one_rank},

@@ -128,6 +128,10 @@ void add_layout_keys(std::vector<Key>& list) {
       "reduce_type", &L::reduce_type, Choice<WireType>{}, may_change,
       "Type in which gradients are sent when they are reduced; int8, int4 and fp8 are rounded at random and "
       "summed in fp32.");
+  layout.optional(
+      "error_feedback", &L::error_feedback, Flag{}, may_change,
+      "With a quantized `reduce_type`: each rank rounds its gradients to nearest, keeps the errors and adds "
+      "them to its next gradients; takes about one byte for each element that it reduces.");
   layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
                   "Type in which updated weights are sent after the optimizer step, as for `gather_type`.");
   layout.optional(

@@ -9,6 +9,7 @@
 #include "terrace/config/divisors.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
+#include "terrace/config/wire_type.h"
 
 namespace terrace::config {
 namespace {
@@ -179,6 +180,14 @@ std::string pairs_fit_nodes(const Config& c) {
                      pair, listed(divisors_near(node, pair)));
 }
 
+std::string fed_back_errors_are_of_quantized_values(const Config& c) {
+  if (!c.layout.error_feedback || is_quantized(c.layout.reduce_type)) return "";
+  return fmt::format(
+      "layout.error_feedback = true has no errors to feed back with layout.reduce_type = \"{}\"; remove it, or use "
+      "reduce_type = \"int8\", \"int4\" or \"fp8\"",
+      name_of(c.layout.reduce_type));
+}
+
 std::string kept_steps_are_saved(const Config& c) {
   const auto& [every, keep_every] = std::pair(c.checkpoint.every, c.checkpoint.keep_every);
   if (keep_every == 0 || keep_every % every == 0) return "";
@@ -212,6 +221,7 @@ const std::vector<Rule>& core_rules() {
       {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, virtual_stages_have_layers},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
+      {{"layout.error_feedback", "layout.reduce_type"}, fed_back_errors_are_of_quantized_values},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},
       {{"checkpoint.staging", "checkpoint.folder"}, staging_is_elsewhere},
   };

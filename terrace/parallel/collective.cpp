@@ -63,14 +63,16 @@ void PendingCollective::finish() {
   }
 }
 
-Collective::Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw)
-    : format_(std::move(format)), route_(route), draw_(draw) {}
+Collective::Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw,
+                       ErrorFeedback* feedback)
+    : format_(std::move(format)), route_(route), draw_(draw), feedback_(feedback) {}
 
 at::Tensor Collective::encode(const at::Tensor& values, int64_t parts, Encoding encoding) const {
   const int64_t expected = parts * format_->bytes(values.numel() / parts, values.scalar_type());
   ops::RoundingDraw draw = draw_;
   draw.words[1] = draw.words[1] * 3 + static_cast<uint32_t>(encoding);
-  at::Tensor payloads = format_->encode(values, parts, draw);
+  const bool feeds_back = feedback_ != nullptr && encoding == Encoding::first_reduction;
+  at::Tensor payloads = feeds_back ? feedback_->encode(values, parts) : format_->encode(values, parts, draw);
   TERRACE_CHECK(static_cast<int64_t>(payloads.nbytes()) == expected, "a payload of {} bytes instead of {}",
                 payloads.nbytes(), expected);
   return payloads;

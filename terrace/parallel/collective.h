@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/comm/comm.h"
+#include "terrace/parallel/error_feedback.h"
 #include "terrace/parallel/route.h"
 #include "terrace/parallel/transfer.h"
 #include "terrace/parallel/wire_format.h"
@@ -46,8 +47,10 @@ class PendingCollective {
 // The rules for buffers are those of comm::Comm; the groups of the route outlive the calls.
 class Collective {
  public:
-  // The draws are those of one collective on one rank, for formats that round at random.
-  Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw = {});
+  // The draws are those of one collective on one rank, for formats that round at random. With `feedback`, which is for
+  // this buffer and outlives the calls, the first encoding of a reduction uses it instead of the format's rounding.
+  Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw = {},
+             ErrorFeedback* feedback = nullptr);
 
   const WireFormat& format() const { return *format_; }
   const Route& route() const { return route_; }
@@ -71,6 +74,7 @@ class Collective {
   std::shared_ptr<const WireFormat> format_;
   Route route_;
   ops::RoundingDraw draw_;
+  ErrorFeedback* feedback_;
 };
 
 }  // namespace terrace::parallel

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -24,19 +25,29 @@ struct Sharded::Segment {
   // The gradient's only movement under way, and the sum of a micro-batch that is to be added to earlier ones.
   PendingCollective reduction = {};
   at::Tensor sum = {};
-  uint32_t reductions = 0;  // begun in this step
+  uint32_t reductions = 0;                          // begun in this step
+  std::map<Movement, ErrorFeedback> feedback = {};  // of the reductions whose errors are kept
 };
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
     : groups_(groups), options_(options), segments_(stage.partition().segments.size()) {
   // If gradients are reduced after each micro-batch, the whole buffer is needed only from backward to the reduction.
-  const bool keeps_whole = !schedule::movements_of(groups.place.sizes, options.deterministic).reduces_each;
+  const schedule::Movements movements = schedule::movements_of(groups.place.sizes, options.deterministic);
+  const bool keeps_whole = !movements.reduces_each;
   for (const int64_t segment : stage.own().held) {
     std::vector<nn::Parameter*> parameters = segment_parameters(model, stage.segment(segment));
     segments_[segment].flat.emplace(std::move(parameters), groups.place, model.device(), options.gradient_type,
                                     keeps_whole, options.alignment);
     held_.weights += static_cast<int64_t>(segments_[segment].flat->weights().nbytes());
     held_.gradients += static_cast<int64_t>(segments_[segment].flat->gradient().nbytes());
+    if (!options.feedback) continue;
+    for (const Movement movement : movements.reductions()) {
+      const int64_t values =
+          schedule::reduced_elements(movement, groups.place.sizes, segments_[segment].flat->padded());
+      const auto& [at, added] =
+          segments_[segment].feedback.try_emplace(movement, *options.feedback, values, model.device());
+      held_.feedback += static_cast<int64_t>(at->second.kept().nbytes());
+    }
   }
   peak_ = held_;
 }
@@ -72,12 +83,15 @@ void Sharded::begin_step(uint64_t seed, int64_t step) {
 }
 
 Collective Sharded::reduction(Movement movement, int64_t segment) {
-  const uint32_t number = segments_.at(static_cast<size_t>(segment)).reductions++;
+  Segment& of = segments_.at(static_cast<size_t>(segment));
+  const uint32_t number = of.reductions++;
+  const auto feedback = of.feedback.find(movement);
   // Members are ordered by their parts, which depend on the layout; the data coordinate does not.
   const int64_t sender = groups_.place.everyone.at(static_cast<size_t>(groups_.everyone->member()));
   return collective_of(
       movement, groups_, options_,
-      {.key = rounding_key_, .words = {static_cast<uint32_t>(segment), number, static_cast<uint32_t>(sender)}});
+      {.key = rounding_key_, .words = {static_cast<uint32_t>(segment), number, static_cast<uint32_t>(sender)}},
+      feedback == of.feedback.end() ? nullptr : &feedback->second);
 }
 
 PendingCollective& Sharded::pending(int64_t segment, Movement movement) {
@@ -187,6 +201,28 @@ void Sharded::spread(const at::Tensor& optimizer_part, const char* what) {
   Transfer::all_gather(group, optimizer_part.narrow(0, group.member() * size, size), optimizer_part,
                        optimizer_part.scalar_type(), {.what = what})
       .finish();
+}
+
+std::vector<KeptErrors> Sharded::kept_errors() const {
+  std::vector<KeptErrors> kept;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    for (const auto& [movement, feedback] : segments_[i].feedback) {
+      kept.push_back({static_cast<int64_t>(i), movement, feedback.kept()});
+    }
+  }
+  return kept;
+}
+
+void Sharded::forget_errors() {
+  for (Segment& segment : segments_) {
+    for (auto& [movement, feedback] : segment.feedback) feedback.forget();
+  }
+}
+
+void Sharded::scale_errors(double factor) {
+  for (Segment& segment : segments_) {
+    for (auto& [movement, feedback] : segment.feedback) feedback.scale(factor);
+  }
 }
 
 void Sharded::take(const at::Tensor& whole, int64_t StateBytes::*category) {

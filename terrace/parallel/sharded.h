@@ -24,8 +24,16 @@ struct StateBytes {
   int64_t gathered_weights = 0;  // whole segments
   int64_t gradients = 0;         // this rank's parts, held permanently
   int64_t whole_gradients = 0;   // whole segments, from their backward to the end of their reduction
+  int64_t feedback = 0;          // errors of quantized gradients, held permanently
 
   bool operator==(const StateBytes&) const = default;
+};
+
+// The errors of one reduction of a segment's gradient (ErrorFeedback::kept), which share memory with those in use.
+struct KeptErrors {
+  int64_t segment;
+  schedule::Movement movement;
+  at::Tensor codes;
 };
 
 class Sharded {
@@ -59,6 +67,13 @@ class Sharded {
   // Completes `optimizer_part` [n], a tensor over the optimizer part of a segment of which this rank filled only its
   // own elements, with the elements of the other ranks that hold the same part.
   void spread(const at::Tensor& optimizer_part, const char* what);
+
+  // The errors of quantized gradients that this rank keeps with error feedback, in the order of the segments.
+  std::vector<KeptErrors> kept_errors() const;
+  // Sets them to zero, after a step whose gradients are not used.
+  void forget_errors();
+  // Multiplies them by a power of two, where the gradients of the next step are multiplied by it too.
+  void scale_errors(double factor);
 
   const StateBytes& bytes() const { return held_; }
   // The peak of each figure so far.

@@ -56,15 +56,16 @@ ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarT
           .formats = {.gather = wire_format(layout.gather_type, Rounding::nearest),
                       .reduce = wire_format(layout.reduce_type, Rounding::random),
                       .update = wire_format(layout.update_type, Rounding::nearest)},
+          .feedback = layout.error_feedback ? std::optional(code_of(layout.reduce_type)) : std::nullopt,
           .alignment = mesh::parameter_alignment(layout),
           .deterministic = layout.deterministic};
 }
 
 Collective collective_of(Movement movement, DataGroups& groups, const ShardingOptions& options,
-                         const ops::RoundingDraw& draw) {
+                         const ops::RoundingDraw& draw, ErrorFeedback* feedback) {
   const Route route =
       options.route ? options.route(movement, groups) : route_of(movement, groups, options.deterministic);
-  return Collective(format_of(movement, options.formats), route, draw);
+  return Collective(format_of(movement, options.formats), route, draw, feedback);
 }
 
 }  // namespace terrace::parallel

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "terrace/config/config.h"
 #include "terrace/mesh/shards.h"
@@ -25,6 +26,8 @@ struct WireFormats {
 struct ShardingOptions {
   at::ScalarType gradient_type = at::kFloat;
   WireFormats formats = {};
+  // The code of reductions whose errors are fed back: that of formats.reduce. None: errors are not kept.
+  std::optional<ops::BlockCode> feedback = {};
   // Elements at multiples of which parameters begin in the flat buffers.
   int64_t alignment = mesh::parameter_alignment({});
   // The route of a movement; empty: its group of mesh::ShardPlace, or the two of its hops. On every route, a rank's
@@ -39,6 +42,6 @@ ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarT
 
 // The collective of a movement, chosen here only. `groups` outlive the result.
 Collective collective_of(schedule::Movement movement, DataGroups& groups, const ShardingOptions& options,
-                         const ops::RoundingDraw& draw = {});
+                         const ops::RoundingDraw& draw = {}, ErrorFeedback* feedback = nullptr);
 
 }  // namespace terrace::parallel

@@ -49,19 +49,6 @@ class ElementFormat : public WireFormat {
   config::WireType type_;
 };
 
-ops::BlockCode code_of(config::WireType type) {
-  switch (type) {
-    case config::WireType::int8:
-      return ops::BlockCode::int8;
-    case config::WireType::int4:
-      return ops::BlockCode::int4;
-    case config::WireType::fp8:
-      return ops::BlockCode::fp8;
-    default:
-      TERRACE_CHECK(false, "wire type {} is not quantized", static_cast<int>(type));
-  }
-}
-
 static_assert(ops::code_block == config::wire_block, "plan counts the bytes of other blocks than the kernels write");
 
 class BlockFormat : public WireFormat {
@@ -97,6 +84,19 @@ class BlockFormat : public WireFormat {
 };
 
 }  // namespace
+
+ops::BlockCode code_of(config::WireType type) {
+  switch (type) {
+    case config::WireType::int8:
+      return ops::BlockCode::int8;
+    case config::WireType::int4:
+      return ops::BlockCode::int4;
+    case config::WireType::fp8:
+      return ops::BlockCode::fp8;
+    default:
+      TERRACE_CHECK(false, "wire type {} is not quantized", static_cast<int>(type));
+  }
+}
 
 void WireFormat::add_decoded(const at::Tensor& payload, const at::Tensor& sum) const {
   const at::Tensor term = at::empty_like(sum);

@@ -43,6 +43,9 @@ class WireFormat {
 // which they are kept.
 std::shared_ptr<const WireFormat> element_format(config::WireType type);
 
+// The code of a quantized type.
+ops::BlockCode code_of(config::WireType type);
+
 enum class Rounding { nearest, random };
 
 // The format of a configuration; a quantized one (config::is_quantized) has the payloads of ops::BlockLayout.

@@ -397,12 +397,6 @@ class TrainingStep {
 
 }  // namespace
 
-bool Movements::has_two_hops(Movement movement) const {
-  return std::ranges::find(two_hops, movement) != two_hops.end();
-}
-
-int64_t Movements::uses_ahead() const { return prefetch + (has_two_hops(Movement::gather_weights) ? 1 : 0); }
-
 std::vector<Hop> Movements::hops(Movement movement) const {
   if (!has_two_hops(movement)) return {Hop::whole};
   return {first_call(*this, movement), last_call(*this, movement)};
@@ -414,27 +408,6 @@ bool is_first_hop(const StepInstruction& movement) {
 
 bool is_last_hop(const StepInstruction& movement) {
   return movement.hop == Hop::whole || movement.hop != first_hop(movement.movement);
-}
-
-Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch) {
-  Movements movements{.gathers = sizes.weights > 1,
-                      .reduces_each = sizes.ranks > 1 && (sizes.gradients > 1 || deterministic),
-                      .publishes = sizes.optimizer > sizes.weights,
-                      .prefetch = prefetch};
-  const auto by_rails = [&](Movement movement, int64_t inner, int64_t outer) {
-    if (sizes.has_two_hops(inner, outer)) movements.two_hops.push_back(movement);
-  };
-  by_rails(Movement::gather_weights, 1, sizes.weights);
-  by_rails(Movement::publish, sizes.weights, sizes.optimizer);
-  if (deterministic && sizes.ranks > 1) {
-    if (sizes.ranks > sizes.optimizer) movements.after_last.push_back(Movement::gather_gradients);
-    return movements;
-  }
-  by_rails(Movement::reduce, 1, sizes.gradients);
-  by_rails(Movement::reduce_across, sizes.gradients, sizes.optimizer);
-  if (sizes.optimizer > sizes.gradients) movements.after_last.push_back(Movement::reduce_across);
-  if (sizes.ranks > sizes.optimizer) movements.after_last.push_back(Movement::reduce_replicas);
-  return movements;
 }
 
 StepInstructions training_step(const Instructions& stage, int64_t micro_batches, const StageSegments& segments,

@@ -101,12 +101,17 @@ struct Movements {
   int64_t prefetch = 1;                 // how many uses of segments ahead weights are gathered
   std::vector<Movement> two_hops = {};  // those that go by rails
 
+  // The movements that sum gradients of several ranks, in order.
+  std::vector<Movement> reductions() const;
   bool has_two_hops(Movement movement) const;
   // In order.
   std::vector<Hop> hops(Movement movement) const;
   // How many uses ahead a gather begins: the first of two hops begins one use before the other.
   int64_t uses_ahead() const;
 };
+
+// The elements that each rank brings into a movement that sums gradients, of a segment with `padded` elements.
+int64_t reduced_elements(Movement reduction, const mesh::ShardSizes& sizes, int64_t padded);
 
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch = 1);
 

@@ -103,7 +103,7 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
 // The keys that another key of `everything` would leave without effect.
 const std::vector<std::string> the_rest = {
     "model.init_std=0.01", "data.validation_share=0.2",   "layout.sharding=hybrid",  "layout.shard_group=4",
-    "checkpoint.every=10", "checkpoint.background=false", "layout.reduce_type=int4",
+    "checkpoint.every=10", "checkpoint.background=false", "layout.reduce_type=int4", "layout.error_feedback=true",
 };
 
 TEST(Dump, IsReadBackAsAnEqualConfiguration) {

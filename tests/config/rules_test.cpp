@@ -182,6 +182,14 @@ TEST(Rules, NameOnlyKnownKeys) {
 
 TEST(Rules, OfThePipeline) {
   expect({
+      {{"layout.error_feedback=true"},
+       "layout.error_feedback = true has no errors to feed back with layout.reduce_type = \"same\"; remove it, or use "
+       "reduce_type = \"int8\", \"int4\" or \"fp8\"",
+       {"layout.error_feedback=true", "layout.reduce_type=fp8"}},
+      {{"layout.error_feedback=true", "layout.reduce_type=bf16"},
+       "layout.error_feedback = true has no errors to feed back with layout.reduce_type = \"bf16\"; remove it, or use "
+       "reduce_type = \"int8\", \"int4\" or \"fp8\"",
+       {"layout.error_feedback=true", "layout.reduce_type=int4"}},
       {{"layout.pipeline=2", "layout.schedule=zb-v"},
        "layout.schedule = \"zb-v\" needs chunks = 2, not 1",
        {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}},

@@ -23,6 +23,7 @@ struct Formula {
     gather_type = config.gather_type, reduce_type = config.reduce_type, update_type = config.update_type;
     const int64_t alignment = quantized(gather_type) || quantized(reduce_type) || quantized(update_type) ? 256 : 32;
     w = sizes.weights, g = sizes.gradients, o = sizes.optimizer, d = sizes.ranks;
+    feeds_back = config.error_feedback;
     node = config.route == config::Routing::rails ? config.ranks_per_node : 1;
     prefetch = config.prefetch + (1 < node && node < w ? 1 : 0);  // the first hop is one segment ahead of the second
     value_bytes = training.precision == config::Precision::fp32 ? 4 : 2;
@@ -96,6 +97,11 @@ struct Formula {
 
   StateBytes memory() const {
     StateBytes bytes{.weights = total() / w * value_bytes, .gradients = total() / g * 4};
+    // An int8 code for each element that is reduced, with the scales.
+    if (feeds_back) {
+      const int64_t reduced = (g > 1 ? total() : 0) + (o > g ? total() / g : 0) + (d > o ? total() / o : 0);
+      bytes.feedback = payload(config::WireType::int8, reduced, 0);
+    }
     for (int64_t segment = 0; segment < static_cast<int64_t>(segments.size()); ++segment) {
       if (w > 1) {
         bytes.gathered_weights = std::max({bytes.gathered_weights, value_bytes * elements_of(segment, +1, prefetch),
@@ -121,6 +127,7 @@ struct Formula {
   Training training;
   int64_t w, g, o, d, node, prefetch, value_bytes, micro_batches;
   config::WireType gather_type, reduce_type, update_type;
+  bool feeds_back;
   std::vector<int64_t> segments;  // elements, padded
   std::vector<std::vector<int64_t>> reads;
 
@@ -192,7 +199,9 @@ TEST(Traffic, OfQuantizedMovementsIsWhatTheCostModelSaysToTheByte) {
 
 TEST(Memory, IsWhatThePageOnShardingSaysToTheByte) {
   for (const Training& training : trainings()) {
-    for (const Layout& layout : all_layouts()) {
+    std::vector<Layout> layouts = all_layouts();
+    for (const Layout& layout : feedback_layouts()) layouts.push_back(layout);
+    for (const Layout& layout : layouts) {
       SCOPED_TRACE(training.model + " on " + layout.name());
       const Outcome outcome = train(training, layout);
       const Formula formula(training, layout);
@@ -201,6 +210,7 @@ TEST(Memory, IsWhatThePageOnShardingSaysToTheByte) {
         EXPECT_EQ(bytes.gathered_weights, formula.memory().gathered_weights);
         EXPECT_EQ(bytes.gradients, formula.memory().gradients);
         EXPECT_EQ(bytes.whole_gradients, formula.memory().whole_gradients);
+        EXPECT_EQ(bytes.feedback, formula.memory().feedback);
       }
       for (const StateBytes& bytes : outcome.bytes) EXPECT_EQ(bytes.gathered_weights + bytes.whole_gradients, 0);
       for (const int64_t bytes : outcome.optimizer_bytes) EXPECT_EQ(bytes, formula.optimizer_bytes());

@@ -1,4 +1,5 @@
 // Compares trainings at every layout: to the last bit where sums keep their order, by their error elsewhere.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/parallel/bits.h"
@@ -78,6 +79,35 @@ TEST(QuantizedGradients, AreTheSameAtEveryShardingToTheLastBit) {
   }
 }
 
+// Each rank keeps the errors of its whole gradient, whoever keeps which part of the sums.
+TEST(QuantizedGradients, WithErrorFeedbackAreTheSameAtEveryShardingToTheLastBit) {
+  for (const char* reduce : {"reduce_type=int8", "reduce_type=int4", "reduce_type=fp8"}) {
+    for (const Training& training : {Training{.model = "gpt2", .steps = 3, .micro_batch = 1},
+                                     Training{.model = "llama", .precision = config::Precision::bf16}}) {
+      std::map<int64_t, Outcome> plain;
+      for (const Layout& some : some_layouts()) {
+        const Layout layout = some.with({reduce, "error_feedback=true"});
+        SCOPED_TRACE(training.model + " on " + layout.name());
+        if (!plain.contains(layout.ranks)) {
+          plain[layout.ranks] = train(training, {layout.ranks, {reduce, "error_feedback=true"}});
+        }
+        expect_same_bits(train(training, layout), plain.at(layout.ranks));
+      }
+    }
+  }
+}
+
+TEST(ErrorFeedbackOfLayouts, DoesNotDependOnThePrefetch) {
+  const Training training{.model = "gpt2", .steps = 3, .micro_batch = 1, .deterministic = false};
+  for (const Layout& layout : feedback_layouts()) {
+    const Outcome one = train(training, layout);
+    for (const char* prefetch : {"prefetch=0", "prefetch=3"}) {
+      SCOPED_TRACE(layout.name() + " " + prefetch);
+      expect_same_bits(train(training, layout.with({prefetch})), one);
+    }
+  }
+}
+
 // The rounded weights that ranks compute with are those of the unrounded ones that the optimizer keeps, and blocks do
 // not lie across parameters or ranks: so it does not matter whether weights are rounded where they are gathered for use
 // or where they are published, on the ranks that own them or on others.
@@ -124,6 +154,25 @@ TEST(QuantizedGradients, HaveNearlyTheNormOfThePlainRun) {
            {std::pair{"reduce_type=int8", 0.02}, {"reduce_type=fp8", 0.02}, {"reduce_type=int4", bound_of_int4}}) {
         SCOPED_TRACE(std::string(model) + " " + sharding + " " + reduce);
         EXPECT_NEAR(train(training, {4, {sharding, reduce}}).norms.front() / plain, 1.0, bound);
+      }
+    }
+  }
+}
+
+// Errors of the micro-batches of a step cancel but for the last one, and so do those of steps: the norm of every step
+// is nearer to the plain run's than the norm of gradients that are rounded at random.
+TEST(QuantizedGradients, WithErrorFeedbackHaveTheNormOfThePlainRun) {
+  for (const char* model : {"gpt2", "llama", "tied_stack"}) {
+    for (const char* sharding : {"sharding=zero2", "sharding=zero3"}) {
+      const Training training{.model = model, .steps = 6, .micro_batch = 1, .deterministic = false};
+      const std::vector<double> plain = train(training, {4, {sharding}}).norms;
+      const Layout quantized{4, {sharding, "reduce_type=int4"}};
+      const std::vector<double> fed_back = train(training, quantized.with({"error_feedback=true"})).norms;
+      const std::vector<double> at_random = train(training, quantized).norms;
+      for (size_t step = 0; step < plain.size(); ++step) {
+        SCOPED_TRACE(fmt::format("{} {}, step {}: {} times at random", model, sharding, step + 1,
+                                 at_random[step] / plain[step]));
+        EXPECT_NEAR(fed_back[step] / plain[step], 1.0, 0.02);
       }
     }
   }

@@ -118,4 +118,21 @@ inline std::vector<Layout> some_layouts() {
   };
 }
 
+// Layouts that together feed the errors of every reduction back.
+inline std::vector<Layout> feedback_layouts() {
+  const auto with = [](const Layout& layout, const char* type) { return layout.with({type, "error_feedback=true"}); };
+  return {
+      with({2, {"sharding=zero1"}}, "reduce_type=int8"),
+      with({3, {"sharding=ddp"}}, "reduce_type=int4"),
+      with({3, {"sharding=zero2"}}, "reduce_type=fp8"),
+      with({4, {"sharding=zero3", "gather_type=int8"}}, "reduce_type=int4"),
+      with({4, {"sharding=hybrid", "shard_group=2"}}, "reduce_type=int4"),
+      with({4, {"sharding=three_level", "ranks_per_pair=1", "ranks_per_node=2"}}, "reduce_type=int4"),
+      with({4, {"sharding=zero3", "ranks_per_node=2", "route=rails"}}, "reduce_type=int4"),
+      with({8, {"shard_gradients=2", "shard_optimizer=4"}}, "reduce_type=int8"),
+      with({8, {"shard_weights=2", "shard_gradients=2", "shard_optimizer=8", "ranks_per_node=4", "route=rails"}},
+           "reduce_type=int4"),
+  };
+}
+
 }  // namespace terrace::parallel

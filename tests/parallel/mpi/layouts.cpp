@@ -22,6 +22,9 @@ std::vector<Layout> layouts_of(int64_t ranks) {
                                  {ranks, {"sharding=zero3"}},
                                  {ranks, {"sharding=zero3", "gather_type=int8", "reduce_type=int4"}},
                                  {ranks, {"sharding=zero1", "update_type=int8", "reduce_type=fp8"}}};
+  for (const Layout& layout : feedback_layouts()) {
+    if (layout.ranks == ranks) layouts.push_back(layout);
+  }
   if (ranks % 2 == 0) {
     layouts.push_back({ranks, {"sharding=hybrid", "shard_group=2"}});
     layouts.push_back({ranks, {"sharding=three_level", "ranks_per_pair=1", "ranks_per_node=2"}});
