@@ -18,7 +18,7 @@ namespace terrace::plan {
 namespace {
 
 // Bytes of the copy of a parameter's states: the master weight and two moments. Of the ranks that hold an element, one
-// copies it.
+// copies it. Errors of quantized gradients are each rank's own, and copied too.
 double copy_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
   return config.checkpoint.saves_beside_training() ? checkpoint_bytes_per_parameter / static_cast<double>(sizes.ranks)
                                                    : 0;
@@ -32,7 +32,8 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
     const StageMemory memory = stage_memory(run, stage, {});
     by_stage.push_back({.states = memory.states(),
                         .activations = memory.of(MemoryKind::activations),
-                        .copies = copy * static_cast<double>(run.stage_elements(stage))});
+                        .copies = copy * static_cast<double>(run.stage_elements(stage)) +
+                                  (copy > 0 ? memory.of(MemoryKind::feedback) : 0)});
   }
   MemoryNeed most;
   for (int64_t first = 0; first < run.mesh.size(); first += together) {

@@ -14,7 +14,7 @@ struct MemoryNeed {
   int64_t parameters = 0;  // of the whole model
   // The memory of which most is needed: the number of ranks that share it, and the bytes of all these ranks together.
   int64_t ranks = 0;
-  double states = 0;       // weights, gradients and optimizer states
+  double states = 0;       // weights, gradients, optimizer states and errors of quantized gradients
   double activations = 0;  // those that the schedule keeps alive, and what is held for deferred weight gradients
   double copies = 0;       // of the states, for saving during training; in the machine's memory on every device
 

@@ -66,8 +66,10 @@ MovementTime MovementTimes::gather(config::WireType type, const Places& places, 
   return time;
 }
 
-// In a quantized type a rank encodes all values at random, and decodes as many, one part from each rank.
-MovementTime MovementTimes::reduction(Collective collective, int64_t elements, const GroupPlace& group) const {
+// In a quantized type a rank encodes all values at random, and decodes as many, one part from each rank. With error
+// feedback it instead encodes its own values to nearest, and decodes the errors and its own payload and encodes the new
+// errors; the sums between nodes are encoded at random all the same.
+MovementTime MovementTimes::reduction(Collective collective, int64_t elements, const GroupPlace& group, Hop hop) const {
   const config::WireType type = config_.layout.reduce_type;
   const int64_t gradient = config::element_bytes(config_.train.gradient_type);
   if (!config::is_quantized(type)) return call(collective, type, elements, gradient, group);
@@ -75,7 +77,10 @@ MovementTime MovementTimes::reduction(Collective collective, int64_t elements, c
   if (group.ranks == 1) return exchange;
   const machine::Device& device = machine_.device;
   const auto values = static_cast<double>(elements);
-  exchange.coding = encoding(values, device.encode_at_random) + encoding(values, device.decode);
+  const bool feeds_back = config_.layout.error_feedback && hop != Hop::rails;
+  exchange.coding = feeds_back ? 2 * (encoding(values, device.encode) + encoding(values, device.decode))
+                               : encoding(values, device.encode_at_random);
+  exchange.coding += encoding(values, device.decode);
   if (collective != Collective::all_reduce) return exchange;
   const MovementTime sums = call(Collective::all_gather, type, elements, gradient, group);
   exchange.seconds += sums.seconds;
@@ -88,17 +93,18 @@ MovementTime MovementTimes::reduction(Collective collective, int64_t elements, c
 MovementTime MovementTimes::of(Movement movement, Hop hop, int64_t padded) const {
   const config::LayoutConfig& layout = config_.layout;
   const auto reduce = [&](const Places& places, int64_t all) {
-    return reduction(Collective::reduce_scatter, places.moved(hop, all), places.of(hop));
+    return reduction(Collective::reduce_scatter, places.moved(hop, all), places.of(hop), hop);
   };
   switch (movement) {
     case Movement::gather_weights:
       return gather(layout.gather_type, gather_, hop, padded);
     case Movement::reduce:
-      return reduce(reduce_, padded);
+      return reduce(reduce_, schedule::reduced_elements(movement, sizes_, padded));
     case Movement::reduce_across:
-      return reduce(across_, padded / sizes_.gradients);
+      return reduce(across_, schedule::reduced_elements(movement, sizes_, padded));
     case Movement::reduce_replicas:
-      return reduction(Collective::all_reduce, padded / sizes_.optimizer, replicas_.whole);
+      return reduction(Collective::all_reduce, schedule::reduced_elements(movement, sizes_, padded), replicas_.whole,
+                       hop);
     case Movement::gather_gradients:
       // These sums are final and keep their type.
       return call(Collective::all_gather, config::WireType::same, padded / sizes_.optimizer,

@@ -46,7 +46,7 @@ class MovementTimes {
   // Seconds for so many fp32 values at a rate in bytes/s; 0: that of memory.
   double encoding(double values, double rate) const;
   MovementTime gather(config::WireType type, const Places& places, schedule::Hop hop, int64_t elements) const;
-  MovementTime reduction(Collective collective, int64_t elements, const GroupPlace& group) const;
+  MovementTime reduction(Collective collective, int64_t elements, const GroupPlace& group, schedule::Hop hop) const;
 
   const config::Config& config_;
   const mesh::Mesh& mesh_;

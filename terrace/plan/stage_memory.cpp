@@ -80,18 +80,32 @@ double communication_bytes(const PlannedRun& run, int64_t stage) {
   return static_cast<double>(posted_and_sent * largest);
 }
 
+// Error feedback keeps an int8 code for each element that a rank brings into a reduction.
+double feedback_bytes(const PlannedRun& run, int64_t stage) {
+  const config::LayoutConfig& layout = run.config.layout;
+  if (!layout.error_feedback) return 0;
+  int64_t bytes = 0;
+  for (const schedule::Movement movement : schedule::movements_of(run.sizes, layout.deterministic).reductions()) {
+    for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
+      const int64_t values = schedule::reduced_elements(movement, run.sizes, run.padded_elements(segment));
+      bytes += config::wire_bytes(config::WireType::int8, values, 0);
+    }
+  }
+  return static_cast<double>(bytes);
+}
+
 }  // namespace
 
 std::string_view name_of(MemoryKind kind) {
   constexpr std::array<std::string_view, num_memory_kinds> names = {
-      "weights", "gradients", "optimizer", "activations", "temporary", "gathers", "communication", "slack"};
+      "weights", "gradients", "optimizer", "feedback", "activations", "temporary", "gathers", "communication", "slack"};
   return names[static_cast<size_t>(kind)];
 }
 
 double StageMemory::total() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
 
 double StageMemory::states() const {
-  return of(MemoryKind::weights) + of(MemoryKind::gradients) + of(MemoryKind::optimizer);
+  return of(MemoryKind::weights) + of(MemoryKind::gradients) + of(MemoryKind::optimizer) + of(MemoryKind::feedback);
 }
 
 double temporary_bytes(const PlannedRun& run, int64_t number, bool backward) {
@@ -117,6 +131,7 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   memory.of(MemoryKind::weights) = bytes_of(elements, weight, run.sizes.weights);
   memory.of(MemoryKind::gradients) = bytes_of(elements, gradient, run.sizes.gradients);
   memory.of(MemoryKind::optimizer) = bytes_of(elements, master + 8, run.sizes.optimizer);
+  memory.of(MemoryKind::feedback) = feedback_bytes(run, stage);
   memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
   memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage);
   if (run.sizes.weights > 1) {

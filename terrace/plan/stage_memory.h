@@ -15,13 +15,14 @@ enum class MemoryKind {
   weights,
   gradients,
   optimizer,      // moments, and fp32 masters of 16-bit weights
+  feedback,       // kept errors of quantized gradients
   activations,    // of the live micro-batches, and what is held for deferred weight gradients
   temporary,      // tensors that exist only while a unit is computed: logits, what recompute brings back
   gathers,        // whole weights of gathered segments, whole gradients before their reduction
   communication,  // received and sent hidden states
   slack,          // what the allocator takes beyond the tensors
 };
-inline constexpr size_t num_memory_kinds = 8;
+inline constexpr size_t num_memory_kinds = 9;
 std::string_view name_of(MemoryKind kind);
 
 // Bytes on one rank when most memory is taken.
@@ -30,7 +31,7 @@ struct StageMemory {
   int64_t live_micro_batches = 0;  // whose activations are kept at once
 
   double total() const;
-  double states() const;  // weights, gradients and optimizer
+  double states() const;  // weights, gradients, optimizer and feedback
   double& of(MemoryKind kind) { return bytes[static_cast<size_t>(kind)]; }
   double of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
 };

@@ -85,6 +85,31 @@ TEST(Prediction, CountsTheCodingOfQuantizedMovements) {
   const double gathered = 2 * all - static_cast<double>(run.padded_elements(run.chunk(0, 0).back()));
   const double expected = 4 * (gathered * (0.5 / 1000 + 1.0 / 2000) + all * (1.0 / 500 + 1.0 / 2000));
   EXPECT_NEAR(predict(config, target).step_seconds - free.step_seconds, expected, 1e-9 * expected);
+  // To nearest, and two decodings and an encoding more, of the errors and of a rank's own payload.
+  config.layout.error_feedback = true;
+  const double with_feedback = 4 * (gathered * (0.5 / 1000 + 1.0 / 2000) + all * (2.0 / 1000 + 3.0 / 2000));
+  EXPECT_NEAR(predict(config, target).step_seconds - free.step_seconds, with_feedback, 1e-9 * with_feedback);
+}
+
+// An int8 code for each element that a rank reduces, and four bytes for each 256 of them.
+TEST(Prediction, CountsTheErrorsThatAreKept) {
+  config::Config config = four_layers();
+  config.train.global_batch = 8;
+  config.layout.reduce_type = config::WireType::int4;
+  config.layout.shard_gradients = config.layout.shard_optimizer = {config::ShardGroup::Word::number, 2};
+  config.layout.shard_optimizer.number = 4;
+  const Target target{.machine = computing_machine(), .software = {}, .devices = 8};
+  EXPECT_EQ(predict(config, target).stages.front().memory.of(MemoryKind::feedback), 0);
+  const double without = predict(config, target).stages.front().memory.total();
+  config.layout.error_feedback = true;
+  const PlannedRun run(config, 8, 8);
+  double all = 0;
+  for (const int64_t segment : run.chunk(0, 0)) all += static_cast<double>(run.padded_elements(segment));
+  // Whole gradients to two ranks, halves of them to four, and quarters among the two replicas.
+  const double expected = (all + all / 2 + all / 4) * (1 + 4.0 / 256);
+  const StageMemory memory = predict(config, target).stages.front().memory;
+  EXPECT_EQ(memory.of(MemoryKind::feedback), expected);
+  EXPECT_DOUBLE_EQ(memory.total() - without, expected);
 }
 
 TEST(Prediction, OfManyMicroBatchesHasTheBubbleOfTheSchedule) {
