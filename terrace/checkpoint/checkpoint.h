@@ -31,9 +31,9 @@ struct NamedTensor {
   std::optional<ElementRange> range = std::nullopt;
 };
 
-// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v". Each rank writes one file for each
-// group. With several ranks a rank names every tensor of its stage, with an empty range where it holds no element of
-// it.
+// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", and "gradient_errors" of runs with
+// error feedback, in which each rank has tensors of its own. Each rank writes one file for each group. With several
+// ranks a rank names every tensor of its stage, with an empty range where it holds no element of it.
 struct Group {
   std::string name;
   std::vector<NamedTensor> tensors;
@@ -107,8 +107,12 @@ class Reader {
   // names before anything is copied. Then it checks the size and checksum of each file with wanted elements; it opens
   // no other file. Thread-safe, and no other rank needs to take part.
   void read(const Group& group) const;
+  // The same for a group that may hold tensors that are not wanted, such as those of other ranks.
+  void read_some(const Group& group) const;
 
  private:
+  enum class Unwanted { refuse, accept };
+  void read(const Group& group, Unwanted unwanted) const;
   const GroupRecord& group_record(const std::string& name) const;
   void open(int64_t member, int64_t members);
 

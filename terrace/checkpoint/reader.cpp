@@ -79,7 +79,7 @@ struct Copy {
 // The copies that fill the wanted tensors of a group, and the problems that prevent it.
 class ReadPlan {
  public:
-  ReadPlan(const GroupRecord& stored, const Group& wanted) {
+  ReadPlan(const GroupRecord& stored, const Group& wanted, bool wants_all) {
     for (const TensorFile& file : stored.files) {
       for (const TensorRecord& record : file.tensors) stored_[record.name].push_back({&file, &record});
     }
@@ -89,6 +89,7 @@ class ReadPlan {
       unknown.erase(named.name);
       if (std::string problem = add(named); !problem.empty()) problems_.push_back(std::move(problem));
     }
+    if (!wants_all) return;
     for (const std::string& name : unknown) {
       problems_.push_back(fmt::format("'{}' is in the checkpoint and not in this model", name));
     }
@@ -196,8 +197,12 @@ const GroupRecord& Reader::group_record(const std::string& name) const {
   throw UserError::of("checkpoint {} has no group '{}'; it holds {}", path_.string(), name, fmt::join(names, ", "));
 }
 
-void Reader::read(const Group& group) const {
-  const ReadPlan plan(group_record(group.name), group);
+void Reader::read(const Group& group) const { read(group, Unwanted::refuse); }
+
+void Reader::read_some(const Group& group) const { read(group, Unwanted::accept); }
+
+void Reader::read(const Group& group, Unwanted unwanted) const {
+  const ReadPlan plan(group_record(group.name), group, unwanted == Unwanted::refuse);
   if (!plan.problems().empty()) {
     throw UserError::of("the {} of checkpoint {} do not fit this model:\n  {}\nUse the [model] of its {}", group.name,
                         path_.string(), fmt::join(plan.problems(), "\n  "), config_name);

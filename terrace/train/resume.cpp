@@ -11,6 +11,7 @@
 #include "terrace/nn/precision.h"
 #include "terrace/parallel/states.h"
 #include "terrace/train/check_start.h"
+#include "terrace/train/gradient_errors.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/trainer.h"
 
@@ -68,6 +69,10 @@ checkpoint::State Trainer::state() {
                    {"random", {{"generator", "philox4x32-10"}, {"seed", config_.train.seed}, {"step", steps_done_}}},
                    {"data", data_record_},
                    {"kernels", kernels()}};
+  if (checkpoint::Group errors = gradient_errors(cut_.sharded, rank()); !errors.tensors.empty()) {
+    state.groups.push_back(std::move(errors));
+    state.trainer[errors_layout_key] = errors_layout(config_.layout, mesh_, cut_.groups.place.sizes);
+  }
   return state;
 }
 
@@ -88,6 +93,10 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
     for (const checkpoint::Group& group : groups(Purpose::read)) checkpoint.read(group);
     parallel::spread_states(cut_.sharded, optimizer_, true);
     cut_.sharded.finish_update();
+    restore_errors(checkpoint, gradient_errors(cut_.sharded, rank()),
+                   errors_layout(config_.layout, mesh_, cut_.groups.place.sizes), [this](const std::string& sentence) {
+                     if (rank() == 0) log_info("{}", sentence);
+                   });
   }
   const Json& saved = checkpoint.trainer();
   steps_done_ = checkpoint.step();

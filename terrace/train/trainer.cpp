@@ -201,6 +201,8 @@ std::optional<double> Trainer::judge_gradients(double loss, const optim::Gradien
   report.applied = finite;
   const bool overflow_expected = loss_scale_.window > 0 && std::isfinite(loss);
   if (overflow_expected || finite) loss_scale_.update(finite);
+  // Gradients are those of the mean loss over the targets of all ranks, times the loss scale alone.
+  if (loss_scale_.scale != scale) cut_.sharded.scale_errors(loss_scale_.scale / scale);
   if (!finite) {
     const bool may_continue =
         overflow_expected ? !loss_scale_.exhausted() : config_.train.on_nan == config::OnNan::skip;

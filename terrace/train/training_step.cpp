@@ -24,6 +24,7 @@ void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const mo
                            .wait();
                        sums.gradients = cut_.gradient_norm();
                        multiplier = judge(sums);
+                       if (!multiplier) cut_.sharded.forget_errors();
                        return multiplier.has_value();
                      },
                  .update = [&] { optimizer_.step(learning_rate, *multiplier); }});

@@ -30,7 +30,8 @@ class TrainingStep {
   // `model`, `cut` and `optimizer` must outlive this object; `optimizer` has the shards of `cut`.
   TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer, config::Recompute recompute);
 
-  // Called by all ranks together, each with the same number of micro-batches.
+  // Called by all ranks together, each with the same number of micro-batches. Where the update is skipped, the errors
+  // of quantized gradients are forgotten: their gradients have no effect, and may not have been finite.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
            const JudgeSums& judge);
 

@@ -112,6 +112,35 @@ TEST_F(MeasuredRun, SendsTheBytesThatWerePredictedToTheByte) {
   }
 }
 
+// With tensor and pipeline parallelism, and by rails, too.
+TEST_F(MeasuredRun, KeepsTheBytesOfErrorsThatWerePredictedToTheByte) {
+  const std::vector<std::string> layouts[] = {
+      {"layout.sharding=zero3"},
+      {"layout.sharding=ddp"},
+      {"layout.shard_gradients=2", "layout.shard_optimizer=2"},
+      {"layout.shard_gradients=2", "layout.shard_optimizer=4"},
+      {"layout.sharding=zero2", "layout.deterministic=true"},
+      {"layout.sharding=zero2", "layout.ranks_per_node=2", "layout.route=rails"},
+      {"layout.sharding=zero1", "layout.tensor=2"},
+      {"layout.sharding=zero3", "layout.pipeline=2"},
+  };
+  int number = 0;
+  for (std::vector<std::string> keys : layouts) {
+    SCOPED_TRACE(number);
+    keys.insert(keys.end(), {"train.micro_batch=1", "observe.machine=laptop", "layout.reduce_type=int4",
+                             "layout.error_feedback=true"});
+    const fs::path run_folder = trained("errors" + std::to_string(number++), keys, 4);
+    const observe::StepRecord measured = observe::read_step_record(run_folder / observe::measured_step_file);
+    const observe::StepRecord predicted = observe::read_step_record(run_folder / observe::predicted_step_file);
+    ASSERT_EQ(measured.stages.size(), predicted.stages.size());
+    for (size_t stage = 0; stage < measured.stages.size(); ++stage) {
+      EXPECT_GT(observe::figure(measured.stages[stage].memory_bytes, "feedback"), 0);
+      EXPECT_EQ(observe::figure(measured.stages[stage].memory_bytes, "feedback"),
+                observe::figure(predicted.stages[stage].memory_bytes, "feedback"));
+    }
+  }
+}
+
 TEST_F(MeasuredRun, ChangesNoBitOfTheTraining) {
   const auto weights = [&](const std::string& name, const std::vector<std::string>& overrides) {
     const fs::path run_folder = trained(name, overrides, 2);

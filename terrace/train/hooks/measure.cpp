@@ -107,6 +107,7 @@ class MeasureHook : public Hook {
     stage.memory_bytes = {{"weights", bytes(held.weights)},
                           {"gradients", bytes(held.gradients)},
                           {"optimizer", optimizer_bytes(trainer.optimizer())}};
+    if (held.feedback > 0) stage.memory_bytes.push_back({"feedback", bytes(held.feedback)});
     const double gathers = bytes(peak.gathered_weights) + bytes(peak.whole_gradients);
     if (gathers > 0) stage.memory_bytes.push_back({"gathers", gathers});
     const double rest = recorder_.peak_bytes() - observe::sum(stage.memory_bytes);
