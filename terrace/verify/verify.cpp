@@ -66,6 +66,7 @@ config::LayoutConfig unquantized_layout(config::LayoutConfig layout) {
   for (config::WireType* type : {&layout.gather_type, &layout.reduce_type, &layout.update_type}) {
     if (config::is_quantized(*type)) *type = config::WireType::same;
   }
+  layout.error_feedback = false;
   return layout;
 }
 
@@ -73,6 +74,7 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   config::LayoutConfig plain;
   plain.deterministic = true;
   plain.reduce_type = layout.reduce_type;
+  plain.error_feedback = layout.error_feedback;
   plain.pipeline = layout.pipeline;
   plain.schedule = layout.schedule;
   plain.chunks = layout.chunks;

@@ -88,7 +88,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, {"layout.sharding=zero1", "layout.update_type=bf16"}},
         Case{4,
              {"layout.sharding=three_level", "layout.ranks_per_node=2", "layout.gather_type=int8",
-              "layout.reduce_type=int4", "layout.update_type=fp8"}}));
+              "layout.reduce_type=int4", "layout.update_type=fp8"}},
+        Case{4,
+             {"layout.sharding=three_level", "layout.ranks_per_node=2", "layout.reduce_type=int4",
+              "layout.error_feedback=true", "train.micro_batch=1"}}));
 
 // The verdict if the `nth` call of one rank with this label is corrupted.
 Verdict verdict_with_fault(const Keys& keys, int64_t rank, const comm::Label& label, int64_t nth) {
