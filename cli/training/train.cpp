@@ -144,9 +144,8 @@ Json json_of(const train::RunCheck& check, const config::Config& config) {
 
 void print_check(const train::RunCheck& check, const config::Config& config) {
   const auto parts = [](const plan::MemoryNeed& need) {
-    return fmt::format("{}: {} for weights, gradients and optimizer states, {} for activations",
-                       format_bytes(need.all()), format_bytes(need.states + need.copies),
-                       format_bytes(need.activations));
+    return fmt::format("{}: {} for {}, {} for activations", format_bytes(need.all()),
+                       format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations));
   };
   const auto row = [](const std::string& label, const std::string& text) { fmt::print("{:<28}{}\n", label, text); };
   if (check.largest.ranks > 0) {

@@ -31,6 +31,7 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
   for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) {
     const StageMemory memory = stage_memory(run, stage, {});
     by_stage.push_back({.states = memory.states(),
+                        .feedback = memory.of(MemoryKind::feedback),
                         .activations = memory.of(MemoryKind::activations),
                         .copies = copy * static_cast<double>(run.stage_elements(stage)) +
                                   (copy > 0 ? memory.of(MemoryKind::feedback) : 0)});
@@ -41,6 +42,7 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
     for (int64_t rank = first; rank < first + need.ranks; ++rank) {
       const MemoryNeed& own = by_stage[static_cast<size_t>(run.mesh.coordinate(rank, "pipeline"))];
       need.states += own.states;
+      need.feedback += own.feedback;
       need.activations += own.activations;
       need.copies += own.copies;
     }
@@ -51,6 +53,11 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
 }
 
 }  // namespace
+
+std::string_view MemoryNeed::states_text() const {
+  return feedback > 0 ? "weights, gradients, their errors and optimizer states"
+                      : "weights, gradients and optimizer states";
+}
 
 schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks) {
   return {.samples = micro_batch_of(config, data_ranks),
@@ -88,11 +95,11 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
   const bool copied = need.copies > 0;
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
   return fmt::format(
-      "a model of {} parameters needs {} for weights, gradients and optimizer states{} and {} for activations{}, and "
-      "{} of {} are left; use a smaller model.width or model.layers, {}{}{}{}or a {} with more memory, or start all "
+      "a model of {} parameters needs {} for {}{} and {} for activations{}, and "
+      "{} of {} are left; use a smaller model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start all "
       "the "
       "same with train.check_memory = false",
-      format_count(need.parameters), format_bytes(need.states + need.copies),
+      format_count(need.parameters), format_bytes(need.states + need.copies), need.states_text(),
       copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
       on_gpus          ? " on one GPU"
       : need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks)
@@ -100,6 +107,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       format_bytes(left), on_gpus ? "the GPU's memory" : "memory",
       micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
       config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
+      need.feedback > 0 ? "layout.error_feedback = false, " : "",
       copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
       sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");
 }

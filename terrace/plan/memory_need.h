@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "terrace/config/config.h"
 #include "terrace/schedule/unit_table.h"
@@ -15,10 +16,13 @@ struct MemoryNeed {
   // The memory of which most is needed: the number of ranks that share it, and the bytes of all these ranks together.
   int64_t ranks = 0;
   double states = 0;       // weights, gradients, optimizer states and errors of quantized gradients
+  double feedback = 0;     // these errors alone
   double activations = 0;  // those that the schedule keeps alive, and what is held for deferred weight gradients
   double copies = 0;       // of the states, for saving during training; in the machine's memory on every device
 
   double all() const { return states + activations + copies; }
+  // "weights, gradients and optimizer states", and the errors where there are some.
+  std::string_view states_text() const;
 };
 
 // Of a parameter's states in a checkpoint: its fp32 weight and both moments.

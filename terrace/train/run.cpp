@@ -145,9 +145,9 @@ void log_run_settings(Trainer& trainer, const Start& start) {
            format_count(nn::whole_elements(trainer.model().parameters())), threads, threads == 1 ? "" : "s",
            micro_batch, samples_text(*trainer.config().family, micro_batch),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
-  log_info("memory{}: {} for weights, gradients and optimizer states, {} for activations{}",
+  log_info("memory{}: {} for {}, {} for activations{}",
            need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",
-           format_bytes(need.states + need.copies), format_bytes(need.activations),
+           format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations),
            need.ranks > 1 ? fmt::format("; {} for the largest rank", format_bytes(start.largest.all())) : "");
   log_info("every key of the configuration: {}",
            (fs::path(trainer.config().checkpoint.folder) / checkpoint::run_config_name).string());
