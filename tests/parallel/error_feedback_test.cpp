@@ -42,7 +42,7 @@ at::Tensor decoded(BlockCode code, const at::Tensor& payloads, int64_t parts, in
 
 at::Tensor rounded_to_nearest(BlockCode code, const at::Tensor& values) {
   const ops::BlockLayout layout{.code = code, .parts = 1, .values = values.numel()};
-  const at::Tensor payload = at::empty({layout.payload_bytes()}, at::kByte);
+  at::Tensor payload = at::empty({layout.payload_bytes()}, at::kByte);
   ops::cpu_kernels().encode_blocks({.code = code}, values, payload);
   return payload;
 }
