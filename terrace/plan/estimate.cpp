@@ -8,6 +8,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/plan/memory_need.h"
+#include "terrace/plan/stage_memory.h"
 #include "terrace/plan/variation.h"
 
 namespace terrace::plan {
@@ -44,6 +45,11 @@ TrainingEstimate training_estimate(const Prediction& prediction, const Target& t
 CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Target& target) {
   const machine::Machine& machine = target.machine;
   CheckpointEstimate estimate{.bytes = checkpoint_bytes_per_parameter * static_cast<double>(prediction.parameters)};
+  // Each rank saves its own errors of quantized gradients.
+  for (const StagePrediction& stage : prediction.stages) {
+    const double ranks = static_cast<double>(target.devices) / static_cast<double>(prediction.stages.size());
+    estimate.bytes += ranks * stage.memory.of(MemoryKind::feedback);
+  }
   const auto devices_per_node = static_cast<double>(machine.devices_of("node"));
   const double nodes = std::ceil(static_cast<double>(target.devices) / devices_per_node);
   double bandwidth = nodes * machine.storage.node_bandwidth;

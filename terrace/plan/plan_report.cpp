@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
@@ -74,9 +75,13 @@ std::string step_lines(const Plan& plan) {
 
 std::string memory_lines(const Plan& plan) {
   std::string text = fmt::format("    {:>5}", "stage");
-  for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
-    text += fmt::format("{:>15}", name_of(static_cast<MemoryKind>(kind)));
+  const bool feeds_back = plan.config.layout.error_feedback;
+  std::vector<MemoryKind> kinds;
+  for (size_t number = 0; number < num_memory_kinds; ++number) {
+    const auto kind = static_cast<MemoryKind>(number);
+    if (kind != MemoryKind::feedback || feeds_back) kinds.push_back(kind);
   }
+  for (const MemoryKind kind : kinds) text += fmt::format("{:>15}", name_of(kind));
   text += fmt::format("{:>12}\n", "total");
   const std::vector<StagePrediction>& stages = plan.prediction.stages;
   // The first, the fullest and the last stage of many.
@@ -84,7 +89,7 @@ std::string memory_lines(const Plan& plan) {
     if (stages.size() > 8 && stage > 1 && stage + 1 < stages.size() && &stages[stage] != &plan.prediction.fullest())
       continue;
     text += fmt::format("    {:>5}", stage);
-    for (const double bytes : stages[stage].memory.bytes) text += fmt::format("{:>15}", format_bytes(bytes));
+    for (const MemoryKind kind : kinds) text += fmt::format("{:>15}", format_bytes(stages[stage].memory.of(kind)));
     text += fmt::format("{:>12}\n", format_bytes(stages[stage].memory.total()));
   }
   return text;

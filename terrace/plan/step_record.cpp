@@ -107,8 +107,10 @@ observe::StepRecord step_record(const SimulatedStep& step, const Prediction& pre
     observe::StageRecord stage{.stage = number,
                                .rank = mesh.group(0, "pipeline").ranks[static_cast<size_t>(number)],
                                .seconds = seconds_of(step, number, predicted)};
-    for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
-      stage.memory_bytes.push_back({std::string(name_of(static_cast<MemoryKind>(kind))), predicted.memory.bytes[kind]});
+    for (size_t number_of_kind = 0; number_of_kind < num_memory_kinds; ++number_of_kind) {
+      const auto kind = static_cast<MemoryKind>(number_of_kind);
+      if (kind == MemoryKind::feedback && !step.run.config.layout.error_feedback) continue;
+      stage.memory_bytes.push_back({std::string(name_of(kind)), predicted.memory.of(kind)});
     }
     if (std::ranges::find(stages, number) != stages.end()) {
       stage.events = events_of(step, number);

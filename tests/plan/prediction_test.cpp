@@ -5,6 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/cost.h"
+#include "terrace/plan/estimate.h"
 #include "terrace/plan/planned_run.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
@@ -110,6 +111,10 @@ TEST(Prediction, CountsTheErrorsThatAreKept) {
   const StageMemory memory = predict(config, target).stages.front().memory;
   EXPECT_EQ(memory.of(MemoryKind::feedback), expected);
   EXPECT_DOUBLE_EQ(memory.total() - without, expected);
+  // All of them are saved.
+  const Prediction prediction = predict(config, target);
+  EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).bytes,
+                   12 * static_cast<double>(prediction.parameters) + 8 * expected);
 }
 
 TEST(Prediction, OfManyMicroBatchesHasTheBubbleOfTheSchedule) {
