@@ -11,6 +11,7 @@
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
 #include "terrace/config/family.h"
 #include "terrace/observe/report_page.h"
@@ -34,7 +35,8 @@ void print_best(const config::Config& config, const plan::Target& target, int64_
 
 void write_report(const config::Config& config, const plan::Plan& plan, const std::string& path) {
   const plan::Prediction& prediction = plan.prediction;
-  const std::string title = fmt::format("{} devices of {}", plan.target.devices, plan.target.machine.name);
+  const std::string title =
+      fmt::format("{} {} of {}", plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name);
   const Json figures = {{"step_seconds", prediction.step_seconds},
                         {config.family->items + "_per_second", prediction.items_per_second()},
                         {"mfu", prediction.mfu()},

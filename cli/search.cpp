@@ -17,6 +17,7 @@
 #include "cli/search_display.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/config/domain.h"
 #include "terrace/search/search_report.h"
 
@@ -75,7 +76,8 @@ void run_search(const Arguments& arguments) {
                              .progress = [&](const search::SearchState& state) { display.update(state); }});
   display.clear();
   if (result.skipped > 0) {
-    log_warning("{} rows of {} are not in the space and were left out", result.skipped, arguments.from);
+    log_warning("{} of {} {} not in the space and left out", counted(result.skipped, "row"), arguments.from,
+                plural(result.skipped, "is", "are"));
   }
   const std::vector<search::Trial> trials = result.best(static_cast<size_t>(arguments.best));
   if (trials.empty()) throw UserError(search::failure_of_all(result), ExitCode::infeasible);

@@ -11,6 +11,7 @@
 #include "cli/planned_target.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/plan/step_record.h"
 
@@ -67,8 +68,8 @@ void add_simulate_command(CLI::App& app) {
       fmt::print("{}\n", json.dump());
       return;
     }
-    fmt::print("step {}, bubble {:.1f}%, {} stages\n", format_seconds(prediction.step_seconds),
-               100 * prediction.bubble_share, stages);
+    fmt::print("step {}, bubble {:.1f}%, {}\n", format_seconds(prediction.step_seconds), 100 * prediction.bubble_share,
+               counted(stages, "stage"));
     if (!arguments->trace.empty()) fmt::print("{}\n", arguments->trace);
   });
 }

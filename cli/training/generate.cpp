@@ -22,6 +22,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/generate/load.h"
 #include "terrace/mesh/group.h"
@@ -67,9 +68,9 @@ void report_ends(const GenerateArguments& arguments, const std::vector<Prompt>& 
   for (size_t i = 0; i < continuations.size(); ++i) {
     if (continuations[i].finish != generate::Finish::context) continue;
     const Prompt& prompt = prompts[i / samples];
-    log_warning("{}sample {} stopped after {} tokens: prompt and text fill the model's context of {} (model.sequence)",
+    log_warning("{}sample {} stopped after {}: prompt and text fill the model's context of {} (model.sequence)",
                 prompt.line > 0 ? fmt::format("line {}, ", prompt.line) : "", i % samples + 1,
-                continuations[i].tokens.size(), context);
+                counted(continuations[i].tokens.size(), "token"), context);
   }
 }
 
@@ -97,9 +98,9 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
   if (world) options.device = train::take_device(arguments.device, *world);
   generate::read_weights(loaded, options);
   if (reports) {
-    const std::string ranks = world ? fmt::format(", {} ranks", world->size()) : "";
-    log_info("generates with the weights of {}{}, {} thread{}", loaded.checkpoint.string(), ranks,
-             at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s");
+    const std::string ranks = world ? ", " + counted(world->size(), "rank") : "";
+    log_info("generates with the weights of {}{}, {}", loaded.checkpoint.string(), ranks,
+             counted(at::get_num_threads(), "thread"));
   }
   generate::Request request = arguments.request;
   for (const Prompt& prompt : prompts) request.prompts.push_back(prompt.tokens);

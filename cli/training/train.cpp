@@ -21,6 +21,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/shell_word.h"
 #include "terrace/base/units.h"
 #include "terrace/config/config.h"
@@ -181,8 +182,8 @@ void run_check(const TrainArguments& arguments, LaunchedRanks& ranks) {
     print_check(check, ranks.config);
   }
   if (check.problems.empty()) return;
-  const std::string text = fmt::format("{} problem{}:\n  {}", check.problems.size(),
-                                       check.problems.size() == 1 ? "" : "s", fmt::join(check.problems, "\n  "));
+  const std::string text =
+      fmt::format("{}:\n  {}", counted(check.problems.size(), "problem"), fmt::join(check.problems, "\n  "));
   if (!arguments.json) throw UserError(text, check.code);
   fmt::print(stderr, "error: {}\n", text);  // standard output has the object with the errors already
   throw UserError("", check.code);

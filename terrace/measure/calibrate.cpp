@@ -18,6 +18,7 @@
 #include <memory>
 #include <utility>
 
+#include "terrace/base/plural.h"
 #include "terrace/config/names.h"
 #include "terrace/measure/fit_products.h"
 #include "terrace/ops/attention.h"
@@ -97,15 +98,11 @@ class Calibration {
   }
 
  private:
-  std::string threads() const {
-    const int number = at::get_num_threads();
-    return fmt::format("{} thread{}", number, number == 1 ? "" : "s");
-  }
+  std::string threads() const { return counted(at::get_num_threads(), "thread"); }
 
   std::string about() const {
-    return fmt::format("Measured by terrace calibrate{} with {} rank{}{}", options_.quick ? " --quick" : "",
-                       world_.size(), world_.size() == 1 ? "" : "s",
-                       device_.is_cuda() ? "" : fmt::format(" of {}", threads()));
+    return fmt::format("Measured by terrace calibrate{} with {}{}", options_.quick ? " --quick" : "",
+                       counted(world_.size(), "rank"), device_.is_cuda() ? "" : fmt::format(" of {}", threads()));
   }
 
   std::vector<Layer> layers() const { return layers_of(device_.is_cuda(), options_.quick); }

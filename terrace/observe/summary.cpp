@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/observe/curve.h"
 #include "terrace/observe/metrics.h"
@@ -182,8 +183,8 @@ std::string draw_summary(const fs::path& folder) {
   const std::string& items = metrics.names.items;
   std::string unit = summary["loss_unit"].get<std::string>();
   if (!unit.empty()) unit = " " + unit;
-  line("trained", fmt::format("{} steps, {} {} in {}", format_count(summary["steps"]), format_count(summary[items]),
-                              items, summary["precision"].get<std::string>()));
+  line("trained", fmt::format("{}, {} {} in {}", counted(summary["steps"], "step"), format_count(summary[items]), items,
+                              summary["precision"].get<std::string>()));
   line("training loss", number(summary["loss"], "{:.3f}", unit + " (mean of the last steps)"));
   line("held-out loss", number(summary["validation_loss"], "{:.3f}", unit));
   for (const auto& [corpus, loss] : summary["validation_loss_by_corpus"].items()) {
@@ -204,8 +205,8 @@ std::string draw_summary(const fs::path& folder) {
                                      summary["peak_name"].get<std::string>())
                        : ""));
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
-  line("folder", fmt::format("{}, {} in {} files", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),
-                             summary["files"].size()));
+  line("folder", fmt::format("{}, {} in {}", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),
+                             counted(summary["files"].size(), "file")));
   return text + draw_comparison(folder);
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
@@ -46,8 +47,9 @@ std::string layout_line(const Plan& plan) {
   const config::Config& config = plan.config;
   const config::LayoutConfig& layout = config.layout;
   return fmt::format(
-      "{} devices of {}: tensor {}, pipeline {} ({}{}), data {}, sharding {}, micro-batch {}, recompute {}, {}",
-      plan.target.devices, plan.target.machine.name, layout.tensor, layout.pipeline, config::name_of(layout.schedule),
+      "{} {} of {}: tensor {}, pipeline {} ({}{}), data {}, sharding {}, micro-batch {}, recompute {}, {}",
+      plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name, layout.tensor,
+      layout.pipeline, config::name_of(layout.schedule),
       layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "",
       plan.target.devices / (layout.tensor * layout.pipeline), config::name_of(layout.sharding),
       config.train.micro_batch, config::name_of(config.train.recompute), config::name_of(config.train.precision));
@@ -228,9 +230,9 @@ Json json_of(const BestLayouts& best, const Target& target) {
 }
 
 std::string text_of(const BestLayouts& best, const Target& target) {
-  std::string text = fmt::format("{} layouts on {} devices of {}: {} fit, {} were simulated, the others are slower\n",
-                                 format_count(best.legal), target.devices, target.machine.name,
-                                 format_count(best.fitting), format_count(best.simulated));
+  std::string text = fmt::format("{} on {} {} of {}: {} fit, {} were simulated, the others are slower\n",
+                                 counted(best.legal, "layout"), target.devices, plural(target.devices, "device"),
+                                 target.machine.name, format_count(best.fitting), format_count(best.simulated));
   for (const Change& layout : best.layouts) {
     const Prediction& prediction = layout.prediction;
     text += fmt::format("step {}, MFU {}, HFU {}, bubble {}, {} of memory\n    {}\n",

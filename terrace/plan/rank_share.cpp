@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/base/plural.h"
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
@@ -20,9 +21,9 @@ std::string not_divisible(const config::Config& config, const char* key, int64_t
   const int64_t below = samples / ranks * ranks;
   int64_t fitting = ranks;
   while (samples % fitting != 0) --fitting;
-  return fmt::format("\n  train.{} = {} {} are not divisible among {} data-parallel ranks; use {}{}, or {} rank{}", key,
+  return fmt::format("\n  train.{} = {} {} are not divisible among {} data-parallel ranks; use {}{}, or {} {}", key,
                      samples, config.family->samples, ranks, below > 0 ? fmt::format("{} or ", below) : "",
-                     below + ranks, fitting, fitting == 1 ? "" : "s");
+                     below + ranks, fitting, plural(fitting, "rank"));
 }
 
 int64_t rounded_up_share(const config::TrainConfig& train, int64_t data_ranks) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
+#include "terrace/base/plural.h"
 #include "terrace/config/names.h"
 #include "terrace/schedule/times.h"
 
@@ -88,10 +89,10 @@ class Drawing {
     int64_t most = 0;
     for (const Live& bound : bounds_) most = std::max(most, bound.together);
     const double whole = static_cast<double>(most) / static_cast<double>(pipeline_.chunks);
-    return fmt::format("{}: {} stages, {} micro-batches{}; idle {:.1f}%, at most {:g} micro-batches alive",
-                       config::name_of(pipeline_.schedule), pipeline_.stages, pipeline_.micro_batches,
-                       pipeline_.chunks == 1 ? "" : fmt::format(", {} chunks", pipeline_.chunks),
-                       100 * times_.bubble_share(), whole);
+    return fmt::format(
+        "{}: {}, {}{}; idle {:.1f}%, at most {:g} micro-batches alive", config::name_of(pipeline_.schedule),
+        counted(pipeline_.stages, "stage"), counted(pipeline_.micro_batches, "micro-batch", "micro-batches"),
+        pipeline_.chunks == 1 ? "" : fmt::format(", {} chunks", pipeline_.chunks), 100 * times_.bubble_share(), whole);
   }
 
   std::string row(size_t stage) const {

@@ -8,6 +8,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/models/cost/family.h"
 
@@ -18,8 +19,9 @@ namespace {
 std::string shown_place(const Study& study, const Trial& trial) {
   if (!study.space.has("devices")) return "";
   const int64_t devices = devices_of(study, trial.point);
-  if (study.settings.evaluator != Evaluator::simulate) return fmt::format(" on {} ranks", devices);
-  return fmt::format(" on {} devices of {}", devices, study.settings.machine);
+  if (study.settings.evaluator != Evaluator::simulate)
+    return fmt::format(" on {} {}", devices, plural(devices, "rank"));
+  return fmt::format(" on {} {} of {}", devices, plural(devices, "device"), study.settings.machine);
 }
 
 // Whether training can read the configuration, not only a planner.
@@ -116,7 +118,7 @@ std::string table_of(const Study& study, const std::vector<Trial>& best) {
 
 std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best) {
   const auto parts = static_cast<int64_t>(result.trials.size());
-  std::string text = fmt::format("{} trials", format_count(result.count()));
+  std::string text = counted(result.count(), "trial");
   if (parts > result.count()) text += fmt::format(" in {} parts", format_count(parts));
   text += fmt::format(": {} done, {} failed", format_count(parts - result.failed()), format_count(result.failed()));
   std::string kinds;

@@ -13,6 +13,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/machine/machine.h"
 #include "terrace/mesh/shards.h"
@@ -59,8 +60,8 @@ std::vector<std::string> file_problems(const config::Config& config) {
 void check_files(const config::Config& config) {
   const Problems problems = file_problems(config);
   if (problems.empty()) return;
-  throw UserError::of("{} problem{} with what the configuration names:\n  {}", problems.size(),
-                      problems.size() == 1 ? "" : "s", fmt::join(problems, "\n  "));
+  throw UserError::of("{} with what the configuration names:\n  {}", counted(problems.size(), "problem"),
+                      fmt::join(problems, "\n  "));
 }
 
 void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here) {

@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/comm/threads/threads.h"
@@ -125,8 +126,8 @@ std::optional<CheckpointEvaluation> evaluate_on_rank(const EvaluationRequest& re
 }
 
 void log_start(const checkpoint::Reader& reader, int64_t ranks, int64_t threads) {
-  log_info("evaluates {} on {} rank{} with {} thread{}{}", reader.path().string(), ranks, ranks == 1 ? "" : "s",
-           threads, threads == 1 ? "" : "s", ranks == 1 ? "" : " each");
+  log_info("evaluates {} on {} with {}{}", reader.path().string(), counted(ranks, "rank"), counted(threads, "thread"),
+           ranks == 1 ? "" : " each");
 }
 
 std::optional<CheckpointEvaluation> evaluate_on_threads(const EvaluationRequest& request) {

@@ -20,6 +20,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/file_lock.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
@@ -57,9 +58,9 @@ void warn_of_bound_ranks(const comm::World& world) {
   const int64_t possible = cores / world.ranks_per_node(), bound = world.cores_per_rank();
   if (world.rank() != 0 || bound >= possible) return;
   log_warning(
-      "the launcher binds each rank to {} core{}, but each of {} ranks could have {} of this machine's {}; start with "
+      "the launcher binds each rank to {}, but each of {} ranks could have {} of this machine's {}; start with "
       "'mpirun --bind-to none' or 'srun --cpus-per-task={} --cpu-bind=none' (docs/mesh.md)",
-      bound, bound == 1 ? "" : "s", world.ranks_per_node(), possible, cores, possible);
+      counted(bound, "core"), world.ranks_per_node(), possible, cores, possible);
 }
 
 // The number of threads of each rank. A resumed run keeps its number, so that it continues to the last bit, unless the
@@ -75,9 +76,9 @@ int64_t threads_of(const config::Config& config, const checkpoint::Reader* resum
   const auto threads = kernels.at("threads").get<int64_t>();
   if (threads > share && (launched == nullptr || launched->rank() == 0)) {
     log_warning(
-        "the run had {} threads a rank and continues with as many, though a rank has {} core{} here; train.threads = "
+        "the run had {} a rank and continues with as many, though a rank has {} here; train.threads = "
         "{} is faster here, but does not continue to the last bit",
-        threads, share, share == 1 ? "" : "s", share);
+        counted(threads, "thread"), counted(share, "core"), share);
   }
   return threads;
 }
@@ -141,9 +142,9 @@ void log_run_settings(Trainer& trainer, const Start& start) {
   const plan::MemoryNeed& need = start.need;
   const int threads = at::get_num_threads();
   const int64_t micro_batch = plan::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
-  log_info("{} parameters, {} thread{}, micro-batches of {} {}{}",
-           format_count(nn::whole_elements(trainer.model().parameters())), threads, threads == 1 ? "" : "s",
-           micro_batch, samples_text(*trainer.config().family, micro_batch),
+  log_info("{} parameters, {}, micro-batches of {} {}{}",
+           format_count(nn::whole_elements(trainer.model().parameters())), counted(threads, "thread"), micro_batch,
+           samples_text(*trainer.config().family, micro_batch),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for {}, {} for activations{}",
            need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",
@@ -153,7 +154,7 @@ void log_run_settings(Trainer& trainer, const Start& start) {
            (fs::path(trainer.config().checkpoint.folder) / checkpoint::run_config_name).string());
   if (trainer.mesh().size() == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
-  log_info("{} ranks with {} thread{} each:\n{}", trainer.mesh().size(), threads, threads == 1 ? "" : "s",
+  log_info("{} ranks with {} each:\n{}", trainer.mesh().size(), counted(threads, "thread"),
            mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
 }
 
@@ -165,14 +166,14 @@ void log_pipeline(const Trainer& trainer) {
   const schedule::Pipeline pipeline = plan::pipeline_of(config, data_ranks);
   const int64_t micro_batches = pipeline.micro_batches;
   if (micro_batches < pipeline.stages) {
-    log_warning("{} stages with {} micro-batch{} each: most stages idle; use train.micro_batch = {} or less",
-                pipeline.stages, micro_batches, micro_batches == 1 ? "" : "es",
+    log_warning("{} stages with {} each: most stages idle; use train.micro_batch = {} or less", pipeline.stages,
+                counted(micro_batches, "micro-batch", "micro-batches"),
                 std::max<int64_t>(1, config.train.global_batch / data_ranks / pipeline.stages));
     return;
   }
   const double share = schedule::bubble_share(pipeline, {});
-  log_info("{} stages with {}, {} micro-batches each: the stages idle about {:.0f}% of a step", pipeline.stages,
-           config::name_of(pipeline.schedule), micro_batches, 100 * share);
+  log_info("{} stages with {}, {} each: the stages idle about {:.0f}% of a step", pipeline.stages,
+           config::name_of(pipeline.schedule), counted(micro_batches, "micro-batch", "micro-batches"), 100 * share);
 }
 
 // One rank of a run, from its first step to its last.

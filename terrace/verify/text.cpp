@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "terrace/base/plural.h"
 #include "terrace/verify/verify.h"
 
 namespace terrace::verify {
@@ -49,8 +50,8 @@ std::vector<TensorVerdict> rows_of(const std::vector<TensorVerdict>& tensors) {
 }
 
 std::string head_of(const Verdict& verdict) {
-  std::string text = fmt::format("{} ranks, {}: {} steps of {} sequences\n", verdict.ranks, verdict.layout,
-                                 verdict.steps, verdict.sequences);
+  std::string text = fmt::format("{}, {}: {} of {}\n", counted(verdict.ranks, "rank"), verdict.layout,
+                                 counted(verdict.steps, "step"), counted(verdict.sequences, "sequence"));
   for (const KeyChange& change : verdict.changes) {
     text += fmt::format("  {} = {} instead of {}\n", change.key, change.to, change.from);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/observe/html_page.h"
 #include "terrace/search/explain/explain_template.h"
@@ -107,7 +108,7 @@ Json attribution_json(const TrialTable& trials, const Attribution& attribution) 
 
 std::string text_of(const TrialTable& trials, const Explanation& explanation) {
   const auto count = static_cast<int64_t>(trials.size()), failed = static_cast<int64_t>(trials.failed());
-  std::string text = fmt::format("{} trials in {}: {} done, {} failed", format_count(count), trials.path.string(),
+  std::string text = fmt::format("{} in {}: {} done, {} failed", counted(count, "trial"), trials.path.string(),
                                  format_count(count - failed), format_count(failed));
   std::string kinds;
   for (const auto& [kind, own] : kinds_of_failure(trials)) {

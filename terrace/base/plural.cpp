@@ -1,0 +1,24 @@
+// Chooses between the two forms of a word.
+#include "terrace/base/plural.h"
+
+#include <fmt/format.h>
+
+#include "terrace/base/units.h"
+
+namespace terrace {
+
+std::string_view plural(uint64_t count, std::string_view one, std::string_view several) {
+  return count == 1 ? one : several;
+}
+
+std::string plural(uint64_t count, std::string_view one) { return std::string(one) + (count == 1 ? "" : "s"); }
+
+std::string counted(uint64_t count, std::string_view one, std::string_view several) {
+  return fmt::format("{} {}", format_count(static_cast<int64_t>(count)), plural(count, one, several));
+}
+
+std::string counted(uint64_t count, std::string_view one) {
+  return fmt::format("{} {}", format_count(static_cast<int64_t>(count)), plural(count, one));
+}
+
+}  // namespace terrace
