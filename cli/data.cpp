@@ -10,6 +10,7 @@
 #include "cli/ranges.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/data/text/inspect.h"
 #include "terrace/data/text/prepare.h"
@@ -31,12 +32,11 @@ void stop_on_signals() {
 void print_prepared(const data::PrepareOptions& options, const data::PrepareReport& report) {
   for (const std::string& line : report.warnings()) log_warning("{}", line);
   const double megabytes = static_cast<double>(report.text_bytes) / 1e6;
-  fmt::print("{} documents, {} of text, {} tokens ({:.2f} bytes a token) in {}: {:.1f} MB/s with {} thread{}\n",
-             format_count(static_cast<int64_t>(report.documents)), format_bytes(static_cast<double>(report.text_bytes)),
-             format_count(static_cast<int64_t>(report.tokens)),
+  fmt::print("{}, {} of text, {} ({:.2f} bytes a token) in {}: {:.1f} MB/s with {}\n",
+             counted(report.documents, "document"), format_bytes(static_cast<double>(report.text_bytes)),
+             counted(report.tokens, "token"),
              static_cast<double>(report.text_bytes) / static_cast<double>(report.tokens),
-             format_seconds(report.seconds), megabytes / report.seconds, report.threads,
-             report.threads == 1 ? "" : "s");
+             format_seconds(report.seconds), megabytes / report.seconds, counted(report.threads, "thread"));
   fmt::print("wrote {0}.bin, {0}.idx and {0}.corpus.json\n", options.output);
 }
 
@@ -47,7 +47,8 @@ void add_prepare(CLI::App& data) {
   auto separator = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   command
-      ->add_option("inputs", options->inputs, "Text, JSON lines or arrays, plain, gzip or zstd; folders are searched")
+      ->add_option("inputs", options->inputs,
+                   "Text, JSON lines or arrays, plain, gzip or zstd, or Parquet; folders are searched")
       ->required();
   command->add_option("--output", options->output, "Prefix of the .bin and .idx to write")->required();
   CLI::Option* given =
@@ -71,20 +72,25 @@ void add_prepare(CLI::App& data) {
       ->allow_extra_args(false);
   const std::map<std::string, data::FormatChoice> formats{{"auto", data::FormatChoice::by_name},
                                                           {"text", data::FormatChoice::plain},
-                                                          {"jsonl", data::FormatChoice::json_lines}};
-  command->add_option("--format", options->format, "auto (by file name), text or jsonl")
+                                                          {"jsonl", data::FormatChoice::json_lines},
+                                                          {"parquet", data::FormatChoice::parquet}};
+  command->add_option("--format", options->format, "auto (by name and first bytes), text, jsonl or parquet")
       ->transform(CLI::CheckedTransformer(formats));
   command
       ->add_option("--field", options->rules.field,
-                   "Field of a JSON object that holds the text; meta.text: text in meta")
+                   "Field of a JSON object or column of Parquet that holds the text; meta.text: text in meta")
       ->capture_default_str();
   CLI::Option* separated = command->add_option(
       "--separator", *separator,
       "A line of plain text that ends a document; \"\": blank lines (default: a file is a document)");
-  command->add_option("--max-malformed", options->max_malformed, "Malformed JSON lines to leave out before giving up")
+  command
+      ->add_option("--max-malformed", options->max_malformed,
+                   "Malformed JSON lines and rows of Parquet to leave out before giving up")
       ->check(not_negative())
       ->capture_default_str();
-  command->add_option("--max-line-bytes", options->rules.max_line_bytes, "A longer JSON line counts as malformed")
+  command
+      ->add_option("--max-line-bytes", options->rules.max_line_bytes,
+                   "A longer JSON line, or text of a row, counts as malformed")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false))
       ->check(positive());

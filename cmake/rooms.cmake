@@ -23,6 +23,8 @@ function(terrace_room room)
   if(room STREQUAL models)
     list(FILTER sources EXCLUDE REGEX "/models/([a-z_]+/)?cost/[^/]*\\.cpp$")
   endif()
+  # A shared module, which cmake/parquet.cmake builds.
+  list(FILTER sources EXCLUDE REGEX "/data/parquet/module\\.cpp$")
   if(NOT sources)
     return()
   endif()

@@ -2,6 +2,7 @@
 #include "terrace/data/binary_files.h"
 
 #include <array>
+#include <fstream>
 #include <string_view>
 
 #include "terrace/data/byte_source.h"
@@ -46,6 +47,13 @@ std::string why_not_text(const std::filesystem::path& path) {
     if (bytes.starts_with(signature.bytes)) return std::string(signature.what);
   }
   return bytes.find('\0') == std::string::npos ? "" : "it has bytes that are 0";
+}
+
+bool is_parquet(const std::filesystem::path& path) {
+  std::array<char, 4> bytes{};
+  std::ifstream(path, std::ios::binary).read(bytes.data(), bytes.size());
+  const std::string_view begin(bytes.data(), bytes.size());
+  return begin == "PAR1" || begin == "PARE";
 }
 
 }  // namespace terrace::data

@@ -10,4 +10,7 @@ namespace terrace::data {
 // Throws as open_bytes() does.
 std::string why_not_text(const std::filesystem::path& path);
 
+// Whether the file has Parquet's first bytes; false where it cannot be read.
+bool is_parquet(const std::filesystem::path& path);
+
 }  // namespace terrace::data

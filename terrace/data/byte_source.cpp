@@ -192,6 +192,12 @@ std::unique_ptr<ByteSource> open_bytes(const std::filesystem::path& path) {
                        : bzip2                            ? "bzip2"
                        : head.starts_with("PK\x03\x04"sv) ? "zip"
                                                           : nullptr;
+  if (head.starts_with("PAR1"sv)) {
+    throw UserError::of(
+        "{} is Parquet, which is read from regular files and not as text; leave --format out, or write "
+        "it to a file first",
+        path.string());
+  }
   if (unread != nullptr) {
     throw UserError::of("{} is packed with {}, which is not read; unpack it, or pack it with gzip or zstd",
                         path.string(), unread);

@@ -20,7 +20,7 @@ class ByteSource {
 
 // Detects the compression from the file's first bytes, not from its name: gzip (several members and dictzip too), zstd
 // (several frames too), or none. Throws UserError for a file that cannot be read, and for xz, bzip2 and zip, which are
-// not supported.
+// not supported, and for Parquet, which is no stream of bytes.
 std::unique_ptr<ByteSource> open_bytes(const std::filesystem::path& path);
 
 }  // namespace terrace::data

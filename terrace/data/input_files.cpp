@@ -8,6 +8,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/data/binary_files.h"
 
 namespace terrace::data {
@@ -15,12 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TextFormat format_of(fs::path name, FormatChoice choice) {
+TextFormat format_of(const fs::path& path, FormatChoice choice) {
   if (choice == FormatChoice::plain) return TextFormat::plain;
   if (choice == FormatChoice::json_lines) return TextFormat::json_lines;
+  if (choice == FormatChoice::parquet || (fs::is_regular_file(path) && is_parquet(path))) return TextFormat::parquet;
+  fs::path name = path.filename();
   const std::string packed = name.extension();
   if (packed == ".gz" || packed == ".dz" || packed == ".zst") name = name.stem();
   const std::string extension = name.extension();
+  if (extension == ".parquet") return TextFormat::parquet;
   const bool json = extension == ".jsonl" || extension == ".ndjson" || extension == ".json";
   return json ? TextFormat::json_lines : TextFormat::plain;
 }
@@ -123,12 +127,15 @@ std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, F
       files.emplace_back(path);
     }
     for (const fs::path& file : files) {
-      const std::string reason = format == FormatChoice::by_name && fs::is_regular_file(file) ? why_not_text(file) : "";
+      const TextFormat read_as = format_of(file, format);
+      const bool judged =
+          format == FormatChoice::by_name && read_as != TextFormat::parquet && fs::is_regular_file(file);
+      const std::string reason = judged ? why_not_text(file) : "";
       if (!reason.empty()) {
         (fs::is_directory(path) ? left_out : refused).emplace_back(file, reason);
         continue;
       }
-      inputs.push_back({file, format_of(file.filename(), format), fs::is_regular_file(file) ? fs::file_size(file) : 0});
+      inputs.push_back({file, read_as, fs::is_regular_file(file) ? fs::file_size(file) : 0});
     }
   }
   if (!refused.empty()) {
@@ -136,8 +143,8 @@ std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, F
                         listed_files(refused), refused.size() == 1 ? "it" : "them");
   }
   if (!left_out.empty()) {
-    log_warning("left out {} file{} that {} not text: {}; --format text takes the bytes as they are", left_out.size(),
-                left_out.size() == 1 ? "" : "s", left_out.size() == 1 ? "is" : "are", listed_files(left_out));
+    log_warning("left out {} that {} not text: {}; --format text takes the bytes as they are",
+                counted(left_out.size(), "file"), plural(left_out.size(), "is", "are"), listed_files(left_out));
   }
   if (inputs.empty() && !left_out.empty()) throw UserError("the input holds no file of text");
   if (inputs.empty()) throw UserError("no input files; name at least one file or folder");

@@ -8,8 +8,8 @@
 
 namespace terrace::data {
 
-enum class TextFormat { plain, json_lines };
-enum class FormatChoice { by_name, plain, json_lines };
+enum class TextFormat { plain, json_lines, parquet };
+enum class FormatChoice { by_name, plain, json_lines, parquet };
 
 struct InputFile {
   std::filesystem::path path;
@@ -27,9 +27,10 @@ struct FilePatterns {
 // Folders are searched recursively, sorted by name; names that start with a dot and `excluded` are left out. With
 // FormatChoice::by_name files that are not text are left out of folders with a warning that names them, and refused
 // where they are named themselves. Files
-// named .jsonl, .ndjson or .json (before .gz, .dz or .zst) are JSON lines, all others plain text. A pipe is read only
-// if it is already open: /dev/stdin, /dev/fd/N. Throws UserError for a path that does not exist or is neither file nor
-// folder (a named pipe without a writer would never end), and where no file is found.
+// named .jsonl, .ndjson or .json (before .gz, .dz or .zst) are JSON lines, files named .parquet or with Parquet's first
+// bytes are Parquet, all others plain text. A pipe is read only if it is already open: /dev/stdin, /dev/fd/N. Throws
+// UserError for a path that does not exist or is neither file nor folder (a named pipe without a writer would never
+// end), and where no file is found.
 std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, FormatChoice format,
                                         const std::vector<std::filesystem::path>& excluded = {},
                                         const FilePatterns& patterns = {});

@@ -199,7 +199,7 @@ TEST(Prepare, ATokenizerIsReplacedOnlyTogetherWithItsCorpus) {
   const std::string before = read_text(options.tokenizer);
   folder.write("a.jsonl", Json{{"text", sample_english() + "more"}}.dump() + "\n{oops\n");
   options.vocabulary = 460;
-  EXPECT_NE(user_error([&] { prepare(options); }).find("1 malformed lines"), std::string::npos);
+  EXPECT_NE(user_error([&] { prepare(options); }).find("1 malformed line so far"), std::string::npos);
   EXPECT_EQ(read_text(options.tokenizer), before);
   EXPECT_EQ(decoded(options), std::vector<std::string>{sample_english()});
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "trained"), {}), 1);

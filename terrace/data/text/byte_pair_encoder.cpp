@@ -29,21 +29,6 @@ void split_at_tokens(std::string_view text, const AddedByByte& added, Take take)
   take(text.substr(done), nullptr);
 }
 
-// Bytes at the front of `text` that are whole characters.
-size_t valid_length(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size()) {
-    if (static_cast<uint8_t>(text[at]) < 0x80) {
-      ++at;
-      continue;
-    }
-    const size_t length = character_length(text.substr(at, 4));
-    if (length == 0) break;
-    at += length;
-  }
-  return at;
-}
-
 }  // namespace
 
 BytePairEncoder::BytePairEncoder(const BytePairTokenizer& tokenizer) : tokenizer_(tokenizer) {

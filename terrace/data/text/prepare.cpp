@@ -10,6 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
 #include "terrace/base/units.h"
 #include "terrace/data/ordered_map.h"
@@ -21,6 +22,13 @@
 
 namespace terrace::data {
 namespace {
+
+// Before anything is encoded, since a file without the column may come after hours.
+void check_parquet(const std::vector<InputFile>& files, const BlockRules& rules) {
+  for (const InputFile& file : files) {
+    if (file.format == TextFormat::parquet) const ParquetTexts texts(file.path, rules.field);
+  }
+}
 
 constexpr size_t malformed_shown = 10;
 
@@ -176,9 +184,8 @@ class Sink {
     for (const MalformedLine& line : report_.first_malformed) {
       list += fmt::format("\n  {}:{}: {}", line.file, line.line, line.reason);
     }
-    throw UserError::of(
-        "{} malformed lines so far, where --max-malformed allows {}; correct them, or allow more; the first:{}",
-        report_.malformed_lines, options_.max_malformed, list);
+    throw UserError::of("{} so far, where --max-malformed allows {}; correct them, or allow more; the first:{}",
+                        counted(report_.malformed_lines, "malformed line"), options_.max_malformed, list);
   }
 
   const PrepareOptions& options_;
@@ -231,6 +238,7 @@ PrepareReport prepare(const PrepareOptions& options) {
                                                    record_path(options.output), unigram_path(bin_path(options.output)),
                                                    options.tokenizer};
   const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs, options.patterns);
+  check_parquet(files, options.rules);
   PrepareReport report;
   report.files = files.size();
   report.threads = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());
@@ -251,16 +259,18 @@ PrepareReport prepare(const PrepareOptions& options) {
 
 std::vector<std::string> PrepareReport::warnings() const {
   std::vector<std::string> lines;
-  const auto add = [&](uint64_t count, std::string_view what) {
-    if (count > 0) lines.push_back(fmt::format("{} {}", format_count(static_cast<int64_t>(count)), what));
+  const auto add = [&](uint64_t count, std::string_view one, std::string_view verb, std::string_view verbs,
+                       std::string_view what) {
+    if (count > 0) lines.push_back(fmt::format("{} {} {}", counted(count, one), plural(count, verb, verbs), what));
   };
-  add(malformed_lines, "malformed lines were left out");
-  add(empty_documents, "empty documents were left out");
-  add(counts.invalid_bytes, "bytes outside of UTF-8 were escaped as byte tokens");
-  add(counts.space_marks, "characters U+2581 were escaped as byte tokens");
-  add(counts.unknown_tokens, "characters are unknown to the tokenizer and lost; one with byte fallback keeps them");
-  add(changed_parts,
-      "parts of documents do not decode to the same bytes: the tokenizer normalises or lacks characters");
+  add(malformed_lines, "malformed line", "was", "were", "left out");
+  add(empty_documents, "empty document", "was", "were", "left out");
+  add(counts.invalid_bytes, "byte", "was", "were", "outside of UTF-8 and escaped as byte tokens");
+  add(counts.space_marks, "character", "was", "were", "U+2581 and escaped as byte tokens");
+  add(counts.unknown_tokens, "character", "is", "are",
+      "unknown to the tokenizer and lost; one with byte fallback keeps them");
+  add(changed_parts, "part", "does", "do",
+      "not decode to the same bytes: the tokenizer normalises or lacks characters");
   return lines;
 }
 

@@ -6,6 +6,7 @@
 #include "terrace/base/error.h"
 #include "terrace/data/json_array.h"
 #include "terrace/data/text/json_lines.h"
+#include "terrace/data/text/utf8.h"
 
 namespace terrace::data {
 namespace {
@@ -34,15 +35,20 @@ TextBlocks::TextBlocks(const std::vector<InputFile>& files, BlockRules rules)
 bool TextBlocks::open_next_file() {
   if (file_ != nullptr) finished_bytes_ += file_->bytes;
   source_.reset();
+  parquet_.reset();
   pending_.clear();
   if (next_file_ == files_.size()) {
     file_ = nullptr;
     return false;
   }
   file_ = &files_[next_file_++];
-  source_ = open_bytes(file_->path);
-  if (file_->format == TextFormat::json_lines) source_ = elements_as_lines(std::move(source_), file_->path);
-  ended_ = false;
+  if (file_->format == TextFormat::parquet) {
+    parquet_ = std::make_unique<ParquetTexts>(file_->path, rules_.field);
+  } else {
+    source_ = open_bytes(file_->path);
+    if (file_->format == TextFormat::json_lines) source_ = elements_as_lines(std::move(source_), file_->path);
+  }
+  ended_ = parquet_ != nullptr && parquet_->done();
   file_bytes_ = 0;
   line_ = 1;
   in_document_ = false;
@@ -56,7 +62,9 @@ void TextBlocks::skip_file() {
 }
 
 uint64_t TextBlocks::disk_bytes_read() const {
-  return finished_bytes_ + (source_ == nullptr ? 0 : std::min(source_->disk_position(), file_->bytes));
+  if (file_ == nullptr) return finished_bytes_;
+  if (parquet_ == nullptr) return finished_bytes_ + std::min(source_->disk_position(), file_->bytes);
+  return finished_bytes_ + static_cast<uint64_t>(parquet_->share_read() * static_cast<double>(file_->bytes));
 }
 
 // Reads until `size` bytes are pending or the file ends.
@@ -80,10 +88,12 @@ std::string TextBlocks::take(size_t size) {
 std::optional<TextBlock> TextBlocks::next() {
   while (ended_ && pending_.empty()) {
     if (!open_next_file()) return std::nullopt;
+    if (parquet_ != nullptr) continue;
     fill(1);
     // An empty file of plain text is an empty document, which is counted.
     if (ended_ && file_->format == TextFormat::plain) return TextBlock{.file = file_, .ends = {0}};
   }
+  if (parquet_ != nullptr) return parquet_block();
   return file_->format == TextFormat::plain ? plain_block() : json_block();
 }
 
@@ -166,6 +176,51 @@ void TextBlocks::drop_long_line(TextBlock& block) {
   fill(1);
 }
 
+TextBlock TextBlocks::parquet_block() {
+  TextBlock block{.file = file_, .first_line = line_};
+  while (block.bytes.size() < rules_.block_bytes) {
+    const std::optional<ParquetText> row = parquet_->next();
+    if (!row) break;
+    if (row->is_null) block.null_rows.push_back(block.ends.size());
+    block.bytes += row->text;
+    block.ends.push_back(block.bytes.size());
+    file_bytes_ += row->text.size();
+    ++line_;
+  }
+  ended_ = parquet_->done();
+  return block;
+}
+
+namespace {
+
+std::optional<std::string> problem_of_row(std::string_view text, bool is_null, const BlockRules& rules) {
+  if (is_null) return fmt::format("column \"{}\" is null instead of a string", rules.field);
+  if (text.size() > rules.max_line_bytes) return too_long(rules);
+  const size_t valid = valid_length(text);
+  if (valid < text.size()) return fmt::format("column \"{}\" is not UTF-8 at byte {}", rules.field, valid + 1);
+  return std::nullopt;
+}
+
+void for_each_row(const TextBlock& block, const BlockRules& rules, std::vector<MalformedLine>& malformed,
+                  const std::function<void(std::string_view, bool, bool)>& take) {
+  const std::string_view bytes = block.bytes;
+  auto null_row = block.null_rows.begin();
+  size_t begin = 0;
+  for (size_t i = 0; i < block.ends.size(); ++i) {
+    const std::string_view text = bytes.substr(begin, block.ends[i] - begin);
+    begin = block.ends[i];
+    const bool is_null = null_row != block.null_rows.end() && *null_row == i;
+    if (is_null) ++null_row;
+    if (const auto problem = problem_of_row(text, is_null, rules)) {
+      malformed.push_back({block.file->path.string(), block.first_line + i, *problem});
+    } else {
+      take(text, true, true);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRules& rules,
                                          const std::function<void(std::string_view, bool, bool)>& take) {
   const std::string_view bytes = block.bytes;
@@ -179,6 +234,10 @@ std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRule
       starts = true;
     }
     if (begin < bytes.size()) take(bytes.substr(begin), starts, false);
+    return malformed;
+  }
+  if (block.file->format == TextFormat::parquet) {
+    for_each_row(block, rules, malformed, take);
     return malformed;
   }
   std::string text;

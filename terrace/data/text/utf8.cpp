@@ -39,6 +39,20 @@ size_t character_length(std::string_view text) {
   return length;
 }
 
+size_t valid_length(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const size_t length = character_length(text.substr(at, 4));
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
 size_t whole_characters(std::string_view text) {
   for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<uint8_t>(text[text.size() - back]);

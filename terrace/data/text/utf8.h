@@ -10,6 +10,9 @@ namespace terrace::data {
 // no overlong forms, nothing past U+10FFFF).
 size_t character_length(std::string_view text);
 
+// Bytes at the front of `text` that are whole characters.
+size_t valid_length(std::string_view text);
+
 // The largest size at which `text` can be cut so that no character is split which bytes behind `text` may complete.
 size_t whole_characters(std::string_view text);
 
