@@ -8,6 +8,9 @@ find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+# Its file names a definition for building the library itself.
+set_property(TARGET PkgConfig::utf8proc PROPERTY INTERFACE_COMPILE_OPTIONS "")
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 # Debian's CMake files of XGBoost name a program that its packages lack.

@@ -9,7 +9,7 @@ import random
 import sys
 import unicodedata
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -51,8 +51,11 @@ def trained(corpus):
     prefixed.add_tokens([AddedToken("foo_bar"), AddedToken("foo_", normalized=False), AddedToken("\n  c")])
     digits = train(corpus, pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
                                                     pre_tokenizers.ByteLevel(add_prefix_space=False)]), 1000)
+    composed = train(corpus, byte_level(QWEN2), 1500)  # as Qwen 2 and 3 are
+    composed.normalizer = normalizers.NFC()
+    composed.add_tokens([AddedToken("<|caf\u00e9|>"), AddedToken("<|cafe\u0301s|>"), AddedToken("<|o\u0308|>", normalized=False)])
     return {"gpt2": gpt2, "llama3": llama3, "qwen2": train(corpus, byte_level(QWEN2), 1500), "prefixed": prefixed,
-            "digits": digits}
+            "digits": digits, "composed": composed}
 
 
 def characters_of_every_kind():
@@ -65,6 +68,34 @@ def characters_of_every_kind():
         yield "".join(f"a{here}b {here}1{here}{here}. {here}\n{here}" for here in shown[at:at + 500])
 
 
+def old_characters():
+    """Those of Unicode 3.2 whose class of marks is the same today: the package's normal forms are of a Unicode before 13."""
+    old = unicodedata.ucd_3_2_0
+    return [code for code in range(0x110000) if old.category(chr(code)) not in ("Cn", "Cs", "Co") and
+            old.combining(chr(code)) == unicodedata.combining(chr(code))]
+
+
+def all_characters():
+    return [code for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")]
+
+
+def compositions(codes):
+    """What normal form C changes: each character that decomposes, as it is, decomposed, and with a mark; syllables of Hangul by
+    their letters; marks in any order."""
+    draw = random.Random(6)
+    # Every 40th syllable of Hangul stands for its 11172.
+    changing = [c for c in map(chr, codes) if unicodedata.normalize("NFD", c) != c and (not "가" <= c <= "힣" or ord(c) % 40 == 0)]
+    marks = [chr(code) for code in codes if unicodedata.combining(chr(code)) > 0]
+    compatible = [c for c in map(chr, codes) if unicodedata.decomposition(c).startswith("<")]
+    for at in range(0, len(changing), 100):
+        yield " ".join(f"{c}{unicodedata.normalize('NFD', c)}\u0323 x{unicodedata.normalize('NFD', c)}y{c}\u0301\u0316" for c in changing[at:at + 100])
+    letters = [chr(code) for code in (*range(0x1100, 0x1113), *range(0x1161, 0x1176), *range(0x11a7, 0x11c3), 0xac00, 0xac01, 0xd7a3)]
+    for alphabet in (marks + list("aeo\u0915 <") + changing[:40], letters + ["a", "\u0301"], compatible, ["a", "\u0301", "\u0316", "\u0345"],
+                     ["<|caf", "e\u0301", "\u00e9", "|>", "s|>", "<|o\u0308|>", "<|\u00f6|>"]):
+        for _ in range(60):
+            yield "".join(draw.choice(alphabet) for _ in range(draw.randrange(80)))
+
+
 def random_texts(count):
     draw = random.Random(4)
     parts = [" ", "  ", "\n", "\t", "\r\n", "'s", "'LL", "12", "7", "the", " sea", "É", "東", "😀", "\u00a0", "<|endoftext|>", ".", "!?",
@@ -75,7 +106,7 @@ def random_texts(count):
 def texts_of(source):
     files = sorted(source.glob("docs/*.md")) + sorted(source.glob("terrace/data/*.cpp")) + sorted(source.glob("tools/*"))
     files = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
-    return files, ODD + random_texts(400) + files + list(characters_of_every_kind())
+    return files, ODD + random_texts(400) + list(compositions(old_characters())) + files + list(characters_of_every_kind())
 
 
 def ids_of(tokenizer, texts):
@@ -90,6 +121,9 @@ def main():
         (folder / "again.ids").write_text(json.dumps(ids))
         return
     (folder / "texts.json").write_text(json.dumps(texts))
+    pairs = [(text, unicodedata.normalize("NFC", text)) for text in
+             [*compositions(all_characters()), "a" + "\u0301\u0316" * 20000 + "\u0300"]]
+    (folder / "normal_form_c.json").write_text(json.dumps(pairs))
     for name, tokenizer in trained(files + ODD).items():
         tokenizer.save(str(folder / f"{name}.json"))
         (folder / f"{name}.ids").write_text(json.dumps(ids_of(tokenizer, texts)))

@@ -9,6 +9,7 @@
 #include "terrace/data/text/byte_alphabet.h"
 #include "terrace/data/text/byte_pair_encoder.h"
 #include "terrace/data/text/byte_pair_tokenizer.h"
+#include "terrace/data/text/normal_form.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
@@ -81,7 +82,7 @@ Ids in_parts(const BytePairTokenizer& tokenizer, const std::string& text, size_t
 TEST(BytePair, IdsEqualThoseOfTheTokenizersPackage) {
   const Cases cases;
   const std::vector<std::string> texts = cases.texts();
-  for (const std::string name : {"gpt2", "llama3", "qwen2", "prefixed", "digits"}) {
+  for (const std::string name : {"gpt2", "llama3", "qwen2", "prefixed", "digits", "composed"}) {
     const BytePairTokenizer tokenizer = cases.tokenizer(name);
     expect_equal(tokenizer, texts, cases.ids(name), name);
     EXPECT_EQ(parse_tokenizer_json(dump_tokenizer_json(tokenizer.model()), "dumped"), tokenizer.model()) << name;
@@ -93,6 +94,16 @@ TEST(BytePair, IdsEqualThoseOfTheTokenizersPackage) {
   EXPECT_EQ(llama3.end_token(), 0);
   EXPECT_EQ(llama3.vocabulary(), 3002);
   EXPECT_EQ(cases.ids_of_file(dump_tokenizer_json(llama3.model())), cases.ids("llama3"));
+  const std::vector<std::pair<std::string, std::string>> pairs =
+      nlohmann::json::parse(cases.text("normal_form_c.json"));
+  EXPECT_GT(pairs.size(), 250U);
+  for (const auto& [text, expected] : pairs) {
+    std::string buffer;
+    ASSERT_EQ(to_normal_form_c(text, buffer), expected) << text.substr(0, 200);
+  }
+  const BytePairTokenizer composed = cases.tokenizer("composed");
+  EXPECT_TRUE(composed.model().normal_form_c);
+  EXPECT_EQ(cases.ids_of_file(dump_tokenizer_json(composed.model())), cases.ids("composed"));
   const BytePairModel older =
       parse_vocabulary_and_merges(cases.text("vocab.json"), cases.text("merges.txt"), "vocab.json");
   EXPECT_EQ(older, cases.tokenizer("gpt2").model());
@@ -166,7 +177,7 @@ std::string changed(const std::string& pointer, const Json& value) {
 
 TEST(BytePair, WhatIsNotSupportedIsRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {changed("/normalizer", {{"type", "NFC"}}), "normalizer NFC"},
+      {changed("/normalizer", {{"type", "NFKC"}}), "normalizer NFKC"},
       {changed("/model/type", "WordPiece"), "model WordPiece"},
       {changed("/model/byte_fallback", true), "byte_fallback"},
       {changed("/model/dropout", 0.1), "dropout 0.1"},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "terrace/data/text/normal_form.h"
 #include "terrace/data/text/utf8.h"
 
 namespace terrace::data {
@@ -43,7 +44,8 @@ void BytePairEncoder::encode(std::string_view text, bool starts_text, std::vecto
       starts_section = true;
       return;
     }
-    split_at_tokens(outer, tokenizer_.normalized_added_, [&](std::string_view part, const AddedToken* token) {
+    const std::string_view normalized = tokenizer_.model_.normal_form_c ? to_normal_form_c(outer, normalized_) : outer;
+    split_at_tokens(normalized, tokenizer_.normalized_added_, [&](std::string_view part, const AddedToken* token) {
       if (token != nullptr) {
         ids.push_back(token->id);
       } else if (!part.empty()) {

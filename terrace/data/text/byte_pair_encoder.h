@@ -38,6 +38,7 @@ class BytePairEncoder : public TextEncoder {
   const BytePairTokenizer& tokenizer_;
   std::vector<UnicodePattern::Matcher> matchers_;
   WordCache words_;
+  std::string normalized_;
   std::vector<Symbol> symbols_;
   std::vector<Candidate> candidates_;  // a heap, the next merge first
 };

@@ -15,7 +15,7 @@ struct AddedToken {
   int32_t id = 0;
   std::string text;
   bool special = true;      // a control token: decodes to nothing
-  bool normalized = false;  // matched only in the text that added tokens without this flag leave
+  bool normalized = false;  // matched only in the text that added tokens without this flag leave, after the normalizer
   bool operator==(const AddedToken&) const = default;
 };
 
@@ -24,6 +24,7 @@ struct BytePairModel {
   std::vector<std::pair<std::string, std::string>> merges;  // pairs of spellings in the order of merging
   std::vector<AddedToken> added;
   std::vector<std::string> patterns;  // each splits the pieces of the previous one
+  bool normal_form_c = false;         // the text that plain added tokens leave is brought to this form first
   bool add_prefix_space = false;      // a text that does not start with a space gets one
   bool ignore_merges = false;         // a word that is in the vocabulary becomes that token without merges
   bool operator==(const BytePairModel&) const = default;

@@ -7,6 +7,7 @@
 #include "terrace/base/error.h"
 #include "terrace/data/text/byte_alphabet.h"
 #include "terrace/data/text/byte_pair_encoder.h"
+#include "terrace/data/text/normal_form.h"
 #include "terrace/data/text/utf8.h"
 
 namespace terrace::data {
@@ -90,11 +91,16 @@ void BytePairTokenizer::read_merges(const std::string& name) {
 }
 
 void BytePairTokenizer::read_added(const std::string& name) {
-  for (const AddedToken& token : model_.added) {
+  matched_ = model_.added;
+  for (AddedToken& token : matched_) {
     const auto known = model_.vocabulary.find(token.text);
     if (known != model_.vocabulary.end() && known->second != token.id) {
       throw UserError::of("{}: added token \"{}\" has id {}, and {} in the vocabulary", name, token.text, token.id,
                           known->second);
+    }
+    if (model_.normal_form_c && token.normalized) {
+      std::string buffer;
+      token.text = std::string(to_normal_form_c(token.text, buffer));
     }
     auto& group = (token.normalized ? normalized_added_ : plain_added_)[static_cast<uint8_t>(token.text.front())];
     group.push_back(&token);

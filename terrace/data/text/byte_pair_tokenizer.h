@@ -50,6 +50,7 @@ class BytePairTokenizer : public Tokenizer {
   bool may_cut(std::string_view text, size_t at) const;
 
   BytePairModel model_;
+  std::vector<AddedToken> matched_;  // the added tokens as they are matched: normalized ones in the normalizer's form
   std::vector<UnicodePattern> patterns_;
   std::vector<int32_t> byte_ids_ = std::vector<int32_t>(256, -1);
   std::unordered_map<uint64_t, Merge> merges_;

@@ -14,8 +14,8 @@ namespace terrace::data {
 class TextEncoder;
 
 // Immutable and safe to share between threads. With a byte-level BPE, and with a SentencePiece model that has byte
-// pieces and does not normalise, such as `terrace data prepare --train-tokenizer` makes, decode(encode(x)) == x for
-// every string of bytes that holds no control token's text.
+// pieces, decode(encode(x)) == x for every string of bytes that holds no control token's text, unless the tokenizer
+// normalises; those that `terrace data prepare --train-tokenizer` makes don't.
 class Tokenizer {
  public:
   // Opens a SentencePiece model or a tokenizer.json; the first byte decides which it is. Throws UserError that names

@@ -12,8 +12,8 @@ namespace {
 using FileJson = nlohmann::json;
 
 constexpr const char* supported =
-    "supported is a byte-level BPE: model BPE, no normalizer, pre_tokenizer ByteLevel, Split (Isolated), Digits or a "
-    "Sequence of them with ByteLevel last, decoder ByteLevel; other tokenizers: as a SentencePiece model "
+    "supported is a byte-level BPE: model BPE, normalizer NFC or none, pre_tokenizer ByteLevel, Split (Isolated), "
+    "Digits or a Sequence of them with ByteLevel last, decoder ByteLevel; other tokenizers: as a SentencePiece model "
     "(tokenizer.model)";
 
 template <typename... Args>
@@ -127,7 +127,11 @@ BytePairModel read_file(const FileJson& file, const std::string& name) {
   for (const char* batching : {"truncation", "padding"}) {
     if (is_set(file, batching)) throw refused(name, "it sets {}, which would change texts: make it null", batching);
   }
-  if (is_set(file, "normalizer")) throw refused(name, "normalizer {} would change texts", type_of(file["normalizer"]));
+  if (is_set(file, "normalizer")) {
+    const std::string type = type_of(file["normalizer"]);
+    if (type != "NFC") throw refused(name, "normalizer {} would change texts", type);
+    model.normal_form_c = true;
+  }
   read_model(file.at("model"), name, model);
   if (!is_set(file, "pre_tokenizer")) throw refused(name, "it has no pre_tokenizer");
   read_pre_tokenizer(file.at("pre_tokenizer"), name, model);

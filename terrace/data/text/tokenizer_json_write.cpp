@@ -24,6 +24,8 @@ Json pre_tokenizer(const BytePairModel& model) {
   return {{"type", "Sequence"}, {"pretokenizers", std::move(parts)}};
 }
 
+Json normalizer(const BytePairModel& model) { return model.normal_form_c ? Json{{"type", "NFC"}} : Json(); }
+
 Json added_tokens(const BytePairModel& model) {
   Json tokens = Json::array();
   for (const AddedToken& token : model.added) {
@@ -58,10 +60,14 @@ Json merges(const BytePairModel& model) {
 }  // namespace
 
 std::string dump_tokenizer_json(const BytePairModel& model) {
-  Json file = {{"version", "1.0"},          {"truncation", nullptr},
-               {"padding", nullptr},        {"added_tokens", added_tokens(model)},
-               {"normalizer", nullptr},     {"pre_tokenizer", pre_tokenizer(model)},
-               {"post_processor", nullptr}, {"decoder", byte_level(model.add_prefix_space, true)}};
+  Json file = {{"version", "1.0"},
+               {"truncation", nullptr},
+               {"padding", nullptr},
+               {"added_tokens", added_tokens(model)},
+               {"normalizer", normalizer(model)},
+               {"pre_tokenizer", pre_tokenizer(model)},
+               {"post_processor", nullptr},
+               {"decoder", byte_level(model.add_prefix_space, true)}};
   file["model"] = {{"type", "BPE"},
                    {"dropout", nullptr},
                    {"unk_token", nullptr},
