@@ -259,17 +259,16 @@ PrepareReport prepare(const PrepareOptions& options) {
 
 std::vector<std::string> PrepareReport::warnings() const {
   std::vector<std::string> lines;
-  const auto add = [&](uint64_t count, std::string_view one, std::string_view verb, std::string_view verbs,
-                       std::string_view what) {
-    if (count > 0) lines.push_back(fmt::format("{} {} {}", counted(count, one), plural(count, verb, verbs), what));
+  const auto add = [&](uint64_t count, std::string_view one, std::string_view several, std::string_view what) {
+    if (count > 0) lines.push_back(fmt::format("{} {}", counted(count, one, several), what));
   };
-  add(malformed_lines, "malformed line", "was", "were", "left out");
-  add(empty_documents, "empty document", "was", "were", "left out");
-  add(counts.invalid_bytes, "byte", "was", "were", "outside of UTF-8 and escaped as byte tokens");
-  add(counts.space_marks, "character", "was", "were", "U+2581 and escaped as byte tokens");
-  add(counts.unknown_tokens, "character", "is", "are",
+  add(malformed_lines, "malformed line was", "malformed lines were", "left out");
+  add(empty_documents, "empty document was", "empty documents were", "left out");
+  add(counts.invalid_bytes, "byte outside of UTF-8 was", "bytes outside of UTF-8 were", "escaped as byte tokens");
+  add(counts.space_marks, "character U+2581 was", "characters U+2581 were", "escaped as byte tokens");
+  add(counts.unknown_tokens, "character is", "characters are",
       "unknown to the tokenizer and lost; one with byte fallback keeps them");
-  add(changed_parts, "part", "does", "do",
+  add(changed_parts, "part of a document does", "parts of documents do",
       "not decode to the same bytes: the tokenizer normalises or lacks characters");
   return lines;
 }
