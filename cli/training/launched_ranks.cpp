@@ -9,8 +9,10 @@
 #include "cli/reporting_process.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/config/load_for_check.h"
 #include "terrace/models/family.h"
 #include "terrace/train/agreement.h"
+#include "terrace/train/check_start.h"
 #include "terrace/train/run.h"
 #include "terrace/train/start_facts.h"
 
@@ -70,6 +72,12 @@ LaunchedRanks connect_with(const std::function<config::Config()>& load, int64_t 
 
 LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
   return connect_with([&] { return config::load(config, models::families(), overrides); }, threads);
+}
+
+LaunchedRanks load_for_check_and_connect(const std::string& config, const std::vector<std::string>& overrides,
+                                         int64_t threads) {
+  return connect_with(
+      [&] { return config::load_for_check(config, models::families(), overrides, train::file_problems); }, threads);
 }
 
 LaunchedRanks connect(int64_t threads) {

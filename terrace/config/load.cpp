@@ -11,6 +11,7 @@
 #include "terrace/config/config.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
+#include "terrace/config/load_for_check.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/config/not_built.h"
 #include "terrace/config/other_names.h"
@@ -36,6 +37,7 @@ struct Input {
   std::vector<toml::table> overrides = {};
   std::map<std::string, Given> given = {};  // by full name
   std::vector<Problem> problems = {};
+  FileProblems file_problems = nullptr;     // reported beside other problems
   bool whole = true;  // every required key must be given, not only those that a planner needs
 
   Place at(const toml::source_region& region) const {
@@ -335,6 +337,17 @@ void find_family_of(Input& input, const std::vector<std::string>& overrides) {
   input.keys = keys_of(input.family);
 }
 
+// The problems with the files that the configuration names, if there are others already and the names are known.
+void add_file_problems(Input& input, const Config& config, const std::set<std::string>& invalid) {
+  if (input.problems.empty() || input.file_problems == nullptr) return;
+  const auto names_files = [](const std::string& key) {
+    return key.starts_with("data.") || key.starts_with("checkpoint.") || key == "model.vocabulary" ||
+           key == "train.initial_weights";
+  };
+  if (std::ranges::any_of(invalid, names_files)) return;
+  for (const std::string& text : input.file_problems(config)) input.problems.push_back({input.whole_file(), text});
+}
+
 Config read(Input input, const std::string& toml, const std::vector<std::string>& overrides, IdleKeys idle) {
   try {
     input.table = toml::parse(toml);
@@ -350,9 +363,12 @@ Config read(Input input, const std::string& toml, const std::vector<std::string>
   // The rules between keys need the family.
   if (input.family == nullptr) report(std::move(input.problems), input.file_name);
   check_idle(input, config, invalid, idle);
+  const size_t before_phases = input.problems.size();
   add_phases(input, config, invalid.empty());
+  if (input.problems.size() > before_phases) input.file_problems = nullptr;  // what the phases name is not known
   check_rules(input, core_rules(), config, invalid);
   check_rules(input, input.family->rules, config, invalid);
+  add_file_problems(input, config, invalid);
   report(std::move(input.problems), input.file_name);
   if (input.family->derive != nullptr) input.family->derive(config);
   return config;
@@ -367,6 +383,12 @@ Config parse(const std::string& toml, const std::string& file_name, const Famili
 
 Config load(const std::filesystem::path& path, const Families& families, const std::vector<std::string>& overrides) {
   return parse(read_text(path), path.string(), families, overrides);
+}
+
+Config load_for_check(const std::filesystem::path& path, const Families& families,
+                      const std::vector<std::string>& overrides, const FileProblems& problems) {
+  return read({.file_name = path.string(), .families = families, .file_problems = problems}, read_text(path),
+              overrides, IdleKeys::refuse);
 }
 
 Config load_for_plan(const std::filesystem::path& path, const Families& families,

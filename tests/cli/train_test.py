@@ -51,6 +51,10 @@ class Training(FinishedRun):
         result = check("--set", "data.tokenizer=no.model", "--set", 'data.train=["absent"]', "--set", "train.global_batch=3", "--ranks", 2)
         self.expect(2, result, "problems:", "absent.bin does not exist", 'data.tokenizer = "no.model" does not exist',
                     "run already", "global_batch = 3")
+        # Together with the problems of the configuration itself, unless these leave open which files are meant.
+        result = check("--set", "data.tokenizer=no.model", "--set", "train.batch=3", *new)
+        self.expect(2, result, "2 problems in run.toml", "did you mean global_batch", 'data.tokenizer = "no.model" does not exist')
+        self.expect(2, check("--set", "data.tokenizer=no.model", "--set", "model.vocabulary=no", *new), "model.vocabulary = \"no\"")
         # Every weight of the model takes 16 bytes, more than a machine has.
         large = ("--set", "model.width=1000000", "--set", "model.layers=100")
         said = json.loads(self.expect(3, check(*new, *large, "--json"), "1 problem:").stdout)
