@@ -237,6 +237,7 @@ class Program(CommandTest):
     def test_arguments_that_are_not_understood_exit_with_2(self):
         self.expect(2, terrace(), "subcommand")
         self.expect(2, terrace("trian", "run.toml"), "subcommand")
+        self.expect(2, terrace(""), 'terrace has no subcommand "". Its subcommands are train, ')
         self.expect(2, terrace("data"), "subcommand")
         self.expect(2, terrace("report", "run", "--jsno"), "--jsno")
         for command in ("train", "generate", "export", "import", "report"):

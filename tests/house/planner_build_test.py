@@ -51,7 +51,7 @@ class PlannerBuild(unittest.TestCase):
     def test_links_neither_torch_nor_mpi(self):
         libraries = run("ldd", self.program).stdout
         self.assertIn("libstdc++", libraries)
-        for name in ("torch", "libc10", "libmpi", "libopen-rte", "libcuda", "libnccl"):
+        for name in ("torch", "libc10", "libmpi", "libopen-rte", "libcuda", "libnccl", "libarrow", "libparquet"):
             self.assertNotIn(name, libraries)
 
     def test_says_what_it_is(self):
@@ -102,13 +102,27 @@ class PlannerBuild(unittest.TestCase):
 
     def test_prepares_data(self):
         self.printed("data", "prepare", SOURCE / "docs", "--output", self.build / "docs", "--train-tokenizer",
-                     self.build / "docs.model", "--vocabulary", "600")  # fmt: skip
+                     self.build / "docs.model", "--vocabulary", "600", "--overwrite")  # fmt: skip
         self.printed("data", "inspect", self.build / "docs", "--tokenizer", self.build / "docs.model")
 
     def test_installs(self):
         prefix = self.build / "prefix"
         self.assertEqual(run("cmake", "--install", self.build, "--prefix", prefix).returncode, 0)
         self.assertEqual(run(prefix / "bin/terrace", "--version").returncode, 0)
+        # The module that reads Parquet is found from where the program lies, and its absence is explained.
+        write = "import sys, pyarrow as pa, pyarrow.parquet as pq; pq.write_table(pa.table({'text': ['some text'] * 50}), sys.argv[1])"
+        self.assertEqual(run(SOURCE / ".deps/python/bin/python", "-c", write, self.build / "a.parquet").returncode, 0)
+        self.test_prepares_data()
+        prepare = (prefix / "bin/terrace", "data", "prepare", self.build / "a.parquet", "--output", self.build / "a", "--tokenizer",
+                   self.build / "docs.model", "--overwrite")  # fmt: skip
+        self.assertEqual(run(*prepare).returncode, 0)
+        run_path = run("readelf", "-d", prefix / "bin/terrace").stdout
+        self.assertIn("$ORIGIN/../lib/terrace", run_path)
+        self.assertNotIn(str(self.build), run_path)
+        (prefix / "lib/terrace/terrace_parquet.so").unlink()
+        refused = run(*prepare)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("run tools/setup, which installs Arrow's library", refused.stderr)
 
 
 if __name__ == "__main__":
