@@ -23,5 +23,7 @@ function(terrace_parquet_module)
   target_link_libraries(terrace_parquet PRIVATE ${libraries})
   # Programs that read data need it when they run, not when they are linked.
   add_dependencies(terrace_data terrace_parquet)
+  # Other programs that use the installed library look for the module there.
+  target_link_options(terrace_data INTERFACE $<INSTALL_INTERFACE:-Wl,-rpath,$<INSTALL_PREFIX>/lib/terrace>)
   install(TARGETS terrace_parquet LIBRARY DESTINATION lib/terrace)
 endfunction()

@@ -120,7 +120,9 @@ std::optional<std::filesystem::path> newest(const std::filesystem::path& folder)
 
 std::filesystem::path resolve(const std::filesystem::path& path) {
   std::filesystem::path plain = (path / "").parent_path();  // without a slash at the end
-  if (!std::filesystem::is_directory(plain)) throw UserError::of("there is no folder {}", plain.string());
+  if (!std::filesystem::is_directory(plain))
+    throw UserError::of("there is no folder {}; name the folder of a run, or of one of its checkpoints",
+                        plain.string());
   if (step_of(plain) || std::filesystem::exists(plain / manifest_name)) return plain;
   if (const auto found = newest(plain)) return *found;
   throw UserError::of(

@@ -44,10 +44,12 @@ bool is_plain_name(const std::string& name) {
 }  // namespace
 
 HfFolder::HfFolder(const fs::path& folder) : path_((folder / "").parent_path()) {
-  if (!fs::is_directory(path_)) throw UserError::of("there is no folder {}", path_.string());
+  if (!fs::is_directory(path_))
+    throw UserError::of("there is no folder {}; name the folder that has the model's config.json", path_.string());
   if (!fs::exists(path_ / "config.json")) {
-    throw UserError::of("{} holds no config.json, so it is not a model's folder in Hugging Face's layout",
-                        path_.string());
+    throw UserError::of(
+        "{} holds no config.json, so it is not a model's folder in Hugging Face's layout; name the one that has it",
+        path_.string());
   }
   config_ = read_json(path_ / "config.json");
   if (fs::exists(path_ / single_name)) {

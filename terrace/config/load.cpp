@@ -37,8 +37,8 @@ struct Input {
   std::vector<toml::table> overrides = {};
   std::map<std::string, Given> given = {};  // by full name
   std::vector<Problem> problems = {};
-  FileProblems file_problems = nullptr;     // reported beside other problems
-  bool whole = true;  // every required key must be given, not only those that a planner needs
+  FileProblems file_problems = nullptr;  // reported beside other problems
+  bool whole = true;                     // every required key must be given, not only those that a planner needs
 
   Place at(const toml::source_region& region) const {
     const int line = static_cast<int>(region.begin.line), column = static_cast<int>(region.begin.column);
@@ -387,8 +387,8 @@ Config load(const std::filesystem::path& path, const Families& families, const s
 
 Config load_for_check(const std::filesystem::path& path, const Families& families,
                       const std::vector<std::string>& overrides, const FileProblems& problems) {
-  return read({.file_name = path.string(), .families = families, .file_problems = problems}, read_text(path),
-              overrides, IdleKeys::refuse);
+  return read({.file_name = path.string(), .families = families, .file_problems = problems}, read_text(path), overrides,
+              IdleKeys::refuse);
 }
 
 Config load_for_plan(const std::filesystem::path& path, const Families& families,

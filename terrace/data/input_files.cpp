@@ -109,7 +109,7 @@ std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, F
   std::vector<InputFile> inputs;
   std::vector<std::pair<fs::path, std::string>> left_out, refused;
   for (const std::string& path : paths) {
-    if (!fs::exists(path)) throw UserError::of("input {} does not exist", path);
+    if (!fs::exists(path)) throw UserError::of("input {} does not exist; name files and folders of text", path);
     std::vector<fs::path> files;
     if (fs::is_directory(path)) {
       add_folder(path, files);

@@ -57,8 +57,9 @@ std::vector<std::string> file_problems(const config::Config& config) {
   return problems;
 }
 
-void check_files(const config::Config& config) {
-  const Problems problems = file_problems(config);
+void check_files(const config::Config& config) { throw_file_problems(file_problems(config)); }
+
+void throw_file_problems(const std::vector<std::string>& problems) {
   if (problems.empty()) return;
   throw UserError::of("{} with what the configuration names:\n  {}", counted(problems.size(), "problem"),
                       fmt::join(problems, "\n  "));

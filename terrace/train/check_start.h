@@ -18,7 +18,9 @@ namespace terrace::train {
 // A sentence for every problem: corpora and checkpoints that do not exist, a tokenizer that cannot be read
 // or has more tokens than the model, a run's folder that cannot be written to.
 std::vector<std::string> file_problems(const config::Config& config);
-// Throws one UserError with all of these problems.
+// Throws one UserError with all problems; returns if there are none.
+void throw_file_problems(const std::vector<std::string>& problems);
+// Throws one UserError with the problems of file_problems(); returns if there are none.
 void check_files(const config::Config& config);
 
 // A description of a machine that predicts the steps must exist and have a device for each rank.

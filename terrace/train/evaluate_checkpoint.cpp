@@ -1,8 +1,6 @@
 // Builds a trainer for a checkpoint's model with held-out data alone, and evaluates once.
 #include "terrace/train/evaluate_checkpoint.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -17,6 +15,7 @@
 #include "terrace/models/family.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
+#include "terrace/train/check_start.h"
 #include "terrace/train/device.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/prepare_machine.h"
@@ -97,8 +96,7 @@ config::Config configuration_of(const EvaluationRequest& request, const checkpoi
   config.train.device = request.device;
   config.checkpoint.folder.clear();  // nothing is written
   lay_out(config, recorded_micro_batch(reader, config), ranks, here);
-  const std::vector<std::string> problems = family.problems_with_files(config);
-  if (!problems.empty()) throw UserError::of("{}", fmt::join(problems, "\n"));
+  throw_file_problems(family.problems_with_files(config));
   return config;
 }
 
