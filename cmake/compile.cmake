@@ -23,5 +23,7 @@ if(TERRACE_LLD)
 endif()
 if(TERRACE_SANITIZE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TERRACE_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
-  add_link_options(-fsanitize=${TERRACE_SANITIZE})
+  # The sanitizers call dlopen() in the program's place, so that only the old kind of run path, which holds for every
+  # library, leads to terrace_parquet.so.
+  add_link_options(-fsanitize=${TERRACE_SANITIZE} -Wl,--disable-new-dtags)
 endif()
