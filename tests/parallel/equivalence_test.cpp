@@ -79,7 +79,7 @@ TEST(QuantizedGradients, AreTheSameAtEveryShardingToTheLastBit) {
   }
 }
 
-// Each rank keeps the errors of its whole gradient, whoever keeps which part of the sums.
+// Each rank keeps the errors of its whole gradient, also those of parts whose sums other ranks keep.
 TEST(QuantizedGradients, WithErrorFeedbackAreTheSameAtEveryShardingToTheLastBit) {
   for (const char* reduce : {"reduce_type=int8", "reduce_type=int4", "reduce_type=fp8"}) {
     for (const Training& training : {Training{.model = "gpt2", .steps = 3, .micro_batch = 1},

@@ -65,8 +65,8 @@ TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64
 }
 
 // Longer sums over head_dim are added in pieces, since rounding errors grow with the number of additions in a row.
-// Forward and backward add alike: the probabilities that backward recomputes fit the sums of the rows only with the
-// same scores.
+// Forward and backward add in the same order: the probabilities that backward recomputes fit the sums of the rows only
+// with the same scores.
 constexpr int64_t words_added_in_a_row = 64;
 
 // c[r][v][16] = the scores of `words` words, for tile_rows rows and `vectors` panels of keys.
