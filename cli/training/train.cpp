@@ -62,7 +62,7 @@ void warn_where_fp16_is_slow(const measure::MatmulRate& fp16) {
 }
 
 train::Peak measure_peak(const at::Device& device, at::ScalarType type, bool warns) {
-  const measure::MatmulRate rate = measure::matmul_rate(device, type, 1.0);
+  const measure::MatmulRate rate = measure::matmul_rate(device, type, 0.5);
   if (warns && type == at::kHalf && device.is_cpu()) warn_where_fp16_is_slow(rate);
   return {rate.flops_per_second, rate.name};
 }

@@ -2,10 +2,12 @@
 #include "terrace/train/run.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -273,6 +275,24 @@ struct StartChecks {
   std::unique_ptr<checkpoint::Reader> resumed;
 };
 
+// The peak that the resumed run had, if it computed on as many threads and ranks of the same processor; else an unknown
+// one. A run never changes its precision.
+Peak recorded_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
+  if (start.resumed == nullptr) return {};
+  std::ifstream file(start.resumed->path().parent_path() / "run.json");
+  const Json facts = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!facts.is_object()) return {};
+  const Json now = kernel_record(
+      {.threads = threads, .ranks = ranks, .device = device, .type = nn::scalar_type(start.config.train.precision)});
+  const Json then = facts.value("kernels", Json::object());
+  for (const char* key : {"threads", "ranks", "device", "processor"}) {
+    if (then.value(key, Json()) != now.at(key)) return {};
+  }
+  if (!facts.value("peak_name", Json()).is_string() || !facts.value("peak_flops_per_second", Json()).is_number())
+    return {};
+  return {facts["peak_flops_per_second"].get<double>(), facts["peak_name"].get<std::string>()};
+}
+
 // Measures the peak with all threads that the ranks of this process will have together.
 Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
   prepare_machine(std::min(std::max(choose_threads(0), threads), threads * ranks));
@@ -283,13 +303,42 @@ Peak measured_peak(const Start& start, int64_t threads, int64_t ranks, const at:
   return peak;
 }
 
-// The classes of the model's matrices.
+// The recorded peak, or the measured one if there is none.
+Peak peak_of(const Start& start, int64_t threads, const at::Device& device) {
+  const int64_t ranks = start.options.ranks;
+  const Peak recorded = recorded_peak(start, threads, ranks, device);
+  if (!recorded.known()) return measured_peak(start, threads, ranks, device);
+  prepare_machine(threads);
+  return recorded;
+}
+
+// The first rank's recorded peak, or the sum of those that all ranks measure, if there is none.
+Peak agreed_peak(const Start& start, int64_t threads, const at::Device& device, comm::Comm& all) {
+  const Json recorded = Json::parse(broadcast_result(all, [&] {
+    const Peak peak = recorded_peak(start, threads, all.size(), device);
+    return Json{{"rate", peak.flops_per_second}, {"name", peak.name}}.dump();
+  }));
+  Peak peak{recorded.at("rate").get<double>(), recorded.at("name").get<std::string>()};
+  if (peak.known()) {
+    prepare_machine(threads);
+    return peak;
+  }
+  peak = measured_peak(start, threads, 1, device);
+  all.all_reduce(&peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
+  return peak;
+}
+
+// The classes of the model's matrices. Smaller ones than 256 by 256 take so little time that their kernels need not be
+// chosen by measurements.
 std::set<ops::WeightClass> weight_classes_of(const config::Config& config) {
+  constexpr int64_t least_elements = 256 * 256;
   std::set<ops::WeightClass> classes;
   for (const schedule::UnitRow& row : models::unit_table(config)) {
     for (const schedule::UnitParameter& parameter : row.parameters) {
       const std::vector<int64_t>& shape = parameter.mark.global_shape;
-      if (shape.size() > 1) classes.insert(ops::weight_class_of(shape));
+      if (shape.size() > 1 && c10::multiply_integers(shape) >= least_elements) {
+        classes.insert(ops::weight_class_of(shape));
+      }
     }
   }
   return classes;
@@ -328,7 +377,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
               .largest = checks.largest,
               .peak = {},
               .kernels = {}};
-  start.peak = measured_peak(start, threads_of(config, start.resumed, options.ranks), options.ranks, device);
+  start.peak = peak_of(start, threads_of(config, start.resumed, options.ranks), device);
   start.kernels = kernels_of(start, [&] { return choose_products(start, device); });
   RunResult result;
   profile::RankThreads threads;
@@ -363,8 +412,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
               .peak = {},
               .kernels = {}};
   const int64_t threads = threads_of(config, start.resumed, world.size(), &world);
-  start.peak = measured_peak(start, threads, 1, device);
-  all->all_reduce(&start.peak.flops_per_second, 1, comm::Type::fp64, {.what = "peak"}).wait();
+  start.peak = agreed_peak(start, threads, device, *all);
   start.kernels = kernels_of(start, [&] { return agree_on_products(start, device, *all); });
   return run_rank(start, device, world);
 }

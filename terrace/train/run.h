@@ -22,10 +22,11 @@ struct RunOptions {
   std::string resume = {};  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::filesystem::path config_file = {};  // the file that named checkpoint.folder, if any
   std::string resume_command = {};  // starts this run again, without its --resume; shown in errors about damaged files
-  // Measures how fast the device computes. Without it metrics have no MFU.
+  // Measures how fast the device computes. Without it metrics have no MFU. A resumed run keeps its peak unless the
+  // processor or the number of ranks or threads has changed.
   std::function<Peak(const at::Device&, at::ScalarType)> measure_peak = {};
-  // Chooses the products of a new run for the classes of its weights; called on the first rank, for all ranks. Without
-  // it all products are those of our kernels.
+  // Chooses the products of a new run for the classes of its weights, apart from weights smaller than 256 by 256;
+  // called on the first rank, for all ranks. Without it all products are those of our kernels.
   std::function<ops::ProductsByClass(const at::Device&, at::ScalarType, const std::set<ops::WeightClass>&)>
       choose_products = {};
   // Measures the machine with the ranks of the run for observe.machine = "measure"; called by all ranks together. The
