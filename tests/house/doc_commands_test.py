@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-WRITTEN = {"build", "runs", "data", "exported", "imported", ".git"}
+WRITTEN = {"build", "docs", "runs", "data", "exported", "imported", ".git"}
 
 
 def commands():
@@ -33,6 +33,10 @@ def main():
             if entry.name not in WRITTEN:
                 (pathlib.Path(folder) / entry.name).symlink_to(entry)
         (pathlib.Path(folder) / "build").mkdir()
+        # The documents are the corpus of many commands; a few of them are enough.
+        (pathlib.Path(folder) / "docs").mkdir()
+        for page in sorted((SOURCE / "docs").glob("*.md"))[:5]:
+            (pathlib.Path(folder) / "docs" / page.name).symlink_to(page)
         (pathlib.Path(folder) / "build/release").symlink_to(build)
         count = 0
         documented = list(commands())

@@ -43,37 +43,55 @@ std::vector<double> targets_of(const Features& features, const std::function<dou
   return targets;
 }
 
-// The value of a tree where only the features in `known`, a set of bits, are known.
-double expectation(const Json& node, const float* row, unsigned known) {
-  if (node.contains("leaf")) return node["leaf"].get<double>();
-  const Json* yes = nullptr;
-  const Json* no = nullptr;
-  for (const Json& child : node["children"]) (child["nodeid"] == node["yes"] ? yes : no) = &child;
-  const unsigned feature = static_cast<unsigned>(std::stoi(node["split"].get<std::string>().substr(1)));
-  if ((known >> feature) & 1U) {
-    return expectation(row[feature] < node["split_condition"].get<float>() ? *yes : *no, row, known);
+// A node of a tree: of two children, or with a value alone.
+struct Node {
+  double value = 0, cover = 0;
+  unsigned feature = 0;
+  float below = 0;  // the first child has the rows whose feature is less
+  std::vector<Node> children = {};
+};
+
+Node parse_node(const Json& json) {
+  Node node{.cover = json["cover"].get<double>()};
+  if (json.contains("leaf")) {
+    node.value = json["leaf"].get<double>();
+    return node;
   }
-  const double left = (*yes)["cover"].get<double>(), right = (*no)["cover"].get<double>();
-  return (left * expectation(*yes, row, known) + right * expectation(*no, row, known)) / (left + right);
+  node.feature = static_cast<unsigned>(std::stoi(json["split"].get<std::string>().substr(1)));
+  node.below = json["split_condition"].get<float>();
+  for (const char* branch : {"yes", "no"}) {
+    for (const Json& child : json["children"]) {
+      if (child["nodeid"] == json[branch]) node.children.push_back(parse_node(child));
+    }
+  }
+  return node;
+}
+
+// The value of a tree where only the features in `known`, a set of bits, are known.
+double expectation(const Node& node, const float* row, unsigned known) {
+  if (node.children.empty()) return node.value;
+  const Node &yes = node.children[0], &no = node.children[1];
+  if ((known >> node.feature) & 1U) return expectation(row[node.feature] < node.below ? yes : no, row, known);
+  return (yes.cover * expectation(yes, row, known) + no.cover * expectation(no, row, known)) / (yes.cover + no.cover);
 }
 
 class Enumerated {
  public:
   explicit Enumerated(const TreeModel& model) {
-    for (const std::string& text : model.trees()) trees_.push_back(Json::parse(text));
+    for (const std::string& text : model.trees()) trees_.push_back(parse_node(Json::parse(text)));
   }
 
   // The value of every subset of `count` features.
   std::vector<double> values(const float* row, unsigned count) const {
     std::vector<double> values(size_t{1} << count, 0.0);
     for (unsigned subset = 0; subset < values.size(); ++subset) {
-      for (const Json& tree : trees_) values[subset] += expectation(tree, row, subset);
+      for (const Node& tree : trees_) values[subset] += expectation(tree, row, subset);
     }
     return values;
   }
 
  private:
-  std::vector<Json> trees_;
+  std::vector<Node> trees_;
 };
 
 double factorial(int n) { return std::tgamma(n + 1); }
