@@ -13,7 +13,8 @@ namespace terrace::observe {
 namespace {
 
 // Measured memory knows no difference between these; the prediction's are added up.
-const std::set<std::string, std::less<>> activation_kinds = {"activations", "temporary", "communication", "slack"};
+const std::set<std::string, std::less<>> activation_kinds = {"activations", "temporary", "movements", "communication",
+                                                             "slack"};
 
 // Figures of the measured record beside those of the prediction that mean the same.
 double predicted_figure(const std::vector<NamedFigure>& predicted, const std::string& name) {

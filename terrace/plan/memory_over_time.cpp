@@ -2,7 +2,10 @@
 #include "terrace/plan/memory_over_time.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
+#include "terrace/plan/movement_memory.h"
 #include "terrace/plan/stage_memory.h"
 
 namespace terrace::plan {
@@ -24,7 +27,12 @@ class Changes {
       : run_(step.run),
         intervals_(step.simulation.stages.at(static_cast<size_t>(stage)).intervals),
         list_(step.lists.at(static_cast<size_t>(stage))) {
-    for (size_t i = 0; i < list_.size(); ++i) add(list_[i], intervals_[i]);
+    double reached = 0;  // when the rank comes to the instruction, whose transfer may begin later
+    for (size_t i = 0; i < list_.size(); ++i) {
+      add(list_[i], intervals_[i]);
+      add_movement(list_[i], reached, intervals_[i]);
+      if (!is_transfer(list_[i].kind)) reached = intervals_[i].end;
+    }
     std::ranges::stable_sort(changes_, {}, &MemoryChange::seconds);
   }
 
@@ -83,9 +91,24 @@ class Changes {
     }
   }
 
+  // What the call takes beside whole weights and gradients.
+  void add_movement(const StepInstruction& one, double reached, const schedule::TimeInterval& interval) {
+    const bool begins = one.kind == Kind::begin_movement;
+    if (!begins && one.kind != Kind::end_movement) return;
+    const CallMemory memory = call_memory(run_, one, run_.padded_elements(one.segment));
+    const auto most = static_cast<double>(begins ? memory.beginning : memory.ending);
+    const auto after = static_cast<double>(begins ? memory.moving : memory.after);
+    const double seconds = begins ? reached : interval.end;
+    double& taken = taken_[{one.segment, one.movement}];
+    at(seconds, most - taken);
+    at(seconds, after - most);
+    taken = after;
+  }
+
   const PlannedRun& run_;
   const std::vector<schedule::TimeInterval>& intervals_;
   const schedule::StepInstructions& list_;
+  std::map<std::pair<int64_t, Movement>, double> taken_;  // by movements under way, of segments
   std::vector<MemoryChange> changes_;
 };
 

@@ -9,8 +9,8 @@
 namespace terrace::plan {
 
 // Bytes in use after each instruction that takes or frees memory, and while a unit is computed, in order of time:
-// states, activations, gathered weights and whole gradients, temporary tensors, communication and the allocator's
-// slack. The most of them is at most StageMemory::total(), which adds up the most of each category.
+// states, activations, gathered weights and whole gradients, temporary tensors, movements, communication and the
+// allocator's slack. The most of them is at most StageMemory::total(), which adds up the most of each category.
 std::vector<observe::MemorySample> memory_over_time(const SimulatedStep& step, int64_t stage);
 
 }  // namespace terrace::plan

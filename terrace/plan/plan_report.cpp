@@ -77,11 +77,16 @@ std::string step_lines(const Plan& plan) {
 
 std::string memory_lines(const Plan& plan) {
   std::string text = fmt::format("    {:>5}", "stage");
-  const bool feeds_back = plan.config.layout.error_feedback;
+  // Kinds that few layouts have.
+  const auto is_shown = [&](MemoryKind kind) {
+    if (kind == MemoryKind::feedback) return plan.config.layout.error_feedback;
+    return kind != MemoryKind::movements ||
+           std::ranges::any_of(plan.prediction.stages, [&](const auto& stage) { return stage.memory.of(kind) > 0; });
+  };
   std::vector<MemoryKind> kinds;
   for (size_t number = 0; number < num_memory_kinds; ++number) {
     const auto kind = static_cast<MemoryKind>(number);
-    if (kind != MemoryKind::feedback || feeds_back) kinds.push_back(kind);
+    if (is_shown(kind)) kinds.push_back(kind);
   }
   for (const MemoryKind kind : kinds) text += fmt::format("{:>15}", name_of(kind));
   text += fmt::format("{:>12}\n", "total");

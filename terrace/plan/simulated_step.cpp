@@ -9,7 +9,8 @@ SimulatedStep::SimulatedStep(const PlannedRun& planned, const Target& on)
     : run(planned), target(on), costs(planned, on.machine, on.software) {
   const std::vector<schedule::Instructions> pipeline = schedule::instructions(run.pipeline);
   for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
-    lists.push_back(planned_list(run, pipeline[static_cast<size_t>(stage)], stage, target.software));
+    lists.push_back(
+        planned_list(run, pipeline[static_cast<size_t>(stage)], run.pipeline.micro_batches, stage, target.software));
   }
   using Instruction = schedule::StepInstruction;
   simulation = schedule::simulate_times(

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "terrace/config/wire_type.h"
+#include "terrace/plan/movement_memory.h"
 #include "terrace/schedule/live.h"
 #include "terrace/schedule/step.h"
 
@@ -98,7 +99,8 @@ double feedback_bytes(const PlannedRun& run, int64_t stage) {
 
 std::string_view name_of(MemoryKind kind) {
   constexpr std::array<std::string_view, num_memory_kinds> names = {
-      "weights", "gradients", "optimizer", "feedback", "activations", "temporary", "gathers", "communication", "slack"};
+      "weights",   "gradients", "optimizer", "feedback",      "activations",
+      "temporary", "gathers",   "movements", "communication", "slack"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -142,6 +144,7 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   if (run.sizes.gradients > 1) {
     memory.of(MemoryKind::gathers) += bytes_of(largest_neighbours(run, stage, 2), gradient, 1);
   }
+  memory.of(MemoryKind::movements) = static_cast<double>(movement_bytes(run, stage, software));
   memory.of(MemoryKind::communication) = communication_bytes(run, stage);
   memory.of(MemoryKind::slack) = software.allocator_slack * (memory.total() - memory.states());
   return memory;

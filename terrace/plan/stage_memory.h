@@ -19,10 +19,11 @@ enum class MemoryKind {
   activations,    // of the live micro-batches, and what is held for deferred weight gradients
   temporary,      // tensors that exist only while a unit is computed: logits, what recompute brings back
   gathers,        // whole weights of gathered segments, whole gradients before their reduction
+  movements,      // payloads of movements in other types, and sums that are not yet those of all ranks
   communication,  // received and sent hidden states
   slack,          // what the allocator takes beyond the tensors
 };
-inline constexpr size_t num_memory_kinds = 9;
+inline constexpr size_t num_memory_kinds = 10;
 std::string_view name_of(MemoryKind kind);
 
 // Bytes on one rank when most memory is taken.

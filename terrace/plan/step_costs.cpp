@@ -39,12 +39,12 @@ Collective collective_of(schedule::TensorCollective::Kind kind) {
 
 bool is_transfer(Kind kind) { return kind == Kind::begin_movement || schedule::is_send(kind); }
 
-schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage, int64_t number,
-                                        const machine::Software& software) {
+schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage,
+                                        int64_t micro_batches, int64_t number, const machine::Software& software) {
   const schedule::Movements movements =
       schedule::movements_of(run.sizes, run.config.layout.deterministic, run.config.layout.prefetch);
   const schedule::StepInstructions list =
-      schedule::training_step(stage, run.pipeline.micro_batches, run.stages.at(static_cast<size_t>(number)), movements);
+      schedule::training_step(stage, micro_batches, run.stages.at(static_cast<size_t>(number)), movements);
   schedule::StepInstructions planned, computed, deferred;
   for (const StepInstruction& one : list) {
     const bool publishes =

@@ -14,10 +14,10 @@
 
 namespace terrace::plan {
 
-// The list of one stage. Updated weights are published at its beginning, when the step before has just ended. A program
-// that overlaps less waits for movements where it starts them.
-schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage, int64_t number,
-                                        const machine::Software& software);
+// The list of one stage for so many micro-batches. Updated weights are published at its beginning, when the step before
+// has just ended. A program that overlaps less waits for movements where it starts them.
+schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage,
+                                        int64_t micro_batches, int64_t number, const machine::Software& software);
 
 // Whether the instruction is a transfer, which takes time on a link and not on the device.
 bool is_transfer(schedule::StepInstruction::Kind kind);

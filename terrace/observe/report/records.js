@@ -17,7 +17,7 @@ const stagesOf = (record, number) => record.stages.filter((stage) => number === 
 
 // What measured memory does not tell apart, and the predicted categories of which it is the sum.
 const IN_STEP = "activations and temporary";
-const IN_STEP_PARTS = ["activations", "temporary", "communication", "slack"];
+const IN_STEP_PARTS = ["activations", "temporary", "movements", "communication", "slack"];
 
 // The mean over stages, in which a stage without the figure counts as 0.
 function meanFigure(stages, key, name) {
