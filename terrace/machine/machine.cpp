@@ -5,10 +5,16 @@
 #include <type_traits>
 
 #include "terrace/base/error.h"
+#include "terrace/config/names.h"
 #include "terrace/config/quantity.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/config/table_reader.h"
 #include "terrace/config/table_writer.h"
+
+template <>
+struct terrace::config::Names<terrace::machine::Exchange> {
+  static constexpr std::array<std::string_view, 2> words = {"ring", "direct"};
+};
 
 namespace terrace::machine {
 namespace {
@@ -99,6 +105,7 @@ void tier_keys(Table& table) {
   table.required("link_bandwidth", &Tier::link_bandwidth, link_bandwidth, "\"25 GB/s\"");
   table.optional("devices_per_link", &Tier::devices_per_link, config::positive);
   table.required("latency", &Tier::latency_seconds, latency, "\"5 us\"");
+  table.optional("exchange", &Tier::exchange, config::Choice<Exchange>{});
 }
 
 std::string repeated_name(const std::vector<Tier>& tiers, size_t index) {

@@ -54,6 +54,10 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+// How the ranks of a group exchange data over links: each passes blocks on to the next one, as NCCL does, or sends its
+// own to every other rank, as MPI libraries do where the messages are few.
+enum class Exchange { ring, direct };
+
 // Devices that a kind of link connects: those of a pair, of a node, of the whole machine.
 struct Tier {
   std::string name;           // "pair", "node", "network"
@@ -61,7 +65,8 @@ struct Tier {
   double link_bandwidth = 0;  // bytes/s that one link carries in one direction, as collectives reach it
   double devices_per_link =
       1;  // devices inside that share one link out of the unit of the tier inside; 0.5: each has two
-  double latency_seconds = 0;  // of one step of a collective between neighbours, with the software's share
+  double latency_seconds = 0;          // of one step of a collective between neighbours, with the software's share
+  Exchange exchange = Exchange::ring;  // of groups for which this is the outermost tier that they use
 
   bool operator==(const Tier&) const = default;
 };

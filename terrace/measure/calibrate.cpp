@@ -358,6 +358,8 @@ class Calibration {
           machine::Tier{.name = "network", .devices = ranks, .devices_per_link = static_cast<double>(here)});
       measure_group(*connected, tier);
       tier.link_bandwidth = rounded(tier.link_bandwidth * static_cast<double>(here));
+      // Sums over several machines are direct exchanges here, and so are an MPI library's nonblocking gathers.
+      if (!device_.is_cuda()) tier.exchange = machine::Exchange::direct;
     }
   }
 

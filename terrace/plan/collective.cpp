@@ -148,19 +148,29 @@ CollectiveTime doubling_time(Collective collective, double bytes, const GroupPla
   return sum.with_latency(latency);
 }
 
-// Each rank exchanges its blocks with one other rank after another; no rank passes on another's blocks.
-CollectiveTime pairwise_time(double bytes, const GroupPlace& place, const Machine& machine) {
+// Each rank sends every other rank a block; no rank passes on another's blocks. For each of the rounds.
+CollectiveTime direct_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
   double latency = 0;
   const double block = bytes / static_cast<double>(place.ranks);
   for (size_t number = 0; number < machine.tiers.size(); ++number) {
     const TierUse use(place, machine, number);
-    latency += static_cast<double>(use.members() - use.members_inside()) * use.latency();
+    latency += rounds(collective) * static_cast<double>(use.members() - use.members_inside()) * use.latency();
     if (!use.is_used()) continue;
     const int64_t partners = (use.is_network() ? place.ranks : use.members()) - use.members_inside();
-    sum.transfer_meanwhile(number, use.seconds(static_cast<double>(use.members_inside() * partners) * block));
+    const auto blocks = static_cast<double>(use.members_inside() * partners);
+    sum.transfer_meanwhile(number, use.seconds(rounds(collective) * blocks * block));
   }
+  sum.time.algorithm = Algorithm::direct;
   return sum.with_latency(latency);
+}
+
+// By the description of the outermost tier that the group uses.
+bool exchanges_directly(const GroupPlace& place, const Machine& machine) {
+  for (size_t number = machine.tiers.size(); number-- > 0;) {
+    if (TierUse(place, machine, number).is_used()) return machine.tiers[number].exchange == machine::Exchange::direct;
+  }
+  return false;
 }
 
 CollectiveTime send_time(double bytes, const GroupPlace& place, const Machine& machine) {
@@ -226,12 +236,17 @@ CollectiveTime time_by(Algorithm algorithm, Collective collective, double bytes,
                        const Machine& machine, const std::vector<Algorithm>& algorithms) {
   switch (algorithm) {
     case Algorithm::ring:
-      return ring_time(collective, bytes, place, machine);
+      return exchanges_directly(place, machine) ? direct_time(collective, bytes, place, machine)
+                                                : ring_time(collective, bytes, place, machine);
     case Algorithm::tree:
-      if (collective == Collective::all_reduce) return tree_time(bytes, place, machine);
+      if (collective == Collective::all_reduce && !exchanges_directly(place, machine)) {
+        return tree_time(bytes, place, machine);
+      }
       break;
     case Algorithm::recursive_doubling:
       return doubling_time(collective, bytes, place, machine);
+    case Algorithm::direct:
+      return direct_time(collective, bytes, place, machine);
     case Algorithm::two_hop:
       return two_hop_time(collective, bytes, place, machine, algorithms);
   }
@@ -248,6 +263,8 @@ std::string_view name_of(Algorithm algorithm) {
       return "tree";
     case Algorithm::recursive_doubling:
       return "recursive doubling";
+    case Algorithm::direct:
+      return "direct exchange";
     case Algorithm::two_hop:
       return "two hops";
   }
@@ -293,13 +310,13 @@ CollectiveTime collective_time(Collective collective, double bytes, const GroupP
   TERRACE_CHECK(!place.members.empty() && place.members.back() == place.ranks, "{} has no tier for {} ranks",
                 machine.name, place.ranks);
   if (collective == Collective::send) return send_time(bytes, place, machine);
-  if (collective == Collective::all_to_all) return pairwise_time(bytes, place, machine);
+  if (collective == Collective::all_to_all) return direct_time(collective, bytes, place, machine);
   CollectiveTime best{.seconds = -1};
   for (const Algorithm algorithm : algorithms) {
     const CollectiveTime time = time_by(algorithm, collective, bytes, place, machine, algorithms);
     if (time.seconds >= 0 && (best.seconds < 0 || time.seconds < best.seconds)) best = time;
   }
-  return best.seconds < 0 ? ring_time(collective, bytes, place, machine) : best;
+  return best.seconds < 0 ? time_by(Algorithm::ring, collective, bytes, place, machine, algorithms) : best;
 }
 
 }  // namespace terrace::plan

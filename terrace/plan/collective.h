@@ -18,6 +18,7 @@ enum class Algorithm {
   ring,                // each rank passes blocks on to the next one
   tree,                // all-reduce: two trees over the nodes, each for half of the data, and a chain inside a node
   recursive_doubling,  // in each step pairs of ranks exchange, with twice as many blocks as in the step before
+  direct,              // each rank sends its blocks to every other rank; none passes on another's
   two_hop,             // two calls: among the ranks inside each unit of a tier, and among those with the same place in
                        // their units; each by the fastest of the other algorithms
 };
@@ -44,8 +45,9 @@ struct CollectiveTime {
 };
 
 // `bytes` of the whole tensor: all members' parts of a gather or reduction together. The fastest of the algorithms that
-// the program has is taken, a ring if none of them fits the collective. 0 seconds for one rank. A send has two ranks
-// and no choice.
+// the program has is taken, a ring if none of them fits the collective. Where the outermost tier that the group uses
+// has Exchange::direct, a direct exchange takes the place of rings and trees. 0 seconds for one rank. A send has two
+// ranks and no choice.
 CollectiveTime collective_time(Collective collective, double bytes, const GroupPlace& place,
                                const machine::Machine& machine, const std::vector<Algorithm>& algorithms);
 

@@ -60,6 +60,16 @@ fp32 = {peak = "1 GFLOP/s", achievable = "1 GFLOP/s"}
   EXPECT_EQ(parse(dump(machine), "dump.toml"), machine);
 }
 
+TEST(Machine, SaysWhichLinksCarryDirectExchanges) {
+  const std::string toml = with({{"latency = \"5 us\"", "latency = \"5 us\"\nexchange = \"direct\""}});
+  const Machine machine = parse(toml, "ours.toml");
+  EXPECT_EQ(machine.tiers[1].exchange, Exchange::ring);
+  EXPECT_EQ(machine.tiers[2].exchange, Exchange::direct);
+  EXPECT_EQ(parse(dump(machine), "dump.toml"), machine);
+  const std::string refused = complaint(with({{"latency = \"5 us\"", "latency = \"5 us\"\nexchange = \"star\""}}));
+  EXPECT_EQ(refused.find("ours.toml:43:12: tiers[3].exchange = \"star\" must be "), 0) << refused;
+}
+
 TEST(Machine, DumpIsReadBackAsAnEqualMachine) {
   const Machine machine = parse(valid_toml, "ours.toml");
   const std::string text = dump(machine);

@@ -66,7 +66,7 @@ TEST(RingTime, InsideANodeIsThatWorkedOutByHand) {
 
 // Blocks of 100 bytes: one partner is in the same pair, and each rank of a pair sends to six outside, over one link of
 // 100 bytes/s.
-TEST(PairwiseTime, InsideANodeIsThatWorkedOutByHand) {
+TEST(DirectTime, OfAnAllToAllInsideANodeIsThatWorkedOutByHand) {
   const CollectiveTime time = time_of(Collective::all_to_all, 800, group_of(8));
   EXPECT_EQ(time.latency_seconds, 1 * 1 + 6 * 2);
   EXPECT_EQ(time.seconds, 13 + 12);
@@ -76,11 +76,38 @@ TEST(PairwiseTime, InsideANodeIsThatWorkedOutByHand) {
 
 // Each of the eight ranks of a node sends 100 bytes to each of the eight of the other one, over four links of 50
 // bytes/s, where a ring sends a quarter of that.
-TEST(PairwiseTime, OverTwoNodesSendsEveryBlockAcross) {
+TEST(DirectTime, OverTwoNodesSendsEveryBlockAcross) {
   const CollectiveTime time = time_of(Collective::all_to_all, 1600, group_of(16));
   EXPECT_EQ(time.latency_seconds, 1 * 1 + 6 * 2 + 8 * 10);
   EXPECT_EQ(time.seconds, 93 + 32);
   EXPECT_EQ(time.tier, 2);
+}
+
+// The outermost tier that a group uses decides. Over two nodes of two ranks, a gather sends 4/3 of a ring's bytes out
+// of each: 4 blocks instead of 3.
+TEST(DirectTime, OfGathersAndSumsIsTakenWhereTheTierSaysSo) {
+  Machine machine = round_machine();
+  machine.tiers.back().exchange = machine::Exchange::direct;
+  const std::vector<Algorithm> rings = {Algorithm::ring, Algorithm::tree};
+  const auto time = [&](Collective collective, const mesh::Group& group) {
+    return collective_time(collective, 400, place_of(group, machine), machine, rings);
+  };
+  const mesh::Group two_nodes{.name = "", .ranks = {0, 2, 8, 10}};
+  const CollectiveTime gather = time(Collective::all_gather, two_nodes);
+  EXPECT_EQ(gather.algorithm, Algorithm::direct);
+  EXPECT_EQ(gather.latency_seconds, 2 + 2 * 10);
+  // Four such groups share the four links of 50 bytes/s out of each node.
+  EXPECT_EQ(gather.seconds, 22 + 4 * 400.0 / 200);
+  EXPECT_EQ(gather.tier, 2);
+  EXPECT_EQ(time(Collective::reduce_scatter, two_nodes).seconds, gather.seconds);
+  EXPECT_EQ(time(Collective::all_to_all, two_nodes).seconds, gather.seconds);
+  EXPECT_EQ(time(Collective::all_reduce, two_nodes).seconds, 2 * gather.seconds);
+  const CollectiveTime ring = time_of(Collective::all_gather, 400, two_nodes);
+  EXPECT_EQ(ring.seconds - ring.latency_seconds, 4 * 300.0 / 200);
+  // With one rank a node both send the same, and inside a node this one has rings.
+  EXPECT_EQ(time(Collective::all_gather, group_of(4, 8)).seconds,
+            time_of(Collective::all_gather, 400, group_of(4, 8)).seconds);
+  EXPECT_EQ(time(Collective::all_gather, group_of(8)).algorithm, Algorithm::ring);
 }
 
 // Eight edges inside pairs, six between the pairs of a node and two between nodes. The four links out of a node carry
