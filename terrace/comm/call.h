@@ -11,6 +11,10 @@ inline constexpr int num_kinds = 8;
 
 enum class Type { fp64, fp32, bf16, fp16, int64, int32, uint8 };
 
+// The algorithm of an all_gather: the one that the backend's library chooses, or messages whose number of blocks
+// doubles with each step (doubling.h).
+enum class Gathering { library, doubling };
+
 int64_t size_of(Type type);  // bytes
 const char* name_of(Kind kind);
 const char* name_of(Type type);
@@ -37,6 +41,7 @@ struct Call {
   void* to = nullptr;
   int64_t peer = -1;  // member number of the root of a broadcast, or of the other side of a send or receive
   Label label = {};
+  Gathering gathering = Gathering::library;
   // Counts from 1 the collectives of the group, with the same number on all members, or else this member's sends and
   // receives.
   uint64_t sequence = 0;

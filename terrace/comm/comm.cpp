@@ -119,6 +119,8 @@ Work Comm::begin(Call call, Owner owner) {
   }
   call.sequence = collective ? ++collectives_ : ++sends_and_receives_;
   call.limited = call.limited && limited_;
+  // A call that another Comm passes on keeps the choice of that one.
+  if (call.kind == Kind::all_gather && gathering_ == Gathering::doubling) call.gathering = gathering_;
   Traffic& traffic = traffic_[static_cast<size_t>(call.kind)];
   ++traffic.calls;
   traffic.bytes += sent_bytes(call, size(), member_);

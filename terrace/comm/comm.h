@@ -112,6 +112,10 @@ class Comm {
   // Makes a call from its data; the sequence number is set here.
   Work begin(Call call, Owner owner = {});
 
+  // Chooses the algorithm of the member's later all_gathers; all members choose alike before the same call. The result
+  // has the same bits, and as many bytes are sent. Members that share memory copy blocks from each other all the same.
+  void gather_by(Gathering gathering) { gathering_ = gathering; }
+
   // Removes the time-out from this member's calls, for calls that follow work of unknown duration such as writing to a
   // disk. They still fail where a rank ends, dies or does not answer for as long as the time-out. A long wait is
   // logged.
@@ -135,6 +139,7 @@ class Comm {
   FlightRecorder* recorder_;
   int64_t recorded_group_ = 0;
   bool limited_ = true;
+  Gathering gathering_ = Gathering::library;
   uint64_t collectives_ = 0;
   uint64_t sends_and_receives_ = 0;
   std::array<Traffic, num_kinds> traffic_ = {};

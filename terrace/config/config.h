@@ -23,6 +23,7 @@ enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, de
 enum class OnNan { stop, skip };
 enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
 enum class Routing { automatic, flat, rails };              // of movements among several nodes
+enum class RailsGather { automatic, library, doubling };    // of weights between nodes, by rails
 enum class WireType { same, fp32, bf16, int8, int4, fp8 };  // the last three in blocks, see wire_type.h
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
 
@@ -94,6 +95,7 @@ struct LayoutConfig {
   WireType gather_type = WireType::same, reduce_type = WireType::same, update_type = WireType::same;
   bool error_feedback = false;  // errors of quantized gradients are kept and added to the next ones
   Routing route = Routing::automatic;
+  RailsGather rails_gather = RailsGather::automatic;
   bool deterministic = false;  // sums in rank order over all ranks at once
   int64_t ranks_per_pair = 2;  // that share a package
   int64_t ranks_per_node = 0;  // 0: the launcher's number

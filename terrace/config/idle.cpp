@@ -119,6 +119,17 @@ bool may_use_rails(const Config& c) {
   return c.layout.route == Routing::rails || (c.layout.route == Routing::automatic && !c.observe.machine.empty());
 }
 
+std::string rails_gathers(const Config& c) {
+  if (!may_use_rails(c)) {
+    const bool flat = c.layout.route == Routing::flat;
+    return fmt::format("{}, where nothing moves by rails; remove it, or use route = \"rails\"",
+                       flat ? "with route = \"flat\"" : "with route = \"auto\" and no observe.machine");
+  }
+  if (cuts(shard_groups(c.layout).optimizer)) return "";
+  return fmt::format("with sharding = \"{}\", which gathers no weights; remove it, or use \"zero3\"",
+                     name_of(c.layout.sharding));
+}
+
 std::string pair_size(const Config& c) {
   // Beside nodes that have an effect it must divide them.
   if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c)) return "";
@@ -207,6 +218,12 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.error_feedback", .causes = {}, .on = one_data_rank},
       {.key = "layout.update_type", .causes = sharding_keys, .off = "\"same\"", .beside = updated, .on = updated_on},
       {.key = "layout.route", .causes = {}, .on = one_data_rank},
+      {.key = "layout.rails_gather",
+       .causes = {"layout.route", "observe.machine", "layout.sharding", "layout.shard_weights",
+                  "layout.shard_gradients", "layout.shard_optimizer"},
+       .off = "\"auto\"",
+       .beside = rails_gathers,
+       .on = one_data_rank},
       {.key = "layout.deterministic", .causes = {}, .on = one_rank},
       {.key = "layout.ranks_per_pair", .causes = sharding_keys, .beside = pair_size, .on = one_data_rank},
       {.key = "layout.ranks_per_node",

@@ -139,6 +139,12 @@ void add_layout_keys(std::vector<Key>& list) {
       "How weights and gradients move among several nodes. flat: in one call; rails: in two, one inside each "
       "node and one among the ranks with the same place in their nodes; auto: what `observe.machine` "
       "predicts to be faster, flat without a machine.");
+  layout.optional(
+      "rails_gather", &L::rails_gather, Choice<RailsGather>{}, may_change,
+      "How weights are gathered between nodes by rails. library: as MPI or NCCL does; doubling: in a number of "
+      "messages "
+      "that is the logarithm of the nodes; auto: what `observe.machine` predicts to be faster, library without a "
+      "machine.");
   layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
                   "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
                   "`sharding` gives the same bits; slower across machines.");

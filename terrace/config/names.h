@@ -40,6 +40,10 @@ struct Names<Routing> {
   static constexpr std::array<std::string_view, 3> words = {"auto", "flat", "rails"};
 };
 template <>
+struct Names<RailsGather> {
+  static constexpr std::array<std::string_view, 3> words = {"auto", "library", "doubling"};
+};
+template <>
 struct Names<WireType> {
   static constexpr std::array<std::string_view, 6> words = {"same", "fp32", "bf16", "int8", "int4", "fp8"};
 };

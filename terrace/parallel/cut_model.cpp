@@ -5,11 +5,20 @@
 #include "terrace/mesh/shards.h"
 
 namespace terrace::parallel {
+namespace {
+
+// What is chosen by a machine is chosen before.
+comm::Gathering rails_gathering(const config::LayoutConfig& layout) {
+  return layout.rails_gather == config::RailsGather::doubling ? comm::Gathering::doubling : comm::Gathering::library;
+}
+
+}  // namespace
+
 CutModel::CutModel(models::Model& model, const schedule::Partition& partition, comm::World& world,
                    const mesh::Mesh& mesh, const config::LayoutConfig& layout, const ShardingOptions& options)
     : tensor(model, world, mesh, layout.sequence_parallel),
       stage(model, world, mesh, schedule::placement(schedule::pipeline_of(layout, 1)), partition),
-      groups(connect(world, mesh, mesh::shard_sizes(layout, mesh))),
+      groups(connect(world, mesh, mesh::shard_sizes(layout, mesh), rails_gathering(layout))),
       sharded(model, stage, groups, options),
       shards(sharded.shards()),
       layout_(layout),

@@ -65,7 +65,8 @@ std::vector<comm::Comm*> DataGroups::of_movements() const {
   return all;
 }
 
-DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
+DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
+                   comm::Gathering rails_gathering) {
   const int64_t data_coordinate = mesh.coordinate(world.rank(), "data");
   DataGroups groups{.place = mesh::ShardPlace(sizes, data_coordinate)};
   for (const GroupOfMovement& movement : groups_of_movements) {
@@ -75,6 +76,7 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
                                                      : hop == Hop::node ? (groups.*movement.hops).node
                                                                         : (groups.*movement.hops).rails;
                  comm = world.connect(mesh::ranks_of(members, name, mesh, world.rank()));
+                 if (hop == Hop::rails) comm->gather_by(rails_gathering);
                });
   }
   groups.everyone = world.connect(mesh::ranks_of(groups.place.everyone, "data", mesh, world.rank()));

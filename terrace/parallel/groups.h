@@ -29,8 +29,9 @@ struct DataGroups {
   std::vector<comm::Comm*> of_movements() const;
 };
 
-// Collective: every rank of the world calls it.
-DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);
+// Weights are gathered between nodes by the given algorithm. Collective: every rank of the world calls it.
+DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
+                   comm::Gathering rails_gathering = comm::Gathering::library);
 
 // The groups of the first rank, as mesh::overview() shows them.
 std::vector<mesh::Group> shown_groups(const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);

@@ -148,6 +148,40 @@ CollectiveTime doubling_time(Collective collective, double bytes, const GroupPla
   return sum.with_latency(latency);
 }
 
+// Of a gather, with the ranks in the order of the devices: the largest pieces go to the farthest ranks.
+CollectiveTime bruck_time(double bytes, const GroupPlace& place, const Machine& machine) {
+  const double block = bytes / static_cast<double>(place.ranks);
+  CollectiveTime time{.algorithm = Algorithm::bruck};
+  double most = 0;  // seconds of transfers in one step
+  for (int64_t distance = 1; distance < place.ranks; distance *= 2) {
+    // How many of so many members of a unit have their partner in another unit.
+    const auto leaving = [&](int64_t members) {
+      return static_cast<double>(members < place.ranks ? std::min(distance, members) : 0);
+    };
+    Sum step;
+    double latency = 0;
+    for (size_t number = 0; number < machine.tiers.size(); ++number) {
+      const TierUse use(place, machine, number);
+      if (!use.is_used()) continue;
+      latency = use.latency();
+      double senders = leaving(use.members_inside());
+      if (!use.is_network()) {
+        senders -=
+            leaving(use.members()) * static_cast<double>(use.members_inside()) / static_cast<double>(use.members());
+      }
+      const auto blocks = static_cast<double>(std::min(distance, place.ranks - distance));
+      step.transfer_meanwhile(number, use.seconds(senders * blocks * block));
+    }
+    if (step.most > most) {
+      most = step.most;
+      time.tier = step.time.tier;
+    }
+    time.latency_seconds += latency;
+    time.seconds += latency + step.time.seconds;
+  }
+  return time;
+}
+
 // Each rank sends every other rank a block; no rank passes on another's blocks. For each of the rounds.
 CollectiveTime direct_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
@@ -245,6 +279,9 @@ CollectiveTime time_by(Algorithm algorithm, Collective collective, double bytes,
       break;
     case Algorithm::recursive_doubling:
       return doubling_time(collective, bytes, place, machine);
+    case Algorithm::bruck:
+      if (collective == Collective::all_gather) return bruck_time(bytes, place, machine);
+      break;
     case Algorithm::direct:
       return direct_time(collective, bytes, place, machine);
     case Algorithm::two_hop:
@@ -263,6 +300,8 @@ std::string_view name_of(Algorithm algorithm) {
       return "tree";
     case Algorithm::recursive_doubling:
       return "recursive doubling";
+    case Algorithm::bruck:
+      return "Bruck's doubling";
     case Algorithm::direct:
       return "direct exchange";
     case Algorithm::two_hop:

@@ -18,6 +18,7 @@ enum class Algorithm {
   ring,                // each rank passes blocks on to the next one
   tree,                // all-reduce: two trees over the nodes, each for half of the data, and a chain inside a node
   recursive_doubling,  // in each step pairs of ranks exchange, with twice as many blocks as in the step before
+  bruck,               // gathers: over distances 1, 2, 4 and so on each rank sends on all blocks that it has
   direct,              // each rank sends its blocks to every other rank; none passes on another's
   two_hop,             // two calls: among the ranks inside each unit of a tier, and among those with the same place in
                        // their units; each by the fastest of the other algorithms

@@ -10,7 +10,13 @@ using schedule::Movement;
 
 MovementTimes::MovementTimes(const config::Config& config, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
                              const machine::Machine& machine, const std::vector<Algorithm>& algorithms)
-    : config_(config), mesh_(mesh), sizes_(sizes), machine_(machine), algorithms_(algorithms) {
+    : config_(config),
+      mesh_(mesh),
+      sizes_(sizes),
+      machine_(machine),
+      algorithms_(algorithms),
+      rails_gather_(config.layout.rails_gather == config::RailsGather::doubling ? std::vector{Algorithm::bruck}
+                                                                                : algorithms) {
   const mesh::ShardPlace place(sizes, 0);
   const schedule::Movements movements = schedule::movements_of(sizes, config.layout.deterministic);
   gather_ = places_of(place.gather, movements.has_two_hops(Movement::gather_weights));
@@ -44,9 +50,9 @@ int64_t MovementTimes::Places::moved(Hop hop, int64_t elements) const {
 
 // Every part is a whole number of blocks, so the size of all payloads is that of one payload of all values.
 MovementTime MovementTimes::call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
-                                 const GroupPlace& group) const {
+                                 const GroupPlace& group, const std::vector<Algorithm>& algorithms) const {
   const auto bytes = static_cast<double>(config::wire_bytes(type, elements, element_bytes));
-  const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms_);
+  const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms);
   return {time.seconds, time.tier, sent_bytes(collective, bytes, group.ranks)};
 }
 
@@ -56,8 +62,9 @@ double MovementTimes::encoding(double values, double rate) const {
 
 // The owner encodes its part to nearest before the first hop, and all ranks decode the payloads after the last one.
 MovementTime MovementTimes::gather(config::WireType type, const Places& places, Hop hop, int64_t elements) const {
-  MovementTime time = call(Collective::all_gather, type, places.moved(hop, elements),
-                           config::element_bytes(config_.train.precision), places.of(hop));
+  MovementTime time =
+      call(Collective::all_gather, type, places.moved(hop, elements), config::element_bytes(config_.train.precision),
+           places.of(hop), hop == Hop::rails ? rails_gather_ : algorithms_);
   if (!config::is_quantized(type) || places.whole.ranks == 1) return time;
   const auto values = static_cast<double>(elements);
   if (hop != Hop::node)

@@ -23,7 +23,8 @@ struct MovementTime {
 
 class MovementTimes {
  public:
-  // All arguments outlive the object.
+  // All arguments outlive the object. Gathers between nodes by rails take `algorithms`, or Algorithm::bruck if the
+  // configuration says so; RailsGather::automatic counts as library.
   MovementTimes(const config::Config& config, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
                 const machine::Machine& machine, const std::vector<Algorithm>& algorithms);
 
@@ -42,7 +43,11 @@ class MovementTimes {
 
   Places places_of(const std::vector<int64_t>& members, bool has_two_hops) const;
   MovementTime call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
-                    const GroupPlace& group) const;
+                    const GroupPlace& group) const {
+    return call(collective, type, elements, element_bytes, group, algorithms_);
+  }
+  MovementTime call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
+                    const GroupPlace& group, const std::vector<Algorithm>& algorithms) const;
   // Seconds for so many fp32 values at a rate in bytes/s; 0: that of memory.
   double encoding(double values, double rate) const;
   MovementTime gather(config::WireType type, const Places& places, schedule::Hop hop, int64_t elements) const;
@@ -53,6 +58,7 @@ class MovementTimes {
   const mesh::ShardSizes& sizes_;
   const machine::Machine& machine_;
   const std::vector<Algorithm>& algorithms_;
+  std::vector<Algorithm> rails_gather_;  // of gathers between nodes by rails
   Places gather_, reduce_, across_, replicas_, update_;
 };
 

@@ -84,6 +84,7 @@ void check_devices(const Target& target) {
 
 PlannedRun on_target(PlannedRun run, const Target& target) {
   run.take_route(target.software.two_hop_routes ? chosen_route(run, target.machine) : config::Routing::flat);
+  run.config.layout.rails_gather = chosen_rails_gather(run, target.machine);
   return run;
 }
 

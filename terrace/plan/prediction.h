@@ -57,7 +57,8 @@ struct Prediction {
 // The parts of the configuration's run as the program divides it. Throws UserError if the machine has fewer devices or
 // the configuration does not fit the ranks.
 PlannedRun planned_run(const config::Config& config, const Target& target);
-// With the route that is fastest there, if the configuration does not give one and the software has more than one.
+// With the route and the gathers between nodes that are fastest there, if the configuration does not give one and the
+// software has more than one.
 PlannedRun on_target(PlannedRun run, const Target& target);
 
 // A run that needs more memory than a device has is predicted all the same, with a reason. Throws as planned_run does.

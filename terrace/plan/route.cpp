@@ -8,14 +8,20 @@
 namespace terrace::plan {
 namespace {
 
+using config::RailsGather;
 using config::Routing;
 using schedule::Movement;
 
-// Of all movements of a segment with so many parameters in a step.
-double movement_seconds(const PlannedRun& run, const mesh::ShardSizes& sizes, int64_t elements,
-                        const machine::Machine& machine) {
+// Of all movements of a segment of average size in a step.
+double movement_seconds(const PlannedRun& run, const mesh::ShardSizes& sizes, const machine::Machine& machine,
+                        RailsGather gather) {
   const std::vector<Algorithm> algorithms = {Algorithm::ring, Algorithm::tree};
-  const MovementTimes times(run.config, run.mesh, sizes, machine, algorithms);
+  config::Config config = run.config;
+  config.layout.rails_gather = gather;
+  const MovementTimes times(config, run.mesh, sizes, machine, algorithms);
+  int64_t elements = 0;
+  for (int64_t stage = 0; stage < run.placement.stages; ++stage) elements += run.stage_elements(stage);
+  elements /= std::ssize(run.partition().segments);
   const schedule::Movements movements = schedule::movements_of(sizes, run.config.layout.deterministic);
   const int64_t padded = mesh::padded_size(elements, sizes.ranks, mesh::piece_elements);
   double sum = 0;
@@ -32,6 +38,14 @@ double movement_seconds(const PlannedRun& run, const mesh::ShardSizes& sizes, in
   return sum;
 }
 
+// The gather between nodes that the configuration gives or, with `automatic`, the faster one.
+RailsGather faster_gather(const PlannedRun& run, const mesh::ShardSizes& rails, const machine::Machine& machine) {
+  const RailsGather given = run.config.layout.rails_gather;
+  if (given != RailsGather::automatic) return given;
+  const auto seconds = [&](RailsGather gather) { return movement_seconds(run, rails, machine, gather); };
+  return seconds(RailsGather::doubling) < seconds(RailsGather::library) ? RailsGather::doubling : RailsGather::library;
+}
+
 }  // namespace
 
 Routing chosen_route(const PlannedRun& run, const machine::Machine& machine) {
@@ -40,11 +54,15 @@ Routing chosen_route(const PlannedRun& run, const machine::Machine& machine) {
   if (run.mesh.size() <= run.mesh.topology().ranks_per_node) return Routing::flat;
   const std::optional<mesh::ShardSizes> rails = mesh::rails_sizes(run.sizes, run.mesh);
   if (!rails || schedule::movements_of(*rails, layout.deterministic).two_hops.empty()) return Routing::flat;
-  int64_t elements = 0;
-  for (int64_t stage = 0; stage < run.placement.stages; ++stage) elements += run.stage_elements(stage);
-  const int64_t average = elements / std::ssize(run.partition().segments);
-  const double flat_seconds = movement_seconds(run, run.sizes, average, machine);
-  return movement_seconds(run, *rails, average, machine) < flat_seconds ? Routing::rails : Routing::flat;
+  const double flat_seconds = movement_seconds(run, run.sizes, machine, RailsGather::library);
+  const double rails_seconds = movement_seconds(run, *rails, machine, faster_gather(run, *rails, machine));
+  return rails_seconds < flat_seconds ? Routing::rails : Routing::flat;
+}
+
+RailsGather chosen_rails_gather(const PlannedRun& run, const machine::Machine& machine) {
+  const schedule::Movements movements = schedule::movements_of(run.sizes, run.config.layout.deterministic);
+  const bool gathers = movements.has_two_hops(Movement::gather_weights) || movements.has_two_hops(Movement::publish);
+  return gathers ? faster_gather(run, run.sizes, machine) : run.config.layout.rails_gather;
 }
 
 }  // namespace terrace::plan

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -220,19 +221,24 @@ std::optional<machine::Machine> predicted_machine(const Start& start, const at::
   return start.options.measure_machine(world, device, nn::scalar_type(start.config.train.precision));
 }
 
-// The route that the first rank's machine predicts to be faster, on every rank.
-config::Routing route_of(const Start& start, const std::optional<machine::Machine>& machine, comm::World& world) {
-  const config::Routing given = start.config.layout.route;
-  if (given != config::Routing::automatic || !machine) return given;
-  auto route = static_cast<int64_t>(given);
+// Chooses the route and the gathers by rails that the first rank's machine predicts to be faster, on every rank.
+void choose_route(config::LayoutConfig& layout, const Start& start, const std::optional<machine::Machine>& machine,
+                  comm::World& world) {
+  const bool is_given =
+      layout.route != config::Routing::automatic && layout.rails_gather != config::RailsGather::automatic;
+  if (is_given || !machine) return;
+  std::array<int64_t, 2> chosen = {};
   if (world.rank() == 0) {
-    const plan::PlannedRun run(start.config, world.size(), world.ranks_per_node());
-    route = static_cast<int64_t>(plan::chosen_route(run, *machine));
+    plan::PlannedRun run(start.config, world.size(), world.ranks_per_node());
+    run.take_route(plan::chosen_route(run, *machine));
+    chosen = {static_cast<int64_t>(run.config.layout.route),
+              static_cast<int64_t>(plan::chosen_rails_gather(run, *machine))};
   }
   world.connect(mesh::all_ranks("route", world.size()))
-      ->broadcast(&route, 1, comm::Type::int64, 0, {.what = "route"})
+      ->broadcast(chosen.data(), std::ssize(chosen), comm::Type::int64, 0, {.what = "route"})
       .wait();
-  return static_cast<config::Routing>(route);
+  layout.route = static_cast<config::Routing>(chosen[0]);
+  layout.rails_gather = static_cast<config::RailsGather>(chosen[1]);
 }
 
 RunResult run_rank(const Start& start, const at::Device& device, comm::World& world) {
@@ -242,7 +248,7 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
   const auto meter = std::make_shared<ops::MemoryMeter>(device.type());
   auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
   config::Config config = start.config;
-  config.layout.route = abort_on_error(world, [&] { return route_of(start, machine, world); });
+  abort_on_error(world, [&] { choose_route(config.layout, start, machine, world); });
   Trainer trainer(config, start.peak, start.kernels, &world);
   return abort_on_error(world, [&] {
     return run_trainer(trainer, start, world,

@@ -20,7 +20,10 @@ class OperationCheck {
   std::vector<std::string> run() {
     all_reduce();
     for (const bool in_place : {false, true}) reduce_scatter(in_place);
-    for (const bool in_place : {false, true}) all_gather(in_place);
+    for (const Gathering gathering : {Gathering::doubling, Gathering::library}) {
+      comm_.gather_by(gathering);
+      for (const bool in_place : {false, true}) all_gather(in_place);
+    }
     all_to_all();
     for (int64_t root = 0; root < comm_.size(); ++root) broadcast(root);
     if (comm_.size() > 1) around();

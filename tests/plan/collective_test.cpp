@@ -171,6 +171,26 @@ TEST(RecursiveDoublingTime, IsThatWorkedOutByHand) {
   EXPECT_EQ(time_of(Collective::all_gather, 0, group_of(5, 8), {Algorithm::recursive_doubling}).seconds, 3 * 10);
 }
 
+// Blocks of 10 bytes among 64 ranks in six steps over distances 1 to 32, with as many blocks. Out of a node of eight go
+// 1, 2, 4, 8, 8, 8 messages, over 200 bytes/s; out of a pair 1, 2, 2, 2, 2, 2, of which a quarter of those of the node
+// leave it, over 100 bytes/s; inside a pair those of the first step and half of those of its pair stay, over 200
+// bytes/s.
+TEST(BruckTime, IsThatWorkedOutByHand) {
+  const CollectiveTime time = time_of(Collective::all_gather, 640, group_of(64), {Algorithm::bruck});
+  EXPECT_EQ(time.algorithm, Algorithm::bruck);
+  EXPECT_EQ(time.latency_seconds, 6 * 10);
+  // In the first two steps the links out of pairs take as long as those out of nodes or longer.
+  const double first = 10 * 0.75 / 100, second = 20 * 1.5 / 100;
+  const double others = (40 * 4 + 80 * 8 + 160 * 8 + 320 * 8) / 200.0;
+  EXPECT_DOUBLE_EQ(time.seconds, 60 + first + second + others);
+  EXPECT_EQ(time.tier, 2);
+  // Five ranks of five nodes need three steps, with 1, 2 and 1 blocks; the eight groups share the links.
+  const CollectiveTime five = time_of(Collective::all_gather, 50, group_of(5, 8), {Algorithm::bruck});
+  EXPECT_DOUBLE_EQ(five.seconds, 3 * 10 + 8 * 40.0 / 200);
+  // Sums take a ring.
+  EXPECT_EQ(time_of(Collective::all_reduce, 640, group_of(64), {Algorithm::bruck}).algorithm, Algorithm::ring);
+}
+
 // Among the eight nodes first, with 80 bytes in each of eight groups, then inside the nodes.
 TEST(TwoHopTime, IsThatOfBothCalls) {
   const std::vector<Algorithm> both = {Algorithm::ring, Algorithm::two_hop};

@@ -126,6 +126,56 @@ TEST(AutoRoute, MakesNoStepMuchLonger) {
   }
 }
 
+// Between nodes 64 dies in a rail take 6 steps instead of 63, and as long for the bytes. Each choice is the faster one.
+TEST(RailsGather, ByDoublingTakesTheLogarithmOfTheSteps) {
+  const int64_t devices = 512, elements = int64_t{32} << 20;
+  const Target target = frontier_target(devices);
+  config::Config config = on_frontier(devices, config::Sharding::zero3, Routing::rails);
+  const auto seconds = [&](config::RailsGather gather) {
+    config.layout.rails_gather = gather;
+    const PlannedRun run = planned_run(config, target);
+    return time_of(run, target.machine, Movement::gather_weights, Hop::rails, elements).seconds;
+  };
+  // All dies lie in one group of nodes, whose latency is 5 us.
+  EXPECT_NEAR(seconds(config::RailsGather::library) - seconds(config::RailsGather::doubling), (63 - 6) * 5e-6, 1e-9);
+  EXPECT_EQ(seconds(config::RailsGather::automatic), seconds(config::RailsGather::doubling));
+  config.layout.rails_gather = config::RailsGather::library;
+  EXPECT_EQ(planned_run(config, target).config.layout.rails_gather, config::RailsGather::library);
+}
+
+// The milliseconds in docs/low_bandwidth.md, which a separate computation of the formulas gave.
+TEST(RailsGather, OnFrontierTakesWhatTheDocumentSays) {
+  struct Row {
+    int64_t devices;
+    double flat, library, doubling, inside;
+  };
+  for (const Row& row :
+       {Row{512, 1.78, 1.09, 0.81, 0.48}, Row{1024, 2.77, 1.42, 0.82, 0.48}, Row{2048, 4.76, 2.06, 1.13, 0.48}}) {
+    SCOPED_TRACE(row.devices);
+    const Target target = frontier_target(row.devices);
+    const auto milliseconds = [&](Routing route, config::RailsGather gather, Hop hop) {
+      config::Config config = on_frontier(row.devices, config::Sharding::zero3, route);
+      config.layout.rails_gather = gather;
+      const PlannedRun run = planned_run(config, target);
+      return 1e3 * time_of(run, target.machine, Movement::gather_weights, hop, int64_t{32} << 20).seconds;
+    };
+    using config::RailsGather;
+    EXPECT_NEAR(milliseconds(Routing::flat, RailsGather::automatic, Hop::whole), row.flat, 0.005);
+    EXPECT_NEAR(milliseconds(Routing::rails, RailsGather::library, Hop::rails), row.library, 0.005);
+    EXPECT_NEAR(milliseconds(Routing::rails, RailsGather::doubling, Hop::rails), row.doubling, 0.005);
+    EXPECT_NEAR(milliseconds(Routing::rails, RailsGather::doubling, Hop::node), row.inside, 0.005);
+  }
+}
+
+TEST(RailsGather, IsLeftToTheLibraryWhereThatIsAsFast) {
+  config::Config config = on_frontier(16, config::Sharding::zero3, Routing::rails);
+  // Two nodes need one step either way.
+  EXPECT_EQ(planned_run(config, frontier_target(16)).config.layout.rails_gather, config::RailsGather::library);
+  // Without rails there is nothing to choose.
+  config.layout.route = Routing::flat;
+  EXPECT_EQ(planned_run(config, frontier_target(16)).config.layout.rails_gather, config::RailsGather::automatic);
+}
+
 TEST(AutoRoute, IsFlatOnOneNodeAndForSoftwareWithoutRails) {
   const Target node = frontier_target(8);
   EXPECT_EQ(planned_run(on_frontier(8, config::Sharding::zero3, Routing::automatic), node).config.layout.route,

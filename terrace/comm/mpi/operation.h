@@ -93,6 +93,9 @@ MpiOperationPointer start_native(std::shared_ptr<MpiChannel> channel, const Call
 // ranks, 16-bit types in fp32. It sends as many bytes as a ring algorithm.
 MpiOperationPointer start_direct_sum(std::shared_ptr<MpiChannel> channel, const Call& call);
 
+// Starts an all_gather by doubling (doubling.h).
+MpiOperationPointer start_doubling_gather(std::shared_ptr<MpiChannel> channel, const Call& call);
+
 // Starts the call through the channel's slot rings in shared memory. Its sums are computed as those of a direct sum.
 MpiOperationPointer start_in_shared_memory(std::shared_ptr<MpiChannel> channel, const Call& call);
 

@@ -78,6 +78,9 @@ MpiOperationPointer start_unchecked(std::shared_ptr<MpiChannel> channel, const C
   if (channel->rings() != nullptr) return start_in_shared_memory(std::move(channel), call);
   const bool sum = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
   if (sum && !sums_natively(*channel, call)) return start_direct_sum(std::move(channel), call);
+  if (call.kind == Kind::all_gather && call.gathering == Gathering::doubling) {
+    return start_doubling_gather(std::move(channel), call);
+  }
   return start_native(std::move(channel), call);
 }
 

@@ -16,6 +16,7 @@
 
 #include "gpu_runtime.h"
 #include "terrace/base/error.h"
+#include "terrace/comm/doubling.h"
 #include "terrace/comm/nccl/sum.h"
 
 namespace terrace::comm {
@@ -103,7 +104,10 @@ struct NcclChannel::State {
   void throw_if_aborted() const;
 
   void enqueue(const Call& call, const CommunicatorStream& used);
+  void send(int64_t peer, const char* data, int64_t count, Type type) const;
+  void receive(int64_t peer, char* data, int64_t count, Type type) const;
   void exchange_blocks(const Call& call);
+  void gather_by_doubling(const Call& call);
   void sum_in_rank_order(const Call& call);
   void sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to);
   void broadcast_parts(const Call& call, const std::vector<int64_t>& starts);
@@ -243,20 +247,43 @@ void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Dir
   wait_until_enqueued(collectives, check_others);
 }
 
+void NcclChannel::State::send(int64_t peer, const char* data, int64_t count, Type type) const {
+  const auto& [communicator, stream] = collectives;
+  check(ncclSend(data, static_cast<size_t>(count), type_of(type), static_cast<int>(peer), communicator, stream),
+        "ncclSend");
+}
+
+void NcclChannel::State::receive(int64_t peer, char* data, int64_t count, Type type) const {
+  const auto& [communicator, stream] = collectives;
+  check(ncclRecv(data, static_cast<size_t>(count), type_of(type), static_cast<int>(peer), communicator, stream),
+        "ncclRecv");
+}
+
 // Blocks have the same order at the sender and the receiver; NCCL runs the operations of a group together.
 void NcclChannel::State::exchange_blocks(const Call& call) {
-  const auto& [communicator, stream] = collectives;
   check(ncclGroupStart(), "ncclGroupStart");
   for (int64_t other = 0; other < size(); ++other) {
-    const auto peer = static_cast<int>(other);
-    check(ncclSend(at(call.from, other * call.count, call.type), static_cast<size_t>(call.count), type_of(call.type),
-                   peer, communicator, stream),
-          "ncclSend");
-    check(ncclRecv(at(call.to, other * call.count, call.type), static_cast<size_t>(call.count), type_of(call.type),
-                   peer, communicator, stream),
-          "ncclRecv");
+    send(other, at(call.from, other * call.count, call.type), call.count, call.type);
+    receive(other, at(call.to, other * call.count, call.type), call.count, call.type);
   }
   check(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+// The stream orders the steps, so that each sends what the one before has received, without the rank.
+void NcclChannel::State::gather_by_doubling(const Call& call) {
+  const auto block = [&](int64_t number) { return at(call.to, number * call.count, call.type); };
+  if (call.from != block(member)) {
+    const auto bytes = static_cast<size_t>(call.count * size_of(call.type));
+    check_gpu(cudaMemcpyAsync(block(member), call.from, bytes, cudaMemcpyDeviceToDevice, collectives.stream),
+              "cudaMemcpyAsync");
+  }
+  for (const DoublingStep& step : doubling_steps(size(), member)) {
+    check(ncclGroupStart(), "ncclGroupStart");
+    for (const auto& [begin, count] : step.sent) send(step.to, block(begin), count * call.count, call.type);
+    for (const auto& [begin, count] : step.received) receive(step.from, block(begin), count * call.count, call.type);
+    check(ncclGroupEnd(), "ncclGroupEnd");
+    wait_until_enqueued(collectives);
+  }
 }
 
 int64_t NcclChannel::State::index_in_rank_order(int64_t of_member) const {
@@ -266,8 +293,6 @@ int64_t NcclChannel::State::index_in_rank_order(int64_t of_member) const {
 
 // Each member receives all terms of its part, a piece at a time, and adds them. Part m is [starts[m], starts[m + 1]).
 void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_t>& starts, void* to) {
-  const auto& [communicator, stream] = collectives;
-  const ncclDataType_t type = type_of(call.type);
   const auto part = [&](int64_t of) {
     return std::pair(starts[static_cast<size_t>(of)], starts[static_cast<size_t>(of) + 1]);
   };
@@ -282,19 +307,12 @@ void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_
     for (int64_t other = 0; other < size(); ++other) {
       const auto [begin, end] = part(other);
       const int64_t count = std::clamp<int64_t>(end - begin - done, 0, piece);
-      const auto peer = static_cast<int>(other);
-      if (count > 0) {
-        check(ncclSend(at(call.from, begin + done, call.type), static_cast<size_t>(count), type, peer, communicator,
-                       stream),
-              "ncclSend");
-      }
-      if (own_count > 0) {
-        check(ncclRecv(term(other), static_cast<size_t>(own_count), type, peer, communicator, stream), "ncclRecv");
-      }
+      if (count > 0) send(other, at(call.from, begin + done, call.type), count, call.type);
+      if (own_count > 0) receive(other, term(other), own_count, call.type);
     }
     check(ncclGroupEnd(), "ncclGroupEnd");
     wait_until_enqueued(collectives);
-    sum_on_gpu(call.type, terms, size(), own_count, at(to, done, call.type), stream);
+    sum_on_gpu(call.type, terms, size(), own_count, at(to, done, call.type), collectives.stream);
     check_gpu(cudaGetLastError(), "the sum of terms");
   }
 }
@@ -347,6 +365,7 @@ void NcclChannel::State::enqueue(const Call& call, const CommunicatorStream& use
       return check(ncclReduceScatter(call.from, call.to, count, type, ncclSum, communicator, stream),
                    "ncclReduceScatter");
     case Kind::all_gather:
+      if (call.gathering == Gathering::doubling) return gather_by_doubling(call);
       return check(ncclAllGather(call.from, call.to, count, type, communicator, stream), "ncclAllGather");
     case Kind::all_to_all:
       return exchange_blocks(call);

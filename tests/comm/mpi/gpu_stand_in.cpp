@@ -14,12 +14,16 @@
 #include <cstring>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <queue>
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gpu_runtime.h"
@@ -126,7 +130,8 @@ terrace::comm::Type type_of(ncclDataType_t type) {
 struct Group {
   int depth = 0;
   cudaStream_t stream = nullptr;
-  std::vector<Task> tasks;
+  std::vector<std::vector<Task>> lists = {};                  // those of one list run one after another
+  std::map<std::tuple<int, int, bool>, size_t> of_link = {};  // by sender, receiver and whether it is the sender's
 };
 thread_local Group open_group;
 
@@ -205,12 +210,15 @@ struct ncclComm {
 
 namespace {
 
-ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, Task task) {
+// `list` of the open group, or a list of its own.
+ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, Task task, std::optional<size_t> list = {}) {
   if (open_group.depth == 0) {
     stream->add(std::move(task));
   } else {
     open_group.stream = stream;
-    open_group.tasks.push_back(std::move(task));
+    const size_t number = list.value_or(open_group.lists.size());
+    if (number == open_group.lists.size()) open_group.lists.emplace_back();
+    open_group.lists[number].push_back(std::move(task));
   }
   return comm->connected() ? ncclSuccess : ncclInProgress;
 }
@@ -225,10 +233,13 @@ ncclResult_t begin_collective(ncclComm_t comm, cudaStream_t stream, Task task) {
   return begin(comm, stream, std::move(task));
 }
 
-ncclResult_t begin_message(ncclComm_t comm, int from, int to, cudaStream_t stream, Task task) {
+// Messages between the same two members keep their order.
+ncclResult_t begin_message(ncclComm_t comm, int from, int to, bool sends, cudaStream_t stream, Task task) {
   if (!is_usable(comm)) return ncclInvalidUsage;
   comm->link(from, to);
-  return begin(comm, stream, std::move(task));
+  if (open_group.depth == 0) return begin(comm, stream, std::move(task));
+  const auto [list, is_new] = open_group.of_link.try_emplace({from, to, sends}, open_group.lists.size());
+  return begin(comm, stream, std::move(task), list->second);
 }
 
 }  // namespace
@@ -329,23 +340,28 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) { return comm->aborted = true, ncclSuccess; }
 
 ncclResult_t ncclGroupStart() { return ++open_group.depth, ncclSuccess; }
-// All at once.
+// All lists at once.
 ncclResult_t ncclGroupEnd() {
-  if (--open_group.depth > 0 || open_group.tasks.empty()) return ncclSuccess;
-  open_group.stream->add([tasks = std::exchange(open_group.tasks, {})] {
+  if (--open_group.depth > 0 || open_group.lists.empty()) return ncclSuccess;
+  open_group.of_link.clear();
+  open_group.stream->add([lists = std::exchange(open_group.lists, {})] {
     std::vector<std::thread> threads;
-    for (const Task& task : tasks) threads.emplace_back(task);
+    for (const std::vector<Task>& tasks : lists) {
+      threads.emplace_back([&tasks] {
+        for (const Task& task : tasks) task();
+      });
+    }
     for (std::thread& thread : threads) thread.join();
   });
   return ncclSuccess;
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return begin_message(comm, comm->member, peer, stream,
+  return begin_message(comm, comm->member, peer, true, stream,
                        [=] { comm->send(from, static_cast<int64_t>(count) * size_of(type), peer); });
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
-  return begin_message(comm, peer, comm->member, stream,
+  return begin_message(comm, peer, comm->member, false, stream,
                        [=] { comm->receive(to, static_cast<int64_t>(count) * size_of(type), peer); });
 }
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,

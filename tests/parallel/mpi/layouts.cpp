@@ -29,6 +29,12 @@ std::vector<Layout> layouts_of(int64_t ranks) {
     layouts.push_back({ranks, {"sharding=hybrid", "shard_group=2"}});
     layouts.push_back({ranks, {"sharding=three_level", "ranks_per_pair=1", "ranks_per_node=2"}});
   }
+  // Nodes of one rank have no second hop, and nodes of all ranks neither.
+  if (ranks % 2 == 0 && ranks > 2) {
+    const std::vector<std::string> rails = {"ranks_per_node=2", "route=rails", "rails_gather=doubling"};
+    layouts.push_back(Layout{ranks, {"sharding=zero3", "gather_type=int8"}}.with(rails));
+    layouts.push_back(Layout{ranks, {"sharding=zero1"}}.with(rails));
+  }
   return layouts;
 }
 
