@@ -2,7 +2,7 @@
 DeepHyper, Optuna's TPE, and terrace.
 
 Usage, in the root of the repository: python3 bench/search/compare.py [--build build/planner] [--work build/bench_search]
-[--seed N] [--seeds N] [--methods M,..] [--cap N] [--deephyper-cap N] [--jobs N]
+[--seed N] [--first-seed N] [--seeds N] [--methods M,..] [--cap N] [--deephyper-cap N] [--jobs N]
 
 The build needs the targets terrace_program and bench_search_trials. Every point of each space in bench/search/spaces, and of
 one that --seed draws from the values of those, is simulated once. The peers run in a virtual environment in WORK, with the
@@ -68,13 +68,14 @@ def make_environment(folder):
     return python
 
 
-def read_runs(paths):
-    """Trials by (space, parallel, method)."""
+def read_runs(paths, seeds):
+    """Trials by (space, parallel, method) of runs with these seeds."""
     runs = defaultdict(list)
     for path in paths:
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
-                runs[row["space"], row["parallel"], row["method"]].append(int(row["trials"]))
+                if int(row["seed"]) in seeds:
+                    runs[row["space"], row["parallel"], row["method"]].append(int(row["trials"]))
     return runs
 
 
@@ -108,6 +109,7 @@ def main():
     parser.add_argument("--build", type=Path, default=Path("build/planner"))
     parser.add_argument("--work", type=Path, default=Path("build/bench_search"))
     parser.add_argument("--seed", type=int, help="of one more space")
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--cap", type=int, default=2000, help="trials of a run")
@@ -121,8 +123,10 @@ def main():
     for space, text in spaces.items():
         make_table(arguments.build, tables / space, text)
     methods = arguments.methods.split(",")
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     runs, own = arguments.work / "runs.csv", arguments.work / "terrace.csv"
-    common = ["--spaces", ",".join(spaces), "--seeds", str(arguments.seeds)]
+    common = ["--spaces", ",".join(spaces), "--first-seed", str(arguments.first_seed), "--seeds",
+              str(arguments.seeds)]
     if "terrace" in methods:
         with open(own, "w") as file:
             subprocess.run([arguments.build / "bench" / "bench_search_trials", tables, *common, "--cap",
@@ -133,7 +137,7 @@ def main():
         subprocess.run([python, HERE / "peers.py", tables, runs, *common, "--methods", method, "--cap", str(cap), "--jobs",
                         str(arguments.jobs)], check=True)
     print_tables({space: peers.Table(tables / space) for space in spaces},
-                 read_runs([path for path in (runs, own) if path.exists()]))
+                 read_runs([path for path in (runs, own) if path.exists()], seeds))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs random search, DeepHyper and Optuna's TPE over tables of enumerated points, for compare.py.
 
-Usage: peers.py FOLDER RUNS.CSV [--methods M,..] [--spaces S,..] [--parallel 1,4] [--seeds N] [--cap N] [--jobs N]
+Usage: peers.py FOLDER RUNS.CSV [--methods M,..] [--spaces S,..] [--parallel 1,4] [--first-seed N] [--seeds N] [--cap N] [--jobs N]
 
 FOLDER/SPACE holds space.toml and results.csv of `terrace search --method exhaustive`. A run ends with the first trial within
 1% of the best point. A line of RUNS.CSV is a finished run, which is not repeated."""
@@ -175,6 +175,7 @@ def main():
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--spaces", default="")
     parser.add_argument("--parallel", default="1,4")
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--cap", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -191,7 +192,7 @@ def main():
     tables = {name: Table(arguments.folder / name) for name in chosen}
     # Seeds in the outer loop: an interrupted comparison has some runs of everything.
     tasks = [(tables[space], space, method, int(parallel), seed, arguments.cap)
-             for seed in range(1, arguments.seeds + 1) for space in chosen for method in arguments.methods.split(",")
+             for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds) for space in chosen for method in arguments.methods.split(",")
              for parallel in arguments.parallel.split(",")
              if (space, method, parallel, str(seed), str(arguments.cap)) not in done]
     with multiprocessing.Pool(arguments.jobs) as pool, open(arguments.runs, "a", newline="") as file:

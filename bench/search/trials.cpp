@@ -1,6 +1,7 @@
 // How many trials the optimizer needs to come within 1% of the best point of spaces whose points are all known, as
-// lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--seeds N] [--cap N], in the root of
-// the repository. FOLDER/SPACE holds space.toml and results.csv of `terrace search --method exhaustive`.
+// lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--first-seed N] [--seeds N] [--cap
+// N], in the root of the repository. FOLDER/SPACE holds space.toml and results.csv of `terrace search --method
+// exhaustive`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,16 +26,18 @@ using Clock = std::chrono::steady_clock;
 
 struct Table {
   explicit Table(const std::filesystem::path& folder) : study(load_study(folder / "space.toml")) {
-    for (const Trial& trial : read_results(folder / "results.csv", study.space).trials) {
-      objectives.emplace(trial.point, trial.objective);
-      if (trial.objective) best = std::max(best, *trial.objective);
+    for (const Trial& trial : read_results(folder / "results.csv", study).trials) {
+      if (!trial.failed()) best = std::max(best, trial.objectives.front());
+      outcomes.emplace(trial.point, trial);
     }
   }
 
-  bool is_enough(const Objective& objective) const { return objective && *objective >= best - std::abs(best) / 100; }
+  bool is_enough(const Trial& trial) const {
+    return !trial.failed() && trial.objectives.front() >= best - std::abs(best) / 100;
+  }
 
   Study study;
-  std::map<Point, Objective> objectives;
+  std::map<Point, Trial> outcomes;
   double best = -std::numeric_limits<double>::infinity();
 };
 
@@ -52,11 +55,11 @@ Found search_table(const Table& table, uint64_t seed, size_t parallel, int64_t c
   std::deque<Point> pending;
   while (result.trials < cap && !result.found) {
     while (pending.size() < parallel) pending.push_back(optimizer.ask().value());
-    const Objective objective = table.objectives.at(pending.front());
-    optimizer.tell(pending.front(), objective);
+    const Trial& trial = table.outcomes.at(pending.front());
+    optimizer.tell(trial.point, trial.objectives, trial.outcome.failure);
     pending.pop_front();
     ++result.trials;
-    result.found = table.is_enough(objective);
+    result.found = table.is_enough(trial);
   }
   result.seconds_per_trial =
       std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(result.trials);
@@ -68,11 +71,12 @@ Found search_table(const Table& table, uint64_t seed, size_t parallel, int64_t c
 int main(int count, char** arguments) {
   if (count < 2) return 2;
   std::string spaces;
-  uint64_t seeds = 20;
+  uint64_t first_seed = 1, seeds = 20;
   int64_t cap = 1000;
   for (int i = 2; i + 1 < count; i += 2) {
     const std::string option = arguments[i];
     if (option == "--spaces") spaces = fmt::format(",{},", arguments[i + 1]);
+    if (option == "--first-seed") first_seed = std::strtoull(arguments[i + 1], nullptr, 10);
     if (option == "--seeds") seeds = std::strtoull(arguments[i + 1], nullptr, 10);
     if (option == "--cap") cap = std::atoll(arguments[i + 1]);
   }
@@ -87,7 +91,7 @@ int main(int count, char** arguments) {
   for (const auto& folder : folders) {
     const Table table(folder);
     for (const size_t parallel : {1, 4}) {
-      for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      for (uint64_t seed = first_seed; seed < first_seed + seeds; ++seed) {
         const Found found = search_table(table, seed, parallel, cap);
         fmt::print("{},terrace,{},{},{},{},{},{},{:.3f}\n", folder.filename().string(), parallel, seed, cap,
                    found.trials, found.trials, found.found ? 1 : 0, 1e3 * found.seconds_per_trial);

@@ -22,6 +22,11 @@ class GaussianProcess {
   static double median_length(size_t coordinates);
 
   size_t size() const { return size_; }
+  // [size, coordinates], in the order of add().
+  std::span<const double> points() const { return points_; }
+  std::span<const double> point(size_t number) const {
+    return points().subspan(number * is_categorical_.size(), is_categorical_.size());
+  }
   // Appends a point; set_values() must follow before predictions. Work: size^2.
   void add(std::span<const double> at);
   // Appends a point with the value that is expected there. Work: size^2.

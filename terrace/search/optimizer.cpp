@@ -33,19 +33,19 @@ std::optional<Point> Optimizer::ask() {
   return point;
 }
 
-void Optimizer::tell(const Point& point, Objective objective) {
-  tell(point, objective ? std::vector<double>{*objective} : std::vector<double>());
+void Optimizer::tell(const Point& point, Objective objective, const std::string& failure) {
+  tell(point, objective ? std::vector<double>{*objective} : std::vector<double>(), failure);
 }
 
-void Optimizer::tell(const Point& point, const std::vector<double>& objectives) {
+void Optimizer::tell(const Point& point, const std::vector<double>& objectives, const std::string& failure) {
   const auto [known, is_unknown] = known_.emplace(point, true);
   if (!is_unknown && known->second) return;
   known->second = true;
-  finished_.push_back({point, objectives.empty() ? Objective() : Objective(objectives.front()), {}});
+  finished_.push_back({point, objectives.empty() ? Objective() : Objective(objectives.front()), {}, failure});
   if (objectives.size() > 1) {
     finished_.back().objectives = objectives;  // learned when they are weighed
   } else if (options_.method == Method::bayesian) {
-    surrogate_.learn(point, finished_.back().objective);
+    surrogate_.learn(point, finished_.back().objective, failure);
   }
 }
 
@@ -83,7 +83,7 @@ void Optimizer::weigh_objectives() {
       }
       one.objective = least + share_of_sum * all;
     }
-    surrogate_.learn(one.point, one.objective);
+    surrogate_.learn(one.point, one.objective, one.failure);
   }
 }
 

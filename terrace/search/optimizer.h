@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,15 +31,17 @@ class Optimizer {
   // there is no other point, or if 100,000 random ones in a row break a constraint or were tried.
   std::optional<Point> ask();
   // Of a pending point, or of one of an earlier search.
-  void tell(const Point& point, Objective objective);
+  void tell(const Point& point, Objective objective, const std::string& failure = "");
   // Of a search with several goals, each the larger the better; empty if the trial failed. All trials have as many.
-  void tell(const Point& point, const std::vector<double>& objectives);
+  // `failure` is the kind of failure, such as "oom".
+  void tell(const Point& point, const std::vector<double>& objectives, const std::string& failure = "");
 
  private:
   struct Finished {
     Point point;
     Objective objective;                  // of several goals: weighed for this proposal
     std::vector<double> objectives = {};  // if there are several
+    std::string failure = {};
   };
   struct Candidate {
     Point point;

@@ -254,7 +254,7 @@ class Run {
                                                    : std::optional(goal.signed_value(trial.objectives.front())));
       return;
     }
-    optimizer_.tell(trial.point, trial.objectives);
+    optimizer_.tell(trial.point, trial.objectives, trial.outcome.failure);
   }
 
   void tell(const Trial& trial) {

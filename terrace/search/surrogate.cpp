@@ -1,4 +1,4 @@
-// Two Gaussian processes: of the objective where trials did not fail, and of failing.
+// Gaussian processes: one of the objective where trials did not fail, and one of each kind of failure.
 #include "terrace/search/surrogate.h"
 
 #include <algorithm>
@@ -21,21 +21,25 @@ constexpr double outcome_noise = 0.01;
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 double normal_density(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi); }
 
+// The probability that an outcome is above 0.
+double success(const GaussianProcess::Prediction& outcome) {
+  return normal_distribution(outcome.mean / std::sqrt(outcome.variance + outcome_noise));
+}
+
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace
 
-Surrogate::Surrogate(const Space& space)
-    : space_(&space), objective_process_(space.categorical()), outcome_process_(space.categorical()) {}
+Surrogate::Surrogate(const Space& space) : space_(&space), objective_process_(space.categorical()) {}
 
-void Surrogate::learn(const Point& point, Objective objective) {
-  trials_.push_back({space_->scaled(point), objective});
+void Surrogate::learn(const Point& point, Objective objective, const std::string& failure) {
+  trials_.push_back({space_->scaled(point), objective, failure});
   ++learned_since_fit_;
   // Without the pending trials behind the finished ones.
   objective_process_.truncate(objectives_.size());
-  outcome_process_.truncate(outcomes_.size());
+  for (auto& [kind, failures] : failures_) failures.residuals.truncate(failures.outcomes.size());
   if (trials_.size() > most_trials) {
     forget_some();
   } else {
@@ -43,12 +47,30 @@ void Surrogate::learn(const Point& point, Objective objective) {
   }
 }
 
+void Surrogate::Failures::add(std::span<const double> scaled, double outcome) {
+  residuals.add(scaled);
+  outcomes.push_back(outcome);
+}
+
+GaussianProcess::Prediction Surrogate::Failures::outcome(const Point& scaled,
+                                                         const GaussianProcess::Prediction& residual) const {
+  return {trend.expected(scaled) + residual.mean, std::min(residual.variance, trend.most_variance(scaled))};
+}
+
 void Surrogate::add(const Learned& trial) {
-  outcome_process_.add(trial.scaled);
-  outcomes_.push_back(trial.objective ? 1 : -1);
-  if (!trial.objective) return;
-  objective_process_.add(trial.scaled);
-  objectives_.push_back(*trial.objective);
+  if (trial.objective) {
+    objective_process_.add(trial.scaled);
+    objectives_.push_back(*trial.objective);
+    for (auto& [kind, failures] : failures_) failures.add(trial.scaled, 1);
+    return;
+  }
+  const auto [at, is_new] = failures_.try_emplace(
+      trial.failure, Failures{LogisticTrend(space_->categorical()), GaussianProcess(space_->categorical())});
+  Failures& failures = at->second;
+  if (is_new) {
+    for (size_t i = 0; i < objectives_.size(); ++i) failures.add(objective_process_.point(i), 1);
+  }
+  failures.add(trial.scaled, -1);
 }
 
 void Surrogate::forget_some() {
@@ -56,17 +78,23 @@ void Surrogate::forget_some() {
   std::ranges::stable_sort(trials_.begin(), others, std::greater<>(), &Learned::objective);  // failed ones last
   trials_.erase(trials_.begin() + kept_best, others);
   objective_process_.truncate(0);
-  outcome_process_.truncate(0);
   objectives_.clear();
-  outcomes_.clear();
+  for (auto& [kind, failures] : failures_) {
+    failures.residuals.truncate(0);
+    failures.outcomes.clear();
+  }
   for (const Learned& trial : trials_) add(trial);
+  std::erase_if(failures_, [](const auto& one) { return one.second.outcomes.empty(); });
 }
 
 void Surrogate::set_values() {
-  mean_outcome_ = mean_of(outcomes_);
-  std::vector<double> values = outcomes_;
-  for (double& value : values) value -= mean_outcome_;
-  outcome_process_.set_values(values);
+  std::vector<double> values;
+  for (auto& [kind, failures] : failures_) {
+    failures.trend.fit(failures.residuals.points(), failures.outcomes);
+    values = failures.outcomes;
+    for (size_t i = 0; i < values.size(); ++i) values[i] -= failures.trend.expected(failures.residuals.point(i));
+    failures.residuals.set_values(values);
+  }
   if (objectives_.empty()) return;
   values = objectives_;
   const double mean = mean_of(values);
@@ -82,17 +110,19 @@ void Surrogate::set_values() {
 
 void Surrogate::prepare(const std::vector<Point>& pending) {
   objective_process_.truncate(objectives_.size());
-  outcome_process_.truncate(outcomes_.size());
+  for (auto& [kind, failures] : failures_) failures.residuals.truncate(failures.outcomes.size());
   set_values();
   if (trials_.size() >= first_fit && 10 * learned_since_fit_ >= trials_.size()) {
-    outcome_process_.fit();
+    for (auto& [kind, failures] : failures_) {
+      if (failures.outcomes.size() >= first_fit) failures.residuals.fit();
+    }
     if (objectives_.size() >= first_fit) objective_process_.fit();
     set_values();
     learned_since_fit_ = 0;
   }
   for (const Point& point : pending) {
     const Point scaled = space_->scaled(point);
-    outcome_process_.add_expected(scaled);
+    for (auto& [kind, failures] : failures_) failures.residuals.add_expected(scaled);
     if (!objectives_.empty()) objective_process_.add_expected(scaled);
   }
 }
@@ -105,21 +135,23 @@ double Surrogate::improvement(const GaussianProcess::Prediction& prediction) con
   return deviation * (steps * normal_distribution(steps) + normal_density(steps));
 }
 
-double Surrogate::success(double mean, double variance) const {
-  return normal_distribution((mean + mean_outcome_) / std::sqrt(variance + outcome_noise));
-}
-
 double Surrogate::promise(const Point& point) const {
   const Point scaled = space_->scaled(point);
-  const GaussianProcess::Prediction outcome = outcome_process_.predict(scaled);
-  const double probability = success(outcome.mean, outcome.variance);
+  double probability = 1;
+  for (const auto& [kind, failures] : failures_) {
+    probability *= success(failures.outcome(scaled, failures.residuals.predict(scaled)));
+  }
   return probability * improvement(objective_process_.predict(scaled));
 }
 
 double Surrogate::promise_bound(const Point& point) const {
   const Point scaled = space_->scaled(point);
-  const GaussianProcess::Prediction outcome = outcome_process_.bound(scaled);
-  const double probability = success(outcome.mean, outcome.mean + mean_outcome_ < 0 ? outcome.variance : 0);
+  double probability = 1;
+  for (const auto& [kind, failures] : failures_) {
+    GaussianProcess::Prediction outcome = failures.outcome(scaled, failures.residuals.bound(scaled));
+    if (outcome.mean > 0) outcome.variance = 0;
+    probability *= success(outcome);
+  }
   return probability * improvement(objective_process_.bound(scaled));
 }
 

@@ -18,6 +18,52 @@ TEST(Surrogate, AvoidsWhereTrialsFail) {
   EXPECT_GT(surrogate.promise({44}), surrogate.promise({5}));
 }
 
+TEST(Surrogate, ExpectsFailuresBeyondTheTrialsThatFailed) {
+  const Space space = line();
+  Surrogate of_all(space), of_successes(space);
+  for (double x = 0; x <= 50; x += 2) {
+    of_all.learn({x}, x < 20 ? Objective(x) : Objective());
+    if (x < 20) of_successes.learn({x}, x);
+  }
+  of_all.prepare({});
+  of_successes.prepare({});
+  const auto probability = [&](double x) { return of_all.promise({x}) / of_successes.promise({x}); };
+  EXPECT_GT(probability(19), 0.1);
+  EXPECT_LT(probability(60), 0.01);
+  EXPECT_LT(probability(100), 0.01) << "far from all trials";
+}
+
+TEST(Surrogate, LearnsKindsOfFailureApart) {
+  const Space space = line();
+  Surrogate successes(space), layouts(space), memory(space), both(space);
+  for (Surrogate* one : {&successes, &layouts, &memory, &both}) {
+    for (const double x : {30, 45}) one->learn({x}, x);
+  }
+  for (Surrogate* one : {&layouts, &both}) {
+    for (const double x : {0, 10}) one->learn({x}, {}, "layout");
+  }
+  for (Surrogate* one : {&memory, &both}) {
+    for (const double x : {60, 80}) one->learn({x}, {}, "oom");
+  }
+  for (Surrogate* one : {&successes, &layouts, &memory, &both}) one->prepare({});
+  for (const double x : {5, 20, 50, 70, 100}) {
+    const double all = both.promise({x}),
+                 expected = layouts.promise({x}) * memory.promise({x}) / successes.promise({x});
+    EXPECT_GT(all, 0);
+    EXPECT_NEAR(all, expected, 1e-9 * expected);
+  }
+}
+
+TEST(Surrogate, LearnsTheSameInEveryOrderOfKinds) {
+  const Space space = line();
+  Surrogate first(space), last(space);
+  last.learn({30}, 1);
+  for (Surrogate* one : {&first, &last}) one->learn({60}, {}, "oom");
+  first.learn({30}, 1);
+  for (Surrogate* one : {&first, &last}) one->prepare({});
+  EXPECT_NEAR(first.promise({40}), last.promise({40}), 1e-12);
+}
+
 TEST(Surrogate, LooksFarFromTrialsWhileAllFail) {
   const Space space = line();
   Surrogate surrogate(space);
