@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,6 +63,7 @@ void sends_too_late(World& world) {
     raise(SIGSTOP);
     const Work first = comm->send(data.data(), 100, Type::int64, 0, label);
     std::fprintf(stderr, "rank 1 has sent\n");
+    std::ofstream(flights / "sent") << 1;
     const Work second = numbers->send(data.data(), 100, Type::int64, 0, label);
     return compute();
   }
@@ -77,7 +79,12 @@ void sends_too_late(World& world) {
   } catch (const CommError&) {
     std::ranges::fill(data, 7);
     kill(static_cast<pid_t>(process_id), SIGCONT);
-    std::this_thread::sleep_for(1s);
+    // On a busy machine it takes a while until rank 1 computes again.
+    const auto continued = std::chrono::steady_clock::now();
+    while (!std::filesystem::exists(flights / "sent") && std::chrono::steady_clock::now() - continued < 5s) {
+      std::this_thread::sleep_for(1ms);
+    }
+    std::this_thread::sleep_for(500ms);
     const bool unchanged = std::ranges::all_of(data, [](int64_t number) { return number == 7; });
     std::fprintf(stderr, "the buffer is %s; the owner %s\n", unchanged ? "unchanged" : "changed",
                  owner.expired() ? "is gone" : "lives");

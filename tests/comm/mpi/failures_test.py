@@ -32,9 +32,20 @@ WAYS = [("computes", False), ("is stopped", False), ("dies", False), ("dies", Tr
         ("throws with a call under way", False), ("throws with a call under way unchecked", False), ("takes long", False),
         ("takes long and dies", True), ("takes long and is stopped", False), ("sends too late", False),
         ("sends too late unchecked", False), ("dies unchecked", True), ("ends unchecked", False), ("disagrees unchecked", False)]
+
+
+def run_way(way):
+    """On a busy machine rank 1 may hear of the failure before it sends; then the message is not late."""
+    for _ in range(5):
+        run = Run(*way)
+        if not way[0].startswith("sends too late") or "rank 1 has sent" in run.output:
+            break
+    return run
+
+
 # They mostly wait, and those that have the time-out of a second need a core now and then.
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
-    RUNS = dict(zip(WAYS, pool.map(lambda way: Run(*way), WAYS)))
+    RUNS = dict(zip(WAYS, pool.map(run_way, WAYS)))
 
 
 class Failures(unittest.TestCase):
