@@ -289,7 +289,7 @@ class Ranks(CommandTest):
         for number, code in ((signal.SIGUSR1, 4), (signal.SIGTERM, 1), (signal.SIGINT, 1)):
             with self.subTest(number.name):
                 folder = f"mpirun_{number.name}"
-                child = self.start_long_run(folder, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "5"])
+                child = self.start_long_run(folder, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "10"])
                 child.send_signal(number)
                 _, said = child.communicate(timeout=60)
                 self.assertEqual(child.returncode, code, said)
