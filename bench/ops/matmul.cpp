@@ -1,4 +1,5 @@
-// Times the products of a linear layer, ours beside torch's, in turns: GFLOP/s of the fastest of many.
+// Times the products of a linear layer, ours beside torch's, in turns: GFLOP/s of the fastest of many. Arguments, if
+// any, are layers as ROWS,INPUTS,OUTPUTS.
 #include "terrace/ops/cpu/matmul.h"
 
 #include <ATen/core/grad_mode.h>
@@ -14,7 +15,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <functional>
+#include <vector>
 
 namespace {
 
@@ -94,19 +97,24 @@ void layer(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  struct Layer {
+    int64_t rows, inputs, outputs;
+  };
   const at::NoGradGuard no_grad;
+  std::vector<Layer> layers{{2048, 768, 3072},  {2048, 3072, 768}, {2048, 768, 768},  {4096, 256, 1024},
+                            {4096, 256, 256},   {128, 768, 8192},  {2600, 312, 900},  {2600, 900, 312},
+                            {1024, 2048, 8192}, {1536, 640, 2560}, {1536, 640, 32000}};
+  if (argc > 1) layers.clear();
+  for (int i = 1; i < argc; ++i) {
+    Layer layer{};
+    if (std::sscanf(argv[i], "%ld,%ld,%ld", &layer.rows, &layer.inputs, &layer.outputs) != 3) {
+      fmt::print(stderr, "{} is not ROWS,INPUTS,OUTPUTS, such as 2048,768,3072\n", argv[i]);
+      return 2;
+    }
+    layers.push_back(layer);
+  }
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    layer(type, 2048, 768, 3072);
-    layer(type, 2048, 3072, 768);
-    layer(type, 2048, 768, 768);
-    layer(type, 4096, 256, 1024);
-    layer(type, 4096, 256, 256);
-    layer(type, 128, 768, 8192);
-    layer(type, 2600, 312, 900);
-    layer(type, 2600, 900, 312);
-    layer(type, 1024, 2048, 8192);
-    layer(type, 1536, 640, 2560);
-    layer(type, 1536, 640, 32000);
+    for (const Layer& each : layers) layer(type, each.rows, each.inputs, each.outputs);
   }
 }

@@ -63,24 +63,29 @@ TEST_P(OwnProducts, AreExactOnSmallIntegersInEveryShape) {
 
 TEST_P(OwnProducts, AreExactOverMoreRowsThanOnePieceOfTheSum) { expect_exact(GetParam(), 2100, 7, 9); }
 
+// More rows and more words of k than are computed at a time.
+TEST_P(OwnProducts, AreExactOverSeveralBlocksOfTheSum) { expect_exact(GetParam(), 2100, 1601, 1700); }
+
 TEST_P(OwnProducts, AreExactForMoreOutputsThanOnePieceOfTheGradient) { expect_exact(GetParam(), 5, 3, 4100); }
 
 TEST_P(OwnProducts, HaveTheSameBitsHoweverTheMatrixIsCut) {
-  const at::Tensor x = normal({96, 80}, GetParam()), weight = normal({200, 80}, GetParam());
-  const at::Tensor whole = times_transposed(x, weight, {}, Products::own);
-  for (const auto& [begin, count] : {std::pair{0, 1}, {5, 42}, {48, 48}}) {
-    const at::Tensor rows = times_transposed(x.narrow(0, begin, count), weight, {}, Products::own);
-    EXPECT_TRUE(rows.equal(whole.narrow(0, begin, count)));
-    const at::Tensor columns = times_transposed(x, weight.narrow(0, begin, count), {}, Products::own);
-    EXPECT_TRUE(columns.equal(whole.narrow(1, begin, count)));
+  for (const int64_t inputs : {80, 1700}) {
+    const at::Tensor x = normal({96, inputs}, GetParam()), weight = normal({200, inputs}, GetParam());
+    const at::Tensor whole = times_transposed(x, weight, {}, Products::own);
+    for (const auto& [begin, count] : {std::pair{0, 1}, {5, 42}, {48, 48}}) {
+      const at::Tensor rows = times_transposed(x.narrow(0, begin, count), weight, {}, Products::own);
+      EXPECT_TRUE(rows.equal(whole.narrow(0, begin, count)));
+      const at::Tensor columns = times_transposed(x, weight.narrow(0, begin, count), {}, Products::own);
+      EXPECT_TRUE(columns.equal(whole.narrow(1, begin, count)));
+    }
   }
 }
 
 TEST_P(OwnProducts, HaveTheSameBitsOnAnyNumberOfThreads) {
-  const at::Tensor x = normal({300, 70}, GetParam()), dy = normal({300, 500}, GetParam(), 6);
+  const at::Tensor x = normal({300, 70}, GetParam()), dy = normal({300, 1900}, GetParam(), 6);
   const auto compute = [&](int threads) {
     at::set_num_threads(threads);
-    const at::Tensor gradient = at::zeros({500, 70});
+    const at::Tensor gradient = at::zeros({1900, 70});
     add_outer_product(gradient, dy, x, Products::own);
     const at::Tensor y = times(gradient.to(GetParam()), x.t().contiguous(), Products::own);
     at::set_num_threads(1);

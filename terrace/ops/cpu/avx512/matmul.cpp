@@ -6,7 +6,6 @@
 #include <c10/util/BFloat16.h>
 
 #include <array>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -18,19 +17,26 @@ namespace terrace::ops::cpu {
 namespace {
 
 constexpr int64_t vectors = panel_columns / lanes;
+constexpr int64_t tile_floats = group_rows * panel_columns;
 // The size of the packed panels that a thread uses at a time, so that they stay in its level-2 cache.
 constexpr int64_t cached_bytes = 448 << 10;
+// The most words along k that a tile sums at a time, so that its rows of A stay in the level-1 cache over all panels.
+constexpr int64_t most_steps = 768;
+// The most groups of rows whose sums wait for the next words along k.
+constexpr int64_t waiting_groups = 340;
 
-// The sums of the first `Vectors` vectors of columns of a tile of `Rows` rows: word (row, step) of A is
-// a[row * row_words + step * step_words].
+// Adds the words of `steps` to the sums of the first `Vectors` vectors of columns of a tile of `Rows` rows: word (row,
+// step) of A is a[row * row_words + step * step_words]. The sums begin at zero if `begin` is null.
 template <typename T, int Rows, int Vectors>
 TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t step_words, const uint32_t* panel,
-                                  int64_t steps, float* sums) {
+                                  int64_t steps, const float* begin, float* sums) {
   __m512 sum[Rows][Vectors];
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) sum[row][v] = _mm512_setzero_ps();
+    for (int v = 0; v < Vectors; ++v) {
+      sum[row][v] = begin ? _mm512_loadu_ps(begin + row * panel_columns + v * lanes) : _mm512_setzero_ps();
+    }
   }
   for (int64_t step = 0; step < steps; ++step) {
     __m512 b[Vectors];
@@ -85,23 +91,26 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Place& place, const 
   }
 }
 
-// Prefetches the memory that finish_tile() will read while the tile is computed.
-template <typename T, typename Out>
-void fetch_for_finish(const Finish& finish, const Place& place) {
-  const bool reads_out = finish.kind == Finish::Kind::accumulate,
-             reads_inner = finish.kind == Finish::Kind::gelu_backward;
-  if (!reads_out && !reads_inner) return;
+// Prefetches the lines of a tile in a matrix, to read or also to write them.
+template <int writes>
+void fetch_tile(const void* matrix, int64_t stride, int64_t element_bytes, const Place& place) {
   constexpr int64_t cache_line = 64;
-  const int64_t size = reads_out ? sizeof(Out) : sizeof(T);
-  const char* first = reads_out ? static_cast<const char*>(finish.out) : static_cast<const char*>(finish.inner);
-  const int64_t stride = reads_out ? finish.out_stride : finish.inner_stride;
   for (int64_t row = 0; row < place.rows; ++row) {
-    const char* const from = first + ((place.row + row) * stride + place.column) * size;
-    for (int64_t at = 0; at < place.columns * size; at += cache_line) __builtin_prefetch(from + at);
+    const char* const from =
+        static_cast<const char*>(matrix) + ((place.row + row) * stride + place.column) * element_bytes;
+    for (int64_t at = 0; at < place.columns * element_bytes; at += cache_line) __builtin_prefetch(from + at, writes);
   }
 }
 
-using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, float*);
+// Prefetches the memory that finish_tile() will read and write while the tile is computed.
+template <typename T, typename Out>
+void fetch_for_finish(const Finish& finish, const Place& place) {
+  fetch_tile<1>(finish.out, finish.out_stride, sizeof(Out), place);
+  if (finish.kind == Finish::Kind::gelu) fetch_tile<1>(finish.inner, finish.inner_stride, sizeof(T), place);
+  if (finish.kind == Finish::Kind::gelu_backward) fetch_tile<0>(finish.inner, finish.inner_stride, sizeof(T), place);
+}
+
+using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, const float*, float*);
 
 // By rows and vectors of columns, both from 1.
 template <typename T, size_t... sizes>
@@ -155,93 +164,178 @@ PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
   return packed;
 }
 
-// The division of C among threads: `across` ranges of whole panels times `down` ranges of whole groups of rows.
-struct Grid {
-  int64_t across = 1, down = 1;
-};
+// Where A must be packed and C has few columns, packing A in memory would take a fifth of the product's time. Then all
+// panels of B are packed first, and each thread packs this many groups of its rows at a time, into its level-2 cache.
+constexpr int64_t groups_at_a_time = 16;
+constexpr int64_t most_columns_by_rows = 1024;
+constexpr int64_t most_steps_by_rows = 1024;
 
-Grid grid_for(int64_t threads, int64_t panels, int64_t groups) {
-  // Panels are divided first, since a panel that only one thread uses is packed once. Rows are divided too if the
-  // panels are not divisible among the threads and few.
-  Grid grid{std::gcd(threads, panels), 1};
-  if (panels >= 8 * threads) grid.across = threads;
-  grid.down = std::min(threads / grid.across, groups);
-  return grid;
+bool goes_by_rows(const Factor& a, int64_t n, int64_t steps) {
+  return !a.k_inner && n <= most_columns_by_rows && steps <= most_steps_by_rows;
 }
 
+// Whole panels and groups of rows of C.
 struct Piece {
   int64_t first_panel, end_panel, first_group, end_group;
 };
 
-Piece piece_of(const Grid& grid, int64_t index, int64_t panels, int64_t groups) {
-  const int64_t across = index % grid.across, down = index / grid.across;
-  return {across * panels / grid.across, (across + 1) * panels / grid.across, down * groups / grid.down,
-          (down + 1) * groups / grid.down};
+// What thread `index` of `threads` computes: its own panels of all rows, and its own rows of the last panels, which are
+// not divisible among the threads or narrower than the others. A panel that only one thread uses is packed once.
+std::array<Piece, 2> pieces_of(int64_t index, int64_t threads, int64_t n, int64_t groups) {
+  const int64_t panels = (n + panel_columns - 1) / panel_columns;
+  const int64_t own = (n % panel_columns == 0 ? panels : panels - 1) / threads;
+  return {{{index * own, (index + 1) * own, 0, groups},
+           {threads * own, panels, index * groups / threads, (index + 1) * groups / threads}}};
 }
 
 struct Size {
   int64_t m, n, k;
 };
 
+// Prefetches the words of a group of rows that is read in place.
+void fetch_rows(const PackedRows& rows, int64_t group, const Steps& steps) {
+  if (rows.step_words != 1) return;
+  const uint32_t* first = rows.groups + group * rows.group_words + steps.first;
+  for (int64_t row = 0; row < group_rows; ++row) {
+    for (int64_t at = 0; at < steps.count(); at += lanes) __builtin_prefetch(first + row * rows.row_words + at, 0, 2);
+  }
+}
+
 template <typename T>
 class Product {
  public:
   Product(const Factor& a, const Factor& b, const Size& size, const Finish& finish)
-      : b_(b.data, b.stride, size.k),
+      : a_(a.data, a.stride, size.k),
+        b_(b.data, b.stride, size.k),
         b_k_inner_(b.k_inner),
         m_(size.m),
         n_(size.n),
         steps_(b_.steps()),
+        by_rows_(goes_by_rows(a, size.n, steps_)),
+        blocks_(by_rows_ ? 1 : std::max<int64_t>((steps_ + most_steps - 1) / most_steps, 1)),
         finish_(finish),
         finish_tile_(finish.out_type == c10::ScalarType::Float ? finish_tile<T, float> : finish_tile<T, T>),
         fetch_for_finish_(finish.out_type == c10::ScalarType::Float ? fetch_for_finish<T, float>
                                                                     : fetch_for_finish<T, T>),
-        rows_(pack_a<T>(a, size.m, size.k)) {}
+        rows_(by_rows_ ? PackedRows{} : pack_a<T>(a, size.m, size.k)) {}
 
-  void run() {
-    const int64_t panels = (n_ + panel_columns - 1) / panel_columns, groups = (m_ + group_rows - 1) / group_rows;
-    const Grid grid = grid_for(at::get_num_threads(), panels, groups);
-    const int64_t pieces = grid.across * grid.down;
-    const int64_t panel_words = steps_ * panel_columns;
-    const int64_t together = std::clamp<int64_t>(cached_bytes / (panel_words * static_cast<int64_t>(sizeof(uint32_t))),
-                                                 1, (panels + grid.across - 1) / grid.across);
-    const at::Tensor memory = empty_words(pieces * together * panel_words);
-    at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t index = begin; index < end; ++index) {
-        uint32_t* panels_here = words_of(memory) + index * together * panel_words;
-        const Piece piece = piece_of(grid, index, panels, groups);
-        for (int64_t first = piece.first_panel; first < piece.end_panel; first += together) {
-          const int64_t last = std::min(piece.end_panel, first + together);
-          for (int64_t panel = first; panel < last; ++panel) {
-            pack_panel(b_, b_k_inner_, panel * panel_columns, n_, panels_here + (panel - first) * panel_words);
-          }
-          for (int64_t group = piece.first_group; group < piece.end_group; ++group) {
-            multiply_group(group, first, last, panels_here);
+  void run() const {
+    if (by_rows_) {
+      run_by_rows();
+    } else {
+      run_by_panels();
+    }
+  }
+
+ private:
+  void run_by_rows() const {
+    const int64_t groups = (m_ + group_rows - 1) / group_rows, panels = (n_ + panel_columns - 1) / panel_columns;
+    const int64_t threads = at::get_num_threads();
+    const int64_t panel_words = steps_ * panel_columns, group_words = steps_ * group_rows + 2;
+    const at::Tensor packed = empty_words(panels * panel_words);
+    at::parallel_for(0, panels, 1, [&](int64_t begin, int64_t end) {
+      pack_panels(b_, b_k_inner_, begin * panel_columns, end - begin, n_, steps_of(0),
+                  words_of(packed) + begin * panel_words);
+    });
+    const at::Tensor memory = empty_words(threads * groups_at_a_time * group_words);
+    at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+      const int64_t last = end * groups / threads;
+      uint32_t* own = words_of(memory) + begin * groups_at_a_time * group_words;
+      for (int64_t group = begin * groups / threads; group < last; group += groups_at_a_time) {
+        const int64_t count = std::min(groups_at_a_time, last - group);
+        pack_rows_of(group, count, own, group_words);
+        const PackedRows rows{own - group * group_words, group_words, 1, group_rows, {}};
+        for (int64_t panel = 0; panel < panels; ++panel) {
+          for (int64_t one = group; one < group + count; ++one) {
+            multiply_group({panel, panel + 1, group, group + count}, one, 0, rows,
+                           words_of(packed) + panel * panel_words, nullptr);
           }
         }
       }
     });
   }
 
- private:
-  void multiply_group(int64_t group, int64_t first, int64_t last, const uint32_t* panels) const {
-    alignas(64) float sums[group_rows * panel_columns];
-    Place place{
-        .row = group * group_rows, .column = 0, .rows = std::min(group_rows, m_ - group * group_rows), .columns = 0};
-    for (int64_t panel = first; panel < last; ++panel) {
-      place.column = panel * panel_columns;
-      place.columns = std::min(panel_columns, n_ - place.column);
-      fetch_for_finish_(finish_, place);
-      const MultiplyTile multiply = multiply_tile_of<T>(place);
-      multiply(rows_.groups + group * rows_.group_words, rows_.row_words, rows_.step_words,
-               panels + (panel - first) * steps_ * panel_columns, steps_, sums);
-      finish_tile_(finish_, place, sums);
+  void pack_rows_of(int64_t first_group, int64_t groups, uint32_t* to, int64_t group_words) const {
+    constexpr int64_t strip = 3 * lanes / group_rows;
+    for (int64_t group = 0; group < groups; group += strip) {
+      const int64_t top = (first_group + group) * group_rows;
+      pack_groups(a_, top, std::min({strip * group_rows, m_ - top, (groups - group) * group_rows}), group_words,
+                  to + group * group_words);
     }
   }
 
-  Words<T> b_;
+  void run_by_panels() const {
+    const int64_t groups = (m_ + group_rows - 1) / group_rows, threads = at::get_num_threads();
+    const int64_t panel_words = (steps_ + blocks_ - 1) / blocks_ * panel_columns;
+    const int64_t panel_bytes = panel_words * static_cast<int64_t>(sizeof(uint32_t));
+    const int64_t together = std::clamp<int64_t>(cached_bytes / std::max<int64_t>(panel_bytes, 1), 1,
+                                                 (n_ + panel_columns - 1) / panel_columns);
+    const int64_t sums_floats = blocks_ < 2 ? 0 : std::min(groups, waiting_groups) * together * tile_floats;
+    const int64_t words = together * panel_words + sums_floats;
+    const at::Tensor memory = empty_words(threads * words);
+    at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) {
+        uint32_t* own = words_of(memory) + index * words;
+        for (const Piece& piece : pieces_of(index, threads, n_, groups)) {
+          run_piece(piece, together, own, reinterpret_cast<float*>(own + together * panel_words));
+        }
+      }
+    });
+  }
+
+  Steps steps_of(int64_t block) const { return {block * steps_ / blocks_, (block + 1) * steps_ / blocks_}; }
+
+  void run_piece(const Piece& piece, int64_t together, uint32_t* panels, float* waiting) const {
+    const int64_t most_groups = blocks_ < 2 ? piece.end_group : waiting_groups;
+    for (int64_t group = piece.first_group; group < piece.end_group; group += most_groups) {
+      for (int64_t panel = piece.first_panel; panel < piece.end_panel; panel += together) {
+        run_panels(
+            {panel, std::min(piece.end_panel, panel + together), group, std::min(piece.end_group, group + most_groups)},
+            panels, waiting);
+      }
+    }
+  }
+
+  // Computes a piece whose panels stay in the cache, one block of k after another.
+  void run_panels(const Piece& piece, uint32_t* panels, float* waiting) const {
+    for (int64_t block = 0; block < blocks_; ++block) {
+      pack_panels(b_, b_k_inner_, piece.first_panel * panel_columns, piece.end_panel - piece.first_panel, n_,
+                  steps_of(block), panels);
+      for (int64_t group = piece.first_group; group < piece.end_group; ++group) {
+        multiply_group(piece, group, block, rows_, panels, waiting);
+      }
+    }
+  }
+
+  void multiply_group(const Piece& piece, int64_t group, int64_t block, const PackedRows& rows, const uint32_t* panels,
+                      float* waiting) const {
+    alignas(64) float own_sums[tile_floats];
+    const Steps steps = steps_of(block);
+    const bool last = block + 1 == blocks_;
+    Place place{
+        .row = group * group_rows, .column = 0, .rows = std::min(group_rows, m_ - group * group_rows), .columns = 0};
+    for (int64_t panel = piece.first_panel; panel < piece.end_panel; ++panel) {
+      const int64_t in_piece = panel - piece.first_panel;
+      float* sums = blocks_ < 2
+                        ? own_sums
+                        : waiting + ((group - piece.first_group) * (piece.end_panel - piece.first_panel) + in_piece) *
+                                        tile_floats;
+      place.column = panel * panel_columns;
+      place.columns = std::min(panel_columns, n_ - place.column);
+      if (last) fetch_for_finish_(finish_, place);
+      if (panel == piece.first_panel && group + 1 < piece.end_group) fetch_rows(rows, group + 1, steps);
+      const MultiplyTile multiply = multiply_tile_of<T>(place);
+      multiply(rows.groups + group * rows.group_words + steps.first * rows.step_words, rows.row_words, rows.step_words,
+               panels + in_piece * steps.count() * panel_columns, steps.count(), block == 0 ? nullptr : sums, sums);
+      if (last) finish_tile_(finish_, place, sums);
+    }
+  }
+
+  Words<T> a_, b_;
   bool b_k_inner_;
   int64_t m_, n_, steps_;
+  bool by_rows_;
+  int64_t blocks_;
   const Finish& finish_;
   void (*finish_tile_)(const Finish&, const Place&, const float*);
   void (*fetch_for_finish_)(const Finish&, const Place&);
@@ -251,7 +345,7 @@ class Product {
 // Accumulation into C is computed in pieces of this length of k and this many rows, so that the packed pieces of A are
 // small and stay in the cache.
 constexpr int64_t piece_of_k = 1024;
-constexpr int64_t piece_of_m = 4080;
+constexpr int64_t piece_of_m = 2016;
 
 template <typename T>
 Factor from(Factor factor, int64_t k, int64_t other) {

@@ -32,6 +32,13 @@ class Words {
     }
   }
 
+  // Prefetches what across() will read; `step` may lie beyond k.
+  TERRACE_AVX512_INLINE void fetch(int64_t step, int64_t other) const {
+    const T* row = data_ + step * word_elements<T> * stride_ + other;
+    _mm_prefetch(row, _MM_HINT_T0);
+    if constexpr (word_elements<T> == 2) _mm_prefetch(row + stride_, _MM_HINT_T0);
+  }
+
   // Sixteen steps of one row of a matrix [other, k]; zeros beyond k.
   TERRACE_AVX512_INLINE __m512i along(int64_t step, int64_t other) const {
     const T* at = data_ + other * stride_ + step * word_elements<T>;
@@ -49,27 +56,42 @@ class Words {
   int64_t k_;
 };
 
-// Packs columns [left, left + 64) of B into [steps][64] words, with zeros beyond n.
+// Words along k.
+struct Steps {
+  int64_t first, end;
+
+  int64_t count() const { return end - first; }
+};
+
+// Packs the steps of `panels` panels of B, from column `left` on, into [panels][steps][64] words, with zeros beyond n.
 template <typename T>
-TERRACE_AVX512 void pack_panel(const Words<T>& b, bool k_inner, int64_t left, int64_t n, uint32_t* to) {
-  const int64_t steps = b.steps(), columns = std::min(panel_columns, n - left);
-  for (int64_t vector = 0; vector < panel_columns; vector += lanes) {
-    const int64_t count = std::clamp<int64_t>(columns - vector, 0, lanes);
-    if (!k_inner) {
-      for (int64_t step = 0; step < steps; ++step) {
-        _mm512_storeu_si512(to + step * panel_columns + vector, b.across(step, left + vector, count));
+TERRACE_AVX512 void pack_panels(const Words<T>& b, bool k_inner, int64_t left, int64_t panels, int64_t n,
+                                const Steps& steps, uint32_t* to) {
+  const int64_t panel_words = steps.count() * panel_columns;
+  if (!k_inner) {
+    // Row by row over all panels, since neighbours in a row are neighbours in memory.
+    for (int64_t step = steps.first; step < steps.end; ++step, to += panel_columns) {
+      for (int64_t at = 0; at < panels * panel_columns; at += lanes) {
+        b.fetch(step + 4, left + at);
+        _mm512_storeu_si512(to + at / panel_columns * panel_words + at % panel_columns,
+                            b.across(step, left + at, std::max<int64_t>(n - left - at, 0)));
       }
-      continue;
     }
-    for (int64_t step = 0; step < steps; step += lanes) {
-      __m512 square[lanes];
-      for (int64_t i = 0; i < lanes; ++i) {
-        square[i] = i < count ? _mm512_castsi512_ps(b.along(step, left + vector + i)) : _mm512_setzero_ps();
-      }
-      transpose(square);
-      const int64_t rows = std::min(lanes, steps - step);
-      for (int64_t i = 0; i < rows; ++i) {
-        _mm512_storeu_ps(to + (step + i) * panel_columns + vector, square[i]);
+    return;
+  }
+  for (int64_t panel = 0; panel < panels; ++panel, to += panel_words) {
+    for (int64_t vector = 0; vector < panel_columns; vector += lanes) {
+      const int64_t first = left + panel * panel_columns + vector, count = std::clamp<int64_t>(n - first, 0, lanes);
+      for (int64_t step = steps.first; step < steps.end; step += lanes) {
+        __m512 square[lanes];
+        for (int64_t i = 0; i < lanes; ++i) {
+          square[i] = i < count ? _mm512_castsi512_ps(b.along(step, first + i)) : _mm512_setzero_ps();
+        }
+        transpose(square);
+        const int64_t rows = std::min(lanes, steps.end - step);
+        for (int64_t i = 0; i < rows; ++i) {
+          _mm512_storeu_ps(to + (step - steps.first + i) * panel_columns + vector, square[i]);
+        }
       }
     }
   }
@@ -105,6 +127,7 @@ TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, in
     __m512i line[3];
     for (int64_t vector = 0; vector < 3; ++vector) {
       const int64_t first = vector * lanes;
+      a.fetch(step + 6, top + first);
       line[vector] = first < rows ? a.across(step, top + first, rows - first) : _mm512_setzero_si512();
     }
     uint32_t* const place = to + step * group_rows;
