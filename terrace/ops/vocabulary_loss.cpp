@@ -21,8 +21,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Enough rows in a chunk for products at full speed, even if rows are large.
-constexpr int64_t least_loss_rows = 128;
+// Enough rows in a chunk for products at full speed, even if rows are large: each chunk reads the whole weight twice,
+// and reads and writes its whole gradient.
+constexpr int64_t least_loss_rows = 512;
 
 int64_t rows_per_chunk(const at::Tensor& weight, int64_t chunk_bytes) {
   const int64_t row_bytes = weight.size(0) * static_cast<int64_t>(weight.element_size());

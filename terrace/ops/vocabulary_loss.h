@@ -12,7 +12,7 @@ namespace terrace::ops {
 struct VocabularyLossOptions {
   int64_t vocabulary = 0;                   // columns from here on are padding without probability and gradient
   double gradient_scale = 1.0;              // multiplies every gradient, not the value
-  int64_t chunk_bytes = int64_t{64} << 20;  // of logits at a time
+  int64_t chunk_bytes = int64_t{64} << 20;  // of logits at a time, but at least those of 512 tokens
 };
 
 // The sum over tokens of -log softmax(hidden weight^T)[target], in fp32 (double for double): hidden [.., D], weight

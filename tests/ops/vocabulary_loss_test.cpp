@@ -95,10 +95,10 @@ TEST(VocabularyLoss, RefusesATargetOutsideTheVocabulary) {
 }
 
 TEST(VocabularyLoss, NeverHoldsTheLogitsOfAllTokens) {
-  const int64_t tokens = 2000, width = 8, vocabulary = 3000;
+  const int64_t tokens = 8000, width = 8, vocabulary = 3000;
   Problem problem(tokens, width, vocabulary, vocabulary);
   const auto meter = std::make_shared<ops::MemoryMeter>();
-  const int64_t chunk_bytes = int64_t{2} << 20;  // more than the least chunk of 128 rows
+  const int64_t chunk_bytes = int64_t{7} << 20;  // more than the least chunk of 512 rows
   {
     c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
     const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets,

@@ -156,16 +156,18 @@ int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& o
 }
 
 int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t element_bytes) {
-  constexpr int64_t chunk_bytes = int64_t{64} << 20, least_tokens = 128;
+  constexpr int64_t chunk_bytes = int64_t{64} << 20, least_tokens = 512;
   return std::min(tokens, std::max(least_tokens, chunk_bytes / (std::max<int64_t>(1, vocabulary) * element_bytes)));
 }
 
 int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t vocabulary = config.padded_vocabulary() / options.tensor_ranks;
   const int64_t tokens = chunk_tokens(options.samples * config.sequence, vocabulary, options.element_bytes);
-  // The logits, and a copy in the order in which the weight gradient's product reads them; the head's input after its
-  // norm, its gradient, and that of the norm's input.
-  return 2 * tokens * vocabulary * options.element_bytes + 3 * hidden_bytes(config, options);
+  // The logits, and a copy of a piece of them in the order in which the weight gradient's product reads it; the head's
+  // input after its norm, its gradient, and that of the norm's input.
+  constexpr int64_t most_copied = 2016;
+  return tokens * (vocabulary + std::min(vocabulary, most_copied)) * options.element_bytes +
+         3 * hidden_bytes(config, options);
 }
 
 int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
