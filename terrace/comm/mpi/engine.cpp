@@ -16,8 +16,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto poll_interval = 200us;  // of the thread, while calls are outstanding
-constexpr auto recent_time = 20ms;     // the thread keeps polling after a call, so that short calls need not wake it
+constexpr auto poll_interval = 200us;  // of the thread, while calls that need it are outstanding
+// Of the thread, while calls have only to fetch what others have prepared. Each waking takes some microseconds, which
+// ranks that share cores compute less.
+constexpr auto fetch_interval = 2ms;
+constexpr auto recent_time = 20ms;  // the thread keeps polling after a call, so that short calls need not wake it
 constexpr auto check_interval = 50ms;  // between checks of the peers and of their messages
 constexpr auto last_message_time = 200ms;  // for the last message of a peer that has ended to arrive
 
@@ -85,17 +88,22 @@ void MpiEngine::run() {
       advance_all();
       if (checks) receive_control_messages();
     }
-    sleep(num_outstanding_ == 0 && now - last_start_.load() > recent_time);
+    sleep();
   }
 }
 
-void MpiEngine::sleep(bool until_woken) {
-  if (!until_woken) return std::this_thread::sleep_for(poll_interval);
+void MpiEngine::sleep() {
+  const auto now = Clock::now();
+  if (num_polled_ > 0 || now - last_polled_start_.load() <= recent_time) {
+    return std::this_thread::sleep_for(poll_interval);
+  }
+  const bool idle = num_outstanding_ == 0 && now - last_start_.load() > recent_time;
   std::unique_lock lock(sleep_mutex_);
-  sleeps_until_woken_ = true;
+  const std::atomic<size_t>& calls = idle ? num_outstanding_ : num_polled_;
+  woken_by_ = &calls;
   // The count is read after this store: add() first counts its operation and then checks whether the thread sleeps.
-  wake_.wait_for(lock, check_interval, [&] { return num_outstanding_ > 0 || stops_; });
-  sleeps_until_woken_ = false;
+  wake_.wait_for(lock, idle ? Clock::duration(check_interval) : fetch_interval, [&] { return calls > 0 || stops_; });
+  woken_by_ = nullptr;
 }
 
 void MpiEngine::check_peers() {
@@ -140,9 +148,11 @@ void MpiEngine::add(const MpiOperationPointer& operation) {
   } catch (const CommError& error) {
     return set_failure(error.what(), true, std::nullopt);
   }
-  num_outstanding_ = outstanding_.size();
   last_start_ = Clock::now();
-  if (!sleeps_until_woken_) return;
+  if (operation->needs_polling()) last_polled_start_ = last_start_.load();
+  count_outstanding();
+  const std::atomic<size_t>* const calls = woken_by_;
+  if (calls == nullptr || *calls == 0) return;
   const std::lock_guard lock(sleep_mutex_);
   wake_.notify_one();
 }
@@ -150,6 +160,11 @@ void MpiEngine::add(const MpiOperationPointer& operation) {
 void MpiEngine::add_group(const std::shared_ptr<MpiChannel>& channel) { groups_[channel->key()] = channel; }
 
 void MpiEngine::remove_group(const std::shared_ptr<MpiChannel>& channel) { groups_.erase(channel->key()); }
+
+void MpiEngine::count_outstanding() {
+  num_outstanding_ = outstanding_.size();
+  num_polled_ = std::ranges::count_if(outstanding_, &MpiOperation::needs_polling);
+}
 
 void MpiEngine::advance_all() {
   if (has_failed()) return;
@@ -160,9 +175,10 @@ void MpiEngine::advance_all() {
       operation->set_complete();
       any = true;
     }
-    if (!any) return;
-    std::erase_if(outstanding_, [](const MpiOperationPointer& operation) { return operation->is_complete(); });
-    num_outstanding_ = outstanding_.size();
+    if (any) {
+      std::erase_if(outstanding_, [](const MpiOperationPointer& operation) { return operation->is_complete(); });
+    }
+    count_outstanding();
   } catch (const CommError& error) {
     set_failure(error.what(), true, std::nullopt);
   }
@@ -179,7 +195,8 @@ void MpiEngine::wait(MpiOperation& operation) {
   constexpr auto busy_time = 10ms;
   // After about a millisecond the others are probably computing: a rank that waits longer leaves the core to them and
   // to its own threads.
-  constexpr auto pause = std::chrono::microseconds(50);
+  constexpr Clock::duration pause = 50us, longest_pause = 500us;
+  constexpr int64_t pauses_of_a_wait = 32;
   struct Counted {
     explicit Counted(std::atomic<int>& count) : count(count) { ++count; }
     ~Counted() { --count; }
@@ -200,7 +217,9 @@ void MpiEngine::wait(MpiOperation& operation) {
   for (int64_t tries = 1; !advance_until_complete(operation); ++tries) {
     // Another rank may need this core to make progress.
     if (tries > busy_tries) {
-      std::this_thread::sleep_for(pause);
+      // Without calls that need polling, a longer pause costs at most a small part of the wait.
+      const Clock::duration waited = (Clock::now() - began) / pauses_of_a_wait;
+      std::this_thread::sleep_for(num_polled_ > 0 ? pause : std::clamp(waited, pause, longest_pause));
     } else if (tries > eager_tries) {
       std::this_thread::yield();
     }

@@ -57,13 +57,14 @@ class MpiEngine {
 
  private:
   void run();
-  void sleep(bool until_woken);
+  void sleep();
   void stop();
   void check_peers();
   void report_if_asked();
   void check_gpu_calls();
   void write_flight() const;
   void advance_all();
+  void count_outstanding();
   bool advance_until_complete(MpiOperation& operation);
   void receive_control_messages();
   void set_failure(const std::string& reason, bool send, std::optional<int64_t> dead);
@@ -98,9 +99,12 @@ class MpiEngine {
   std::map<uint64_t, std::shared_ptr<MpiChannel>> groups_;
 
   std::atomic<size_t> num_outstanding_ = 0;
+  std::atomic<size_t> num_polled_ = 0;  // outstanding operations that need polling
   std::atomic<int> num_waiting_ = 0;
   std::atomic<Clock::time_point> last_start_ = Clock::now();
-  std::atomic<bool> sleeps_until_woken_ = false;
+  std::atomic<Clock::time_point> last_polled_start_ = Clock::now();
+  // What wakes the thread when it is no longer zero; null while the thread does not sleep for long.
+  std::atomic<const std::atomic<size_t>*> woken_by_ = nullptr;
   std::atomic<bool> ending_ = false;
   std::atomic<bool> stops_ = false;
   std::mutex sleep_mutex_;

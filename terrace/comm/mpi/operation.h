@@ -26,6 +26,9 @@ class MpiOperation {
   // Starts the operation at the first call and continues it as far as possible without waiting. Returns true when it is
   // complete. Throws CommError. MPI may use this object's memory from the first call until completion.
   virtual bool advance() = 0;
+  // Whether the operation moves on only while it is advanced often, as MPI's do; otherwise this member has only to
+  // fetch what the others have prepared.
+  virtual bool needs_polling() const { return true; }
 
   // Whether the buffers are in GPU memory: then no rank waits for the operation, and let_gpu_wait() makes the GPU wait.
   virtual bool on_gpu() const { return false; }
