@@ -25,6 +25,7 @@ enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
 enum class Routing { automatic, flat, rails };              // of movements among several nodes
 enum class RailsGather { automatic, library, doubling };    // of weights between nodes, by rails
 enum class WireType { same, fp32, bf16, int8, int4, fp8 };  // the last three in blocks, see wire_type.h
+enum class NodeType { as_others, same, fp32, bf16 };        // a WireType of calls inside nodes
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
 
 struct TrainConfig {
@@ -93,7 +94,8 @@ struct LayoutConfig {
   ShardGroup shard_weights = {}, shard_gradients = {}, shard_optimizer = {};
   int64_t prefetch = 1;  // segments whose weights are gathered ahead
   WireType gather_type = WireType::same, reduce_type = WireType::same, update_type = WireType::same;
-  bool error_feedback = false;  // errors of quantized gradients are kept and added to the next ones
+  NodeType node_type = NodeType::as_others;  // instead of quantized types in calls inside one node
+  bool error_feedback = false;               // errors of quantized gradients are kept and added to the next ones
   Routing route = Routing::automatic;
   RailsGather rails_gather = RailsGather::automatic;
   bool deterministic = false;  // sums in rank order over all ranks at once

@@ -7,6 +7,7 @@
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
 #include "terrace/config/shard_groups.h"
+#include "terrace/config/wire_type.h"
 
 namespace terrace::config {
 namespace {
@@ -114,6 +115,11 @@ std::string updated_on(const Config&, const RankFacts& ranks) {
   return fmt::format("on {}, over which optimizer states are cut as the weights are", ranks.data_text());
 }
 
+std::string quantized_types(const Config& c) {
+  if (quantizes(c.layout)) return "";
+  return "without a quantized type, which it would replace inside nodes; remove it, or use reduce_type = \"int4\"";
+}
+
 // A pair must fit into a node, so the size of a pair has an effect wherever the size of a node has one.
 bool may_use_rails(const Config& c) {
   return c.layout.route == Routing::rails || (c.layout.route == Routing::automatic && !c.observe.machine.empty());
@@ -216,6 +222,11 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.gather_type", .causes = sharding_keys, .off = "\"same\"", .beside = gathered, .on = gathered_on},
       {.key = "layout.reduce_type", .causes = {}, .on = one_data_rank},
       {.key = "layout.error_feedback", .causes = {}, .on = one_data_rank},
+      {.key = "layout.node_type",
+       .causes = {"layout.gather_type", "layout.reduce_type", "layout.update_type"},
+       .off = "\"as others\"",
+       .beside = quantized_types,
+       .on = one_data_rank},
       {.key = "layout.update_type", .causes = sharding_keys, .off = "\"same\"", .beside = updated, .on = updated_on},
       {.key = "layout.route", .causes = {}, .on = one_data_rank},
       {.key = "layout.rails_gather",

@@ -135,6 +135,10 @@ void add_layout_keys(std::vector<Key>& list) {
   layout.optional("update_type", &L::update_type, Choice<WireType>{}, may_change,
                   "Type in which updated weights are sent after the optimizer step, as for `gather_type`.");
   layout.optional(
+      "node_type", &L::node_type, Choice<NodeType>{}, may_change,
+      "Type that replaces int8, int4 and fp8 in calls among ranks of one node, whose links are fast: quantizing costs "
+      "more than it saves there. as others: the types of the calls between nodes.");
+  layout.optional(
       "route", &L::route, Choice<Routing>{}, may_change,
       "How weights and gradients move among several nodes. flat: in one call; rails: in two, one inside each "
       "node and one among the ranks with the same place in their nodes; auto: what `observe.machine` "

@@ -48,6 +48,10 @@ struct Names<WireType> {
   static constexpr std::array<std::string_view, 6> words = {"same", "fp32", "bf16", "int8", "int4", "fp8"};
 };
 template <>
+struct Names<NodeType> {
+  static constexpr std::array<std::string_view, 4> words = {"as others", "same", "fp32", "bf16"};
+};
+template <>
 struct Names<ShardGroup::Word> {
   static constexpr std::array<std::string_view, 5> words = {"as sharding", "none", "pair", "node", "all"};
 };

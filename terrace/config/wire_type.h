@@ -39,6 +39,22 @@ constexpr bool quantizes(const LayoutConfig& layout) {
   return is_quantized(layout.gather_type) || is_quantized(layout.reduce_type) || is_quantized(layout.update_type);
 }
 
+// The type that calls inside one node send instead of `type`.
+constexpr WireType inside_node(const LayoutConfig& layout, WireType type) {
+  if (!is_quantized(type)) return type;
+  switch (layout.node_type) {
+    case NodeType::as_others:
+      return type;
+    case NodeType::same:
+      return WireType::same;
+    case NodeType::fp32:
+      return WireType::fp32;
+    case NodeType::bf16:
+      return WireType::bf16;
+  }
+  return type;
+}
+
 // Whether values kept in `element_bytes` bytes may be rounded on the way.
 constexpr bool rounds(WireType type, int64_t element_bytes) {
   return is_quantized(type) || (type == WireType::bf16 && element_bytes > 2);

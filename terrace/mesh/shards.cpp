@@ -100,6 +100,12 @@ ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh) {
     problems += not_by_rails(sizes, mesh);
     sizes.rails_node = data_ranks_of_nodes(mesh);
   }
+  if (layout.node_type != config::NodeType::as_others) {
+    sizes.typed_node = data_ranks_of_nodes(mesh);
+    if (sizes.typed_node == 0) {
+      problems += "\n  node_type needs the same number of data-parallel ranks on all nodes; use \"as others\"";
+    }
+  }
   if (problems.empty()) return sizes;
   throw UserError("[layout] cuts weights, gradients and optimizer states over groups that must lie in each other:" +
                   problems);

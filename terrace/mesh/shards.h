@@ -31,9 +31,13 @@ struct ShardSizes {
   int64_t ranks = 1;  // the size of the data axis
   // Data-parallel ranks of a node where movements go by rails, and parts are numbered accordingly; 1: they do not.
   int64_t rails_node = 1;
+  // Data-parallel ranks of a node where calls inside nodes have a type of their own (layout.node_type); 1: they do not.
+  int64_t typed_node = 1;
 
   // Whether a movement among ranks that differ from `inner` to `outer` of the ranks of these sizes has two hops.
   bool has_two_hops(int64_t inner, int64_t outer) const { return inner < rails_node && rails_node < outer; }
+  // Whether all groups among ranks that differ in at most `outer` of the ranks lie inside nodes with such a type.
+  bool is_inside_typed_node(int64_t outer) const { return outer > 1 && typed_node % outer == 0; }
   bool operator==(const ShardSizes&) const = default;
 };
 

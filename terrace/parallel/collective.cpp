@@ -63,53 +63,67 @@ void PendingCollective::finish() {
   }
 }
 
-Collective::Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw,
-                       ErrorFeedback* feedback)
-    : format_(std::move(format)), route_(route), draw_(draw), feedback_(feedback) {}
+Collective::Collective(HopFormats formats, const Route& route, const ops::RoundingDraw& draw, ErrorFeedback* feedback)
+    : formats_(std::move(formats)), route_(route), draw_(draw), feedback_(feedback) {
+  TERRACE_CHECK(formats_.inner == formats_.outer || formats_.inner->summable(), "two formats of bytes on one route");
+}
 
-at::Tensor Collective::encode(const at::Tensor& values, int64_t parts, Encoding encoding) const {
-  const int64_t expected = parts * format_->bytes(values.numel() / parts, values.scalar_type());
+bool Collective::preserves(at::ScalarType kept) const {
+  return formats_.inner->preserves(kept) && (route_.outer == nullptr || formats_.outer->preserves(kept));
+}
+
+at::Tensor Collective::encode(const WireFormat& format, const at::Tensor& values, int64_t parts,
+                              Encoding encoding) const {
+  const int64_t expected = parts * format.bytes(values.numel() / parts, values.scalar_type());
   ops::RoundingDraw draw = draw_;
   draw.words[1] = draw.words[1] * 3 + static_cast<uint32_t>(encoding);
   const bool feeds_back = feedback_ != nullptr && encoding == Encoding::first_reduction;
-  at::Tensor payloads = feeds_back ? feedback_->encode(values, parts) : format_->encode(values, parts, draw);
+  at::Tensor payloads = feeds_back ? feedback_->encode(values, parts) : format.encode(values, parts, draw);
   TERRACE_CHECK(static_cast<int64_t>(payloads.nbytes()) == expected, "a payload of {} bytes instead of {}",
                 payloads.nbytes(), expected);
   return payloads;
 }
 
-PendingCollective Collective::reduce_scatter_over(comm::Comm& group, const at::Tensor& from, const at::Tensor& to,
+PendingCollective Collective::reduce_scatter_over(comm::Comm& group, const std::shared_ptr<const WireFormat>& format,
+                                                  const at::Tensor& from, const at::Tensor& to,
                                                   const comm::Label& label, Encoding encoding) const {
-  if (format_->summable()) {
-    return Transfer::reduce_scatter(group, from, to, format_->payload_type(from.scalar_type()), label);
+  if (format->summable()) {
+    return Transfer::reduce_scatter(group, from, to, format->payload_type(from.scalar_type()), label);
   }
-  const at::Tensor sent = encode(from, group.size(), encoding);
+  const at::Tensor sent = encode(*format, from, group.size(), encoding);
   const at::Tensor received = at::empty_like(sent);
   return {Transfer::all_to_all(group, sent, received, label),
-          [=, format = format_, members = members_by_rank(group)] { sum_decoded(*format, received, members, to); }};
+          [=, members = members_by_rank(group)] { sum_decoded(*format, received, members, to); }};
 }
 
 PendingCollective Collective::reduce_scatter(const at::Tensor& from, const at::Tensor& to,
                                              const comm::Label& label) const {
-  if (route_.outer == nullptr) return reduce_scatter_over(*route_.inner, from, to, label, Encoding::first_reduction);
+  const std::shared_ptr<const WireFormat>& inner = formats_.inner;
+  if (route_.outer == nullptr) {
+    return reduce_scatter_over(*route_.inner, inner, from, to, label, Encoding::first_reduction);
+  }
   // Sums by the communicator have the payload's type and stay in it between the two hops.
-  const at::ScalarType between = format_->summable() ? format_->payload_type(from.scalar_type()) : at::kFloat;
+  const at::ScalarType between = inner->summable() ? inner->payload_type(from.scalar_type()) : at::kFloat;
   const at::Tensor sums = at::empty({to.numel() * route_.outer_size()}, from.options().dtype(between));
-  PendingCollective reduction = reduce_scatter_over(*route_.inner, from, sums, label, Encoding::first_reduction);
-  reduction.next_.emplace_back(
-      [=, *this] { return reduce_scatter_over(*route_.outer, sums, to, label, Encoding::second_reduction); });
+  PendingCollective reduction = reduce_scatter_over(*route_.inner, inner, from, sums, label, Encoding::first_reduction);
+  reduction.next_.emplace_back([=, *this] {
+    return reduce_scatter_over(*route_.outer, formats_.outer, sums, to, label, Encoding::second_reduction);
+  });
   return reduction;
 }
 
 PendingCollective Collective::all_gather(const at::Tensor& own, const at::Tensor& whole,
                                          const comm::Label& label) const {
-  const at::Tensor payload = encode(own, 1, Encoding::gather);
+  const bool has_two_formats = route_.outer != nullptr && formats_.outer != formats_.inner;
+  const std::shared_ptr<const WireFormat>& format = has_two_formats ? formats_.outer : formats_.inner;
+  const at::Tensor payload = encode(*format, own, 1, Encoding::gather);
+  if (has_two_formats) return gather_decoded_between_hops(payload, whole, label);
   const at::ScalarType type = payload.scalar_type();
-  const bool in_place = format_->preserves(whole.scalar_type());
+  const bool in_place = format->preserves(whole.scalar_type());
   const at::Tensor payloads = in_place ? whole : at::empty({route_.size() * payload.numel()}, payload.options());
   std::function<void()> decode = {};
   if (!in_place) {
-    decode = [=, format = format_, parts = route_.size()] { format->decode(payloads, parts, whole); };
+    decode = [=, parts = route_.size()] { format->decode(payloads, parts, whole); };
   }
   if (route_.outer == nullptr) return {Transfer::all_gather(*route_.inner, payload, payloads, type, label), decode};
   // The blocks of this rank's outer group, which are contiguous.
@@ -122,10 +136,24 @@ PendingCollective Collective::all_gather(const at::Tensor& own, const at::Tensor
   return gather;
 }
 
+PendingCollective Collective::gather_decoded_between_hops(const at::Tensor& payload, const at::Tensor& whole,
+                                                          const comm::Label& label) const {
+  const int64_t parts = route_.outer_size(), values = whole.numel() / route_.inner->size();
+  // The blocks of this rank's outer group, which are contiguous.
+  const at::Tensor of_outer = whole.narrow(0, route_.inner->member() * values, values);
+  const at::Tensor payloads = at::empty({parts * payload.numel()}, payload.options());
+  PendingCollective gather(Transfer::all_gather(*route_.outer, payload, payloads, payload.scalar_type(), label),
+                           [=, format = formats_.outer] { format->decode(payloads, parts, of_outer); });
+  gather.next_.emplace_back([=, inner = route_.inner, type = formats_.inner->payload_type(whole.scalar_type())] {
+    return PendingCollective(Transfer::all_gather(*inner, of_outer, whole, type, label));
+  });
+  return gather;
+}
+
 PendingCollective Collective::all_reduce(const at::Tensor& data, const comm::Label& label) const {
   if (route_.size() == 1) return {};
-  if (format_->summable() && route_.outer == nullptr) {
-    return Transfer::all_reduce(*route_.inner, data, format_->payload_type(data.scalar_type()), label);
+  if (formats_.inner->summable() && route_.outer == nullptr) {
+    return Transfer::all_reduce(*route_.inner, data, formats_.inner->payload_type(data.scalar_type()), label);
   }
   TERRACE_CHECK(data.numel() % route_.size() == 0, "{} elements are not divisible among {} ranks", data.numel(),
                 route_.size());

@@ -38,21 +38,35 @@ class PendingCollective {
   std::vector<std::function<PendingCollective()>> next_;  // in order
 };
 
+// The formats of the calls over the inner and the outer group of a route; with one group, that of the inner. They may
+// differ where the inner one is summable.
+struct HopFormats {
+  HopFormats(const std::shared_ptr<const WireFormat>& both) : inner(both), outer(both) {}
+  HopFormats(std::shared_ptr<const WireFormat> inner_format, std::shared_ptr<const WireFormat> outer_format)
+      : inner(std::move(inner_format)), outer(std::move(outer_format)) {}
+
+  std::shared_ptr<const WireFormat> inner, outer;
+};
+
 // The calls of comm::Comm with the same names, over all ranks of the route. One hop in a summable format is exactly one
 // such call in the payload's type. In a format that is not summable:
 // - A reduction is an all-to-all of the encoded parts. Each rank decodes the parts that it receives and sums them in
 //   fp32 in ascending order of the ranks. With two hops, the fp32 sums of the inner group are encoded again.
 // - A gather transfers the payload of each owner unchanged over both hops. All ranks, including the owner, decode the
-//   payload, so that all have the same bits.
+//   payload, so that all have the same bits. Where only the outer format is one of bytes, its payloads are decoded
+//   between the hops, and their values are gathered in the inner format.
 // The rules for buffers are those of comm::Comm; the groups of the route outlive the calls.
 class Collective {
  public:
   // The draws are those of one collective on one rank, for formats that round at random. With `feedback`, which is for
   // this buffer and outlives the calls, the first encoding of a reduction uses it instead of the format's rounding.
-  Collective(std::shared_ptr<const WireFormat> format, const Route& route, const ops::RoundingDraw& draw = {},
+  Collective(HopFormats formats, const Route& route, const ops::RoundingDraw& draw = {},
              ErrorFeedback* feedback = nullptr);
 
-  const WireFormat& format() const { return *format_; }
+  // Whether values of this type arrive without rounding.
+  bool preserves(at::ScalarType kept) const;
+  // Whether a reduction encodes the rank's own values to bytes, before anything is summed.
+  bool rounds_before_sums() const { return !formats_.inner->summable(); }
   const Route& route() const { return route_; }
 
   // In place; no operation on a route with one member. Except for one hop in a summable format, the all-reduce is a
@@ -66,12 +80,15 @@ class Collective {
  private:
   // Each encoding of the collective has its own draws.
   enum class Encoding : uint32_t { first_reduction, second_reduction, gather };
-  at::Tensor encode(const at::Tensor& values, int64_t parts, Encoding encoding) const;
+  at::Tensor encode(const WireFormat& format, const at::Tensor& values, int64_t parts, Encoding encoding) const;
   // A call over one group.
-  PendingCollective reduce_scatter_over(comm::Comm& group, const at::Tensor& from, const at::Tensor& to,
-                                        const comm::Label& label, Encoding encoding) const;
+  PendingCollective reduce_scatter_over(comm::Comm& group, const std::shared_ptr<const WireFormat>& format,
+                                        const at::Tensor& from, const at::Tensor& to, const comm::Label& label,
+                                        Encoding encoding) const;
+  PendingCollective gather_decoded_between_hops(const at::Tensor& payload, const at::Tensor& whole,
+                                                const comm::Label& label) const;
 
-  std::shared_ptr<const WireFormat> format_;
+  HopFormats formats_;
   Route route_;
   ops::RoundingDraw draw_;
   ErrorFeedback* feedback_;

@@ -42,6 +42,7 @@ Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, c
     held_.gradients += static_cast<int64_t>(segments_[segment].flat->gradient().nbytes());
     if (!options.feedback) continue;
     for (const Movement movement : movements.reductions()) {
+      if (!collective(movement).rounds_before_sums()) continue;
       const int64_t values =
           schedule::reduced_elements(movement, groups.place.sizes, segments_[segment].flat->padded());
       const auto& [at, added] =
@@ -60,7 +61,7 @@ std::vector<optim::Shard> Sharded::shards() const {
   for (const Segment& segment : segments_) {
     if (!segment.flat) continue;
     shards.push_back(segment.flat->shard());
-    const bool arrives_rounded = !update.format().preserves(shards.back().value.scalar_type());
+    const bool arrives_rounded = !update.preserves(shards.back().value.scalar_type());
     shards.back().keeps_master = update.route().size() > 1 && arrives_rounded;
   }
   return shards;

@@ -2,6 +2,7 @@
 #include "terrace/parallel/sharding_options.h"
 
 #include "terrace/base/error.h"
+#include "terrace/config/wire_type.h"
 
 namespace terrace::parallel {
 namespace {
@@ -47,6 +48,11 @@ std::shared_ptr<const WireFormat> format_of(Movement movement, const WireFormats
   TERRACE_CHECK(false, "movement {}", static_cast<int>(movement));
 }
 
+std::shared_ptr<const WireFormat> node_format(const config::LayoutConfig& layout) {
+  if (layout.node_type == config::NodeType::as_others) return nullptr;
+  return element_format(config::inside_node(layout, config::WireType::int8));
+}
+
 }  // namespace
 
 ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarType gradient_type) {
@@ -55,7 +61,8 @@ ShardingOptions sharding_options(const config::LayoutConfig& layout, at::ScalarT
           // must have the mean zero.
           .formats = {.gather = wire_format(layout.gather_type, Rounding::nearest),
                       .reduce = wire_format(layout.reduce_type, Rounding::random),
-                      .update = wire_format(layout.update_type, Rounding::nearest)},
+                      .update = wire_format(layout.update_type, Rounding::nearest),
+                      .node = node_format(layout)},
           .feedback = layout.error_feedback ? std::optional(code_of(layout.reduce_type)) : std::nullopt,
           .alignment = mesh::parameter_alignment(layout),
           .deterministic = layout.deterministic};
@@ -65,7 +72,14 @@ Collective collective_of(Movement movement, DataGroups& groups, const ShardingOp
                          const ops::RoundingDraw& draw, ErrorFeedback* feedback) {
   const Route route =
       options.route ? options.route(movement, groups) : route_of(movement, groups, options.deterministic);
-  return Collective(format_of(movement, options.formats), route, draw, feedback);
+  const std::shared_ptr<const WireFormat> given = format_of(movement, options.formats);
+  const auto format = [&](schedule::Hop hop) {
+    const bool has_own_type = options.formats.node && !given->summable() &&
+                              schedule::is_inside_typed_node(movement, hop, groups.place.sizes, options.deterministic);
+    return has_own_type ? options.formats.node : given;
+  };
+  if (route.outer == nullptr) return Collective(format(schedule::Hop::whole), route, draw, feedback);
+  return Collective({format(schedule::Hop::node), format(schedule::Hop::rails)}, route, draw, feedback);
 }
 
 }  // namespace terrace::parallel

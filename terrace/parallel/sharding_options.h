@@ -21,6 +21,8 @@ struct WireFormats {
   std::shared_ptr<const WireFormat> gather = element_format(config::WireType::same);
   std::shared_ptr<const WireFormat> reduce = element_format(config::WireType::same);
   std::shared_ptr<const WireFormat> update = element_format(config::WireType::same);
+  // Of calls inside one node, in place of formats of bytes; null: they have the formats of the others.
+  std::shared_ptr<const WireFormat> node = nullptr;
 };
 
 struct ShardingOptions {

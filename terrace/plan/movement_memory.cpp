@@ -42,17 +42,28 @@ CallMemory gather_memory(WireType type, Precision kept, int64_t values, int64_t 
   return memory;
 }
 
+// Of a gather by rails whose payloads are decoded between the hops: `values` of each of `node` x `nodes` ranks go
+// between nodes in one type, and what then arrived goes inside the node in another.
+CallMemory gather_memory_of_two_types(WireType between_nodes, WireType inside, Precision kept, int64_t values,
+                                      int64_t node, int64_t nodes, Hop hop) {
+  if (hop == Hop::rails) return unchanging((1 + nodes) * config::wire_bytes(between_nodes, values, 0));
+  if (preserves(inside, kept)) return {};
+  return unchanging((1 + node) * config::wire_bytes(inside, nodes * values, config::element_bytes(kept)));
+}
+
 // A sum of several ranks' gradients.
 struct Reduction {
   WireType type;
+  WireType type_inside;  // of the first hop by rails
   Precision kept;
   int64_t values;  // that each rank has in the end
   int64_t inner, outer;
   bool feeds_back;
 
-  int64_t element() const {
-    return type == WireType::same ? config::element_bytes(kept) : type == WireType::bf16 ? 2 : 4;
+  int64_t element_of(WireType summed) const {
+    return summed == WireType::same ? config::element_bytes(kept) : summed == WireType::bf16 ? 2 : 4;
   }
+  int64_t element() const { return element_of(type); }
   // Beside the payloads that are made meanwhile, error feedback has two fp32 copies of a part, its payload and its
   // errors. A CPU takes a part in pieces, where it is larger than 65,536 values for each thread.
   int64_t feedback(int64_t part) const {
@@ -78,7 +89,7 @@ CallMemory reduction_memory(const Reduction& one, Hop hop) {
     if (is_exchange) return one.exchange(one.values, one.inner, true, ends_in_fp32);
     return unchanging(in_place ? 0 : one.element() * one.values * (one.inner + 1));
   }
-  const int64_t sums = between * (is_exchange ? sum_bytes : one.element());
+  const int64_t sums = between * (config::is_quantized(one.type_inside) ? sum_bytes : one.element_of(one.type_inside));
   if (hop == Hop::node) {
     CallMemory memory = is_exchange ? one.exchange(between, one.inner, true, true)
                                     : unchanging(in_place ? 0 : one.element() * between * one.inner);
@@ -141,9 +152,14 @@ bool takes_memory(const PlannedRun& run) {
   const config::LayoutConfig& layout = run.config.layout;
   const schedule::Movements movements = schedule::movements_of(run.sizes, layout.deterministic);
   const Precision weights = run.config.train.precision, gradients = run.config.train.gradient_type;
-  return (movements.gathers && !preserves(layout.gather_type, weights)) ||
-         (movements.publishes && !preserves(layout.update_type, weights)) ||
-         (!movements.reductions().empty() && !preserves(layout.reduce_type, gradients)) ||
+  const auto changes = [&](Movement movement, Precision kept) {
+    return std::ranges::any_of(movements.hops(movement), [&](Hop hop) {
+      return !preserves(schedule::wire_type(layout, run.sizes, movement, hop), kept);
+    });
+  };
+  return (movements.gathers && changes(Movement::gather_weights, weights)) ||
+         (movements.publishes && changes(Movement::publish, weights)) ||
+         std::ranges::any_of(movements.reductions(), [&](Movement one) { return changes(one, gradients); }) ||
          (movements.reduces_each && run.pipeline.micro_batches > 1) || movements.has_two_hops(Movement::reduce) ||
          movements.has_two_hops(Movement::reduce_across);
 }
@@ -155,11 +171,22 @@ CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction
   const mesh::ShardSizes& sizes = run.sizes;
   const bool deterministic = layout.deterministic;
   const Precision weights = run.config.train.precision, gradients = run.config.train.gradient_type;
+  const auto type_of = [&](Hop hop) { return schedule::wire_type(layout, sizes, instruction.movement, hop); };
+  const WireType type = type_of(instruction.hop);
+  const auto gather = [&](int64_t values, int64_t inner, int64_t outer) {
+    const int64_t ranks = outer / inner, node = sizes.rails_node / inner;
+    if (instruction.hop == Hop::whole || type_of(Hop::node) == type_of(Hop::rails)) {
+      return gather_memory(type, weights, values, ranks, instruction.hop);
+    }
+    return gather_memory_of_two_types(type_of(Hop::rails), type_of(Hop::node), weights, values, node, ranks / node,
+                                      instruction.hop);
+  };
   // Of ranks that differ from `inner` to `outer` of all.
   const auto reduction = [&](int64_t inner, int64_t outer) {
     const bool hops = instruction.hop != Hop::whole;
     const int64_t here = hops ? sizes.rails_node / inner : outer / inner;
-    return Reduction{.type = layout.reduce_type,
+    return Reduction{.type = type,
+                     .type_inside = hops ? type_of(Hop::node) : type,
                      .kept = gradients,
                      .values = padded / outer,
                      .inner = here,
@@ -168,10 +195,9 @@ CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction
   };
   switch (instruction.movement) {
     case Movement::gather_weights:
-      return gather_memory(layout.gather_type, weights, padded / sizes.weights, sizes.weights, instruction.hop);
+      return gather(padded / sizes.weights, 1, sizes.weights);
     case Movement::publish:
-      return gather_memory(layout.update_type, weights, padded / sizes.optimizer, sizes.optimizer / sizes.weights,
-                           instruction.hop);
+      return gather(padded / sizes.optimizer, sizes.weights, sizes.optimizer);
     case Movement::reduce: {
       const int64_t parts = deterministic ? sizes.ranks : sizes.gradients;
       CallMemory memory = reduction_memory(reduction(1, parts), instruction.hop);

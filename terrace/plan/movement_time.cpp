@@ -60,8 +60,11 @@ double MovementTimes::encoding(double values, double rate) const {
   return 4 * values / (rate > 0 ? rate : machine_.device.memory_bandwidth);
 }
 
-// The owner encodes its part to nearest before the first hop, and all ranks decode the payloads after the last one.
-MovementTime MovementTimes::gather(config::WireType type, const Places& places, Hop hop, int64_t elements) const {
+// The owner encodes its part to nearest before the first hop, and all ranks decode the payloads after the last one in
+// their type.
+MovementTime MovementTimes::gather(Movement movement, const Places& places, Hop hop, int64_t elements) const {
+  const auto type_of = [&](Hop one) { return schedule::wire_type(config_.layout, sizes_, movement, one); };
+  const config::WireType type = type_of(hop);
   MovementTime time =
       call(Collective::all_gather, type, places.moved(hop, elements), config::element_bytes(config_.train.precision),
            places.of(hop), hop == Hop::rails ? rails_gather_ : algorithms_);
@@ -69,15 +72,19 @@ MovementTime MovementTimes::gather(config::WireType type, const Places& places, 
   const auto values = static_cast<double>(elements);
   if (hop != Hop::node)
     time.coding += encoding(values / static_cast<double>(places.whole.ranks), machine_.device.encode);
-  if (hop != Hop::rails) time.coding += encoding(values, machine_.device.decode);
+  const bool is_decoded = hop != Hop::rails || !config::is_quantized(type_of(Hop::node));
+  if (is_decoded) {
+    time.coding += encoding(static_cast<double>(places.moved(hop, elements)), machine_.device.decode);
+  }
   return time;
 }
 
 // In a quantized type a rank encodes all values at random, and decodes as many, one part from each rank. With error
 // feedback it instead encodes its own values to nearest, and decodes the errors and its own payload and encodes the new
 // errors; the sums between nodes are encoded at random all the same.
-MovementTime MovementTimes::reduction(Collective collective, int64_t elements, const GroupPlace& group, Hop hop) const {
-  const config::WireType type = config_.layout.reduce_type;
+MovementTime MovementTimes::reduction(Movement movement, Collective collective, int64_t elements,
+                                      const GroupPlace& group, Hop hop) const {
+  const config::WireType type = schedule::wire_type(config_.layout, sizes_, movement, hop);
   const int64_t gradient = config::element_bytes(config_.train.gradient_type);
   if (!config::is_quantized(type)) return call(collective, type, elements, gradient, group);
   MovementTime exchange = call(Collective::all_to_all, type, elements, gradient, group);
@@ -98,26 +105,25 @@ MovementTime MovementTimes::reduction(Collective collective, int64_t elements, c
 }
 
 MovementTime MovementTimes::of(Movement movement, Hop hop, int64_t padded) const {
-  const config::LayoutConfig& layout = config_.layout;
   const auto reduce = [&](const Places& places, int64_t all) {
-    return reduction(Collective::reduce_scatter, places.moved(hop, all), places.of(hop), hop);
+    return reduction(movement, Collective::reduce_scatter, places.moved(hop, all), places.of(hop), hop);
   };
   switch (movement) {
     case Movement::gather_weights:
-      return gather(layout.gather_type, gather_, hop, padded);
+      return gather(movement, gather_, hop, padded);
     case Movement::reduce:
       return reduce(reduce_, schedule::reduced_elements(movement, sizes_, padded));
     case Movement::reduce_across:
       return reduce(across_, schedule::reduced_elements(movement, sizes_, padded));
     case Movement::reduce_replicas:
-      return reduction(Collective::all_reduce, schedule::reduced_elements(movement, sizes_, padded), replicas_.whole,
-                       hop);
+      return reduction(movement, Collective::all_reduce, schedule::reduced_elements(movement, sizes_, padded),
+                       replicas_.whole, hop);
     case Movement::gather_gradients:
       // These sums are final and keep their type.
       return call(Collective::all_gather, config::WireType::same, padded / sizes_.optimizer,
                   config::element_bytes(config_.train.gradient_type), replicas_.whole);
     case Movement::publish:
-      return gather(layout.update_type, update_, hop, padded / sizes_.weights);
+      return gather(movement, update_, hop, padded / sizes_.weights);
   }
   return {};
 }

@@ -50,8 +50,9 @@ class MovementTimes {
                     const GroupPlace& group, const std::vector<Algorithm>& algorithms) const;
   // Seconds for so many fp32 values at a rate in bytes/s; 0: that of memory.
   double encoding(double values, double rate) const;
-  MovementTime gather(config::WireType type, const Places& places, schedule::Hop hop, int64_t elements) const;
-  MovementTime reduction(Collective collective, int64_t elements, const GroupPlace& group, schedule::Hop hop) const;
+  MovementTime gather(schedule::Movement movement, const Places& places, schedule::Hop hop, int64_t elements) const;
+  MovementTime reduction(schedule::Movement movement, Collective collective, int64_t elements, const GroupPlace& group,
+                         schedule::Hop hop) const;
 
   const config::Config& config_;
   const mesh::Mesh& mesh_;

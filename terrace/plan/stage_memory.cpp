@@ -87,12 +87,23 @@ double feedback_bytes(const PlannedRun& run, int64_t stage) {
   if (!layout.error_feedback) return 0;
   int64_t bytes = 0;
   for (const schedule::Movement movement : schedule::movements_of(run.sizes, layout.deterministic).reductions()) {
+    if (!schedule::feeds_back(layout, run.sizes, movement)) continue;
     for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
       const int64_t values = schedule::reduced_elements(movement, run.sizes, run.padded_elements(segment));
       bytes += config::wire_bytes(config::WireType::int8, values, 0);
     }
   }
   return static_cast<double>(bytes);
+}
+
+bool publishing_rounds(const PlannedRun& run) {
+  const config::LayoutConfig& layout = run.config.layout;
+  const int64_t weight = config::element_bytes(run.config.train.precision);
+  const schedule::Movements movements = schedule::movements_of(run.sizes, layout.deterministic);
+  constexpr auto publish = schedule::Movement::publish;
+  return movements.publishes && std::ranges::any_of(movements.hops(publish), [&](schedule::Hop hop) {
+           return config::rounds(schedule::wire_type(layout, run.sizes, publish, hop), weight);
+         });
 }
 
 }  // namespace
@@ -125,9 +136,7 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   const config::TrainConfig& train = run.config.train;
   const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
   // The optimizer keeps fp32 weights beside those that are computed with, where these are rounded.
-  const bool is_rounded =
-      train.precision != config::Precision::fp32 ||
-      (config::rounds(run.config.layout.update_type, weight) && run.sizes.optimizer > run.sizes.weights);
+  const bool is_rounded = train.precision != config::Precision::fp32 || publishing_rounds(run);
   const int64_t master = is_rounded ? 4 : 0, elements = run.stage_elements(stage);
   StageMemory memory;
   memory.of(MemoryKind::weights) = bytes_of(elements, weight, run.sizes.weights);

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "terrace/base/error.h"
+#include "terrace/config/wire_type.h"
 #include "terrace/schedule/step.h"
 
 namespace terrace::schedule {
@@ -35,6 +36,60 @@ int64_t reduced_elements(Movement reduction, const mesh::ShardSizes& sizes, int6
       break;
   }
   TERRACE_CHECK(false, "{} sums no gradients", to_string(reduction));
+}
+
+namespace {
+
+// The ranks of a movement's group differ in at most so many of the data-parallel ranks.
+int64_t reach_of(Movement movement, const mesh::ShardSizes& sizes, bool deterministic) {
+  switch (movement) {
+    case Movement::gather_weights:
+      return sizes.weights;
+    case Movement::reduce:
+      return deterministic ? sizes.ranks : sizes.gradients;
+    case Movement::reduce_across:
+    case Movement::publish:
+      return sizes.optimizer;
+    case Movement::reduce_replicas:
+    case Movement::gather_gradients:
+      return sizes.ranks;
+  }
+  TERRACE_CHECK(false, "movement {}", static_cast<int>(movement));
+}
+
+config::WireType type_between_nodes(const config::LayoutConfig& layout, Movement movement) {
+  switch (movement) {
+    case Movement::gather_weights:
+      return layout.gather_type;
+    case Movement::reduce:
+    case Movement::reduce_across:
+    case Movement::reduce_replicas:
+      return layout.reduce_type;
+    case Movement::gather_gradients:
+      return config::WireType::same;  // these sums are final
+    case Movement::publish:
+      return layout.update_type;
+  }
+  TERRACE_CHECK(false, "movement {}", static_cast<int>(movement));
+}
+
+}  // namespace
+
+bool is_inside_typed_node(Movement movement, Hop hop, const mesh::ShardSizes& sizes, bool deterministic) {
+  if (hop != Hop::whole) return hop == Hop::node && sizes.typed_node > 1;
+  return sizes.is_inside_typed_node(reach_of(movement, sizes, deterministic));
+}
+
+config::WireType wire_type(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes, Movement movement,
+                           Hop hop) {
+  const config::WireType type = type_between_nodes(layout, movement);
+  return is_inside_typed_node(movement, hop, sizes, layout.deterministic) ? config::inside_node(layout, type) : type;
+}
+
+bool feeds_back(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes, Movement reduction) {
+  if (!layout.error_feedback) return false;
+  const Hop first = movements_of(sizes, layout.deterministic).hops(reduction).front();
+  return config::is_quantized(wire_type(layout, sizes, reduction, first));
 }
 
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch) {

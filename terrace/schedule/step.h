@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/config/config.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/schedule/instruction.h"
 #include "terrace/schedule/partition.h"
@@ -112,6 +113,16 @@ struct Movements {
 
 // The elements that each rank brings into a movement that sums gradients, of a segment with `padded` elements.
 int64_t reduced_elements(Movement reduction, const mesh::ShardSizes& sizes, int64_t padded);
+
+// Whether the call of a movement is among ranks of one node for which layout.node_type holds.
+bool is_inside_typed_node(Movement movement, Hop hop, const mesh::ShardSizes& sizes, bool deterministic);
+
+// The type in which the call of a movement sends its values.
+config::WireType wire_type(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes, Movement movement,
+                           Hop hop);
+
+// Whether the errors of a reduction are kept: those of rounding the rank's own gradient, with layout.error_feedback.
+bool feeds_back(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes, Movement reduction);
 
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch = 1);
 

@@ -67,6 +67,7 @@ config::LayoutConfig unquantized_layout(config::LayoutConfig layout) {
     if (config::is_quantized(*type)) *type = config::WireType::same;
   }
   layout.error_feedback = false;
+  layout.node_type = config::NodeType::as_others;
   return layout;
 }
 
@@ -75,6 +76,12 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   plain.deterministic = true;
   plain.reduce_type = layout.reduce_type;
   plain.error_feedback = layout.error_feedback;
+  // Which sums are taken inside nodes decides their type then.
+  if (layout.node_type != config::NodeType::as_others) {
+    plain.node_type = layout.node_type;
+    plain.ranks_per_pair = layout.ranks_per_pair;
+    plain.ranks_per_node = layout.ranks_per_node;
+  }
   plain.pipeline = layout.pipeline;
   plain.schedule = layout.schedule;
   plain.chunks = layout.chunks;

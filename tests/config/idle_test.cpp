@@ -28,6 +28,11 @@ struct IdleKey {
 };
 
 const std::vector<IdleKey> cases = {
+    {"layout.node_type",
+     "\"bf16\"",
+     {"layout.reduce_type=bf16"},
+     "without a quantized type, which it would replace inside nodes; remove it, or use reduce_type = \"int4\"",
+     {"layout.reduce_type=int4"}},
     {"model.rope_theta",
      "500000.0",
      {},

@@ -103,8 +103,9 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
 
 // The keys that another key of `everything` would leave without effect.
 const std::vector<std::string> the_rest = {
-    "model.init_std=0.01", "data.validation_share=0.2",   "layout.sharding=hybrid",  "layout.shard_group=4",
-    "checkpoint.every=10", "checkpoint.background=false", "layout.reduce_type=int4", "layout.error_feedback=true",
+    "model.init_std=0.01",     "data.validation_share=0.2",  "layout.sharding=hybrid",
+    "layout.shard_group=4",    "checkpoint.every=10",        "checkpoint.background=false",
+    "layout.reduce_type=int4", "layout.error_feedback=true", "layout.node_type=bf16",
 };
 
 TEST(Dump, IsReadBackAsAnEqualConfiguration) {

@@ -218,6 +218,32 @@ TEST(Groups, ThatDoNotLieInEachOtherAreRefusedTogether) {
   }
 }
 
+// 16 ranks in nodes of four: groups inside a node, between nodes, and with two tensor ranks that share a node.
+TEST(TypedNodes, HoldTheGroupsThatLieInsideThem) {
+  const config::LayoutConfig layout{.sharding = config::Sharding::zero3, .node_type = config::NodeType::bf16};
+  const ShardSizes sizes = sizes_of(layout, 16, 4);
+  EXPECT_EQ(sizes.typed_node, 4);
+  for (const auto& [outer, inside] : {std::pair{1, false}, {2, true}, {4, true}, {8, false}, {16, false}}) {
+    EXPECT_EQ(sizes.is_inside_typed_node(outer), inside) << outer;
+  }
+  EXPECT_EQ(sizes_of(layout, 16, 4, 2).typed_node, 2);
+  EXPECT_EQ(sizes_of(layout, 4, 8).typed_node, 4);
+  EXPECT_EQ(sizes_of({.sharding = config::Sharding::zero3}, 16, 4).typed_node, 1);
+  EXPECT_FALSE(sizes_of({.sharding = config::Sharding::zero3}, 16, 4).is_inside_typed_node(2));
+}
+
+TEST(TypedNodes, OfDifferentSizesAreRefused) {
+  try {
+    sizes_of({.sharding = config::Sharding::zero1, .node_type = config::NodeType::bf16}, 6, 4);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("node_type needs the same number of data-parallel ranks on all nodes; use \"as others\""),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 // A quantized movement gives every parameter blocks of its own, whichever movement it is.
 TEST(Alignment, IsABlockWhereAMovementQuantizes) {
   using config::WireType;

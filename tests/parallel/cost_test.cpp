@@ -24,6 +24,8 @@ struct Formula {
     const int64_t alignment = quantized(gather_type) || quantized(reduce_type) || quantized(update_type) ? 256 : 32;
     w = sizes.weights, g = sizes.gradients, o = sizes.optimizer, d = sizes.ranks;
     feeds_back = config.error_feedback;
+    node_type = config.node_type;
+    ranks_of_node = config.ranks_per_node > 0 ? config.ranks_per_node : layout.ranks;
     node = config.route == config::Routing::rails ? config.ranks_per_node : 1;
     prefetch = config.prefetch + (1 < node && node < w ? 1 : 0);  // the first hop is one segment ahead of the second
     value_bytes = training.precision == config::Precision::fp32 ? 4 : 2;
@@ -59,16 +61,18 @@ struct Formula {
     const auto add = [&](const char* group, int64_t calls, int64_t bytes) {
       if (calls > 0) counts[group] = {calls, bytes};
     };
-    // So many calls on `values` in all, of which `bytes_of` is the payload, among ranks that differ from `inner` to
-    // `outer`. By rails, m = node / inner of them are in a node: each sends (m - 1) / m of the payload inside it, and
-    // of one part in m to the other nodes.
+    // So many calls on `values` in all, of which `bytes_of(whether inside a node)` is the payload, among ranks that
+    // differ from `inner` to `outer`. By rails, m = node / inner of them are in a node: each sends (m - 1) / m of the
+    // payload inside it, and of one part in m to the other nodes.
     const auto add_hops = [&](const std::string& group, int64_t calls, int64_t values, int64_t inner, int64_t outer,
                               const auto& bytes_of) {
       const int64_t ranks = outer / inner;
-      if (inner >= node || node >= outer) return add(group.c_str(), calls, bytes_of(values) * (ranks - 1) / ranks);
+      if (inner >= node || node >= outer) {
+        return add(group.c_str(), calls, bytes_of(lies_in_node(outer))(values) * (ranks - 1) / ranks);
+      }
       const int64_t m = node / inner, nodes = outer / node;
-      add((group + "_node").c_str(), calls, bytes_of(values) * (m - 1) / m);
-      add((group + "_rails").c_str(), calls, bytes_of(values / m) * (nodes - 1) / nodes);
+      add((group + "_node").c_str(), calls, bytes_of(true)(values) * (m - 1) / m);
+      add((group + "_rails").c_str(), calls, bytes_of(false)(values / m) * (nodes - 1) / nodes);
     };
     const int64_t all = with_parameters(), n = total();
     if (w > 1) {
@@ -80,16 +84,26 @@ struct Formula {
         calls += times;
         elements += times * segments[segment];
       }
-      add_hops("shard_weights", micro_batches * calls, micro_batches * elements, 1, w,
-               [&](int64_t values) { return payload(gather_type, values, value_bytes); });
+      add_hops("shard_weights", micro_batches * calls, micro_batches * elements, 1, w, weights_of(gather_type));
     }
-    const auto reduced = [&](int64_t values) { return payload(reduce_type, values, 4); };
+    const auto reduced = [&](bool inside) {
+      return [this, inside](int64_t values) { return payload(type_of(reduce_type, inside), values, 4); };
+    };
+    const auto weights_of = [&](config::WireType type) {
+      return [this, type](bool inside) {
+        return [this, type, inside](int64_t values) { return payload(type_of(type, inside), values, value_bytes); };
+      };
+    };
     if (g > 1) add_hops("shard_gradients", micro_batches * all, micro_batches * n, 1, g, reduced);
     if (o > g) add_hops("shard_optimizer", all, n / g, g, o, reduced);
     // A quantized all-reduce is two calls.
-    if (d > o) add("replicas", quantized(reduce_type) ? 2 * all : all, 2 * reduced(n / o) * (d / o - 1) / (d / o));
+    if (d > o) {
+      const bool inside = lies_in_node(d);
+      add("replicas", quantized(type_of(reduce_type, inside)) ? 2 * all : all,
+          2 * reduced(inside)(n / o) * (d / o - 1) / (d / o));
+    }
     if (o > w) {
-      add_hops("update", all, n / w, w, o, [&](int64_t values) { return payload(update_type, values, value_bytes); });
+      add_hops("update", all, n / w, w, o, weights_of(update_type));
     }
     if (d > 1) add("data", 1, n / 1024 * 8 * (d - 1) / d);
     return counts;
@@ -99,7 +113,13 @@ struct Formula {
     StateBytes bytes{.weights = total() / w * value_bytes, .gradients = total() / g * 4};
     // An int8 code for each element that is reduced, with the scales.
     if (feeds_back) {
-      const int64_t reduced = (g > 1 ? total() : 0) + (o > g ? total() / g : 0) + (d > o ? total() / o : 0);
+      // By rails, the sums that are rounded between nodes are those of several ranks.
+      const auto feeds = [&](int64_t inner, int64_t outer) {
+        const bool hops = inner < node && node < outer;
+        return outer > inner && quantized(type_of(reduce_type, hops || lies_in_node(outer)));
+      };
+      const int64_t reduced =
+          (feeds(1, g) ? total() : 0) + (feeds(g, o) ? total() / g : 0) + (feeds(o, d) ? total() / o : 0);
       bytes.feedback = payload(config::WireType::int8, reduced, 0);
     }
     for (int64_t segment = 0; segment < static_cast<int64_t>(segments.size()); ++segment) {
@@ -127,11 +147,21 @@ struct Formula {
   Training training;
   int64_t w, g, o, d, node, prefetch, value_bytes, micro_batches;
   config::WireType gather_type, reduce_type, update_type;
+  config::NodeType node_type;
+  int64_t ranks_of_node;
   bool feeds_back;
   std::vector<int64_t> segments;  // elements, padded
   std::vector<std::vector<int64_t>> reads;
 
  private:
+  bool lies_in_node(int64_t outer) const { return ranks_of_node % outer == 0; }
+  config::WireType type_of(config::WireType type, bool inside) const {
+    if (!inside || !quantized(type) || node_type == config::NodeType::as_others) return type;
+    return node_type == config::NodeType::bf16   ? config::WireType::bf16
+           : node_type == config::NodeType::same ? config::WireType::same
+                                                 : config::WireType::fp32;
+  }
+
   bool is_tied(int64_t segment) const {
     const auto& last = reads.back();
     return segment + 1 != static_cast<int64_t>(segments.size()) && std::ranges::find(last, segment) != last.end();
@@ -185,7 +215,9 @@ TEST(Traffic, OfQuantizedMovementsIsWhatTheCostModelSaysToTheByte) {
   for (const Training& training : trainings()) {
     for (const std::vector<std::string>& types :
          {std::vector<std::string>{"gather_type=int8", "reduce_type=int4", "update_type=fp8"},
-          std::vector<std::string>{"gather_type=int4", "reduce_type=fp8", "update_type=bf16"}}) {
+          std::vector<std::string>{"gather_type=int4", "reduce_type=fp8", "update_type=bf16"},
+          std::vector<std::string>{"gather_type=int8", "reduce_type=int4", "update_type=int8", "node_type=bf16"},
+          std::vector<std::string>{"reduce_type=int8", "update_type=int4", "node_type=same"}}) {
       for (const Layout& some : some_layouts()) {
         const Layout layout = some.with(types);
         SCOPED_TRACE(training.model + " on " + layout.name());

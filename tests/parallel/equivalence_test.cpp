@@ -127,6 +127,55 @@ TEST(QuantizedWeights, AreTheSameAtEveryShardingToTheLastBit) {
   }
 }
 
+// On one node nothing is quantized. `ddp` publishes no weights: update_type only aligns the flat buffers alike.
+TEST(NodeType, LeavesOneNodeUnquantizedToTheLastBit) {
+  for (const Training& training : {Training{.model = "gpt2", .micro_batch = 2},
+                                   Training{.model = "llama", .precision = config::Precision::bf16}}) {
+    const Outcome plain = train(training, {4, {"sharding=ddp", "update_type=int8"}});
+    for (const Layout& some : {Layout{4, {"sharding=ddp"}}, Layout{4, {"sharding=zero1"}},
+                               Layout{4, {"sharding=zero3"}}, Layout{4, {"shard_gradients=2", "shard_optimizer=4"}}}) {
+      const Layout layout = some.with({"gather_type=int8", "reduce_type=int4", "update_type=int8", "node_type=same"});
+      SCOPED_TRACE(training.model + " on " + layout.name());
+      expect_same_bits(train(training, layout), plain);
+    }
+  }
+}
+
+// Weights are rounded once, on their way between the nodes, whether they go on inside the nodes in one call or two.
+TEST(NodeType, OfWeightsHasTheBitsOfWeightsRoundedWhereTheyArePublished) {
+  for (const Training& training : {Training{.model = "gpt2"}, Training{.model = "tied_stack"}}) {
+    const Outcome published = train(training, {4, {"sharding=zero1", "update_type=int8"}});
+    for (const Layout& some :
+         {Layout{4, {"sharding=zero1"}}, Layout{4, {"sharding=zero1", "route=rails"}},
+          Layout{4, {"sharding=three_level", "gather_type=int8"}}, Layout{4, {"sharding=zero2", "route=rails"}},
+          Layout{4, {"sharding=zero3", "gather_type=int8", "route=rails"}}}) {
+      const Layout layout = some.with({"ranks_per_node=2", "update_type=int8", "node_type=same"});
+      SCOPED_TRACE(training.model + " on " + layout.name());
+      expect_same_bits(train(training, layout), published);
+    }
+  }
+}
+
+// Gradients that are only rounded between the nodes are nearer to the plain run's than those that are rounded inside
+// the nodes too, micro-batch by micro-batch.
+TEST(NodeType, OfGradientsRoundsLess) {
+  for (const char* route : {"route=flat", "route=rails"}) {
+    const Training training{.model = "gpt2", .steps = 1, .micro_batch = 1, .deterministic = false};
+    const Layout layout{4, {"shard_gradients=2", "shard_optimizer=4", "ranks_per_node=2", route}};
+    const Outcome plain = train(training, layout);
+    const auto distance = [&](const Layout& of) {
+      double sum = 0;
+      for (const auto& [name, gradient] : train(training, of).gradients) {
+        sum += gradient.sub(plain.gradients.at(name)).square().sum().item<double>();
+      }
+      return std::sqrt(sum);
+    };
+    const Layout everywhere = layout.with({"reduce_type=int4"});
+    EXPECT_LT(distance(everywhere.with({"node_type=bf16"})), 0.7 * distance(everywhere));
+    EXPECT_GT(distance(everywhere.with({"node_type=bf16"})), 0);
+  }
+}
+
 TEST(QuantizedMovements, DoNotDependOnThePrefetch) {
   for (const Layout& layout : {Layout{4, {"sharding=zero3", "gather_type=int8", "reduce_type=int4"}},
                                Layout{4,

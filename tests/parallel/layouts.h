@@ -130,6 +130,8 @@ inline std::vector<Layout> feedback_layouts() {
       with({4, {"sharding=three_level", "ranks_per_pair=1", "ranks_per_node=2"}}, "reduce_type=int4"),
       with({4, {"sharding=zero3", "ranks_per_node=2", "route=rails"}}, "reduce_type=int4"),
       with({8, {"shard_gradients=2", "shard_optimizer=4"}}, "reduce_type=int8"),
+      with({8, {"shard_gradients=2", "shard_optimizer=4", "ranks_per_node=2", "node_type=bf16"}}, "reduce_type=int8"),
+      with({4, {"sharding=zero3", "ranks_per_node=2", "route=rails", "node_type=same"}}, "reduce_type=int4"),
       with({8, {"shard_weights=2", "shard_gradients=2", "shard_optimizer=8", "ranks_per_node=4", "route=rails"}},
            "reduce_type=int4"),
   };

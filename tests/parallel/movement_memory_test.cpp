@@ -122,7 +122,9 @@ std::vector<std::vector<std::string>> movement_types() {
           {"gather_type=fp32", "reduce_type=fp32", "update_type=fp32"},
           {"gather_type=int8", "reduce_type=int4", "update_type=int8"},
           {"gather_type=fp8", "reduce_type=fp8", "update_type=int4"},
-          {"reduce_type=int8", "error_feedback=true"}};
+          {"reduce_type=int8", "error_feedback=true"},
+          {"gather_type=int8", "reduce_type=int4", "update_type=int8", "node_type=same"},
+          {"gather_type=fp8", "reduce_type=int4", "update_type=int8", "node_type=bf16", "error_feedback=true"}};
 }
 
 std::vector<Training> kept_types() {

@@ -211,6 +211,36 @@ TEST(Collectives, OfTwoHopsGiveEachRankTheBlockOfASingleGroup) {
   }
 }
 
+// Elements inside the nodes, bytes between them.
+TEST(Collectives, OfTwoFormatsGiveTheSameSumsAndBlocks) {
+  for (const Grid& grid : grids) {
+    on_ranks(grid, [&](GridGroups& groups, int64_t rank) {
+      for (const at::ScalarType kept : {at::kFloat, at::kBFloat16}) {
+        const at::Tensor values = whole_numbers(70 * groups.single->size(), rank).to(kept);
+        const Results expected = moved_directly(*groups.single, kept, values);
+        for (const auto type : {config::WireType::same, config::WireType::fp32, config::WireType::bf16}) {
+          const auto inside = element_format(type), between = byte_format(48);
+          const Collective collective({inside, between}, groups.route());
+          expect_equal(moved(collective, values), expected);
+          EXPECT_EQ(collective.rounds_before_sums(), !inside->summable());
+          if (grid.inner == 1 || grid.outer == 1) continue;
+          EXPECT_FALSE(collective.preserves(kept));
+          // A gather sends the own payload to each other node, and all of them as elements inside the node.
+          groups.inner->reset_traffic();
+          groups.outer->reset_traffic();
+          const int64_t n = 70;
+          at::Tensor whole = at::empty_like(values);
+          collective.all_gather(values.narrow(0, groups.route().block() * n, n), whole, {}).finish();
+          EXPECT_EQ(counted(*groups.outer, comm::Kind::all_gather).bytes, payload_bytes(n, 48) * (grid.outer - 1));
+          EXPECT_EQ(
+              counted(*groups.inner, comm::Kind::all_gather).bytes,
+              n * grid.outer * static_cast<int64_t>(c10::elementSize(inside->payload_type(kept))) * (grid.inner - 1));
+        }
+      }
+    });
+  }
+}
+
 TEST(Collectives, OfBytesInOneGroupPassWholeNumbersExactly) {
   for (const int64_t ranks : {2, 3, 4}) {
     on_ranks({ranks, 1}, [](GridGroups& groups, int64_t rank) {

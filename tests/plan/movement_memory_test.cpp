@@ -87,6 +87,37 @@ TEST(CallMemory, ByRailsHasTheSumsBetweenTheHops) {
   EXPECT_EQ(of(run, Movement::reduce, Hop::rails), (CallMemory{outside, outside, outside, 0}));
 }
 
+// Gradients inside a node are summed in bf16 and need no sums in fp32; updates go between two nodes in int8.
+TEST(CallMemory, InsideNodesHasTheirType) {
+  config::Config config = three_level();
+  config.layout.node_type = config::NodeType::bf16;
+  const PlannedRun run(config, 16, 8);
+  EXPECT_EQ(of(run, Movement::gather_weights), (CallMemory{}));
+  const int64_t updated = 9 * int8_bytes(4'096);
+  EXPECT_EQ(of(run, Movement::publish), (CallMemory{updated, updated, updated, 0}));
+  // All gradients in bf16, and the eighth that arrives.
+  const int64_t summed = 2 * (65'536 + 8'192);
+  EXPECT_EQ(of(run, Movement::reduce), (CallMemory{summed, summed, summed, 0}));
+  const int64_t across = 2 * int4_bytes(8'192);
+  EXPECT_EQ(of(run, Movement::reduce_across), (CallMemory{across, across, across, 0}));
+}
+
+// By rails, payloads are decoded between the hops and sums in bf16 are encoded.
+TEST(CallMemory, OfTwoTypesByRailsIsThatWorkedOutByHand) {
+  config::Config config = three_level();
+  config.layout.sharding = config::Sharding::zero3;
+  config.layout.route = config::Routing::rails;
+  config.layout.node_type = config::NodeType::bf16;
+  const PlannedRun run(config, 16, 8);
+  // The own payload and those of two nodes; the weights inside the node are bf16 themselves.
+  const int64_t payloads = 3 * int8_bytes(4'096);
+  EXPECT_EQ(of(run, Movement::gather_weights, Hop::rails), (CallMemory{payloads, payloads, payloads, 0}));
+  EXPECT_EQ(of(run, Movement::gather_weights, Hop::node), (CallMemory{}));
+  const int64_t inside = 2 * (65'536 + 8'192), sums = 2 * 8'192, sent = int4_bytes(8'192);
+  EXPECT_EQ(of(run, Movement::reduce, Hop::node), (CallMemory{inside, inside, inside, sums}));
+  EXPECT_EQ(of(run, Movement::reduce, Hop::rails), (CallMemory{2 * sent + sums, 2 * sent, 2 * sent, 0}));
+}
+
 // Updated weights of all segments are under way when the next step begins, and a pair gathers the first ones then.
 TEST(MovementBytes, HasTheUpdatesOfAllSegmentsAtOnce) {
   config::Config config = three_level();

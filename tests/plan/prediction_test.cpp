@@ -92,6 +92,35 @@ TEST(Prediction, CountsTheCodingOfQuantizedMovements) {
   EXPECT_NEAR(predict(config, target).step_seconds - free.step_seconds, with_feedback, 1e-9 * with_feedback);
 }
 
+// Four ranks in two nodes: a gather between nodes encodes a quarter of N values and decodes two quarters, a reduction
+// encodes and decodes the half that a rank has after the sums inside its node. With one node nothing is coded.
+TEST(Prediction, CountsNoCodingInsideNodesWithATypeOfTheirOwn) {
+  config::Config config = four_layers();
+  config.train.global_batch = 4;
+  config.layout.sharding = config::Sharding::zero3;
+  config.layout.route = config::Routing::rails;
+  config.layout.gather_type = config::WireType::int8;
+  config.layout.reduce_type = config::WireType::int4;
+  config.layout.node_type = config::NodeType::bf16;
+  model_of(config).tied_head = false;
+  const auto coding = [&](int64_t ranks_per_node) {
+    config.layout.ranks_per_node = ranks_per_node;
+    Target target{.machine = computing_machine(), .software = {}, .devices = 4};
+    const Prediction free = predict(config, target);
+    target.machine.device.encode = 1000;
+    target.machine.device.encode_at_random = 500;
+    target.machine.device.decode = 2000;
+    return predict(config, target).step_seconds - free.step_seconds;
+  };
+  const PlannedRun run(config, 4, 2);
+  double all = 0;
+  for (const int64_t segment : run.chunk(0, 0)) all += static_cast<double>(run.padded_elements(segment));
+  const double gathered = 2 * all - static_cast<double>(run.padded_elements(run.chunk(0, 0).back()));
+  const double expected = 4 * (gathered * (0.25 / 1000 + 0.5 / 2000) + all / 2 * (1.0 / 500 + 1.0 / 2000));
+  EXPECT_NEAR(coding(2), expected, 1e-9 * expected);
+  EXPECT_EQ(coding(4), 0);
+}
+
 // An int8 code for each element that a rank reduces, and four bytes for each 256 of them.
 TEST(Prediction, CountsTheErrorsThatAreKept) {
   config::Config config = four_layers();

@@ -92,6 +92,10 @@ TEST_F(MeasuredRun, SendsTheBytesThatWerePredictedToTheByte) {
       {"layout.sharding=three_level", "layout.ranks_per_node=4", "layout.gather_type=fp8", "layout.reduce_type=int8",
        "layout.update_type=int8"},
       {"layout.shard_gradients=2", "layout.shard_optimizer=2", "layout.reduce_type=int4", "layout.update_type=bf16"},
+      {"layout.sharding=three_level", "layout.ranks_per_node=2", "layout.gather_type=fp8", "layout.reduce_type=int8",
+       "layout.update_type=int8", "layout.node_type=bf16"},
+      {"layout.sharding=zero3", "layout.ranks_per_node=2", "layout.gather_type=int8", "layout.reduce_type=int4",
+       "layout.node_type=bf16", "layout.route=rails"},
   };
   int number = 0;
   for (std::vector<std::string> keys : layouts) {
@@ -121,6 +125,7 @@ TEST_F(MeasuredRun, KeepsTheBytesOfErrorsThatWerePredictedToTheByte) {
       {"layout.shard_gradients=2", "layout.shard_optimizer=4"},
       {"layout.sharding=zero2", "layout.deterministic=true"},
       {"layout.sharding=zero2", "layout.ranks_per_node=2", "layout.route=rails"},
+      {"layout.shard_gradients=2", "layout.shard_optimizer=4", "layout.ranks_per_node=2", "layout.node_type=bf16"},
       {"layout.sharding=zero1", "layout.tensor=2"},
       {"layout.sharding=zero3", "layout.pipeline=2"},
   };
