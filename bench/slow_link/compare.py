@@ -11,7 +11,8 @@ medians and quartiles over the rounds.
 Part `links` sets the link so slow that zero3 waits for communication twice as long as it computes, then, with the most
 micro-batches, so that ZeRO++'s setting waits 1.5 times as long. A step's computation is that of ranks that train the same
 micro-batches by themselves, all at the same time; the rest of the step is waiting. Hidden is the part of the time that
-the calls between the nodes take by themselves for which the step did not wait in such a call.
+the calls between the nodes take by themselves for which the step did not wait in such a call. A rank also waits there for
+other ranks, whatever the link: what a step waits in these calls on a free link is taken off in `hidden beside a free link`.
 
 Part `sweep` runs plain and quantized wires on links from 100 Mbit/s to 10 Gbit/s, with so short sequences that little is
 computed, and beside them what `terrace plan` predicts for a description of this machine: `terrace calibrate` measures it in the
@@ -36,6 +37,7 @@ MODEL = {"model.layers": 4, "model.width": 192, "model.heads": 3, "model.sequenc
 QUICK = {"model.layers": 2, "model.width": 64, "model.heads": 2, "model.sequence": 32, "train.precision": "fp32"}
 ZERO3, ZERO_PP, THREE = "zero3", "ZeRO++'s setting", "three levels"
 QUANTIZED = ", int8 and int4"
+BETWEEN = ", int8 and int4 between nodes"
 # Weights in the type they are kept in, gradients in bf16, unless a row says otherwise.
 ROWS = {
     ZERO3: "layout.sharding=zero3 layout.reduce_type=bf16",
@@ -43,13 +45,14 @@ ROWS = {
     ZERO_PP: "layout.sharding=node layout.gather_type=int8 layout.update_type=int8 layout.reduce_type=int4",
     THREE: "layout.sharding=three_level layout.reduce_type=bf16",
     THREE + QUANTIZED: "layout.sharding=three_level layout.update_type=int8 layout.reduce_type=int4",
+    THREE + BETWEEN: "layout.sharding=three_level layout.update_type=int8 layout.reduce_type=int4 layout.node_type=same",
 }
 PAIRS = (ZERO3, THREE)
 RATES = (100, 200, 500, 1000, 2000, 5000, 10000)  # Mbit/s
 # Much to move and little to compute, so that what differs is moving and coding.
 SWEEP = {"model.width": 384, "model.heads": 6, "model.sequence": 32}
 APART = "apart"
-LINK_HEADINGS = ["link, Mbit/s", "micro-batches", "row", "step, ms", "computes, ms", "waits / computes", "in calls, ms", "hidden",
+LINK_HEADINGS = ["link, Mbit/s", "micro-batches", "row", "step, ms", "computes, ms", "waits / computes", "in calls, ms", "hidden", "hidden beside a free link",
                  "MB out of a node", "by formula: rings, direct", "zero3 / row", "ZeRO++'s / row"]  # fmt: skip
 SWEEP_HEADINGS = ["link, Mbit/s"] + [f"{pair}{what}" for pair in PAIRS
                                      for what in (", ms", QUANTIZED + ", ms", ": plain / quantized", ": predicted")]  # fmt: skip
@@ -119,6 +122,10 @@ class Links:
             for row, steps in rows.items():
                 steps.append(self.steps(row, count))
                 steps[-1].alone = self.job.alone(f"{row} {count}", steps[-1].groups)
+            self.job.limit(0)
+            for row, steps in rows.items():
+                steps[-1].waited_free = self.steps(row, count).waited
+            self.job.limit(megabits)
             say(f"{megabits:.0f} Mbit/s, {count} micro-batches: round {number + 1} of {self.options.rounds}")
         busy, own = (after - before for before, after in zip(cpu, self.job.cpu_seconds()))
         self.foreign.append((busy - own) / (time.time() - began) / os.cpu_count())
@@ -126,12 +133,14 @@ class Links:
         lines = []
         for row, steps in rows.items():
             waits = quartiles([one.seconds / own - 1 for one, own in zip(steps, computed)])
-            hidden = [1 - one.waited / one.alone for one in steps if one.alone > 0]
+            hidden = [1 - one.waited / one.alone for one in steps]
+            free = median([one.waited_free for one in steps])
+            beside_free = [1 - (one.waited - free) / one.alone for one in steps]
             formula = [f"{1e-6 * size:.1f}" for size in crossing_bytes(steps[0].groups)]
             lines.append([
                 f"{megabits:.0f}", str(count), row, milliseconds(seconds[row]), milliseconds(computed), spread(*waits),
-                f"{1e3 * median([one.waited for one in steps]):.0f} of {1e3 * median([one.alone for one in steps]):.0f}",
-                f"{100 * quartiles(hidden)[1]:.0f}%" if hidden else "", f"{1e-6 * median([one.sent for one in steps]):.1f}", ", ".join(formula),
+                f"{1e3 * median([one.waited for one in steps]):.0f} of {1e3 * median([one.alone for one in steps]):.0f}; free {1e3 * free:.0f}",
+                f"{100 * median(hidden):.0f}%", f"{100 * median(beside_free):.0f}%", f"{1e-6 * median([one.sent for one in steps]):.1f}", ", ".join(formula),
                 *(spread(*quartiles([a / b for a, b in zip(seconds[base], seconds[row])])) if base in seconds else "" for base in (ZERO3, ZERO_PP)),
             ])  # fmt: skip
         say(table(LINK_HEADINGS, lines))

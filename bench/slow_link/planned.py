@@ -22,7 +22,8 @@ class Planned:
     """Uses the given description of the machine, or calibrates the nodes of the job over its present link."""
 
     def __init__(self, job, settings, folder, described=None):
-        self.settings, self.folder, self.known = settings, folder, {}
+        # The ranks name no machine, so nothing they move goes by rails.
+        self.settings, self.folder, self.known = [*settings, "layout.route=flat"], folder, {}
         self.description = described.read_text() if described else self.calibrated(job)
         self.config = folder / "planned.toml"
         self.config.write_text('[model]\nfamily = "gpt"\nvocabulary = 2048\n[train]\nsteps = 1\n')

@@ -136,14 +136,19 @@ std::string rails_gathers(const Config& c) {
                      name_of(c.layout.sharding));
 }
 
+bool uses_nodes(const Config& c) {
+  const bool has_node_type = c.layout.node_type != NodeType::as_others && quantizes(c.layout);
+  return names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c) || has_node_type;
+}
+
 std::string pair_size(const Config& c) {
   // Beside nodes that have an effect it must divide them.
-  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c)) return "";
+  if (uses_nodes(c)) return "";
   return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
 }
 
 std::string node_size(const Config& c) {
-  if (names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c)) return "";
+  if (uses_nodes(c)) return "";
   return "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or "
          "route "
          "= \"rails\"";
@@ -239,7 +244,7 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.ranks_per_pair", .causes = sharding_keys, .beside = pair_size, .on = one_data_rank},
       {.key = "layout.ranks_per_node",
        .causes = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer",
-                  "layout.route", "observe.machine"},
+                  "layout.route", "layout.node_type", "observe.machine"},
        .off = "0",
        .beside = node_size,
        .on = one_data_rank},

@@ -187,6 +187,12 @@ const std::vector<IdleKey> cases = {
      "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or route = "
      "\"rails\"",
      {"layout.shard_optimizer=node"}},
+    {"layout.ranks_per_node",
+     "2",
+     {"layout.sharding=zero1", "layout.reduce_type=int4"},
+     "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or route = "
+     "\"rails\"",
+     {"layout.sharding=zero1", "layout.reduce_type=int4", "layout.node_type=same"}},
     {"layout.rails_gather",
      "\"doubling\"",
      {"layout.sharding=zero3", "layout.route=flat"},

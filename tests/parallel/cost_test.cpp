@@ -74,6 +74,14 @@ struct Formula {
       add((group + "_node").c_str(), calls, bytes_of(true)(values) * (m - 1) / m);
       add((group + "_rails").c_str(), calls, bytes_of(false)(values / m) * (nodes - 1) / nodes);
     };
+    const auto reduced = [&](bool inside) {
+      return [this, inside](int64_t values) { return payload(type_of(reduce_type, inside), values, 4); };
+    };
+    const auto weights_of = [&](config::WireType type) {
+      return [this, type](bool inside) {
+        return [this, type, inside](int64_t values) { return payload(type_of(type, inside), values, value_bytes); };
+      };
+    };
     const int64_t all = with_parameters(), n = total();
     if (w > 1) {
       // Once for forward and once for backward; the last segment once for both, with a tied segment once more.
@@ -86,14 +94,6 @@ struct Formula {
       }
       add_hops("shard_weights", micro_batches * calls, micro_batches * elements, 1, w, weights_of(gather_type));
     }
-    const auto reduced = [&](bool inside) {
-      return [this, inside](int64_t values) { return payload(type_of(reduce_type, inside), values, 4); };
-    };
-    const auto weights_of = [&](config::WireType type) {
-      return [this, type](bool inside) {
-        return [this, type, inside](int64_t values) { return payload(type_of(type, inside), values, value_bytes); };
-      };
-    };
     if (g > 1) add_hops("shard_gradients", micro_batches * all, micro_batches * n, 1, g, reduced);
     if (o > g) add_hops("shard_optimizer", all, n / g, g, o, reduced);
     // A quantized all-reduce is two calls.
