@@ -104,7 +104,7 @@ class Links:
             found, _, _ = self.waits(name, count)
             say(f"{name}, {count} micro-batches, {megabits:.0f} Mbit/s: waits {found:.2f} times as long as it computes")
             tried[megabits] = abs(found - share)
-            if tried[megabits] < 0.1 * share:
+            if tried[megabits] < 0.05 * share:
                 break
             megabits *= min(2, max(1 / 2, found / share))
         # On a busy machine the computation may have changed since then.
@@ -210,7 +210,7 @@ def arguments():
     parser.add_argument("settings", nargs="*", help="section.key=value of the configuration")
     options = parser.parse_args()
     options.rows = dict(ROWS) | dict(row.split("=", 1) for row in options.row)
-    options.tries = 3
+    options.tries = 5
     if options.quick:
         options.micro_batches, options.rounds, options.tries, options.rates = [2], 1, 1, [200, 5000]
         options.sweep_rounds = options.sweep_steps = options.steps = 1

@@ -29,7 +29,7 @@ class Steps:
 
     seconds: float
     sent: float  # bytes out of the first node over the link
-    waited: float  # seconds in calls of groups that cross the link
+    waited: float  # seconds in calls of groups that cross the link, as a mean over the ranks
     groups: dict
 
     @classmethod

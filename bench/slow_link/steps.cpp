@@ -96,6 +96,8 @@ class Rows {
     const int64_t after = quiet_link();
     Json answer = {
         {"seconds", seconds}, {"loss", loss}, {"sent", (after - before) / (steps + 1)}, {"groups", Json::object()}};
+    std::vector<std::string> names;
+    std::vector<double> waited;
     for_groups(row, [&](const bench::GroupCalls& group) {
       comm::Traffic sum;
       for (int kind = 0; kind < comm::num_kinds; ++kind) {
@@ -103,10 +105,14 @@ class Rows {
         sum.bytes += traffic.bytes;
         sum.exposed_seconds += traffic.exposed_seconds;
       }
-      answer["groups"][group.name] = {{"bytes", sum.bytes / steps},
-                                      {"waited", sum.exposed_seconds / static_cast<double>(steps)},
-                                      {"ranks", group.inner->group().ranks}};
+      answer["groups"][group.name] = {{"bytes", sum.bytes / steps}, {"ranks", group.inner->group().ranks}};
+      names.push_back(group.name);
+      waited.push_back(sum.exposed_seconds / static_cast<double>(steps * world_.size()));
     });
+    // The mean over the ranks: of two that meet in a call, the earlier one waits for the other.
+    const auto count = static_cast<int64_t>(waited.size());
+    if (count > 0) all_->all_reduce(waited.data(), count, comm::Type::fp64, {.what = "seconds"}).wait();
+    for (size_t i = 0; i < names.size(); ++i) answer["groups"][names[i]]["waited"] = waited[i];
     return answer;
   }
 
