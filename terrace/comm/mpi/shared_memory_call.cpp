@@ -47,9 +47,7 @@ class SharedOperation : public MpiOperation {
 
   bool advance() override;
   // The others wait for free slots only where a call takes more of them than a ring has.
-  bool needs_polling() const override {
-    return num_filled_ < slots_ || slots_ - num_read_ > rings().size().slots;
-  }
+  bool needs_polling() const override { return num_filled_ < slots_ || slots_ - num_read_ > rings().size().slots; }
 
  protected:
   // Fills the free slots at once, so that the others find their data before this member waits.
