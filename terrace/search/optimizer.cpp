@@ -21,7 +21,7 @@ Optimizer::Optimizer(const Space& space, const OptimizerOptions& options)
 
 std::optional<Point> Optimizer::ask() {
   std::optional<Point> point;
-  const bool has_design = known_.size() > space_.parameters().size() && has_success_;
+  const bool has_design = known_.size() > space_.parameters().size() && !finished_.empty();
   if (options_.method == Method::exhaustive) {
     point = ask_in_order();
   } else if (options_.method == Method::bayesian && has_design) {
@@ -41,7 +41,6 @@ void Optimizer::tell(const Point& point, const std::vector<double>& objectives, 
   const auto [known, is_unknown] = known_.emplace(point, true);
   if (!is_unknown && known->second) return;
   known->second = true;
-  has_success_ = has_success_ || !objectives.empty();
   finished_.push_back({point, objectives.empty() ? Objective() : Objective(objectives.front()), {}, failure});
   if (objectives.size() > 1) {
     finished_.back().objectives = objectives;  // learned when they are weighed

@@ -63,7 +63,6 @@ class Optimizer {
   const Space& space_;
   OptimizerOptions options_;
   std::vector<Finished> finished_;
-  bool has_success_ = false;     // whether a finished trial did not fail
   std::map<Point, bool> known_;  // whether it is finished; otherwise pending
   uint64_t next_in_order_ = 0;   // of the exhaustive search
   uint64_t next_random_ = 0;

@@ -7,8 +7,6 @@
 #include <numbers>
 #include <numeric>
 
-#include "terrace/base/error.h"
-
 namespace terrace::search {
 namespace {
 
@@ -97,6 +95,7 @@ void Surrogate::set_values() {
     for (size_t i = 0; i < values.size(); ++i) values[i] -= failures.trend.expected(failures.residuals.point(i));
     failures.residuals.set_values(values);
   }
+  if (objectives_.empty()) return;
   values = objectives_;
   const double mean = mean_of(values);
   double variance = 0;
@@ -110,7 +109,6 @@ void Surrogate::set_values() {
 }
 
 void Surrogate::prepare(const std::vector<Point>& pending) {
-  TERRACE_CHECK(!objectives_.empty(), "all {} trials failed", trials_.size());
   objective_process_.truncate(objectives_.size());
   for (auto& [kind, failures] : failures_) failures.residuals.truncate(failures.outcomes.size());
   set_values();
@@ -125,12 +123,13 @@ void Surrogate::prepare(const std::vector<Point>& pending) {
   for (const Point& point : pending) {
     const Point scaled = space_->scaled(point);
     for (auto& [kind, failures] : failures_) failures.residuals.add_expected(scaled);
-    objective_process_.add_expected(scaled);
+    if (!objectives_.empty()) objective_process_.add_expected(scaled);
   }
 }
 
 // Jones, Schonlau and Welch, "Efficient global optimization of expensive black-box functions", 1998, equation 15.
 double Surrogate::improvement(const GaussianProcess::Prediction& prediction) const {
+  if (objectives_.empty()) return 1;
   const double deviation = std::sqrt(prediction.variance) + 1e-9;
   const double steps = (prediction.mean - best_objective_) / deviation;
   return deviation * (steps * normal_distribution(steps) + normal_density(steps));

@@ -26,12 +26,12 @@ class Surrogate {
   // `failure` is the kind of failure of a trial that failed, by a word such as "oom". Kinds are learned apart from one
   // another: which layouts divide the devices follows from other parameters than how much memory they need.
   void learn(const Point& point, Objective objective, const std::string& failure = "");
-  // Before promises are asked for: follows the trials learned since the last time, some of which did not fail. Pending
-  // trials have the outcome that is expected of them, so that other points promise more.
+  // Before promises are asked for: follows the trials learned since the last time. Pending trials have the outcome that
+  // is expected of them, so that other points promise more.
   void prepare(const std::vector<Point>& pending);
 
   // What a trial at the point promises: the expected improvement of the best objective times the probability that the
-  // trial does not fail.
+  // trial does not fail; the latter alone while every trial failed.
   double promise(const Point& point) const;
   // No less than the promise, with less work.
   double promise_bound(const Point& point) const;

@@ -100,18 +100,10 @@ TEST(Optimizer, LearnsFromTrialsThatItDidNotPropose) {
   EXPECT_GE(hill(*optimizer.ask()), open[14]) << "one of the best tenth of the 150 open points";
 }
 
-TEST(Optimizer, DrawsPointsAtRandomWhileEveryTrialFails) {
+TEST(Optimizer, GoesOnIfEveryTrialFails) {
   const Space space = small_space();
-  Optimizer optimizer(space, {}), random(space, {.method = Method::random});
-  for (int i = 0; i < 30; ++i) {
-    const Point point = *optimizer.ask();
-    EXPECT_EQ(*random.ask(), point);
-    for (Optimizer* one : {&optimizer, &random}) one->tell(point, std::nullopt, i % 5 == 0 ? "layout" : "oom");
-  }
-  const Point last = *optimizer.ask();
-  EXPECT_EQ(*random.ask(), last);
-  for (Optimizer* one : {&optimizer, &random}) one->tell(last, hill(last));
-  EXPECT_NE(*random.ask(), *optimizer.ask());
+  Optimizer optimizer(space, {});
+  for (int i = 0; i < 30; ++i) optimizer.tell(*optimizer.ask(), std::nullopt);
 }
 
 TEST(Optimizer, SearchesInfiniteSpaces) {

@@ -64,6 +64,16 @@ TEST(Surrogate, LearnsTheSameInEveryOrderOfKinds) {
   EXPECT_NEAR(first.promise({40}), last.promise({40}), 1e-12);
 }
 
+TEST(Surrogate, LooksFarFromTrialsWhileAllFail) {
+  const Space space = line();
+  Surrogate surrogate(space);
+  for (const double x : {0, 5, 10}) surrogate.learn({x}, {});
+  surrogate.prepare({});
+  EXPECT_GT(surrogate.promise({90}), surrogate.promise({12}));
+  surrogate.prepare({{90}});
+  EXPECT_GT(surrogate.promise({55}), surrogate.promise({89}));
+}
+
 TEST(Surrogate, PromisesLessNextToAPendingTrial) {
   const Space space = line();
   Surrogate surrogate(space);
