@@ -174,7 +174,9 @@ TEST(NodeType, OfGradientsRoundsLess) {
       return std::sqrt(sum);
     };
     const Layout everywhere = layout.with({"reduce_type=int4"});
-    EXPECT_LT(distance(everywhere.with({"node_type=bf16"})), 0.7 * distance(everywhere));
+    // Inside and between the nodes sums of about as many values are rounded: without one of both the squares of the
+    // errors are about half as large, so that the distance is about 0.71 of that with both.
+    EXPECT_LT(distance(everywhere.with({"node_type=bf16"})), 0.8 * distance(everywhere));
     EXPECT_GT(distance(everywhere.with({"node_type=bf16"})), 0);
   }
 }

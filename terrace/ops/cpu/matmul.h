@@ -2,10 +2,11 @@
 // applied while the values of the product are in the cache.
 //
 // Method: panels of 64 columns of B are packed so that one row of a panel is four vectors; tiles of 6 rows and 64
-// columns of C stay in registers over a block of k, so that the rows of A stay in the level-1 cache and the panels in the
-// level-2 cache (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). bf16 is multiplied in pairs along k by the instruction VDPBF16PS and summed in fp32.
-// Every element of C is one sum over k in ascending order (of pairs in bf16), so it depends neither on the number of
-// threads nor on m, n or the place of a cut along them.
+// columns of C stay in registers over a block of k, so that the rows of A stay in the level-1 cache and the panels in
+// the level-2 cache (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). bf16 is
+// multiplied in pairs along k by the instruction VDPBF16PS and summed in fp32. Every element of C is one sum over k in
+// ascending order (of pairs in bf16), so it depends neither on the number of threads nor on m, n or the place of a cut
+// along them.
 #pragma once
 
 #include <c10/core/ScalarType.h>
