@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/cost.h"
 #include "terrace/plan/estimate.h"
@@ -65,6 +67,24 @@ TEST(Prediction, OfOneMicroBatchIsTheSumOfAllStagesAndTransfers) {
   EXPECT_NEAR(prediction.step_seconds, computation(prediction) + transfers + update, 1e-9 * prediction.step_seconds);
 }
 
+// The seconds of a step that coding takes at 1000, 500 (at random) and 2000 bytes/s, where links and memory take no
+// time.
+double coding_seconds(const config::Config& config, int64_t devices) {
+  Target target{.machine = computing_machine(), .software = {}, .devices = devices};
+  const double without = predict(config, target).step_seconds;
+  target.machine.device.encode = 1000;
+  target.machine.device.encode_at_random = 500;
+  target.machine.device.decode = 2000;
+  return predict(config, target).step_seconds - without;
+}
+
+// Values of a step's reductions, and of its gathers: the last segment is gathered once for forward and backward.
+std::pair<double, double> moved_values(const PlannedRun& run) {
+  double all = 0;
+  for (const int64_t segment : run.chunk(0, 0)) all += static_cast<double>(run.padded_elements(segment));
+  return {all, 2 * all - static_cast<double>(run.padded_elements(run.chunk(0, 0).back()))};
+}
+
 // Two ranks, with links and memory that take no time. A gather of N values encodes a half of them to nearest and
 // decodes all, a reduction encodes and decodes all.
 TEST(Prediction, CountsTheCodingOfQuantizedMovements) {
@@ -74,22 +94,13 @@ TEST(Prediction, CountsTheCodingOfQuantizedMovements) {
   config.layout.gather_type = config::WireType::int8;
   config.layout.reduce_type = config::WireType::int4;
   model_of(config).tied_head = false;
-  Target target{.machine = computing_machine(), .software = {}, .devices = 2};
-  const Prediction free = predict(config, target);
-  target.machine.device.encode = 1000;
-  target.machine.device.encode_at_random = 500;
-  target.machine.device.decode = 2000;
-  const PlannedRun run(config, 2, 2);
-  double all = 0;
-  for (const int64_t segment : run.chunk(0, 0)) all += static_cast<double>(run.padded_elements(segment));
-  // The last segment is gathered once for forward and backward.
-  const double gathered = 2 * all - static_cast<double>(run.padded_elements(run.chunk(0, 0).back()));
+  const auto [all, gathered] = moved_values(PlannedRun(config, 2, 2));
   const double expected = 4 * (gathered * (0.5 / 1000 + 1.0 / 2000) + all * (1.0 / 500 + 1.0 / 2000));
-  EXPECT_NEAR(predict(config, target).step_seconds - free.step_seconds, expected, 1e-9 * expected);
+  EXPECT_NEAR(coding_seconds(config, 2), expected, 1e-9 * expected);
   // To nearest, and two decodings and an encoding more, of the errors and of a rank's own payload.
   config.layout.error_feedback = true;
   const double with_feedback = 4 * (gathered * (0.5 / 1000 + 1.0 / 2000) + all * (2.0 / 1000 + 3.0 / 2000));
-  EXPECT_NEAR(predict(config, target).step_seconds - free.step_seconds, with_feedback, 1e-9 * with_feedback);
+  EXPECT_NEAR(coding_seconds(config, 2), with_feedback, 1e-9 * with_feedback);
 }
 
 // Four ranks in two nodes: a gather between nodes encodes a quarter of N values and decodes two quarters, a reduction
@@ -105,17 +116,9 @@ TEST(Prediction, CountsNoCodingInsideNodesWithATypeOfTheirOwn) {
   model_of(config).tied_head = false;
   const auto coding = [&](int64_t ranks_per_node) {
     config.layout.ranks_per_node = ranks_per_node;
-    Target target{.machine = computing_machine(), .software = {}, .devices = 4};
-    const Prediction free = predict(config, target);
-    target.machine.device.encode = 1000;
-    target.machine.device.encode_at_random = 500;
-    target.machine.device.decode = 2000;
-    return predict(config, target).step_seconds - free.step_seconds;
+    return coding_seconds(config, 4);
   };
-  const PlannedRun run(config, 4, 2);
-  double all = 0;
-  for (const int64_t segment : run.chunk(0, 0)) all += static_cast<double>(run.padded_elements(segment));
-  const double gathered = 2 * all - static_cast<double>(run.padded_elements(run.chunk(0, 0).back()));
+  const auto [all, gathered] = moved_values(PlannedRun(config, 4, 2));
   const double expected = 4 * (gathered * (0.25 / 1000 + 0.5 / 2000) + all / 2 * (1.0 / 500 + 1.0 / 2000));
   EXPECT_NEAR(coding(2), expected, 1e-9 * expected);
   EXPECT_EQ(coding(4), 0);

@@ -150,15 +150,13 @@ PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
   packed.memory = empty_words(num_groups * packed.group_words);
   uint32_t* to = words_of(packed.memory);
   packed.groups = to;
-  constexpr int64_t strip = 3 * lanes;
-  at::parallel_for(0, (m + strip - 1) / strip, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t top = begin * strip; top < std::min(m, end * strip); top += strip) {
-      uint32_t* place = to + top / group_rows * packed.group_words;
-      if (a.k_inner) {
-        pack_rows(words, top, std::min(strip, m - top), place);
-      } else {
-        pack_groups(words, top, std::min(strip, m - top), packed.group_words, place);
-      }
+  at::parallel_for(0, (m + strip_rows - 1) / strip_rows, 1, [&](int64_t begin, int64_t end) {
+    const int64_t top = begin * strip_rows, rows = std::min(m, end * strip_rows) - top;
+    uint32_t* place = to + top / group_rows * packed.group_words;
+    if (a.k_inner) {
+      pack_rows(words, top, rows, place);
+    } else {
+      pack_groups(words, top, rows, packed.group_words, place);
     }
   });
   return packed;
@@ -243,7 +241,8 @@ class Product {
       uint32_t* own = words_of(memory) + begin * groups_at_a_time * group_words;
       for (int64_t group = begin * groups / threads; group < last; group += groups_at_a_time) {
         const int64_t count = std::min(groups_at_a_time, last - group);
-        pack_rows_of(group, count, own, group_words);
+        const int64_t top = group * group_rows;
+        pack_groups(a_, top, std::min(count * group_rows, m_ - top), group_words, own);
         const PackedRows rows{own - group * group_words, group_words, 1, group_rows, {}};
         for (int64_t panel = 0; panel < panels; ++panel) {
           for (int64_t one = group; one < group + count; ++one) {
@@ -253,15 +252,6 @@ class Product {
         }
       }
     });
-  }
-
-  void pack_rows_of(int64_t first_group, int64_t groups, uint32_t* to, int64_t group_words) const {
-    constexpr int64_t strip = 3 * lanes / group_rows;
-    for (int64_t group = 0; group < groups; group += strip) {
-      const int64_t top = (first_group + group) * group_rows;
-      pack_groups(a_, top, std::min({strip * group_rows, m_ - top, (groups - group) * group_rows}), group_words,
-                  to + group * group_words);
-    }
   }
 
   void run_by_panels() const {

@@ -118,10 +118,13 @@ TERRACE_AVX512_INLINE void store_two_groups(const __m512i (&line)[3], int64_t gr
   }
 }
 
-// Packs rows [top, top + rows) of A [k, m] into groups of [steps][6] words; `top` is a multiple of 48 and `rows` at
-// most 48. Writes up to two words beyond the end of each group.
+// Rows of A [k, m] that are packed at a time: three vectors of them, which are eight groups.
+constexpr int64_t strip_rows = 3 * lanes;
+
+// Packs rows [top, top + rows) of A [k, m], at most strip_rows, into groups of [steps][6] words. Writes up to two words
+// beyond the end of each group.
 template <typename T>
-TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
+TERRACE_AVX512 void pack_strip(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
   const int64_t steps = a.steps(), groups = (rows + group_rows - 1) / group_rows;
   for (int64_t step = 0; step < steps; ++step) {
     __m512i line[3];
@@ -135,6 +138,14 @@ TERRACE_AVX512 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, in
     store_two_groups<1>(line, groups, group_words, place);
     store_two_groups<2>(line, groups, group_words, place);
     store_two_groups<3>(line, groups, group_words, place);
+  }
+}
+
+// The same for any number of rows.
+template <typename T>
+void pack_groups(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
+  for (int64_t row = 0; row < rows; row += strip_rows) {
+    pack_strip(a, top + row, std::min(strip_rows, rows - row), group_words, to + row / group_rows * group_words);
   }
 }
 
