@@ -26,20 +26,20 @@ ContinuationPrinter::ContinuationPrinter(Form form, const std::vector<Prompt>& p
 
 generate::Listener ContinuationPrinter::listener() {
   if (form_ == Form::nothing) return {};
-  return {.on_token = [this](const generate::Place& place, int64_t token) { on_token(place, token); },
-          .on_end = [this](const generate::Place& place,
-                           const generate::Continuation& continuation) { on_end(place, continuation); }};
+  return {.on_token = [this](const generate::ContinuationId& id, int64_t token) { on_token(id, token); },
+          .on_end = [this](const generate::ContinuationId& id,
+                           const generate::Continuation& continuation) { on_end(id, continuation); }};
 }
 
-size_t ContinuationPrinter::number_of(const generate::Place& place) const {
-  return place.prompt * samples_ + static_cast<size_t>(place.sample);
+size_t ContinuationPrinter::number_of(const generate::ContinuationId& id) const {
+  return id.prompt * samples_ + static_cast<size_t>(id.sample);
 }
 
-void ContinuationPrinter::on_token(const generate::Place& place, int64_t token) {
+void ContinuationPrinter::on_token(const generate::ContinuationId& id, int64_t token) {
   if (form_ != Form::text) return;
   if (!std::exchange(started_, true)) start(0);
   const std::string_view text = tokenizer_.text_of(static_cast<int32_t>(token));
-  const size_t number = number_of(place);
+  const size_t number = number_of(id);
   if (number != shown_) {
     kept_[number].text += text;
     return;
@@ -48,15 +48,15 @@ void ContinuationPrinter::on_token(const generate::Place& place, int64_t token) 
   std::fflush(stdout);
 }
 
-void ContinuationPrinter::on_end(const generate::Place& place, const generate::Continuation& continuation) {
-  const size_t number = number_of(place);
+void ContinuationPrinter::on_end(const generate::ContinuationId& id, const generate::Continuation& continuation) {
+  const size_t number = number_of(id);
   if (form_ == Form::text && !std::exchange(started_, true)) start(0);
   if (form_ == Form::json_lines) {
-    const Prompt& prompt = prompts_[place.prompt];
+    const Prompt& prompt = prompts_[id.prompt];
     Json line = {{"line", prompt.line},
                  {"prompt", prompt.text},
                  {"prompt_tokens", prompt.tokens.size()},
-                 {"sample", place.sample + 1}};
+                 {"sample", id.sample + 1}};
     line.update(continuation_json(continuation, tokenizer_));
     kept_[number].text = json_line(line);
   }

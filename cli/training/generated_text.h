@@ -34,9 +34,9 @@ class ContinuationPrinter {
     bool ended = false;
   };
 
-  size_t number_of(const generate::Place& place) const;
-  void on_token(const generate::Place& place, int64_t token);
-  void on_end(const generate::Place& place, const generate::Continuation& continuation);
+  size_t number_of(const generate::ContinuationId& id) const;
+  void on_token(const generate::ContinuationId& id, int64_t token);
+  void on_end(const generate::ContinuationId& id, const generate::Continuation& continuation);
   void start(size_t number);
 
   Form form_;

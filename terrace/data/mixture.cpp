@@ -114,14 +114,14 @@ uint64_t Mixture::slot_of(uint64_t run_sample) const {
   return permute(epoch_key(key_, reshuffle_ ? run_sample / length : 0, 0), length, run_sample % length);
 }
 
-Mixture::Place Mixture::place_in_block(uint64_t run_sample) const {
+Mixture::Element Mixture::element_in_block(uint64_t run_sample) const {
   const uint64_t slot = slot_of(run_sample);
   const size_t corpus = range_of(begins_, slot);
   const uint64_t slots = begins_[corpus + 1] - begins_[corpus];
   return {corpus, run_sample / begins_.back() * slots + (slot - begins_[corpus])};
 }
 
-Mixture::Place Mixture::place_in_epoch(uint64_t run_sample) const {
+Mixture::Element Mixture::element_in_epoch(uint64_t run_sample) const {
   const uint64_t in_first = first_begins_.back();
   if (run_sample < in_first) {
     const uint64_t slot = permute(epoch_key(key_, 0, 0), in_first, run_sample);
@@ -136,7 +136,7 @@ Mixture::Place Mixture::place_in_epoch(uint64_t run_sample) const {
 }
 
 Mixture::CorpusSample Mixture::at(uint64_t run_sample) const {
-  const auto [corpus, index] = weighted_ ? place_in_block(run_sample) : place_in_epoch(run_sample);
+  const auto [corpus, index] = weighted_ ? element_in_block(run_sample) : element_in_epoch(run_sample);
   if (!orders_.empty()) return {corpus, orders_[corpus]->at(index)};
   const uint64_t size = sizes_[corpus];
   if (!weighted_) return {corpus, index % size};
@@ -187,7 +187,7 @@ std::vector<Order> Mixture::rest_of_epoch(uint64_t drawn) const {
     taken.emplace_back(first ? first_of_corpus(i) : sizes_[i]);
   }
   for (uint64_t sample = first ? 0 : in_first + later * samples_; sample < drawn; ++sample) {
-    const auto [corpus, index] = place_in_epoch(sample);
+    const auto [corpus, index] = element_in_epoch(sample);
     taken[corpus].insert(index - from[corpus]);
   }
   std::vector<Order> rest;

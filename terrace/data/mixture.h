@@ -46,13 +46,13 @@ class Mixture {
 
  private:
   // A sample as an element of its corpus's order.
-  struct Place {
+  struct Element {
     size_t corpus;
     uint64_t index;
   };
   uint64_t slot_of(uint64_t run_sample) const;
-  Place place_in_block(uint64_t run_sample) const;
-  Place place_in_epoch(uint64_t run_sample) const;
+  Element element_in_block(uint64_t run_sample) const;
+  Element element_in_epoch(uint64_t run_sample) const;
   Order order_of(size_t corpus) const;
   std::vector<Order> rest_of_blocks(uint64_t drawn) const;
   std::vector<Order> rest_of_epoch(uint64_t drawn) const;

@@ -54,11 +54,11 @@ class Generation {
     bool busy = false;
   };
 
-  Place place_of(size_t number) const {
+  ContinuationId id_of(size_t number) const {
     const auto samples = static_cast<size_t>(request_.samples);
     return {number / samples, static_cast<int64_t>(number % samples)};
   }
-  const std::vector<int64_t>& prompt_of(size_t number) const { return request_.prompts[place_of(number).prompt]; }
+  const std::vector<int64_t>& prompt_of(size_t number) const { return request_.prompts[id_of(number).prompt]; }
 
   // Begins continuations in a slot that is free until one of them needs more than its first token.
   void fill(size_t slot) {
@@ -74,13 +74,13 @@ class Generation {
   void run_prompt(size_t number, size_t slot) {
     const std::vector<int64_t>& prompt = prompt_of(number);
     const auto own = static_cast<int64_t>(slot), length = static_cast<int64_t>(prompt.size());
-    if (place_of(number).sample == 0) {
+    if (id_of(number).sample == 0) {
       model_.truncate(own, 0);
       after_prompt_ = model_.next_logits(own, prompt);
       return;
     }
     const auto holds_prompt = [&](const Slot& other) {
-      return other.number && place_of(*other.number).prompt == place_of(number).prompt;
+      return other.number && id_of(*other.number).prompt == id_of(number).prompt;
     };
     if (holds_prompt(slots_[slot])) {
       model_.truncate(own, length);
@@ -88,7 +88,7 @@ class Generation {
     }
     // The sample before this one is in a slot: only samples of the same prompt have begun since.
     const auto holder = std::ranges::find_if(slots_, holds_prompt);
-    TERRACE_CHECK(holder != slots_.end(), "no slot holds prompt {}", place_of(number).prompt);
+    TERRACE_CHECK(holder != slots_.end(), "no slot holds prompt {}", id_of(number).prompt);
     model_.copy(holder - slots_.begin(), own, length);
   }
 
@@ -115,7 +115,7 @@ class Generation {
 
   int64_t drawn(size_t number, std::span<const float> logits) const {
     const auto position = static_cast<int64_t>(prompt_of(number).size() + continuations_[number].tokens.size());
-    return choose(logits.first(vocabulary_), request_.sampling, place_of(number).sample, position);
+    return choose(logits.first(vocabulary_), request_.sampling, id_of(number).sample, position);
   }
 
   // Adds a token to the slot's continuation, which may end.
@@ -124,7 +124,7 @@ class Generation {
     Continuation& own = continuations_[number];
     if (token == request_.end_token) return end(slot, Finish::end_token);
     own.tokens.push_back(token);
-    listener_.on_token(place_of(number), token);
+    listener_.on_token(id_of(number), token);
     if (static_cast<int64_t>(own.tokens.size()) == request_.max_tokens) return end(slot, Finish::max_tokens);
     if (model_.size(static_cast<int64_t>(slot)) == context_) end(slot, Finish::context);
   }
@@ -133,7 +133,7 @@ class Generation {
     const size_t number = *slots_[slot].number;
     continuations_[number].finish = finish;
     slots_[slot].busy = false;
-    listener_.on_end(place_of(number), continuations_[number]);
+    listener_.on_end(id_of(number), continuations_[number]);
   }
 
   const Request& request_;

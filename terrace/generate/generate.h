@@ -32,16 +32,16 @@ struct Continuation {
 };
 
 // Which continuation: sample `sample` of prompt `prompt`, both from 0.
-struct Place {
+struct ContinuationId {
   size_t prompt = 0;
   int64_t sample = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const ContinuationId&) const = default;
 };
 
 // Called while the continuations are drawn, which they are in any order.
 struct Listener {
-  std::function<void(Place, int64_t token)> on_token = [](Place, int64_t) {};
-  std::function<void(Place, const Continuation&)> on_end = [](Place, const Continuation&) {};
+  std::function<void(ContinuationId, int64_t token)> on_token = [](ContinuationId, int64_t) {};
+  std::function<void(ContinuationId, const Continuation&)> on_end = [](ContinuationId, const Continuation&) {};
 };
 
 // Throws UserError for a prompt that is empty, longer than the model's context, or has tokens outside its vocabulary.

@@ -55,11 +55,12 @@ struct BlockLayout {
   constexpr int64_t blocks() const { return parts * blocks_of_part(); }
   constexpr int64_t payload_bytes() const { return code_bytes(code, values) + 4 * blocks_of_part(); }
 
-  struct Place {
+  // Where a block lies.
+  struct Block {
     int64_t first, count;  // of the values
     int64_t codes, scale;  // bytes from the begin of the payloads
   };
-  constexpr Place place(int64_t block) const {
+  constexpr Block block_at(int64_t block) const {
     const int64_t part = block / blocks_of_part(), number = block % blocks_of_part(),
                   left = values - number * code_block;
     return {part * values + number * code_block, left < code_block ? left : code_block,

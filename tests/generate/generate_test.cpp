@@ -121,7 +121,8 @@ TEST_P(Generation, GreedyTextEqualsRecomputingEverythingEachTime) {
     sequence.push_back(expected.back());
   }
   std::vector<int64_t> streamed;
-  const auto found = generate(*model, request, {.on_token = [&](Place, int64_t token) { streamed.push_back(token); }});
+  const auto found =
+      generate(*model, request, {.on_token = [&](ContinuationId, int64_t token) { streamed.push_back(token); }});
   EXPECT_EQ(found.at(0).tokens, expected);
   EXPECT_EQ(streamed, expected);
   EXPECT_EQ(found[0].finish, Finish::max_tokens);
@@ -167,14 +168,14 @@ TEST_P(Generation, DrawsOnlyBelowTheGivenVocabulary) {
   const auto model = build(config());
   const Request request{
       .prompts = {tokens(2)}, .max_tokens = 20, .samples = 10, .sampling = {.temperature = 50.0}, .vocabulary = 9};
-  generate(*model, request, {.on_token = [](Place, int64_t token) { EXPECT_LT(token, 9); }});
+  generate(*model, request, {.on_token = [](ContinuationId, int64_t token) { EXPECT_LT(token, 9); }});
 }
 
 TEST_P(Generation, RefusesWhatDoesNotFitWithNumbers) {
   const auto model = build(config());
   const auto refusal = [&](const Request& request) -> std::string {
     try {
-      generate(*model, request, {.on_token = [](Place, int64_t) { ADD_FAILURE() << "a token was drawn"; }});
+      generate(*model, request, {.on_token = [](ContinuationId, int64_t) { ADD_FAILURE() << "a token was drawn"; }});
     } catch (const UserError& error) {
       return error.what();
     }
@@ -216,8 +217,8 @@ TEST_P(Generation, AContinuationDoesNotDependOnWhatIsDecodedWithIt) {
       for (int64_t batch : {1, 2, 4, 100}) {
         request.batch = batch;
         std::map<std::pair<size_t, int64_t>, std::vector<int64_t>> streamed;
-        const auto found = generate(*model, request, {.on_token = [&](Place place, int64_t token) {
-          streamed[{place.prompt, place.sample}].push_back(token);
+        const auto found = generate(*model, request, {.on_token = [&](ContinuationId id, int64_t token) {
+          streamed[{id.prompt, id.sample}].push_back(token);
         }});
         ASSERT_EQ(found.size(), prompts.size() * static_cast<size_t>(samples));
         for (size_t i = 0; i < found.size(); ++i) {

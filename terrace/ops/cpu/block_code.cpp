@@ -65,16 +65,16 @@ TERRACE_INLINE inline void encode_values(const float (&values)[code_block], floa
 
 // `payloads` is the begin of all payloads. A function per block: a clone costs one indirect call.
 template <typename T, BlockCode code, bool random>
-TERRACE_VECTOR_CLONES void encode_block(const T* from, const BlockLayout::Place& place, const RoundingDraw& draw,
+TERRACE_VECTOR_CLONES void encode_block(const T* from, const BlockLayout::Block& block, const RoundingDraw& draw,
                                         uint32_t counter, uint8_t* payloads) {
   float values[code_block];
-  load_block(from + place.first, place.count, values);
+  load_block(from + block.first, block.count, values);
   const BlockScale scale = block_scale(code, largest_magnitude(values));
   uint8_t codes[code_block];
   encode_values<code, random>(values, scale.inverse, draw, counter, codes);
-  uint8_t* const to = payloads + place.codes;
+  uint8_t* const to = payloads + block.codes;
   if constexpr (code == BlockCode::int4) {
-    const int64_t half = (place.count + 1) / 2;
+    const int64_t half = (block.count + 1) / 2;
     if (half == code_block / 2) {
       for (int64_t i = 0; i < code_block / 2; ++i) {
         to[i] = static_cast<uint8_t>((codes[i] & 15) | codes[i + code_block / 2] << 4);
@@ -83,9 +83,9 @@ TERRACE_VECTOR_CLONES void encode_block(const T* from, const BlockLayout::Place&
       for (int64_t i = 0; i < half; ++i) to[i] = static_cast<uint8_t>((codes[i] & 15) | codes[i + half] << 4);
     }
   } else {
-    std::memcpy(to, codes, static_cast<size_t>(place.count));
+    std::memcpy(to, codes, static_cast<size_t>(block.count));
   }
-  std::memcpy(payloads + place.scale, &scale.scale, sizeof scale.scale);
+  std::memcpy(payloads + block.scale, &scale.scale, sizeof scale.scale);
 }
 
 template <typename T, bool adds>
@@ -98,19 +98,19 @@ TERRACE_INLINE inline void store(T& into, float value) {
 }
 
 template <typename T, BlockCode code, bool adds>
-TERRACE_VECTOR_CLONES void decode_block(const uint8_t* payloads, const BlockLayout::Place& place, T* into) {
+TERRACE_VECTOR_CLONES void decode_block(const uint8_t* payloads, const BlockLayout::Block& block, T* into) {
   float scale;
-  std::memcpy(&scale, payloads + place.scale, sizeof scale);
-  const uint8_t* const from = payloads + place.codes;
-  T* const to = into + place.first;
+  std::memcpy(&scale, payloads + block.scale, sizeof scale);
+  const uint8_t* const from = payloads + block.codes;
+  T* const to = into + block.first;
   if constexpr (code == BlockCode::int4) {
-    const int64_t half = (place.count + 1) / 2;
+    const int64_t half = (block.count + 1) / 2;
     for (int64_t i = 0; i < half; ++i) store<T, adds>(to[i], decoded<code>(from[i], scale));
-    for (int64_t i = half; i < place.count; ++i) {
+    for (int64_t i = half; i < block.count; ++i) {
       store<T, adds>(to[i], decoded<code>(static_cast<uint32_t>(from[i - half]) >> 4, scale));
     }
   } else {
-    for (int64_t i = 0; i < place.count; ++i) store<T, adds>(to[i], decoded<code>(from[i], scale));
+    for (int64_t i = 0; i < block.count; ++i) store<T, adds>(to[i], decoded<code>(from[i], scale));
   }
 }
 
@@ -139,7 +139,7 @@ void encode_blocks(const BlockCoding& coding, const at::Tensor& values, const at
       const auto encode = coding.draw ? encode_block<T, code.value, true> : encode_block<T, code.value, false>;
       at::parallel_for(0, layout.blocks(), block_grain, [&](int64_t begin, int64_t end) {
         for (int64_t block = begin; block < end; ++block) {
-          encode(from, layout.place(block), draw, static_cast<uint32_t>(block * philox_of_block), to);
+          encode(from, layout.block_at(block), draw, static_cast<uint32_t>(block * philox_of_block), to);
         }
       });
     });
@@ -157,7 +157,7 @@ void decode_blocks(const BlockCoding& coding, const at::Tensor& payloads, const 
         if (coding.adds) decode = decode_block<T, code.value, true>;
       }
       at::parallel_for(0, layout.blocks(), block_grain, [&](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block) decode(from, layout.place(block), to);
+        for (int64_t block = begin; block < end; ++block) decode(from, layout.block_at(block), to);
       });
     });
   });

@@ -18,14 +18,14 @@ __global__ void encode_values(BlockLayout layout, RoundingDraw draw, const T* va
   __shared__ uint8_t codes_of_blocks[blocks_together][code_block];
   const int64_t thread = threadIdx.x % warp_threads, block = blockIdx.x * blocks_together + threadIdx.x / warp_threads;
   uint8_t* const codes = codes_of_blocks[threadIdx.x / warp_threads];
-  BlockLayout::Place place = layout.place(block);
-  if (block >= layout.blocks()) place.count = 0;
+  BlockLayout::Block of_values = layout.block_at(block);
+  if (block >= layout.blocks()) of_values.count = 0;
   const int64_t first = thread / 16 * 128 + thread % 16;
   float own[draws_of_philox];
   uint32_t largest = 0;
   for (int64_t half = 0; half < draws_of_philox; ++half) {
     const int64_t i = first + 16 * half;
-    own[half] = i < place.count ? static_cast<float>(widen(values[place.first + i])) : 0.0f;
+    own[half] = i < of_values.count ? static_cast<float>(widen(values[of_values.first + i])) : 0.0f;
     largest = max(largest, __float_as_uint(own[half]) & 0x7FFFFFFF);
   }
   for (int distance = warp_threads / 2; distance > 0; distance /= 2) {
@@ -42,13 +42,13 @@ __global__ void encode_values(BlockLayout layout, RoundingDraw draw, const T* va
         static_cast<uint8_t>(encoded<code, random>(own[half], scale.inverse, draw_at(words, half)));
   }
   __syncthreads();
-  const int64_t half = (place.count + 1) / 2;
-  for (int64_t i = thread; i < code_bytes(code, place.count); i += warp_threads) {
-    payloads[place.codes + i] =
+  const int64_t half = (of_values.count + 1) / 2;
+  for (int64_t i = thread; i < code_bytes(code, of_values.count); i += warp_threads) {
+    payloads[of_values.codes + i] =
         code == BlockCode::int4 ? static_cast<uint8_t>((codes[i] & 15) | codes[i + half] << 4) : codes[i];
   }
   // A payload of an odd size does not begin at a multiple of four bytes.
-  if (thread == 0 && place.count > 0) memcpy(payloads + place.scale, &scale.scale, sizeof scale.scale);
+  if (thread == 0 && of_values.count > 0) memcpy(payloads + of_values.scale, &scale.scale, sizeof scale.scale);
 }
 
 template <typename T, BlockCode code, bool adds>
@@ -56,11 +56,11 @@ __global__ void decode_values(BlockLayout layout, const uint8_t* payloads, T* in
   const int64_t number = blockIdx.x * decode_threads + threadIdx.x;
   if (number >= layout.parts * layout.values) return;
   const int64_t part = number / layout.values, block = number % layout.values / code_block;
-  const BlockLayout::Place place = layout.place(part * layout.blocks_of_part() + block);
+  const BlockLayout::Block of_values = layout.block_at(part * layout.blocks_of_part() + block);
   float scale;
-  memcpy(&scale, payloads + place.scale, sizeof scale);
-  const int64_t i = number - place.first, half = (place.count + 1) / 2;
-  const uint8_t* const codes = payloads + place.codes;
+  memcpy(&scale, payloads + of_values.scale, sizeof scale);
+  const int64_t i = number - of_values.first, half = (of_values.count + 1) / 2;
+  const uint8_t* const codes = payloads + of_values.codes;
   uint32_t bits = codes[code == BlockCode::int4 && i >= half ? i - half : i];
   if (code == BlockCode::int4 && i >= half) bits >>= 4;
   const float value = decoded<code>(bits, scale);

@@ -57,20 +57,20 @@ TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t 
 }
 
 // The place of a tile in C.
-struct Place {
+struct Tile {
   int64_t row, column, rows, columns;
 };
 
 template <typename T, typename Out>
-TERRACE_AVX512 void finish_tile(const Finish& finish, const Place& place, const float* sums) {
+TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const float* sums) {
   const T* bias = static_cast<const T*>(finish.bias);
-  for (int64_t row = 0; row < place.rows; ++row) {
-    Out* out = static_cast<Out*>(finish.out) + (place.row + row) * finish.out_stride + place.column;
-    T* inner = static_cast<T*>(finish.inner) + (place.row + row) * finish.inner_stride + place.column;
-    for (int64_t at = 0; at < place.columns; at += lanes) {
-      const __mmask16 mask = first_lanes(place.columns - at);
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    Out* out = static_cast<Out*>(finish.out) + (tile.row + row) * finish.out_stride + tile.column;
+    T* inner = static_cast<T*>(finish.inner) + (tile.row + row) * finish.inner_stride + tile.column;
+    for (int64_t at = 0; at < tile.columns; at += lanes) {
+      const __mmask16 mask = first_lanes(tile.columns - at);
       __m512 value = _mm512_loadu_ps(sums + row * panel_columns + at);
-      if (bias) value = _mm512_add_ps(value, load_wide(bias + place.column + at, mask));
+      if (bias) value = _mm512_add_ps(value, load_wide(bias + tile.column + at, mask));
       switch (finish.kind) {
         case Finish::Kind::store:
           break;
@@ -93,21 +93,21 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Place& place, const 
 
 // Prefetches the lines of a tile in a matrix, to read or also to write them.
 template <int writes>
-void fetch_tile(const void* matrix, int64_t stride, int64_t element_bytes, const Place& place) {
+void fetch_tile(const void* matrix, int64_t stride, int64_t element_bytes, const Tile& tile) {
   constexpr int64_t cache_line = 64;
-  for (int64_t row = 0; row < place.rows; ++row) {
+  for (int64_t row = 0; row < tile.rows; ++row) {
     const char* const from =
-        static_cast<const char*>(matrix) + ((place.row + row) * stride + place.column) * element_bytes;
-    for (int64_t at = 0; at < place.columns * element_bytes; at += cache_line) __builtin_prefetch(from + at, writes);
+        static_cast<const char*>(matrix) + ((tile.row + row) * stride + tile.column) * element_bytes;
+    for (int64_t at = 0; at < tile.columns * element_bytes; at += cache_line) __builtin_prefetch(from + at, writes);
   }
 }
 
 // Prefetches the memory that finish_tile() will read and write while the tile is computed.
 template <typename T, typename Out>
-void fetch_for_finish(const Finish& finish, const Place& place) {
-  fetch_tile<1>(finish.out, finish.out_stride, sizeof(Out), place);
-  if (finish.kind == Finish::Kind::gelu) fetch_tile<1>(finish.inner, finish.inner_stride, sizeof(T), place);
-  if (finish.kind == Finish::Kind::gelu_backward) fetch_tile<0>(finish.inner, finish.inner_stride, sizeof(T), place);
+void fetch_for_finish(const Finish& finish, const Tile& tile) {
+  fetch_tile<1>(finish.out, finish.out_stride, sizeof(Out), tile);
+  if (finish.kind == Finish::Kind::gelu) fetch_tile<1>(finish.inner, finish.inner_stride, sizeof(T), tile);
+  if (finish.kind == Finish::Kind::gelu_backward) fetch_tile<0>(finish.inner, finish.inner_stride, sizeof(T), tile);
 }
 
 using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, const float*, float*);
@@ -119,9 +119,9 @@ constexpr std::array<MultiplyTile, sizeof...(sizes)> all_tiles(std::index_sequen
 }
 
 template <typename T>
-MultiplyTile multiply_tile_of(const Place& place) {
+MultiplyTile multiply_tile_of(const Tile& tile) {
   static constexpr auto tiles = all_tiles<T>(std::make_index_sequence<group_rows * vectors>());
-  return tiles[static_cast<size_t>((place.rows - 1) * vectors + (place.columns - 1) / lanes)];
+  return tiles[static_cast<size_t>((tile.rows - 1) * vectors + (tile.columns - 1) / lanes)];
 }
 
 // A in the order in which tiles read it: the first word of the g-th group of six rows is at groups + g * group_words.
@@ -190,7 +190,7 @@ struct Size {
   int64_t m, n, k;
 };
 
-// Prefetches the words of a group of rows that is read in place.
+// Prefetches the words of a group of rows that is read in tile.
 void fetch_rows(const PackedRows& rows, int64_t group, const Steps& steps) {
   if (rows.step_words != 1) return;
   const uint32_t* first = rows.groups + group * rows.group_words + steps.first;
@@ -302,7 +302,7 @@ class Product {
     alignas(64) float own_sums[tile_floats];
     const Steps steps = steps_of(block);
     const bool last = block + 1 == blocks_;
-    Place place{
+    Tile tile{
         .row = group * group_rows, .column = 0, .rows = std::min(group_rows, m_ - group * group_rows), .columns = 0};
     for (int64_t panel = piece.first_panel; panel < piece.end_panel; ++panel) {
       const int64_t in_piece = panel - piece.first_panel;
@@ -310,14 +310,14 @@ class Product {
                         ? own_sums
                         : waiting + ((group - piece.first_group) * (piece.end_panel - piece.first_panel) + in_piece) *
                                         tile_floats;
-      place.column = panel * panel_columns;
-      place.columns = std::min(panel_columns, n_ - place.column);
-      if (last) fetch_for_finish_(finish_, place);
+      tile.column = panel * panel_columns;
+      tile.columns = std::min(panel_columns, n_ - tile.column);
+      if (last) fetch_for_finish_(finish_, tile);
       if (panel == piece.first_panel && group + 1 < piece.end_group) fetch_rows(rows, group + 1, steps);
-      const MultiplyTile multiply = multiply_tile_of<T>(place);
+      const MultiplyTile multiply = multiply_tile_of<T>(tile);
       multiply(rows.groups + group * rows.group_words + steps.first * rows.step_words, rows.row_words, rows.step_words,
                panels + in_piece * steps.count() * panel_columns, steps.count(), block == 0 ? nullptr : sums, sums);
-      if (last) finish_tile_(finish_, place, sums);
+      if (last) finish_tile_(finish_, tile, sums);
     }
   }
 
@@ -327,8 +327,8 @@ class Product {
   bool by_rows_;
   int64_t blocks_;
   const Finish& finish_;
-  void (*finish_tile_)(const Finish&, const Place&, const float*);
-  void (*fetch_for_finish_)(const Finish&, const Place&);
+  void (*finish_tile_)(const Finish&, const Tile&, const float*);
+  void (*fetch_for_finish_)(const Finish&, const Tile&);
   PackedRows rows_;
 };
 
