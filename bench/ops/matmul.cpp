@@ -1,5 +1,5 @@
 // Times the products of a linear layer, ours beside torch's, in turns: GFLOP/s of the fastest of many. Arguments, if
-// any, are layers as ROWS,INPUTS,OUTPUTS.
+// any, are fp32 or bf16, and layers as ROWS,INPUTS,OUTPUTS. Memory is kept and in huge pages, as in training.
 #include "terrace/ops/cpu/matmul.h"
 
 #include <ATen/core/grad_mode.h>
@@ -17,10 +17,14 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <vector>
+
+#include "terrace/ops/host_memory.h"
 
 namespace {
 
+using namespace std::string_literals;
 using namespace terrace::ops::cpu;
 
 double seconds(const std::function<void()>& work) {
@@ -86,13 +90,14 @@ void layer(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
                {.out = dx.data_ptr(), .out_stride = inputs, .out_type = type});
       },
       [&] { at::mm(y, w); });
+  const auto weights = [&](Finish::Kind kind) {
+    matmul(type, {y.data_ptr(), outputs, false}, {x.data_ptr(), inputs, false}, outputs, inputs, rows,
+           {.kind = kind, .out = dw.data_ptr(), .out_stride = inputs});
+  };
   report(
-      "weights", flops,
-      [&] {
-        matmul(type, {y.data_ptr(), outputs, false}, {x.data_ptr(), inputs, false}, outputs, inputs, rows,
-               {.kind = Finish::Kind::accumulate, .out = dw.data_ptr(), .out_stride = inputs});
-      },
-      [&] { at::mm(y.t(), x); });
+      "weights, first", flops, [&] { weights(Finish::Kind::store); }, [&] { at::mm(y.t(), x); });
+  report(
+      "weights, added", flops, [&] { weights(Finish::Kind::accumulate); }, [&] { at::mm(y.t(), x); });
 }
 
 }  // namespace
@@ -105,8 +110,14 @@ int main(int argc, char** argv) {
   std::vector<Layer> layers{{2048, 768, 3072},  {2048, 3072, 768}, {2048, 768, 768},  {4096, 256, 1024},
                             {4096, 256, 256},   {128, 768, 8192},  {2600, 312, 900},  {2600, 900, 312},
                             {1024, 2048, 8192}, {1536, 640, 2560}, {1536, 640, 32000}};
-  if (argc > 1) layers.clear();
-  for (int i = 1; i < argc; ++i) {
+  std::vector<at::ScalarType> types{at::kFloat, at::kBFloat16};
+  terrace::ops::keep_host_memory();
+  int first = 1;
+  for (; first < argc && (argv[first] == "fp32"s || argv[first] == "bf16"s); ++first) {
+    types = {argv[first] == "fp32"s ? at::kFloat : at::kBFloat16};
+  }
+  if (argc > first) layers.clear();
+  for (int i = first; i < argc; ++i) {
     Layer layer{};
     if (std::sscanf(argv[i], "%ld,%ld,%ld", &layer.rows, &layer.inputs, &layer.outputs) != 3) {
       fmt::print(stderr, "{} is not ROWS,INPUTS,OUTPUTS, such as 2048,768,3072\n", argv[i]);
@@ -114,7 +125,7 @@ int main(int argc, char** argv) {
     }
     layers.push_back(layer);
   }
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+  for (const at::ScalarType type : types) {
     for (const Layer& each : layers) layer(type, each.rows, each.inputs, each.outputs);
   }
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/ops/cpu/avx512/gelu.h"
@@ -25,11 +26,30 @@ constexpr int64_t most_steps = 768;
 // The most groups of rows whose sums wait for the next words along k.
 constexpr int64_t waiting_groups = 340;
 
+// A tile fetches some cache lines of what is used next before every so many steps: many at once would wait for memory.
+constexpr int64_t steps_of_fetch = 16;
+
+constexpr int64_t fetches_in(int64_t steps) { return (steps + steps_of_fetch - 1) / steps_of_fetch; }
+
+struct Fetches {
+  FetchAhead rows;     // of A, after those of the tile
+  FetchAhead columns;  // of B, after those of the tile
+  FetchAhead out;      // what finish_tile() will write
+  FetchAhead inner;
+
+  void next() {
+    rows.next();
+    columns.next();
+    out.next<1>();
+    inner.next();
+  }
+};
+
 // Adds the words of `steps` to the sums of the first `Vectors` vectors of columns of a tile of `Rows` rows: word (row,
 // step) of A is a[row * row_words + step * step_words]. The sums begin at zero if `begin` is null.
 template <typename T, int Rows, int Vectors>
 TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t step_words, const uint32_t* panel,
-                                  int64_t steps, const float* begin, float* sums) {
+                                  int64_t steps, const float* begin, float* sums, Fetches& fetches) {
   __m512 sum[Rows][Vectors];
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
@@ -38,15 +58,19 @@ TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t 
       sum[row][v] = begin ? _mm512_loadu_ps(begin + row * panel_columns + v * lanes) : _mm512_setzero_ps();
     }
   }
-  for (int64_t step = 0; step < steps; ++step) {
-    __m512 b[Vectors];
+  for (int64_t step = 0; step < steps;) {
+    fetches.next();
+    for (const int64_t stop = std::min(steps, step + steps_of_fetch); step < stop; ++step) {
+      __m512 b[Vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
+      for (int v = 0; v < Vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
 #pragma GCC unroll 6
-    for (int row = 0; row < Rows; ++row) {
-      const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(a[row * row_words + step * step_words])));
+      for (int row = 0; row < Rows; ++row) {
+        const auto word = static_cast<int>(a[row * row_words + step * step_words]);
+        const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(word));
 #pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
+        for (int v = 0; v < Vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
+      }
     }
   }
 #pragma GCC unroll 6
@@ -91,26 +115,14 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const fl
   }
 }
 
-// Prefetches the lines of a tile in a matrix, to read or also to write them.
-template <int writes>
-void fetch_tile(const void* matrix, int64_t stride, int64_t element_bytes, const Tile& tile) {
-  constexpr int64_t cache_line = 64;
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    const char* const from =
-        static_cast<const char*>(matrix) + ((tile.row + row) * stride + tile.column) * element_bytes;
-    for (int64_t at = 0; at < tile.columns * element_bytes; at += cache_line) __builtin_prefetch(from + at, writes);
-  }
+// The part of a matrix that a tile takes.
+FetchAhead part_of(const void* matrix, int64_t stride, int64_t element_bytes, const Tile& tile) {
+  return {static_cast<const char*>(matrix) + (tile.row * stride + tile.column) * element_bytes,
+          tile.columns * element_bytes, stride * element_bytes, tile.rows};
 }
 
-// Prefetches the memory that finish_tile() will read and write while the tile is computed.
-template <typename T, typename Out>
-void fetch_for_finish(const Finish& finish, const Tile& tile) {
-  fetch_tile<1>(finish.out, finish.out_stride, sizeof(Out), tile);
-  if (finish.kind == Finish::Kind::gelu) fetch_tile<1>(finish.inner, finish.inner_stride, sizeof(T), tile);
-  if (finish.kind == Finish::Kind::gelu_backward) fetch_tile<0>(finish.inner, finish.inner_stride, sizeof(T), tile);
-}
-
-using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, const float*, float*);
+using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, const float*, float*,
+                              Fetches&);
 
 // By rows and vectors of columns, both from 1.
 template <typename T, size_t... sizes>
@@ -162,19 +174,25 @@ PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
   return packed;
 }
 
-// Where A must be packed and C has few columns, packing A in memory would take a fifth of the product's time. Then all
-// panels of B are packed first, and each thread packs this many groups of its rows at a time, into its level-2 cache.
+// Where A must be packed, packing it in memory would take a fifth of a product with few columns. Then all panels of B
+// are packed first, and each thread packs this many groups of its rows at a time, into its level-2 cache.
 constexpr int64_t groups_at_a_time = 16;
-constexpr int64_t most_columns_by_rows = 1024;
 constexpr int64_t most_steps_by_rows = 1024;
+constexpr int64_t most_words_by_rows = 1 << 20;  // of B, so that they stay in the level-3 cache
 
 bool goes_by_rows(const Factor& a, int64_t n, int64_t steps) {
-  return !a.k_inner && n <= most_columns_by_rows && steps <= most_steps_by_rows;
+  return !a.k_inner && steps <= most_steps_by_rows && n * steps <= most_words_by_rows;
 }
 
 // Whole panels and groups of rows of C.
 struct Piece {
   int64_t first_panel, end_panel, first_group, end_group;
+};
+
+// Columns whose panels stay in the cache, for one block of k.
+struct Portion {
+  Piece piece;
+  int64_t block;
 };
 
 // What thread `index` of `threads` computes: its own panels of all rows, and its own rows of the last panels, which are
@@ -190,13 +208,12 @@ struct Size {
   int64_t m, n, k;
 };
 
-// Prefetches the words of a group of rows that is read in tile.
-void fetch_rows(const PackedRows& rows, int64_t group, const Steps& steps) {
-  if (rows.step_words != 1) return;
-  const uint32_t* first = rows.groups + group * rows.group_words + steps.first;
-  for (int64_t row = 0; row < group_rows; ++row) {
-    for (int64_t at = 0; at < steps.count(); at += lanes) __builtin_prefetch(first + row * rows.row_words + at, 0, 2);
-  }
+// The words of a group of rows that is read in place or nearly so.
+FetchAhead group_of(const PackedRows& rows, int64_t group, const Steps& steps) {
+  if (rows.step_words != 1) return {};
+  constexpr auto bytes = static_cast<int64_t>(sizeof(uint32_t));
+  return {rows.groups + group * rows.group_words + steps.first, steps.count() * bytes, rows.row_words * bytes,
+          group_rows};
 }
 
 template <typename T>
@@ -212,9 +229,8 @@ class Product {
         by_rows_(goes_by_rows(a, size.n, steps_)),
         blocks_(by_rows_ ? 1 : std::max<int64_t>((steps_ + most_steps - 1) / most_steps, 1)),
         finish_(finish),
+        element_bytes_(static_cast<int64_t>(c10::elementSize(finish.out_type))),
         finish_tile_(finish.out_type == c10::ScalarType::Float ? finish_tile<T, float> : finish_tile<T, T>),
-        fetch_for_finish_(finish.out_type == c10::ScalarType::Float ? fetch_for_finish<T, float>
-                                                                    : fetch_for_finish<T, T>),
         rows_(by_rows_ ? PackedRows{} : pack_a<T>(a, size.m, size.k)) {}
 
   void run() const {
@@ -240,14 +256,22 @@ class Product {
       const int64_t last = end * groups / threads;
       uint32_t* own = words_of(memory) + begin * groups_at_a_time * group_words;
       for (int64_t group = begin * groups / threads; group < last; group += groups_at_a_time) {
-        const int64_t count = std::min(groups_at_a_time, last - group);
+        const int64_t count = std::min(groups_at_a_time, last - group), after = group + count;
         const int64_t top = group * group_rows;
         pack_groups(a_, top, std::min(count * group_rows, m_ - top), group_words, own);
         const PackedRows rows{own - group * group_words, group_words, 1, group_rows, {}};
+        Fetches fetches;
+        fetches.rows = a_.part(false, steps_of(0), std::min(m_, after * group_rows),
+                               std::min(m_, std::min(last, after + groups_at_a_time) * group_rows));
+        fetches.rows.divide(panels * count * fetches_in(steps_));
         for (int64_t panel = 0; panel < panels; ++panel) {
-          for (int64_t one = group; one < group + count; ++one) {
-            multiply_group({panel, panel + 1, group, group + count}, one, 0, rows,
-                           words_of(packed) + panel * panel_words, nullptr);
+          const uint32_t* words = words_of(packed) + panel * panel_words;
+          if (panel + 1 < panels) {
+            fetches.columns = {words + panel_words, panel_words * static_cast<int64_t>(sizeof(uint32_t)), 0, 1};
+            fetches.columns.divide(count * fetches_in(steps_));
+          }
+          for (int64_t one = group; one < after; ++one) {
+            multiply_group({panel, panel + 1, group, after}, one, 0, rows, words, nullptr, fetches);
           }
         }
       }
@@ -266,8 +290,11 @@ class Product {
     at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
         uint32_t* own = words_of(memory) + index * words;
-        for (const Piece& piece : pieces_of(index, threads, n_, groups)) {
-          run_piece(piece, together, own, reinterpret_cast<float*>(own + together * panel_words));
+        const std::vector<Portion> portions = portions_of(index, threads, groups, together);
+        for (size_t i = 0; i < portions.size(); ++i) {
+          Fetches fetches;
+          if (i + 1 < portions.size()) fetches.columns = columns_of(portions[i + 1]);
+          run_portion(portions[i], own, reinterpret_cast<float*>(own + together * panel_words), fetches);
         }
       }
     });
@@ -275,30 +302,45 @@ class Product {
 
   Steps steps_of(int64_t block) const { return {block * steps_ / blocks_, (block + 1) * steps_ / blocks_}; }
 
-  void run_piece(const Piece& piece, int64_t together, uint32_t* panels, float* waiting) const {
-    const int64_t most_groups = blocks_ < 2 ? piece.end_group : waiting_groups;
-    for (int64_t group = piece.first_group; group < piece.end_group; group += most_groups) {
-      for (int64_t panel = piece.first_panel; panel < piece.end_panel; panel += together) {
-        run_panels(
-            {panel, std::min(piece.end_panel, panel + together), group, std::min(piece.end_group, group + most_groups)},
-            panels, waiting);
+  // What a thread computes, in the order in which it does.
+  std::vector<Portion> portions_of(int64_t index, int64_t threads, int64_t groups, int64_t together) const {
+    std::vector<Portion> portions;
+    for (const Piece& piece : pieces_of(index, threads, n_, groups)) {
+      const int64_t most_groups = blocks_ < 2 ? groups : waiting_groups;
+      for (int64_t group = piece.first_group; group < piece.end_group; group += most_groups) {
+        for (int64_t panel = piece.first_panel; panel < piece.end_panel; panel += together) {
+          const Piece part{panel, std::min(piece.end_panel, panel + together), group,
+                           std::min(piece.end_group, group + most_groups)};
+          for (int64_t block = 0; block < blocks_; ++block) portions.push_back({part, block});
+        }
       }
     }
+    return portions;
   }
 
-  // Computes a piece whose panels stay in the cache, one block of k after another.
-  void run_panels(const Piece& piece, uint32_t* panels, float* waiting) const {
-    for (int64_t block = 0; block < blocks_; ++block) {
-      pack_panels(b_, b_k_inner_, piece.first_panel * panel_columns, piece.end_panel - piece.first_panel, n_,
-                  steps_of(block), panels);
-      for (int64_t group = piece.first_group; group < piece.end_group; ++group) {
-        multiply_group(piece, group, block, rows_, panels, waiting);
+  // Of B, for its panels and steps.
+  FetchAhead columns_of(const Portion& portion) const {
+    return b_.part(b_k_inner_, steps_of(portion.block), portion.piece.first_panel * panel_columns,
+                   std::min(n_, portion.piece.end_panel * panel_columns));
+  }
+
+  void run_portion(const Portion& portion, uint32_t* panels, float* waiting, Fetches& fetches) const {
+    const auto& [piece, block] = portion;
+    const int64_t in_row = piece.end_panel - piece.first_panel;
+    const Steps steps = steps_of(block);
+    pack_panels(b_, b_k_inner_, piece.first_panel * panel_columns, in_row, n_, steps, panels);
+    fetches.columns.divide((piece.end_group - piece.first_group) * in_row * fetches_in(steps.count()));
+    for (int64_t group = piece.first_group; group < piece.end_group; ++group) {
+      if (group + 1 < piece.end_group) {
+        fetches.rows = group_of(rows_, group + 1, steps);
+        fetches.rows.divide(in_row * fetches_in(steps.count()));
       }
+      multiply_group(piece, group, block, rows_, panels, waiting, fetches);
     }
   }
 
   void multiply_group(const Piece& piece, int64_t group, int64_t block, const PackedRows& rows, const uint32_t* panels,
-                      float* waiting) const {
+                      float* waiting, Fetches& fetches) const {
     alignas(64) float own_sums[tile_floats];
     const Steps steps = steps_of(block);
     const bool last = block + 1 == blocks_;
@@ -312,13 +354,22 @@ class Product {
                                         tile_floats;
       tile.column = panel * panel_columns;
       tile.columns = std::min(panel_columns, n_ - tile.column);
-      if (last) fetch_for_finish_(finish_, tile);
-      if (panel == piece.first_panel && group + 1 < piece.end_group) fetch_rows(rows, group + 1, steps);
+      if (last) fetch_for_finish(tile, fetches_in(steps.count()), fetches);
       const MultiplyTile multiply = multiply_tile_of<T>(tile);
       multiply(rows.groups + group * rows.group_words + steps.first * rows.step_words, rows.row_words, rows.step_words,
-               panels + in_piece * steps.count() * panel_columns, steps.count(), block == 0 ? nullptr : sums, sums);
+               panels + in_piece * steps.count() * panel_columns, steps.count(), block == 0 ? nullptr : sums, sums,
+               fetches);
       if (last) finish_tile_(finish_, tile, sums);
     }
+  }
+
+  // What finish_tile() will use, in so many times.
+  void fetch_for_finish(const Tile& tile, int64_t times, Fetches& fetches) const {
+    fetches.out = part_of(finish_.out, finish_.out_stride, element_bytes_, tile);
+    fetches.out.divide(times);
+    if (finish_.inner == nullptr) return;
+    fetches.inner = part_of(finish_.inner, finish_.inner_stride, sizeof(T), tile);
+    fetches.inner.divide(times);
   }
 
   Words<T> a_, b_;
@@ -327,13 +378,13 @@ class Product {
   bool by_rows_;
   int64_t blocks_;
   const Finish& finish_;
+  int64_t element_bytes_;  // of C
   void (*finish_tile_)(const Finish&, const Tile&, const float*);
-  void (*fetch_for_finish_)(const Finish&, const Tile&);
   PackedRows rows_;
 };
 
-// Accumulation into C is computed in pieces of this length of k and this many rows, so that the packed pieces of A are
-// small and stay in the cache.
+// Where A is packed, a sum in fp32 is computed in pieces of this length of k and this many rows, so that the packed
+// pieces of A are small and stay in the cache.
 constexpr int64_t piece_of_k = 1024;
 constexpr int64_t piece_of_m = 2016;
 
@@ -344,18 +395,26 @@ Factor from(Factor factor, int64_t k, int64_t other) {
   return factor;
 }
 
+// Whether C is a sum of products in fp32, which needs no rounding after each.
+bool adds_pieces(const Finish& finish) {
+  const bool sums = finish.kind == Finish::Kind::accumulate || finish.kind == Finish::Kind::store;
+  return sums && finish.bias == nullptr && finish.out_type == c10::ScalarType::Float;
+}
+
 template <typename T>
 void multiply(const Factor& a, const Factor& b, const Size& size, const Finish& finish) {
-  if (finish.kind != Finish::Kind::accumulate) return Product<T>(a, b, size, finish).run();
-  // A 16-bit result takes the whole of k at once, since each piece would be rounded.
-  const int64_t length = finish.out_type == c10::ScalarType::Float ? piece_of_k : std::max<int64_t>(size.k, 1);
+  if (a.k_inner) return Product<T>(a, b, size, finish).run();
+  const int64_t length = adds_pieces(finish) ? piece_of_k : std::max<int64_t>(size.k, 1);
+  const int64_t steps = (std::min(length, size.k) + word_elements<T> - 1) / word_elements<T>;
+  const int64_t most_rows = goes_by_rows(a, size.n, steps) ? size.m : piece_of_m;
   const auto row_bytes = finish.out_stride * static_cast<int64_t>(c10::elementSize(finish.out_type));
-  for (int64_t top = 0; top < size.m; top += piece_of_m) {
+  for (int64_t top = 0; top < size.m; top += most_rows) {
     Finish own = finish;
     own.out = static_cast<char*>(finish.out) + top * row_bytes;
-    for (int64_t first = 0; first < size.k; first += length) {
-      const Size piece{std::min(piece_of_m, size.m - top), size.n, std::min(length, size.k - first)};
+    for (int64_t first = 0; first < size.k || first == 0; first += length) {
+      const Size piece{std::min(most_rows, size.m - top), size.n, std::min(length, size.k - first)};
       Product<T>(from<T>(a, first, top), from<T>(b, first, 0), piece, own).run();
+      own.kind = Finish::Kind::accumulate;
     }
   }
 }

@@ -11,6 +11,51 @@ namespace terrace::ops::cpu {
 constexpr int64_t group_rows = 6;  // rows of A in a tile
 constexpr int64_t panel_columns = 64;
 
+// Words along k.
+struct Steps {
+  int64_t first, end;
+
+  int64_t count() const { return end - first; }
+};
+
+// Brings a part of a matrix into the caches, a few cache lines at a time, while other work uses what is there.
+class FetchAhead {
+ public:
+  FetchAhead() = default;  // of nothing
+  FetchAhead(const void* first, int64_t row_bytes, int64_t stride_bytes, int64_t rows)
+      : row_(static_cast<const char*>(first)), row_bytes_(row_bytes), stride_bytes_(stride_bytes), rows_(rows) {
+    const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first));
+    if ((place | stride_bytes) % cache_line != 0) row_bytes_ += cache_line - 1;  // its ends share lines with others
+  }
+
+  // Lets next() bring everything in so many times.
+  void divide(int64_t times) {
+    const int64_t lines = rows_ * ((row_bytes_ + cache_line - 1) / cache_line);
+    lines_ = (lines + times - 1) / std::max<int64_t>(times, 1);
+  }
+
+  template <int writes = 0>
+  void next() {
+    for (int64_t line = 0; line < lines_; ++line) {
+      if (rows_ == 0) return;
+      __builtin_prefetch(row_ + at_, writes, 3);
+      at_ += cache_line;
+      if (at_ >= row_bytes_) {
+        at_ = 0;
+        row_ += stride_bytes_;
+        --rows_;
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t cache_line = 64;
+
+  const char* row_ = nullptr;
+  int64_t row_bytes_ = 0, stride_bytes_ = 0, rows_ = 0;
+  int64_t at_ = 0, lines_ = 0;  // bytes into the row, and lines each time
+};
+
 // Reads words of a matrix whose dimension k need not be contiguous.
 template <typename T>
 class Words {
@@ -50,17 +95,18 @@ class Words {
     }
   }
 
+  // What these steps of [first, end) in the other dimension take.
+  FetchAhead part(bool k_inner, const Steps& steps, int64_t first, int64_t end) const {
+    const int64_t k = steps.first * word_elements<T>, stop = std::min(k_, steps.end * word_elements<T>);
+    constexpr int64_t bytes = sizeof(T);
+    if (k_inner) return {data_ + first * stride_ + k, (stop - k) * bytes, stride_ * bytes, end - first};
+    return {data_ + k * stride_ + first, (end - first) * bytes, stride_ * bytes, stop - k};
+  }
+
  private:
   const T* data_;
   int64_t stride_;
   int64_t k_;
-};
-
-// Words along k.
-struct Steps {
-  int64_t first, end;
-
-  int64_t count() const { return end - first; }
 };
 
 // Packs the steps of `panels` panels of B, from column `left` on, into [panels][steps][64] words, with zeros beyond n.
@@ -72,7 +118,7 @@ TERRACE_AVX512 void pack_panels(const Words<T>& b, bool k_inner, int64_t left, i
     // Row by row over all panels, since neighbours in a row are neighbours in memory.
     for (int64_t step = steps.first; step < steps.end; ++step, to += panel_columns) {
       for (int64_t at = 0; at < panels * panel_columns; at += lanes) {
-        b.fetch(step + 4, left + at);
+        b.fetch(step + 24, left + at);
         _mm512_storeu_si512(to + at / panel_columns * panel_words + at % panel_columns,
                             b.across(step, left + at, std::max<int64_t>(n - left - at, 0)));
       }
