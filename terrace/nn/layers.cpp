@@ -7,20 +7,24 @@
 namespace terrace::nn {
 
 ops::Weight weight_of(const Parameter* parameter) {
-  return parameter ? ops::Weight{parameter->value, parameter->gradient, parameter->products, parameter->cut}
-                   : ops::Weight{};
+  if (parameter == nullptr) return {};
+  return {parameter->value, parameter->gradient, parameter->products, parameter->cut, parameter->gradient_holds_sum};
 }
 
 Linear::Linear(int64_t inputs, int64_t outputs, bool bias, InitialValue initial, const Build& build)
     : weight(add_parameter("weight", {outputs, inputs}, initial, /*decay=*/true, build)),
-      bias(bias ? &add_parameter("bias", {outputs}, InitialValue::constant(0.0), /*decay=*/false, build) : nullptr) {}
+      bias(bias ? &add_parameter("bias", {outputs}, InitialValue::constant(0.0), /*decay=*/false, build) : nullptr) {
+  weight.gradient_holds_sum = std::make_shared<bool>(true);
+}
 
 at::Tensor Linear::forward(const at::Tensor& x, ops::WeightGradientQueue* deferred) const {
   return ops::linear(x, weight_of(&weight), weight_of(bias), deferred);
 }
 
 Embedding::Embedding(int64_t rows, int64_t width, int64_t limit, InitialValue initial, const Build& build)
-    : weight(add_parameter("weight", {rows, width}, initial, /*decay=*/true, build)), limit_(limit) {}
+    : weight(add_parameter("weight", {rows, width}, initial, /*decay=*/true, build)), limit_(limit) {
+  weight.gradient_holds_sum = std::make_shared<bool>(true);
+}
 
 at::Tensor Embedding::forward(const at::Tensor& indices, const char* what, ops::WeightGradientQueue* deferred) const {
   return ops::embedding(weight_of(&weight), indices, limit_, what, deferred);

@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
+#include <limits>
+
 #include "terrace/base/error.h"
 #include "terrace/ops/initial.h"
 #include "terrace/ops/kernels.h"
@@ -80,6 +82,7 @@ int64_t whole_elements(const std::vector<Parameter*>& parameters) {
 void allocate_gradients(const std::vector<Parameter*>& parameters, at::ScalarType type) {
   for (Parameter* parameter : parameters) {
     parameter->gradient = at::zeros(parameter->value.sizes(), parameter->value.options().dtype(type));
+    if (parameter->gradient_holds_sum) *parameter->gradient_holds_sum = true;
   }
 }
 
@@ -87,12 +90,23 @@ void zero_gradients(const std::vector<Parameter*>& parameters) {
   for (Parameter* parameter : parameters) {
     TERRACE_CHECK(parameter->gradient.defined(), "{} has no gradient buffer", parameter->name);
     parameter->gradient.zero_();
+    if (parameter->gradient_holds_sum) *parameter->gradient_holds_sum = true;
   }
+}
+
+void clear_gradient(const Parameter& parameter, bool poison) {
+  if (!parameter.gradient_holds_sum) {
+    parameter.gradient.zero_();
+    return;
+  }
+  *parameter.gradient_holds_sum = false;
+  if (poison) parameter.gradient.fill_(std::numeric_limits<double>::quiet_NaN());
 }
 
 void collect_autograd_gradients(const std::vector<Parameter*>& parameters) {
   at::NoGradGuard no_grad;
   for (Parameter* parameter : parameters) {
+    if (ops::begins_sum(parameter->gradient_holds_sum)) parameter->gradient.zero_();
     at::Tensor& from = parameter->value.mutable_grad();
     if (!from.defined()) continue;
     TERRACE_CHECK(parameter->gradient.defined(), "{} has no gradient buffer", parameter->name);

@@ -50,7 +50,8 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     }
     const at::Tensor indices = saved[0].contiguous().view(-1);            // [N]
     const at::Tensor rows = dy.contiguous().view({indices.size(0), -1});  // [N, D]
-    run_or_defer(deferred, [gradient = table.gradient, indices, rows] {
+    run_or_defer(deferred, [gradient = table.gradient, indices, rows, holds_sum = table.gradient_holds_sum] {
+      if (begins_sum(holds_sum)) gradient.zero_();
       kernels(rows.device()).add_rows(gradient, indices, rows);
     });
     return {{}, {}, {}};

@@ -71,11 +71,12 @@ void add_layer_gradients(const Weight& weight, const Weight& bias, const LayerIn
                          WeightGradientQueue* deferred) {
   // Detached, since the graph of x would keep the input of a recomputed segment and its gradient until the queue is
   // run.
-  run_or_defer(deferred, [weight = weight.gradient, bias = bias.gradient, products = weight.products.weight_gradient,
-                          dy = inputs.dy, own_dy = inputs.own_dy, x = inputs.x.detach()] {
-    add_outer_product(weight, dy, x, products);
-    if (bias.defined()) kernels(dy.device()).add_column_sums(bias, own_dy);
-  });
+  run_or_defer(deferred,
+               [weight = weight.gradient, bias = bias.gradient, products = weight.products.weight_gradient,
+                dy = inputs.dy, own_dy = inputs.own_dy, x = inputs.x.detach(), holds_sum = weight.gradient_holds_sum] {
+                 add_outer_product(weight, dy, x, products, begins_sum(holds_sum));
+                 if (bias.defined()) kernels(dy.device()).add_column_sums(bias, own_dy);
+               });
 }
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias, WeightGradientQueue* deferred) {

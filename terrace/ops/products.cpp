@@ -200,17 +200,24 @@ at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, cons
   return out;
 }
 
-void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products) {
+void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products,
+                       bool begins) {
   if (!gradient.defined()) return;
-  const bool fits = gradient.scalar_type() == at::kFloat || gradient.scalar_type() == x.scalar_type();
+  const bool same_type = gradient.scalar_type() == x.scalar_type();
+  const bool fits = gradient.scalar_type() == at::kFloat || same_type;
   if (computes_wider(x, products) && fits) {
     const at::Tensor sum = gradient.to(at::kFloat);  // the gradient itself if it is fp32
-    add_outer_product(sum, wide(dy), wide(x), products);
+    add_outer_product(sum, wide(dy), wide(x), products, begins);
     if (!sum.is_same(gradient)) gradient.copy_(sum);
   } else if (own_products(x, products) && fits) {
     product("terrace::linear_weights", x, factor(dy, false), factor(x, false), gradient, x.size(0),
-            into(gradient, Finish::Kind::accumulate));
-  } else if (gradient.scalar_type() == x.scalar_type()) {
+            into(gradient, begins ? Finish::Kind::store : Finish::Kind::accumulate));
+  } else if (begins && same_type) {
+    at::Tensor out = gradient;
+    at::mm_out(out, dy.t(), x);
+  } else if (begins) {
+    gradient.copy_(at::mm(dy.t(), x));
+  } else if (same_type) {
     gradient.addmm_(dy.t(), x);
   } else {
     kernels(x.device()).add(gradient, at::mm(dy.t(), x));

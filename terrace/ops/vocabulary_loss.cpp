@@ -53,7 +53,8 @@ void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, 
   }
   if (!gradient.defined()) return;
   times_into(gradient, logits, weight.value, weight.products.input_gradient);
-  add_outer_product(weight.gradient, logits, hidden, weight.products.weight_gradient);
+  add_outer_product(weight.gradient, logits, hidden, weight.products.weight_gradient,
+                    begins_sum(weight.gradient_holds_sum));
 }
 
 // The losses [N] of the rows. If `gradient` is defined, writes d hidden to it (with a cut weight: this rank's share)

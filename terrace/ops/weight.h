@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,15 @@ struct Weight {
   at::Tensor gradient;
   ProductChoice products = {};
   const Cut* cut = nullptr;  // owned by the code that cut the model
+  // False while the gradient counts as zero although its memory may hold anything: what comes first is then stored
+  // instead of added, which saves writing zeros and reading them. Null: it always holds a sum.
+  std::shared_ptr<bool> gradient_holds_sum = {};
 };
+
+// For an operation that is about to add to the gradient: whether it must store instead. Afterwards there is a sum.
+inline bool begins_sum(const std::shared_ptr<bool>& holds_sum) {
+  return holds_sum != nullptr && !std::exchange(*holds_sum, true);
+}
 
 // Weight gradients that backward deferred: a zero-bubble pipeline computes them while it would wait. The sums have the
 // same bits as without deferral, since the queue keeps the order of the additions to each buffer.

@@ -79,7 +79,7 @@ void Sharded::begin_step(uint64_t seed, int64_t step) {
   rounding_key_ = {block[0], block[1]};
   for (Segment& segment : segments_) {
     segment.reductions = 0;
-    if (segment.flat && segment.flat->keeps_whole_gradient()) segment.flat->whole_gradient().zero_();
+    if (segment.flat && segment.flat->keeps_whole_gradient()) segment.flat->clear_whole_gradient(options_.poison);
   }
 }
 
@@ -174,7 +174,7 @@ void Sharded::release(int64_t segment) { give_back(flat(segment).whole_weights()
 void Sharded::allocate_gradient(int64_t segment) {
   take(flat(segment).whole_gradient(), &StateBytes::whole_gradients);
   const at::NoGradGuard no_grad;
-  flat(segment).whole_gradient().zero_();
+  flat(segment).clear_whole_gradient(options_.poison);
 }
 
 void Sharded::collect_gradient(int64_t segment) {

@@ -70,6 +70,17 @@ ShardedSegment::ShardedSegment(std::vector<nn::Parameter*> parameters, const mes
   if (!keeps_whole_gradient_) release_storage(whole_gradient_);
 }
 
+void ShardedSegment::clear_whole_gradient(bool poison) const {
+  int64_t at = 0;  // what is not zeroed yet
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i]->gradient_holds_sum) continue;
+    whole_gradient_.narrow(0, at, offsets_[i] - at).zero_();
+    nn::clear_gradient(*parameters_[i], poison);
+    at = offsets_[i] + parameters_[i]->value.numel();
+  }
+  whole_gradient_.narrow(0, at, padded_ - at).zero_();
+}
+
 at::Tensor ShardedSegment::optimizer_gradient() const {
   return part_of(gradient_, place_.gradients, place_.optimizer, padded_);
 }

@@ -32,6 +32,8 @@ class ShardedSegment {
   const at::Tensor& whole_gradient() const { return whole_gradient_; }
   bool cuts_weights() const { return place_.weights.parts > 1; }
   bool keeps_whole_gradient() const { return keeps_whole_gradient_; }
+  // Lets all of it count as zero; `poison` as in nn::clear_gradient().
+  void clear_whole_gradient(bool poison) const;
 
   // This rank's parts of the weights and of the summed gradient, which always have memory.
   const at::Tensor& weights() const { return weights_; }

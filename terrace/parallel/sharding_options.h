@@ -36,7 +36,8 @@ struct ShardingOptions {
   // block must be its part by mesh::ShardPlace.
   std::function<Route(schedule::Movement, DataGroups&)> route = {};
   bool deterministic = false;
-  // For tests: whole weights are NaN until they are gathered, so that a use at the wrong time gives NaN.
+  // For tests: whole weights are NaN until they are gathered, and gradients until something is stored, so that a use at
+  // the wrong time gives NaN.
   bool poison = false;
 };
 

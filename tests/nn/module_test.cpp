@@ -106,6 +106,29 @@ TEST(Gradients, AreAllocatedZeroedAndCollected) {
   EXPECT_EQ(pair.scale.gradient.abs().max().item<double>(), 0.0);
 }
 
+// Without a sum, what memory holds counts as zero: poison in it must not be seen.
+TEST(Gradients, AreStoredOverWhatIsThereBeforeTheyAreAdded) {
+  Pair pair({});
+  Embedding rows(4, 3, 4, InitialValue::normal(1.0), {});
+  std::vector<Parameter*> parameters = pair.parameters();
+  parameters.push_back(&rows.weight);
+  initialize(parameters, 1);
+  allocate_gradients(parameters, at::kFloat);
+  for (const Parameter* parameter : parameters) clear_gradient(*parameter, /*poison=*/true);
+  const at::Tensor indices = at::ones({2, 1}).to(at::kLong);  // both of row 1
+  for (int pass = 1; pass <= 2; ++pass) {
+    const at::Tensor x = rows.forward(indices, "index");
+    pair.first.forward(x).sum().backward();
+    collect_autograd_gradients(parameters);
+    const at::Tensor x_of_all = rows.weight.value.detach()[1].mul(2.0 * pass).expand({5, 3});
+    EXPECT_TRUE(pair.first.weight.gradient.allclose(x_of_all));
+    const at::Tensor of_row = pair.first.weight.value.detach().sum(0).mul(2.0 * pass);
+    EXPECT_TRUE(rows.weight.gradient[1].allclose(of_row));
+    EXPECT_EQ(rows.weight.gradient[0].abs().max().item<double>(), 0.0);
+    EXPECT_EQ(pair.second.weight.gradient.abs().max().item<double>(), 0.0);  // which nothing used
+  }
+}
+
 TEST(Build, OnTheMetaDeviceHasShapesOnly) {
   Linear huge(1'000'000, 1'000'000, true, InitialValue::normal(0.02), {.device = at::kMeta});
   EXPECT_EQ(huge.weight.value.numel(), 1'000'000'000'000);

@@ -13,6 +13,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "terrace/ops/cpu/matmul.h"
 
 namespace terrace::ops {
@@ -46,7 +48,11 @@ void expect_exact(at::ScalarType type, int64_t rows, int64_t inputs, int64_t out
   for (const at::ScalarType gradient_type : {at::kFloat, type}) {
     const at::Tensor gradient = at::zeros({outputs, inputs}, at::TensorOptions().dtype(gradient_type)).add(1);
     add_outer_product(gradient, dy, x, Products::own);
-    EXPECT_TRUE(gradient.equal(in_double(dy).t().mm(in_double(x)).add(1).to(gradient_type)));
+    const at::Tensor product = in_double(dy).t().mm(in_double(x));
+    EXPECT_TRUE(gradient.equal(product.add(1).to(gradient_type)));
+    gradient.fill_(std::numeric_limits<double>::quiet_NaN());
+    add_outer_product(gradient, dy, x, Products::own, /*begins=*/true);
+    EXPECT_TRUE(gradient.equal(product.to(gradient_type)));
   }
 }
 
