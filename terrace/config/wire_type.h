@@ -55,6 +55,11 @@ constexpr WireType inside_node(const LayoutConfig& layout, WireType type) {
   return type;
 }
 
+// Whether values kept in `kept` are sent as elements of another type, so that ranks convert them before and after.
+constexpr bool is_converted(WireType type, Precision kept) {
+  return (type == WireType::fp32 && kept != Precision::fp32) || (type == WireType::bf16 && kept != Precision::bf16);
+}
+
 // Whether values kept in `element_bytes` bytes may be rounded on the way.
 constexpr bool rounds(WireType type, int64_t element_bytes) {
   return is_quantized(type) || (type == WireType::bf16 && element_bytes > 2);

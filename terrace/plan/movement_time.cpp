@@ -60,6 +60,12 @@ double MovementTimes::encoding(double values, double rate) const {
   return 4 * values / (rate > 0 ? rate : machine_.device.memory_bandwidth);
 }
 
+double MovementTimes::converting(double values, config::WireType type, config::Precision kept) const {
+  if (!config::is_converted(type, kept)) return 0;
+  const auto bytes = static_cast<double>(config::element_bytes(kept) + config::wire_bytes(type, 1, 0));
+  return values * bytes / machine_.device.memory_bandwidth;
+}
+
 // The owner encodes its part to nearest before the first hop, and all ranks decode the payloads after the last one in
 // their type.
 MovementTime MovementTimes::gather(Movement movement, const Places& places, Hop hop, int64_t elements) const {
@@ -68,10 +74,19 @@ MovementTime MovementTimes::gather(Movement movement, const Places& places, Hop 
   MovementTime time =
       call(Collective::all_gather, type, places.moved(hop, elements), config::element_bytes(config_.train.precision),
            places.of(hop), hop == Hop::rails ? rails_gather_ : algorithms_);
-  if (!config::is_quantized(type) || places.whole.ranks == 1) return time;
-  const auto values = static_cast<double>(elements);
-  if (hop != Hop::node)
-    time.coding += encoding(values / static_cast<double>(places.whole.ranks), machine_.device.encode);
+  if (places.whole.ranks == 1) return time;
+  const auto values = static_cast<double>(elements), own = values / static_cast<double>(places.whole.ranks);
+  if (!config::is_quantized(type)) {
+    // What payloads between the nodes are decoded to is in the type in which weights are kept.
+    const bool follows_decoding = hop == Hop::node && config::is_quantized(type_of(Hop::rails));
+    const double before = follows_decoding   ? values / static_cast<double>(places.ranks_in_node)
+                          : hop == Hop::node ? 0
+                                             : own;
+    const double after = hop == Hop::rails ? 0 : values;
+    time.coding = converting(before + after, type, config_.train.precision);
+    return time;
+  }
+  if (hop != Hop::node) time.coding += encoding(own, machine_.device.encode);
   const bool is_decoded = hop != Hop::rails || !config::is_quantized(type_of(Hop::node));
   if (is_decoded) {
     time.coding += encoding(static_cast<double>(places.moved(hop, elements)), machine_.device.decode);
@@ -86,11 +101,20 @@ MovementTime MovementTimes::reduction(Movement movement, Collective collective, 
                                       const GroupPlace& group, Hop hop) const {
   const config::WireType type = schedule::wire_type(config_.layout, sizes_, movement, hop);
   const int64_t gradient = config::element_bytes(config_.train.gradient_type);
-  if (!config::is_quantized(type)) return call(collective, type, elements, gradient, group);
+  const auto values = static_cast<double>(elements);
+  if (!config::is_quantized(type)) {
+    MovementTime sums = call(collective, type, elements, gradient, group);
+    if (group.ranks == 1) return sums;
+    // By rails the sums of a node go on in the type in which they were taken.
+    const double before = hop == Hop::rails ? 0 : values;
+    const double kept = collective == Collective::all_reduce ? values : values / static_cast<double>(group.ranks);
+    const double after = hop == Hop::node ? 0 : kept;
+    sums.coding = converting(before + after, type, config_.train.gradient_type);
+    return sums;
+  }
   MovementTime exchange = call(Collective::all_to_all, type, elements, gradient, group);
   if (group.ranks == 1) return exchange;
   const machine::Device& device = machine_.device;
-  const auto values = static_cast<double>(elements);
   const bool feeds_back = config_.layout.error_feedback && hop != Hop::rails;
   exchange.coding = feeds_back ? 2 * (encoding(values, device.encode) + encoding(values, device.decode))
                                : encoding(values, device.encode_at_random);

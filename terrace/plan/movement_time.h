@@ -18,7 +18,7 @@ struct MovementTime {
   double seconds = 0;
   int64_t tier = 0;   // whose links it uses
   double bytes = 0;   // that one rank sends
-  double coding = 0;  // seconds of the rank for encoding and decoding payloads
+  double coding = 0;  // seconds of the rank for encoding, decoding and converting values
 };
 
 class MovementTimes {
@@ -50,6 +50,8 @@ class MovementTimes {
                     const GroupPlace& group, const std::vector<Algorithm>& algorithms) const;
   // Seconds for so many fp32 values at a rate in bytes/s; 0: that of memory.
   double encoding(double values, double rate) const;
+  // Seconds for so many values that are read in the one type and written in the other one.
+  double converting(double values, config::WireType type, config::Precision kept) const;
   MovementTime gather(schedule::Movement movement, const Places& places, schedule::Hop hop, int64_t elements) const;
   MovementTime reduction(schedule::Movement movement, Collective collective, int64_t elements, const GroupPlace& group,
                          schedule::Hop hop) const;

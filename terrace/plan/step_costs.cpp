@@ -185,7 +185,7 @@ void StepCosts::time_sends() {
   }
 }
 
-// The update, and the sum of parameters that two stages share.
+// The norm, the update, and the sum of parameters that two stages share.
 void StepCosts::time_stages() {
   const config::TrainConfig& train = run_.config.train;
   const std::vector<int64_t> ranks = run_.mesh.group(0, "pipeline").ranks;
@@ -195,9 +195,9 @@ void StepCosts::time_stages() {
   // a master it writes the weight too.
   const double element = train.precision == config::Precision::fp32 ? gradient + 24 : gradient + 24 + weight;
   for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
-    const auto elements = static_cast<double>(run_.stage_elements(stage));
-    update_.push_back(software_.optimizer_passes * element * elements / static_cast<double>(run_.sizes.optimizer) /
-                      machine_.device.memory_bandwidth);
+    const double elements = static_cast<double>(run_.stage_elements(stage)) / static_cast<double>(run_.sizes.optimizer);
+    norm_.push_back(gradient * elements / machine_.device.memory_bandwidth);
+    update_.push_back(software_.optimizer_passes * element * elements / machine_.device.memory_bandwidth);
     double shared = 0;
     for (const int64_t copy : run_.stages[static_cast<size_t>(stage)].copies) {
       const mesh::Group pair{.name = "", .ranks = {ranks.front(), ranks.back()}};
@@ -255,7 +255,13 @@ double StepCosts::tensor_bytes(int64_t stage) const {
   return sum * static_cast<double>(run_.pipeline.micro_batches);
 }
 
+double StepCosts::pass_seconds(const StepInstruction& instruction, double element_bytes) const {
+  return element_bytes * static_cast<double>(run_.padded_elements(instruction.segment)) /
+         machine_.device.memory_bandwidth;
+}
+
 double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) const {
+  const auto gradient = static_cast<double>(config::element_bytes(run_.config.train.gradient_type));
   switch (instruction.kind) {
     case Kind::forward:
       return segments_[static_cast<size_t>(instruction.segment)].forward;
@@ -273,8 +279,17 @@ double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) con
       return send(stage, instruction).seconds;
     case Kind::begin_movement:
       return movement(instruction).seconds;
-    case Kind::end_movement:
-      return movement(instruction).coding;
+    case Kind::end_movement: {
+      // The sums of a further micro-batch are added to those of the earlier ones.
+      const bool adds = instruction.accumulates && schedule::is_last_hop(instruction);
+      const int64_t parts = run_.config.layout.deterministic ? run_.sizes.ranks : run_.sizes.gradients;
+      return movement(instruction).coding +
+             (adds ? pass_seconds(instruction, 3 * gradient / static_cast<double>(parts)) : 0);
+    }
+    case Kind::allocate_gradient:
+      return pass_seconds(instruction, gradient);
+    case Kind::norm:
+      return norm_[static_cast<size_t>(stage)];
     case Kind::finish_gradients:
       return finish_[static_cast<size_t>(stage)];
     case Kind::update:

@@ -56,6 +56,8 @@ class StepCosts {
   int64_t largest_output() const;
   void time_sends();
   void time_stages();
+  // Of passes over memory that read or write so many bytes for each of the segment's elements.
+  double pass_seconds(const schedule::StepInstruction& instruction, double element_bytes) const;
 
   const PlannedRun& run_;
   const machine::Machine& machine_;
@@ -65,7 +67,7 @@ class StepCosts {
   std::vector<SegmentTime> segments_;
   std::vector<std::vector<MovementTime>> movements_;  // by movement and hop, and by segment
   std::vector<std::vector<MovementTime>> sends_;      // by stage and peer
-  std::vector<double> update_, finish_;               // by stage
+  std::vector<double> norm_, update_, finish_;        // by stage
 };
 
 }  // namespace terrace::plan

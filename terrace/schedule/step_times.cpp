@@ -213,7 +213,6 @@ class StepLoop {
   bool compute(size_t index, const StepInstruction& one) {
     StageTimes& times = simulation_.stages[index];
     Lanes& lanes = lanes_[index];
-    const bool has_cost = one.kind != StepKind::release && one.kind != StepKind::allocate_gradient;
     double start = lanes.now;
     if (one.kind == StepKind::norm) {
       if (num_arrived_ < lists_.size()) {
@@ -228,7 +227,7 @@ class StepLoop {
       if (there < 0) return false;
       start = std::max(start, there);
     }
-    const double seconds = has_cost ? costs_.seconds(static_cast<int64_t>(index), one) : 0.0;
+    const double seconds = one.kind == StepKind::release ? 0.0 : costs_.seconds(static_cast<int64_t>(index), one);
     times.stage_seconds += start - lanes.now;
     times.busy_seconds += seconds;
     lanes.now = start + seconds;

@@ -21,6 +21,9 @@ config::Config four_layers() { return small_gpt(4); }
 
 Target on_devices(int64_t devices) { return {.machine = small_machine(), .software = {}, .devices = devices}; }
 
+// The update reads and writes 28 bytes of an fp32 element, the norm before it reads the gradient's 4.
+constexpr double with_norm = 32.0 / 28;
+
 double computation(const Prediction& prediction) {
   double sum = 0;
   for (const StagePrediction& stage : prediction.stages) sum += stage.computation.total();
@@ -29,7 +32,7 @@ double computation(const Prediction& prediction) {
 
 TEST(Prediction, OfOneDeviceIsItsComputationAndUpdate) {
   const Prediction prediction = predict(four_layers(), on_devices(1));
-  EXPECT_NEAR(prediction.step_seconds, computation(prediction) + prediction.stages[0].update_seconds,
+  EXPECT_NEAR(prediction.step_seconds, computation(prediction) + with_norm * prediction.stages[0].update_seconds,
               1e-9 * prediction.step_seconds);
   EXPECT_EQ(prediction.bubble_share, 0);
   EXPECT_TRUE(prediction.feasible());
@@ -64,7 +67,8 @@ TEST(Prediction, OfOneMicroBatchIsTheSumOfAllStagesAndTransfers) {
   for (const StagePrediction& stage : prediction.stages) update = std::max(update, stage.update_seconds);
   // Hidden states of 16 x 24 fp32 numbers: three times forward and back over links of 10 bytes/s.
   const double transfers = 6 * 16 * 24 * 4 / 10.0;
-  EXPECT_NEAR(prediction.step_seconds, computation(prediction) + transfers + update, 1e-9 * prediction.step_seconds);
+  EXPECT_NEAR(prediction.step_seconds, computation(prediction) + transfers + with_norm * update,
+              1e-9 * prediction.step_seconds);
 }
 
 // The seconds of a step that coding takes at 1000, 500 (at random) and 2000 bytes/s, where links and memory take no
@@ -122,6 +126,58 @@ TEST(Prediction, CountsNoCodingInsideNodesWithATypeOfTheirOwn) {
   const double expected = 4 * (gathered * (0.25 / 1000 + 0.5 / 2000) + all / 2 * (1.0 / 500 + 1.0 / 2000));
   EXPECT_NEAR(coding(2), expected, 1e-9 * expected);
   EXPECT_EQ(coding(4), 0);
+}
+
+// A machine whose links take no time, and whose memory reads or writes 1000 bytes in a second.
+Target with_slow_memory(int64_t devices) {
+  Target target{.machine = computing_machine(), .software = {}, .devices = devices};
+  target.machine.device.memory_bandwidth = 1000;
+  return target;
+}
+
+// 6 bytes of each value that is converted between fp32 and bf16. Of two ranks each converts its half of the weights and
+// then all of them, and all gradients and then its half of the sums; of four in two nodes a quarter by rails as well,
+// since the values stay in bf16 between the hops.
+TEST(Prediction, CountsTheConversionsOfMovements) {
+  config::Config config = four_layers();
+  config.train.global_batch = 4;
+  config.layout.sharding = config::Sharding::zero3;
+  model_of(config).tied_head = false;
+  const auto seconds = [&](config::WireType type, int64_t devices) {
+    config.layout.gather_type = config.layout.reduce_type = type;
+    return predict(config, with_slow_memory(devices)).step_seconds;
+  };
+  const auto converting = [&](int64_t devices) {
+    return seconds(config::WireType::bf16, devices) - seconds(config::WireType::same, devices);
+  };
+  const auto moved = [&](int64_t devices) {
+    const auto [all, gathered] = moved_values(PlannedRun(config, devices, 2));
+    return all + gathered;
+  };
+  EXPECT_EQ(seconds(config::WireType::fp32, 2), seconds(config::WireType::same, 2));
+  // Two micro-batches of each of two ranks, one of each of four.
+  EXPECT_NEAR(converting(4), 1.25 * moved(4) * 6 / 1000, 1e-9 * converting(4));
+  config.layout.route = config::Routing::rails;
+  config.layout.ranks_per_node = 2;
+  EXPECT_NEAR(converting(4), 1.25 * moved(4) * 6 / 1000, 1e-9 * converting(4));
+  config.train.global_batch = 2;
+  config.layout.route = config::Routing::automatic;
+  config.layout.ranks_per_node = 0;
+  EXPECT_NEAR(converting(2), 1.5 * moved(2) * 6 / 1000, 1e-9 * converting(2));
+}
+
+// Two ranks with two micro-batches each: both zero 4 bytes of each whole gradient, and the sums of the second one are
+// added to those of the first, for which the half of a rank is read twice and written.
+TEST(Prediction, CountsPassesOverCutGradients) {
+  config::Config config = four_layers();
+  config.train.global_batch = 4;
+  const auto seconds = [&](config::Sharding sharding) {
+    config.layout.sharding = sharding;
+    return predict(config, with_slow_memory(2)).step_seconds;
+  };
+  const double passes = seconds(config::Sharding::zero2) - seconds(config::Sharding::zero1);
+  const double all = moved_values(PlannedRun(config, 2, 2)).first;
+  EXPECT_NEAR(passes, all * (2 * 4 + 3 * 4 / 2.0) / 1000, 1e-9 * passes);
 }
 
 // An int8 code for each element that a rank reduces, and four bytes for each 256 of them.
