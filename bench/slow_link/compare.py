@@ -15,8 +15,8 @@ the calls between the nodes take by themselves for which the step did not wait i
 other ranks, whatever the link: what a step waits in these calls on a free link is taken off in `hidden beside a free link`.
 
 Part `sweep` runs plain and quantized wires on links from 100 Mbit/s to 10 Gbit/s, with so short sequences that little is
-computed, and beside them what `terrace plan` predicts for a description of this machine: `terrace calibrate` measures it in the
-same two nodes with a free link, and each rate takes the place of the network's. Needs root and `tc`; exits with 77 without.
+computed, and beside them what `terrace plan` predicts for a description of this machine: `terrace calibrate` measures it before
+in two such nodes with a free link, and each rate takes the place of the network's. Needs root and `tc`; exits with 77 without.
 """
 import argparse
 import os
@@ -31,7 +31,7 @@ import time
 from slow_link import Job, ROOT, crossing_bytes  # first: sets the path
 from comparison import machine, names, quartiles, spread, table
 from namespaces import NotAllowed
-from planned import Planned, crossing
+from planned import Planned, calibrated, crossing
 
 MODEL = {"model.layers": 4, "model.width": 192, "model.heads": 3, "model.sequence": 256, "train.precision": "bf16"}
 QUICK = {"model.layers": 2, "model.width": 64, "model.heads": 2, "model.sequence": 32, "train.precision": "fp32"}
@@ -170,7 +170,7 @@ def sweep_text(job, options):
         say(f"{megabits} Mbit/s: {options.sweep_rounds} rounds")
         seconds[megabits] = times
     job.limit(0)
-    planned = Planned(job, [*options.settings, *settings, "train.micro_batch=1", "train.global_batch=4"], options.folder, options.machine)
+    planned = Planned([*options.settings, *settings, "train.micro_batch=1", "train.global_batch=4"], options.folder, options.description)
 
     def gain(megabits, pair):
         return quartiles([plain / other for plain, other in zip(seconds[megabits][pair], seconds[megabits][pair + QUANTIZED])])
@@ -241,6 +241,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             options.folder = pathlib.Path(folder)
             for part in options.parts:
+                if part == "sweep":
+                    options.description = options.machine.read_text() if options.machine else calibrated(options.folder)
                 with Job([*options.settings, f"train.micro_batch={options.micro_batch if part == 'links' else 1}"]) as job:
                     text += "\n" + parts[part](job)
                 if options.output:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+from namespaces import Namespaces
 from slow_link import ENVIRONMENT, PER_NODE, NODES, RANKS, ROOT, TRANSPORTS
 
 PROGRAM = ROOT / "build/release/terrace"
@@ -18,21 +19,24 @@ def output_of(command, environment=None):
     return run.stdout
 
 
-class Planned:
-    """Uses the given description of the machine, or calibrates the nodes of the job over its present link."""
+def calibrated(folder):
+    """The description of two nodes with a free link. No job may wait beside them: its ranks look for messages all the time."""
+    path = folder / "measured.toml"
+    command = [PROGRAM, "calibrate", "--quick", "--threads", "1", "--name", "two-nodes", "--output", path]
+    with Namespaces() as namespaces:
+        output_of(namespaces.mpi_command(command, (PER_NODE,) * NODES, TRANSPORTS), ENVIRONMENT)
+    return path.read_text()
 
-    def __init__(self, job, settings, folder, described=None):
+
+class Planned:
+    """Predicts on a description of the machine."""
+
+    def __init__(self, settings, folder, description):
         # The ranks name no machine, so nothing they move goes by rails.
         self.settings, self.folder, self.known = [*settings, "layout.route=flat"], folder, {}
-        self.description = described.read_text() if described else self.calibrated(job)
+        self.description = description
         self.config = folder / "planned.toml"
         self.config.write_text('[model]\nfamily = "gpt"\nvocabulary = 2048\n[train]\nsteps = 1\n')
-
-    def calibrated(self, job):
-        path = self.folder / "measured.toml"
-        command = [PROGRAM, "calibrate", "--quick", "--threads", "1", "--name", "two-nodes", "--output", path]
-        output_of(job.namespaces.mpi_command(command, (PER_NODE,) * NODES, TRANSPORTS), ENVIRONMENT)
-        return path.read_text()
 
     def machine(self, megabits):
         """The description with that rate out of a node."""
