@@ -104,14 +104,18 @@ bool moves_nothing(std::string_view name) {
 // They read of their first input only the rows that they write.
 bool reads_rows(std::string_view name) { return is_one_of(name, {"embedding", "index_select", "gather", "index"}); }
 
+// They write their first input without reading it.
+bool overwrites(std::string_view name) { return is_one_of(name, {"copy", "fill", "zero"}); }
+
 }  // namespace
 
 ops::OperationCost cost_before(const at::RecordFunction& operation) {
   const std::string_view name = name_of(operation);
   if (moves_nothing(name)) return {};
   const Inputs inputs = operation.inputs();
+  const bool reads_first = !reads_rows(name) && !overwrites(name);
   return {.flops = flops_of(operation),
-          .bytes = bytes_of_values(reads_rows(name) && !inputs.empty() ? inputs.slice(1) : inputs)};
+          .bytes = bytes_of_values(reads_first || inputs.empty() ? inputs : inputs.slice(1))};
 }
 
 double bytes_after(const at::RecordFunction& operation) {

@@ -9,8 +9,10 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/machine/software.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/record.h"
+#include "terrace/plan/prediction.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
 #include "tests/profile/sum_of.h"
@@ -69,6 +71,30 @@ TEST_F(ProfiledRun, NamesOurOwnOperationsToo) {
   }
   expect_all_in(names, {"terrace::norm", "terrace::norm_backward", "terrace::dropout", "terrace::cross_entropy",
                         "terrace::add_rows", "terrace::add_column_sums", "terrace::squares", "terrace::adamw"});
+}
+
+// What the first of two ranks reads and writes to convert weights and gradients to bf16 and back is what a plan counts,
+// here as seconds of a machine whose memory reads or writes one byte in a second and whose links take no time.
+TEST_F(ProfiledRun, ConvertsTheBytesThatArePlanned) {
+  machine::Machine machine = machine::load("laptop");
+  machine.device.memory_bandwidth = 1;
+  for (machine::Tier& tier : machine.tiers) tier.link_bandwidth = 1e30, tier.latency_seconds = 0;
+  const plan::Target target{.machine = machine, .software = machine::load_software("terrace"), .devices = 2};
+  const auto overrides = [&](const std::string& type) {
+    return std::vector<std::string>{"layout.sharding=zero3", "layout.gather_type=" + type, "layout.reduce_type=" + type,
+                                    "train.micro_batch=1", "checkpoint.folder=" + (folder_ / type).string()};
+  };
+  const auto copied = [&](const std::string& type) {
+    double bytes = 0;
+    for (const observe::OperationRow& row : profiled(1, overrides(type), 2).operations.rows) {
+      if (row.name == "aten::copy_") bytes += row.bytes;
+    }
+    return bytes;
+  };
+  const auto planned = [&](const std::string& type) {
+    return plan::predict(tiny_config(overrides(type)), target).step_seconds;
+  };
+  EXPECT_NEAR(copied("bf16") - copied("same"), planned("bf16") - planned("same"), 1);
 }
 
 TEST_F(ProfiledRun, ComputesEachProductWithTheChosenKernels) {
