@@ -286,8 +286,6 @@ double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) con
       return movement(instruction).coding +
              (adds ? pass_seconds(instruction, 3 * gradient / static_cast<double>(parts)) : 0);
     }
-    case Kind::allocate_gradient:
-      return pass_seconds(instruction, gradient);
     case Kind::norm:
       return norm_[static_cast<size_t>(stage)];
     case Kind::finish_gradients:

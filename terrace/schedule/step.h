@@ -54,7 +54,7 @@ struct StepInstruction {
     begin_movement,     // gather_weights takes memory for the whole segment's weights
     end_movement,       // reduce frees the whole segment's gradient
     release,            // frees the whole segment's weights
-    allocate_gradient,  // takes memory for the whole segment's gradient and zeroes it
+    allocate_gradient,  // takes memory for the whole segment's gradient, which counts as zero
     // Once, after the last backward; all sends are complete.
     finish_gradients,  // sums over stages and tensor ranks that hold the same parameters
     norm,              // of all gradients; may decide, on all ranks, that the update is skipped
