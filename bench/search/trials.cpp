@@ -1,7 +1,7 @@
 // How many trials the optimizer needs to come within 1% of the best point of spaces whose points are all known, as
-// lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--first-seed N] [--seeds N] [--cap
-// N], in the root of the repository. FOLDER/SPACE holds space.toml and results.csv of `terrace search --method
-// exhaustive`.
+// lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--method bayesian|forest]
+// [--first-seed N] [--seeds N] [--cap N], in the root of the repository. FOLDER/SPACE holds space.toml and results.csv
+// of `terrace search --method exhaustive`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,8 +48,8 @@ struct Found {
 };
 
 // As `terrace search` does: the oldest of the pending trials ends before the next one begins.
-Found search_table(const Table& table, uint64_t seed, size_t parallel, int64_t cap) {
-  Optimizer optimizer(table.study.space, {.seed = seed});
+Found search_table(const Table& table, Method method, uint64_t seed, size_t parallel, int64_t cap) {
+  Optimizer optimizer(table.study.space, {.method = method, .seed = seed});
   const auto began = Clock::now();
   Found result;
   std::deque<Point> pending;
@@ -70,12 +70,13 @@ Found search_table(const Table& table, uint64_t seed, size_t parallel, int64_t c
 
 int main(int count, char** arguments) {
   if (count < 2) return 2;
-  std::string spaces;
+  std::string spaces, method = "bayesian";
   uint64_t first_seed = 1, seeds = 20;
   int64_t cap = 1000;
   for (int i = 2; i + 1 < count; i += 2) {
     const std::string option = arguments[i];
     if (option == "--spaces") spaces = fmt::format(",{},", arguments[i + 1]);
+    if (option == "--method") method = arguments[i + 1];
     if (option == "--first-seed") first_seed = std::strtoull(arguments[i + 1], nullptr, 10);
     if (option == "--seeds") seeds = std::strtoull(arguments[i + 1], nullptr, 10);
     if (option == "--cap") cap = std::atoll(arguments[i + 1]);
@@ -92,9 +93,10 @@ int main(int count, char** arguments) {
     const Table table(folder);
     for (const size_t parallel : {1, 4}) {
       for (uint64_t seed = first_seed; seed < first_seed + seeds; ++seed) {
-        const Found found = search_table(table, seed, parallel, cap);
-        fmt::print("{},terrace,{},{},{},{},{},{},{:.3f}\n", folder.filename().string(), parallel, seed, cap,
-                   found.trials, found.trials, found.found ? 1 : 0, 1e3 * found.seconds_per_trial);
+        const Found found = search_table(table, method_of(method), seed, parallel, cap);
+        fmt::print("{},{},{},{},{},{},{},{},{:.3f}\n", folder.filename().string(),
+                   method == "bayesian" ? "terrace" : "terrace_" + method, parallel, seed, cap, found.trials,
+                   found.trials, found.found ? 1 : 0, 1e3 * found.seconds_per_trial);
       }
     }
   }

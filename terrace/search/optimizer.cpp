@@ -8,15 +8,23 @@
 #include <string>
 
 #include "terrace/base/error.h"
+#include "terrace/search/forest_surrogate.h"
+#include "terrace/search/gaussian_surrogate.h"
 
 namespace terrace::search {
 
 Optimizer::Optimizer(const Space& space, const OptimizerOptions& options)
-    : space_(space), options_(options), surrogate_(space) {
+    : space_(space), options_(options), surrogate_(make_surrogate()) {
   if (options.method == Method::exhaustive && !space.grid_size()) {
     throw UserError(
         "method = \"exhaustive\" needs a finite space, but a parameter is real; give it values, or use \"bayesian\"");
   }
+}
+
+std::unique_ptr<Surrogate> Optimizer::make_surrogate() const {
+  if (options_.method == Method::bayesian) return std::make_unique<GaussianSurrogate>(space_);
+  if (options_.method == Method::forest) return std::make_unique<ForestSurrogate>(space_, options_.seed);
+  return nullptr;
 }
 
 std::optional<Point> Optimizer::ask() {
@@ -24,7 +32,7 @@ std::optional<Point> Optimizer::ask() {
   const bool has_design = known_.size() > space_.parameters().size() && !finished_.empty();
   if (options_.method == Method::exhaustive) {
     point = ask_in_order();
-  } else if (options_.method == Method::bayesian && has_design) {
+  } else if (surrogate_ && has_design) {
     point = ask_promising();
   } else {
     point = ask_random();
@@ -44,8 +52,8 @@ void Optimizer::tell(const Point& point, const std::vector<double>& objectives, 
   finished_.push_back({point, objectives.empty() ? Objective() : Objective(objectives.front()), {}, failure});
   if (objectives.size() > 1) {
     finished_.back().objectives = objectives;  // learned when they are weighed
-  } else if (options_.method == Method::bayesian) {
-    surrogate_.learn(point, finished_.back().objective, failure);
+  } else if (surrogate_) {
+    surrogate_->learn(point, finished_.back().objective, failure);
   }
 }
 
@@ -72,7 +80,7 @@ void Optimizer::weigh_objectives() {
       high[i] = std::max(high[i], one.objectives[i]);
     }
   }
-  surrogate_ = Surrogate(space_);
+  surrogate_ = make_surrogate();
   for (Finished& one : finished_) {
     if (!one.objectives.empty()) {
       double least = infinity, all = 0;
@@ -83,7 +91,7 @@ void Optimizer::weigh_objectives() {
       }
       one.objective = least + share_of_sum * all;
     }
-    surrogate_.learn(one.point, one.objective, one.failure);
+    surrogate_->learn(one.point, one.objective, one.failure);
   }
 }
 
@@ -110,6 +118,11 @@ std::optional<Point> Optimizer::ask_random() {
 // Every second proposal is a neighbour of the best trial, so that a climb is finished also where the model believes it
 // to be over.
 std::optional<Point> Optimizer::ask_promising() {
+  // The trees agree on values that no trial had, so their spread never leads there.
+  if (options_.method == Method::forest && proposals_ % 3 == 2) {
+    ++proposals_;
+    return ask_random();
+  }
   weigh_objectives();
   std::vector<Point> pending;
   if (known_.size() > finished_.size()) {
@@ -117,7 +130,7 @@ std::optional<Point> Optimizer::ask_promising() {
       if (!is_finished) pending.push_back(point);
     }
   }
-  surrogate_.prepare(pending);
+  surrogate_->prepare(pending);
   std::optional<Point> point = proposals_ % 2 == 1 ? most_promising_neighbour() : std::nullopt;
   if (!point) point = most_promising();
   ++proposals_;
@@ -146,7 +159,7 @@ std::optional<Point> Optimizer::most_promising_neighbour() const {
   if (best.empty()) return std::nullopt;
   const std::vector<Point> open = open_neighbours(best.front()->point, "near", 0);
   if (open.empty()) return std::nullopt;
-  return *std::ranges::max_element(open, {}, [&](const Point& point) { return surrogate_.promise(point); });
+  return *std::ranges::max_element(open, {}, [&](const Point& point) { return surrogate_->promise(point); });
 }
 
 std::vector<Point> Optimizer::candidates() const {
@@ -167,7 +180,7 @@ std::vector<Point> Optimizer::candidates() const {
 std::optional<Point> Optimizer::most_promising() const {
   std::vector<Candidate> open;
   for (Point& point : candidates()) {
-    const double bound = surrogate_.promise_bound(point);
+    const double bound = surrogate_->promise_bound(point);
     open.push_back({std::move(point), bound});
   }
   std::ranges::stable_sort(open, std::greater<>(), &Candidate::promise);
@@ -175,7 +188,7 @@ std::optional<Point> Optimizer::most_promising() const {
   std::vector<Candidate> best;
   for (Candidate& one : open) {
     if (best.size() == options_.climbs && one.promise <= best.back().promise) break;
-    one.promise = surrogate_.promise(one.point);
+    one.promise = surrogate_->promise(one.point);
     best.push_back(std::move(one));
     std::ranges::stable_sort(best, std::greater<>(), &Candidate::promise);
     if (best.size() > options_.climbs) best.pop_back();
@@ -191,7 +204,7 @@ void Optimizer::climb(Candidate& from, size_t number) const {
   for (size_t step = 0; step < most_steps; ++step) {
     Candidate next = from;
     for (Point& point : open_neighbours(from.point, "climb", most_steps * number + step)) {
-      const double promise = surrogate_.promise(point);
+      const double promise = surrogate_->promise(point);
       if (promise > next.promise) next = {std::move(point), promise};
     }
     if (next.promise <= from.promise) return;

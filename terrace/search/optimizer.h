@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,7 @@ class Optimizer {
   std::optional<Point> ask_in_order();
   std::optional<Point> ask_random();
   std::optional<Point> ask_promising();
+  std::unique_ptr<Surrogate> make_surrogate() const;
   void weigh_objectives();
   std::optional<Point> most_promising() const;
   std::optional<Point> most_promising_neighbour() const;
@@ -66,8 +68,8 @@ class Optimizer {
   std::map<Point, bool> known_;  // whether it is finished; otherwise pending
   uint64_t next_in_order_ = 0;   // of the exhaustive search
   uint64_t next_random_ = 0;
-  Surrogate surrogate_;
-  size_t proposals_ = 0;  // by the surrogate
+  std::unique_ptr<Surrogate> surrogate_;  // none if points are proposed in order or at random
+  size_t proposals_ = 0;                  // by the surrogate
 };
 
 }  // namespace terrace::search

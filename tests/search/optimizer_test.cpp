@@ -41,11 +41,17 @@ int64_t trials_to_best(const Space& space, Method method, uint64_t seed) {
   }
 }
 
-TEST(Optimizer, FindsTheBestPointWithFewerTrialsThanChance) {
+// Tests of what holds for both models of the trials.
+class ModelBased : public testing::TestWithParam<Method> {};
+
+INSTANTIATE_TEST_SUITE_P(Optimizer, ModelBased, testing::Values(Method::bayesian, Method::forest),
+                         [](const auto& tested) { return tested.param == Method::forest ? "Forest" : "Bayesian"; });
+
+TEST_P(ModelBased, FindsTheBestPointWithFewerTrialsThanChance) {
   const Space space = small_space();
   std::vector<int64_t> by_surrogate, by_chance;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    by_surrogate.push_back(trials_to_best(space, Method::bayesian, seed));
+    by_surrogate.push_back(trials_to_best(space, GetParam(), seed));
     by_chance.push_back(trials_to_best(space, Method::random, seed));
   }
   std::ranges::sort(by_surrogate);
@@ -55,7 +61,7 @@ TEST(Optimizer, FindsTheBestPointWithFewerTrialsThanChance) {
 
 TEST(Optimizer, NeverProposesAPointTwice) {
   const Space space = small_space({Expression("a + b != 3")});
-  for (const Method method : {Method::bayesian, Method::random, Method::exhaustive}) {
+  for (const Method method : {Method::bayesian, Method::forest, Method::random, Method::exhaustive}) {
     Optimizer optimizer(space, {.method = method});
     std::set<Point> seen;
     while (const std::optional<Point> point = optimizer.ask()) {
@@ -68,9 +74,9 @@ TEST(Optimizer, NeverProposesAPointTwice) {
   }
 }
 
-TEST(Optimizer, ProposesPointsWhileOthersArePending) {
+TEST_P(ModelBased, ProposesPointsWhileOthersArePending) {
   const Space space = small_space();
-  Optimizer optimizer(space, {});
+  Optimizer optimizer(space, {.method = GetParam()});
   std::set<Point> seen;
   std::vector<Point> pending;
   for (int round = 0; round < 12; ++round) {
@@ -84,9 +90,9 @@ TEST(Optimizer, ProposesPointsWhileOthersArePending) {
   EXPECT_EQ(seen.size(), 48);
 }
 
-TEST(Optimizer, LearnsFromTrialsThatItDidNotPropose) {
+TEST_P(ModelBased, LearnsFromTrialsThatItDidNotPropose) {
   const Space space = small_space();
-  Optimizer optimizer(space, {});
+  Optimizer optimizer(space, {.method = GetParam()});
   std::vector<double> open;
   for (uint64_t i = 0; i < *space.grid_size(); ++i) {
     const Point point = space.grid_point(i);
@@ -100,9 +106,9 @@ TEST(Optimizer, LearnsFromTrialsThatItDidNotPropose) {
   EXPECT_GE(hill(*optimizer.ask()), open[14]) << "one of the best tenth of the 150 open points";
 }
 
-TEST(Optimizer, GoesOnIfEveryTrialFails) {
+TEST_P(ModelBased, GoesOnIfEveryTrialFails) {
   const Space space = small_space();
-  Optimizer optimizer(space, {});
+  Optimizer optimizer(space, {.method = GetParam()});
   for (int i = 0; i < 30; ++i) optimizer.tell(*optimizer.ask(), std::nullopt);
 }
 
@@ -121,7 +127,7 @@ TEST(Optimizer, SearchesInfiniteSpaces) {
 }
 
 // Nine of the 300 points do not fail.
-TEST(Optimizer, LearnsWhereTrialsDoNotFail) {
+TEST_P(ModelBased, LearnsWhereTrialsDoNotFail) {
   const Space space = small_space();
   const auto fails = [](const Point& at) { return std::abs(at[0] - 5) > 1 || at[1] < 7 || at[2] != 1; };
   const auto found_by = [&](Method method, uint64_t seed) {
@@ -136,14 +142,14 @@ TEST(Optimizer, LearnsWhereTrialsDoNotFail) {
   };
   int64_t by_surrogate = 0, by_chance = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    by_surrogate += found_by(Method::bayesian, seed);
+    by_surrogate += found_by(GetParam(), seed);
     by_chance += found_by(Method::random, seed);
   }
   EXPECT_GT(by_surrogate, 2 * by_chance) << "of 90 points";
 }
 
 // A hill of six real numbers, of which the last two have no effect.
-TEST(Optimizer, ComesCloseInSixDimensions) {
+TEST_P(ModelBased, ComesCloseInSixDimensions) {
   std::vector<Parameter> parameters;
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
     parameters.push_back({.name = name, .type = Parameter::Type::real, .low = 0, .high = 1});
@@ -165,12 +171,15 @@ TEST(Optimizer, ComesCloseInSixDimensions) {
     }
     return best;
   };
-  EXPECT_LT(4 * best_of(Method::bayesian), best_of(Method::random));
+  // A forest is a step function, which follows a slope less far than a process.
+  const double factor = GetParam() == Method::forest ? 1.5 : 4;
+  EXPECT_LT(factor * best_of(GetParam()), best_of(Method::random));
 }
 
-TEST(Optimizer, ProposesTheSameWithTheSameSeed) {
+TEST_P(ModelBased, ProposesTheSameWithTheSameSeed) {
   const Space space = small_space();
-  Optimizer one(space, {.seed = 5}), same(space, {.seed = 5}), other(space, {.seed = 6});
+  Optimizer one(space, {.method = GetParam(), .seed = 5}), same(space, {.method = GetParam(), .seed = 5}),
+      other(space, {.method = GetParam(), .seed = 6});
   bool differs = false;
   for (int i = 0; i < 20; ++i) {
     const Point point = *one.ask();
@@ -201,6 +210,7 @@ TEST(Optimizer, FindsTheParetoFrontOfTwoGoals) {
   const std::set<double> found = on_the_front(Method::bayesian);
   EXPECT_GE(found.size(), 10);
   EXPECT_LT(on_the_front(Method::random).size(), 5);
+  EXPECT_GT(on_the_front(Method::forest).size(), 5);
   // Of the whole front, not only of its ends or its middle.
   EXPECT_LE(*found.begin(), 10);
   EXPECT_GE(*found.rbegin(), 70);

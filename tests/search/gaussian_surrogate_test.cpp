@@ -1,16 +1,16 @@
 // Learns from trials of which some fail.
-#include "terrace/search/surrogate.h"
+#include "terrace/search/gaussian_surrogate.h"
 
 #include <gtest/gtest.h>
+
+#include "tests/search/line.h"
 
 namespace terrace::search {
 namespace {
 
-Space line() { return {{{.name = "x", .type = Parameter::Type::integer, .low = 0, .high = 100}}, {}, {}, {}}; }
-
-TEST(Surrogate, AvoidsWhereTrialsFail) {
+TEST(GaussianSurrogate, AvoidsWhereTrialsFail) {
   const Space space = line();
-  Surrogate surrogate(space);
+  GaussianSurrogate surrogate(space);
   // The objective grows up to 50, from where on trials fail.
   for (double x = 0; x <= 100; x += 10) surrogate.learn({x}, x < 50 ? Objective(x) : Objective());
   surrogate.prepare({});
@@ -18,9 +18,9 @@ TEST(Surrogate, AvoidsWhereTrialsFail) {
   EXPECT_GT(surrogate.promise({44}), surrogate.promise({5}));
 }
 
-TEST(Surrogate, ExpectsFailuresBeyondTheTrialsThatFailed) {
+TEST(GaussianSurrogate, ExpectsFailuresBeyondTheTrialsThatFailed) {
   const Space space = line();
-  Surrogate of_all(space), of_successes(space);
+  GaussianSurrogate of_all(space), of_successes(space);
   for (double x = 0; x <= 50; x += 2) {
     of_all.learn({x}, x < 20 ? Objective(x) : Objective());
     if (x < 20) of_successes.learn({x}, x);
@@ -33,19 +33,19 @@ TEST(Surrogate, ExpectsFailuresBeyondTheTrialsThatFailed) {
   EXPECT_LT(probability(100), 0.01) << "far from all trials";
 }
 
-TEST(Surrogate, LearnsKindsOfFailureApart) {
+TEST(GaussianSurrogate, LearnsKindsOfFailureApart) {
   const Space space = line();
-  Surrogate successes(space), layouts(space), memory(space), both(space);
-  for (Surrogate* one : {&successes, &layouts, &memory, &both}) {
+  GaussianSurrogate successes(space), layouts(space), memory(space), both(space);
+  for (GaussianSurrogate* one : {&successes, &layouts, &memory, &both}) {
     for (const double x : {30, 45}) one->learn({x}, x);
   }
-  for (Surrogate* one : {&layouts, &both}) {
+  for (GaussianSurrogate* one : {&layouts, &both}) {
     for (const double x : {0, 10}) one->learn({x}, {}, "layout");
   }
-  for (Surrogate* one : {&memory, &both}) {
+  for (GaussianSurrogate* one : {&memory, &both}) {
     for (const double x : {60, 80}) one->learn({x}, {}, "oom");
   }
-  for (Surrogate* one : {&successes, &layouts, &memory, &both}) one->prepare({});
+  for (GaussianSurrogate* one : {&successes, &layouts, &memory, &both}) one->prepare({});
   for (const double x : {5, 20, 50, 70, 100}) {
     const double all = both.promise({x}),
                  expected = layouts.promise({x}) * memory.promise({x}) / successes.promise({x});
@@ -54,19 +54,19 @@ TEST(Surrogate, LearnsKindsOfFailureApart) {
   }
 }
 
-TEST(Surrogate, LearnsTheSameInEveryOrderOfKinds) {
+TEST(GaussianSurrogate, LearnsTheSameInEveryOrderOfKinds) {
   const Space space = line();
-  Surrogate first(space), last(space);
+  GaussianSurrogate first(space), last(space);
   last.learn({30}, 1);
-  for (Surrogate* one : {&first, &last}) one->learn({60}, {}, "oom");
+  for (GaussianSurrogate* one : {&first, &last}) one->learn({60}, {}, "oom");
   first.learn({30}, 1);
-  for (Surrogate* one : {&first, &last}) one->prepare({});
+  for (GaussianSurrogate* one : {&first, &last}) one->prepare({});
   EXPECT_NEAR(first.promise({40}), last.promise({40}), 1e-12);
 }
 
-TEST(Surrogate, LooksFarFromTrialsWhileAllFail) {
+TEST(GaussianSurrogate, LooksFarFromTrialsWhileAllFail) {
   const Space space = line();
-  Surrogate surrogate(space);
+  GaussianSurrogate surrogate(space);
   for (const double x : {0, 5, 10}) surrogate.learn({x}, {});
   surrogate.prepare({});
   EXPECT_GT(surrogate.promise({90}), surrogate.promise({12}));
@@ -74,9 +74,9 @@ TEST(Surrogate, LooksFarFromTrialsWhileAllFail) {
   EXPECT_GT(surrogate.promise({55}), surrogate.promise({89}));
 }
 
-TEST(Surrogate, PromisesLessNextToAPendingTrial) {
+TEST(GaussianSurrogate, PromisesLessNextToAPendingTrial) {
   const Space space = line();
-  Surrogate surrogate(space);
+  GaussianSurrogate surrogate(space);
   for (const double x : {0, 30, 70, 100}) surrogate.learn({x}, x);
   surrogate.prepare({});
   const double before = surrogate.promise({85});
@@ -86,17 +86,17 @@ TEST(Surrogate, PromisesLessNextToAPendingTrial) {
   EXPECT_EQ(surrogate.promise({85}), before);
 }
 
-TEST(Surrogate, BoundsItsPromise) {
+TEST(GaussianSurrogate, BoundsItsPromise) {
   const Space space = line();
-  Surrogate surrogate(space);
+  GaussianSurrogate surrogate(space);
   for (double x = 0; x <= 100; x += 20) surrogate.learn({x}, x < 70 ? Objective(-(x - 50) * (x - 50)) : Objective());
   surrogate.prepare({{47}});
   for (double x = 0; x <= 100; x += 3) EXPECT_GE(surrogate.promise_bound({x}), surrogate.promise({x}));
 }
 
-TEST(Surrogate, KeepsTheBestOfManyTrials) {
+TEST(GaussianSurrogate, KeepsTheBestOfManyTrials) {
   const Space space = line();
-  Surrogate surrogate(space);
+  GaussianSurrogate surrogate(space);
   surrogate.learn({40}, 1000);
   for (int i = 0; i < 900; ++i) surrogate.learn({static_cast<double>(60 + i % 40)}, -i);
   surrogate.prepare({});

@@ -1,5 +1,5 @@
-// Gaussian processes: one of the objective where trials did not fail, and one of each kind of failure.
-#include "terrace/search/surrogate.h"
+// Scales the outcomes of the trials for the processes, and combines what they predict.
+#include "terrace/search/gaussian_surrogate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,9 +32,9 @@ double mean_of(const std::vector<double>& values) {
 
 }  // namespace
 
-Surrogate::Surrogate(const Space& space) : space_(&space), objective_process_(space.categorical()) {}
+GaussianSurrogate::GaussianSurrogate(const Space& space) : space_(&space), objective_process_(space.categorical()) {}
 
-void Surrogate::learn(const Point& point, Objective objective, const std::string& failure) {
+void GaussianSurrogate::learn(const Point& point, Objective objective, const std::string& failure) {
   trials_.push_back({space_->scaled(point), objective, failure});
   ++learned_since_fit_;
   // Without the pending trials behind the finished ones.
@@ -47,17 +47,17 @@ void Surrogate::learn(const Point& point, Objective objective, const std::string
   }
 }
 
-void Surrogate::Failures::add(std::span<const double> scaled, double outcome) {
+void GaussianSurrogate::Failures::add(std::span<const double> scaled, double outcome) {
   residuals.add(scaled);
   outcomes.push_back(outcome);
 }
 
-GaussianProcess::Prediction Surrogate::Failures::outcome(const Point& scaled,
-                                                         const GaussianProcess::Prediction& residual) const {
+GaussianProcess::Prediction GaussianSurrogate::Failures::outcome(const Point& scaled,
+                                                                 const GaussianProcess::Prediction& residual) const {
   return {trend.expected(scaled) + residual.mean, std::min(residual.variance, trend.most_variance(scaled))};
 }
 
-void Surrogate::add(const Learned& trial) {
+void GaussianSurrogate::add(const LearnedTrial& trial) {
   if (trial.objective) {
     objective_process_.add(trial.scaled);
     objectives_.push_back(*trial.objective);
@@ -73,9 +73,9 @@ void Surrogate::add(const Learned& trial) {
   failures.add(trial.scaled, -1);
 }
 
-void Surrogate::forget_some() {
+void GaussianSurrogate::forget_some() {
   const auto others = trials_.end() - kept_newest;
-  std::ranges::stable_sort(trials_.begin(), others, std::greater<>(), &Learned::objective);  // failed ones last
+  std::ranges::stable_sort(trials_.begin(), others, std::greater<>(), &LearnedTrial::objective);  // failed ones last
   trials_.erase(trials_.begin() + kept_best, others);
   objective_process_.truncate(0);
   objectives_.clear();
@@ -83,11 +83,11 @@ void Surrogate::forget_some() {
     failures.residuals.truncate(0);
     failures.outcomes.clear();
   }
-  for (const Learned& trial : trials_) add(trial);
+  for (const LearnedTrial& trial : trials_) add(trial);
   std::erase_if(failures_, [](const auto& one) { return one.second.outcomes.empty(); });
 }
 
-void Surrogate::set_values() {
+void GaussianSurrogate::set_values() {
   std::vector<double> values;
   for (auto& [kind, failures] : failures_) {
     failures.trend.fit(failures.residuals.points(), failures.outcomes);
@@ -108,7 +108,7 @@ void Surrogate::set_values() {
   objective_process_.set_values(values);
 }
 
-void Surrogate::prepare(const std::vector<Point>& pending) {
+void GaussianSurrogate::prepare(const std::vector<Point>& pending) {
   objective_process_.truncate(objectives_.size());
   for (auto& [kind, failures] : failures_) failures.residuals.truncate(failures.outcomes.size());
   set_values();
@@ -128,14 +128,14 @@ void Surrogate::prepare(const std::vector<Point>& pending) {
 }
 
 // Jones, Schonlau and Welch, "Efficient global optimization of expensive black-box functions", 1998, equation 15.
-double Surrogate::improvement(const GaussianProcess::Prediction& prediction) const {
+double GaussianSurrogate::improvement(const GaussianProcess::Prediction& prediction) const {
   if (objectives_.empty()) return 1;
   const double deviation = std::sqrt(prediction.variance) + 1e-9;
   const double steps = (prediction.mean - best_objective_) / deviation;
   return deviation * (steps * normal_distribution(steps) + normal_density(steps));
 }
 
-double Surrogate::promise(const Point& point) const {
+double GaussianSurrogate::promise(const Point& point) const {
   const Point scaled = space_->scaled(point);
   double probability = 1;
   for (const auto& [kind, failures] : failures_) {
@@ -144,7 +144,7 @@ double Surrogate::promise(const Point& point) const {
   return probability * improvement(objective_process_.predict(scaled));
 }
 
-double Surrogate::promise_bound(const Point& point) const {
+double GaussianSurrogate::promise_bound(const Point& point) const {
   const Point scaled = space_->scaled(point);
   double probability = 1;
   for (const auto& [kind, failures] : failures_) {

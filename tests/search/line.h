@@ -1,0 +1,10 @@
+// A space with one parameter, on which what a surrogate learns can be told by hand.
+#pragma once
+
+#include "terrace/search/space.h"
+
+namespace terrace::search {
+
+inline Space line() { return {{{.name = "x", .type = Parameter::Type::integer, .low = 0, .high = 100}}, {}, {}, {}}; }
+
+}  // namespace terrace::search
