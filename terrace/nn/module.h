@@ -98,14 +98,14 @@ void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);
 int64_t whole_elements(const std::vector<Parameter*>& parameters);
 
 // allocate_gradients() gives every parameter a zeroed gradient buffer of the type; zero_gradients() zeroes the buffers;
-// clear_gradient() does so for one parameter, or lets what comes first be stored over what is there, which is `poison`ed
-// in tests.
+// clear_gradient() does so for one parameter, or lets what comes first be stored over what is there, which is
+// `poison`ed in tests.
 void allocate_gradients(const std::vector<Parameter*>& parameters, at::ScalarType type);
 void zero_gradients(const std::vector<Parameter*>& parameters);
 void clear_gradient(const Parameter& parameter, bool poison = false);
 
-// Adds value.grad() to `gradient` and resets it, for parameters that torch operations used directly. Then every gradient
-// holds a sum, which is zero where no operation has added anything.
+// Adds value.grad() to `gradient` and resets it, for parameters that torch operations used directly. Then every
+// gradient holds a sum, which is zero where no operation has added anything.
 void collect_autograd_gradients(const std::vector<Parameter*>& parameters);
 
 }  // namespace terrace::nn

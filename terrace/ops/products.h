@@ -41,8 +41,8 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
 at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products,
                             Gelu form = Gelu::tanh);
 
-// gradient [O, I] += dy^T x for dy [N, O] and x [N, I], or = if `begins`; the gradient's type may be wider. Does nothing
-// if the gradient is undefined.
+// gradient [O, I] += dy^T x for dy [N, O] and x [N, I], or = if `begins`; the gradient's type may be wider. Does
+// nothing if the gradient is undefined.
 void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x, Products products,
                        bool begins = false);
 
