@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/lanes.h"
@@ -32,37 +33,41 @@ TERRACE_VECTOR_CLONES Wide<T> largest(const T* x, int64_t n) {
   return result;
 }
 
-// The sum of exp(x - top): in the computing type within short blocks, in double over the blocks.
-template <typename T>
-TERRACE_VECTOR_CLONES double exponential_sum(const T* x, int64_t n, Wide<T> top) {
+// The sum of exp(x - top): in the computing type within short blocks, in double over the blocks. Also writes the
+// exponentials if `keeps`.
+template <bool keeps, typename T>
+TERRACE_VECTOR_CLONES double exponential_sum(const T* __restrict x, int64_t n, Wide<T> top, Wide<T>* __restrict kept) {
   constexpr int64_t block = 512;
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += block) {
-    const T* part = x + begin;
-    total += lane_sum<Wide<T>>(std::min(block, n - begin),
-                               [&](int64_t i) TERRACE_INLINE { return exponential(widen(part[i]) - top); });
+    total += lane_sum<Wide<T>>(std::min(block, n - begin), [&](int64_t i) TERRACE_INLINE {
+      const Wide<T> value = exponential(widen(x[begin + i]) - top);
+      if constexpr (keeps) kept[begin + i] = value;
+      return value;
+    });
   }
   return total;
 }
 
-// x = exp(x - top) * factor
 template <typename T>
-TERRACE_VECTOR_CLONES void scale_exponentials(T* x, int64_t n, Wide<T> top, Wide<T> factor) {
-  for (int64_t i = 0; i < n; ++i) x[i] = narrow<T>(exponential(widen(x[i]) - top) * factor);
+TERRACE_VECTOR_CLONES void scale(const Wide<T>* __restrict from, int64_t n, Wide<T> factor, T* __restrict to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = narrow<T>(from[i] * factor);
 }
 
 template <typename T>
-double cross_entropy_row(T* logits, int64_t target, int64_t vocabulary, int64_t columns, double gradient_scale) {
+double cross_entropy_row(T* logits, int64_t target, int64_t vocabulary, int64_t columns, double gradient_scale,
+                         Wide<T>* exponentials) {
   using A = Wide<T>;
   if (target < 0) {
     if (gradient_scale != 0.0) std::fill(logits, logits + columns, T(0));
     return 0.0;
   }
   const A top = largest(logits, vocabulary);
-  const double sum = exponential_sum(logits, vocabulary, top);
+  const double sum = gradient_scale != 0.0 ? exponential_sum<true>(logits, vocabulary, top, exponentials)
+                                           : exponential_sum<false>(logits, vocabulary, top, exponentials);
   const A logit = widen(logits[target]);
   if (gradient_scale != 0.0) {
-    scale_exponentials(logits, vocabulary, top, static_cast<A>(gradient_scale / sum));
+    scale(exponentials, vocabulary, static_cast<A>(gradient_scale / sum), logits);
     // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
     // difference.
     const double probability = std::exp(static_cast<double>(logit) - static_cast<double>(top)) / sum;
@@ -84,8 +89,10 @@ void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t 
   for_type(logits.scalar_type(), [&]<typename T>(T) {
     T* data = logits.mutable_data_ptr<T>();
     at::parallel_for(0, rows, std::max<int64_t>(1, 8192 / columns), [&](int64_t begin, int64_t end) {
+      std::vector<Wide<T>> exponentials(static_cast<size_t>(vocabulary));  // of a row
       for (int64_t row = begin; row < end; ++row) {
-        loss[row] = cross_entropy_row(data + row * columns, target[row], vocabulary, columns, gradient_scale);
+        loss[row] = cross_entropy_row(data + row * columns, target[row], vocabulary, columns, gradient_scale,
+                                      exponentials.data());
       }
     });
   });
