@@ -23,7 +23,10 @@ class FetchAhead {
  public:
   FetchAhead() = default;  // of nothing
   FetchAhead(const void* first, int64_t row_bytes, int64_t stride_bytes, int64_t rows)
-      : row_(static_cast<const char*>(first)), row_bytes_(row_bytes), stride_bytes_(stride_bytes), rows_(rows) {
+      : row_(static_cast<const char*>(first)),
+        row_bytes_(row_bytes),
+        stride_bytes_(stride_bytes),
+        rows_(row_bytes > 0 ? rows : 0) {
     const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first));
     if ((place | stride_bytes) % cache_line != 0) row_bytes_ += cache_line - 1;  // its ends share lines with others
   }
