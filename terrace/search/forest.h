@@ -21,7 +21,7 @@ class Forest {
     double spread = 0;  // the standard deviation of the trees' values
   };
 
-  // A number is cut in two ranges; of a categorical coordinate one value is told from all others.
+  // A number is cut in two ranges; of a categorical coordinate one value is separated from all others.
   explicit Forest(std::vector<bool> is_categorical) : is_categorical_(std::move(is_categorical)) {}
 
   // `points` is [values, coordinates]; there is a value. The key determines all random cuts.

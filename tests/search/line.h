@@ -1,4 +1,4 @@
-// A space with one parameter, on which what a surrogate learns can be told by hand.
+// A space with one parameter, on which what a surrogate learns can be worked out by hand.
 #pragma once
 
 #include "terrace/search/space.h"
