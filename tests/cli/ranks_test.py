@@ -252,8 +252,8 @@ class Ranks(CommandTest):
         child = self.start_long_run("asked_threads", [], more=("--ranks", str(RANKS)))
         self.last_calls("asked_threads", child, child.pid)
 
-    def start_long_run(self, folder, launcher, environment=ENVIRONMENT, more=()):
-        settings = ("train.steps=100000", "checkpoint.every=20", "train.evaluate_every=0", "train.evaluate_batches=0")
+    def start_long_run(self, folder, launcher, environment=ENVIRONMENT, more=(), every=20):
+        settings = ("train.steps=100000", f"checkpoint.every={every}", "train.evaluate_every=0", "train.evaluate_batches=0")
         more = [*more, *(word for setting in settings for word in ("--set", setting))]
         command = [*launcher, TERRACE, *self.arguments(folder, *more)]
         child = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -285,11 +285,14 @@ class Ranks(CommandTest):
         self.assertEqual(said.count("continue with --resume auto"), 1, said)
 
     def test_a_signal_to_mpirun_ends_the_run_with_a_checkpoint(self):
-        # Open MPI passes SIGUSR1 on. After other signals it ends the ranks by SIGTERM, then SIGKILL, and exits with 1.
+        # Open MPI passes SIGUSR1 on. After other signals it waits ten seconds here, ends the ranks by SIGTERM, waits ten more
+        # until SIGKILL, and exits with 1. Meanwhile it reads nothing that they print, so few lines may be logged: a full pipe
+        # would stop a rank before SIGTERM comes.
         for number, code in ((signal.SIGUSR1, 4), (signal.SIGTERM, 1), (signal.SIGINT, 1)):
             with self.subTest(number.name):
                 folder = f"mpirun_{number.name}"
-                child = self.start_long_run(folder, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "10"])
+                launcher = [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "10"]
+                child = self.start_long_run(folder, launcher, more=("--set", "train.log_every=100000"), every=200)
                 child.send_signal(number)
                 _, said = child.communicate(timeout=60)
                 self.assertEqual(child.returncode, code, said)
