@@ -388,6 +388,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   RunResult result;
   profile::RankThreads threads;
   start.threads = &threads;
+  end_idle_threads();
   comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
     threads.add(own.rank());
     RunResult of_rank = run_rank(start, device, own);
