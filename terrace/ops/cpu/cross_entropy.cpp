@@ -8,72 +8,84 @@
 #include <vector>
 
 #include "terrace/ops/cpu/kernels.h"
-#include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/cpu/lane_vectors.h"
 #include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
 namespace {
 
-template <typename T>
-TERRACE_VECTOR_CLONES Wide<T> largest(const T* x, int64_t n) {
+template <int bytes, typename T>
+TERRACE_INLINE inline Wide<T> largest(const T* x, int64_t n) {
   using A = Wide<T>;
-  A lanes[num_lanes];
-  for (A& lane : lanes) lane = -std::numeric_limits<A>::infinity();
+  constexpr int64_t vectors = 4;  // compared side by side
+  const Lanes<A, bytes> none(-std::numeric_limits<A>::infinity());
+  Lanes<A, bytes> tops[vectors] = {none, none, none, none};
   int64_t i = 0;
-  for (; i + num_lanes <= n; i += num_lanes) {
-    for (int64_t lane = 0; lane < num_lanes; ++lane) {
-      const A value = widen(x[i + lane]);
-      // The comparison keeps a NaN.
-      lanes[lane] = value <= lanes[lane] ? lanes[lane] : value;
-    }
+  for (; i + vectors * num_lanes <= n; i += vectors * num_lanes) {
+    for (int64_t v = 0; v < vectors; ++v) tops[v] = larger(tops[v], load_lanes<bytes>(x + i + v * num_lanes));
   }
-  for (; i < n; ++i) lanes[0] = widen(x[i]) <= lanes[0] ? lanes[0] : widen(x[i]);
+  A lanes[num_lanes];
+  store_lanes(lanes, larger(larger(tops[0], tops[1]), larger(tops[2], tops[3])));
   A result = lanes[0];
-  for (A lane : lanes) result = lane <= result ? result : lane;
+  for (A lane : lanes) result = larger(result, lane);
+  for (; i < n; ++i) result = larger(result, widen(x[i]));
   return result;
 }
 
 // The sum of exp(x - top): in the computing type within short blocks, in double over the blocks. Also writes the
-// exponentials if `keeps`.
-template <bool keeps, typename T>
-TERRACE_VECTOR_CLONES double exponential_sum(const T* __restrict x, int64_t n, Wide<T> top, Wide<T>* __restrict kept) {
+// exponentials if `keeps`; they may overwrite x.
+template <int bytes, bool keeps, typename T>
+TERRACE_INLINE inline double exponential_sum(const T* x, int64_t n, Wide<T> top, Wide<T>* kept) {
+  using A = Wide<T>;
   constexpr int64_t block = 512;
+  constexpr int side_by_side = bytes / 8;  // as many vectors as the registers hold
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += block) {
-    total += lane_sum<Wide<T>>(std::min(block, n - begin), [&](int64_t i) TERRACE_INLINE {
-      const Wide<T> value = exponential(widen(x[begin + i]) - top);
-      if constexpr (keeps) kept[begin + i] = value;
-      return value;
-    });
+    Lanes<A, bytes> sums;
+    for_groups<side_by_side>(std::min(block, n - begin),
+                             [&]<int vectors>(int64_t i, Vectors<vectors>, auto count) TERRACE_INLINE {
+                               Lanes<A, bytes> values[vectors];
+                               for (int v = 0; v < vectors; ++v) {
+                                 values[v] = load_lanes<bytes>(x + begin + i + v * num_lanes, count) - top;
+                               }
+                               exponentials(values);
+                               for (int v = 0; v < vectors; ++v) {
+                                 if constexpr (keeps) store_lanes(kept + begin + i + v * num_lanes, values[v], count);
+                                 sums = sums + counted(values[v], count);
+                               }
+                             });
+    total += sum_of_lanes(sums);
   }
   return total;
 }
 
-template <typename T>
-TERRACE_VECTOR_CLONES void scale(const Wide<T>* __restrict from, int64_t n, Wide<T> factor, T* __restrict to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = narrow<T>(from[i] * factor);
+template <int bytes, typename T>
+TERRACE_INLINE inline void scale(const Wide<T>* from, int64_t n, Wide<T> factor, T* to) {
+  for_vectors(n, [&](int64_t i, auto count)
+                     TERRACE_INLINE { store_lanes(to + i, load_lanes<bytes>(from + i, count) * factor, count); });
 }
 
-template <typename T>
-double cross_entropy_row(T* logits, int64_t target, int64_t vocabulary, int64_t columns, double gradient_scale,
-                         Wide<T>* exponentials) {
+template <int bytes, typename T>
+TERRACE_INLINE inline double cross_entropy_row(T* logits, int64_t target, int64_t vocabulary, int64_t columns,
+                                               double gradient_scale, Wide<T>* exponentials) {
   using A = Wide<T>;
   if (target < 0) {
     if (gradient_scale != 0.0) std::fill(logits, logits + columns, T(0));
     return 0.0;
   }
-  const A top = largest(logits, vocabulary);
-  const double sum = gradient_scale != 0.0 ? exponential_sum<true>(logits, vocabulary, top, exponentials)
-                                           : exponential_sum<false>(logits, vocabulary, top, exponentials);
+  const A top = largest<bytes>(logits, vocabulary);
   const A logit = widen(logits[target]);
-  if (gradient_scale != 0.0) {
-    scale(exponentials, vocabulary, static_cast<A>(gradient_scale / sum), logits);
-    // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
-    // difference.
-    const double probability = std::exp(static_cast<double>(logit) - static_cast<double>(top)) / sum;
-    logits[target] = narrow<T>(static_cast<A>((probability - 1.0) * gradient_scale));
-    std::fill(logits + vocabulary, logits + columns, T(0));
+  if (gradient_scale == 0.0) {
+    const double sum = exponential_sum<bytes, false>(logits, vocabulary, top, exponentials);
+    return std::log(sum) + (static_cast<double>(top) - static_cast<double>(logit));
   }
+  const double sum = exponential_sum<bytes, true>(logits, vocabulary, top, exponentials);
+  scale<bytes>(exponentials, vocabulary, static_cast<A>(gradient_scale / sum), logits);
+  // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
+  // difference.
+  const double probability = std::exp(static_cast<double>(logit) - static_cast<double>(top)) / sum;
+  logits[target] = narrow<T>(static_cast<A>((probability - 1.0) * gradient_scale));
+  std::fill(logits + vocabulary, logits + columns, T(0));
   return std::log(sum) + (static_cast<double>(top) - static_cast<double>(logit));
 }
 
@@ -89,10 +101,16 @@ void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t 
   for_type(logits.scalar_type(), [&]<typename T>(T) {
     T* data = logits.mutable_data_ptr<T>();
     at::parallel_for(0, rows, std::max<int64_t>(1, 8192 / columns), [&](int64_t begin, int64_t end) {
-      std::vector<Wide<T>> exponentials(static_cast<size_t>(vocabulary));  // of a row
+      constexpr bool in_place = std::is_same_v<T, Wide<T>>;
+      std::vector<Wide<T>> of_a_row(in_place ? 0 : static_cast<size_t>(vocabulary));
       for (int64_t row = begin; row < end; ++row) {
-        loss[row] = cross_entropy_row(data + row * columns, target[row], vocabulary, columns, gradient_scale,
-                                      exponentials.data());
+        T* logits_of_row = data + row * columns;
+        Wide<T>* exponentials = of_a_row.data();
+        if constexpr (in_place) exponentials = logits_of_row;
+        loss[row] = with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
+          return cross_entropy_row<bytes>(logits_of_row, target[row], vocabulary, columns, gradient_scale,
+                                          exponentials);
+        });
       }
     });
   });

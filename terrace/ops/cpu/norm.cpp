@@ -2,13 +2,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "terrace/ops/cpu/kernels.h"
-#include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/cpu/lane_vectors.h"
 #include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
@@ -19,68 +19,85 @@ namespace {
 constexpr int64_t block_rows = 32;
 constexpr int64_t grain_elements = 16384;
 
-template <typename T>
-TERRACE_VECTOR_CLONES void add_row(const T* x, const T* added, T* sum, int64_t columns) {
-  for (int64_t i = 0; i < columns; ++i) sum[i] = narrow<T>(widen(x[i]) + widen(added[i]));
+// Rows in the computing type, so that each element is converted once.
+template <typename A>
+class RowBuffers {
+ public:
+  RowBuffers(int64_t rows, int64_t columns) : columns_(columns), values_(static_cast<size_t>(rows * columns)) {}
+  A* operator[](int64_t row) { return values_.data() + row * columns_; }
+
+ private:
+  int64_t columns_;
+  std::vector<A> values_;
+};
+
+template <int bytes, typename T>
+TERRACE_INLINE inline void widen_row(const T* from, Wide<T>* to, int64_t columns) {
+  for_vectors(columns, [&](int64_t i, auto count)
+                           TERRACE_INLINE { store_lanes(to + i, load_lanes<bytes>(from + i, count), count); });
 }
 
-template <typename T>
-TERRACE_VECTOR_CLONES void norm_row(const NormShape& shape, const T* x, const T* weight, const T* bias, T* y,
-                                    Wide<T>* mean, Wide<T>* inverse, int64_t columns) {
-  using A = Wide<T>;
-  const A count = static_cast<A>(columns);
+// Also writes the sums as they are after the rounding to T.
+template <int bytes, typename T>
+TERRACE_INLINE inline void add_row(const T* x, const T* added, T* sum, Wide<T>* wide, int64_t columns) {
+  for_vectors(columns, [&](int64_t i, auto count) TERRACE_INLINE {
+    store_lanes(sum + i, load_lanes<bytes>(x + i, count) + load_lanes<bytes>(added + i, count), count);
+    store_lanes(wide + i, load_lanes<bytes>(sum + i, count), count);
+  });
+}
+
+// x, weight and bias are in the computing type.
+template <int bytes, typename T, typename A = Wide<T>>
+TERRACE_INLINE inline void norm_row(const NormShape& shape, const A* x, const A* weight, const A* bias, T* y, A* mean,
+                                    A* inverse, int64_t columns) {
+  const A size = static_cast<A>(columns);
   A center = 0;
   if (shape.centered) {
-    center = lane_sum<A>(columns, [&](int64_t i) TERRACE_INLINE { return widen(x[i]); }) / count;
+    center = vector_sum<A, bytes>(
+                 columns, [&](int64_t i, auto count) TERRACE_INLINE { return load_lanes<bytes>(x + i, count); }) /
+             size;
     *mean = center;
   }
-  const A squares = lane_sum<A>(columns, [&](int64_t i) TERRACE_INLINE {
-    const A difference = widen(x[i]) - center;
+  const A squares = vector_sum<A, bytes>(columns, [&](int64_t i, auto count) TERRACE_INLINE {
+    const Lanes<A, bytes> difference = load_lanes<bytes>(x + i, count) - center;
     return difference * difference;
   });
-  const A scale = A{1} / std::sqrt(squares / count + static_cast<A>(shape.epsilon));
+  const A scale = A{1} / std::sqrt(squares / size + static_cast<A>(shape.epsilon));
   *inverse = scale;
-  if (bias) {
-    for (int64_t i = 0; i < columns; ++i) {
-      y[i] = narrow<T>((widen(x[i]) - center) * scale * widen(weight[i]) + widen(bias[i]));
-    }
-  } else {
-    for (int64_t i = 0; i < columns; ++i) y[i] = narrow<T>((widen(x[i]) - center) * scale * widen(weight[i]));
-  }
+  for_vectors(columns, [&](int64_t i, auto count) TERRACE_INLINE {
+    const Lanes<A, bytes> scaled =
+        (load_lanes<bytes>(x + i, count) - center) * scale * load_lanes<bytes>(weight + i, count);
+    store_lanes(y + i, bias ? scaled + load_lanes<bytes>(bias + i, count) : scaled, count);
+  });
 }
 
 // With n = (x - mean) * inverse and g = dy * weight: dx = inverse * (g - average(g) - n * average(g * n)), without the
 // term average(g) for RMS norm. Adds d_sum to dx, dy * n to weight_sums and dy to bias_sums; each of the three may be
-// null.
-template <typename T>
-TERRACE_VECTOR_CLONES void norm_backward_row(bool centered, const T* dy, const T* d_sum, const T* x, const T* weight,
-                                             Wide<T> mean, Wide<T> inverse, T* dx, Wide<T>* weight_sums,
-                                             Wide<T>* bias_sums, int64_t columns) {
-  using A = Wide<T>;
-  const A count = static_cast<A>(columns);
-  const A average = !centered ? A{0} : lane_sum<A>(columns, [&](int64_t i) TERRACE_INLINE {
-                                         return widen(dy[i]) * widen(weight[i]);
-                                       }) / count;
-  const A slope = lane_sum<A>(columns,
-                              [&](int64_t i) TERRACE_INLINE {
-                                return widen(dy[i]) * widen(weight[i]) * ((widen(x[i]) - mean) * inverse);
-                              }) /
-                  count;
-  const auto change = [&](int64_t i) TERRACE_INLINE {
-    const A normal = (widen(x[i]) - mean) * inverse;
-    return inverse * (widen(dy[i]) * widen(weight[i]) - average - normal * slope);
-  };
-  if (d_sum) {
-    for (int64_t i = 0; i < columns; ++i) dx[i] = narrow<T>(widen(d_sum[i]) + change(i));
-  } else {
-    for (int64_t i = 0; i < columns; ++i) dx[i] = narrow<T>(change(i));
-  }
-  if (weight_sums) {
-    for (int64_t i = 0; i < columns; ++i) weight_sums[i] += widen(dy[i]) * ((widen(x[i]) - mean) * inverse);
-  }
-  if (bias_sums) {
-    for (int64_t i = 0; i < columns; ++i) bias_sums[i] += widen(dy[i]);
-  }
+// null. Writes n and dy to `normal` and `slope`.
+template <int bytes, typename T, typename A = Wide<T>>
+TERRACE_INLINE inline void norm_backward_row(bool centered, const T* dy, const T* d_sum, const T* x, const A* weight,
+                                             A mean, A inverse, T* dx, A* weight_sums, A* bias_sums, A* normal,
+                                             A* slope, int64_t columns) {
+  const A size = static_cast<A>(columns);
+  Lanes<A, bytes> sum, sum_of_products;
+  for_vectors(columns, [&](int64_t i, auto count) TERRACE_INLINE {
+    const Lanes<A, bytes> n = (load_lanes<bytes>(x + i, count) - mean) * inverse, d = load_lanes<bytes>(dy + i, count),
+                          g = d * load_lanes<bytes>(weight + i, count);
+    store_lanes(normal + i, n, count);
+    store_lanes(slope + i, d, count);
+    sum = sum + counted(g, count);
+    sum_of_products = sum_of_products + counted(g * n, count);
+  });
+  const A average = centered ? sum_of_lanes(sum) / size : A{0};
+  const A average_of_products = sum_of_lanes(sum_of_products) / size;
+  for_vectors(columns, [&](int64_t i, auto count) TERRACE_INLINE {
+    const Lanes<A, bytes> n = load_lanes<bytes>(normal + i, count), d = load_lanes<bytes>(slope + i, count);
+    const Lanes<A, bytes> change =
+        inverse * (d * load_lanes<bytes>(weight + i, count) - average - n * average_of_products);
+    store_lanes(dx + i, d_sum ? load_lanes<bytes>(d_sum + i, count) + change : change, count);
+    if (weight_sums) store_lanes(weight_sums + i, load_lanes<bytes>(weight_sums + i, count) + d * n, count);
+    if (bias_sums) store_lanes(bias_sums + i, load_lanes<bytes>(bias_sums + i, count) + d, count);
+  });
 }
 
 template <typename A>
@@ -102,12 +119,22 @@ void norm(const NormShape& shape, const NormForward& t) {
     auto* means = pointer_or_null<Wide<T>>(t.mean);
     auto* inverses = t.inverse.mutable_data_ptr<Wide<T>>();
     at::parallel_for(0, rows, std::max<int64_t>(1, grain_elements / columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * columns;
-        if (added) add_row(from + at, added + at, sum + at, columns);
-        norm_row(shape, (added ? sum : from) + at, scale, shift, to + at, means ? means + row : nullptr, inverses + row,
-                 columns);
-      }
+      RowBuffers<Wide<T>> wide(3, columns);
+      Wide<T>*values = wide[0], *weights = wide[1], *biases = shift ? wide[2] : nullptr;
+      with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
+        widen_row<bytes>(scale, weights, columns);
+        if (shift) widen_row<bytes>(shift, biases, columns);
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t at = row * columns;
+          if (added) {
+            add_row<bytes>(from + at, added + at, sum + at, values, columns);
+          } else {
+            widen_row<bytes>(from + at, values, columns);
+          }
+          norm_row<bytes>(shape, values, weights, biases, to + at, means ? means + row : nullptr, inverses + row,
+                          columns);
+        }
+      });
     });
   });
 }
@@ -116,7 +143,7 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
   const int64_t rows = t.x.size(0), columns = t.x.size(1);
   const int64_t blocks = (rows + block_rows - 1) / block_rows;
   const auto partial = [&](const at::Tensor& sums) {
-    return sums.defined() ? at::zeros({blocks, columns}, sums.options()) : at::Tensor();
+    return sums.defined() ? at::empty({blocks, columns}, sums.options()) : at::Tensor();
   };
   const at::Tensor weight_partial = partial(t.weight_sums), bias_partial = partial(t.bias_sums);
   for_type(t.x.scalar_type(), [&]<typename T>(T) {
@@ -128,12 +155,22 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
     const A* inverses = t.inverse.const_data_ptr<A>();
     A *weights = pointer_or_null<A>(weight_partial), *biases = pointer_or_null<A>(bias_partial);
     at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin * block_rows; row < std::min(rows, end * block_rows); ++row) {
-        const int64_t block = row / block_rows * columns, at = row * columns;
-        norm_backward_row(shape.centered, slope + at, passed ? passed + at : nullptr, from + at, scale,
-                          means ? means[row] : A{0}, inverses[row], to + at, weights ? weights + block : nullptr,
-                          biases ? biases + block : nullptr, columns);
-      }
+      RowBuffers<A> wide(3, columns);
+      with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
+        widen_row<bytes>(scale, wide[2], columns);
+        for (int64_t block = begin; block < end; ++block) {
+          A* weight_sums = weights ? weights + block * columns : nullptr;
+          A* bias_sums = biases ? biases + block * columns : nullptr;
+          if (weight_sums) std::fill_n(weight_sums, columns, A{0});
+          if (bias_sums) std::fill_n(bias_sums, columns, A{0});
+          for (int64_t row = block * block_rows; row < std::min(rows, (block + 1) * block_rows); ++row) {
+            const int64_t at = row * columns;
+            norm_backward_row<bytes>(shape.centered, slope + at, passed ? passed + at : nullptr, from + at, wide[2],
+                                     means ? means[row] : A{0}, inverses[row], to + at, weight_sums, bias_sums, wide[0],
+                                     wide[1], columns);
+          }
+        }
+      });
     });
   });
   if (t.weight_sums.defined()) add_column_sums(t.weight_sums, weight_partial);

@@ -12,8 +12,8 @@ namespace terrace::ops::cpu {
 namespace {
 
 template <typename T>
-TERRACE_VECTOR_CLONES void rotate_head(const T* in, T* out, const float* cosines, const float* sines, int direction,
-                                       int64_t half) {
+TERRACE_VECTOR_CLONES_OF_256_BITS void rotate_head(const T* in, T* out, const float* cosines, const float* sines,
+                                                   int direction, int64_t half) {
   using A = Wide<T>;
   const A sign = static_cast<A>(direction);
   for (int64_t i = 0; i < half; ++i) {
