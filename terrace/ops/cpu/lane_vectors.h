@@ -65,6 +65,13 @@ struct VectorOf {
 template <typename A, int size>
 using Vector = typename VectorOf<A, size>::Type;
 
+// The bits of a vector as another one. Not std::bit_cast, whose calls would pass vectors by the rules of processors
+// without wide registers where it is not inlined.
+template <typename To, typename From>
+TERRACE_INLINE inline To reinterpreted(From from) {
+  return __builtin_bit_cast(To, from);
+}
+
 // Sixteen numbers of type A. What is computed with them must be in a loop for registers of so many bytes.
 template <typename A, int bytes>
 struct Lanes {
@@ -157,7 +164,7 @@ TERRACE_INLINE inline void for_vectors(int64_t n, const Body& body) {
 template <typename V>
 TERRACE_INLINE inline auto rounded_to_bf16(V value) {
   using Words = Vector<uint32_t, sizeof(V) / sizeof(float)>;
-  const auto bits = std::bit_cast<Words>(value);
+  const auto bits = reinterpreted<Words>(value);
   return value == value ? (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 : Words{} + 0x7FC0;
 }
 
@@ -169,7 +176,7 @@ TERRACE_INLINE inline Vector<Wide<T>, size> load_piece(const T* from) {
   } else if constexpr (std::is_same_v<T, c10::BFloat16>) {
     Vector<uint16_t, size> bits;
     std::memcpy(&bits, from, sizeof(bits));
-    result = std::bit_cast<Vector<float, size>>(__builtin_convertvector(bits, Vector<uint32_t, size>) << 16);
+    result = reinterpreted<Vector<float, size>>(__builtin_convertvector(bits, Vector<uint32_t, size>) << 16);
   } else {
     for (int lane = 0; lane < size; ++lane) result[lane] = widen(from[lane]);
   }
@@ -296,8 +303,8 @@ TERRACE_INLINE inline void exponentials(Lanes<float, bytes> (&x)[vectors]) {
   each([](V& r, V&, V& s) TERRACE_INLINE { s = s * r + 0.5f; });
   each([](V& r, V&, V& s) TERRACE_INLINE { s = (s * r) * r + r + 1.0f; });
   each([](V& r, V& n, V& s) TERRACE_INLINE {
-    const auto exponent = std::bit_cast<Vector<uint32_t, size>>(n) - (std::bit_cast<uint32_t>(float{shift}) - 127);
-    r = s * std::bit_cast<V>(exponent << 23);
+    const auto exponent = reinterpreted<Vector<uint32_t, size>>(n) - (std::bit_cast<uint32_t>(float{shift}) - 127);
+    r = s * reinterpreted<V>(exponent << 23);
   });
 }
 

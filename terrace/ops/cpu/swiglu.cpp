@@ -45,8 +45,8 @@ TERRACE_INLINE inline Pairs<T, bytes> load_pairs(const T* x, AllLanes = {}) {
       // A pair is a word, whose low half is the gate.
       Vector<uint32_t, Half::size> words;
       std::memcpy(&words, place, bytes);
-      result.gate.piece[p] = std::bit_cast<Vector<float, Half::size>>(words << 16);
-      result.up.piece[p] = std::bit_cast<Vector<float, Half::size>>(words & 0xFFFF0000);
+      result.gate.piece[p] = reinterpreted<Vector<float, Half::size>>(words << 16);
+      result.up.piece[p] = reinterpreted<Vector<float, Half::size>>(words & 0xFFFF0000);
     } else {
       const auto first = load_piece<Half::size>(place), second = load_piece<Half::size>(place + Half::size);
       result.gate.piece[p] = evens(first, second, places);
