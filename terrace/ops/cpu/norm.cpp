@@ -37,12 +37,21 @@ TERRACE_INLINE inline void widen_row(const T* from, Wide<T>* to, int64_t columns
                            TERRACE_INLINE { store_lanes(to + i, load_lanes<bytes>(from + i, count), count); });
 }
 
-// Also writes the sums as they are after the rounding to T.
+// The row in the computing type, which is in the buffer if it had to be converted.
 template <int bytes, typename T>
-TERRACE_INLINE inline void add_row(const T* x, const T* added, T* sum, Wide<T>* wide, int64_t columns) {
+TERRACE_INLINE inline const Wide<T>* wide_row(const T* from, Wide<T>* buffer, int64_t columns) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    return from;
+  } else {
+    widen_row<bytes>(from, buffer, columns);
+    return buffer;
+  }
+}
+
+template <int bytes, typename T>
+TERRACE_INLINE inline void add_row(const T* x, const T* added, T* sum, int64_t columns) {
   for_vectors(columns, [&](int64_t i, auto count) TERRACE_INLINE {
     store_lanes(sum + i, load_lanes<bytes>(x + i, count) + load_lanes<bytes>(added + i, count), count);
-    store_lanes(wide + i, load_lanes<bytes>(sum + i, count), count);
   });
 }
 
@@ -126,13 +135,10 @@ void norm(const NormShape& shape, const NormForward& t) {
         if (shift) widen_row<bytes>(shift, biases, columns);
         for (int64_t row = begin; row < end; ++row) {
           const int64_t at = row * columns;
-          if (added) {
-            add_row<bytes>(from + at, added + at, sum + at, values, columns);
-          } else {
-            widen_row<bytes>(from + at, values, columns);
-          }
-          norm_row<bytes>(shape, values, weights, biases, to + at, means ? means + row : nullptr, inverses + row,
-                          columns);
+          if (added) add_row<bytes>(from + at, added + at, sum + at, columns);
+          const T* summed = (added ? sum : from) + at;
+          norm_row<bytes>(shape, wide_row<bytes>(summed, values, columns), weights, biases, to + at,
+                          means ? means + row : nullptr, inverses + row, columns);
         }
       });
     });
