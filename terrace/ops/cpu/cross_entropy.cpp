@@ -75,17 +75,16 @@ TERRACE_INLINE inline double cross_entropy_row(T* logits, int64_t target, int64_
   }
   const A top = largest<bytes>(logits, vocabulary);
   const A logit = widen(logits[target]);
-  if (gradient_scale == 0.0) {
-    const double sum = exponential_sum<bytes, false>(logits, vocabulary, top, exponentials);
-    return std::log(sum) + (static_cast<double>(top) - static_cast<double>(logit));
+  const double sum = gradient_scale != 0.0 ? exponential_sum<bytes, true>(logits, vocabulary, top, exponentials)
+                                           : exponential_sum<bytes, false>(logits, vocabulary, top, exponentials);
+  if (gradient_scale != 0.0) {
+    scale<bytes>(exponentials, vocabulary, static_cast<A>(gradient_scale / sum), logits);
+    // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
+    // difference.
+    const double probability = std::exp(static_cast<double>(logit) - static_cast<double>(top)) / sum;
+    logits[target] = narrow<T>(static_cast<A>((probability - 1.0) * gradient_scale));
+    std::fill(logits + vocabulary, logits + columns, T(0));
   }
-  const double sum = exponential_sum<bytes, true>(logits, vocabulary, top, exponentials);
-  scale<bytes>(exponentials, vocabulary, static_cast<A>(gradient_scale / sum), logits);
-  // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
-  // difference.
-  const double probability = std::exp(static_cast<double>(logit) - static_cast<double>(top)) / sum;
-  logits[target] = narrow<T>(static_cast<A>((probability - 1.0) * gradient_scale));
-  std::fill(logits + vocabulary, logits + columns, T(0));
   return std::log(sum) + (static_cast<double>(top) - static_cast<double>(logit));
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/cpu/registers.h"
 
 // Placed before a loop over the pieces of a vector, which must be unrolled to stay in registers.
 #define TERRACE_PIECE_LOOP _Pragma("GCC unroll 16")
@@ -31,17 +32,6 @@ __attribute__((target("avx2"))) auto with_32_bytes(const Body& body) {
 template <typename Body>
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) auto with_64_bytes(const Body& body) {
   return body(RegisterBytes<64>{});
-}
-
-inline bool has_registers_of_32_bytes() {
-  static const bool has = __builtin_cpu_supports("avx2");
-  return has;
-}
-
-inline bool has_registers_of_64_bytes() {
-  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return has;
 }
 
 template <typename Body>
@@ -211,7 +201,7 @@ TERRACE_INLINE inline void store_lanes(T* to, const Lanes<Wide<T>, bytes>& value
   for (int p = 0; p < Value::pieces; ++p) store_piece<Value::size>(to + p * Value::size, value.piece[p]);
 }
 
-// A number by which the first elements are told apart, as wide as an element: so the compiler makes a mask of lanes.
+// The type of a lane's number, as wide as an element: so the compiler compares all of them at once and makes a mask.
 template <typename T>
 using LaneIndex = std::conditional_t<sizeof(T) == 2, int16_t, std::conditional_t<sizeof(T) == 8, int64_t, int32_t>>;
 

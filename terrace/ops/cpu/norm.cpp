@@ -31,19 +31,14 @@ class RowBuffers {
   std::vector<A> values_;
 };
 
-template <int bytes, typename T>
-TERRACE_INLINE inline void widen_row(const T* from, Wide<T>* to, int64_t columns) {
-  for_vectors(columns, [&](int64_t i, auto count)
-                           TERRACE_INLINE { store_lanes(to + i, load_lanes<bytes>(from + i, count), count); });
-}
-
 // The row in the computing type, which is in the buffer if it had to be converted.
 template <int bytes, typename T>
 TERRACE_INLINE inline const Wide<T>* wide_row(const T* from, Wide<T>* buffer, int64_t columns) {
   if constexpr (std::is_same_v<T, Wide<T>>) {
     return from;
   } else {
-    widen_row<bytes>(from, buffer, columns);
+    for_vectors(columns, [&](int64_t i, auto count)
+                             TERRACE_INLINE { store_lanes(buffer + i, load_lanes<bytes>(from + i, count), count); });
     return buffer;
   }
 }
@@ -129,15 +124,14 @@ void norm(const NormShape& shape, const NormForward& t) {
     auto* inverses = t.inverse.mutable_data_ptr<Wide<T>>();
     at::parallel_for(0, rows, std::max<int64_t>(1, grain_elements / columns), [&](int64_t begin, int64_t end) {
       RowBuffers<Wide<T>> wide(3, columns);
-      Wide<T>*values = wide[0], *weights = wide[1], *biases = shift ? wide[2] : nullptr;
       with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
-        widen_row<bytes>(scale, weights, columns);
-        if (shift) widen_row<bytes>(shift, biases, columns);
+        const Wide<T>* weights = wide_row<bytes>(scale, wide[1], columns);
+        const Wide<T>* biases = shift ? wide_row<bytes>(shift, wide[2], columns) : nullptr;
         for (int64_t row = begin; row < end; ++row) {
           const int64_t at = row * columns;
           if (added) add_row<bytes>(from + at, added + at, sum + at, columns);
           const T* summed = (added ? sum : from) + at;
-          norm_row<bytes>(shape, wide_row<bytes>(summed, values, columns), weights, biases, to + at,
+          norm_row<bytes>(shape, wide_row<bytes>(summed, wide[0], columns), weights, biases, to + at,
                           means ? means + row : nullptr, inverses + row, columns);
         }
       });
@@ -163,7 +157,7 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
     at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
       RowBuffers<A> wide(3, columns);
       with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
-        widen_row<bytes>(scale, wide[2], columns);
+        const A* weight = wide_row<bytes>(scale, wide[2], columns);
         for (int64_t block = begin; block < end; ++block) {
           A* weight_sums = weights ? weights + block * columns : nullptr;
           A* bias_sums = biases ? biases + block * columns : nullptr;
@@ -171,7 +165,7 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
           if (bias_sums) std::fill_n(bias_sums, columns, A{0});
           for (int64_t row = block * block_rows; row < std::min(rows, (block + 1) * block_rows); ++row) {
             const int64_t at = row * columns;
-            norm_backward_row<bytes>(shape.centered, slope + at, passed ? passed + at : nullptr, from + at, wide[2],
+            norm_backward_row<bytes>(shape.centered, slope + at, passed ? passed + at : nullptr, from + at, weight,
                                      means ? means[row] : A{0}, inverses[row], to + at, weight_sums, bias_sums, wide[0],
                                      wide[1], columns);
           }

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "terrace/ops/cpu/registers.h"
+
 // Only kernels and functions that are inlined into them are compiled for these processors. Flags for the whole file
 // would also apply to inline functions of shared headers, which run on every processor. Only bf16 uses AVX-512 BF16.
 #define TERRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,prfchw")))
@@ -21,10 +23,8 @@ namespace terrace::ops::cpu {
 
 // Whether this processor has the instructions for kernels of the type.
 inline bool has_avx512(c10::ScalarType type) {
-  static const bool fp32 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  static const bool bf16 = fp32 && __builtin_cpu_supports("avx512bf16");
-  return type == c10::ScalarType::Float ? fp32 : type == c10::ScalarType::BFloat16 && bf16;
+  static const bool bf16 = has_registers_of_64_bytes() && __builtin_cpu_supports("avx512bf16");
+  return type == c10::ScalarType::Float ? has_registers_of_64_bytes() : type == c10::ScalarType::BFloat16 && bf16;
 }
 
 constexpr int64_t lanes = 16;  // words in a vector
