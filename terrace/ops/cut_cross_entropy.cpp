@@ -16,13 +16,6 @@ namespace {
 
 constexpr double least = -std::numeric_limits<double>::infinity();
 
-// The sums of one rank, or of all ranks.
-struct RowSums {
-  at::Tensor top;    // [N] double: the largest logit
-  at::Tensor sum;    // [N] double: of exp(logit - top)
-  at::Tensor logit;  // [N] double: the target's, 0 if another rank has it
-};
-
 at::ScalarType wide_type(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -58,6 +51,8 @@ RowSums own_sums(const at::Tensor& real, const at::Tensor& column) {
   return {tops, sums, logit.masked_fill(column.lt(0), 0)};
 }
 
+}  // namespace
+
 RowSums sums_of_all(const Cut& cut, const RowSums& own) {
   const int64_t rows = own.top.size(0);
   const at::Tensor mine = at::empty({3, rows}, own.top.options());
@@ -70,8 +65,6 @@ RowSums sums_of_all(const Cut& cut, const RowSums& own) {
   const at::Tensor sum = tops.sub(top).exp_().mul_(all.select(1, 1)).sum(0);
   return {top, sum, all.select(1, 2).sum(0)};
 }
-
-}  // namespace
 
 void cut_cross_entropy(const Cut& cut, const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary,
                        double gradient_scale, const at::Tensor& losses) {

@@ -9,6 +9,16 @@
 
 namespace terrace::ops {
 
+// What a loss needs of each row of logits, from the columns of one rank or of all ranks.
+struct RowSums {
+  at::Tensor top;    // [N] double: the largest logit, or another number near it
+  at::Tensor sum;    // [N] double: of exp(logit - top)
+  at::Tensor logit;  // [N] double: the target's, 0 if another rank has it
+};
+
+// Exchanges the sums of all ranks, once.
+RowSums sums_of_all(const Cut& cut, const RowSums& own);
+
 // Like Kernels::cross_entropy, for logits [N, V] that are the columns member() V to (member() + 1) V - 1 of all logits.
 // The losses [N] are over all columns below `vocabulary` and equal on every rank. If gradient_scale is not 0, the
 // logits become this rank's columns of the gradient. The ranks exchange three numbers per row, once.

@@ -35,9 +35,9 @@ void product(const char* name, const at::Tensor& like, const Factor& a, const Fa
   const OperationRecord record(name, [&] {
     const auto m = static_cast<double>(out.size(0)), n = static_cast<double>(out.size(1)),
                sums = static_cast<double>(k);
-    const int passes = finish.kind == Finish::Kind::store ? 1 : 2;
-    return OperationCost{.flops = 2 * m * n * sums,
-                         .bytes = (m + n) * sums * static_cast<double>(like.element_size()) + passes * bytes_of({out})};
+    const bool only_writes = finish.kind == Finish::Kind::store || finish.kind == Finish::Kind::exponentials;
+    const double bytes = (m + n) * sums * static_cast<double>(like.element_size());
+    return OperationCost{.flops = 2 * m * n * sums, .bytes = bytes + (only_writes ? 1 : 2) * bytes_of({out})};
   });
   cpu::matmul(like.scalar_type(), a, b, out.size(0), out.size(1), k, finish);
 }
@@ -140,6 +140,18 @@ void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::T
   }
 }
 
+void exponentials_into(const at::Tensor& y, const at::Tensor& sums, const at::Tensor& x, const at::Tensor& weight,
+                       const at::Tensor& references, int64_t counted) {
+  Finish finish = into(y, Finish::Kind::exponentials);
+  finish.references = references.const_data_ptr<float>();
+  finish.counted = counted;
+  finish.sums = sums.mutable_data_ptr<float>();
+  finish.sums_stride = sums.stride(0);
+  product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), finish);
+}
+
+int64_t exponential_sums(int64_t columns) { return (columns + cpu::sum_columns - 1) / cpu::sum_columns; }
+
 std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
                                                         const at::Tensor& bias, Products products, Gelu form) {
   if (products == Products::decoding) {
@@ -173,16 +185,21 @@ at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products produc
   return dx;
 }
 
-void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products) {
+void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products,
+                const at::Tensor& factors) {
+  if (own_products(dy, products) && !computes_wider(dy, products)) {
+    Finish finish = into(dx, Finish::Kind::store);
+    if (factors.defined()) finish.factors = factors.const_data_ptr<float>();
+    product("terrace::linear_inputs", dy, factor(dy, true), factor(weight, false), dx, dy.size(1), finish);
+    return;
+  }
   if (computes_wider(dy, products)) {
     dx.copy_(times(wide(dy), wide(weight), products));
-  } else if (own_products(dy, products)) {
-    product("terrace::linear_inputs", dy, factor(dy, true), factor(weight, false), dx, dy.size(1),
-            into(dx, Finish::Kind::store));
   } else {
     at::Tensor out = dx;
     at::mm_out(out, dy, weight);
   }
+  if (factors.defined()) dx.mul_(factors.unsqueeze(1));
 }
 
 at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products,

@@ -33,9 +33,18 @@ std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, con
                                                         const at::Tensor& bias, Products products,
                                                         Gelu form = Gelu::tanh);
 
+// The first `counted` columns of y [N, O] = exp(x W^T - references) for references [N] in fp32, the others = 0; and
+// sums [N, exponential_sums(O)] in fp32 of some columns of y each, before rounding. Exponents are clamped to [-87, 87].
+// Only where own_products() is true for fp32 or bf16.
+void exponentials_into(const at::Tensor& y, const at::Tensor& sums, const at::Tensor& x, const at::Tensor& weight,
+                       const at::Tensor& references, int64_t counted);
+int64_t exponential_sums(int64_t columns);
+
 // dx [N, I] = dy [N, O] W.
 at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products products);
-void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products);
+// The same into `dx`, with each row times its factor [N] in fp32 if they are defined.
+void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products,
+                const at::Tensor& factors = {});
 
 // (dy W) * gelu'(inner) for inner [N, I].
 at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products,

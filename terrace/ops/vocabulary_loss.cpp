@@ -8,9 +8,11 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/ops/cpu/loss_rows.h"
 #include "terrace/ops/cut.h"
 #include "terrace/ops/cut_cross_entropy.h"
 #include "terrace/ops/embedding.h"
+#include "terrace/ops/exponential_loss.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
@@ -37,24 +39,32 @@ struct LossInput {
   const VocabularyLossOptions& options;
 };
 
+// Writes the losses of rows, and if the scale is not 0 the gradient of their logits to `logits`: the whole gradient, or
+// the gradient divided by the factors [N] that are returned.
+at::Tensor losses_of_rows(const LossRows& rows, const at::Tensor& logits, const at::Tensor& losses) {
+  if (has_exponential_losses(rows.hidden, rows.weight)) return exponential_losses(rows, logits, losses);
+  times_transposed_into(logits, rows.hidden, rows.weight.value, rows.weight.products.forward);
+  if (const Cut* cut = cut_in(rows.weight.cut, 0)) {
+    cut_cross_entropy(*cut, logits, rows.targets, rows.vocabulary, rows.gradient_scale, losses);
+  } else {
+    kernels(logits.device()).cross_entropy(logits, rows.targets, rows.vocabulary, rows.gradient_scale, losses);
+  }
+  return {};
+}
+
 // Computes the losses of the chunk of rows from `begin` on. If `gradient` is defined, writes the chunk's d hidden to it
 // and adds the chunk's d weight.
 void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, const at::Tensor& gradient,
                   const at::Tensor& losses) {
   const int64_t size = logits.size(0);
   const Weight& weight = in.weight;
-  const at::Tensor hidden = in.rows.narrow(0, begin, size), targets = in.targets.narrow(0, begin, size);
-  times_transposed_into(logits, hidden, weight.value, weight.products.forward);
-  const double scale = gradient.defined() ? in.options.gradient_scale : 0.0;
-  if (const Cut* cut = cut_in(weight.cut, 0)) {
-    cut_cross_entropy(*cut, logits, targets, in.options.vocabulary, scale, losses);
-  } else {
-    kernels(logits.device()).cross_entropy(logits, targets, in.options.vocabulary, scale, losses);
-  }
+  const LossRows rows{in.rows.narrow(0, begin, size), in.targets.narrow(0, begin, size), weight, in.options.vocabulary,
+                      gradient.defined() ? in.options.gradient_scale : 0.0};
+  const at::Tensor factors = losses_of_rows(rows, logits, losses);
   if (!gradient.defined()) return;
-  times_into(gradient, logits, weight.value, weight.products.input_gradient);
-  add_outer_product(weight.gradient, logits, hidden, weight.products.weight_gradient,
-                    begins_sum(weight.gradient_holds_sum));
+  times_into(gradient, logits, weight.value, weight.products.input_gradient, factors);
+  add_outer_product(weight.gradient, logits, factors.defined() ? cpu::scaled_rows(rows.hidden, factors) : rows.hidden,
+                    weight.products.weight_gradient, begins_sum(weight.gradient_holds_sum));
 }
 
 // The losses [N] of the rows. If `gradient` is defined, writes d hidden to it (with a cut weight: this rank's share)

@@ -25,6 +25,9 @@ struct UnitTableOptions {
   // Whether the kernels of products also apply activations and add to gradients of a wider type, as ours do, or leave
   // that to other kernels, as torch's on a GPU do. Of the table only `operations` depends on it.
   bool fused_products = true;
+  // Whether they are ours for CPUs, which also compute SwiGLU and exponentials of logits. A planner, which does not
+  // know the device, counts the passes of other kernels instead.
+  bool cpu_products = false;
 };
 
 struct UnitParameter {

@@ -85,7 +85,8 @@ Executed executed(const RecordedCase& c) {
                                            .element_bytes = config::element_bytes(c.precision),
                                            .tensor_ranks = c.tensor,
                                            .sequence_parallel = c.sequence,
-                                           .fused_products = own_products(c)};
+                                           .fused_products = own_products(c),
+                                           .cpu_products = own_products(c) && c.precision != Precision::fp16};
   Executed all;
   for (const schedule::UnitRow& row : models::gpt::unit_table(small_config(c.model), options)) {
     const schedule::Operations& unit = row.operations;
@@ -199,7 +200,7 @@ TEST_F(RecordedOperations, HaveTheBytesOfTheUnitTable) {
   for_each_case([](const RecordedCase& c, const Executed& table, const Recorded& recorded) {
     const auto ranks = static_cast<double>(c.tensor);
     for (const char* name : {"norm", "norm_backward", "swiglu", "swiglu_backward", "dropout", "cross_entropy",
-                             "add_column_sums", "add_rows"}) {
+                             "loss_references", "row_sums", "scaled_rows", "add_column_sums", "add_rows"}) {
       double expected_bytes = 0;
       int64_t expected_calls = 0;
       for (const Operation& one : table.operations) {

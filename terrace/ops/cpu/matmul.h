@@ -29,6 +29,7 @@ struct Finish {
     accumulate,     // out += c
     gelu,           // inner = c + bias[j], out = gelu(inner)
     gelu_backward,  // out = c * gelu'(inner)
+    exponentials,   // out = exp(c - references[i]) in the first `counted` columns, else 0; and sums of these
   };
   Kind kind = Kind::store;
   void* out = nullptr;  // [m, n]
@@ -37,7 +38,14 @@ struct Finish {
   const void* bias = nullptr;                         // [n] of the type of the product; null: no bias
   void* inner = nullptr;                              // [m, n] of the type of the product
   int64_t inner_stride = 0;
+  const float* references = nullptr;  // [m]
+  int64_t counted = 0;
+  float* sums = nullptr;  // [m, ceil(n / sum_columns)]: over every sum_columns columns, before rounding
+  int64_t sums_stride = 0;
+  const float* factors = nullptr;  // [m]: `store` multiplies c by these, before it adds the bias; null: by 1
 };
+
+constexpr int64_t sum_columns = 64;
 
 // Whether this processor has the instructions for products of the type: fp32 or bf16.
 bool has_matmul(c10::ScalarType type);

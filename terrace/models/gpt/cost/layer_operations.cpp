@@ -222,6 +222,10 @@ void LayerOperations::chunk_of_logits(int64_t rows, int64_t vocabulary, int64_t 
   operations.forward.push_back(times(count, forward_product(one)));
   operations.input_gradient.push_back(times(count, input_gradient_product(one)));
   weight_gradient(one, count);
+  if (options_.cpu_products) {
+    exponentials_of_logits(rows, vocabulary, count);
+    return;
+  }
   const double logits = product_of(rows, vocabulary);
   const auto element_bytes = static_cast<double>(options_.element_bytes);
   if (!is_cut_) {
@@ -232,7 +236,26 @@ void LayerOperations::chunk_of_logits(int64_t rows, int64_t vocabulary, int64_t 
   // Torch's operations in ops/cut_cross_entropy.cpp. Ten of them pass over the logits or an fp32 copy of them, the
   // others over a few numbers of each token. On a CPU torch sums them in double from one more copy.
   operations.forward.push_back(times(count, memory_pass("cut_cross_entropy", logits * (4 * element_bytes + 56), 57)));
-  const double numbers = product_of(rows * count, ranks_ * 3 * 8);  // of each token three doubles from each rank
+  gather_row_sums(rows, count);
+}
+
+// As in ops/exponential_loss.cpp, whose product stores exponentials in place of logits.
+void LayerOperations::exponentials_of_logits(int64_t rows, int64_t vocabulary, int64_t count) {
+  constexpr int64_t first_logits = 64, sum_columns = 64;
+  const int64_t few = std::min(vocabulary, first_logits), parts = (vocabulary + sum_columns - 1) / sum_columns;
+  const double hidden = bytes_of(rows, config_.width);
+  const double references = product_of(rows, 2 * few * wide_bytes + index_bytes + 2 * wide_bytes);
+  operations.forward.push_back(
+      times(count, memory_pass("loss_references", 3 * hidden + bytes_of(few, config_.width) + references)));
+  operations.forward.push_back(times(count, memory_pass("row_sums", product_of(rows, parts * wide_bytes + 8))));
+  operations.weight_gradient.push_back(
+      times(count, memory_pass("scaled_rows", 2 * hidden + product_of(rows, wide_bytes))));
+  if (is_cut_) gather_row_sums(rows, count);
+}
+
+// Of each token three doubles from each rank.
+void LayerOperations::gather_row_sums(int64_t rows, int64_t count) {
+  const double numbers = product_of(rows * count, ranks_ * 3 * 8);
   operations.forward_collectives.push_back({.kind = Kind::all_gather, .bytes = numbers, .count = count});
 }
 

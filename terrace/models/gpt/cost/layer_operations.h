@@ -52,6 +52,8 @@ class LayerOperations {
   void layer_gradients(const schedule::LinearLayer& layer, int64_t bias_rows);
   void sum_of_pieces(schedule::LinearLayer layer);
   void chunk_of_logits(int64_t rows, int64_t vocabulary, int64_t count);
+  void exponentials_of_logits(int64_t rows, int64_t vocabulary, int64_t count);
+  void gather_row_sums(int64_t rows, int64_t count);
   template <typename Piece>
   void in_pieces(int64_t rows, const Piece& piece) const;
   void gather(std::vector<schedule::Operation>& list, std::vector<schedule::TensorCollective>& collectives) const;

@@ -94,6 +94,7 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const fl
     for (int64_t at = 0; at < tile.columns; at += lanes) {
       const __mmask16 mask = first_lanes(tile.columns - at);
       __m512 value = _mm512_loadu_ps(sums + row * panel_columns + at);
+      if (finish.factors) value = _mm512_mul_ps(value, _mm512_set1_ps(finish.factors[tile.row + row]));
       if (bias) value = _mm512_add_ps(value, load_wide(bias + tile.column + at, mask));
       switch (finish.kind) {
         case Finish::Kind::store:
@@ -109,9 +110,33 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const fl
         case Finish::Kind::gelu_backward:
           value = _mm512_mul_ps(value, gelu_slope(load_wide(inner + at, mask)));
           break;
+        case Finish::Kind::exponentials:
+          break;  // see finish_exponentials()
       }
       store_narrow(out + at, value, mask);
     }
+  }
+}
+
+// A tile of Finish::Kind::exponentials, whose vectors are computed side by side.
+template <typename T>
+TERRACE_AVX512 void finish_exponentials(const Finish& finish, const Tile& tile, const float* sums) {
+  static_assert(panel_columns == sum_columns);
+  const int64_t counted = std::min(tile.columns, finish.counted - tile.column);
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    T* out = static_cast<T*>(finish.out) + (tile.row + row) * finish.out_stride + tile.column;
+    const __m512 reference = _mm512_set1_ps(finish.references[tile.row + row]);
+    __m512 value[vectors];
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < vectors; ++v) {
+      const int64_t at = v * lanes;
+      const __mmask16 mask = first_lanes(std::max<int64_t>(tile.columns - at, 0));
+      const __m512 x = _mm512_sub_ps(_mm512_loadu_ps(sums + row * panel_columns + at), reference);
+      value[v] = _mm512_maskz_mov_ps(first_lanes(std::max<int64_t>(counted - at, 0)), exponential(x));
+      store_narrow(out + at, value[v], mask);
+    }
+    finish.sums[(tile.row + row) * finish.sums_stride + tile.column / sum_columns] =
+        _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(value[0], value[1]), _mm512_add_ps(value[2], value[3])));
   }
 }
 
@@ -230,7 +255,9 @@ class Product {
         blocks_(by_rows_ ? 1 : std::max<int64_t>((steps_ + most_steps - 1) / most_steps, 1)),
         finish_(finish),
         element_bytes_(static_cast<int64_t>(c10::elementSize(finish.out_type))),
-        finish_tile_(finish.out_type == c10::ScalarType::Float ? finish_tile<T, float> : finish_tile<T, T>),
+        finish_tile_(finish.kind == Finish::Kind::exponentials   ? finish_exponentials<T>
+                     : finish.out_type == c10::ScalarType::Float ? finish_tile<T, float>
+                                                                 : finish_tile<T, T>),
         rows_(by_rows_ ? PackedRows{} : pack_a<T>(a, size.m, size.k)) {}
 
   void run() const {

@@ -102,13 +102,10 @@ TERRACE_AVX512_INLINE __m512i interleaved(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
 }
 
-// 2^x for x of at most 127; the result is at least 2^-126, since subnormal numbers are slow. x = n + f with f in
-// [-1/2, 1/2]; a minimax polynomial gives 2^f with an error of 2e-9 in fp32, or 3e-6 if the result is rounded to bf16.
+// 2^f for f in [-1/2, 1/2]: a minimax polynomial with an error of 2e-9 in fp32, or 3e-6 if the result is rounded to
+// bf16.
 template <typename T>
-TERRACE_AVX512_INLINE __m512 power_of_two(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-126.0f), x);  // with this order of arguments a NaN stays a NaN
-  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 f = _mm512_sub_ps(x, n);
+TERRACE_AVX512_INLINE __m512 power_of_fraction(__m512 f) {
   __m512 sum;
   if constexpr (std::is_same_v<T, float>) {
     sum = _mm512_fmadd_ps(_mm512_set1_ps(1.5353361e-4f), f, _mm512_set1_ps(1.3398874e-3f));
@@ -121,8 +118,29 @@ TERRACE_AVX512_INLINE __m512 power_of_two(__m512 x) {
     sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(2.4024099e-1f));
     sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(6.9312408e-1f));
   }
-  sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(1.0f));
-  return _mm512_scalef_ps(sum, n);
+  return _mm512_fmadd_ps(sum, f, _mm512_set1_ps(1.0f));
+}
+
+TERRACE_AVX512_INLINE __m512 nearest_integer(__m512 x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+// 2^x for x of at most 127; the result is at least 2^-126, since subnormal numbers are slow.
+template <typename T>
+TERRACE_AVX512_INLINE __m512 power_of_two(__m512 x) {
+  x = _mm512_max_ps(_mm512_set1_ps(-126.0f), x);  // with this order of arguments a NaN stays a NaN
+  const __m512 n = nearest_integer(x);
+  return _mm512_scalef_ps(power_of_fraction<T>(_mm512_sub_ps(x, n)), n);
+}
+
+// e^x to about one ulp, with x clamped to [-87, 87].
+TERRACE_AVX512_INLINE __m512 exponential(__m512 x) {
+  x = _mm512_min_ps(_mm512_set1_ps(87.0f), _mm512_max_ps(_mm512_set1_ps(-87.0f), x));
+  // log2 e as a sum of two numbers, so that the fraction has no error of the product.
+  const __m512 log2_e = _mm512_set1_ps(1.44269502f), rest = _mm512_set1_ps(1.92596299e-8f);
+  const __m512 n = nearest_integer(_mm512_mul_ps(x, log2_e));
+  const __m512 f = _mm512_fmadd_ps(x, rest, _mm512_fmsub_ps(x, log2_e, n));
+  return _mm512_scalef_ps(power_of_fraction<float>(f), n);
 }
 
 // Transposes a square of sixteen vectors.
