@@ -227,9 +227,10 @@ class Calibration {
         input{.m = rows, .n = inputs, .k = outputs};
     add(forward, read + element * weights, [&](const Operands& o) { ops::times_transposed(o.x, o.w, {}, kernels); });
     add(forward, read + element * weights,
-        [&](const Operands& o) { ops::times_transposed_gelu(o.x, o.w, {}, kernels); });
+        [&](const Operands& o) { ops::times_transposed_activated(o.x, o.w, {}, kernels, ops::Activation::gelu); });
     add(input, read + element * weights, [&](const Operands& o) { ops::times(o.dy, o.w, kernels); });
-    add(input, read + element * weights, [&](const Operands& o) { ops::times_gelu_slope(o.dy, o.w, o.y, kernels); });
+    add(input, read + element * weights,
+        [&](const Operands& o) { ops::times_activation_backward(o.dy, o.w, o.y, kernels, ops::Activation::gelu); });
     // The weight gradient counts as often as both others.
     for (int i = 0; i < 2; ++i) {
       add({.m = outputs, .n = inputs, .k = rows}, read + 8 * weights,

@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const char* name_in_torch(Gelu form) { return form == Gelu::tanh ? "tanh" : "none"; }
+const char* name_in_torch(Activation gelu) { return gelu == Activation::gelu ? "tanh" : "none"; }
 
 class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
  public:
@@ -31,24 +31,23 @@ class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const at::Tensor pairs = context->get_saved_variables()[0];
-    at::Tensor dx = at::empty_like(pairs);
-    kernels(pairs.device()).swiglu_backward(gradients[0].contiguous(), pairs, dx);
-    return {dx};
+    return {activation_backward(gradients[0], context->get_saved_variables()[0], Activation::swiglu)};
   }
 };
 
 }  // namespace
 
-at::Tensor gelu(const at::Tensor& x, Gelu form) { return at::gelu(x, name_in_torch(form)); }
-
-at::Tensor gelu_backward(const at::Tensor& dy, const at::Tensor& x, Gelu form) {
-  return at::gelu_backward(dy, x, name_in_torch(form));
-}
-
-at::Tensor swiglu(const at::Tensor& x) {
+at::Tensor activated(const at::Tensor& x, Activation activation) {
+  if (activation != Activation::swiglu) return at::gelu(x, name_in_torch(activation));
   TERRACE_CHECK(x.size(-1) % 2 == 0, "{} columns cannot hold pairs of gate and up", x.size(-1));
   return SwigluFunction::apply(x);
+}
+
+at::Tensor activation_backward(const at::Tensor& dy, const at::Tensor& x, Activation activation) {
+  if (activation != Activation::swiglu) return at::gelu_backward(dy, x, name_in_torch(activation));
+  at::Tensor dx = at::empty_like(x);
+  kernels(x.device()).swiglu_backward(dy.contiguous(), x, dx);
+  return dx;
 }
 
 }  // namespace terrace::ops

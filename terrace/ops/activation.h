@@ -5,16 +5,20 @@
 
 namespace terrace::ops {
 
-// The two forms of GELU (Hendrycks and Gimpel, arXiv 1606.08415): x times the normal distribution's function of x by
-// its approximation with tanh, as in GPT-2, or by the error function.
-enum class Gelu { tanh, erf };
+enum class Activation {
+  // The two forms of GELU (Hendrycks and Gimpel, arXiv 1606.08415): x times the normal distribution's function of x by
+  // its approximation with tanh, as in GPT-2, or by the error function.
+  gelu,
+  gelu_erf,
+  // silu(gate) * up (Shazeer, arXiv 2002.05202). x [.., 2F] holds pairs: gate_0, up_0, gate_1, up_1, ..; the result is
+  // [.., F]. Pairs are interleaved so that any range of the F features is a contiguous range of rows of the weight that
+  // makes them.
+  swiglu,
+};
 
-at::Tensor gelu(const at::Tensor& x, Gelu form = Gelu::tanh);
-at::Tensor gelu_backward(const at::Tensor& dy, const at::Tensor& x, Gelu form);
+at::Tensor activated(const at::Tensor& x, Activation activation);
 
-// silu(gate) * up (Shazeer, arXiv 2002.05202). x [.., 2F] holds pairs: gate_0, up_0, gate_1, up_1, ..; result [.., F].
-// Pairs are interleaved so that any range of the F features is a contiguous range of rows of the weight that makes
-// them.
-at::Tensor swiglu(const at::Tensor& x);
+// d loss / dx for dy = d loss / d activated(x).
+at::Tensor activation_backward(const at::Tensor& dy, const at::Tensor& x, Activation activation);
 
 }  // namespace terrace::ops

@@ -17,18 +17,18 @@ using torch::autograd::variable_list;
 struct FeedForwardArguments {
   FeedForwardWeights weights;
   WeightGradientQueue* deferred;
-  Gelu form;
+  Activation activation;
 };
 
-class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForwardFunction> {
+class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& first,
                             const at::Tensor& second, const FeedForwardArguments& arguments) {
     const FeedForwardWeights& weights = arguments.weights;
     const at::Tensor whole = whole_sequence(cut_in(weights.first.cut, 0), x, "ffn");
     const auto [inner, active] =
-        times_transposed_gelu(rows_of(whole), first, weights.first_bias.value,
-                              products_for(whole.sizes(), weights.first.products.forward), arguments.form);  // [N, F]
+        times_transposed_activated(rows_of(whole), first, weights.first_bias.value,
+                                   products_for(whole.sizes(), weights.first.products.forward), arguments.activation);
     context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
     if (cut_in(weights.second.cut, 1) != nullptr) {
@@ -48,8 +48,8 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
     const at::Tensor whole = whole_sequence(by_inputs, gradients[0], "ffn gradient");
     const at::Tensor dy = rows_of(whole).contiguous();                                   // [N, D]
     const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "ffn gradient"));  // [N, D]
-    const at::Tensor d_inner = times_gelu_slope(dy, second, inner, weights.second.products.input_gradient,
-                                                arguments.form);  // [N, F]
+    const at::Tensor d_inner =
+        times_activation_backward(dy, second, inner, weights.second.products.input_gradient, arguments.activation);
     std::optional<SharesSum> dx;
     const auto start_dx = [&] {
       if (!context->needs_input_grad(0)) return;
@@ -68,10 +68,10 @@ class GeluFeedForwardFunction : public torch::autograd::Function<GeluFeedForward
 
 }  // namespace
 
-at::Tensor gelu_feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, WeightGradientQueue* deferred,
-                             Gelu form) {
-  return GeluFeedForwardFunction::apply(x, weights.first.value, weights.second.value,
-                                        FeedForwardArguments{weights, deferred, form});
+at::Tensor feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, Activation activation,
+                        WeightGradientQueue* deferred) {
+  return FeedForwardFunction::apply(x, weights.first.value, weights.second.value,
+                                    FeedForwardArguments{weights, deferred, activation});
 }
 
 }  // namespace terrace::ops

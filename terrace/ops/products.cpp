@@ -30,17 +30,29 @@ Finish into(const at::Tensor& out, Finish::Kind kind) {
   return {.kind = kind, .out = out.mutable_data_ptr(), .out_stride = out.stride(0), .out_type = out.scalar_type()};
 }
 
-void product(const char* name, const at::Tensor& like, const Factor& a, const Factor& b, const at::Tensor& out,
-             int64_t k, const Finish& finish) {
+struct ProductSize {
+  int64_t m, n, k;
+};
+
+// `passed_over`: what finish reads and writes, once for each time.
+void product(const char* name, const at::Tensor& like, const Factor& a, const Factor& b, const ProductSize& size,
+             const Finish& finish, std::initializer_list<at::Tensor> passed_over) {
   const OperationRecord record(name, [&] {
-    const auto m = static_cast<double>(out.size(0)), n = static_cast<double>(out.size(1)),
-               sums = static_cast<double>(k);
-    const bool only_writes = finish.kind == Finish::Kind::store || finish.kind == Finish::Kind::exponentials;
-    const double bytes = (m + n) * sums * static_cast<double>(like.element_size());
-    return OperationCost{.flops = 2 * m * n * sums, .bytes = bytes + (only_writes ? 1 : 2) * bytes_of({out})};
+    const auto m = static_cast<double>(size.m), n = static_cast<double>(size.n), k = static_cast<double>(size.k);
+    return OperationCost{.flops = 2 * m * n * k,
+                         .bytes = (m + n) * k * static_cast<double>(like.element_size()) + bytes_of(passed_over)};
   });
-  cpu::matmul(like.scalar_type(), a, b, out.size(0), out.size(1), k, finish);
+  cpu::matmul(like.scalar_type(), a, b, size.m, size.n, size.k, finish);
 }
+
+// y = x W^T with x [m, k] and W [n, k], y = dy W with dy [m, k] and W [k, n], and y = dy^T x with dy [k, m], x [k, n].
+ProductSize size_of_forward(const at::Tensor& x, const at::Tensor& weight) {
+  return {x.size(0), weight.size(0), x.size(1)};
+}
+ProductSize size_of_inputs(const at::Tensor& dy, const at::Tensor& weight) {
+  return {dy.size(0), weight.size(1), dy.size(1)};
+}
+ProductSize size_of_weights(const at::Tensor& dy, const at::Tensor& x) { return {dy.size(1), x.size(1), x.size(0)}; }
 
 // Products of fp16 are computed in fp32 and rounded to fp16 once: AVX-512 has no instruction that multiplies fp16 and
 // adds in fp32, and torch's fp16 products take a hundred times as long.
@@ -72,7 +84,8 @@ void decode_into(const at::Tensor& y, const at::Tensor& active, const at::Tensor
   if (!x.is_cpu() || !cpu::has_rows_times(x.scalar_type())) {
     in_equal_pieces(x, y,
                     [&](const at::Tensor& rows) { return times_transposed(rows, weight, bias, Products::torch); });
-    if (active.defined()) in_equal_pieces(y, active, [](const at::Tensor& rows) { return gelu(rows); });
+    if (active.defined())
+      in_equal_pieces(y, active, [](const at::Tensor& rows) { return activated(rows, Activation::gelu); });
     return;
   }
   const OperationRecord record("terrace::linear", [&] {
@@ -123,7 +136,7 @@ at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const
   at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
   Finish finish = into(y, Finish::Kind::store);
   if (bias.defined()) finish.bias = bias.const_data_ptr();
-  product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), finish);
+  product("terrace::linear", x, factor(x, true), factor(weight, true), size_of_forward(x, weight), finish, {y});
   return y;
 }
 
@@ -133,7 +146,8 @@ void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::T
   } else if (computes_wider(x, products)) {
     y.copy_(times_transposed(wide(x), wide(weight), {}, products));
   } else if (own_products(x, products)) {
-    product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), into(y, Finish::Kind::store));
+    product("terrace::linear", x, factor(x, true), factor(weight, true), size_of_forward(x, weight),
+            into(y, Finish::Kind::store), {y});
   } else {
     at::Tensor out = y;
     at::mm_out(out, x, weight.t());
@@ -147,35 +161,44 @@ void exponentials_into(const at::Tensor& y, const at::Tensor& sums, const at::Te
   finish.counted = counted;
   finish.sums = sums.mutable_data_ptr<float>();
   finish.sums_stride = sums.stride(0);
-  product("terrace::linear", x, factor(x, true), factor(weight, true), y, x.size(1), finish);
+  product("terrace::linear", x, factor(x, true), factor(weight, true), size_of_forward(x, weight), finish, {y});
 }
 
 int64_t exponential_sums(int64_t columns) { return (columns + cpu::sum_columns - 1) / cpu::sum_columns; }
 
-std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
-                                                        const at::Tensor& bias, Products products, Gelu form) {
+std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x, const at::Tensor& weight,
+                                                             const at::Tensor& bias, Products products,
+                                                             Activation activation) {
   if (products == Products::decoding) {
-    const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
-    const at::Tensor active = at::empty_like(y);
-    decode_into(y, form == Gelu::tanh ? active : at::Tensor(), x, weight, bias);
-    if (form != Gelu::tanh) in_equal_pieces(y, active, [form](const at::Tensor& rows) { return gelu(rows, form); });
-    return {y, active};
+    const at::Tensor inner = at::empty({x.size(0), weight.size(0)}, x.options());
+    if (activation == Activation::gelu) {
+      const at::Tensor out = at::empty_like(inner);
+      decode_into(inner, out, x, weight, bias);
+      return {inner, out};
+    }
+    decode_into(inner, {}, x, weight, bias);
+    if (activation == Activation::swiglu) return {inner, activated(inner, activation)};
+    const at::Tensor out = at::empty_like(inner);
+    in_equal_pieces(inner, out, [](const at::Tensor& rows) { return activated(rows, Activation::gelu_erf); });
+    return {inner, out};
   }
   if (computes_wider(x, products)) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
-    return {inner, gelu(wide(inner), form).to(x.scalar_type())};
+    return {inner, activated(wide(inner), activation).to(x.scalar_type())};
   }
-  if (!own_products(x, products) || form != Gelu::tanh) {
+  if (!own_products(x, products) || activation == Activation::gelu_erf) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
-    return {inner, gelu(inner, form)};
+    return {inner, activated(inner, activation)};
   }
+  const bool gated = activation == Activation::swiglu;
   const at::Tensor inner = at::empty({x.size(0), weight.size(0)}, x.options());
-  const at::Tensor out = at::empty_like(inner);
-  Finish finish = into(out, Finish::Kind::gelu);
+  const at::Tensor out = at::empty({x.size(0), weight.size(0) / (gated ? 2 : 1)}, x.options());
+  Finish finish = into(out, gated ? Finish::Kind::swiglu : Finish::Kind::gelu);
   if (bias.defined()) finish.bias = bias.const_data_ptr();
   finish.inner = inner.mutable_data_ptr();
   finish.inner_stride = inner.stride(0);
-  product("terrace::linear_gelu", x, factor(x, true), factor(weight, true), out, x.size(1), finish);
+  product(gated ? "terrace::linear_swiglu" : "terrace::linear_gelu", x, factor(x, true), factor(weight, true),
+          size_of_forward(x, weight), finish, {inner, out});
   return {inner, out};
 }
 
@@ -190,7 +213,8 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
   if (own_products(dy, products) && !computes_wider(dy, products)) {
     Finish finish = into(dx, Finish::Kind::store);
     if (factors.defined()) finish.factors = factors.const_data_ptr<float>();
-    product("terrace::linear_inputs", dy, factor(dy, true), factor(weight, false), dx, dy.size(1), finish);
+    product("terrace::linear_inputs", dy, factor(dy, true), factor(weight, false), size_of_inputs(dy, weight), finish,
+            {dx});
     return;
   }
   if (computes_wider(dy, products)) {
@@ -202,18 +226,20 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
   if (factors.defined()) dx.mul_(factors.unsqueeze(1));
 }
 
-at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products,
-                            Gelu form) {
-  if (!own_products(dy, products)) return gelu_backward(at::mm(dy, weight), inner, form);
+at::Tensor times_activation_backward(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
+                                     Products products, Activation activation) {
+  if (!own_products(dy, products)) return activation_backward(at::mm(dy, weight), inner, activation);
   if (computes_wider(dy, products)) {
-    return times_gelu_slope(wide(dy), wide(weight), wide(inner), products, form).to(inner.scalar_type());
+    return times_activation_backward(wide(dy), wide(weight), wide(inner), products, activation).to(inner.scalar_type());
   }
-  if (form != Gelu::tanh) return gelu_backward(times(dy, weight, products), inner, form);
+  if (activation == Activation::gelu_erf) return activation_backward(times(dy, weight, products), inner, activation);
+  const bool gated = activation == Activation::swiglu;
   at::Tensor out = at::empty_like(inner);
-  Finish finish = into(out, Finish::Kind::gelu_backward);
+  Finish finish = into(out, gated ? Finish::Kind::swiglu_backward : Finish::Kind::gelu_backward);
   finish.inner = inner.mutable_data_ptr();
   finish.inner_stride = inner.stride(0);
-  product("terrace::linear_inputs_gelu", dy, factor(dy, true), factor(weight, false), out, dy.size(1), finish);
+  product(gated ? "terrace::linear_inputs_swiglu" : "terrace::linear_inputs_gelu", dy, factor(dy, true),
+          factor(weight, false), size_of_inputs(dy, weight), finish, {inner, out});
   return out;
 }
 
@@ -227,8 +253,9 @@ void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const a
     add_outer_product(sum, wide(dy), wide(x), products, begins);
     if (!sum.is_same(gradient)) gradient.copy_(sum);
   } else if (own_products(x, products) && fits) {
-    product("terrace::linear_weights", x, factor(dy, false), factor(x, false), gradient, x.size(0),
-            into(gradient, begins ? Finish::Kind::store : Finish::Kind::accumulate));
+    const Finish finish = into(gradient, begins ? Finish::Kind::store : Finish::Kind::accumulate);
+    product("terrace::linear_weights", x, factor(dy, false), factor(x, false), size_of_weights(dy, x), finish,
+            {gradient, begins ? at::Tensor() : gradient});
   } else if (begins && same_type) {
     at::Tensor out = gradient;
     at::mm_out(out, dy.t(), x);

@@ -27,11 +27,11 @@ at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const
 // The same without bias into `y`, whose rows need not be contiguous.
 void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products);
 
-// inner = x W^T + b and gelu(inner), both [N, O]. Our kernels apply the form with tanh within the product; torch
-// applies the one with the error function after it.
-std::pair<at::Tensor, at::Tensor> times_transposed_gelu(const at::Tensor& x, const at::Tensor& weight,
-                                                        const at::Tensor& bias, Products products,
-                                                        Gelu form = Gelu::tanh);
+// inner = x W^T + b [N, O] and activated(inner). Our kernels apply the activation within the product, except for GELU
+// with the error function.
+std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x, const at::Tensor& weight,
+                                                             const at::Tensor& bias, Products products,
+                                                             Activation activation);
 
 // The first `counted` columns of y [N, O] = exp(x W^T - references) for references [N] in fp32, the others = 0; and
 // sums [N, exponential_sums(O)] in fp32 of some columns of y each, before rounding. Exponents are clamped to [-87, 87].
@@ -46,9 +46,9 @@ at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products produc
 void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products,
                 const at::Tensor& factors = {});
 
-// (dy W) * gelu'(inner) for inner [N, I].
-at::Tensor times_gelu_slope(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner, Products products,
-                            Gelu form = Gelu::tanh);
+// activation_backward(dy W, inner), which has the shape of `inner`.
+at::Tensor times_activation_backward(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
+                                     Products products, Activation activation);
 
 // gradient [O, I] += dy^T x for dy [N, O] and x [N, I], or = if `begins`; the gradient's type may be wider. Does
 // nothing if the gradient is undefined.

@@ -87,15 +87,15 @@ void OpsAgainstPyTorch::check_norms() {
 
 void OpsAgainstPyTorch::check_activations() {
   for (int64_t width : {1, 33, 200}) {
-    for (const auto& [form, name] : {std::pair{Gelu::tanh, "tanh"}, {Gelu::erf, "none"}}) {
+    for (const auto& [form, name] : {std::pair{Activation::gelu, "tanh"}, {Activation::gelu_erf, "none"}}) {
       check("gelu", {{"width", width}, {"form", name}},
             {{"x", normal({3, width}).mul(3)}, {"upstream.y", normal({3, width})}}, [form = form](Leaves& leaves) {
-              return Tensors{{"y", gelu(leaves.tensor("x"), form)}};
+              return Tensors{{"y", activated(leaves.tensor("x"), form)}};
             });
     }
     check("swiglu", {{"width", width}}, {{"x", normal({3, 2 * width}).mul(3)}, {"upstream.y", normal({3, width})}},
           [](Leaves& leaves) {
-            return Tensors{{"y", swiglu(leaves.tensor("x"))}};
+            return Tensors{{"y", activated(leaves.tensor("x"), Activation::swiglu)}};
           });
   }
 }

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <array>
+
 #include "terrace/ops/activation.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/norm.h"
@@ -31,52 +33,60 @@ struct Layers {
   FeedForwardWeights weights;
   at::Tensor x;
 
-  Layers(at::ScalarType type, bool bias) : x(leaf({2, 5, 12}, type, 1)) {
+  Layers(at::ScalarType type, bool bias, Activation activation) : x(leaf({2, 5, 12}, type, 1)) {
     at::set_num_threads(1);
-    weights.first = weight({40, 12}, type, 2);
+    const int64_t inner = activation == Activation::swiglu ? 80 : 40;
+    weights.first = weight({inner, 12}, type, 2);
     weights.second = weight({12, 40}, type, 3);
-    if (bias) weights.first_bias = weight({40}, type, 4);
+    if (bias) weights.first_bias = weight({inner}, type, 4);
     if (bias) weights.second_bias = weight({12}, type, 5);
   }
 };
+
+constexpr std::array activations = {Activation::gelu, Activation::gelu_erf, Activation::swiglu};
 
 void expect_close(const at::Tensor& a, const at::Tensor& b, double relative) {
   EXPECT_LE(a.sub(b).abs().max().item<double>(), relative * b.abs().max().item<double>());
 }
 
-TEST(FeedForward, IsTwoLinearLayersAndGelu) {
+TEST(FeedForward, IsTwoLinearLayersAndAnActivation) {
   // Sums of 40 terms, rounded in another order.
   constexpr double rounding = 40 * 0x1p-24;
-  for (const bool bias : {true, false}) {
-    Layers fused(at::kFloat, bias), apart(at::kFloat, bias);
-    const at::Tensor y = gelu_feed_forward(fused.x, fused.weights);
-    const at::Tensor inner = linear(apart.x, apart.weights.first, apart.weights.first_bias);
-    const at::Tensor expected = linear(gelu(inner), apart.weights.second, apart.weights.second_bias);
-    expect_close(y, expected, rounding);
-    torch::autograd::backward({y}, {at::ones_like(y)});
-    torch::autograd::backward({expected}, {at::ones_like(y)});
-    expect_close(fused.x.grad(), apart.x.grad(), rounding);
-    expect_close(fused.weights.first.gradient, apart.weights.first.gradient, rounding);
-    expect_close(fused.weights.second.gradient, apart.weights.second.gradient, rounding);
-    if (!bias) continue;
-    expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
-    expect_close(fused.weights.second_bias.gradient, apart.weights.second_bias.gradient, rounding);
+  for (const Activation activation : activations) {
+    for (const bool bias : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(activation) << bias);
+      Layers fused(at::kFloat, bias, activation), apart(at::kFloat, bias, activation);
+      const at::Tensor y = feed_forward(fused.x, fused.weights, activation);
+      const at::Tensor inner = linear(apart.x, apart.weights.first, apart.weights.first_bias);
+      const at::Tensor expected = linear(activated(inner, activation), apart.weights.second, apart.weights.second_bias);
+      expect_close(y, expected, rounding);
+      torch::autograd::backward({y}, {at::ones_like(y)});
+      torch::autograd::backward({expected}, {at::ones_like(y)});
+      expect_close(fused.x.grad(), apart.x.grad(), rounding);
+      expect_close(fused.weights.first.gradient, apart.weights.first.gradient, rounding);
+      expect_close(fused.weights.second.gradient, apart.weights.second.gradient, rounding);
+      if (!bias) continue;
+      expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
+      expect_close(fused.weights.second_bias.gradient, apart.weights.second_bias.gradient, rounding);
+    }
   }
 }
 
 TEST(FeedForward, DeferredWeightGradientsAreTheSameToTheLastBit) {
-  Layers now(at::kFloat, true), later(at::kFloat, true);
-  WeightGradientQueue queue;
-  const at::Tensor y = gelu_feed_forward(now.x, now.weights);
-  torch::autograd::backward({y}, {at::ones_like(y)});
-  torch::autograd::backward({gelu_feed_forward(later.x, later.weights, &queue)}, {at::ones_like(y)});
-  EXPECT_EQ(queue.size(), 2u);
-  EXPECT_EQ(later.weights.first.gradient.abs().max().item<double>(), 0.0);
-  queue.run();
-  EXPECT_TRUE(later.x.grad().equal(now.x.grad()));
-  EXPECT_TRUE(later.weights.first.gradient.equal(now.weights.first.gradient));
-  EXPECT_TRUE(later.weights.second.gradient.equal(now.weights.second.gradient));
-  EXPECT_TRUE(later.weights.first_bias.gradient.equal(now.weights.first_bias.gradient));
+  for (const Activation activation : activations) {
+    Layers now(at::kFloat, true, activation), later(at::kFloat, true, activation);
+    WeightGradientQueue queue;
+    const at::Tensor y = feed_forward(now.x, now.weights, activation);
+    torch::autograd::backward({y}, {at::ones_like(y)});
+    torch::autograd::backward({feed_forward(later.x, later.weights, activation, &queue)}, {at::ones_like(y)});
+    EXPECT_EQ(queue.size(), 2u);
+    EXPECT_EQ(later.weights.first.gradient.abs().max().item<double>(), 0.0);
+    queue.run();
+    EXPECT_TRUE(later.x.grad().equal(now.x.grad()));
+    EXPECT_TRUE(later.weights.first.gradient.equal(now.weights.first.gradient));
+    EXPECT_TRUE(later.weights.second.gradient.equal(now.weights.second.gradient));
+    EXPECT_TRUE(later.weights.first_bias.gradient.equal(now.weights.first_bias.gradient));
+  }
 }
 
 TEST(AddNorm, HasTheBitsOfAdditionAndNorm) {

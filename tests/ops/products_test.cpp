@@ -5,14 +5,13 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "terrace/ops/cpu/matmul.h"
@@ -111,21 +110,25 @@ void expect_no_worse(const at::Tensor& ours, const at::Tensor& torchs, const at:
   EXPECT_LE(error(ours), 2 * error(torchs)) << what;
 }
 
-TEST_P(OwnProducts, WithGeluHaveAtMostTwiceTheErrorOfTorchs) {
+TEST_P(OwnProducts, WithActivationsHaveAtMostTwiceTheErrorOfTorchs) {
   const at::ScalarType type = GetParam();
-  const at::Tensor x = normal({130, 64}, type), weight = normal({96, 64}, type, 7), bias = normal({96}, type, 8);
-  const at::Tensor dy = normal({130, 64}, type, 9), second = normal({64, 96}, type, 10);
   const auto in_double = [](const at::Tensor& t) { return t.to(at::kDouble); };
-  for (const auto& [form, name] : {std::pair{Gelu::tanh, "tanh"}, {Gelu::erf, "none"}}) {
-    SCOPED_TRACE(name);
-    const auto [inner, out] = times_transposed_gelu(x, weight, bias, Products::own, form);
-    const auto [torchs_inner, torchs_out] = times_transposed_gelu(x, weight, bias, Products::torch, form);
-    expect_no_worse(inner, torchs_inner, in_double(x).mm(in_double(weight).t()).add(in_double(bias)), "inner");
-    // Computed from the same rounded inner values.
-    expect_no_worse(out, at::gelu(inner, name), at::gelu(in_double(inner), name), "gelu");
-    const at::Tensor truth = at::gelu_backward(in_double(dy).mm(in_double(second)), in_double(inner), name);
-    expect_no_worse(times_gelu_slope(dy, second, inner, Products::own, form),
-                    times_gelu_slope(dy, second, inner, Products::torch, form), truth, "slope");
+  for (const Activation activation : {Activation::gelu, Activation::gelu_erf, Activation::swiglu}) {
+    for (const int64_t features : {31, 96, 201}) {
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(activation) << " " << features);
+      const int64_t inner_size = activation == Activation::swiglu ? 2 * features : features;
+      const at::Tensor x = normal({130, 64}, type), weight = normal({inner_size, 64}, type, 7),
+                       bias = normal({inner_size}, type, 8), dy = normal({130, 64}, type, 9),
+                       second = normal({64, features}, type, 10);
+      const auto [inner, out] = times_transposed_activated(x, weight, bias, Products::own, activation);
+      const auto [torchs_inner, torchs_out] = times_transposed_activated(x, weight, bias, Products::torch, activation);
+      expect_no_worse(inner, torchs_inner, in_double(x).mm(in_double(weight).t()).add(in_double(bias)), "inner");
+      // Computed from the same rounded inner values.
+      expect_no_worse(out, activated(inner, activation), activated(in_double(inner), activation), "activated");
+      const at::Tensor truth = activation_backward(in_double(dy).mm(in_double(second)), in_double(inner), activation);
+      expect_no_worse(times_activation_backward(dy, second, inner, Products::own, activation),
+                      times_activation_backward(dy, second, inner, Products::torch, activation), truth, "backward");
+    }
   }
 }
 
@@ -135,13 +138,27 @@ TEST_P(OwnProducts, WithGeluHaveItsLimitsAndShowANaN) {
   x[0] = 1000;
   x[1] = -1000;
   x[2] = std::nan("");
-  const auto [inner, out] = times_transposed_gelu(x, weight, {}, Products::own);
+  const auto [inner, out] = times_transposed_activated(x, weight, {}, Products::own, Activation::gelu);
   EXPECT_EQ(out[0][0].item<double>(), 1000);
   EXPECT_NEAR(out[1][0].item<double>(), 0, 1e-30);
   EXPECT_TRUE(std::isnan(out[2][0].item<double>()));
-  const at::Tensor slope = times_gelu_slope(weight, weight.t().contiguous(), inner, Products::own);
+  const at::Tensor slope =
+      times_activation_backward(weight, weight.t().contiguous(), inner, Products::own, Activation::gelu);
   EXPECT_EQ(slope[0][0].item<double>(), 1);
   EXPECT_NEAR(slope[1][0].item<double>(), 0, 1e-25);
+}
+
+TEST_P(OwnProducts, WithSwigluHaveItsLimitsAndShowANaN) {
+  const auto one = at::zeros({1, 1}, at::TensorOptions().dtype(GetParam())).add(1);
+  const at::Tensor weight = at::zeros({2, 1}, one.options()).add(1);
+  const auto found = [&](double x) {
+    const auto [inner, out] = times_transposed_activated(one.mul(x), weight, {}, Products::own, Activation::swiglu);
+    const at::Tensor slopes = times_activation_backward(one, one, inner, Products::own, Activation::swiglu);
+    return std::array{out.item<double>(), slopes[0][0].item<double>(), slopes[0][1].item<double>()};
+  };
+  EXPECT_EQ(found(64), (std::array{4096.0, 64.0, 64.0}));
+  for (const double number : found(-64)) EXPECT_NEAR(number, 0, 1e-20);
+  for (const double number : found(std::nan(""))) EXPECT_TRUE(std::isnan(number));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, OwnProducts, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),

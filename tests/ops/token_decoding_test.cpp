@@ -4,7 +4,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -51,24 +50,28 @@ TEST_P(Decoding, ProductsAreExactOnSmallIntegersInEveryShape) {
 
 TEST_P(Decoding, ARowOfAProductHasTheBitsThatItHasAlone) {
   const at::Tensor x = normal({19, 100}), weight = normal({70, 100}), bias = normal({70});
-  const auto compute = [&](const at::Tensor& rows) {
-    const auto [inner, active] = times_transposed_gelu(rows, weight, bias, Products::decoding);
-    EXPECT_TRUE(times_transposed(rows, weight, bias, Products::decoding).equal(inner));
-    return at::cat({inner, active}, 1);
-  };
-  const at::Tensor together = compute(x);
-  const at::Tensor inner = together.narrow(1, 0, 70), active = together.narrow(1, 70, 70);
-  const at::Tensor torchs = at::gelu(inner, "tanh"), exact = at::gelu(in_double(inner), "tanh");
-  EXPECT_TRUE(testing::as_accurate(active, torchs, exact, GetParam()));
-  const at::Tensor exact_inner = in_double(x).mm(in_double(weight).t()).add(in_double(bias));
-  EXPECT_TRUE(testing::as_accurate(inner, times_transposed(x, weight, bias, Products::torch), exact_inner, GetParam()));
-  for (const int64_t count : {1, 2, 3, 5, 6, 7, 8, 12}) {
-    for (const int threads : {1, 3}) {
-      at::set_num_threads(threads);
-      EXPECT_TRUE(compute(x.narrow(0, 4, count)).equal(together.narrow(0, 4, count))) << count << " on " << threads;
+  for (const Activation activation : {Activation::gelu, Activation::gelu_erf, Activation::swiglu}) {
+    SCOPED_TRACE(static_cast<int>(activation));
+    const auto compute = [&](const at::Tensor& rows) {
+      const auto [inner, active] = times_transposed_activated(rows, weight, bias, Products::decoding, activation);
+      EXPECT_TRUE(times_transposed(rows, weight, bias, Products::decoding).equal(inner));
+      return at::cat({inner, active}, 1);
+    };
+    const at::Tensor together = compute(x);
+    const at::Tensor inner = together.narrow(1, 0, 70), active = together.narrow(1, 70, together.size(1) - 70);
+    const at::Tensor theirs = activated(inner, activation), exact = activated(in_double(inner), activation);
+    EXPECT_TRUE(testing::as_accurate(active, theirs, exact, GetParam()));
+    const at::Tensor exact_inner = in_double(x).mm(in_double(weight).t()).add(in_double(bias));
+    EXPECT_TRUE(
+        testing::as_accurate(inner, times_transposed(x, weight, bias, Products::torch), exact_inner, GetParam()));
+    for (const int64_t count : {1, 2, 3, 5, 6, 7, 8, 12}) {
+      for (const int threads : {1, 3}) {
+        at::set_num_threads(threads);
+        EXPECT_TRUE(compute(x.narrow(0, 4, count)).equal(together.narrow(0, 4, count))) << count << " on " << threads;
+      }
     }
+    at::set_num_threads(1);
   }
-  at::set_num_threads(1);
 }
 
 // Sequences of these lengths in the slots of one cache.

@@ -7,7 +7,7 @@
 namespace terrace::parallel {
 namespace {
 
-void expect_tensors(const Training& training, const std::vector<int64_t>& tensors, int64_t draws = 4) {
+void expect_tensors(const Training& training, const std::vector<int64_t>& tensors, int64_t draws = 8) {
   std::vector<Layout> layouts;
   for (const int64_t tensor : tensors) {
     for (const Layout& layout : tensor_layouts(tensor)) layouts.push_back(layout);

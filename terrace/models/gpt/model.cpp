@@ -32,6 +32,18 @@ nn::Norm::Kind norm_kind(const ModelConfig& config) {
   return config.norm == Norm::layernorm ? nn::Norm::Kind::layer : nn::Norm::Kind::rms;
 }
 
+ops::Activation activation_of(const ModelConfig& config) {
+  switch (config.activation) {
+    case Activation::gelu:
+      return ops::Activation::gelu;
+    case Activation::gelu_erf:
+      return ops::Activation::gelu_erf;
+    case Activation::swiglu:
+      break;
+  }
+  return ops::Activation::swiglu;
+}
+
 ops::RotaryScaling scaling_of(const ModelConfig& config) {
   using Kind = ops::RotaryScaling::Kind;
   if (config.rope_scaling == RopeScaling::none) return {};
@@ -139,22 +151,18 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
 ops::HeadLayout Attention::own_layout() const { return layout_.part(joint_.weight.value.size(0)); }
 
 FeedForward::FeedForward(const ModelConfig& config, const nn::Build& build)
-    : gated_(config.activation == Activation::swiglu),
-      form_(config.activation == Activation::gelu_erf ? ops::Gelu::erf : ops::Gelu::tanh),
-      first_(add_module<nn::Linear>("first", config.width, (gated_ ? 2 : 1) * config.ffn_width, config.bias,
+    : activation_(activation_of(config)),
+      first_(add_module<nn::Linear>("first", config.width,
+                                    (activation_ == ops::Activation::swiglu ? 2 : 1) * config.ffn_width, config.bias,
                                     initial(config), build)),
       second_(add_module<nn::Linear>("second", config.ffn_width, config.width, config.bias, residual_initial(config),
                                      build)) {}
 
 at::Tensor FeedForward::forward(const at::Tensor& x, const Pass& pass) const {
-  if (gated_) {
-    const at::Tensor pairs = first_.forward(x, pass.deferred);  // [B, T, 2F]
-    return second_.forward(ops::swiglu(pairs), pass.deferred);  // [B, T, D]
-  }
-  return ops::gelu_feed_forward(x,
-                                {nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
-                                 nn::weight_of(&second_.weight), nn::weight_of(second_.bias)},
-                                pass.deferred, form_);
+  return ops::feed_forward(x,
+                           {nn::weight_of(&first_.weight), nn::weight_of(first_.bias), nn::weight_of(&second_.weight),
+                            nn::weight_of(second_.bias)},
+                           activation_, pass.deferred);
 }
 
 Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)

@@ -56,8 +56,7 @@ class FeedForward : public nn::Module {
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
 
  private:
-  bool gated_;
-  ops::Gelu form_;
+  ops::Activation activation_;
   nn::Linear& first_;
   nn::Linear& second_;
 };

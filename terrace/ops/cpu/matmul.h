@@ -29,14 +29,17 @@ struct Finish {
     accumulate,     // out += c
     gelu,           // inner = c + bias[j], out = gelu(inner)
     gelu_backward,  // out = c * gelu'(inner)
-    exponentials,   // out = exp(c - references[i]) in the first `counted` columns, else 0; and sums of these
+    // Of pairs of columns: inner = c + bias[j] [m, n] holds gates and ups in turns, out [m, n / 2] = silu(gate) * up.
+    swiglu,
+    swiglu_backward,  // out [m, 2n] = the gradients of the pairs `inner` [m, 2n], where c is that of silu(gate) * up
+    exponentials,     // out = exp(c - references[i]) in the first `counted` columns, else 0; and sums of these
   };
   Kind kind = Kind::store;
-  void* out = nullptr;  // [m, n]
+  void* out = nullptr;  // [m, n] unless stated otherwise
   int64_t out_stride = 0;
   c10::ScalarType out_type = c10::ScalarType::Float;  // fp32, or the type of the product
   const void* bias = nullptr;                         // [n] of the type of the product; null: no bias
-  void* inner = nullptr;                              // [m, n] of the type of the product
+  void* inner = nullptr;                              // of the type of the product
   int64_t inner_stride = 0;
   const float* references = nullptr;  // [m]
   int64_t counted = 0;

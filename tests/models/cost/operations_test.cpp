@@ -209,6 +209,9 @@ TEST(OperationsOfAGpt, ApplyActivationsWithinProductsOrByThemselves) {
   EXPECT_EQ(gated.forward[1], schedule::matrix_product("ffn first", 20, 2 * 52, 24, 2));
   EXPECT_EQ(bytes_of(gated.forward, "swiglu"), 3 * inner);
   EXPECT_EQ(bytes_of(gated.input_gradient, "swiglu_backward"), 5 * inner);
+  const Operations gated_within = gpt::ffn_operations(swiglu, {.element_bytes = 2, .cpu_products = true});
+  EXPECT_EQ(gated_within.forward[2], schedule::memory_pass("swiglu", inner, 0));
+  EXPECT_EQ(bytes_of(gated_within.input_gradient, "swiglu_backward"), 3 * inner);
   // A bf16 product is added to the fp32 gradient by a kernel of its own, beside the sums of the norm's parameters.
   EXPECT_EQ(bytes_of(fused.weight_gradient, "add"), 2 * 24 * (4 + 2 * 4));
   EXPECT_EQ(bytes_of(separate.weight_gradient, "add"), 2 * 24 * (4 + 2 * 4) + 2 * (24 * 52) * (2 + 2 * 4));

@@ -40,8 +40,11 @@ Operations ffn_operations(const ModelConfig& config, const UnitTableOptions& opt
   unit.norm({.adds = true, .in_residual = true});
   if (config.activation == Activation::swiglu) {
     unit.cut_by_outputs("ffn first", 2 * inner, config.bias);
-    forward.push_back(memory_pass("swiglu", 3 * inner_bytes));
-    input_gradient.push_back(memory_pass("swiglu_backward", 5 * inner_bytes));
+    // Within a product, SwiGLU only writes its result beside the pairs; its gradient reads the pairs, and is twice what
+    // the product alone would write.
+    const bool fused = options.cpu_products;
+    forward.push_back(memory_pass("swiglu", fused ? inner_bytes : 3 * inner_bytes, fused ? 0 : 1));
+    input_gradient.push_back(memory_pass("swiglu_backward", fused ? 3 * inner_bytes : 5 * inner_bytes, fused ? 0 : 1));
   } else {
     unit.cut_by_outputs("ffn first", inner, config.bias);
     // Within a product, GELU only writes its result beside its input, and its gradient only reads the input.

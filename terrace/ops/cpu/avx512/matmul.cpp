@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/cpu/avx512/gelu.h"
+#include "terrace/ops/cpu/avx512/matmul_finish.h"
 #include "terrace/ops/cpu/avx512/matmul_pack.h"
 
 namespace terrace::ops::cpu {
 namespace {
 
-constexpr int64_t vectors = panel_columns / lanes;
 constexpr int64_t tile_floats = group_rows * panel_columns;
 // The size of the packed panels that a thread uses at a time, so that they stay in its level-2 cache.
 constexpr int64_t cached_bytes = 448 << 10;
@@ -77,66 +76,6 @@ TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t 
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * lanes, sum[row][v]);
-  }
-}
-
-// The place of a tile in C.
-struct Tile {
-  int64_t row, column, rows, columns;
-};
-
-template <typename T, typename Out>
-TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const float* sums) {
-  const T* bias = static_cast<const T*>(finish.bias);
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    Out* out = static_cast<Out*>(finish.out) + (tile.row + row) * finish.out_stride + tile.column;
-    T* inner = static_cast<T*>(finish.inner) + (tile.row + row) * finish.inner_stride + tile.column;
-    for (int64_t at = 0; at < tile.columns; at += lanes) {
-      const __mmask16 mask = first_lanes(tile.columns - at);
-      __m512 value = _mm512_loadu_ps(sums + row * panel_columns + at);
-      if (finish.factors) value = _mm512_mul_ps(value, _mm512_set1_ps(finish.factors[tile.row + row]));
-      if (bias) value = _mm512_add_ps(value, load_wide(bias + tile.column + at, mask));
-      switch (finish.kind) {
-        case Finish::Kind::store:
-          break;
-        case Finish::Kind::accumulate:
-          value = _mm512_add_ps(load_wide(out + at, mask), value);
-          break;
-        case Finish::Kind::gelu:
-          store_narrow(inner + at, value, mask);
-          value = rounded<T>(value);  // a load of what was just stored would wait for the store
-          value = _mm512_mul_ps(value, gelu_share(value, _mm512_mul_ps(value, value)).share);
-          break;
-        case Finish::Kind::gelu_backward:
-          value = _mm512_mul_ps(value, gelu_slope(load_wide(inner + at, mask)));
-          break;
-        case Finish::Kind::exponentials:
-          break;  // see finish_exponentials()
-      }
-      store_narrow(out + at, value, mask);
-    }
-  }
-}
-
-// A tile of Finish::Kind::exponentials, whose vectors are computed side by side.
-template <typename T>
-TERRACE_AVX512 void finish_exponentials(const Finish& finish, const Tile& tile, const float* sums) {
-  static_assert(panel_columns == sum_columns);
-  const int64_t counted = std::min(tile.columns, finish.counted - tile.column);
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    T* out = static_cast<T*>(finish.out) + (tile.row + row) * finish.out_stride + tile.column;
-    const __m512 reference = _mm512_set1_ps(finish.references[tile.row + row]);
-    __m512 value[vectors];
-#pragma GCC unroll 4
-    for (int64_t v = 0; v < vectors; ++v) {
-      const int64_t at = v * lanes;
-      const __mmask16 mask = first_lanes(std::max<int64_t>(tile.columns - at, 0));
-      const __m512 x = _mm512_sub_ps(_mm512_loadu_ps(sums + row * panel_columns + at), reference);
-      value[v] = _mm512_maskz_mov_ps(first_lanes(std::max<int64_t>(counted - at, 0)), exponential(x));
-      store_narrow(out + at, value[v], mask);
-    }
-    finish.sums[(tile.row + row) * finish.sums_stride + tile.column / sum_columns] =
-        _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(value[0], value[1]), _mm512_add_ps(value[2], value[3])));
   }
 }
 
@@ -255,9 +194,7 @@ class Product {
         blocks_(by_rows_ ? 1 : std::max<int64_t>((steps_ + most_steps - 1) / most_steps, 1)),
         finish_(finish),
         element_bytes_(static_cast<int64_t>(c10::elementSize(finish.out_type))),
-        finish_tile_(finish.kind == Finish::Kind::exponentials   ? finish_exponentials<T>
-                     : finish.out_type == c10::ScalarType::Float ? finish_tile<T, float>
-                                                                 : finish_tile<T, T>),
+        finish_tile_(finish_tile_of<T>(finish)),
         rows_(by_rows_ ? PackedRows{} : pack_a<T>(a, size.m, size.k)) {}
 
   void run() const {
@@ -390,12 +327,16 @@ class Product {
     }
   }
 
-  // What finish_tile() will use, in so many times.
+  // What the tile's finish will use, in so many times.
   void fetch_for_finish(const Tile& tile, int64_t times, Fetches& fetches) const {
-    fetches.out = part_of(finish_.out, finish_.out_stride, element_bytes_, tile);
+    const bool halves = finish_.kind == Finish::Kind::swiglu, doubles = finish_.kind == Finish::Kind::swiglu_backward;
+    Tile out = tile, inner = tile;
+    if (halves) out.column /= 2, out.columns /= 2;
+    if (doubles) out.column *= 2, out.columns *= 2, inner = out;
+    fetches.out = part_of(finish_.out, finish_.out_stride, element_bytes_, out);
     fetches.out.divide(times);
     if (finish_.inner == nullptr) return;
-    fetches.inner = part_of(finish_.inner, finish_.inner_stride, sizeof(T), tile);
+    fetches.inner = part_of(finish_.inner, finish_.inner_stride, sizeof(T), inner);
     fetches.inner.divide(times);
   }
 
@@ -406,7 +347,7 @@ class Product {
   int64_t blocks_;
   const Finish& finish_;
   int64_t element_bytes_;  // of C
-  void (*finish_tile_)(const Finish&, const Tile&, const float*);
+  FinishTile finish_tile_;
   PackedRows rows_;
 };
 

@@ -102,6 +102,14 @@ TERRACE_AVX512_INLINE __m512i interleaved(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
 }
 
+// Rounds two rows of fp32 to words of bf16 pairs, whose low half is from the first row.
+TERRACE_AVX512_INLINE __m512 paired(__m512 first, __m512 second) {
+  const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
+}
+
 // 2^f for f in [-1/2, 1/2]: a minimax polynomial with an error of 2e-9 in fp32, or 3e-6 if the result is rounded to
 // bf16.
 template <typename T>
