@@ -1,5 +1,7 @@
-// Times the products of a linear layer, ours beside torch's, in turns: GFLOP/s of the fastest of many. Arguments, if
-// any, are fp32 or bf16, and layers as ROWS,INPUTS,OUTPUTS. Memory is kept and in huge pages, as in training.
+// Times the products of a linear layer, ours beside torch's, in turns: GFLOP/s of the fastest of many. Gradients of
+// weights end in a buffer in fp32, as in training; "alone" compares ours with torch's product in the operands' type.
+// Arguments, if any, are fp32 or bf16, and layers as ROWS,INPUTS,OUTPUTS. Memory is kept and in huge pages, as in
+// training.
 #include "terrace/ops/cpu/matmul.h"
 
 #include <ATen/core/grad_mode.h>
@@ -94,10 +96,22 @@ void layer(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
     matmul(type, {y.data_ptr(), outputs, false}, {x.data_ptr(), inputs, false}, outputs, inputs, rows,
            {.kind = kind, .out = dw.data_ptr(), .out_stride = inputs});
   };
+  // The library's gradients are in the type of the operands, so bf16 ones are converted to reach the same fp32 buffer.
+  const bool converts = type != at::kFloat;
   report(
-      "weights, first", flops, [&] { weights(Finish::Kind::store); }, [&] { at::mm(y.t(), x); });
+      "weights, first", flops, [&] { weights(Finish::Kind::store); },
+      [&] {
+        at::Tensor out = dw;
+        converts ? out.copy_(at::mm(y.t(), x)) : at::mm_out(out, y.t(), x);
+      });
   report(
-      "weights, added", flops, [&] { weights(Finish::Kind::accumulate); }, [&] { at::mm(y.t(), x); });
+      "weights, added", flops, [&] { weights(Finish::Kind::accumulate); },
+      [&] {
+        at::Tensor out = dw;
+        converts ? out.add_(at::mm(y.t(), x)) : out.addmm_(y.t(), x);
+      });
+  report(
+      "weights, alone", flops, [&] { weights(Finish::Kind::store); }, [&] { at::mm(y.t(), x); });
 }
 
 }  // namespace
