@@ -44,19 +44,26 @@ struct Fetches {
   }
 };
 
-// Adds the words of `steps` to the sums of the first `Vectors` vectors of columns of a tile of `Rows` rows: word (row,
-// step) of A is a[row * row_words + step * step_words]. The sums begin at zero if `begin` is null.
-template <typename T, int Rows, int Vectors>
-TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t step_words, const uint32_t* panel,
-                                  int64_t steps, const float* begin, float* sums, Fetches& fetches) {
-  __m512 sum[Rows][Vectors];
-#pragma GCC unroll 6
-  for (int row = 0; row < Rows; ++row) {
-#pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) {
-      sum[row][v] = begin ? _mm512_loadu_ps(begin + row * panel_columns + v * lanes) : _mm512_setzero_ps();
-    }
-  }
+// How the words of A lie that a tile multiplies.
+enum class RowOrder {
+  rows,    // word (row, step) at row * row_words + step
+  groups,  // at step * group_rows + row
+};
+
+// What a tile multiplies.
+struct TileWords {
+  const uint32_t* a;
+  RowOrder order;
+  int64_t row_words;
+  const uint32_t* panel;
+  int64_t steps;
+  const float* begin;  // what the sums begin with, row by row of a panel; null: zero
+};
+
+template <typename T, RowOrder order, int Rows, int Vectors>
+TERRACE_AVX512_INLINE void add_steps(const TileWords& words, Fetches& fetches, __m512 (&sum)[Rows][Vectors]) {
+  const int64_t steps = words.steps, row_words = words.row_words;
+  const uint32_t *a = words.a, *panel = words.panel;
   for (int64_t step = 0; step < steps;) {
     fetches.next();
     for (const int64_t stop = std::min(steps, step + steps_of_fetch); step < stop; ++step) {
@@ -65,18 +72,82 @@ TERRACE_AVX512 void multiply_tile(const uint32_t* a, int64_t row_words, int64_t 
       for (int v = 0; v < Vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
 #pragma GCC unroll 6
       for (int row = 0; row < Rows; ++row) {
-        const auto word = static_cast<int>(a[row * row_words + step * step_words]);
-        const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(word));
+        const uint32_t word = order == RowOrder::rows ? a[row * row_words + step] : a[step * group_rows + row];
+        const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(word)));
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
       }
     }
   }
+}
+
+// Sums the first `Vectors` vectors of columns of a tile of `Rows` rows.
+template <typename T, int Rows, int Vectors>
+TERRACE_AVX512_INLINE void sum_tile(const TileWords& words, Fetches& fetches, __m512 (&sum)[Rows][Vectors]) {
+#pragma GCC unroll 6
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) {
+      sum[row][v] = words.begin ? _mm512_loadu_ps(words.begin + row * panel_columns + v * lanes) : _mm512_setzero_ps();
+    }
+  }
+  if (words.order == RowOrder::rows) {
+    add_steps<T, RowOrder::rows>(words, fetches, sum);
+  } else {
+    add_steps<T, RowOrder::groups>(words, fetches, sum);
+  }
+}
+
+template <typename T, int Rows, int Vectors>
+TERRACE_AVX512 void multiply_tile(const TileWords& words, float* sums, Fetches& fetches) {
+  __m512 sum[Rows][Vectors];
+  sum_tile<T>(words, fetches, sum);
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * lanes, sum[row][v]);
   }
+}
+
+// A whole tile that is only stored or accumulated, straight from its registers: where k is small, storing and loading
+// its sums again would take a twentieth of the time.
+template <typename T, typename Out, Finish::Kind kind>
+TERRACE_AVX512 void multiply_whole_tile(const TileWords& words, const Finish& finish, const Tile& tile,
+                                        Fetches& fetches) {
+  __m512 sum[group_rows][vectors];
+  sum_tile<T>(words, fetches, sum);
+  if (const T* bias = static_cast<const T*>(finish.bias)) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < vectors; ++v) {
+      const __m512 of_columns = load_wide(bias + tile.column + v * lanes);
+#pragma GCC unroll 6
+      for (int64_t row = 0; row < group_rows; ++row) sum[row][v] = _mm512_add_ps(sum[row][v], of_columns);
+    }
+  }
+  Out* out = static_cast<Out*>(finish.out) + tile.row * finish.out_stride + tile.column;
+#pragma GCC unroll 6
+  for (int64_t row = 0; row < group_rows; ++row) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < vectors; ++v) {
+      Out* place = out + row * finish.out_stride + v * lanes;
+      if constexpr (kind == Finish::Kind::accumulate) sum[row][v] = _mm512_add_ps(load_wide(place), sum[row][v]);
+      store_narrow(place, sum[row][v]);
+    }
+  }
+}
+
+using MultiplyWholeTile = void (*)(const TileWords&, const Finish&, const Tile&, Fetches&);
+
+// Null if other things are to be done with the product.
+template <typename T>
+MultiplyWholeTile multiply_whole_tile_of(const Finish& finish) {
+  const bool accumulates = finish.kind == Finish::Kind::accumulate;
+  if ((finish.kind != Finish::Kind::store && !accumulates) || finish.factors != nullptr) return nullptr;
+  constexpr auto store = Finish::Kind::store, accumulate = Finish::Kind::accumulate;
+  if (finish.out_type == c10::ScalarType::Float) {
+    return accumulates ? multiply_whole_tile<T, float, accumulate> : multiply_whole_tile<T, float, store>;
+  }
+  return accumulates ? multiply_whole_tile<T, T, accumulate> : multiply_whole_tile<T, T, store>;
 }
 
 // The part of a matrix that a tile takes.
@@ -85,8 +156,7 @@ FetchAhead part_of(const void* matrix, int64_t stride, int64_t element_bytes, co
           tile.columns * element_bytes, stride * element_bytes, tile.rows};
 }
 
-using MultiplyTile = void (*)(const uint32_t*, int64_t, int64_t, const uint32_t*, int64_t, const float*, float*,
-                              Fetches&);
+using MultiplyTile = void (*)(const TileWords&, float*, Fetches&);
 
 // By rows and vectors of columns, both from 1.
 template <typename T, size_t... sizes>
@@ -103,7 +173,9 @@ MultiplyTile multiply_tile_of(const Tile& tile) {
 // A in the order in which tiles read it: the first word of the g-th group of six rows is at groups + g * group_words.
 struct PackedRows {
   const uint32_t* groups = nullptr;
-  int64_t group_words = 0, row_words = 0, step_words = 0;
+  int64_t group_words = 0;
+  RowOrder order = RowOrder::rows;
+  int64_t row_words = 0;
   at::Tensor memory;  // undefined if A is read in place
 };
 
@@ -117,12 +189,13 @@ PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
   const int64_t steps = words.steps();
   if (a.k_inner && k % word_elements<T> == 0 && a.stride % word_elements<T> == 0) {
     const int64_t row_words = a.stride / word_elements<T>;
-    return {static_cast<const uint32_t*>(a.data), group_rows * row_words, row_words, 1, {}};
+    return {static_cast<const uint32_t*>(a.data), group_rows * row_words, RowOrder::rows, row_words, {}};
   }
   const int64_t num_groups = (m + group_rows - 1) / group_rows;
-  PackedRows packed{
-      .groups = nullptr, .group_words = steps * group_rows, .row_words = steps, .step_words = 1, .memory = {}};
-  if (!a.k_inner) packed = {nullptr, steps * group_rows + 2, 1, group_rows, {}};
+  PackedRows packed;
+  packed.order = a.k_inner ? RowOrder::rows : RowOrder::groups;
+  packed.group_words = steps * group_rows + (a.k_inner ? 0 : 2);
+  packed.row_words = steps;
   packed.memory = empty_words(num_groups * packed.group_words);
   uint32_t* to = words_of(packed.memory);
   packed.groups = to;
@@ -142,7 +215,7 @@ PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
 // are packed first, and each thread packs this many groups of its rows at a time, into its level-2 cache.
 constexpr int64_t groups_at_a_time = 16;
 constexpr int64_t most_steps_by_rows = 1024;
-constexpr int64_t most_words_by_rows = 1 << 20;  // of B, so that they stay in the level-3 cache
+constexpr int64_t most_words_by_rows = 1 << 21;  // of B, so that they stay in the level-3 cache
 
 bool goes_by_rows(const Factor& a, int64_t n, int64_t steps) {
   return !a.k_inner && steps <= most_steps_by_rows && n * steps <= most_words_by_rows;
@@ -174,7 +247,7 @@ struct Size {
 
 // The words of a group of rows that is read in place or nearly so.
 FetchAhead group_of(const PackedRows& rows, int64_t group, const Steps& steps) {
-  if (rows.step_words != 1) return {};
+  if (rows.order != RowOrder::rows) return {};
   constexpr auto bytes = static_cast<int64_t>(sizeof(uint32_t));
   return {rows.groups + group * rows.group_words + steps.first, steps.count() * bytes, rows.row_words * bytes,
           group_rows};
@@ -195,6 +268,7 @@ class Product {
         finish_(finish),
         element_bytes_(static_cast<int64_t>(c10::elementSize(finish.out_type))),
         finish_tile_(finish_tile_of<T>(finish)),
+        multiply_whole_tile_(multiply_whole_tile_of<T>(finish)),
         rows_(by_rows_ ? PackedRows{} : pack_a<T>(a, size.m, size.k)) {}
 
   void run() const {
@@ -223,7 +297,7 @@ class Product {
         const int64_t count = std::min(groups_at_a_time, last - group), after = group + count;
         const int64_t top = group * group_rows;
         pack_groups(a_, top, std::min(count * group_rows, m_ - top), group_words, own);
-        const PackedRows rows{own - group * group_words, group_words, 1, group_rows, {}};
+        const PackedRows rows{own - group * group_words, group_words, RowOrder::groups, 0, {}};
         Fetches fetches;
         fetches.rows = a_.part(false, steps_of(0), std::min(m_, after * group_rows),
                                std::min(m_, std::min(last, after + groups_at_a_time) * group_rows));
@@ -235,7 +309,8 @@ class Product {
             fetches.columns.divide(count * fetches_in(steps_));
           }
           for (int64_t one = group; one < after; ++one) {
-            multiply_group({panel, panel + 1, group, after}, one, 0, rows, words, nullptr, fetches);
+            const Tile next = one + 1 < after ? tile_at(one + 1, panel) : tile_at(group, panel + 1);
+            multiply_group({panel, panel + 1, group, after}, one, 0, rows, words, nullptr, next, fetches);
           }
         }
       }
@@ -299,32 +374,48 @@ class Product {
         fetches.rows = group_of(rows_, group + 1, steps);
         fetches.rows.divide(in_row * fetches_in(steps.count()));
       }
-      multiply_group(piece, group, block, rows_, panels, waiting, fetches);
+      const Tile next = group + 1 < piece.end_group ? tile_at(group + 1, piece.first_panel) : Tile{};
+      multiply_group(piece, group, block, rows_, panels, waiting, next, fetches);
     }
   }
 
   void multiply_group(const Piece& piece, int64_t group, int64_t block, const PackedRows& rows, const uint32_t* panels,
-                      float* waiting, Fetches& fetches) const {
+                      float* waiting, const Tile& next, Fetches& fetches) const {
     alignas(64) float own_sums[tile_floats];
     const Steps steps = steps_of(block);
     const bool last = block + 1 == blocks_;
-    Tile tile{
-        .row = group * group_rows, .column = 0, .rows = std::min(group_rows, m_ - group * group_rows), .columns = 0};
     for (int64_t panel = piece.first_panel; panel < piece.end_panel; ++panel) {
       const int64_t in_piece = panel - piece.first_panel;
       float* sums = blocks_ < 2
                         ? own_sums
                         : waiting + ((group - piece.first_group) * (piece.end_panel - piece.first_panel) + in_piece) *
                                         tile_floats;
-      tile.column = panel * panel_columns;
-      tile.columns = std::min(panel_columns, n_ - tile.column);
-      if (last) fetch_for_finish(tile, fetches_in(steps.count()), fetches);
-      const MultiplyTile multiply = multiply_tile_of<T>(tile);
-      multiply(rows.groups + group * rows.group_words + steps.first * rows.step_words, rows.row_words, rows.step_words,
-               panels + in_piece * steps.count() * panel_columns, steps.count(), block == 0 ? nullptr : sums, sums,
-               fetches);
+      const Tile tile = tile_at(group, panel);
+      if (last) {
+        const Tile ahead = panel + 1 < piece.end_panel ? tile_at(group, panel + 1) : next;
+        fetch_for_finish(ahead, fetches_in(steps.count()), fetches);
+      }
+      const int64_t step_words = rows.order == RowOrder::rows ? 1 : group_rows;
+      const TileWords words{.a = rows.groups + group * rows.group_words + steps.first * step_words,
+                            .order = rows.order,
+                            .row_words = rows.row_words,
+                            .panel = panels + in_piece * steps.count() * panel_columns,
+                            .steps = steps.count(),
+                            .begin = block == 0 ? nullptr : sums};
+      if (last && multiply_whole_tile_ != nullptr && tile.rows == group_rows && tile.columns == panel_columns) {
+        multiply_whole_tile_(words, finish_, tile, fetches);
+        continue;
+      }
+      multiply_tile_of<T>(tile)(words, sums, fetches);
       if (last) finish_tile_(finish_, tile, sums);
     }
+  }
+
+  // Without rows or columns beyond the end of C.
+  Tile tile_at(int64_t group, int64_t panel) const {
+    const int64_t row = group * group_rows, column = panel * panel_columns;
+    return {row, column, std::clamp<int64_t>(m_ - row, 0, group_rows),
+            std::clamp<int64_t>(n_ - column, 0, panel_columns)};
   }
 
   // What the tile's finish will use, in so many times.
@@ -348,11 +439,12 @@ class Product {
   const Finish& finish_;
   int64_t element_bytes_;  // of C
   FinishTile finish_tile_;
+  MultiplyWholeTile multiply_whole_tile_;
   PackedRows rows_;
 };
 
-// Where A is packed, a sum in fp32 is computed in pieces of this length of k and this many rows, so that the packed
-// pieces of A are small and stay in the cache.
+// Where A is packed, a sum in fp32 is computed in equal pieces of at most this length of k and this many rows, so that
+// the packed pieces of A are small and stay in the cache.
 constexpr int64_t piece_of_k = 1024;
 constexpr int64_t piece_of_m = 2016;
 
@@ -372,7 +464,8 @@ bool adds_pieces(const Finish& finish) {
 template <typename T>
 void multiply(const Factor& a, const Factor& b, const Size& size, const Finish& finish) {
   if (a.k_inner) return Product<T>(a, b, size, finish).run();
-  const int64_t length = adds_pieces(finish) ? piece_of_k : std::max<int64_t>(size.k, 1);
+  const int64_t pieces = adds_pieces(finish) ? std::max<int64_t>((size.k + piece_of_k - 1) / piece_of_k, 1) : 1;
+  const int64_t length = std::max<int64_t>((size.k + pieces - 1) / pieces, 1);
   const int64_t steps = (std::min(length, size.k) + word_elements<T> - 1) / word_elements<T>;
   const int64_t most_rows = goes_by_rows(a, size.n, steps) ? size.m : piece_of_m;
   const auto row_bytes = finish.out_stride * static_cast<int64_t>(c10::elementSize(finish.out_type));
