@@ -40,10 +40,10 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const fl
         case Finish::Kind::gelu:
           store_narrow(inner + at, value, mask);
           value = rounded<T>(value);  // a load of what was just stored would wait for the store
-          value = _mm512_mul_ps(value, gelu_share(value, _mm512_mul_ps(value, value)).share);
+          value = _mm512_mul_ps(value, gelu_share<T>(value, _mm512_mul_ps(value, value)).share);
           break;
         case Finish::Kind::gelu_backward:
-          value = _mm512_mul_ps(value, gelu_slope(load_wide(inner + at, mask)));
+          value = _mm512_mul_ps(value, gelu_slope<T>(load_wide(inner + at, mask)));
           break;
         case Finish::Kind::swiglu:
         case Finish::Kind::swiglu_backward:
@@ -72,7 +72,7 @@ TERRACE_AVX512 void finish_swiglu(const Finish& finish, const Tile& tile, const 
         store_narrow(inner + begin, half[i], mask);
         half[i] = rounded<T>(half[i]);
       }
-      store_narrow(out + at / 2, swiglu(pairs_of(half[0], half[1])), first_lanes((tile.columns - at) / 2));
+      store_narrow(out + at / 2, swiglu<T>(pairs_of(half[0], half[1])), first_lanes((tile.columns - at) / 2));
     }
   }
 }
@@ -85,30 +85,42 @@ TERRACE_AVX512 void finish_swiglu_backward(const Finish& finish, const Tile& til
     for (int64_t at = 0; at < tile.columns; at += lanes) {
       const __m512 slope = _mm512_loadu_ps(sums + row * panel_columns + at);
       const int64_t count = tile.columns - at;
-      store_pairs(out + 2 * at, swiglu_slopes(slope, load_pairs(inner + 2 * at, count)), count);
+      store_pairs(out + 2 * at, swiglu_slopes<T>(slope, load_pairs(inner + 2 * at, count)), count);
     }
   }
 }
 
-// A tile of Finish::Kind::exponentials, whose vectors are computed side by side.
+// The exponentials of a row of the tile in its first `columns` columns, of which the first `counted` are not 0. The
+// vectors are computed side by side; `whole` if all columns count.
+template <typename T, bool whole>
+TERRACE_AVX512_INLINE void store_exponentials(const Finish& finish, const Tile& tile, int64_t row, int64_t counted,
+                                              const float* sums) {
+  T* out = static_cast<T*>(finish.out) + (tile.row + row) * finish.out_stride + tile.column;
+  const __m512 reference = _mm512_set1_ps(finish.references[tile.row + row]);
+  __m512 value[vectors];
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < vectors; ++v) {
+    const int64_t at = v * lanes;
+    value[v] = exponential<T>(_mm512_sub_ps(_mm512_loadu_ps(sums + row * panel_columns + at), reference));
+    if constexpr (whole) {
+      store_narrow(out + at, value[v]);
+    } else {
+      value[v] = _mm512_maskz_mov_ps(first_lanes(std::max<int64_t>(counted - at, 0)), value[v]);
+      store_narrow(out + at, value[v], first_lanes(std::max<int64_t>(tile.columns - at, 0)));
+    }
+  }
+  finish.sums[(tile.row + row) * finish.sums_stride + tile.column / sum_columns] =
+      _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(value[0], value[1]), _mm512_add_ps(value[2], value[3])));
+}
+
 template <typename T>
 TERRACE_AVX512 void finish_exponentials(const Finish& finish, const Tile& tile, const float* sums) {
   static_assert(panel_columns == sum_columns);
   const int64_t counted = std::min(tile.columns, finish.counted - tile.column);
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    T* out = static_cast<T*>(finish.out) + (tile.row + row) * finish.out_stride + tile.column;
-    const __m512 reference = _mm512_set1_ps(finish.references[tile.row + row]);
-    __m512 value[vectors];
-#pragma GCC unroll 4
-    for (int64_t v = 0; v < vectors; ++v) {
-      const int64_t at = v * lanes;
-      const __mmask16 mask = first_lanes(std::max<int64_t>(tile.columns - at, 0));
-      const __m512 x = _mm512_sub_ps(_mm512_loadu_ps(sums + row * panel_columns + at), reference);
-      value[v] = _mm512_maskz_mov_ps(first_lanes(std::max<int64_t>(counted - at, 0)), exponential(x));
-      store_narrow(out + at, value[v], mask);
-    }
-    finish.sums[(tile.row + row) * finish.sums_stride + tile.column / sum_columns] =
-        _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(value[0], value[1]), _mm512_add_ps(value[2], value[3])));
+  if (counted == panel_columns) {
+    for (int64_t row = 0; row < tile.rows; ++row) store_exponentials<T, true>(finish, tile, row, counted, sums);
+  } else {
+    for (int64_t row = 0; row < tile.rows; ++row) store_exponentials<T, false>(finish, tile, row, counted, sums);
   }
 }
 

@@ -25,7 +25,7 @@ TERRACE_AVX512 void finish_outputs(const RowsTimes& p, int64_t first, const floa
     store_narrow(static_cast<T*>(p.out) + row * p.out_stride + first, value, mask);
     if (!p.active) continue;
     value = rounded<T>(value);
-    value = _mm512_mul_ps(value, gelu_share(value, _mm512_mul_ps(value, value)).share);
+    value = _mm512_mul_ps(value, gelu_share<T>(value, _mm512_mul_ps(value, value)).share);
     store_narrow(static_cast<T*>(p.active) + row * p.outputs + first, value, mask);
   }
 }

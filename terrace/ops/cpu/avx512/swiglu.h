@@ -45,20 +45,23 @@ TERRACE_AVX512_INLINE void store_pairs(T* to, const Gated& pairs, int64_t count)
   }
 }
 
-// 1 / (1 + e^-x).
+// 1 / (1 + e^-x), for results in the type.
+template <typename T>
 TERRACE_AVX512_INLINE __m512 sigmoid(__m512 x) {
-  const __m512 opposite = exponential(_mm512_sub_ps(_mm512_setzero_ps(), x));
+  const __m512 opposite = exponential<T>(_mm512_sub_ps(_mm512_setzero_ps(), x));
   return reciprocal(_mm512_add_ps(opposite, _mm512_set1_ps(1.0F)));
 }
 
 // silu(gate) * up (Shazeer, arXiv 2002.05202).
+template <typename T>
 TERRACE_AVX512_INLINE __m512 swiglu(const Gated& x) {
-  return _mm512_mul_ps(_mm512_mul_ps(x.gate, sigmoid(x.gate)), x.up);
+  return _mm512_mul_ps(_mm512_mul_ps(x.gate, sigmoid<T>(x.gate)), x.up);
 }
 
 // The gradients of gate and up for the gradient `slope` of the result.
+template <typename T>
 TERRACE_AVX512_INLINE Gated swiglu_slopes(__m512 slope, const Gated& x) {
-  const __m512 share = sigmoid(x.gate), scaled = _mm512_mul_ps(slope, share), one = _mm512_set1_ps(1.0F);
+  const __m512 share = sigmoid<T>(x.gate), scaled = _mm512_mul_ps(slope, share), one = _mm512_set1_ps(1.0F);
   const __m512 growth = _mm512_fmadd_ps(x.gate, _mm512_sub_ps(one, share), one);
   return {_mm512_mul_ps(_mm512_mul_ps(scaled, x.up), growth), _mm512_mul_ps(scaled, x.gate)};
 }
