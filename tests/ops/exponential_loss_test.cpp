@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "terrace/ops/products.h"
+#include "tests/ops/own_products.h"
 
 namespace terrace::ops {
 namespace {
@@ -75,14 +76,8 @@ ExactLosses exact_losses(const LossProblem& problem) {
   return exact;
 }
 
-class ExponentialLoss : public ::testing::TestWithParam<at::ScalarType> {
+class ExponentialLoss : public testing::OwnProductsOfType {
  protected:
-  void SetUp() override {
-    at::set_num_threads(1);
-    if (!own_products(at::zeros({1, 1}, GetParam()), Products::own))
-      GTEST_SKIP() << "this processor has no instructions for our products of this type";
-  }
-
   // An error of the logits in fp32, which are sums of up to 32 products, is one of the losses and a relative one of the
   // probabilities.
   static void expect_near(const Losses& found, const ExactLosses& exact) {

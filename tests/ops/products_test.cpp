@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "terrace/ops/cpu/matmul.h"
+#include "tests/ops/own_products.h"
 
 namespace terrace::ops {
 namespace {
@@ -28,14 +29,7 @@ at::Tensor integers(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
   return at::randint(-3, 4, shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions()).to(type);
 }
 
-class OwnProducts : public ::testing::TestWithParam<at::ScalarType> {
- protected:
-  void SetUp() override {
-    at::set_num_threads(1);
-    if (!own_products(at::zeros({1, 1}, GetParam()), Products::own))
-      GTEST_SKIP() << "this processor has no instructions for our products of this type";
-  }
-};
+class OwnProducts : public testing::OwnProductsOfType {};
 
 void expect_exact(at::ScalarType type, int64_t rows, int64_t inputs, int64_t outputs) {
   const at::Tensor x = integers({rows, inputs}, type, 1), weight = integers({outputs, inputs}, type, 2);
