@@ -6,10 +6,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <vector>
 
+#include "bench/ops/seconds.h"
 #include "terrace/ops/kernels.h"
 
 namespace {
@@ -23,12 +23,6 @@ struct Timed {
   std::function<void()> work;
   double fastest = 1e30;
 };
-
-double seconds(const std::function<void()>& work) {
-  const auto began = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-}
 
 }  // namespace
 

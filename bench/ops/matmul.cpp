@@ -16,24 +16,18 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "bench/ops/seconds.h"
 #include "terrace/ops/host_memory.h"
 
 namespace {
 
 using namespace std::string_literals;
 using namespace terrace::ops::cpu;
-
-double seconds(const std::function<void()>& work) {
-  const auto began = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-}
 
 void report(const char* what, double flops, const std::function<void()>& ours, const std::function<void()>& theirs) {
   double fastest_ours = 1e30, fastest_theirs = 1e30;

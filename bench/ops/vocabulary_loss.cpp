@@ -11,23 +11,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <vector>
 
+#include "bench/ops/seconds.h"
 #include "terrace/ops/host_memory.h"
 #include "terrace/ops/products.h"
 
 namespace {
 
 using namespace terrace::ops;
-
-double seconds(const std::function<void()>& work) {
-  const auto began = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-}
 
 struct Size {
   int64_t tokens, width, vocabulary;
