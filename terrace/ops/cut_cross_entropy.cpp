@@ -53,6 +53,13 @@ RowSums own_sums(const at::Tensor& real, const at::Tensor& column) {
 
 }  // namespace
 
+LossColumns loss_columns(const Cut* cut, const at::Tensor& targets, int64_t columns, int64_t vocabulary) {
+  const int64_t first = cut == nullptr ? 0 : cut->ranks->member() * columns;
+  const int64_t counted = std::clamp<int64_t>(vocabulary - first, 0, columns);
+  const at::Tensor shifted = targets.sub(first);
+  return {counted, at::where(shifted.ge(0).logical_and(shifted.lt(counted)), shifted, -1)};
+}
+
 RowSums sums_of_all(const Cut& cut, const RowSums& own) {
   const int64_t rows = own.top.size(0);
   const at::Tensor mine = at::empty({3, rows}, own.top.options());
@@ -68,11 +75,9 @@ RowSums sums_of_all(const Cut& cut, const RowSums& own) {
 
 void cut_cross_entropy(const Cut& cut, const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary,
                        double gradient_scale, const at::Tensor& losses) {
-  const int64_t columns = logits.size(1), first = cut.ranks->member() * columns;
-  const int64_t real_columns = std::clamp<int64_t>(vocabulary - first, 0, columns);
+  const int64_t columns = logits.size(1);
+  const auto [real_columns, column] = loss_columns(&cut, targets, columns, vocabulary);
   const at::Tensor real = logits.narrow(1, 0, real_columns);
-  const at::Tensor shifted = targets.sub(first);
-  const at::Tensor column = at::where(shifted.ge(0).logical_and(shifted.lt(real_columns)), shifted, -1);  // [N]
   const at::Tensor counted = targets.ge(0);
   const RowSums all = sums_of_all(cut, own_sums(real, column));
   losses.copy_(all.sum.log().add_(all.top).sub_(all.logit).masked_fill_(counted.logical_not(), 0));

@@ -2,7 +2,6 @@
 #include "terrace/ops/exponential_loss.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
@@ -32,22 +31,8 @@ constexpr int64_t block_rows = 64;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Which of the columns on this rank count, and where the targets are among them (-1: on another rank).
-struct Columns {
-  int64_t counted;
-  at::Tensor target;  // [N] int64
-
-  Columns(const LossRows& rows, int64_t columns) {
-    const Cut* cut = cut_in(rows.weight.cut, 0);
-    const int64_t first = cut == nullptr ? 0 : cut->ranks->member() * columns;
-    counted = std::clamp<int64_t>(rows.vocabulary - first, 0, columns);
-    const at::Tensor shifted = rows.targets.sub(first);
-    target = at::where(shifted.ge(0).logical_and(shifted.lt(counted)), shifted, -1);
-  }
-};
-
 // Of this rank's columns, with the references as `top`; the sum of a row beyond the range is infinite.
-RowSums exponentials_of(const LossRows& rows, const Columns& columns, const at::Tensor& exponentials) {
+RowSums exponentials_of(const LossRows& rows, const LossColumns& columns, const at::Tensor& exponentials) {
   const at::Tensor &hidden = rows.hidden, &weight = rows.weight.value;
   const int64_t size = hidden.size(0), num_few = std::min(weight.size(0), first_logits);
   const auto numbers = hidden.options().dtype(at::kFloat);
@@ -80,8 +65,8 @@ struct GradientRows {
 
 // Writes losses, factors and the gradients at targets. Returns the rows that are beyond the range, whose losses and
 // factors are to be replaced.
-std::vector<int64_t> write_losses(const LossRows& rows, const Columns& columns, const RowSums& own, const RowSums& all,
-                                  const GradientRows& gradient, const at::Tensor& losses) {
+std::vector<int64_t> write_losses(const LossRows& rows, const LossColumns& columns, const RowSums& own,
+                                  const RowSums& all, const GradientRows& gradient, const at::Tensor& losses) {
   const auto *top = all.top.const_data_ptr<double>(), *sum = all.sum.const_data_ptr<double>(),
              *logit = all.logit.const_data_ptr<double>(), *reference = own.top.const_data_ptr<double>();
   const auto *target = rows.targets.const_data_ptr<int64_t>(), *place = columns.target.const_data_ptr<int64_t>();
@@ -118,13 +103,8 @@ void compute_again(const LossRows& rows, const std::vector<int64_t>& beyond, con
     std::copy_n(beyond.begin() + begin, size, index.mutable_data_ptr<int64_t>());
     const at::Tensor hidden = rows.hidden.index_select(0, index), targets = rows.targets.index_select(0, index);
     const at::Tensor logits = at::empty({size, rows.weight.value.size(0)}, hidden.options().dtype(at::kFloat));
-    times_transposed_into(logits, hidden, rows.weight.value, rows.weight.products.forward);
     at::Tensor own_losses = at::empty({size}, losses.options());
-    if (const Cut* cut = cut_in(rows.weight.cut, 0)) {
-      cut_cross_entropy(*cut, logits, targets, rows.vocabulary, rows.gradient_scale, own_losses);
-    } else {
-      kernels(logits.device()).cross_entropy(logits, targets, rows.vocabulary, rows.gradient_scale, own_losses);
-    }
+    losses_of_logits({hidden, targets, rows.weight, rows.vocabulary, rows.gradient_scale}, logits, own_losses);
     at::Tensor(losses).index_copy_(0, index, own_losses);
     if (!gradient.factors.defined()) continue;
     at::Tensor(gradient.exponentials).index_copy_(0, index, logits.to(hidden.scalar_type()));
@@ -134,15 +114,24 @@ void compute_again(const LossRows& rows, const std::vector<int64_t>& beyond, con
 
 }  // namespace
 
+void losses_of_logits(const LossRows& rows, const at::Tensor& logits, const at::Tensor& losses) {
+  times_transposed_into(logits, rows.hidden, rows.weight.value, rows.weight.products.forward);
+  if (const Cut* cut = cut_in(rows.weight.cut, 0)) {
+    cut_cross_entropy(*cut, logits, rows.targets, rows.vocabulary, rows.gradient_scale, losses);
+  } else {
+    kernels(logits.device()).cross_entropy(logits, rows.targets, rows.vocabulary, rows.gradient_scale, losses);
+  }
+}
+
 bool has_exponential_losses(const at::Tensor& hidden, const Weight& weight) {
   const bool has_kernel = hidden.scalar_type() == at::kFloat || hidden.scalar_type() == at::kBFloat16;
   return has_kernel && own_products(hidden, weight.products.forward);
 }
 
 at::Tensor exponential_losses(const LossRows& rows, const at::Tensor& gradient, const at::Tensor& losses) {
-  const Columns columns(rows, gradient.size(1));
-  const RowSums own = exponentials_of(rows, columns, gradient);
   const Cut* cut = cut_in(rows.weight.cut, 0);
+  const LossColumns columns = loss_columns(cut, rows.targets, gradient.size(1), rows.vocabulary);
+  const RowSums own = exponentials_of(rows, columns, gradient);
   const RowSums all = cut != nullptr ? sums_of_all(*cut, own) : own;
   GradientRows written;
   if (rows.gradient_scale != 0.0) {

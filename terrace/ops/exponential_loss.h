@@ -26,7 +26,11 @@ struct LossRows {
   double gradient_scale = 0.0;  // 0: no gradient
 };
 
-// Whether our kernels compute the losses of such rows so.
+// Writes to losses [N] (double) the cross-entropy of each row from its logits, and to `logits` [N, V] the gradient of
+// the logits if the scale is not 0. V is this rank's part if the weight is cut by outputs.
+void losses_of_logits(const LossRows& rows, const at::Tensor& logits, const at::Tensor& losses);
+
+// Whether our kernels compute the losses of such rows from exponentials.
 bool has_exponential_losses(const at::Tensor& hidden, const Weight& weight);
 
 // Writes to losses [N] (double) the cross-entropy of each row, and to `gradient` [N, V], contiguous and in the type of

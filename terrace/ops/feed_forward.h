@@ -14,9 +14,9 @@ struct FeedForwardWeights {
   Weight second, second_bias;  // [D, F] and [D] or undefined
 };
 
-// activated(x first^T + first_bias) second^T + second_bias for x [.., D]. Backward adds the
-// gradients of the weights to their buffers or defers them as linear() does, the second layer first. With tensor
-// parallelism the first layer is cut by outputs and the second by inputs.
+// activated(x first^T + first_bias) second^T + second_bias for x [.., D]. Backward adds the gradients of the weights to
+// their buffers or defers them as linear() does, the second layer first. With tensor parallelism the first layer is cut
+// by outputs and the second by inputs.
 at::Tensor feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, Activation activation,
                         WeightGradientQueue* deferred = nullptr);
 

@@ -210,15 +210,14 @@ at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products produc
 
 void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products,
                 const at::Tensor& factors) {
-  if (own_products(dy, products) && !computes_wider(dy, products)) {
+  if (computes_wider(dy, products)) {
+    dx.copy_(times(wide(dy), wide(weight), products));
+  } else if (own_products(dy, products)) {
     Finish finish = into(dx, Finish::Kind::store);
     if (factors.defined()) finish.factors = factors.const_data_ptr<float>();
     product("terrace::linear_inputs", dy, factor(dy, true), factor(weight, false), size_of_inputs(dy, weight), finish,
             {dx});
     return;
-  }
-  if (computes_wider(dy, products)) {
-    dx.copy_(times(wide(dy), wide(weight), products));
   } else {
     at::Tensor out = dx;
     at::mm_out(out, dy, weight);

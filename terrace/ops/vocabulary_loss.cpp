@@ -10,10 +10,8 @@
 #include "terrace/base/error.h"
 #include "terrace/ops/cpu/loss_rows.h"
 #include "terrace/ops/cut.h"
-#include "terrace/ops/cut_cross_entropy.h"
 #include "terrace/ops/embedding.h"
 #include "terrace/ops/exponential_loss.h"
-#include "terrace/ops/kernels.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
 
@@ -43,12 +41,7 @@ struct LossInput {
 // the gradient divided by the factors [N] that are returned.
 at::Tensor losses_of_rows(const LossRows& rows, const at::Tensor& logits, const at::Tensor& losses) {
   if (has_exponential_losses(rows.hidden, rows.weight)) return exponential_losses(rows, logits, losses);
-  times_transposed_into(logits, rows.hidden, rows.weight.value, rows.weight.products.forward);
-  if (const Cut* cut = cut_in(rows.weight.cut, 0)) {
-    cut_cross_entropy(*cut, logits, rows.targets, rows.vocabulary, rows.gradient_scale, losses);
-  } else {
-    kernels(logits.device()).cross_entropy(logits, rows.targets, rows.vocabulary, rows.gradient_scale, losses);
-  }
+  losses_of_logits(rows, logits, losses);
   return {};
 }
 

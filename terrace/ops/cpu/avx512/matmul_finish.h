@@ -90,8 +90,8 @@ TERRACE_AVX512 void finish_swiglu_backward(const Finish& finish, const Tile& til
   }
 }
 
-// The exponentials of a row of the tile in its first `columns` columns, of which the first `counted` are not 0. The
-// vectors are computed side by side; `whole` if all columns count.
+// The exponentials of a row of the tile, whose first `counted` columns count; `whole` if these are all of a panel. The
+// vectors are computed side by side.
 template <typename T, bool whole>
 TERRACE_AVX512_INLINE void store_exponentials(const Finish& finish, const Tile& tile, int64_t row, int64_t counted,
                                               const float* sums) {
