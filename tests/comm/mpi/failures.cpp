@@ -35,13 +35,30 @@ std::filesystem::path flights;
 
 void compute() { std::this_thread::sleep_for(30s); }
 
-// All ranks make a first call; then rank 1 does something else and the others wait for it in their second call.
+// Waits until a rank has written the file.
+void wait_for(const std::filesystem::path& file) {
+  const auto began = std::chrono::steady_clock::now();
+  while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() - began < 5s) {
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+std::filesystem::path waits_file(int64_t rank) { return flights / fmt::format("rank_{}_waits", rank); }
+
+// All ranks make a first call; then rank 1 does something else and the others wait for it in their second call. Rank 1
+// waits until they have made it: on a busy machine the others may still be in the first call when rank 1 has left it.
 void others_wait(World& world, const std::function<void(Comm&)>& rank_1) {
   const auto comm = world.connect(everyone);
   comm->barrier({"start"}).wait();
-  if (world.rank() == 1) return rank_1(*comm);
+  if (world.rank() == 1) {
+    wait_for(waits_file(0));
+    wait_for(waits_file(2));
+    return rank_1(*comm);
+  }
   float data[8] = {};
-  comm->all_reduce(data, 8, Type::fp32, label).wait();
+  Work work = comm->all_reduce(data, 8, Type::fp32, label);
+  std::ofstream(waits_file(world.rank())) << 1;
+  work.wait();
 }
 
 // The others wait longer than the time-out, and do not give up.
@@ -80,10 +97,7 @@ void sends_too_late(World& world) {
     std::ranges::fill(data, 7);
     kill(static_cast<pid_t>(process_id), SIGCONT);
     // On a busy machine it takes a while until rank 1 computes again.
-    const auto continued = std::chrono::steady_clock::now();
-    while (!std::filesystem::exists(flights / "sent") && std::chrono::steady_clock::now() - continued < 5s) {
-      std::this_thread::sleep_for(1ms);
-    }
+    wait_for(flights / "sent");
     std::this_thread::sleep_for(500ms);
     const bool unchanged = std::ranges::all_of(data, [](int64_t number) { return number == 7; });
     std::fprintf(stderr, "the buffer is %s; the owner %s\n", unchanged ? "unchanged" : "changed",
