@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "terrace/ops/cpu/avx512/vectors.h"
+#include "terrace/ops/cpu/matmul.h"
 
 namespace terrace::ops::cpu {
 
@@ -38,7 +39,7 @@ class FetchAhead {
   }
 
   template <int writes = 0>
-  void next() {
+  TERRACE_AVX512_INLINE void next() {
     for (int64_t line = 0; line < lines_; ++line) {
       if (rows_ == 0) return;
       __builtin_prefetch(row_ + at_, writes, 3);
@@ -112,11 +113,30 @@ class Words {
   int64_t k_;
 };
 
-// Packs the steps of `panels` panels of B, from column `left` on, into [panels][steps][64] words, with zeros beyond n.
+struct MatmulSize {
+  int64_t m, n, k;
+};
+
+// The part of a factor from element k, and from this one in the other dimension.
+template <typename T>
+Factor from(Factor factor, int64_t k, int64_t other) {
+  factor.data =
+      static_cast<const T*>(factor.data) + (factor.k_inner ? other * factor.stride + k : k * factor.stride + other);
+  return factor;
+}
+
+// The words of these elements along k.
+template <typename T>
+Words<T> words_from(const Factor& factor, int64_t k, int64_t length) {
+  const Factor part = from<T>(factor, k, 0);
+  return {part.data, part.stride, length};
+}
+
+// Packs these steps of `panels` panels of B, from column `left` on, into [steps][64] words each, with zeros beyond n. A
+// panel begins `panel_words` after the one before.
 template <typename T>
 TERRACE_AVX512 void pack_panels(const Words<T>& b, bool k_inner, int64_t left, int64_t panels, int64_t n,
-                                const Steps& steps, uint32_t* to) {
-  const int64_t panel_words = steps.count() * panel_columns;
+                                const Steps& steps, int64_t panel_words, uint32_t* to) {
   if (!k_inner) {
     // Row by row over all panels, since neighbours in a row are neighbours in memory.
     for (int64_t step = steps.first; step < steps.end; ++step, to += panel_columns) {

@@ -1,0 +1,214 @@
+// The inner loops of matrix products: sums of a tile of C that stay in registers, while what is used next is fetched.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "terrace/ops/cpu/avx512/matmul_finish.h"
+#include "terrace/ops/cpu/avx512/matmul_pack.h"
+#include "terrace/ops/cpu/avx512/vectors.h"
+#include "terrace/ops/cpu/matmul.h"
+
+namespace terrace::ops::cpu {
+
+constexpr int64_t tile_floats = group_rows * panel_columns;
+
+// A tile fetches some cache lines of what is used next before every so many steps: many at once would wait for memory.
+constexpr int64_t steps_of_fetch = 16;
+
+constexpr int64_t fetches_in(int64_t steps) { return (steps + steps_of_fetch - 1) / steps_of_fetch; }
+
+struct Fetches {
+  FetchAhead rows;     // of A, after those of the tile
+  FetchAhead columns;  // of B, after those of the tile
+  FetchAhead out;      // what finish_tile() will write
+  FetchAhead inner;
+
+  TERRACE_AVX512_INLINE void next() {
+    rows.next();
+    columns.next();
+    out.next<1>();
+    inner.next();
+  }
+};
+
+// How the words of A lie that a tile multiplies.
+enum class RowOrder {
+  rows,    // word (row, step) at row * row_words + step
+  groups,  // at step * group_rows + row
+};
+
+// What a tile multiplies.
+struct TileWords {
+  const uint32_t* a;
+  RowOrder order;
+  int64_t row_words;
+  const uint32_t* panel;
+  int64_t steps;
+  const float* begin;  // what the sums begin with, row by row of a panel; null: zero
+};
+
+template <typename T, RowOrder order, int Rows, int Vectors>
+TERRACE_AVX512_INLINE void add_steps(const TileWords& words, Fetches& fetches, __m512 (&sum)[Rows][Vectors]) {
+  const int64_t steps = words.steps, row_words = words.row_words;
+  const uint32_t *a = words.a, *panel = words.panel;
+  for (int64_t step = 0; step < steps;) {
+    fetches.next();
+    for (const int64_t stop = std::min(steps, step + steps_of_fetch); step < stop; ++step) {
+      __m512 b[Vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
+#pragma GCC unroll 6
+      for (int row = 0; row < Rows; ++row) {
+        const uint32_t word = order == RowOrder::rows ? a[row * row_words + step] : a[step * group_rows + row];
+        const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(word)));
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
+      }
+    }
+  }
+}
+
+// Sums the first `Vectors` vectors of columns of a tile of `Rows` rows.
+template <typename T, int Rows, int Vectors>
+TERRACE_AVX512_INLINE void sum_tile(const TileWords& words, Fetches& fetches, __m512 (&sum)[Rows][Vectors]) {
+#pragma GCC unroll 6
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) {
+      sum[row][v] = words.begin ? _mm512_loadu_ps(words.begin + row * panel_columns + v * lanes) : _mm512_setzero_ps();
+    }
+  }
+  if (words.order == RowOrder::rows) {
+    add_steps<T, RowOrder::rows>(words, fetches, sum);
+  } else {
+    add_steps<T, RowOrder::groups>(words, fetches, sum);
+  }
+}
+
+template <typename T, int Rows, int Vectors>
+TERRACE_AVX512 void multiply_tile(const TileWords& words, float* sums, Fetches& fetches) {
+  __m512 sum[Rows][Vectors];
+  sum_tile<T>(words, fetches, sum);
+#pragma GCC unroll 6
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * lanes, sum[row][v]);
+  }
+}
+
+// A whole tile that is only stored or accumulated, straight from its registers: where k is small, storing and loading
+// its sums again would take a twentieth of the time.
+template <typename T, typename Out, Finish::Kind kind>
+TERRACE_AVX512 void multiply_whole_tile(const TileWords& words, const Finish& finish, const Tile& tile,
+                                        Fetches& fetches) {
+  __m512 sum[group_rows][vectors];
+  sum_tile<T>(words, fetches, sum);
+  if (const T* bias = static_cast<const T*>(finish.bias)) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < vectors; ++v) {
+      const __m512 of_columns = load_wide(bias + tile.column + v * lanes);
+#pragma GCC unroll 6
+      for (int64_t row = 0; row < group_rows; ++row) sum[row][v] = _mm512_add_ps(sum[row][v], of_columns);
+    }
+  }
+  Out* out = static_cast<Out*>(finish.out) + tile.row * finish.out_stride + tile.column;
+#pragma GCC unroll 6
+  for (int64_t row = 0; row < group_rows; ++row) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < vectors; ++v) {
+      Out* place = out + row * finish.out_stride + v * lanes;
+      if constexpr (kind == Finish::Kind::accumulate) sum[row][v] = _mm512_add_ps(load_wide(place), sum[row][v]);
+      store_narrow(place, sum[row][v]);
+    }
+  }
+}
+
+using MultiplyWholeTile = void (*)(const TileWords&, const Finish&, const Tile&, Fetches&);
+
+// Null if other things are to be done with the product.
+template <typename T>
+MultiplyWholeTile multiply_whole_tile_of(const Finish& finish) {
+  const bool accumulates = finish.kind == Finish::Kind::accumulate;
+  if ((finish.kind != Finish::Kind::store && !accumulates) || finish.factors != nullptr) return nullptr;
+  constexpr auto store = Finish::Kind::store, accumulate = Finish::Kind::accumulate;
+  if (finish.out_type == c10::ScalarType::Float) {
+    return accumulates ? multiply_whole_tile<T, float, accumulate> : multiply_whole_tile<T, float, store>;
+  }
+  return accumulates ? multiply_whole_tile<T, T, accumulate> : multiply_whole_tile<T, T, store>;
+}
+
+// The part of a matrix that a tile takes.
+FetchAhead part_of(const void* matrix, int64_t stride, int64_t element_bytes, const Tile& tile) {
+  return {static_cast<const char*>(matrix) + (tile.row * stride + tile.column) * element_bytes,
+          tile.columns * element_bytes, stride * element_bytes, tile.rows};
+}
+
+using MultiplyTile = void (*)(const TileWords&, float*, Fetches&);
+
+// By rows and vectors of columns, both from 1.
+template <typename T, size_t... sizes>
+constexpr std::array<MultiplyTile, sizeof...(sizes)> all_tiles(std::index_sequence<sizes...>) {
+  return {multiply_tile<T, 1 + static_cast<int>(sizes / vectors), 1 + static_cast<int>(sizes % vectors)>...};
+}
+
+template <typename T>
+MultiplyTile multiply_tile_of(const Tile& tile) {
+  static constexpr auto tiles = all_tiles<T>(std::make_index_sequence<group_rows * vectors>());
+  return tiles[static_cast<size_t>((tile.rows - 1) * vectors + (tile.columns - 1) / lanes)];
+}
+
+// The tiles of C, and what is done with each.
+template <typename T>
+class Tiles {
+ public:
+  Tiles(int64_t m, int64_t n, const Finish& finish)
+      : m_(m),
+        n_(n),
+        finish_(finish),
+        element_bytes_(static_cast<int64_t>(c10::elementSize(finish.out_type))),
+        finish_tile_(finish_tile_of<T>(finish)),
+        multiply_whole_tile_(multiply_whole_tile_of<T>(finish)) {}
+
+  // Without rows or columns beyond the end of C.
+  Tile at(int64_t group, int64_t panel) const {
+    const int64_t row = group * group_rows, column = panel * panel_columns;
+    return {row, column, std::clamp<int64_t>(m_ - row, 0, group_rows),
+            std::clamp<int64_t>(n_ - column, 0, panel_columns)};
+  }
+
+  // Multiplies the last words along k and finishes the tile. `sums` is scratch of tile_floats.
+  void finish(const TileWords& words, const Tile& tile, float* sums, Fetches& fetches) const {
+    if (multiply_whole_tile_ != nullptr && tile.rows == group_rows && tile.columns == panel_columns) {
+      multiply_whole_tile_(words, finish_, tile, fetches);
+    } else {
+      multiply_tile_of<T>(tile)(words, sums, fetches);
+      finish_tile_(finish_, tile, sums);
+    }
+  }
+
+  // Lets `fetches` bring what finishing the tile will use, in so many times.
+  void fetch(const Tile& tile, int64_t times, Fetches& fetches) const {
+    const bool halves = finish_.kind == Finish::Kind::swiglu, doubles = finish_.kind == Finish::Kind::swiglu_backward;
+    Tile out = tile, inner = tile;
+    if (halves) out.column /= 2, out.columns /= 2;
+    if (doubles) out.column *= 2, out.columns *= 2, inner = out;
+    fetches.out = part_of(finish_.out, finish_.out_stride, element_bytes_, out);
+    fetches.out.divide(times);
+    if (finish_.inner == nullptr) return;
+    fetches.inner = part_of(finish_.inner, finish_.inner_stride, sizeof(T), inner);
+    fetches.inner.divide(times);
+  }
+
+ private:
+  int64_t m_, n_;
+  Finish finish_;
+  int64_t element_bytes_;  // of C
+  FinishTile finish_tile_;
+  MultiplyWholeTile multiply_whole_tile_;
+};
+
+}  // namespace terrace::ops::cpu
