@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "terrace/ops/cpu/avx512/attention.h"
+#include "terrace/ops/cpu/avx512/exponential.h"
 
 namespace terrace::ops::cpu {
 namespace {

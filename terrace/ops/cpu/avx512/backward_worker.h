@@ -3,6 +3,7 @@
 #pragma once
 
 #include "terrace/ops/cpu/avx512/attention.h"
+#include "terrace/ops/cpu/avx512/exponential.h"
 
 namespace terrace::ops::cpu {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "terrace/ops/cpu/avx512/dot.h"
+#include "terrace/ops/cpu/avx512/exponential.h"
 
 namespace terrace::ops::cpu {
 namespace {

@@ -15,6 +15,7 @@
 namespace terrace::ops::cpu {
 
 constexpr int64_t tile_floats = group_rows * panel_columns;
+constexpr int64_t vectors = panel_columns / lanes;  // of columns in a tile
 
 // A tile fetches some cache lines of what is used next before every so many steps: many at once would wait for memory.
 constexpr int64_t steps_of_fetch = 16;
@@ -100,13 +101,21 @@ TERRACE_AVX512 void multiply_tile(const TileWords& words, float* sums, Fetches& 
   }
 }
 
-// A whole tile that is only stored or accumulated, straight from its registers: where k is small, storing and loading
-// its sums again would take a twentieth of the time.
+// Multiplies a whole tile and finishes it straight from its registers: where k is small, storing and loading its sums
+// again would take a twentieth of the time.
 template <typename T, typename Out, Finish::Kind kind>
 TERRACE_AVX512 void multiply_whole_tile(const TileWords& words, const Finish& finish, const Tile& tile,
                                         Fetches& fetches) {
   __m512 sum[group_rows][vectors];
   sum_tile<T>(words, fetches, sum);
+  if (finish.factors) {
+#pragma GCC unroll 6
+    for (int64_t row = 0; row < group_rows; ++row) {
+      const __m512 factor = _mm512_set1_ps(finish.factors[tile.row + row]);
+#pragma GCC unroll 4
+      for (int64_t v = 0; v < vectors; ++v) sum[row][v] = _mm512_mul_ps(sum[row][v], factor);
+    }
+  }
   if (const T* bias = static_cast<const T*>(finish.bias)) {
 #pragma GCC unroll 4
     for (int64_t v = 0; v < vectors; ++v) {
@@ -115,30 +124,43 @@ TERRACE_AVX512 void multiply_whole_tile(const TileWords& words, const Finish& fi
       for (int64_t row = 0; row < group_rows; ++row) sum[row][v] = _mm512_add_ps(sum[row][v], of_columns);
     }
   }
-  Out* out = static_cast<Out*>(finish.out) + tile.row * finish.out_stride + tile.column;
 #pragma GCC unroll 6
   for (int64_t row = 0; row < group_rows; ++row) {
-#pragma GCC unroll 4
-    for (int64_t v = 0; v < vectors; ++v) {
-      Out* place = out + row * finish.out_stride + v * lanes;
-      if constexpr (kind == Finish::Kind::accumulate) sum[row][v] = _mm512_add_ps(load_wide(place), sum[row][v]);
-      store_narrow(place, sum[row][v]);
-    }
+    const FourVectors value({sum[row][0], sum[row][1]}, {sum[row][2], sum[row][3]});
+    finish_row<T, Out, kind, true>(finish, tile, tile.row + row, value);
   }
 }
 
-using MultiplyWholeTile = void (*)(const TileWords&, const Finish&, const Tile&, Fetches&);
+// What computes the tiles of a product.
+struct TileKernels {
+  void (*multiply_whole)(const TileWords&, const Finish&, const Tile&, Fetches&);
+  void (*finish)(const Finish&, const Tile&, const float*);
+};
 
-// Null if other things are to be done with the product.
+template <typename T, typename Out, Finish::Kind kind>
+constexpr TileKernels kernels_of{multiply_whole_tile<T, Out, kind>, finish_tile<T, Out, kind>};
+
 template <typename T>
-MultiplyWholeTile multiply_whole_tile_of(const Finish& finish) {
-  const bool accumulates = finish.kind == Finish::Kind::accumulate;
-  if ((finish.kind != Finish::Kind::store && !accumulates) || finish.factors != nullptr) return nullptr;
-  constexpr auto store = Finish::Kind::store, accumulate = Finish::Kind::accumulate;
-  if (finish.out_type == c10::ScalarType::Float) {
-    return accumulates ? multiply_whole_tile<T, float, accumulate> : multiply_whole_tile<T, float, store>;
+TileKernels tile_kernels(const Finish& finish) {
+  using Kind = Finish::Kind;
+  const bool wide = finish.out_type == c10::ScalarType::Float;
+  switch (finish.kind) {
+    case Kind::store:
+      return wide ? kernels_of<T, float, Kind::store> : kernels_of<T, T, Kind::store>;
+    case Kind::accumulate:
+      return wide ? kernels_of<T, float, Kind::accumulate> : kernels_of<T, T, Kind::accumulate>;
+    case Kind::gelu:
+      return kernels_of<T, T, Kind::gelu>;
+    case Kind::gelu_backward:
+      return kernels_of<T, T, Kind::gelu_backward>;
+    case Kind::swiglu:
+      return kernels_of<T, T, Kind::swiglu>;
+    case Kind::swiglu_backward:
+      return kernels_of<T, T, Kind::swiglu_backward>;
+    case Kind::exponentials:
+      return kernels_of<T, T, Kind::exponentials>;
   }
-  return accumulates ? multiply_whole_tile<T, T, accumulate> : multiply_whole_tile<T, T, store>;
+  __builtin_unreachable();
 }
 
 // The part of a matrix that a tile takes.
@@ -170,8 +192,7 @@ class Tiles {
         n_(n),
         finish_(finish),
         element_bytes_(static_cast<int64_t>(c10::elementSize(finish.out_type))),
-        finish_tile_(finish_tile_of<T>(finish)),
-        multiply_whole_tile_(multiply_whole_tile_of<T>(finish)) {}
+        kernels_(tile_kernels<T>(finish)) {}
 
   // Without rows or columns beyond the end of C.
   Tile at(int64_t group, int64_t panel) const {
@@ -182,11 +203,11 @@ class Tiles {
 
   // Multiplies the last words along k and finishes the tile. `sums` is scratch of tile_floats.
   void finish(const TileWords& words, const Tile& tile, float* sums, Fetches& fetches) const {
-    if (multiply_whole_tile_ != nullptr && tile.rows == group_rows && tile.columns == panel_columns) {
-      multiply_whole_tile_(words, finish_, tile, fetches);
+    if (tile.rows == group_rows && tile.columns == panel_columns) {
+      kernels_.multiply_whole(words, finish_, tile, fetches);
     } else {
       multiply_tile_of<T>(tile)(words, sums, fetches);
-      finish_tile_(finish_, tile, sums);
+      kernels_.finish(finish_, tile, sums);
     }
   }
 
@@ -207,8 +228,7 @@ class Tiles {
   int64_t m_, n_;
   Finish finish_;
   int64_t element_bytes_;  // of C
-  FinishTile finish_tile_;
-  MultiplyWholeTile multiply_whole_tile_;
+  TileKernels kernels_;
 };
 
 }  // namespace terrace::ops::cpu

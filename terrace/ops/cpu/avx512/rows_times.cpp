@@ -24,9 +24,7 @@ TERRACE_AVX512 void finish_outputs(const RowsTimes& p, int64_t first, const floa
     if (bias) value = _mm512_add_ps(value, load_wide(bias + first, mask));
     store_narrow(static_cast<T*>(p.out) + row * p.out_stride + first, value, mask);
     if (!p.active) continue;
-    value = rounded<T>(value);
-    value = _mm512_mul_ps(value, gelu_share<T>(value, _mm512_mul_ps(value, value)).share);
-    store_narrow(static_cast<T*>(p.active) + row * p.outputs + first, value, mask);
+    store_narrow(static_cast<T*>(p.active) + row * p.outputs + first, gelu<T>(rounded<T>(value)), mask);
   }
 }
 

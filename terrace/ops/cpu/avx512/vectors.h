@@ -110,49 +110,6 @@ TERRACE_AVX512_INLINE __m512 paired(__m512 first, __m512 second) {
   return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
 }
 
-// 2^f for f in [-1/2, 1/2]: a minimax polynomial with an error of 2e-9 in fp32, or 3e-6 if the result is rounded to
-// bf16.
-template <typename T>
-TERRACE_AVX512_INLINE __m512 power_of_fraction(__m512 f) {
-  __m512 sum;
-  if constexpr (std::is_same_v<T, float>) {
-    sum = _mm512_fmadd_ps(_mm512_set1_ps(1.5353361e-4f), f, _mm512_set1_ps(1.3398874e-3f));
-    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(9.6184369e-3f));
-    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(5.5503324e-2f));
-    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(2.4022648e-1f));
-    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(6.9314718e-1f));
-  } else {
-    sum = _mm512_fmadd_ps(_mm512_set1_ps(9.5828529e-3f), f, _mm512_set1_ps(5.5906426e-2f));
-    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(2.4024099e-1f));
-    sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(6.9312408e-1f));
-  }
-  return _mm512_fmadd_ps(sum, f, _mm512_set1_ps(1.0f));
-}
-
-TERRACE_AVX512_INLINE __m512 nearest_integer(__m512 x) {
-  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-// 2^x for x of at most 127; the result is at least 2^-126, since subnormal numbers are slow.
-template <typename T>
-TERRACE_AVX512_INLINE __m512 power_of_two(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-126.0f), x);  // with this order of arguments a NaN stays a NaN
-  const __m512 n = nearest_integer(x);
-  return _mm512_scalef_ps(power_of_fraction<T>(_mm512_sub_ps(x, n)), n);
-}
-
-// e^x with x clamped to [-87, 87], to about one ulp, or with an error of 3e-6 if the result is rounded to bf16.
-template <typename T>
-TERRACE_AVX512_INLINE __m512 exponential(__m512 x) {
-  x = _mm512_min_ps(_mm512_set1_ps(87.0f), _mm512_max_ps(_mm512_set1_ps(-87.0f), x));
-  const __m512 log2_e = _mm512_set1_ps(1.44269502f);
-  const __m512 n = nearest_integer(_mm512_mul_ps(x, log2_e));
-  __m512 f = _mm512_fmsub_ps(x, log2_e, n);
-  // The rest of log2 e.
-  if constexpr (std::is_same_v<T, float>) f = _mm512_fmadd_ps(x, _mm512_set1_ps(1.92596299e-8f), f);
-  return _mm512_scalef_ps(power_of_fraction<T>(f), n);
-}
-
 // Transposes a square of sixteen vectors.
 TERRACE_AVX512_INLINE void transpose(__m512 (&x)[lanes]) {
   __m512 y[lanes];
