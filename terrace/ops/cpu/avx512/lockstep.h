@@ -106,8 +106,12 @@ TERRACE_AVX512_INLINE void store_all(T* to, __m512 value) {
 
 template <typename T, typename V>
 TERRACE_AVX512_INLINE void store_all(T* to, const Twice<V>& value) {
-  store_all(to, value.first);
-  store_all(to + numbers_in<V>, value.second);
+  if constexpr (std::is_same_v<V, OneVector> && !std::is_same_v<T, float>) {
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(value.second, value.first));
+  } else {
+    store_all(to, value.first);
+    store_all(to + numbers_in<V>, value.second);
+  }
 }
 
 template <typename T>
