@@ -24,10 +24,11 @@ void shrink_batch(config::Config& config, int64_t ranks) {
 }
 
 // With an epsilon of 1e-8, AdamW turns rounding noise into steps for a gradient that is zero in exact arithmetic, such
-// as that of a key bias. 16-bit types have larger errors, and with an epsilon below these errors a few gradients near
-// zero would dominate the error of a whole tensor.
-void use_constant_rate_and_large_epsilon(config::OptimizerConfig& optimizer, bool sixteen_bits) {
-  optimizer.epsilon = std::max(optimizer.epsilon, sixteen_bits ? 1e-2 : 1e-4);
+// as that of a key bias. With an epsilon below the gradients, a few of these near zero dominate the error of a whole
+// tensor, which is then a matter of luck: with 1e-4, a third of all seeds of a small GPT on two ranks had a tensor with
+// more than twice the error of one rank, and with 1e-2 none.
+void use_constant_rate_and_large_epsilon(config::OptimizerConfig& optimizer) {
+  optimizer.epsilon = std::max(optimizer.epsilon, 1e-2);
   optimizer.schedule = config::Decay::constant;
   optimizer.warmup_steps = optimizer.decay_steps = 0;
   optimizer.min_learning_rate = 0;
@@ -51,8 +52,7 @@ config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps
   if (config.train.precision == config::Precision::fp16) {
     small.train.initial_loss_scale = std::min(config.train.initial_loss_scale, most_loss_scale);
   }
-  use_constant_rate_and_large_epsilon(
-      small.optimizer, config.train.precision != config::Precision::fp32 || travels_in_bf16(config.layout));
+  use_constant_rate_and_large_epsilon(small.optimizer);
   return small;
 }
 
