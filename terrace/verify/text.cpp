@@ -50,8 +50,9 @@ std::vector<TensorVerdict> rows_of(const std::vector<TensorVerdict>& tensors) {
 }
 
 std::string head_of(const Verdict& verdict) {
-  std::string text = fmt::format("{}, {}: {} of {}\n", counted(verdict.ranks, "rank"), verdict.layout,
-                                 counted(verdict.steps, "step"), counted(verdict.sequences, "sequence"));
+  std::string text = fmt::format("{}, {}: {} of {}; errors over {}\n", counted(verdict.ranks, "rank"), verdict.layout,
+                                 counted(verdict.steps, "step"), counted(verdict.sequences, "sequence"),
+                                 counted(verdict.seeds, "seed"));
   for (const KeyChange& change : verdict.changes) {
     text += fmt::format("  {} = {} instead of {}\n", change.key, change.to, change.from);
   }
@@ -153,6 +154,7 @@ Json json(const Verdict& verdict) {
           {"layout", verdict.layout},
           {"steps", verdict.steps},
           {"sequences", verdict.sequences},
+          {"seeds", verdict.seeds},
           {"changes", std::move(changes)},
           {"notes", verdict.notes},
           {"first_divergence", verdict.divergence ? json_of(*verdict.divergence) : Json()},

@@ -120,40 +120,46 @@ ErrorPair root(const ErrorPair& squares) {
 
 double square_of(const at::Tensor& tensor) { return std::pow(at::linalg_vector_norm(tensor).item<double>(), 2); }
 
-// The three runs from which errors are computed: the layout, one rank, and double precision.
+// The three runs from which errors are computed: the layout, one rank, and double precision, all with the same seed.
+struct Draw {
+  Trial ours, one, exact;
+};
+
 struct Accuracy {
-  const Trial& ours;
-  const Trial& one;
-  const Trial& exact;
+  std::vector<Draw> draws;
   config::Precision gradient_type;
 
   ErrorPair of(const std::string& name, size_t compared) const {
     const double roundoff = unit_roundoff(compared == 0 ? gradient_type : config::Precision::fp32);
     ErrorPair squares;
-    for (size_t step = 0; step < exact.steps.size(); ++step) {
-      const at::Tensor& truth = exact.steps[step].tensors[compared].at(name);
-      const auto square_error = [&](const Trial& trial) {
-        const double scale = compared == 0 ? trial.loss_scale : 1.0;
-        return square_of(trial.steps[step].tensors[compared].at(name).to(at::kDouble).div(scale).sub(truth));
-      };
-      squares.ours += square_error(ours);
-      squares.one_rank += square_error(one);
-      squares.rounding += std::pow(roundoff, 2) * square_of(truth);
+    for (const auto& [ours, one, exact] : draws) {
+      for (size_t step = 0; step < exact.steps.size(); ++step) {
+        const at::Tensor& truth = exact.steps[step].tensors[compared].at(name);
+        const auto square_error = [&](const Trial& trial) {
+          const double scale = compared == 0 ? trial.loss_scale : 1.0;
+          return square_of(trial.steps[step].tensors[compared].at(name).to(at::kDouble).div(scale).sub(truth));
+        };
+        squares.ours += square_error(ours);
+        squares.one_rank += square_error(one);
+        squares.rounding += std::pow(roundoff, 2) * square_of(truth);
+      }
     }
     return root(squares);
   }
 
   ErrorPair of_losses() const {
     ErrorPair squares;
-    for (size_t step = 0; step < exact.steps.size(); ++step) {
-      const std::vector<double>& truth = exact.steps[step].micro_batch_losses;
-      for (size_t i = 0; i < truth.size(); ++i) {
-        const auto square_error = [&](const Trial& trial) {
-          return std::pow(trial.steps[step].micro_batch_losses.at(i) - truth[i], 2);
-        };
-        squares.ours += square_error(ours);
-        squares.one_rank += square_error(one);
-        squares.rounding += std::pow(unit_roundoff(config::Precision::fp32) * truth[i], 2);
+    for (const auto& [ours, one, exact] : draws) {
+      for (size_t step = 0; step < exact.steps.size(); ++step) {
+        const std::vector<double>& truth = exact.steps[step].micro_batch_losses;
+        for (size_t i = 0; i < truth.size(); ++i) {
+          const auto square_error = [&](const Trial& trial) {
+            return std::pow(trial.steps[step].micro_batch_losses.at(i) - truth[i], 2);
+          };
+          squares.ours += square_error(ours);
+          squares.one_rank += square_error(one);
+          squares.rounding += std::pow(unit_roundoff(config::Precision::fp32) * truth[i], 2);
+        }
       }
     }
     return root(squares);
@@ -247,16 +253,22 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
   const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
   const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
   const config::LayoutConfig unquantized = unquantized_layout(small.layout);
-  const Trial as_configured =
-      comparable == unquantized ? ours : run_trial(with_layout(small, unquantized), all, options.decorate);
-  const Trial alone = run_trial(one, {});
-  const Trial exact = run_exact_trial(small);
+  Accuracy accuracy{{}, small.train.gradient_type};
+  for (int64_t draw = 0; draw < options.seeds; ++draw) {
+    config::Config drawn = small, drawn_one = one;
+    drawn.train.seed += static_cast<uint64_t>(draw);
+    drawn_one.train.seed += static_cast<uint64_t>(draw);
+    accuracy.draws.push_back({draw == 0 && comparable == unquantized
+                                  ? ours
+                                  : run_trial(with_layout(drawn, unquantized), all, options.decorate),
+                              run_trial(drawn_one, {}), run_exact_trial(drawn)});
+  }
 
   const at::NoGradGuard no_grad;
-  const Accuracy accuracy{as_configured, alone, exact, small.train.gradient_type};
   Verdict verdict{.ranks = ranks,
                   .steps = options.steps,
                   .sequences = small.train.global_batch,
+                  .seeds = options.seeds,
                   .layout = described(small.layout),
                   .changes = key_changes(config, small),
                   .notes = notes_on(small, one),

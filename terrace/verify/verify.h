@@ -25,6 +25,9 @@ struct VerifyOptions {
   std::shared_ptr<comm::MpiLibrary> processes = {};
   int64_t ranks_here = 0;
   int64_t steps = 3;
+  // How many seeds, from that of the configuration on, the errors are taken over: those of one seed and a small tensor
+  // are a matter of luck.
+  int64_t seeds = 8;
   // Wraps the world through which only the runs with the configured layout communicate, so that tests can make a call
   // go wrong; if empty, the world is not wrapped.
   std::function<std::unique_ptr<comm::World>(comm::World&)> decorate = {};
@@ -47,7 +50,7 @@ struct Difference {
   void add(const Difference& other);
 };
 
-// Distances from a run in double precision, in the Euclidean norm over elements and steps.
+// Distances from runs in double precision, in the Euclidean norm over elements, steps and seeds.
 struct ErrorPair {
   double ours = 0, one_rank = 0;
   double rounding = 0;  // the error of rounding the exact result once to its own type, which no result can avoid
@@ -79,6 +82,7 @@ struct Divergence {
 
 struct Verdict {
   int64_t ranks = 0, steps = 0, sequences = 0;
+  int64_t seeds = 0;   // over which the errors are taken
   std::string layout;  // "zero3, prefetch 1"
   std::vector<KeyChange> changes;
   std::vector<std::string> notes;
