@@ -131,8 +131,9 @@ class ProductByPanels {
     for (const Piece& piece : pieces_of(index, threads, n_, groups)) {
       const int64_t most_groups = blocks_ < 2 ? groups : waiting_groups;
       for (int64_t group = piece.first_group; group < piece.end_group; group += most_groups) {
-        for (int64_t panel = piece.first_panel; panel < piece.end_panel; panel += together) {
-          const Piece part{panel, std::min(piece.end_panel, panel + together), group,
+        const int64_t panels = piece.end_panel - piece.first_panel, parts = (panels + together - 1) / together;
+        for (int64_t i = 0; i < parts; ++i) {
+          const Piece part{piece.first_panel + i * panels / parts, piece.first_panel + (i + 1) * panels / parts, group,
                            std::min(piece.end_group, group + most_groups)};
           for (int64_t block = 0; block < blocks_; ++block) portions.push_back({part, block});
         }
