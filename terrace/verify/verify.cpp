@@ -244,7 +244,6 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
   config::Config small = shrunk(config, ranks, options.steps);
   // Threads of one process cannot share its GPU.
   if (!options.processes && small.train.device == "cuda") small.train.device = "cpu";
-  const config::Config one = one_rank_config(small);
   const config::LayoutConfig comparable = comparable_layout(small.layout);
 
   const TrialRanks all{.number = ranks,
@@ -255,13 +254,12 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
   const config::LayoutConfig unquantized = unquantized_layout(small.layout);
   Accuracy accuracy{{}, small.train.gradient_type};
   for (int64_t draw = 0; draw < options.seeds; ++draw) {
-    config::Config drawn = small, drawn_one = one;
+    config::Config drawn = small;
     drawn.train.seed += static_cast<uint64_t>(draw);
-    drawn_one.train.seed += static_cast<uint64_t>(draw);
     accuracy.draws.push_back({draw == 0 && comparable == unquantized
                                   ? ours
                                   : run_trial(with_layout(drawn, unquantized), all, options.decorate),
-                              run_trial(drawn_one, {}), run_exact_trial(drawn)});
+                              run_trial(one_rank_config(drawn), {}), run_exact_trial(drawn)});
   }
 
   const at::NoGradGuard no_grad;
@@ -271,7 +269,7 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
                   .seeds = options.seeds,
                   .layout = described(small.layout),
                   .changes = key_changes(config, small),
-                  .notes = notes_on(small, one),
+                  .notes = notes_on(small, one_rank_config(small)),
                   .tensors = judge_tensors(small, ours, plain, accuracy),
                   .losses = {},
                   .norms = {},
