@@ -36,8 +36,7 @@ void compare(at::ScalarType type, const Size& size) {
   const at::Tensor targets = at::randint(0, size.vocabulary, {size.tokens}, at::kLong);
   const VocabularyLossOptions options{.vocabulary = size.vocabulary,
                                       .gradient_scale = 1.0 / static_cast<double>(size.tokens)};
-  const auto row_bytes = size.vocabulary * static_cast<int64_t>(hidden.element_size());
-  const int64_t chunk = std::min(size.tokens, std::max<int64_t>(512, options.chunk_bytes / row_bytes));
+  const int64_t chunk = tokens_per_chunk(size.tokens, weight.value, options.chunk_bytes);
   const at::Tensor dx = at::empty_like(hidden), logits = at::empty({chunk, size.vocabulary}, hidden.options());
   const auto loss = [&] { vocabulary_loss(hidden, weight, targets, options); };
   const auto products = [&] {

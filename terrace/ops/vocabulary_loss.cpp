@@ -25,11 +25,6 @@ using torch::autograd::variable_list;
 // and reads and writes its whole gradient.
 constexpr int64_t least_loss_rows = 512;
 
-int64_t rows_per_chunk(const at::Tensor& weight, int64_t chunk_bytes) {
-  const int64_t row_bytes = weight.size(0) * static_cast<int64_t>(weight.element_size());
-  return std::max(least_loss_rows, chunk_bytes / row_bytes);
-}
-
 struct LossInput {
   at::Tensor rows;     // hidden [N, D]
   at::Tensor targets;  // [N]
@@ -64,7 +59,7 @@ void chunk_losses(const LossInput& in, int64_t begin, const at::Tensor& logits, 
 // and adds d weight.
 at::Tensor losses_of(const LossInput& in, const at::Tensor& gradient) {
   const int64_t total = in.rows.size(0);
-  const int64_t chunk = std::min(total, rows_per_chunk(in.weight.value, in.options.chunk_bytes));
+  const int64_t chunk = tokens_per_chunk(total, in.weight.value, in.options.chunk_bytes);
   at::Tensor losses = at::empty({total}, in.rows.options().dtype(at::kDouble));
   const at::Tensor buffer = at::empty({chunk, in.weight.value.size(0)}, in.rows.options());
   for (int64_t begin = 0; begin < total; begin += chunk) {
@@ -109,6 +104,11 @@ class VocabularyLossFunction : public torch::autograd::Function<VocabularyLossFu
 };
 
 }  // namespace
+
+int64_t tokens_per_chunk(int64_t tokens, const at::Tensor& weight, int64_t chunk_bytes) {
+  const int64_t row_bytes = weight.size(0) * static_cast<int64_t>(weight.element_size());
+  return std::min(tokens, std::max(least_loss_rows, chunk_bytes / row_bytes));
+}
 
 at::Tensor vocabulary_loss(const at::Tensor& hidden, const Weight& weight, const at::Tensor& targets,
                            const VocabularyLossOptions& options) {

@@ -15,6 +15,9 @@ struct VocabularyLossOptions {
   int64_t chunk_bytes = int64_t{64} << 20;  // of logits at a time, but at least those of 512 tokens
 };
 
+// The tokens of a chunk of all `tokens`, with logits for this weight.
+int64_t tokens_per_chunk(int64_t tokens, const at::Tensor& weight, int64_t chunk_bytes);
+
 // The sum over tokens of -log softmax(hidden weight^T)[target], in fp32 (double for double): hidden [.., D], weight
 // [V, D], targets [..] int64, -1 for tokens that are not counted. Logits exist for one chunk of tokens at a time, in
 // the type of `hidden`, and their gradient overwrites them. So the gradients are computed in forward if autograd is on:
