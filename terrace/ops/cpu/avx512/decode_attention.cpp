@@ -67,7 +67,7 @@ TERRACE_AVX512 void add_values(const QueryGroup<T>& group, const float* weights,
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       sums[v] = _mm512_setzero_ps();
-      masks[v] = first_lanes(std::max<int64_t>(0, group.head_dim - first - v * lanes));
+      masks[v] = first_lanes_or_none(group.head_dim - first - v * lanes);
     }
     for (int64_t key = 0; key < group.size; ++key) {
       const __m512 weight = _mm512_set1_ps(weights[key]);

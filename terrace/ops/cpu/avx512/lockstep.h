@@ -92,7 +92,7 @@ TERRACE_AVX512_INLINE V load_all(const T* from) {
 template <typename V, typename T>
 TERRACE_AVX512_INLINE V load_first(const T* from, int64_t count) {
   if constexpr (std::is_same_v<V, OneVector>) {
-    return load_wide(from, first_lanes(std::max<int64_t>(count, 0)));
+    return load_wide(from, first_lanes_or_none(count));
   } else {
     using Half = decltype(V::first);
     return {load_first<Half>(from, count), load_first<Half>(from + numbers_in<Half>, count - numbers_in<Half>)};
@@ -116,7 +116,7 @@ TERRACE_AVX512_INLINE void store_all(T* to, const Twice<V>& value) {
 
 template <typename T>
 TERRACE_AVX512_INLINE void store_first(T* to, __m512 value, int64_t count) {
-  store_narrow(to, value, first_lanes(std::max<int64_t>(count, 0)));
+  store_narrow(to, value, first_lanes_or_none(count));
 }
 
 template <typename T, typename V>
@@ -133,7 +133,7 @@ TERRACE_AVX512_INLINE Twice<V> rounded(const Twice<V>& value) {
 
 // The first `count` numbers; zeros in place of the others.
 TERRACE_AVX512_INLINE __m512 first_of(__m512 value, int64_t count) {
-  return _mm512_maskz_mov_ps(first_lanes(std::max<int64_t>(count, 0)), value);
+  return _mm512_maskz_mov_ps(first_lanes_or_none(count), value);
 }
 
 template <typename V>

@@ -39,12 +39,11 @@ PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
     const int64_t row_words = a.stride / word_elements<T>;
     return {static_cast<const uint32_t*>(a.data), group_rows * row_words, RowOrder::rows, row_words, {}};
   }
-  const int64_t num_groups = (m + group_rows - 1) / group_rows;
   PackedRows packed;
   packed.order = a.k_inner ? RowOrder::rows : RowOrder::groups;
   packed.group_words = steps * group_rows + (a.k_inner ? 0 : 2);
   packed.row_words = steps;
-  packed.memory = empty_words(num_groups * packed.group_words);
+  packed.memory = empty_words(groups_in(m) * packed.group_words);
   uint32_t* to = words_of(packed.memory);
   packed.groups = to;
   at::parallel_for(0, (m + strip_rows - 1) / strip_rows, 1, [&](int64_t begin, int64_t end) {
@@ -73,7 +72,7 @@ struct Portion {
 // What thread `index` of `threads` computes: its own panels of all rows, and its own rows of the last panels, which are
 // not divisible among the threads or narrower than the others. A panel that only one thread uses is packed once.
 std::array<Piece, 2> pieces_of(int64_t index, int64_t threads, int64_t n, int64_t groups) {
-  const int64_t panels = (n + panel_columns - 1) / panel_columns;
+  const int64_t panels = panels_in(n);
   const int64_t own = (n % panel_columns == 0 ? panels : panels - 1) / threads;
   return {{{index * own, (index + 1) * own, 0, groups},
            {threads * own, panels, index * groups / threads, (index + 1) * groups / threads}}};
@@ -101,11 +100,10 @@ class ProductByPanels {
         rows_(pack_a<T>(a, size.m, size.k)) {}
 
   void run() const {
-    const int64_t groups = (m_ + group_rows - 1) / group_rows, threads = at::get_num_threads();
+    const int64_t groups = groups_in(m_), threads = at::get_num_threads();
     const int64_t panel_words = (steps_ + blocks_ - 1) / blocks_ * panel_columns;
     const int64_t panel_bytes = panel_words * static_cast<int64_t>(sizeof(uint32_t));
-    const int64_t together = std::clamp<int64_t>(cached_bytes / std::max<int64_t>(panel_bytes, 1), 1,
-                                                 (n_ + panel_columns - 1) / panel_columns);
+    const int64_t together = std::clamp<int64_t>(cached_bytes / std::max<int64_t>(panel_bytes, 1), 1, panels_in(n_));
     const int64_t sums_floats = blocks_ < 2 ? 0 : std::min(groups, waiting_groups) * together * tile_floats;
     const int64_t words = together * panel_words + sums_floats;
     const at::Tensor memory = empty_words(threads * words);

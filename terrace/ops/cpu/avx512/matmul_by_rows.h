@@ -38,7 +38,7 @@ class ProductByRows {
       : b_k_inner_(b.k_inner),
         m_(size.m),
         n_(size.n),
-        panels_((size.n + panel_columns - 1) / panel_columns),
+        panels_(panels_in(size.n)),
         tiles_of_first_(size.m, size.n, finish),
         tiles_of_others_(size.m, size.n, accumulating(finish)) {
     for (int64_t k = 0; k < size.k || k == 0; k += piece) {
@@ -53,7 +53,7 @@ class ProductByRows {
     const auto pieces = static_cast<int64_t>(pieces_.size());
     const int64_t together =
         std::clamp<int64_t>(most_words_by_rows / std::max<int64_t>(panels_ * panel_words_, 1), 1, pieces);
-    const int64_t threads = at::get_num_threads(), all = (m_ + group_rows - 1) / group_rows;
+    const int64_t threads = at::get_num_threads(), all = groups_in(m_);
     const at::Tensor panels = empty_words(together * panels_ * panel_words_);
     const at::Tensor groups = empty_words(threads * groups_at_a_time * group_words_);
     for (int64_t first = 0; first < pieces; first += together) {

@@ -12,6 +12,10 @@ namespace terrace::ops::cpu {
 constexpr int64_t group_rows = 6;  // rows of A in a tile
 constexpr int64_t panel_columns = 64;
 
+// How many there are, with an incomplete last one.
+constexpr int64_t groups_in(int64_t rows) { return (rows + group_rows - 1) / group_rows; }
+constexpr int64_t panels_in(int64_t columns) { return (columns + panel_columns - 1) / panel_columns; }
+
 // Words along k.
 struct Steps {
   int64_t first, end;
@@ -194,7 +198,7 @@ constexpr int64_t strip_rows = 3 * lanes;
 // beyond the end of each group.
 template <typename T>
 TERRACE_AVX512 void pack_strip(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
-  const int64_t steps = a.steps(), groups = (rows + group_rows - 1) / group_rows;
+  const int64_t steps = a.steps(), groups = groups_in(rows);
   for (int64_t step = 0; step < steps; ++step) {
     __m512i line[3];
     for (int64_t vector = 0; vector < 3; ++vector) {

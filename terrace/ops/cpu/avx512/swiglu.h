@@ -34,7 +34,7 @@ TERRACE_AVX512_INLINE Gated<OneVector> load_pairs(const T* from, int64_t count) 
     return pairs_of(load_first<TwoVectors>(from, 2 * count));
   } else {
     // A pair is a word, whose low half is the gate.
-    const __m512i words = _mm512_maskz_loadu_epi32(first_lanes(std::max<int64_t>(count, 0)), from);
+    const __m512i words = _mm512_maskz_loadu_epi32(first_lanes_or_none(count), from);
     return {_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)),
             _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xFFFF0000))))};
   }
@@ -50,8 +50,7 @@ TERRACE_AVX512_INLINE void store_pairs(T* to, const Gated<OneVector>& pairs, int
                            _mm512_permutex2var_ps(pairs.gate, upper, pairs.up)),
                 2 * count);
   } else {
-    _mm512_mask_storeu_epi32(to, first_lanes(std::max<int64_t>(count, 0)),
-                             _mm512_castps_si512(paired(pairs.gate, pairs.up)));
+    _mm512_mask_storeu_epi32(to, first_lanes_or_none(count), _mm512_castps_si512(paired(pairs.gate, pairs.up)));
   }
 }
 

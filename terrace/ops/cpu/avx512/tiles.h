@@ -106,11 +106,11 @@ struct KeyMask {
 
   // Which of the keys key .. key + 15 the query attends to.
   TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key) const {
-    uint32_t mask = first_lanes(std::max<int64_t>(limit(query) - key, 0));
+    uint32_t mask = first_lanes_or_none(limit(query) - key);
     if (begins) {
       mask &= _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(begins + key), _mm512_set1_epi32(begins[query]));
     }
-    if (window > 0) mask &= ~uint32_t{first_lanes(std::max<int64_t>(query + 1 - window - key, 0))};
+    if (window > 0) mask &= ~uint32_t{first_lanes_or_none(query + 1 - window - key)};
     return static_cast<__mmask16>(mask);
   }
 

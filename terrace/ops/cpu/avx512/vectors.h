@@ -9,6 +9,7 @@
 #include <c10/util/BFloat16.h>
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -36,6 +37,9 @@ constexpr int64_t word_elements = sizeof(float) / sizeof(T);
 inline __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>(count >= lanes ? 0xFFFF : (1U << count) - 1U);
 }
+
+// None if the count is negative.
+inline __mmask16 first_lanes_or_none(int64_t count) { return first_lanes(std::max<int64_t>(count, 0)); }
 
 template <typename T>
 TERRACE_AVX512_INLINE __m512 multiply_add(__m512 a, __m512 b, __m512 sum) {
