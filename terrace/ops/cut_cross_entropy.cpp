@@ -60,7 +60,7 @@ LossColumns loss_columns(const Cut* cut, const at::Tensor& targets, int64_t colu
   return {counted, at::where(shifted.ge(0).logical_and(shifted.lt(counted)), shifted, -1)};
 }
 
-RowSums sums_of_all(const Cut& cut, const RowSums& own) {
+SumsOfRanks sums_of_all(const Cut& cut, const RowSums& own) {
   const int64_t rows = own.top.size(0);
   const at::Tensor mine = at::empty({3, rows}, own.top.options());
   mine[0].copy_(own.top);
@@ -69,8 +69,9 @@ RowSums sums_of_all(const Cut& cut, const RowSums& own) {
   const at::Tensor all = at::empty({cut.ranks->size(), 3, rows}, own.top.options());
   cut.ranks->gather(mine, all, "loss")->wait();
   const at::Tensor tops = all.select(1, 0), top = tops.amax(0);  // [ranks, N], [N]
-  const at::Tensor sum = tops.sub(top).exp_().mul_(all.select(1, 1)).sum(0);
-  return {top, sum, all.select(1, 2).sum(0)};
+  const at::Tensor sums = all.select(1, 1), sum = tops.sub(top).exp_().mul_(sums).sum(0);
+  const at::Tensor least_top = at::where(sums.eq(0), top, tops).amin(0);
+  return {{top, sum, all.select(1, 2).sum(0)}, top.sub(least_top)};
 }
 
 void cut_cross_entropy(const Cut& cut, const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary,

@@ -25,8 +25,12 @@ struct RowSums {
   at::Tensor logit;  // [N] double: the target's, 0 if another rank has it
 };
 
+struct SumsOfRanks : RowSums {
+  at::Tensor spread;  // [N] double: how far the tops of ranks are from each other; ranks without columns have none
+};
+
 // Exchanges the sums of all ranks, once.
-RowSums sums_of_all(const Cut& cut, const RowSums& own);
+SumsOfRanks sums_of_all(const Cut& cut, const RowSums& own);
 
 // Like Kernels::cross_entropy, for logits [N, V] that are the columns member() V to (member() + 1) V - 1 of all logits.
 // The losses [N] are over all columns below `vocabulary` and equal on every rank. If gradient_scale is not 0, the

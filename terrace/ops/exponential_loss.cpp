@@ -26,6 +26,9 @@ constexpr int64_t first_logits = 64;
 // The largest sum that counts, for logits of about 30 above their reference. With larger ones the factors, which divide
 // by the sum, could become so small that products round them to zero.
 constexpr double largest_sum = 1e15;
+// How far the references of ranks may be from each other. A rank's exponentials are scaled by exp of the distance
+// between its reference and the largest one, which fp32 could not hold if they were much farther apart.
+constexpr double largest_spread = 30;
 // Rows that are computed again are computed in blocks, whose logits take little memory.
 constexpr int64_t block_rows = 64;
 
@@ -62,6 +65,13 @@ RowSums exponentials_of(const LossRows& rows, const LossColumns& columns, const 
 struct GradientRows {
   at::Tensor exponentials, factors;  // undefined without gradients
 };
+
+// The sums of all ranks; that of a row beyond the range is infinite on every rank.
+RowSums combined(const Cut* cut, const RowSums& own) {
+  if (cut == nullptr) return own;
+  const SumsOfRanks all = sums_of_all(*cut, own);
+  return {all.top, at::where(all.spread.le(largest_spread), all.sum, infinity), all.logit};
+}
 
 // Writes losses, factors and the gradients at targets. Returns the rows that are beyond the range, whose losses and
 // factors are to be replaced.
@@ -132,7 +142,7 @@ at::Tensor exponential_losses(const LossRows& rows, const at::Tensor& gradient, 
   const Cut* cut = cut_in(rows.weight.cut, 0);
   const LossColumns columns = loss_columns(cut, rows.targets, gradient.size(1), rows.vocabulary);
   const RowSums own = exponentials_of(rows, columns, gradient);
-  const RowSums all = cut != nullptr ? sums_of_all(*cut, own) : own;
+  const RowSums all = combined(cut, own);
   GradientRows written;
   if (rows.gradient_scale != 0.0) {
     written = {gradient, at::empty({losses.size(0)}, rows.hidden.options().dtype(at::kFloat))};

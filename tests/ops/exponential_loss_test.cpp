@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
@@ -13,9 +14,16 @@
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <thread>
+#include <vector>
 
+#include "terrace/ops/cut.h"
+#include "terrace/ops/cut_cross_entropy.h"
 #include "terrace/ops/products.h"
 #include "tests/ops/own_products.h"
 
@@ -151,6 +159,120 @@ TEST_P(ExponentialLoss, OfANumberThatIsNoneIsNone) {
     EXPECT_TRUE(std::isnan(found.losses[4].item<double>()));
     EXPECT_TRUE(found.losses.narrow(0, 0, 4).isfinite().all().item<bool>());
     EXPECT_TRUE(found.gradient.narrow(0, 5, 4).isfinite().all().item<bool>());
+  }
+}
+
+// Ranks that are threads and gather through one buffer.
+struct GatheredRanks {
+  explicit GatheredRanks(int64_t size) : own(static_cast<size_t>(size)), all_are_there(size) {}
+  std::vector<at::Tensor> own;
+  std::barrier<> all_are_there;
+};
+
+class ThreadRank : public Ranks {
+ public:
+  ThreadRank(GatheredRanks& ranks, int64_t member) : ranks_(ranks), member_(member) {}
+  int64_t size() const override { return static_cast<int64_t>(ranks_.own.size()); }
+  int64_t member() const override { return member_; }
+  std::unique_ptr<Pending> sum(const at::Tensor&, const char* what) override { return unexpected(what); }
+  std::unique_ptr<Pending> sum_scatter(const at::Tensor&, const at::Tensor&, const char* what) override {
+    return unexpected(what);
+  }
+  std::unique_ptr<Pending> gather(const at::Tensor& own, const at::Tensor& whole, const char*) override {
+    ranks_.own[static_cast<size_t>(member_)] = own;
+    ranks_.all_are_there.arrive_and_wait();
+    for (int64_t member = 0; member < size(); ++member) {
+      whole.select(0, member).copy_(ranks_.own[static_cast<size_t>(member)]);
+    }
+    ranks_.all_are_there.arrive_and_wait();
+    return std::make_unique<Done>();
+  }
+
+ private:
+  struct Done : Pending {
+    void wait() override {}
+  };
+  static std::unique_ptr<Pending> unexpected(const char* what) {
+    ADD_FAILURE() << "a loss needs no sum: " << what;
+    return std::make_unique<Done>();
+  }
+  GatheredRanks& ranks_;
+  int64_t member_;
+};
+
+// The losses of every rank, whose weight is its part of the problem's, and the gradients side by side.
+Losses losses_of_ranks(const LossProblem& problem, int64_t num_ranks) {
+  GatheredRanks ranks(num_ranks);
+  std::vector<Losses> found(static_cast<size_t>(num_ranks));
+  const int64_t tokens = problem.hidden.size(0), columns = problem.weight.value.size(0) / num_ranks;
+  const bool is_exponential = has_exponential_losses(problem.hidden, problem.weight);
+  std::vector<std::jthread> threads;
+  for (int64_t member = 0; member < num_ranks; ++member) {
+    threads.emplace_back([&, member] {
+      ThreadRank rank(ranks, member);
+      const Cut cut{.ranks = &rank, .dim = 0};
+      Weight weight = problem.weight;
+      weight.value = problem.weight.value.narrow(0, member * columns, columns).contiguous();
+      weight.cut = num_ranks > 1 ? &cut : nullptr;
+      Losses& own = found[static_cast<size_t>(member)];
+      own = {at::empty({tokens}, at::kDouble), at::full({tokens, columns}, std::nan(""), problem.hidden.options())};
+      const LossRows rows{problem.hidden, problem.targets, weight, problem.vocabulary, loss_scale};
+      if (is_exponential) {
+        const at::Tensor factors = exponential_losses(rows, own.gradient, own.losses);
+        own.gradient = own.gradient.to(at::kDouble).mul(factors.unsqueeze(1));
+      } else {
+        losses_of_logits(rows, own.gradient, own.losses);
+        own.gradient = own.gradient.to(at::kDouble);
+      }
+    });
+  }
+  threads.clear();
+  std::vector<at::Tensor> gradients;
+  for (const Losses& own : found) {
+    EXPECT_TRUE(own.losses.equal(found[0].losses));
+    gradients.push_back(own.gradient);
+  }
+  return {found[0].losses, at::cat(gradients, 1)};
+}
+
+// The largest logits of the ranks are `spread` apart: the first rank's are around 0, the last one's around `spread`,
+// and those of the ranks between them lie between. Targets are on every rank.
+LossProblem spread_over_ranks(at::ScalarType type, int64_t num_ranks, double spread) {
+  constexpr int64_t columns = 24;
+  LossProblem problem(type, 40, 16, num_ranks * columns, num_ranks * columns);
+  problem.hidden.select(1, 0).fill_(1);
+  for (int64_t member = 0; member < num_ranks; ++member) {
+    problem.weight.value.narrow(0, member * columns, columns)
+        .select(1, 0)
+        .fill_(spread * static_cast<double>(member) / static_cast<double>(std::max<int64_t>(1, num_ranks - 1)));
+  }
+  return problem;
+}
+
+TEST_P(ExponentialLoss, HoldsHoweverFarApartTheLogitsOfRanksAre) {
+  for (const int64_t num_ranks : {1, 2, 4, 8}) {
+    for (const double spread : {0.0, 10.0, 29.0, 31.0, 80.0, 87.0, 89.0, 100.0, 300.0, 1000.0}) {
+      SCOPED_TRACE(::testing::Message() << num_ranks << " ranks, " << spread);
+      const LossProblem problem = spread_over_ranks(GetParam(), num_ranks, spread);
+      expect_near(losses_of_ranks(problem, num_ranks), exact_losses(problem));
+    }
+  }
+}
+
+// Types whose losses are computed from logits. Logits in fp16 are rounded, so only what is finite is compared.
+TEST(LossesOfLogits, AreFiniteHoweverFarApartTheLogitsOfRanksAre) {
+  for (const at::ScalarType type : {at::kHalf, at::kDouble}) {
+    for (const int64_t num_ranks : {2, 4, 8}) {
+      for (const double spread : {0.0, 31.0, 89.0, 1000.0}) {
+        SCOPED_TRACE(::testing::Message() << c10::toString(type) << ", " << num_ranks << " ranks, " << spread);
+        const LossProblem problem = spread_over_ranks(type, num_ranks, spread);
+        const Losses found = losses_of_ranks(problem, num_ranks);
+        const ExactLosses exact = exact_losses(problem);
+        const double bound = (type == at::kHalf ? 2e-3 : 1e-13) * std::max(1.0, exact.largest);
+        EXPECT_LE(found.losses.sub(exact.losses).abs().max().item<double>(), bound);
+        EXPECT_TRUE(found.gradient.isfinite().all().item<bool>());
+      }
+    }
   }
 }
 
