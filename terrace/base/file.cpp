@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/temporary_name.h"
 
 namespace terrace {
 namespace {
@@ -73,10 +74,9 @@ void MappedFile::expect(size_t offset, size_t size) const {
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      temporary_(path_.parent_path() / fmt::format(".{}.{}.partial", path_.filename().string(), ::getpid())) {
+    : path_(std::move(path)), temporary_(terrace::temporary_path(path_)) {
   if (!path_.parent_path().empty()) std::filesystem::create_directories(path_.parent_path());
-  file_ = std::fopen(temporary_.c_str(), "wbe");
+  file_ = std::fopen(temporary_.c_str(), "wbxe");
   if (file_ == nullptr) throw_errno("cannot create " + temporary_.string());
 }
 

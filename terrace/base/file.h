@@ -39,7 +39,7 @@ class MappedFile {
 [[noreturn]] void throw_write_error(const std::filesystem::path& path);
 
 // A file that gets its final name in commit(), after it is synced. Without commit() the destructor removes the
-// temporary file, which lies in the same folder and is named ".NAME.PID.partial". Write errors throw std::system_error.
+// temporary file, which has a temporary_path() in the same folder. Write errors throw std::system_error.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

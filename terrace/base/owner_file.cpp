@@ -18,6 +18,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/temporary_name.h"
 
 namespace terrace {
 namespace {
@@ -30,11 +31,6 @@ constexpr double dead_after_seconds = 180;  // without a heartbeat, by the file 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
 // Identifies the boot and the process-id namespace in which a process id is unique.

@@ -6,6 +6,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/temporary_name.h"
 
 namespace terrace::checkpoint {
 namespace {
@@ -112,13 +113,13 @@ void write_hf_folder(const fs::path& folder, const HfContents& contents) {
   if (fs::exists(final_path) && !(fs::is_directory(final_path) && fs::is_empty(final_path))) {
     throw UserError::of("{} exists; name another output, or remove it", final_path.string());
   }
-  const fs::path partial = final_path.parent_path() / fmt::format(".{}.partial", final_path.filename().string());
+  remove_abandoned_partials(final_path);
+  const fs::path partial = temporary_path(final_path);
   const auto remove_partial = [&] {
     std::error_code ignored;
     fs::remove_all(partial, ignored);
   };
   try {
-    remove_partial();  // a killed export may have left one
     fs::create_directories(partial);
     for (const auto& [name, text] : contents.texts) write_text_atomically(partial / name, text);
     write_safetensors(partial / single_name, contents.tensors, {{"format", "pt"}});

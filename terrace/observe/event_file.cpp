@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "terrace/base/file.h"
+#include "terrace/base/temporary_name.h"
 
 namespace terrace::observe {
 namespace {
@@ -89,12 +90,6 @@ int64_t next_time(const fs::path& folder) {
     if (std::from_chars(digits, name.c_str() + name.size(), other).ec == std::errc()) time = std::max(time, other + 1);
   }
   return time;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name.front() == '\0') return "localhost";
-  return name.data();
 }
 
 }  // namespace

@@ -143,7 +143,8 @@ TEST(CorpusWriter, AKilledRunLeavesNoFinalNameAndTheNextTidiesUp) {
       << "two processes must not write one corpus";
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  EXPECT_EQ(folder.names(), std::vector<std::string>{".c.bin." + std::to_string(child) + ".partial"});
+  ASSERT_EQ(folder.names().size(), 1);
+  EXPECT_TRUE(folder.names()[0].starts_with(".c.bin.")) << folder.names()[0];
   EXPECT_NE(user_error([&] { TokenCorpus(folder / "c"); }).find("there is no corpus"), std::string::npos);
   write_corpus(folder / "c", {{1, 2, 3}});
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"c.bin", "c.idx"}));

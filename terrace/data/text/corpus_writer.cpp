@@ -2,16 +2,14 @@
 #include "terrace/data/text/corpus_writer.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/temporary_name.h"
 #include "terrace/data/text/token_corpus.h"
 
 namespace terrace::data {
@@ -37,27 +35,6 @@ std::FILE* open_unnamed(const fs::path& folder) {
 }
 
 }  // namespace
-
-void remove_abandoned_partials(const fs::path& final_path) {
-  if (!fs::exists(folder_of(final_path))) return;
-  const std::string head = "." + final_path.filename().string() + ".", tail = ".partial";
-  for (const auto& entry : fs::directory_iterator(folder_of(final_path))) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(head) || !name.ends_with(tail) || name.size() <= head.size() + tail.size()) continue;
-    pid_t pid = 0;
-    const char* end = name.data() + name.size() - tail.size();
-    const auto parsed = std::from_chars(name.data() + head.size(), end, pid);
-    if (parsed.ec != std::errc() || parsed.ptr != end || pid <= 0) continue;
-    if (pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM)) {
-      throw UserError::of(
-          "process {} is writing {}; wait for it, choose another name, or remove {} if that process is "
-          "another program",
-          pid, final_path.string(), entry.path().string());
-    }
-    log_info("removing {}, left by an interrupted run", entry.path().string());
-    fs::remove(entry.path());
-  }
-}
 
 void CorpusWriter::check_absent(const std::string& prefix) {
   for (const fs::path& path : {index_path(prefix), bin_path(prefix), record_path(prefix)}) {

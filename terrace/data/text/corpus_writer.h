@@ -65,8 +65,4 @@ class CorpusWriter {
   uint64_t tokens_ = 0, sequences_ = 0, documents_ = 0;
 };
 
-// Removes temporary files that AtomicFile made for this path in processes that have ended. Throws UserError where a
-// live process is writing the file.
-void remove_abandoned_partials(const std::filesystem::path& final_path);
-
 }  // namespace terrace::data

@@ -12,6 +12,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/temporary_name.h"
 #include "terrace/base/units.h"
 #include "terrace/data/ordered_map.h"
 #include "terrace/data/text/corpus_writer.h"
