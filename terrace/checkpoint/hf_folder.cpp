@@ -18,7 +18,7 @@ constexpr const char* index_name = "model.safetensors.index.json";
 
 Json read_json(const fs::path& path) {
   try {
-    return Json::parse(read_text(path));
+    return parse_json(read_text(path));
   } catch (const Json::exception& error) {
     throw UserError::of("{} is not JSON: {}", path.string(), error.what());
   }

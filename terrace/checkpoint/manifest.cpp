@@ -185,16 +185,10 @@ bool has_parts(const Manifest& manifest) {
   return false;
 }
 
-// A manifest nests far less. Without a limit, deeply nested values would exhaust the stack.
-constexpr int most_nested = 64;
-
 Json parse_checked(std::string_view text, std::string_view file_name) {
   Json json;
   try {
-    json = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
-      if (depth <= most_nested) return true;
-      throw UserError::of("{} is damaged: its values are nested more than {} deep", file_name, most_nested);
-    });
+    json = parse_json(text);
   } catch (const Json::exception& error) {
     throw UserError::of("{} is damaged: not JSON: {}", file_name, error.what());
   }

@@ -106,7 +106,7 @@ std::optional<MetricNames> names_of(const Json& line) {
 
 // The JSON object of a line; null where the line is not an object with a step.
 Json parse_line(std::string_view line) {
-  Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  Json object = parse_json_or_discard(line);
   const bool is_line = object.is_object() && object.contains("step") && object["step"].is_number_integer();
   return is_line ? object : Json();
 }

@@ -107,7 +107,7 @@ Json json_of(const StepRecord& record) {
 
 StepRecord read_step_record(const std::filesystem::path& path) {
   try {
-    return step_record_of(Json::parse(read_text(path)));
+    return step_record_of(parse_json(read_text(path)));
   } catch (const Json::exception& error) {
     throw UserError::of("{} is not the record of a step: {}; train again, or remove the file", path.string(),
                         error.what());

@@ -110,7 +110,7 @@ std::string number(const Json& value, const char* format, const std::string& beh
 }
 
 Json summarize(const fs::path& folder, const RunMetrics& metrics) {
-  const Json facts = Json::parse(read_text(folder / "run.json"), nullptr, false);
+  const Json facts = parse_json_or_discard(read_text(folder / "run.json"));
   if (facts.is_discarded()) throw UserError::of("{} is not JSON", (folder / "run.json").string());
   const StepMetrics last = metrics.steps.empty() ? StepMetrics{} : metrics.steps.rbegin()->second;
   const StepFigures figures = figures_of(metrics);

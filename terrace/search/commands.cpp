@@ -37,7 +37,7 @@ Outcome Commands::read_result(const std::filesystem::path& path) const {
   if (!std::filesystem::exists(path)) {
     return {.failure = "objective", .reason = "the command wrote no result; {result} is the path of the file to write"};
   }
-  const Json result = Json::parse(read_text(path), nullptr, false);
+  const Json result = parse_json_or_discard(read_text(path));
   if (!result.is_object()) return {.failure = "objective", .reason = "the command's result is no JSON object"};
   if (result.contains("failure")) {
     const Json& reason = result["failure"];

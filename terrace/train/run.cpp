@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -285,8 +284,8 @@ struct StartChecks {
 // one. A run never changes its precision.
 Peak recorded_peak(const Start& start, int64_t threads, int64_t ranks, const at::Device& device) {
   if (start.resumed == nullptr) return {};
-  std::ifstream file(start.resumed->path().parent_path() / "run.json");
-  const Json facts = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::filesystem::path path = start.resumed->path().parent_path() / "run.json";
+  const Json facts = std::filesystem::exists(path) ? parse_json_or_discard(read_text(path)) : Json();
   if (!facts.is_object()) return {};
   const Json now = kernel_record(
       {.threads = threads, .ranks = ranks, .device = device, .type = nn::scalar_type(start.config.train.precision)});

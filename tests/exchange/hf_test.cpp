@@ -12,6 +12,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/models/family.h"
+#include "terrace/models/gpt/hf_layout.h"
 #include "tests/models/gpt_options.h"
 #include "tests/models/small_models.h"
 #include "tests/pytorch/reference.h"
@@ -182,6 +183,8 @@ std::vector<Json> their_models() {
   mistral["model_type"] = "mistral";
   mistral["sliding_window"] = 5;
   windowed.update({{"use_sliding_window", true}, {"sliding_window", 3}, {"max_window_layers", 0}});
+  Json unlimited = qwen2;
+  unlimited.update({{"use_sliding_window", true}, {"sliding_window", nullptr}, {"max_window_layers", 0}});
   Json erf = gpt2;
   erf["activation_function"] = "gelu";
   return {{{"config", gpt2}},
@@ -192,6 +195,7 @@ std::vector<Json> their_models() {
           {{"config", qwen3}},
           {{"config", mistral}},
           {{"config", windowed}},
+          {{"config", unlimited}},
           {{"config", erf}}};
 }
 
@@ -289,7 +293,9 @@ TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
       {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},
       {"n_layer", "two", "n_layer = \"two\" is of another kind"},
-      {"n_layer", nullptr, "has no n_layer"},
+      {"n_layer", nullptr, "n_layer = null; write its value"},
+      {"layer_norm_epsilon", nullptr, "layer_norm_epsilon = null; write 1e-05, which a missing key means"},
+      {"scale_attn_weights", nullptr, "scale_attn_weights = false; terrace has true only"},
       {"n_head", 7, "model.heads = 7 does not divide model.width = 30"},
       {"n_inner", 78, "'transformer.h.0.mlp.c_fc.weight' has shape [30, 77], but config.json says [30, 78]"},
       {"n_layer", 3, "'transformer.h.2.ln_1.weight' is missing"},
@@ -310,6 +316,10 @@ TEST(Import, LlamaWithUnknownPositionsOrHalfItsBiasesIsRefused) {
       {"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 8.0}}, "rope_scaling is \"dynamic\""},
       {"rope_parameters", {{"rope_type", "yarn"}}, "rope_parameters is \"yarn\"; terrace scales rotary positions as"},
       {"partial_rotary_factor", 0.5, "partial_rotary_factor = 0.5; terrace has 1.0 only"},
+      {"rope_parameters",
+       {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}},
+       "rope_parameters: partial_rotary_factor = 0.5"},
+      {"rope_theta", nullptr, "rope_theta = null; write 10000.0"},
       {"attention_bias", true, "attention_bias = true and mlp_bias = false"},
       {"hidden_act", "gelu", "hidden_act = \"gelu\"; terrace has \"silu\" only"}};
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -321,6 +331,47 @@ TEST(Import, LlamaWithUnknownPositionsOrHalfItsBiasesIsRefused) {
     write_text_atomically(folder / "config.json", json.dump());
     EXPECT_THAT(refusal([&] { import_hf({.folder = folder, .output = scratch / "out", .tokenizer = {}}); }),
                 HasSubstr(said));
+  }
+}
+
+// What transformers reads where a key is null, which is not what it reads where the key is missing.
+TEST(Import, ANullIsNoMissingKey) {
+  const Json qwen2 = {{"model_type", "qwen2"},    {"num_hidden_layers", 2},         {"hidden_size", 24},
+                      {"num_attention_heads", 6}, {"num_key_value_heads", 2},       {"intermediate_size", 40},
+                      {"vocab_size", 51},         {"max_position_embeddings", 8192}};
+  const auto with = [&](const Json& keys) {
+    Json json = qwen2;
+    json.update(keys);
+    return models::gpt::config_of_hf(json, "config.json");
+  };
+  const Json windows = {{"use_sliding_window", true}, {"max_window_layers", 0}};
+  EXPECT_EQ(with(windows).window, 4096);
+  Json null = windows;
+  null["sliding_window"] = nullptr;
+  EXPECT_EQ(with(null).window, 0);
+  EXPECT_EQ(with({{"use_sliding_window", nullptr}}).window, 0);
+  null["layer_types"] = {"sliding_attention", "sliding_attention"};
+  EXPECT_THAT(refusal([&] { with(null); }), HasSubstr("sliding_window = null; write 4096"));
+  EXPECT_EQ(with({{"num_key_value_heads", nullptr}}).kv_heads, 6);
+  EXPECT_EQ(with({{"model_type", "mistral"}}).window, 4096);
+  EXPECT_EQ(with({{"model_type", "mistral"}, {"sliding_window", nullptr}}).window, 0);
+  EXPECT_EQ(with({{"model_type", "mistral"}, {"head_dim", nullptr}}).head_dim, 0);
+  EXPECT_THAT(refusal([&] { with({{"model_type", "qwen3"}, {"head_dim", nullptr}}); }), HasSubstr("write 128"));
+  EXPECT_FALSE(with({{"model_type", "llama"}, {"attention_bias", nullptr}, {"tie_word_embeddings", nullptr}}).bias);
+}
+
+// Functions that copy and print such values call themselves once for each level.
+TEST(Import, DeeplyNestedJsonIsRefusedInEveryFile) {
+  const std::string nested = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const std::string in_key = "{\"model_type\": \"gpt2\", \"eos_token_id\": " + nested + "}";
+  for (const std::string& text :
+       {nested, in_key, std::string(1'000'000, '['), "{\"a\": " + std::string(100'000, '{')}) {
+    for (const char* file : {"config.json", "model.safetensors.index.json"}) {
+      const Damaged folder;
+      if (std::string(file) != "config.json") fs::remove(folder.path() / "model.safetensors");
+      write_text_atomically(folder.path() / file, text);
+      EXPECT_THAT(folder.refused(), AllOf(HasSubstr(file), HasSubstr("nested more than 64 deep")));
+    }
   }
 }
 

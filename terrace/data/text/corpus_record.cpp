@@ -107,7 +107,7 @@ std::optional<CorpusRecord> read_corpus_record(const std::string& prefix) {
         path.string(), reason, prefix);
   };
   try {
-    const Json json = Json::parse(read_text(path));
+    const Json json = parse_json(read_text(path));
     const auto format = json.at("format").get<int64_t>();
     if (format != record_format) {
       throw refuse(fmt::format("format {}, where this program knows {}", format, record_format));

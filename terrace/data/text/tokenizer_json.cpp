@@ -1,8 +1,8 @@
 // Reads tokenizer.json; every component that is not supported is refused by name.
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "terrace/base/error.h"
+#include "terrace/base/json.h"
 #include "terrace/data/text/byte_pair_model.h"
 
 namespace terrace::data {
@@ -146,7 +146,7 @@ BytePairModel read_file(const FileJson& file, const std::string& name) {
 template <typename Read>
 auto parsed(std::string_view text, const std::string& name, Read read) {
   try {
-    return read(FileJson::parse(text));
+    return read(parse_json<FileJson>(text));
   } catch (const FileJson::exception& error) {
     throw UserError::of("{} is no valid tokenizer file: {}", name, error.what());
   }

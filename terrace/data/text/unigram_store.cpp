@@ -33,7 +33,7 @@ std::vector<Json> entries_of(const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return entries;
   try {
-    const Json all = Json::parse(read_text(file));
+    const Json all = parse_json(read_text(file));
     std::copy_if(all.at("losses").begin(), all.at("losses").end(), std::back_inserter(entries), is_entry);
   } catch (const Json::exception&) {
     entries.clear();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "terrace/base/error.h"
 #include "terrace/config/names.h"
@@ -63,7 +64,8 @@ Json common_config(const ModelConfig& config) {
           {"vocab_size", config.vocabulary}};
 }
 
-// A config.json; missing and null keys have the defaults of transformers.
+// A config.json as transformers reads it: a missing key has its default. null is a value of its own, which most keys
+// cannot have; a boolean that is null counts as false.
 class Source {
  public:
   Source(const Json& json, std::string name) : json_(json), name_(std::move(name)) {}
@@ -71,16 +73,28 @@ class Source {
   bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
 
   template <typename Value>
-  Value get(const char* key, std::optional<Value> otherwise = std::nullopt) const {
-    if (!has(key)) {
-      if (otherwise) return *otherwise;
+  Value get(const char* key, std::optional<Value> missing = std::nullopt) const {
+    if (!json_.contains(key)) {
+      if (missing) return *missing;
       throw UserError::of("{} has no {}", name_, key);
+    }
+    if (json_.at(key).is_null()) {
+      if constexpr (std::is_same_v<Value, bool>) return false;
+      throw UserError::of(
+          "{}: {} = null; {}", name_, key,
+          missing ? fmt::format("write {}, which a missing key means", Json(*missing).dump()) : "write its value");
     }
     try {
       return json_.at(key).get<Value>();
     } catch (const Json::exception&) {
       throw UserError::of("{}: {} = {} is of another kind than expected", name_, key, json_.at(key).dump());
     }
+  }
+
+  // For a key that may be null.
+  template <typename Value>
+  Value get(const char* key, Value missing, Value null) const {
+    return json_.contains(key) && json_.at(key).is_null() ? null : get<Value>(key, missing);
   }
 
   // Checks a key of which terrace supports a single value.
@@ -113,7 +127,7 @@ ModelConfig from_gpt2(const Source& source, const std::string& name) {
   config.heads = config.kv_heads = source.get<int64_t>("n_head");
   config.sequence = source.get<int64_t>("n_positions");
   config.vocabulary = source.get<int64_t>("vocab_size");
-  config.ffn_width = source.get<int64_t>("n_inner", 4 * config.width);
+  config.ffn_width = source.get<int64_t>("n_inner", 4 * config.width, 4 * config.width);
   config.norm_epsilon = source.get<double>("layer_norm_epsilon", 1e-5);
   config.tied_head = source.get<bool>("tie_word_embeddings", true);
   config.attention_dropout = source.get<double>("attn_pdrop", 0.1);
@@ -131,6 +145,7 @@ void read_rope(const Json& json, const Source& source, const std::string& name, 
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (!source.has(key)) continue;
     const Source scaling(json.at(key), fmt::format("{}: {}", name, key));
+    scaling.expect("partial_rotary_factor", 1.0);
     config.rope_theta = scaling.get<double>("rope_theta", config.rope_theta);
     const auto type = scaling.get<std::string>("rope_type", scaling.get<std::string>("type", "default"));
     if (type == "default") continue;
@@ -150,7 +165,8 @@ void read_rope(const Json& json, const Source& source, const std::string& name, 
 }
 
 // What Llama and the models after it have in common, without biases.
-ModelConfig from_common(const Json& json, const Source& source, const std::string& name) {
+// A missing num_key_value_heads is `missing_kv_heads`, 0: as many as there are heads.
+ModelConfig from_common(const Json& json, const Source& source, const std::string& name, int64_t missing_kv_heads = 0) {
   source.expect<std::string>("hidden_act", "silu");
   ModelConfig config;
   config.norm = Norm::rmsnorm;
@@ -158,8 +174,9 @@ ModelConfig from_common(const Json& json, const Source& source, const std::strin
   config.layers = source.get<int64_t>("num_hidden_layers");
   config.width = source.get<int64_t>("hidden_size");
   config.heads = source.get<int64_t>("num_attention_heads");
-  config.kv_heads = source.get<int64_t>("num_key_value_heads", config.heads);
-  config.head_dim = source.get<int64_t>("head_dim", 0);
+  config.kv_heads =
+      source.get<int64_t>("num_key_value_heads", missing_kv_heads > 0 ? missing_kv_heads : config.heads, config.heads);
+  config.head_dim = source.get<int64_t>("head_dim", 0, 0);
   config.ffn_width = source.get<int64_t>("intermediate_size");
   config.sequence = source.get<int64_t>("max_position_embeddings");
   config.vocabulary = source.get<int64_t>("vocab_size");
@@ -187,7 +204,8 @@ void set_window(ModelConfig& config, int64_t window) { config.window = window < 
 
 // The first max_window_layers layers see the whole sequence, unless layer_types says for each layer what it sees.
 void read_window_of_qwen(const Json& json, const Source& source, const std::string& name, ModelConfig& config) {
-  if (!source.get<bool>("use_sliding_window", false)) return;
+  const bool is_null = json.contains("sliding_window") && json.at("sliding_window").is_null();
+  if (!source.get<bool>("use_sliding_window", false) || (is_null && !source.has("layer_types"))) return;
   int64_t whole = std::min(source.get<int64_t>("max_window_layers", 28), config.layers);
   if (source.has("layer_types")) {
     const Json& types = json.at("layer_types");
@@ -203,22 +221,21 @@ void read_window_of_qwen(const Json& json, const Source& source, const std::stri
 }
 
 ModelConfig from_qwen2(const Json& json, const Source& source, const std::string& name) {
-  ModelConfig config = from_common(json, source, name);
+  ModelConfig config = from_common(json, source, name, 32);
   config.qkv_bias = true;
   read_window_of_qwen(json, source, name, config);
   return config;
 }
 
 ModelConfig from_mistral(const Json& json, const Source& source, const std::string& name) {
-  ModelConfig config = from_common(json, source, name);
-  const bool none = json.contains("sliding_window") && json.at("sliding_window").is_null();
-  if (!none) set_window(config, source.get<int64_t>("sliding_window", 4096));
+  ModelConfig config = from_common(json, source, name, 8);
+  set_window(config, source.get<int64_t>("sliding_window", 4096, config.sequence));
   return config;
 }
 
 ModelConfig from_qwen3(const Json& json, const Source& source, const std::string& name) {
   source.expect("attention_bias", false);
-  ModelConfig config = from_common(json, source, name);
+  ModelConfig config = from_common(json, source, name, 32);
   config.head_dim = source.get<int64_t>("head_dim", 128);
   config.qk_norm = true;
   read_window_of_qwen(json, source, name, config);

@@ -28,7 +28,7 @@ class PeakHook : public Hook {
  private:
   void write(const Peak& peak) const {
     if (!std::filesystem::exists(path_)) return;
-    Json facts = Json::parse(read_text(path_));
+    Json facts = parse_json(read_text(path_));
     facts["peak_flops_per_second"] = peak.flops_per_second;
     facts["peak_name"] = peak.name;
     write_text_atomically(path_, facts.dump(2) + "\n");
