@@ -13,6 +13,7 @@
 #include "terrace/models/family.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
+#include "terrace/train/resumed_checkpoint.h"
 #include "terrace/train/run.h"
 #include "terrace/train/start_facts.h"
 
@@ -75,9 +76,12 @@ LaunchedRanks load_and_connect(const std::string& config, const std::vector<std:
 }
 
 LaunchedRanks load_for_check_and_connect(const std::string& config, const std::vector<std::string>& overrides,
-                                         int64_t threads) {
-  return connect_with(
-      [&] { return config::load_for_check(config, models::families(), overrides, train::file_problems); }, threads);
+                                         int64_t threads, const std::string& resume) {
+  const auto file_problems = [&](const config::Config& read) {
+    return train::file_problems(read, train::is_new_run(resume, read.checkpoint.folder));
+  };
+  return connect_with([&] { return config::load_for_check(config, models::families(), overrides, file_problems); },
+                      threads);
 }
 
 LaunchedRanks connect(int64_t threads) {

@@ -28,9 +28,10 @@ struct LaunchedRanks {
 // given.
 LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads);
 
-// The same; an error about the configuration has the problems with the files that it names too.
+// The same; an error about the configuration has the problems with the files that it names too, as far as a run with
+// this --resume reads them.
 LaunchedRanks load_for_check_and_connect(const std::string& config, const std::vector<std::string>& overrides,
-                                         int64_t threads);
+                                         int64_t threads, const std::string& resume);
 
 // The same for a subcommand without a configuration; the result has default settings.
 LaunchedRanks connect(int64_t threads);

@@ -193,8 +193,9 @@ void run_training(const TrainArguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   train::stop_on_signals();
   train::report_on_signal();
-  const auto load = arguments.check ? load_for_check_and_connect : load_and_connect;
-  LaunchedRanks ranks = load(arguments.config, arguments.overrides, arguments.ranks);
+  LaunchedRanks ranks = arguments.check ? load_for_check_and_connect(arguments.config, arguments.overrides,
+                                                                     arguments.ranks, arguments.resume)
+                                        : load_and_connect(arguments.config, arguments.overrides, arguments.ranks);
   const config::Config& config = ranks.config;
   const bool is_reporting_rank = ranks.is_reporting_rank();
   if (arguments.print_config) {

@@ -55,8 +55,9 @@ void add_train_keys(std::vector<Key>& list) {
                  "Loss scale at the start of a run in fp16.");
   train.optional("loss_scale_window", &T::loss_scale_window, Whole{1, most_steps}, may_change,
                  "Steps without an overflow after which the loss scale doubles, in fp16.");
-  train.optional("initial_weights", &T::initial_weights, Text{.may_be_empty = true}, fixed,
-                 "A checkpoint from which a new run takes the weights and nothing else.");
+  train.optional(
+      "initial_weights", &T::initial_weights, Text{.may_be_empty = true}, OnResume::names_fixed,
+      "A checkpoint from which a new run takes the weights and nothing else; a resumed run does not read it.");
   train.optional("time_limit", &T::time_limit, Duration{}, may_change,
                  "The run stops with a checkpoint after the step that reaches this time, counted from the start of the "
                  "program. 0: no limit.");
@@ -224,7 +225,9 @@ std::vector<Key> core_keys(const Family* family) {
 
 }  // namespace
 
-std::string without_folder(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+std::string without_folder(const std::string& path) {
+  return (std::filesystem::path(path) / "").lexically_normal().parent_path().filename().string();
+}
 
 std::vector<std::string> without_folder(std::vector<std::string> paths) {
   for (std::string& path : paths) path = without_folder(path);

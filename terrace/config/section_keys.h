@@ -21,7 +21,7 @@ constexpr int64_t most_samples = 1'000'000'000'000'000;
 constexpr Real positive{.least = 0, .least_excluded = true};
 constexpr Real share{.least = 0, .most = 1, .most_excluded = true};  // [0, 1)
 
-// The last parts of paths.
+// The last parts of paths, whether or not they end with a slash.
 std::string without_folder(const std::string& path);
 std::vector<std::string> without_folder(std::vector<std::string> paths);
 template <typename Value>

@@ -28,7 +28,8 @@ class RunChecker {
     note([&] { check_kept_folder(options_.config_file, config_.checkpoint.folder); });
     const bool ranks_fit = note([&] { plan::check_ranks(config_, ranks_, here_); });
     if (ranks_fit) warn_of_idle_keys(config_, ranks_, here_);
-    const std::vector<std::string> of_files = file_problems(config_);
+    const std::vector<std::string> of_files =
+        file_problems(config_, is_new_run(options_.resume, config_.checkpoint.folder));
     check.problems.insert(check.problems.end(), of_files.begin(), of_files.end());
     if (of_files.empty()) note([&] { open_data(); });
     note([&] { check_machine(config_, ranks_); });
@@ -98,10 +99,11 @@ RunCheck check_run(const config::Config& config, const RunOptions& options) {
     const auto all = world.connect(mesh::all_ranks("control", world.size()));
     check_same(*all, start_facts(config, options));
     RunChecker checker(config, options, world.size(), world.ranks_per_node());
-    broadcast_result(*all, [&]() -> std::string {
+    const std::string checkpoint = broadcast_result(*all, [&]() -> std::string {
       checker.run();
-      return "";
+      return checker.check.checkpoint.string();
     });
+    if (checkpoint.empty()) check_same(*all, initial_weights_facts(config));
     return checker.check;
   });
 }

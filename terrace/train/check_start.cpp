@@ -49,15 +49,17 @@ void check_folder(const char* key, const std::string& folder, Problems& problems
 
 }  // namespace
 
-std::vector<std::string> file_problems(const config::Config& config) {
+std::vector<std::string> file_problems(const config::Config& config, bool is_new_run) {
   Problems problems = models::family_of(config).problems_with_files(config);
-  check_initial_weights(config.train.initial_weights, problems);
+  if (is_new_run) check_initial_weights(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
   if (!config.checkpoint.staging.empty()) check_folder("checkpoint.staging", config.checkpoint.staging, problems);
   return problems;
 }
 
-void check_files(const config::Config& config) { throw_file_problems(file_problems(config)); }
+void check_files(const config::Config& config, bool is_new_run) {
+  throw_file_problems(file_problems(config, is_new_run));
+}
 
 void throw_file_problems(const std::vector<std::string>& problems) {
   if (problems.empty()) return;

@@ -56,6 +56,10 @@ void check_kept_folder(const fs::path& config_file, const std::string& folder) {
       config_file.string(), lies_in->string(), folder, shell_word(lies_in->string()));
 }
 
+bool is_new_run(const std::string& resume, const std::string& folder) {
+  return resume.empty() || (resume == "auto" && checkpoint::list(folder).empty());
+}
+
 std::unique_ptr<checkpoint::Reader> open_resumed(const RunOptions& options, const std::string& folder) {
   const std::optional<fs::path> own = checkpoint::newest(folder);
   const std::string& resume = options.resume;

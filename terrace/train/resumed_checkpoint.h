@@ -15,6 +15,9 @@ namespace terrace::train {
 // if `config_file` is such a file and its checkpoint lies in another folder than `folder`. `config_file` may be empty.
 void check_kept_folder(const std::filesystem::path& config_file, const std::string& folder);
 
+// Whether --resume `resume` leads to no checkpoint: it was not given, or is "auto" and `folder` holds none.
+bool is_new_run(const std::string& resume, const std::string& folder);
+
 // Opens the checkpoint that options.resume asks for; nullptr for a new run. Throws UserError if a new run was asked for
 // and `folder` already holds a run, or if the checkpoint lies in another folder, is older than another one in `folder`
 // or holds weights alone.

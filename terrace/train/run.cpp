@@ -263,7 +263,7 @@ struct StartChecks {
     check_kept_folder(options.config_file, folder);
     plan::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(config, ranks, ranks_here);
-    check_files(config);
+    check_files(config, is_new_run(options.resume, folder));
     check_machine(config, ranks);
     need = check_memory(config, ranks, ranks_here, device);
     largest = plan::least_memory(config, ranks, ranks_here, 1);
@@ -409,7 +409,11 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   });
   check_shared_folder(*all, config.checkpoint.folder);
   std::unique_ptr<checkpoint::Reader> own;
-  if (!checkpoint.empty()) own = open_chosen(world, *all, checkpoint, options);
+  if (checkpoint.empty()) {
+    check_same(*all, initial_weights_facts(config));
+  } else {
+    own = open_chosen(world, *all, checkpoint, options);
+  }
   Start start{.config = config,
               .options = options,
               .resumed = first ? checks->resumed.get() : own.get(),

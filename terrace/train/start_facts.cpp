@@ -57,14 +57,13 @@ StartFacts program_facts(const config::Config& config) {
   return facts;
 }
 
-StartFacts file_facts(const config::Config& config) {
-  StartFacts facts = models::family_of(config).file_facts(config);
-  if (const std::string& path = config.train.initial_weights; !path.empty()) {
-    facts.emplace_back(fmt::format("the content of train.initial_weights \"{}\"", path), value_or_error([&] {
-                         return checksum_of(checkpoint::resolve(path) / checkpoint::manifest_name);
-                       }));
-  }
-  return facts;
+StartFacts file_facts(const config::Config& config) { return models::family_of(config).file_facts(config); }
+
+StartFacts initial_weights_facts(const config::Config& config) {
+  const std::string& path = config.train.initial_weights;
+  if (path.empty()) return {};
+  return {{fmt::format("the content of train.initial_weights \"{}\"", path),
+           value_or_error([&] { return checksum_of(checkpoint::resolve(path) / checkpoint::manifest_name); })}};
 }
 
 StartFacts start_facts(const config::Config& config, const RunOptions& options) {

@@ -9,13 +9,16 @@ namespace terrace::train {
 // Every key of the resolved configuration, the program and the kernels that it computes with on this machine.
 StartFacts program_facts(const config::Config& config);
 
-// The content of the files that the configuration names: the family's data, such as the fingerprints of corpora, and
-// the manifest of train.initial_weights. The fact of a file that cannot be read is the error.
+// The content of the family's data that the configuration names, such as the fingerprints of corpora. The fact of a
+// file that cannot be read is the error.
 StartFacts file_facts(const config::Config& config);
+
+// The same for the manifest of train.initial_weights, which new runs alone read.
+StartFacts initial_weights_facts(const config::Config& config);
 
 struct RunOptions;
 
-// All of these and the options that decide how a run starts.
+// The program, the files and the options that decide how a run starts.
 StartFacts start_facts(const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::train

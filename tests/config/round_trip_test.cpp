@@ -196,9 +196,8 @@ TEST(CheckResume, FollowsTheRuleOfEveryKey) {
 }
 
 TEST(CheckResume, KeepsWhatTheNumbersOfTheRunDependOn) {
-  for (const char* name :
-       {"model.width", "train.global_batch", "train.precision", "train.seed", "train.ramp_start", "data.weights",
-        "data.validation_share", "data.reset_at_documents", "train.initial_weights"}) {
+  for (const char* name : {"model.width", "train.global_batch", "train.precision", "train.seed", "train.ramp_start",
+                           "data.weights", "data.validation_share", "data.reset_at_documents"}) {
     EXPECT_EQ(find_key(keys_of(gpt()), name)->on_resume, OnResume::fixed) << name;
   }
   for (const char* name : {"train.steps", "train.evaluate_every", "train.log_every", "train.skip_steps",
@@ -211,6 +210,15 @@ TEST(CheckResume, CorporaMayMoveToAnotherFolderButNotChangeTheirNames) {
   EXPECT_EQ(resume_complaint(valid(), valid({"data.train=[\"/fast/disk/a\", \"b\"]"})), "");
   EXPECT_NE(resume_complaint(valid(), valid({"data.train=[\"data/b\", \"data/a\"]"})), "");
   EXPECT_NE(resume_complaint(valid(), valid({"data.train=[\"data/a\"]"})), "");
+}
+
+TEST(CheckResume, InitialWeightsMayMoveToAnotherFolderButNotChangeTheirName) {
+  const Config saved = valid({"train.initial_weights=runs/first"});
+  for (const char* path : {"first", "/elsewhere/first", "runs/first/", "runs/./first/."}) {
+    EXPECT_EQ(resume_complaint(saved, valid({fmt::format("train.initial_weights={}", path)})), "") << path;
+  }
+  EXPECT_NE(resume_complaint(saved, valid({"train.initial_weights=runs/second/"})), "");
+  EXPECT_NE(resume_complaint(saved, valid()), "");
 }
 
 // A randomly damaged file is either refused as the user's mistake, or read; then dump() and parse() give an equal

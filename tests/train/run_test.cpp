@@ -15,6 +15,7 @@
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/summary.h"
 #include "terrace/ops/products.h"
+#include "terrace/train/check_run.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/stop_request.h"
@@ -106,6 +107,30 @@ TEST_F(Run, NamesEveryMissingFileAtOnce) {
   });
   for (const char* part : {"no/corpus.bin", "no/corpus.idx", "no/tokenizer", "no/weights", "4 problems"}) {
     EXPECT_THAT(message, HasSubstr(part));
+  }
+}
+
+// The checkpoint may be removed, or stay behind when the run moves to another machine.
+TEST_F(Run, AFineTuningRunContinuesWithoutTheCheckpointThatItBeganWith) {
+  const std::string first = start(one_thread({"train.steps=2"})).checkpoint;
+  const auto fine_tune = [&](const std::string& folder, const std::string& weights, int64_t steps) {
+    return one_thread({"checkpoint.folder=" + (folder_ / folder).string(), "train.initial_weights=" + weights,
+                       "optimizer.decay_steps=10", fmt::format("train.steps={}", steps)});
+  };
+  const auto weights_in = [&](const std::string& folder) {
+    return read_text(folder_ / folder / "step_00000006/weights.safetensors");
+  };
+  start(fine_tune("whole", first, 6));
+  start(fine_tune("tuned", first, 3));
+  std::filesystem::remove_all(folder_ / "run");
+  EXPECT_TRUE(check_run(fine_tune("tuned", first, 6), options_of("auto")).problems.empty());
+  start(fine_tune("tuned", first, 5), "auto");
+  std::filesystem::rename(folder_ / "tuned", folder_ / "moved");
+  start(fine_tune("moved", "absent/step_00000002", 6), (folder_ / "moved/step_00000005").string());
+  EXPECT_TRUE(weights_in("moved") == weights_in("whole"));
+  for (const char* resume : {"", "auto"}) {
+    EXPECT_THAT(error_of([&] { start(fine_tune("new", first, 6), resume); }), HasSubstr("train.initial_weights"));
+    EXPECT_EQ(check_run(fine_tune("new", first, 6), options_of(resume)).problems.size(), 1u);
   }
 }
 
