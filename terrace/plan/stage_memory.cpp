@@ -84,10 +84,8 @@ double communication_bytes(const PlannedRun& run, int64_t stage) {
 // Error feedback keeps an int8 code for each element that a rank brings into a reduction.
 double feedback_bytes(const PlannedRun& run, int64_t stage) {
   const config::LayoutConfig& layout = run.config.layout;
-  if (!layout.error_feedback) return 0;
   int64_t bytes = 0;
-  for (const schedule::Movement movement : schedule::movements_of(run.sizes, layout.deterministic).reductions()) {
-    if (!schedule::feeds_back(layout, run.sizes, movement)) continue;
+  for (const schedule::Movement movement : schedule::fed_back_reductions(layout, run.sizes)) {
     for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
       const int64_t values = schedule::reduced_elements(movement, run.sizes, run.padded_elements(segment));
       bytes += config::wire_bytes(config::WireType::int8, values, 0);

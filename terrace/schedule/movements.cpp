@@ -92,6 +92,12 @@ bool feeds_back(const config::LayoutConfig& layout, const mesh::ShardSizes& size
   return config::is_quantized(wire_type(layout, sizes, reduction, first));
 }
 
+std::vector<Movement> fed_back_reductions(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes) {
+  std::vector<Movement> reductions = movements_of(sizes, layout.deterministic).reductions();
+  std::erase_if(reductions, [&](Movement reduction) { return !feeds_back(layout, sizes, reduction); });
+  return reductions;
+}
+
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch) {
   Movements movements{.gathers = sizes.weights > 1,
                       .reduces_each = sizes.ranks > 1 && (sizes.gradients > 1 || deterministic),

@@ -124,6 +124,9 @@ config::WireType wire_type(const config::LayoutConfig& layout, const mesh::Shard
 // Whether the errors of a reduction are kept: those of rounding the rank's own gradient, with layout.error_feedback.
 bool feeds_back(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes, Movement reduction);
 
+// The reductions whose errors are kept, in order.
+std::vector<Movement> fed_back_reductions(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes);
+
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch = 1);
 
 // The list of a training step for the instructions of one stage.

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "terrace/schedule/step.h"
+
 namespace terrace::train {
 
 checkpoint::Group gradient_errors(const parallel::Sharded& sharded, int64_t rank) {
@@ -24,6 +28,11 @@ Json errors_layout(const config::LayoutConfig& layout, const mesh::Mesh& mesh, c
                {"deterministic", layout.deterministic}};
   if (layout.pipeline > 1) {
     json["stages"] = {static_cast<int>(layout.schedule), layout.chunks, layout.stage_layers};
+  }
+  // With layout.node_type some reductions round nothing. Without this key all of them keep their errors.
+  const std::vector<schedule::Movement> kept = schedule::fed_back_reductions(layout, sizes);
+  for (const schedule::Movement reduction : schedule::movements_of(sizes, layout.deterministic).reductions()) {
+    if (std::ranges::find(kept, reduction) == kept.end()) json["without"].push_back(schedule::group_of(reduction));
   }
   return json;
 }

@@ -147,6 +147,22 @@ TEST_F(FedBackRuns, BeginAtZeroWhereTheCheckpointHasOtherErrorsOrNone) {
   EXPECT_THAT(start("run", one, {"train.steps=8"}, "auto"), HasSubstr("are not used: this run keeps none"));
 }
 
+// Which reductions round a rank's own gradient, and so keep errors, depends on the type of the calls inside nodes.
+TEST_F(FedBackRuns, BeginAtZeroWhereOtherReductionsKeptErrorsInsideNodes) {
+  const FedBackLayout& everywhere = layouts[3];
+  FedBackLayout between = everywhere, within = everywhere;
+  between.keys.emplace_back("layout.node_type=bf16");
+  within.keys.insert(within.keys.end(), {"layout.node_type=fp32", "layout.ranks_per_node=4"});
+  start("run", between, {"train.steps=2"});
+  EXPECT_THAT(start("run", between, {"train.steps=3"}, "auto"), Not(HasSubstr("quantized gradients")));
+  EXPECT_THAT(start("run", everywhere, {"train.steps=4"}, "auto"),
+              HasSubstr("the errors of quantized gradients begin at zero: " +
+                        (folder_ / "run" / checkpoint::step_name(3)).string() + " has those of another layout"));
+  EXPECT_THAT(start("run", between, {"train.steps=5"}, "auto"), HasSubstr("has those of another layout"));
+  EXPECT_THAT(start("run", within, {"train.steps=6"}, "auto"), HasSubstr("are not used: this run keeps none"));
+  EXPECT_THAT(start("run", everywhere, {"train.steps=7"}, "auto"), HasSubstr("has none"));
+}
+
 TEST_F(FedBackRuns, ForgetTheErrorsOfASkippedStepOnEveryRank) {
   for (const FedBackLayout& layout : {zero3, layouts[3]}) {
     on_ranks(layout, {"train.on_nan=skip"}, [&](Trainer& trainer) {
