@@ -178,10 +178,12 @@ Config parse(const std::string& toml, const std::string& file_name, const Famili
 // effect are omitted.
 std::string dump(const Config& config);
 
-// Numbers of ranks that decide which keys have an effect.
+// What the number of ranks decides, and which keys have an effect by it.
 struct RankFacts {
   int64_t all = 1, data = 1;           // of the run; of the data axis
   int64_t weights = 1, optimizer = 1;  // of the data axis, over which weights and optimizer states are cut
+  int64_t typed_node = 1;              // of the data axis on each node, where layout.node_type is given
+  bool feeds_back = true;              // whether a reduction keeps its errors where layout.error_feedback is given
 
   std::string data_text() const;  // "one data-parallel rank"
 };

@@ -158,6 +158,19 @@ std::string one_data_rank(const Config&, const RankFacts& ranks) {
   return ranks.data > 1 ? "" : fmt::format("on {}", ranks.data_text());
 }
 
+std::string typed_nodes_on(const Config& c, const RankFacts& ranks) {
+  if (ranks.data > 1 && ranks.typed_node == 1) return "on nodes of one data-parallel rank each; remove it";
+  return one_data_rank(c, ranks);
+}
+
+// Sums of several ranks are quantized without feedback.
+std::string fed_back_on(const Config& c, const RankFacts& ranks) {
+  if (ranks.data == 1 || ranks.feeds_back) return one_data_rank(c, ranks);
+  return fmt::format(
+      "with node_type = \"{}\", since the ranks of a node sum their gradients before any are quantized; remove it",
+      name_of(c.layout.node_type));
+}
+
 std::string one_rank(const Config&, const RankFacts& ranks) { return ranks.all > 1 ? "" : "on one rank"; }
 
 std::string kept_steps(const Config& c) {
@@ -226,12 +239,12 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.prefetch", .causes = sharding_keys, .off = "0", .beside = gathered, .on = gathered_on},
       {.key = "layout.gather_type", .causes = sharding_keys, .off = "\"same\"", .beside = gathered, .on = gathered_on},
       {.key = "layout.reduce_type", .causes = {}, .on = one_data_rank},
-      {.key = "layout.error_feedback", .causes = {}, .on = one_data_rank},
+      {.key = "layout.error_feedback", .causes = {}, .on = fed_back_on},
       {.key = "layout.node_type",
        .causes = {"layout.gather_type", "layout.reduce_type", "layout.update_type"},
        .off = "\"as others\"",
        .beside = quantized_types,
-       .on = one_data_rank},
+       .on = typed_nodes_on},
       {.key = "layout.update_type", .causes = sharding_keys, .off = "\"same\"", .beside = updated, .on = updated_on},
       {.key = "layout.route", .causes = {}, .on = one_data_rank},
       {.key = "layout.rails_gather",

@@ -27,7 +27,7 @@ class RunChecker {
   void run() {
     note([&] { check_kept_folder(options_.config_file, config_.checkpoint.folder); });
     const bool ranks_fit = note([&] { plan::check_ranks(config_, ranks_, here_); });
-    if (ranks_fit) warn_of_idle_keys(config_, ranks_, here_);
+    if (ranks_fit) warn_of_idle_keys(idle_keys_of(config_, ranks_, here_));
     const std::vector<std::string> of_files =
         file_problems(config_, is_new_run(options_.resume, config_.checkpoint.folder));
     check.problems.insert(check.problems.end(), of_files.begin(), of_files.end());

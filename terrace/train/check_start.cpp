@@ -20,6 +20,7 @@
 #include "terrace/models/family.h"
 #include "terrace/observe/memory.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/schedule/step.h"
 #include "terrace/train/device.h"
 #include "terrace/train/hooks/hooks.h"
 
@@ -67,12 +68,19 @@ void throw_file_problems(const std::vector<std::string>& problems) {
                       fmt::join(problems, "\n  "));
 }
 
-void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here) {
+std::vector<std::string> idle_keys_of(const config::Config& config, int64_t ranks, int64_t here) {
   const mesh::Mesh mesh = plan::mesh_of(config.layout, ranks, here);
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh);
-  const std::vector<std::string> idle = config::idle_keys(
-      config, {.all = ranks, .data = sizes.ranks, .weights = sizes.weights, .optimizer = sizes.optimizer});
-  if (!idle.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(idle, "\n  "));
+  return config::idle_keys(config, {.all = ranks,
+                                    .data = sizes.ranks,
+                                    .weights = sizes.weights,
+                                    .optimizer = sizes.optimizer,
+                                    .typed_node = sizes.typed_node,
+                                    .feeds_back = !schedule::fed_back_reductions(config.layout, sizes).empty()});
+}
+
+void warn_of_idle_keys(const std::vector<std::string>& sentences) {
+  if (!sentences.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(sentences, "\n  "));
 }
 
 void check_machine(const config::Config& config, int64_t ranks) {

@@ -42,8 +42,11 @@ inline constexpr std::string_view measured_machine = "measure";
 // What the memory of this machine is compared with.
 plan::AvailableMemory available_memory(const at::Device& device);
 
-// Warns which keys have no effect, because of the number of ranks (`here` of them on this machine) or of a --set.
-void warn_of_idle_keys(const config::Config& config, int64_t ranks, int64_t here);
+// A sentence for each key that has no effect, because of the number of ranks (`here` of them on this machine) or of a
+// --set. The route "auto" counts as "flat".
+std::vector<std::string> idle_keys_of(const config::Config& config, int64_t ranks, int64_t here);
+// Logs these sentences as one warning, if there are any.
+void warn_of_idle_keys(const std::vector<std::string>& sentences);
 
 // The least memory that weights, gradients, optimizer states and activations need on that many ranks, `here` of them on
 // this machine. Throws UserError with ExitCode::infeasible if the machine, or the GPU if the device is one, has less

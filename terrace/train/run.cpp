@@ -220,9 +220,18 @@ std::optional<machine::Machine> predicted_machine(const Start& start, const at::
   return start.options.measure_machine(world, device, nn::scalar_type(start.config.train.precision));
 }
 
+// Warns of the keys that the chosen route leaves without effect and that had one by the other route.
+void warn_of_keys_idle_by_route(const config::Config& chosen, const Start& start, const comm::World& world) {
+  std::vector<std::string> idle = idle_keys_of(chosen, world.size(), world.ranks_per_node());
+  const std::vector<std::string> known = idle_keys_of(start.config, world.size(), world.ranks_per_node());
+  std::erase_if(idle, [&](const std::string& text) { return std::ranges::find(known, text) != known.end(); });
+  warn_of_idle_keys(idle);
+}
+
 // Chooses the route and the gathers by rails that the first rank's machine predicts to be faster, on every rank.
-void choose_route(config::LayoutConfig& layout, const Start& start, const std::optional<machine::Machine>& machine,
+void choose_route(config::Config& config, const Start& start, const std::optional<machine::Machine>& machine,
                   comm::World& world) {
+  config::LayoutConfig& layout = config.layout;
   const bool is_given =
       layout.route != config::Routing::automatic && layout.rails_gather != config::RailsGather::automatic;
   if (is_given || !machine) return;
@@ -238,6 +247,7 @@ void choose_route(config::LayoutConfig& layout, const Start& start, const std::o
       .wait();
   layout.route = static_cast<config::Routing>(chosen[0]);
   layout.rails_gather = static_cast<config::RailsGather>(chosen[1]);
+  if (world.rank() == 0) warn_of_keys_idle_by_route(config, start, world);
 }
 
 RunResult run_rank(const Start& start, const at::Device& device, comm::World& world) {
@@ -247,7 +257,7 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
   const auto meter = std::make_shared<ops::MemoryMeter>(device.type());
   auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
   config::Config config = start.config;
-  abort_on_error(world, [&] { choose_route(config.layout, start, machine, world); });
+  abort_on_error(world, [&] { choose_route(config, start, machine, world); });
   Trainer trainer(config, start.peak, start.kernels, &world);
   return abort_on_error(world, [&] {
     return run_trainer(trainer, start, world,
@@ -262,7 +272,7 @@ struct StartChecks {
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
     plan::check_ranks(config, ranks, ranks_here);
-    warn_of_idle_keys(config, ranks, ranks_here);
+    warn_of_idle_keys(idle_keys_of(config, ranks, ranks_here));
     check_files(config, is_new_run(options.resume, folder));
     check_machine(config, ranks);
     need = check_memory(config, ranks, ranks_here, device);

@@ -329,6 +329,13 @@ TEST(IdleKeys, OfTheRanksAreNamedTogether) {
   EXPECT_EQ(idle(groups, {.all = 8, .data = 8, .weights = 4, .optimizer = 8}), (std::set<std::string>{}));
   EXPECT_EQ(idle(groups, {.all = 4, .data = 4, .weights = 4, .optimizer = 4}),
             (std::set<std::string>{"layout.update_type"}));
+  const Keys typed = {"layout.reduce_type=int4", "layout.error_feedback=true", "layout.node_type=bf16"};
+  EXPECT_EQ(idle(typed, {.all = 4, .data = 4, .typed_node = 2}), (std::set<std::string>{}));
+  EXPECT_EQ(idle(typed, {.all = 4, .data = 4, .typed_node = 1}), (std::set<std::string>{"layout.node_type"}));
+  EXPECT_EQ(idle(typed, {.all = 4, .data = 4, .typed_node = 4, .feeds_back = false}),
+            (std::set<std::string>{"layout.error_feedback"}));
+  EXPECT_EQ(idle(typed, one),
+            (std::set<std::string>{"layout.reduce_type", "layout.error_feedback", "layout.node_type"}));
   const Keys order = {"layout.tensor=2", "layout.order=[\"data\", \"tensor\", \"pipeline\"]"};
   EXPECT_EQ(idle(order, {.all = 2}), (std::set<std::string>{"layout.order"}));
   EXPECT_EQ(idle(order, {.all = 4, .data = 2}), (std::set<std::string>{}));

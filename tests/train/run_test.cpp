@@ -311,7 +311,7 @@ TEST_F(Run, ChoosesTheProductsOfTheModelsClassesOnceAndKeepsThem) {
 TEST_F(Run, SaysInOneLineWhichKeysHaveNoEffect) {
   const auto log_of = [&](const std::vector<std::string>& keys, int64_t ranks) {
     testing::internal::CaptureStdout();
-    warn_of_idle_keys(tiny_config(keys), ranks, ranks);
+    warn_of_idle_keys(idle_keys_of(tiny_config(keys), ranks, ranks));
     return testing::internal::GetCapturedStdout();
   };
   const std::vector<std::string> keys = {"layout.sharding=zero3", "layout.gather_type=bf16", "layout.chunks=2"};
@@ -319,6 +319,26 @@ TEST_F(Run, SaysInOneLineWhichKeysHaveNoEffect) {
                                      HasSubstr("layout.gather_type"), HasSubstr("--set layout.chunks=2")));
   EXPECT_THAT(log_of(keys, 2), AllOf(HasSubstr("--set layout.chunks=2"), Not(HasSubstr("layout.sharding"))));
   EXPECT_EQ(log_of({"layout.sharding=zero3"}, 2), "");
+}
+
+// Where the ranks of a node sum their gradients before they quantize any, no rank has an error of its own to keep.
+TEST_F(Run, ErrorFeedbackThatKeepsNoErrorsHasNoEffect) {
+  const auto names_feedback = [&](std::vector<std::string> keys, int64_t node) {
+    keys.insert(keys.end(), {"layout.reduce_type=int8", "layout.error_feedback=true",
+                             fmt::format("layout.ranks_per_node={}", node)});
+    const std::vector<std::string> idle = idle_keys_of(tiny_config(keys), 4, 4);
+    return std::ranges::any_of(idle, [](const auto& text) { return text.starts_with("layout.error_feedback = true"); });
+  };
+  const std::string typed = "layout.node_type=bf16", rails = "layout.route=rails";
+  EXPECT_TRUE(names_feedback({typed, rails, "layout.sharding=zero2"}, 2));
+  EXPECT_TRUE(names_feedback({typed, rails, "layout.sharding=zero3"}, 2));
+  EXPECT_TRUE(names_feedback({typed, "layout.sharding=zero3"}, 4));
+  EXPECT_TRUE(names_feedback({typed}, 4));
+  EXPECT_FALSE(names_feedback({rails, "layout.sharding=zero2"}, 2));
+  EXPECT_FALSE(names_feedback({typed, "layout.route=flat", "layout.sharding=zero2"}, 2));
+  EXPECT_FALSE(names_feedback({typed, rails}, 2));  // ddp: one call among all ranks
+  EXPECT_FALSE(names_feedback({typed, "layout.sharding=three_level", "layout.ranks_per_pair=1"}, 2));
+  EXPECT_FALSE(names_feedback({typed, rails, "layout.sharding=zero2", "layout.deterministic=true"}, 2));
 }
 
 TEST_F(Run, GivesUpWhenEveryUpdateIsLeftOut) {
