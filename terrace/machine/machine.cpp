@@ -182,7 +182,19 @@ int64_t Machine::devices_of(std::string_view tier) const {
 }
 
 Machine parse(const std::string& toml, const std::string& file_name) {
-  return config::read_tables<Machine>(toml, file_name, keys);
+  Machine machine = config::read_tables<Machine>(toml, file_name, keys);
+  machine.file = file_name;
+  return machine;
+}
+
+std::string missing_rate(const Machine& machine, Precision precision) {
+  if (machine.device.rate(precision).peak > 0) return "";
+  std::vector<std::string> words;
+  for (const Precision one : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    if (machine.device.rate(one).peak > 0) words.emplace_back(config::name_of(one));
+  }
+  return fmt::format("has no [device.{}]; add it, or set train.precision to {}", config::name_of(precision),
+                     config::listed(words, "or"));
 }
 
 std::string dump(const Machine& machine) { return config::write_tables(machine, keys); }

@@ -86,12 +86,22 @@ struct Machine {
   std::vector<Tier> tiers;  // from the innermost to the outermost, which has all devices
   Storage storage;
   double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
+  std::string file = {};          // that the description was read from; takes no part in the comparison; "": none
 
   int64_t devices() const { return tiers.empty() ? 1 : tiers.back().devices; }
   // Devices in a unit of the tier with this name; 1 if there is none.
   int64_t devices_of(std::string_view tier) const;
-  bool operator==(const Machine&) const = default;
+  // The file, or the name if there is none, for messages.
+  const std::string& source() const { return file.empty() ? name : file; }
+  bool operator==(const Machine& other) const {
+    return name == other.name && about == other.about && device == other.device && tiers == other.tiers &&
+           storage == other.storage && node_failure_hours == other.node_failure_hours;
+  }
 };
+
+// What keeps a run of this precision from being predicted: "has no [device.fp32]; add it, or set train.precision to
+// bf16"; "" if the machine has the rates.
+std::string missing_rate(const Machine& machine, config::Precision precision);
 
 // Reads a description from a file, or the built-in one of this name ("frontier"). Throws UserError with every problem:
 // file, key, line, the figure and its bounds; for an unknown name the names that exist.

@@ -218,7 +218,7 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
 }  // namespace
 
 BestLayouts best_layouts(const config::Config& config, const Target& target, const BestOptions& options) {
-  check_devices(target);
+  check_target(config, target);
   BestOptions with_second = options;
   with_second.count = std::max<size_t>(2, options.count);
   BestLayouts best = Search(config, target, with_second).run();

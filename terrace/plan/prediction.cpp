@@ -76,7 +76,9 @@ const StagePrediction& Prediction::fullest() const {
   return *std::ranges::max_element(stages, {}, [](const StagePrediction& stage) { return stage.memory.total(); });
 }
 
-void check_devices(const Target& target) {
+void check_target(const config::Config& config, const Target& target) {
+  const std::string missing = machine::missing_rate(target.machine, config.train.precision);
+  if (!missing.empty()) throw UserError::of("{} {}", target.machine.source(), missing);
   if (target.devices <= target.machine.devices()) return;
   throw UserError::of("--devices {} is more than the {} devices of {}; use at most {}", target.devices,
                       target.machine.devices(), target.machine.name, target.machine.devices());
@@ -89,7 +91,7 @@ PlannedRun on_target(PlannedRun run, const Target& target) {
 }
 
 PlannedRun planned_run(const config::Config& config, const Target& target) {
-  check_devices(target);
+  check_target(config, target);
   return on_target({divided(config, target.software), target.devices, target.ranks_per_node()}, target);
 }
 

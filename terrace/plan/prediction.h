@@ -54,8 +54,8 @@ struct Prediction {
   double hfu() const { return hardware_flops / step_seconds / peak_flops; }
 };
 
-// The parts of the configuration's run as the program divides it. Throws UserError if the machine has fewer devices or
-// the configuration does not fit the ranks.
+// The parts of the configuration's run as the program divides it. Throws UserError as check_target() does, or if the
+// configuration does not fit the ranks.
 PlannedRun planned_run(const config::Config& config, const Target& target);
 // With the route and the gathers between nodes that are fastest there, if the configuration does not give one and the
 // software has more than one.

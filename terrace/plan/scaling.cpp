@@ -66,6 +66,9 @@ std::string table_of(const char* title, const std::vector<ScalingPoint>& points,
 }  // namespace
 
 Scaling scaling(const config::Config& config, const Target& target, const std::vector<int64_t>& devices) {
+  Target one = target;
+  one.devices = 1;
+  check_target(config, one);  // what is wrong there is wrong with every number of devices
   Scaling result;
   result.weak = predicted(config, target, devices, true, result.left_out);
   result.strong = predicted(config, target, devices, false, result.left_out);

@@ -24,7 +24,8 @@ struct Scaling {
   std::vector<std::string> left_out;  // sentences: why a number of devices has no point
 };
 
-// The configuration's global batch is that of the first number of devices.
+// The configuration's global batch is that of the first number of devices. Throws UserError if the machine states no
+// rates in the run's precision.
 Scaling scaling(const config::Config& config, const Target& target, const std::vector<int64_t>& devices);
 
 Json json_of(const Scaling& scaling);

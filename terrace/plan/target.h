@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "terrace/config/config.h"
 #include "terrace/machine/machine.h"
 #include "terrace/machine/software.h"
 
@@ -18,7 +19,7 @@ struct Target {
   int64_t ranks_per_node() const { return std::min(devices, machine.devices_of("node")); }
 };
 
-// Throws UserError if the machine has fewer devices.
-void check_devices(const Target& target);
+// Throws UserError if the machine has fewer devices, or states no rates of products in the run's precision.
+void check_target(const config::Config& config, const Target& target);
 
 }  // namespace terrace::plan

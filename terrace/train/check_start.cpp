@@ -86,7 +86,13 @@ void warn_of_idle_keys(const std::vector<std::string>& sentences) {
 void check_machine(const config::Config& config, int64_t ranks) {
   const std::string& name = config.observe.machine;
   if (name.empty() || name == measured_machine) return;
-  const int64_t devices = machine::load(name).devices();
+  const machine::Machine machine = machine::load(name);
+  const std::string missing = machine::missing_rate(machine, config.train.precision);
+  if (!missing.empty()) {
+    throw UserError::of("observe.machine = \"{}\" {}, or name another machine, or \"{}\"", name, missing,
+                        measured_machine);
+  }
+  const int64_t devices = machine.devices();
   if (devices >= ranks) return;
   throw UserError::of("observe.machine = \"{}\" has {} devices for {} ranks; name a machine with more, or \"{}\"", name,
                       devices, ranks, measured_machine);

@@ -41,6 +41,18 @@ TEST(Machine, ReadsEveryFigure) {
   EXPECT_EQ(machine.device.rate(Precision::fp16).peak, 0);
 }
 
+TEST(Machine, NamesTheTypesWhoseRatesItHasInsteadOfAMissingOne) {
+  Machine machine = parse(valid_toml, "ours.toml");
+  EXPECT_EQ(missing_rate(machine, Precision::bf16), "");
+  EXPECT_EQ(missing_rate(machine, Precision::fp32), "has no [device.fp32]; add it, or set train.precision to bf16");
+  machine.device.products[static_cast<size_t>(Precision::fp16)] = {2, 1};
+  EXPECT_EQ(missing_rate(machine, Precision::fp32),
+            "has no [device.fp32]; add it, or set train.precision to bf16 or fp16");
+  EXPECT_EQ(machine.source(), "ours.toml");
+  machine.file = "";
+  EXPECT_EQ(machine.source(), "ours");
+}
+
 TEST(Machine, DoesWithoutTheOptionalFigures) {
   const Machine machine = parse(R"(name = "one"
 [device]

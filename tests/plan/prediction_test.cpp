@@ -7,6 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/cost.h"
+#include "terrace/plan/best.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/planned_run.h"
 #include "tests/plan/small_gpt.h"
@@ -53,6 +54,28 @@ TEST(Prediction, CountsTheFlopsOfThePapers) {
     EXPECT_DOUBLE_EQ(prediction.mfu(), model / prediction.step_seconds / (2 * 2000.0));
     EXPECT_EQ(prediction.items, 8 * 16);
   }
+}
+
+// The simulated step would take forever.
+TEST(Prediction, IsRefusedInATypeForWhichTheMachineHasNoRates) {
+  Target target = on_devices(1);
+  target.machine.file = "ours.toml";
+  target.machine.device.products[static_cast<size_t>(config::Precision::fp32)] = {};
+  config::Config config = four_layers();
+  const auto refusal = [](const auto& predicts) -> std::string {
+    try {
+      predicts();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string expected = "ours.toml has no [device.fp32]; add it, or set train.precision to bf16 or fp16";
+  EXPECT_EQ(refusal([&] { predict(config, target); }), expected);
+  EXPECT_EQ(refusal([&] { planned_run(config, target); }), expected);
+  EXPECT_EQ(refusal([&] { best_layouts(config, target, {}); }), expected);
+  config.train.precision = config::Precision::bf16;
+  EXPECT_GT(predict(config, target).step_seconds, 0);
 }
 
 // A single micro-batch passes through all stages, one after the other, and back.

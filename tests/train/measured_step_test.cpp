@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/machine/machine.h"
 #include "terrace/observe/step_comparison.h"
 #include "terrace/observe/step_record.h"
 #include "terrace/train/run.h"
@@ -158,6 +160,11 @@ TEST_F(MeasuredRun, ChangesNoBitOfTheTraining) {
 
 TEST_F(MeasuredRun, RefusesAMachineThatDoesNotExistOrIsTooSmall) {
   EXPECT_THROW(trained("unknown", {"observe.machine=nowhere"}, 1), UserError);
+  machine::Machine bf16_only = machine::load("laptop");
+  bf16_only.device.products[static_cast<size_t>(config::Precision::fp32)] = {};
+  const std::string description = (folder_ / "bf16.toml").string();
+  write_text_atomically(description, machine::dump(bf16_only));
+  EXPECT_THROW(trained("other-type", {"observe.machine=" + description}, 1), UserError);
   EXPECT_THROW(trained("small", {"observe.machine=laptop", "train.micro_batch=1", "train.global_batch=8"}, 8),
                UserError);
 }
