@@ -43,6 +43,10 @@ const std::vector<Example>& examples() {
        "layout.pipeline=16 --set layout.sharding=zero1",
        "Predict memory and time of a large run on a supercomputer"},
       {"plan", "terrace plan configs/tiny.toml --json", "Print the prediction for a laptop as JSON"},
+      {"plan",
+       "terrace plan configs/frontier-22b.toml --machine frontier --devices 16 --best --set layout.pipeline=2 "
+       "--limit \"tensor <= 4\" --write best.toml",
+       "Write the fastest layout with two stages and tensor parallelism of at most four"},
       {"simulate",
        "terrace simulate configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
        "layout.pipeline=16 --set layout.sharding=zero1 --trace step.json --stages 0,15",

@@ -6,32 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "cli/best_layouts.h"
 #include "cli/commands.h"
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/plural.h"
-#include "terrace/base/progress.h"
 #include "terrace/config/family.h"
 #include "terrace/observe/report_page.h"
-#include "terrace/plan/best.h"
 #include "terrace/plan/plan_report.h"
 #include "terrace/plan/scaling.h"
 #include "terrace/plan/step_record.h"
 
 namespace terrace::cli {
 namespace {
-
-void print_best(const config::Config& config, const plan::Target& target, int64_t count, bool json) {
-  constexpr uint64_t parts = 1000;
-  Progress progress("simulating layouts", parts);
-  const auto show = [&](double share) { progress.update(static_cast<uint64_t>(share * parts)); };
-  const plan::BestLayouts best =
-      plan::best_layouts(config, target, {.count = static_cast<size_t>(count), .progress = show});
-  progress.clear();
-  fmt::print("{}", json ? plan::json_of(best, target).dump() + "\n" : plan::text_of(best, target));
-}
 
 void write_report(const config::Config& config, const plan::Plan& plan, const std::string& path) {
   const plan::Prediction& prediction = plan.prediction;
@@ -48,12 +37,20 @@ void write_report(const config::Config& config, const plan::Plan& plan, const st
                 title, {{.name = title, .figures = figures, .predicted = plan::step_record(config, plan.target)}}));
 }
 
+void print_scaling(const config::Config& config, const plan::Target& target, const std::vector<int64_t>& devices,
+                   bool json) {
+  const plan::Scaling table = plan::scaling(config, target, devices);
+  fmt::print("{}", json ? plan::json_of(table).dump() + "\n" : plan::text_of(table, config.family->items));
+  const std::string reason = plan::why_none_fits(table);
+  if (!reason.empty()) throw UserError(reason, ExitCode::infeasible);
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
   struct Arguments {
     PlannedTarget target;
-    int64_t best = 0;
+    BestArguments best;
     std::vector<int64_t> scaling;
     std::string report;
     bool json = false;
@@ -62,33 +59,31 @@ void add_plan_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("plan", "Predict the memory and the time of a step on a machine, without running anything");
   arguments->target.add_to(*command);
+  CLI::Option* best = add_best_options(*command, arguments->best);
+  CLI::Option* scaling =
+      command
+          ->add_option(
+              "--scaling", arguments->scaling,
+              "Numbers of devices, with commas between: tables of weak and strong scaling by data parallelism; "
+              "train.global_batch is that of the first number")
+          ->delimiter(',')
+          ->check(positive());
+  scaling->excludes(best)->excludes(command->get_option("--devices"));
   command
       ->add_option(
-          "--best", arguments->best,
-          "Find so many of the fastest layouts (if no number is given: 1): tensor, pipeline, schedule, chunks, "
-          "micro-batch, sharding, recompute, sequence parallelism and order of the axes vary")
-      ->check(positive())
-      ->expected(0, 1)
-      ->default_str("1");
-  command
-      ->add_option("--scaling", arguments->scaling,
-                   "Numbers of devices, with commas between: tables of weak and strong scaling by data parallelism; "
-                   "train.global_batch is that of the first number")
-      ->delimiter(',')
-      ->check(positive());
-  command->add_option("--report", arguments->report, "File for an HTML page of the predicted step");
+          "--report", arguments->report,
+          "File for an HTML page of the predicted step; for the page of the fastest layout plan the file of --write")
+      ->excludes(best)
+      ->excludes(scaling);
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer("The exit code is 0 if the run fits the machine and 3 if it does not.");
+  command->footer(
+      "The exit code is 0 if the run fits the machine and 3 if it does not, as if no layout or no number of devices "
+      "does.");
   command->callback([arguments] {
+    if (arguments->best.count > 0) return print_best_layouts(arguments->target, arguments->best, arguments->json);
     const config::Config config = arguments->target.load_config();
     const plan::Target target = arguments->target.load_target();
-    if (!arguments->scaling.empty()) {
-      const plan::Scaling table = plan::scaling(config, target, arguments->scaling);
-      fmt::print("{}",
-                 arguments->json ? plan::json_of(table).dump() + "\n" : plan::text_of(table, config.family->items));
-      return;
-    }
-    if (arguments->best > 0) return print_best(config, target, arguments->best, arguments->json);
+    if (!arguments->scaling.empty()) return print_scaling(config, target, arguments->scaling, arguments->json);
     const plan::Plan plan = plan::make_plan(config, target);
     fmt::print("{}", arguments->json ? plan::json_of(plan).dump() + "\n" : plan::text_of(plan));
     if (!arguments->report.empty()) write_report(config, plan, arguments->report);

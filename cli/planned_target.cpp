@@ -19,8 +19,8 @@ void PlannedTarget::add_to(CLI::App& command) {
   command.add_option("--devices", devices, "Devices, one for each rank")->check(positive());
 }
 
-config::Config PlannedTarget::load_config() const {
-  return config::load_for_plan(config, models::planned_families(), overrides);
+config::Config PlannedTarget::load_config(config::IdleKeys idle) const {
+  return config::load_for_plan(config, models::planned_families(), overrides, idle);
 }
 
 plan::Target PlannedTarget::load_target() const {

@@ -21,7 +21,7 @@ struct PlannedTarget {
   // Adds the configuration file and the options of the members, which must outlive the parsing.
   void add_to(CLI::App& command);
 
-  config::Config load_config() const;
+  config::Config load_config(config::IdleKeys idle = config::IdleKeys::accept) const;
   plan::Target load_target() const;
 };
 

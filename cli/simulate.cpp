@@ -31,6 +31,24 @@ std::vector<int64_t> chosen_stages(std::vector<int64_t> given, int64_t stages) {
   return given;
 }
 
+Json json_of(const plan::Prediction& prediction) {
+  Json json = {{"feasible", prediction.feasible()},
+               {"reason", prediction.reason},
+               {"step_seconds", prediction.step_seconds},
+               {"bubble_share", prediction.bubble_share}};
+  for (const plan::StagePrediction& stage : prediction.stages) {
+    json["stages"].push_back({{"computation_seconds", stage.computation.total()},
+                              {"waiting_seconds", stage.waiting_seconds},
+                              {"update_seconds", stage.update_seconds}});
+  }
+  return json;
+}
+
+std::string line_of(const plan::Prediction& prediction) {
+  return fmt::format("step {}, bubble {:.1f}%, {}\n", format_seconds(prediction.step_seconds),
+                     100 * prediction.bubble_share, counted(prediction.stages.size(), "stage"));
+}
+
 }  // namespace
 
 void add_simulate_command(CLI::App& app) {
@@ -44,33 +62,25 @@ void add_simulate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "simulate", "Simulate one step on a machine, instruction by instruction, and write a trace of it");
   arguments->target.add_to(*command);
-  command->add_option("--trace", arguments->trace, "File for the trace, which Perfetto and chrome://tracing open");
-  command->add_option("--stages", arguments->stages, "Pipeline stages in the trace (if not given, all)")
-      ->delimiter(',');
+  CLI::Option* trace =
+      command->add_option("--trace", arguments->trace, "File for the trace, which Perfetto and chrome://tracing open");
+  command->add_option("--stages", arguments->stages, "With --trace: the pipeline stages in it (if not given, all)")
+      ->delimiter(',')
+      ->needs(trace);
   command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer("The exit code is 0 if the run fits the machine and 3 if it does not.");
   command->callback([arguments] {
     const plan::Target target = arguments->target.load_target();
     const plan::PlannedRun run = plan::planned_run(arguments->target.load_config(), target);
     const plan::SimulatedStep step(run, target);
     const plan::Prediction prediction = plan::predict(step);
-    const int64_t stages = run.placement.stages;
-    const std::vector<int64_t> chosen = chosen_stages(arguments->stages, stages);
+    const std::vector<int64_t> chosen = chosen_stages(arguments->stages, run.placement.stages);
     if (!arguments->trace.empty()) {
       observe::write_chrome_trace(observe::trace_of(plan::step_record(step, prediction, chosen)), arguments->trace);
     }
-    if (arguments->json) {
-      Json json = {{"step_seconds", prediction.step_seconds}, {"bubble_share", prediction.bubble_share}};
-      for (const plan::StagePrediction& stage : prediction.stages) {
-        json["stages"].push_back({{"computation_seconds", stage.computation.total()},
-                                  {"waiting_seconds", stage.waiting_seconds},
-                                  {"update_seconds", stage.update_seconds}});
-      }
-      fmt::print("{}\n", json.dump());
-      return;
-    }
-    fmt::print("step {}, bubble {:.1f}%, {}\n", format_seconds(prediction.step_seconds), 100 * prediction.bubble_share,
-               counted(stages, "stage"));
-    if (!arguments->trace.empty()) fmt::print("{}\n", arguments->trace);
+    fmt::print("{}", arguments->json ? json_of(prediction).dump() + "\n" : line_of(prediction));
+    if (!arguments->trace.empty() && !arguments->json) fmt::print("{}\n", arguments->trace);
+    if (!prediction.feasible()) throw UserError(prediction.reason, ExitCode::infeasible);
   });
 }
 

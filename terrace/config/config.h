@@ -162,8 +162,9 @@ struct Config {
 };
 
 // What happens to a key that another key of the same file leaves without effect: it is refused as a user's mistake, or
-// accepted, as in the configuration of a checkpoint that an earlier version wrote.
-enum class IdleKeys { refuse, accept };
+// accepted, as in the configuration of a checkpoint that an earlier version wrote. Either way the key then has its
+// default. `keep` accepts it and keeps the value of a --set, for a planner that varies the other key.
+enum class IdleKeys { refuse, accept, keep };
 
 // Reads and checks the whole file. `overrides` are "section.key=value" with a TOML value, where a bare word counts as a
 // string. In the result, zeros that mean "derive it" are replaced by the derived values, and a key without effect has

@@ -265,6 +265,7 @@ void check_idle(Input& input, Config& config, const std::set<std::string>& inval
     if (found == input.given.end() || unknown(rule.key) || std::ranges::any_of(rule.causes, unknown)) continue;
     const std::string reason = idle_beside(given, rule.key);
     if (reason.empty()) continue;
+    if (idle == IdleKeys::keep && is_override(input, rule.key)) continue;
     const Key& key = *find_key(input.keys, rule.key);
     const std::string value = key.write(given);
     set_to_default(key, config);
@@ -392,9 +393,8 @@ Config load_for_check(const std::filesystem::path& path, const Families& familie
 }
 
 Config load_for_plan(const std::filesystem::path& path, const Families& families,
-                     const std::vector<std::string>& overrides) {
-  return read({.file_name = path.string(), .families = families, .whole = false}, read_text(path), overrides,
-              IdleKeys::accept);
+                     const std::vector<std::string>& overrides, IdleKeys idle) {
+  return read({.file_name = path.string(), .families = families, .whole = false}, read_text(path), overrides, idle);
 }
 
 }  // namespace terrace::config

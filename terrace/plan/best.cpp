@@ -17,6 +17,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/units.h"
+#include "terrace/config/family.h"
 #include "terrace/models/cost/family.h"
 #include "terrace/plan/layout_space.h"
 #include "terrace/plan/memory_need.h"
@@ -38,12 +39,12 @@ struct Candidate {
 class Cache {
  public:
   SharedParts of(const config::Config& config, int64_t data_ranks) {
-    const auto key = std::tuple(config.layout.tensor, config.train.micro_batch, config.layout.sequence_parallel);
+    const schedule::UnitTableOptions options = unit_table_options(config, data_ranks);
+    const auto key = std::tuple(config.layout.tensor, options.samples, config.layout.sequence_parallel);
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const PlannedTable>& table = tables_[key];
     if (!table) {
-      table = std::make_shared<const PlannedTable>(models::unit_table(config, unit_table_options(config, data_ranks)),
-                                                   config.layout.tensor);
+      table = std::make_shared<const PlannedTable>(models::unit_table(config, options), config.layout.tensor);
     }
     std::shared_ptr<const schedule::Partition>& partition =
         partitions_[{config.layout.pipeline * config.layout.chunks, config.layout.stage_layers.empty()}];
@@ -82,7 +83,7 @@ class Search {
         target_(target),
         options_(options),
         layouts_(legal_layouts(config, target.devices, target.ranks_per_node(),
-                               std::max<int64_t>(8, 2 * target.machine.devices_of("node")))) {}
+                               std::max<int64_t>(8, 2 * target.machine.devices_of("node")), options.limits)) {}
 
   BestLayouts run() {
     bound_all();
@@ -90,7 +91,9 @@ class Search {
     simulate_all();
     BestLayouts best{.legal = static_cast<int64_t>(layouts_.size()),
                      .fitting = static_cast<int64_t>(candidates_.size()),
-                     .simulated = simulated_};
+                     .simulated = simulated_,
+                     .kept = kept_settings(),
+                     .allowed = options_.limits.text};
     for (const auto& [seconds, number] : found_) {
       const config::Config& layout = layouts_[number];
       best.layouts.push_back({.settings = differences(config_, layout),
@@ -146,15 +149,37 @@ class Search {
     }
   }
 
+  std::vector<std::string> kept_settings() const {
+    std::vector<std::string> settings;
+    for (const config::Key& key : config::keys_of(config_.family)) {
+      const std::string name = key.full_name();
+      if (options_.limits.kept.contains(name) && varied_keys().contains(name)) {
+        settings.push_back(fmt::format("{}={}", name, key.write(config_)));
+      }
+    }
+    return settings;
+  }
+
+  // " with layout.tensor=8, pipeline <= 4"; "" without limits.
+  std::string limits_text() const {
+    std::vector<std::string> limits = kept_settings();
+    if (!options_.limits.text.empty()) limits.push_back(options_.limits.text);
+    return limits.empty() ? "" : fmt::format(" with {}", fmt::join(limits, ", "));
+  }
+
   void refuse(double memory) const {
+    const std::string limits = limits_text();
     if (layouts_.empty()) {
-      throw UserError(fmt::format("no layout of this model divides train.global_batch = {} among {} devices",
-                                  config_.train.global_batch, target_.devices),
+      throw UserError(fmt::format("no layout of this model{} divides train.global_batch = {} among {} devices{}",
+                                  limits, config_.train.global_batch, target_.devices,
+                                  limits.empty() ? "" : "; leave a setting or a limit out, or use other --devices"),
                       ExitCode::infeasible);
     }
-    throw UserError(fmt::format("no layout fits: the one that needs least memory needs {} of {} ({}); use more devices",
-                                format_bytes(smallest_.bytes), format_bytes(memory),
-                                fmt::join(differences(config_, layouts_[smallest_.number]), " ")),
+    throw UserError(fmt::format("no layout{} fits: the one that needs least memory needs {} of {} ({}); use more "
+                                "devices{}",
+                                limits, format_bytes(smallest_.bytes), format_bytes(memory),
+                                fmt::join(differences(config_, layouts_[smallest_.number]), " "),
+                                limits.empty() ? "" : ", or leave a setting or a limit out"),
                     ExitCode::infeasible);
   }
 

@@ -220,6 +220,8 @@ Json json_of(const BestLayouts& best, const Target& target) {
                {"legal", best.legal},
                {"fitting", best.fitting},
                {"simulated", best.simulated},
+               {"kept", best.kept},
+               {"limits", best.allowed},
                {"why", best.why}};
   json["layouts"] = Json::array();
   for (const Change& layout : best.layouts) {
@@ -238,6 +240,8 @@ std::string text_of(const BestLayouts& best, const Target& target) {
   std::string text = fmt::format("{} on {} {} of {}: {} fit, {} were simulated, the others are slower\n",
                                  counted(best.legal, "layout"), target.devices, plural(target.devices, "device"),
                                  target.machine.name, format_count(best.fitting), format_count(best.simulated));
+  if (!best.kept.empty()) text += fmt::format("kept as --set gives them: {}\n", fmt::join(best.kept, " "));
+  if (!best.allowed.empty()) text += fmt::format("only layouts with {}\n", best.allowed);
   for (const Change& layout : best.layouts) {
     const Prediction& prediction = layout.prediction;
     text += fmt::format("step {}, MFU {}, HFU {}, bubble {}, {} of memory\n    {}\n",

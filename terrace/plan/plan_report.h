@@ -29,7 +29,8 @@ Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 
 // The best layouts: a list of layouts with their settings, step_seconds, mfu, hfu, bubble_share and the bytes of the
-// fullest stage; how many layouts were considered; and why the first is faster than the second.
+// fullest stage; how many layouts were considered, and within which limits; and why the first is faster than the
+// second.
 Json json_of(const BestLayouts& best, const Target& target);
 std::string text_of(const BestLayouts& best, const Target& target);
 

@@ -6,10 +6,13 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 
 namespace terrace::plan {
 namespace {
+
+std::string counted_devices(int64_t devices) { return counted(static_cast<uint64_t>(devices), "device"); }
 
 double rate_of_device(const ScalingPoint& point) {
   return point.prediction.items_per_second() / static_cast<double>(point.devices);
@@ -26,8 +29,8 @@ std::vector<ScalingPoint> predicted(const config::Config& config, Target target,
       points.push_back(
           {.devices = number, .global_batch = scaled.train.global_batch, .prediction = predict(scaled, target)});
     } catch (const UserError& error) {
-      left_out.push_back(
-          fmt::format("{} devices with a global batch of {}: {}", number, scaled.train.global_batch, error.what()));
+      left_out.push_back(fmt::format("{} with a global batch of {}: {}", counted_devices(number),
+                                     scaled.train.global_batch, error.what()));
     }
   }
   for (ScalingPoint& point : points) point.efficiency = rate_of_device(point) / rate_of_device(points.front());
@@ -73,6 +76,18 @@ Scaling scaling(const config::Config& config, const Target& target, const std::v
   result.weak = predicted(config, target, devices, true, result.left_out);
   result.strong = predicted(config, target, devices, false, result.left_out);
   return result;
+}
+
+std::string why_none_fits(const Scaling& scaling) {
+  std::string reasons;
+  for (const std::vector<ScalingPoint>* points : {&scaling.weak, &scaling.strong}) {
+    for (const ScalingPoint& point : *points) {
+      if (point.prediction.feasible()) return "";
+      if (reasons.empty()) reasons = fmt::format("with {} {}", counted_devices(point.devices), point.prediction.reason);
+    }
+  }
+  if (reasons.empty() && !scaling.left_out.empty()) reasons = scaling.left_out.front();
+  return "no number of devices fits: " + reasons;
 }
 
 Json json_of(const Scaling& scaling) {

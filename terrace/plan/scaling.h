@@ -28,6 +28,9 @@ struct Scaling {
 // rates in the run's precision.
 Scaling scaling(const config::Config& config, const Target& target, const std::vector<int64_t>& devices);
 
+// Why no number of devices has a point that fits; "" if one has.
+std::string why_none_fits(const Scaling& scaling);
+
 Json json_of(const Scaling& scaling);
 std::string text_of(const Scaling& scaling, const std::string& items);
 

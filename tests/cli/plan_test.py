@@ -1,10 +1,11 @@
 """Tests terrace plan and terrace simulate, as a shell sees them."""
+import json
 import re
 import sys
 import unittest
 
 sys.dont_write_bytecode = True
-from commands_test import SOURCE, CommandTest, terrace  # noqa: E402
+from commands_test import SOURCE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
 
 
 class Machines(CommandTest):
@@ -21,6 +22,89 @@ class Machines(CommandTest):
             result = self.expect(2, terrace(command[0], "configs/tiny.toml", "--machine", machine, *command[1:]), said)
             self.assertEqual(result.stdout, "")
         self.expect(0, terrace("plan", "configs/tiny.toml", "--machine", machine, "--set", "train.precision=bf16"))
+
+
+class BestLayouts(CommandTest):
+    def best(self, *more):
+        return terrace("plan", "configs/frontier-22b.toml", "--machine", "frontier", "--devices", 16, "--best", *more)
+
+    def settings(self, best, place=0):
+        """The settings of one of the layouts, by key."""
+        return dict(setting.split("=") for setting in best["layouts"][place]["set"])
+
+    def test_keys_that_set_gives_are_kept_and_named(self):
+        kept = json.loads(self.expect(0, self.best(3, "--set", "layout.tensor=8", "--json")).stdout)
+        self.assertEqual(kept["kept"], ["layout.tensor=8"])
+        for place in range(3):
+            self.assertNotIn("layout.tensor", self.settings(kept, place))  # as the configuration with the --set has it
+        self.assertIn("kept as --set gives them: layout.tensor=8\n", self.best("--set", "layout.tensor=8").stdout)
+        # The schedule has no effect in the configuration, which has one stage.
+        interleaved = self.expect(0, self.best("--set", "layout.schedule=interleaved"))
+        self.assertIn('kept as --set gives them: layout.schedule="interleaved"\n', interleaved.stdout)
+        self.assertRegex(interleaved.stdout, r"layout\.chunks=[2-9]")
+
+    def test_limits_hold(self):
+        self.assertEqual(self.settings(json.loads(self.best("--json").stdout))["layout.tensor"], "2")
+        best = json.loads(self.expect(0, self.best(3, "--limit", "tensor >= 4", "--limit", "data*micro_batch==4", "--json")).stdout)
+        self.assertEqual(best["limits"], "tensor >= 4, data*micro_batch==4")
+        for place in range(3):
+            settings = {"layout.pipeline": 1, "train.micro_batch": 1} | self.settings(best, place)
+            tensor = int(settings["layout.tensor"])
+            self.assertGreaterEqual(tensor, 4)
+            self.assertEqual(16 // tensor // int(settings["layout.pipeline"]) * int(settings["train.micro_batch"]), 4)
+        self.expect(3, self.best("--limit", "tensor > 1000"), "no layout of this model with tensor > 1000 divides")
+
+    def test_mistakes_in_limits_are_all_named(self):
+        self.expect(2, self.best("--limit", "tensr<=1", "--limit", "tensor=8", "--limit", "sharding < 2"),
+                    '--limit "tensr<=1": there is no number tensr; did you mean tensor? Limits compare data,',
+                    "--limit \"tensor=8\": at character 7: '=' is no operator; write ==",
+                    '--limit "sharding < 2": there is no number sharding.')
+
+    def test_the_fastest_layout_is_written_as_a_configuration_that_runs(self):
+        folder = self.scratch()
+        prepare_corpus(folder)
+        (folder / "run.toml").write_text(TINY)
+        best = terrace("plan", "run.toml", "--devices", 2, "--best", "--write", "best.toml", "--json", folder=folder)
+        best = json.loads(self.expect(0, best).stdout)
+        self.assertEqual(best["written"], "best.toml")
+        alone = terrace("plan", "best.toml", "--devices", 2, "--json", folder=folder)
+        self.assertEqual(json.loads(self.expect(0, alone).stdout)["step_seconds"], best["layouts"][0]["step_seconds"])
+        self.expect(0, terrace("train", "best.toml", "--ranks", 2, folder=folder))
+        self.expect(2, terrace("plan", "run.toml", "--best", "--write", "./run.toml", folder=folder), "would replace the configuration")
+        self.assertEqual((folder / "run.toml").read_text(), TINY)
+
+    def test_a_configuration_for_planning_only_is_written_with_a_warning(self):
+        folder = self.scratch()
+        (folder / "run.toml").write_text(TINY[:TINY.index("[data]")] + "[train]\nglobal_batch = 2\nsteps = 4\n")
+        written = terrace("plan", "run.toml", "--best", "--write", "best.toml", folder=folder)
+        self.expect(0, written, "best.toml is for planning only", "optimizer.learning_rate is missing")
+        self.expect(0, terrace("plan", "best.toml", folder=folder))
+
+
+class Answers(CommandTest):
+    """What is asked for is answered, in words and in the exit code."""
+    PLANNED = ("configs/frontier-22b.toml", "--machine", "frontier")
+
+    def test_options_without_effect_are_refused(self):
+        for options in (["--best", "--report", "x.html"], ["--scaling", "8,16", "--report", "x.html"], ["--scaling", "8,16", "--best"],
+                        ["--scaling", "8,16", "--devices", 8], ["--limit", "tensor<=8"], ["--write", "x.toml"]):
+            result = self.expect(2, terrace("plan", *self.PLANNED, *options))
+            self.assertEqual(result.stdout, "")
+            self.assertRegex(result.stderr, "excludes|requires --best")
+        self.expect(2, terrace("simulate", *self.PLANNED, "--stages", 0), "--stages requires --trace")
+
+    def test_what_does_not_fit_exits_with_3(self):
+        no_fit = "stage 0 needs 371.8 GiB of 62.0 GiB"
+        simulated = self.expect(3, terrace("simulate", *self.PLANNED), no_fit)
+        self.assertIn("bubble", simulated.stdout)
+        simulated = json.loads(self.expect(3, terrace("simulate", *self.PLANNED, "--json"), no_fit).stdout)
+        self.assertFalse(simulated["feasible"])
+        self.assertIn(no_fit, simulated["reason"])
+        scaled = self.expect(3, terrace("plan", *self.PLANNED, "--scaling", "1,2"), f"no number of devices fits: with 1 device {no_fit}")
+        self.assertIn("does not fit", scaled.stdout)
+        # 8 devices are too few, 64 are not.
+        sharded = (*self.PLANNED, "--set", "layout.sharding=zero3")
+        self.assertIn("does not fit", self.expect(0, terrace("plan", *sharded, "--scaling", "1,64")).stdout)
 
 
 if __name__ == "__main__":

@@ -301,6 +301,15 @@ TEST(IdleKeys, OfACheckpointAreReadAsIfLeftOut) {
   EXPECT_TRUE(config.idle.empty());
 }
 
+// A planner that varies the pipeline needs to know which schedule a --set asks for.
+TEST(IdleKeys, OfASetKeepTheirValuesWhereAPlannerVariesTheOthers) {
+  const Config config =
+      parsed(file_with({"layout.prefetch=1"}), "run.toml", {"layout.schedule=zb-h1"}, terrace::config::IdleKeys::keep);
+  EXPECT_EQ(config.layout.schedule, terrace::config::PipelineSchedule::zb_h1);
+  EXPECT_EQ(config.layout.prefetch, valid().layout.prefetch);
+  EXPECT_TRUE(config.idle.empty());
+}
+
 // Every layout key that has no effect on few ranks, tested on so few ranks and on more.
 TEST(IdleKeys, OfTheRanksAreNamedTogether) {
   const auto idle = [](const Keys& keys, const RankFacts& ranks) {

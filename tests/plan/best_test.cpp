@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <set>
+
 #include "terrace/base/error.h"
 #include "terrace/plan/layout_space.h"
 #include "terrace/plan/variation.h"
@@ -79,6 +83,120 @@ TEST(LegalLayouts, HoldEveryRuleAndDivideTheRanks) {
     EXPECT_TRUE(holds_rules(one));
     EXPECT_EQ(8 % (one.layout.tensor * one.layout.pipeline), 0);
     EXPECT_EQ(8 % (8 / one.layout.tensor / one.layout.pipeline * one.train.micro_batch), 0);
+  }
+}
+
+using Layouts = std::vector<config::Config>;
+
+Layouts only(Layouts layouts, const std::function<bool(const config::Config&)>& wanted) {
+  std::erase_if(layouts, [&](const config::Config& one) { return !wanted(one); });
+  return layouts;
+}
+
+// Where the key has an effect, the layouts are those of all layouts that have the value.
+template <typename Field, typename Value>
+void expect_kept(
+    const std::string& key, const Field& field, const Value& value,
+    const std::function<bool(const config::Config&)>& has_effect = [](const auto&) { return true; }) {
+  SCOPED_TRACE(key);
+  config::Config config = four_layers_of_48();
+  field(config) = value;
+  const Layouts kept = legal_layouts(config, 8, 4, 8, {.kept = {key}});
+  EXPECT_TRUE(only(kept, [&](config::Config one) { return field(one) != value; }).empty());
+  const Layouts expected =
+      only(legal_layouts(four_layers_of_48(), 8, 4, 8), [&](config::Config one) { return field(one) == value; });
+  EXPECT_FALSE(expected.empty());
+  EXPECT_TRUE(only(kept, has_effect) == only(expected, has_effect));
+  EXPECT_TRUE(varied_keys().contains(key));
+}
+
+TEST(LegalLayouts, KeepEachKeyThatIsToBeKept) {
+  using config::PipelineSchedule;
+  const auto data_ranks = [](const config::Config& c) { return 8 / c.layout.tensor / c.layout.pipeline; };
+  const auto several = [&](const config::Config& c) { return data_ranks(c) > 1; };
+  const auto several_of_both = [&](const config::Config& c) { return several(c) && c.layout.pipeline > 1; };
+  expect_kept(
+      "layout.tensor", [](auto& c) -> auto& { return c.layout.tensor; }, 2);
+  expect_kept(
+      "layout.pipeline", [](auto& c) -> auto& { return c.layout.pipeline; }, 4);
+  expect_kept(
+      "layout.schedule", [](auto& c) -> auto& { return c.layout.schedule; }, PipelineSchedule::interleaved);
+  expect_kept(
+      "layout.chunks", [](auto& c) -> auto& { return c.layout.chunks; }, 2);
+  expect_kept(
+      "layout.sharding", [](auto& c) -> auto& { return c.layout.sharding; }, config::Sharding::zero2, several);
+  expect_kept(
+      "layout.sequence_parallel", [](auto& c) -> auto& { return c.layout.sequence_parallel; }, true);
+  expect_kept(
+      "layout.order", [](auto& c) -> auto& { return c.layout.order; },
+      std::vector<std::string>{"data", "pipeline", "tensor"}, several_of_both);
+  expect_kept(
+      "train.micro_batch", [](auto& c) -> auto& { return c.train.micro_batch; }, 2);
+  expect_kept(
+      "train.recompute", [](auto& c) -> auto& { return c.train.recompute; }, config::Recompute::selective);
+}
+
+TEST(LegalLayouts, KeepValuesThatTheyTryOnlyThen) {
+  config::Config config = four_layers_of_48();
+  config.layout.schedule = config::PipelineSchedule::gpipe;
+  config.layout.order = {"tensor", "pipeline", "data"};
+  config.layout.sharding = config::Sharding::hybrid;
+  config.layout.shard_group = 2;
+  config.layout.stage_layers = {1, 3};
+  config.train.micro_batch = 0;
+  const Layouts layouts = legal_layouts(
+      config, 8, 4, 8,
+      {.kept = {"layout.schedule", "layout.order", "layout.shard_group", "layout.stage_layers", "train.micro_batch"}});
+  EXPECT_FALSE(layouts.empty());
+  for (const config::Config& one : layouts) {
+    EXPECT_EQ(one.layout.schedule, config.layout.schedule);
+    EXPECT_EQ(one.layout.order, config.layout.order);
+    EXPECT_EQ(one.layout.sharding, config.layout.sharding);
+    EXPECT_EQ(one.layout.shard_group, 2);
+    EXPECT_EQ(one.layout.stage_layers, config.layout.stage_layers);
+    EXPECT_EQ(one.layout.pipeline, 2);
+    EXPECT_EQ(one.train.micro_batch, 0);
+  }
+}
+
+TEST(LegalLayouts, AreThoseThatTheLimitsAllow) {
+  const auto small = [](const config::Config& one) { return one.layout.tensor * one.layout.pipeline <= 4; };
+  const Layouts all = legal_layouts(four_layers_of_48(), 8, 4, 8);
+  const Layouts allowed = legal_layouts(four_layers_of_48(), 8, 4, 8, {.allows = small});
+  EXPECT_LT(allowed.size(), all.size());
+  EXPECT_TRUE(allowed == only(all, small));
+}
+
+// With micro_batch = 0 its samples depend on the data-parallel ranks.
+TEST(BestLayouts, OfKeptKeysHaveTheirOwnPredictions) {
+  config::Config config = four_layers_of_48();
+  config.train.micro_batch = 0;
+  const Target target{.machine = small_machine(), .software = {}, .devices = 8};
+  const BestLayouts best = best_layouts(config, target, {.count = 1000, .limits = {.kept = {"train.micro_batch"}}});
+  EXPECT_EQ(best.kept, std::vector<std::string>{"train.micro_batch=0"});
+  std::set<int64_t> data_ranks;
+  for (const Change& one : best.layouts) {
+    EXPECT_EQ(one.prediction.step_seconds, predict(one.config, target).step_seconds);
+    data_ranks.insert(8 / one.config.layout.tensor / one.config.layout.pipeline);
+  }
+  EXPECT_GT(data_ranks.size(), 2);
+}
+
+TEST(BestLayouts, NameTheLimitsThatNoLayoutHolds) {
+  config::Config config = four_layers_of_48();
+  config.layout.tensor = 4;
+  const Target target{.machine = small_machine(), .software = {}, .devices = 8};
+  try {
+    best_layouts(config, target,
+                 {.limits = {.kept = {"layout.tensor"},
+                             .allows = [](const config::Config& one) { return one.layout.tensor <= 2; },
+                             .text = "tensor <= 2"}});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code, ExitCode::infeasible);
+    EXPECT_EQ(std::string(error.what()),
+              "no layout of this model with layout.tensor=4, tensor <= 2 divides train.global_batch = 8 among 8 "
+              "devices; leave a setting or a limit out, or use other --devices");
   }
 }
 

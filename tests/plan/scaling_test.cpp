@@ -36,6 +36,17 @@ TEST(Scaling, OfWeakKindIsPerfectWhereLinksTakeNoTime) {
   }
 }
 
+TEST(Scaling, SaysWhyNoNumberFits) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  EXPECT_EQ(why_none_fits(scaling(two_layers(), target, {1, 2})), "");
+  EXPECT_EQ(why_none_fits(scaling(two_layers(), target, {1, 7})), "");  // one of them does
+  const std::string left_out = why_none_fits(scaling(two_layers(), target, {7}));
+  EXPECT_EQ(left_out.find("no number of devices fits: 7 devices with a global batch of 24: "), 0) << left_out;
+  target.machine.device.memory_bytes = 1000;
+  const Scaling table = scaling(two_layers(), target, {1, 2});
+  EXPECT_EQ(why_none_fits(table), "no number of devices fits: with 1 device " + table.weak[0].prediction.reason);
+}
+
 TEST(Scaling, SaysWhyANumberIsLeftOut) {
   const Target target{.machine = small_machine(), .software = {}, .devices = 1};
   const Scaling table = scaling(two_layers(), target, {1, 7});

@@ -1,0 +1,108 @@
+// Finds, prints and writes layouts.
+#include "cli/best_layouts.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "cli/layout_limits.h"
+#include "cli/ranges.h"
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/log.h"
+#include "terrace/base/plural.h"
+#include "terrace/base/progress.h"
+#include "terrace/base/units.h"
+#include "terrace/models/cost/family.h"
+#include "terrace/plan/best.h"
+#include "terrace/plan/plan_report.h"
+
+namespace terrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The keys that training needs and the configuration lacks, as the error of reading it; "" if there are none.
+std::string missing_for_training(const PlannedTarget& planned) {
+  try {
+    config::parse(read_text(planned.config), planned.config, models::planned_families(), planned.overrides,
+                  config::IdleKeys::accept);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void write_fastest(const PlannedTarget& planned, const plan::BestLayouts& best, const plan::Target& target,
+                   const std::string& file) {
+  const plan::Change& fastest = best.layouts.front();
+  const plan::Prediction& prediction = fastest.prediction;
+  write_text_atomically(
+      file, fmt::format("# The fastest of {} of {} on {} of {}, as predicted for the program {}:\n"
+                        "# step {}, MFU {:.1f}%, {} of memory on the fullest device.\n{}",
+                        counted(static_cast<uint64_t>(best.legal), "layout"), planned.config,
+                        counted(static_cast<uint64_t>(target.devices), "device"), target.machine.name,
+                        target.software.name, format_seconds(prediction.step_seconds), 100 * prediction.mfu(),
+                        format_bytes(prediction.fullest().memory.total()), config::dump(fastest.config)));
+  const std::string missing = missing_for_training(planned);
+  if (!missing.empty()) {
+    log_warning("{} is for planning only, and has examples where {} lacks keys that training needs: {}", file,
+                planned.config, missing);
+  }
+}
+
+void check_file(const std::string& file, const std::string& config) {
+  std::error_code ignored;  // one of them does not exist
+  if (!fs::equivalent(file, config, ignored)) return;
+  throw UserError::of("--write {} would replace the configuration itself; name another file", file);
+}
+
+}  // namespace
+
+CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments) {
+  CLI::Option* best =
+      command
+          .add_option("--best", arguments.count,
+                      "Find so many of the fastest layouts (if no number is given: 1): tensor, pipeline, schedule, "
+                      "chunks, micro-batch, sharding, recompute, sequence parallelism and order of the axes vary, "
+                      "except for keys that --set gives")
+          ->check(positive())
+          ->expected(0, 1)
+          ->default_str("1");
+  command
+      .add_option("--limit", arguments.limits,
+                  "With --best: a condition that layouts must hold, such as \"tensor <= 8\"; may be given again")
+      ->allow_extra_args(false)
+      ->needs(best);
+  command.add_option("--write", arguments.file, "With --best: file for the configuration of the fastest layout")
+      ->needs(best);
+  return best;
+}
+
+void print_best_layouts(const PlannedTarget& planned, const BestArguments& arguments, bool json) {
+  // The layouts decide which keys have an effect.
+  const config::Config config = planned.load_config(config::IdleKeys::keep);
+  const plan::Target target = planned.load_target();
+  if (!arguments.file.empty()) check_file(arguments.file, planned.config);
+  constexpr uint64_t parts = 1000;
+  Progress progress("simulating layouts", parts);
+  const auto show = [&](double share) { progress.update(static_cast<uint64_t>(share * parts)); };
+  const plan::BestLayouts best =
+      plan::best_layouts(config, target,
+                         {.count = static_cast<size_t>(arguments.count),
+                          .limits = layout_limits(planned.overrides, arguments.limits, config, target.devices),
+                          .progress = show});
+  progress.clear();
+  if (!arguments.file.empty()) write_fastest(planned, best, target, arguments.file);
+  if (json) {
+    Json object = plan::json_of(best, target);
+    if (!arguments.file.empty()) object["written"] = arguments.file;
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  fmt::print("{}", plan::text_of(best, target));
+  if (!arguments.file.empty()) fmt::print("{}\n", arguments.file);
+}
+
+}  // namespace terrace::cli
