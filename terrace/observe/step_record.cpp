@@ -67,9 +67,11 @@ StepRecord step_record_of(const Json& json) {
   for (const Json& one : json.at("groups")) {
     record.groups.push_back({.name = one.at("name"),
                              .tier = one.at("tier"),
+                             .stage = one.value("stage", int64_t{-1}),  // older records have none
                              .bytes = one.at("bytes"),
-                             .moving_seconds = one.at("moving_seconds"),
-                             .waiting_seconds = one.at("waiting_seconds")});
+                             .moving_seconds = one.at("moving_seconds")});
+    const Json& waiting = one.at("waiting_seconds");
+    record.groups.back().waiting_seconds = waiting.is_null() ? std::nullopt : std::optional(waiting.get<double>());
   }
   for (const Json& one : json.at("operations")) {
     record.operations.push_back(
@@ -84,9 +86,10 @@ Json json_of(const StepRecord& record) {
   for (const GroupRecord& one : record.groups) {
     groups.push_back({{"name", one.name},
                       {"tier", one.tier},
+                      {"stage", one.stage},
                       {"bytes", one.bytes},
                       {"moving_seconds", one.moving_seconds},
-                      {"waiting_seconds", one.waiting_seconds}});
+                      {"waiting_seconds", one.waiting_seconds ? Json(*one.waiting_seconds) : Json()}});
   }
   for (const OperationRecord& one : record.operations) {
     operations.push_back({{"name", one.name}, {"seconds", one.seconds}, {"flops", one.flops}, {"bytes", one.bytes}});

@@ -51,13 +51,16 @@ struct StageRecord {
   bool operator==(const StageRecord&) const = default;
 };
 
-// The communication of one group (docs/cost_model.md) by a rank of the stage where it takes longest.
+// The communication of one group (docs/cost_model.md) by a rank of the stage where it takes longest. The group
+// "stages" sends activations and gradients to other stages.
 struct GroupRecord {
-  std::string name;            // "shard_gradients", "tensor"
-  std::string tier = {};       // whose links limit it: "node"
-  double bytes = 0;            // that this rank sends in the step
-  double moving_seconds = 0;   // of all its calls, hidden ones included; 0: not measured
-  double waiting_seconds = 0;  // of these, those that computation waited for
+  std::string name;           // "shard_gradients", "tensor"
+  std::string tier = {};      // whose links limit it: "node"
+  int64_t stage = 0;          // of the rank; -1: not known
+  double bytes = 0;           // that this rank sends in the step
+  double moving_seconds = 0;  // of all its calls, hidden ones included; 0: not measured
+  // Of these, those that computation waited for; none where they are not told apart from waits for other stages.
+  std::optional<double> waiting_seconds = 0;
 
   bool operator==(const GroupRecord&) const = default;
 };

@@ -57,16 +57,25 @@ void add_exposed(std::vector<ExposedTime>& list, const char* group, double waite
   found->moving_seconds += moving;
 }
 
-void read_times(StagePrediction& stage, const schedule::StepInstructions& list, const schedule::StageTimes& times) {
+void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t number) {
+  const auto index = static_cast<size_t>(number);
+  const schedule::StepInstructions& list = step.lists[index];
+  const schedule::StageTimes& times = step.simulation.stages[index];
   for (size_t i = 0; i < list.size(); ++i) {
     const double seconds = times.intervals[i].end - times.intervals[i].start;
     const char* group = schedule::group_of(list[i].movement, list[i].hop);
     if (list[i].kind == Kind::begin_movement) add_exposed(stage.exposed, group, 0, seconds);
-    if (list[i].kind == Kind::end_movement) add_exposed(stage.exposed, group, seconds, 0);
+    if (list[i].kind == Kind::end_movement) {
+      add_exposed(stage.exposed, group, seconds, step.costs.seconds(number, list[i]));
+    }
   }
   std::erase_if(stage.exposed, [](const ExposedTime& one) { return one.moving_seconds == 0; });
-  const double sums = stage.computation.of(TimeKind::tensor_sums);
-  if (sums > 0) stage.exposed.push_back({.group = "tensor", .seconds = sums, .moving_seconds = sums});
+  const PassTime& computation = stage.computation;
+  if (computation.tensor_seconds > 0) {
+    stage.exposed.push_back({.group = "tensor",
+                             .seconds = computation.of(TimeKind::tensor_sums),
+                             .moving_seconds = computation.tensor_seconds});
+  }
   stage.waiting_seconds = times.stage_seconds;
 }
 
@@ -111,12 +120,11 @@ Prediction predict(const SimulatedStep& step) {
 
   double waiting = 0;
   for (int64_t number = 0; number < run.placement.stages; ++number) {
-    const auto index = static_cast<size_t>(number);
     StagePrediction stage{.memory = stage_memory(run, number, step.target.software),
                           .parameters = run.stage_elements(number),
                           .computation = step.costs.computation(number),
                           .update_seconds = step.costs.update_seconds(number)};
-    read_times(stage, step.lists[index], step.simulation.stages[index]);
+    read_times(stage, step, number);
     waiting += stage.waiting_seconds;
     prediction.stages.push_back(std::move(stage));
     const auto computes = [&](int64_t s) { return prediction.stages[static_cast<size_t>(s)].computation.total(); };

@@ -15,11 +15,12 @@
 
 namespace terrace::plan {
 
-// Communication that the computation of a rank waits for in a step, by the group's name in docs/cost_model.md.
+// Communication that the computation of a rank waits for in a step, by the group's name in docs/cost_model.md. Both
+// times have those of encoding and decoding.
 struct ExposedTime {
   std::string group;
   double seconds = 0;         // waited for
-  double moving_seconds = 0;  // of all movements, hidden ones included
+  double moving_seconds = 0;  // of all calls, hidden ones included
 };
 
 struct StagePrediction {

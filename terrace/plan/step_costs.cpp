@@ -180,9 +180,6 @@ void StepCosts::time_sends() {
       first.input_gradient += waits(own - 1);
     }
   }
-  for (std::vector<MovementTime>& to_peers : sends_) {
-    for (MovementTime& moving : to_peers) moving.seconds = 0;
-  }
 }
 
 // The norm, the update, and the sum of parameters that two stages share.
@@ -276,7 +273,8 @@ double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) con
       return segments_[static_cast<size_t>(instruction.segment)].weight_gradient;
     case Kind::send_activation:
     case Kind::send_gradient:
-      return send(stage, instruction).seconds;
+      // Otherwise it is a part of the computation's time.
+      return software_.sends_while_computing ? send_seconds(stage, instruction) : 0;
     case Kind::begin_movement:
       return movement(instruction).seconds;
     case Kind::end_movement: {

@@ -27,6 +27,10 @@ class StepCosts {
   StepCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software);
 
   double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
+  // Of a send, also where it holds up the stage.
+  double send_seconds(int64_t stage, const schedule::StepInstruction& instruction) const {
+    return send(stage, instruction).seconds;
+  }
   // The tier whose links a movement or send uses.
   int64_t link(int64_t stage, const schedule::StepInstruction& instruction) const;
   int64_t num_links() const;

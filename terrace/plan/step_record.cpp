@@ -54,31 +54,60 @@ std::vector<observe::NamedFigure> seconds_of(const SimulatedStep& step, int64_t 
   return seconds;
 }
 
+// The group that sends activations and gradients, by the name that training gives it.
+constexpr const char* sends_group = "stages";
+
+// Adds a stage's sends to its groups.
+void add_sends(const SimulatedStep& step, int64_t stage, std::vector<observe::GroupRecord>& groups) {
+  observe::GroupRecord sends{.name = sends_group};
+  int64_t outermost = 0;
+  for (const StepInstruction& one : step.lists[static_cast<size_t>(stage)]) {
+    if (!schedule::is_send(one.kind)) continue;
+    sends.bytes += step.costs.bytes(stage, one);
+    sends.moving_seconds += step.costs.send_seconds(stage, one);
+    outermost = std::max(outermost, step.costs.link(stage, one));
+  }
+  if (sends.bytes == 0) return;
+  sends.tier = link_name(step.target.machine, static_cast<size_t>(outermost));
+  // The receiver waits for the sender's computation and for the send together.
+  sends.waiting_seconds =
+      step.target.software.sends_while_computing ? std::nullopt : std::optional(sends.moving_seconds);
+  groups.push_back(std::move(sends));
+}
+
+std::vector<observe::GroupRecord> groups_of_stage(const SimulatedStep& step, const StagePrediction& prediction,
+                                                  int64_t stage) {
+  const machine::Machine& machine = step.target.machine;
+  std::vector<observe::GroupRecord> groups;
+  for (const ExposedTime& exposed : prediction.exposed) {
+    groups.push_back(
+        {.name = exposed.group, .moving_seconds = exposed.moving_seconds, .waiting_seconds = exposed.seconds});
+    if (exposed.group != "tensor") continue;
+    groups.back().bytes = step.costs.tensor_bytes(stage);
+    groups.back().tier = link_name(machine, static_cast<size_t>(step.costs.tensor_tier()));
+  }
+  for (const StepInstruction& one : step.lists[static_cast<size_t>(stage)]) {
+    if (one.kind != Kind::begin_movement) continue;
+    const auto group =
+        std::ranges::find(groups, schedule::group_of(one.movement, one.hop), &observe::GroupRecord::name);
+    if (group == groups.end()) continue;
+    group->bytes += step.costs.bytes(stage, one);
+    group->tier = link_name(machine, static_cast<size_t>(step.costs.link(stage, one)));
+  }
+  add_sends(step, stage, groups);
+  for (observe::GroupRecord& one : groups) one.stage = stage;
+  return groups;
+}
+
 std::vector<observe::GroupRecord> groups_of(const SimulatedStep& step, const Prediction& prediction) {
   std::vector<observe::GroupRecord> groups;
-  for (int64_t number = 0; number < step.run.placement.stages; ++number) {
-    const auto index = static_cast<size_t>(number);
-    std::vector<observe::GroupRecord> own;
-    for (const ExposedTime& exposed : prediction.stages[index].exposed) {
-      own.push_back(
-          {.name = exposed.group, .moving_seconds = exposed.moving_seconds, .waiting_seconds = exposed.seconds});
-      if (exposed.group != "tensor") continue;
-      own.back().bytes = step.costs.tensor_bytes(number);
-      own.back().tier = link_name(step.target.machine, static_cast<size_t>(step.costs.tensor_tier()));
-    }
-    for (const StepInstruction& one : step.lists[index]) {
-      if (one.kind != Kind::begin_movement) continue;
-      const auto group = std::ranges::find(own, schedule::group_of(one.movement, one.hop), &observe::GroupRecord::name);
-      if (group == own.end()) continue;
-      group->bytes += step.costs.bytes(number, one);
-      group->tier = link_name(step.target.machine, static_cast<size_t>(step.costs.link(number, one)));
-    }
-    for (observe::GroupRecord& one : own) {
+  for (int64_t stage = 0; stage < step.run.placement.stages; ++stage) {
+    for (observe::GroupRecord& one : groups_of_stage(step, prediction.stages[static_cast<size_t>(stage)], stage)) {
       const auto known = std::ranges::find(groups, one.name, &observe::GroupRecord::name);
       if (known == groups.end()) {
-        groups.push_back(one);
+        groups.push_back(std::move(one));
       } else if (one.moving_seconds > known->moving_seconds) {
-        *known = one;
+        *known = std::move(one);
       }
     }
   }

@@ -73,11 +73,11 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
   return time;
 }
 
-// Seconds of the collectives that computation waits for.
-double exposed_seconds(const std::vector<TensorCollective>& collectives, const PassTime& pass,
-                       const PassTime& weight_gradient, const ComputingRank& rank) {
-  if (!rank.tensor_collective) return 0;
-  double sum = 0;
+// Adds the seconds of the collectives to those of the pass, and of them those that computation waits for.
+void add_collectives(PassTime& pass, const std::vector<TensorCollective>& collectives, const PassTime& weight_gradient,
+                     const ComputingRank& rank) {
+  if (!rank.tensor_collective) return;
+  double exposed = 0;
   for (const TensorCollective& one : collectives) {
     const auto count = static_cast<double>(one.count);
     const double each = rank.tensor_collective(one.kind, one.bytes / count);
@@ -87,9 +87,10 @@ double exposed_seconds(const std::vector<TensorCollective>& collectives, const P
     } else if (rank.software.sums_while_computing && one.meanwhile == TensorCollective::Meanwhile::weight_gradients) {
       hidden = std::min(count * each, weight_gradient.total());
     }
-    sum += count * each - hidden;
+    pass.tensor_seconds += count * each;
+    exposed += count * each - hidden;
   }
-  return sum;
+  pass.of(TimeKind::tensor_sums) = exposed;
 }
 
 }  // namespace
@@ -115,7 +116,8 @@ double PassTime::bytes_of(TimeKind kind) const {
 
 PassTime& PassTime::operator*=(double factor) {
   for (double& one : seconds) one *= factor;
-  for (double* one : {&product_flops, &attention_flops, &product_bytes, &attention_bytes, &element_bytes})
+  for (double* one :
+       {&product_flops, &attention_flops, &product_bytes, &attention_bytes, &element_bytes, &tensor_seconds})
     *one *= factor;
   return *this;
 }
@@ -127,6 +129,7 @@ PassTime& PassTime::operator+=(const PassTime& other) {
   product_bytes += other.product_bytes;
   attention_bytes += other.attention_bytes;
   element_bytes += other.element_bytes;
+  tensor_seconds += other.tensor_seconds;
   return *this;
 }
 
@@ -140,11 +143,9 @@ UnitTime unit_time(const schedule::Operations& operations, config::Recompute rec
   UnitTime time;
   time.weight_gradient = pass_time(operations.weight_gradient, 0, rank);
   time.forward = pass_time(operations.forward, rank.software.forward_kernels, rank);
-  time.forward.of(TimeKind::tensor_sums) =
-      exposed_seconds(operations.forward_collectives, time.forward, time.weight_gradient, rank);
+  add_collectives(time.forward, operations.forward_collectives, time.weight_gradient, rank);
   time.input_gradient = pass_time(operations.input_gradient, rank.software.backward_kernels, rank);
-  time.input_gradient.of(TimeKind::tensor_sums) =
-      exposed_seconds(operations.backward_collectives, time.input_gradient, time.weight_gradient, rank);
+  add_collectives(time.input_gradient, operations.backward_collectives, time.weight_gradient, rank);
   if (recompute == config::Recompute::full) {
     time.input_gradient += time.forward;
   } else if (recompute == config::Recompute::selective) {

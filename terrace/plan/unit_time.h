@@ -30,6 +30,7 @@ struct PassTime {
   std::array<double, num_time_kinds> seconds = {};
   double product_flops = 0, attention_flops = 0;                     // executed on this rank
   double product_bytes = 0, attention_bytes = 0, element_bytes = 0;  // read and written
+  double tensor_seconds = 0;  // of all collectives of the tensor ranks; `tensor_sums` are those that nothing hides
 
   double total() const;
   double flops_of(TimeKind kind) const;

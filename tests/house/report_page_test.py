@@ -147,6 +147,13 @@ class Values(Pages):
         self.open("one.html")
         row = '#communication [data-group="{}"][data-source="{}"]'
         self.assertEqual(self.texts(row.format("shard_gradients", "predicted")), ["3.00 GB", "60.0 ms", "50.0 GB/s", "20.0 ms", "33.3%"])
+        # What sends are waited for is not told apart from other waits in a prediction.
+        self.assertEqual(self.texts(row.format("stages", "predicted")), ["2.00 GB", "40.0 ms", "50.0 GB/s", "\u2013", "\u2013"])
+        self.assertEqual(self.texts(row.format("stages", "measured"))[3:], ["10.0 ms", "22.3%"])
+        self.assertEqual(self.texts("#communication th[colspan]"),
+                         ["shard_gradients, links of the node", "tensor, links of the package", "sends to other stages, links of the node"])
+        # Waits in the other tables are means of all stages, so the stage is named.
+        self.assertEqual(self.texts("#communication td.indented"), [f"{source}, stage {stage}" for stage in (1, 0, 0) for source in ("predicted", "measured")])
         # Time that was not measured gives no bandwidth.
         self.assertEqual(self.texts(row.format("tensor", "measured")), ["5.00 GB", "\u2013", "\u2013", "56.0 ms", "\u2013"])
 

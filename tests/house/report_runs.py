@@ -39,9 +39,11 @@ def step_record(source, stages, micro_batches=4, scale=1.0):
         "step": 0 if source == "predicted" else 5, "step_seconds": end, "model_flops": 2e13, "peak_flops": 1.9e14, "memory_bandwidth": 1.6e12,
         "links": ["node"], "stages": records,
         "groups": [
-            {"name": "shard_gradients", "tier": "node", "bytes": 3e9, "moving_seconds": 0.06 * scale, "waiting_seconds": 0.02 * scale},
-            {"name": "tensor", "tier": "package", "bytes": 5e9, "moving_seconds": 0.0 if source == "measured" else 0.05,
+            {"name": "shard_gradients", "tier": "node", "stage": 1, "bytes": 3e9, "moving_seconds": 0.06 * scale, "waiting_seconds": 0.02 * scale},
+            {"name": "tensor", "tier": "package", "stage": 0, "bytes": 5e9, "moving_seconds": 0.0 if source == "measured" else 0.05,
              "waiting_seconds": 0.05 * scale},
+            {"name": "stages", "tier": "node", "stage": 0, "bytes": 2e9, "moving_seconds": 0.04 * scale,
+             "waiting_seconds": None if source == "predicted" else 0.01},
         ],
         "operations": [
             {"name": "products", "seconds": 0.3 * scale, "flops": 3e13, "bytes": 9e10},

@@ -12,23 +12,26 @@ namespace terrace::observe {
 namespace {
 
 StepRecord example() {
-  return {.source = "measured",
-          .machine = "ours",
-          .software = "terrace",
-          .step = 5,
-          .step_seconds = 1.5,
-          .model_flops = 2e12,
-          .peak_flops = 4e12,
-          .memory_bandwidth = 3e10,
-          .links = {"node"},
-          .stages = {{.stage = 0,
-                      .rank = 1,
-                      .seconds = {{"forward", 0.5}, {"backward", 1}},
-                      .memory_bytes = {{"weights", 100}, {"gradients", 50}},
-                      .events = {{.name = "F0 segment 1", .kind = "forward", .lane = 0, .begin = 0, .end = 0.5}},
-                      .memory = {{.seconds = 0.25, .bytes = 150}}}},
-          .groups = {{.name = "tensor", .tier = "node", .bytes = 8, .moving_seconds = 0.25, .waiting_seconds = 0.125}},
-          .operations = {{.name = "products", .seconds = 1, .flops = 1e12, .bytes = 1e9}}};
+  return {
+      .source = "measured",
+      .machine = "ours",
+      .software = "terrace",
+      .step = 5,
+      .step_seconds = 1.5,
+      .model_flops = 2e12,
+      .peak_flops = 4e12,
+      .memory_bandwidth = 3e10,
+      .links = {"node"},
+      .stages = {{.stage = 0,
+                  .rank = 1,
+                  .seconds = {{"forward", 0.5}, {"backward", 1}},
+                  .memory_bytes = {{"weights", 100}, {"gradients", 50}},
+                  .events = {{.name = "F0 segment 1", .kind = "forward", .lane = 0, .begin = 0, .end = 0.5}},
+                  .memory = {{.seconds = 0.25, .bytes = 150}}}},
+      .groups =
+          {{.name = "tensor", .tier = "node", .stage = 1, .bytes = 8, .moving_seconds = 0.25, .waiting_seconds = 0.125},
+           {.name = "stages", .bytes = 4, .moving_seconds = 0.5, .waiting_seconds = std::nullopt}},
+      .operations = {{.name = "products", .seconds = 1, .flops = 1e12, .bytes = 1e9}}};
 }
 
 TEST(StepRecord, IsReadBackWhole) {
@@ -36,6 +39,12 @@ TEST(StepRecord, IsReadBackWhole) {
   const auto path = folder.path() / measured_step_file;
   write_step_record(example(), path);
   EXPECT_EQ(read_step_record(path), example());
+}
+
+TEST(StepRecord, OfAnEarlierVersionHasNoStagesOfGroups) {
+  Json json = json_of(example());
+  json["groups"].at(0).erase("stage");
+  EXPECT_EQ(step_record_of(json).groups.at(0).stage, -1);
 }
 
 TEST(StepRecord, AFileThatIsNoneIsRefusedByName) {

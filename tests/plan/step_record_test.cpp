@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "terrace/plan/memory_over_time.h"
 #include "tests/plan/small_gpt.h"
@@ -37,6 +39,61 @@ TEST(PredictedStep, SecondsOfEachStageAddUpToTheStep) {
     EXPECT_GT(group.moving_seconds, 0) << group.name;
   }
   EXPECT_EQ(record.operations.front().name, "products");
+}
+
+observe::GroupRecord group_of(const observe::StepRecord& record, const std::string& name) {
+  const auto found = std::ranges::find(record.groups, name, &observe::GroupRecord::name);
+  return found == record.groups.end() ? observe::GroupRecord{} : *found;
+}
+
+// Two tensor ranks send a half of what they sum twice over a link of 10 bytes/s, however much of it is hidden.
+TEST(PredictedStep, TensorRanksSendAtTheRateOfTheirLink) {
+  config::Config config = small_gpt(4);
+  config.layout.tensor = 2;
+  Target target{.machine = small_machine(), .software = {}, .devices = 2};
+  for (const bool hides : {false, true}) {
+    target.software.sums_while_computing = hides;
+    const observe::GroupRecord tensor = group_of(step_record(config, target), "tensor");
+    EXPECT_EQ(tensor.tier, "pair");
+    EXPECT_NEAR(tensor.bytes / tensor.moving_seconds, 10, 1e-9);
+    EXPECT_EQ(*tensor.waiting_seconds < tensor.moving_seconds, hides);
+  }
+}
+
+// Each of two stages hands hidden states or their gradients of 16 x 24 fp32 numbers on, of four micro-batches.
+TEST(PredictedStep, HasTheSendsOfAPipelineAsAGroup) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 4};
+  const config::Config config = on_two_stages(config::PipelineSchedule::one_f_one_b, 1);
+  const observe::GroupRecord sends = group_of(step_record(config, target), "stages");
+  EXPECT_EQ(sends.bytes, 4 * 16 * 24 * 4);
+  EXPECT_EQ(sends.tier, "node");
+  EXPECT_NEAR(sends.moving_seconds, sends.bytes / 10, 1e-9);
+  EXPECT_EQ(sends.waiting_seconds, std::nullopt);
+  target.software.sends_while_computing = false;
+  const observe::GroupRecord waited_for = group_of(step_record(config, target), "stages");
+  EXPECT_EQ(waited_for.moving_seconds, sends.moving_seconds);
+  EXPECT_EQ(waited_for.waiting_seconds, sends.moving_seconds);
+  EXPECT_EQ(group_of(step_record(small_gpt(4), target), "stages").bytes, 0);
+}
+
+// What a group's calls are waited for is the same figure in the table of a stage's seconds and in that of the groups,
+// and no more than the time of the calls, also where values are encoded and sums added up.
+TEST(PredictedStep, WaitsForGroupsAreThoseOfTheStageThatIsNamed) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 8};
+  target.software.gathers_while_computing = target.software.reduces_while_computing = false;
+  for (const auto sharding : {config::Sharding::ddp, config::Sharding::zero1, config::Sharding::zero3}) {
+    config::Config config = on_two_stages(config::PipelineSchedule::one_f_one_b, 1);
+    config.layout.sharding = sharding;
+    config.layout.reduce_type = config::WireType::int8;
+    const observe::StepRecord record = step_record(config, target);
+    for (const observe::GroupRecord& group : record.groups) {
+      if (group.name == "stages") continue;
+      const observe::StageRecord& stage = record.stages.at(static_cast<size_t>(group.stage));
+      EXPECT_NEAR(observe::figure(stage.seconds, "waits for " + group.name), *group.waiting_seconds, 1e-9)
+          << group.name;
+      EXPECT_LE(*group.waiting_seconds, group.moving_seconds * (1 + 1e-9)) << group.name;
+    }
+  }
 }
 
 // What is taken is freed within the step, and the counted memory is a bound of it.

@@ -115,6 +115,21 @@ TEST(UnitTime, WaitsForSumsOverTensorRanks) {
   EXPECT_DOUBLE_EQ(unit_time(one_layer(), config::Recompute::none, rank).forward.of(TimeKind::tensor_sums), 12 - 3.04);
 }
 
+TEST(UnitTime, CountsTheWholeTimeOfSumsOverTensorRanks) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  ComputingRank rank{.machine = machine, .software = software, .precision = Precision::bf16};
+  rank.tensor_collective = [](TensorCollective::Kind, double bytes) { return bytes / 10; };
+  for (const bool hides : {false, true}) {
+    software.sums_while_computing = hides;
+    UnitTime time = unit_time(one_layer(), config::Recompute::full, rank);
+    EXPECT_DOUBLE_EQ(time.forward.tensor_seconds, 6);
+    EXPECT_DOUBLE_EQ(time.input_gradient.tensor_seconds, 6);  // of the forward that is repeated
+    time.forward += time.input_gradient;
+    EXPECT_DOUBLE_EQ((time.forward *= 4).tensor_seconds, 48);
+  }
+}
+
 TEST(UnitTime, OfAttentionWithScoresInMemoryHasPassesOverThem) {
   const machine::Machine machine = small_machine();
   machine::Software software;

@@ -82,6 +82,8 @@ TEST_F(MeasuredRun, HasTheStagesOfAPipelineAndTheTrafficOfItsGroups) {
   EXPECT_GT(bytes(measured, "shard_gradients"), 0);
   EXPECT_EQ(bytes(measured, "shard_gradients"), bytes(predicted, "shard_gradients"));
   EXPECT_EQ(bytes(measured, "update"), bytes(predicted, "update"));
+  EXPECT_EQ(bytes(measured, "stages"), bytes(predicted, "stages"));
+  for (const observe::GroupRecord& group : measured.groups) EXPECT_LT(group.stage, 2) << group.name;
 }
 
 // Payloads with their scales, and a parameter's padding to a block, are counted as they are sent.

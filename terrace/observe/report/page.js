@@ -53,7 +53,9 @@ function recordSections(runs) {
             panel.append(chart((place) => splitChart(place, run, parts, longest), "scroll tall"))));
   if (records.some(anyStage("memory"))) memorySection(having(anyStage("memory")), found);
   section("communication", "Communication",
-          "Bytes that a rank sends in the step, the time of these calls, and how much of it computation waited for.",
+          `Bytes that a rank sends in the step, the time of all these calls, and how much of it computation waited for.${
+            records.some((record) => record.stages.length > 1)
+              ? " The figures of a group are those of the stage that is named, whose calls take longest; waits for sends are among the waits for stages." : ""}`,
           panels(runs, (panel, run) => panel.append(communicationTable(run))));
   const operating = having((record) => record.operations.length);
   if (operating.length) rooflineSection(operating, found);

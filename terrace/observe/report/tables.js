@@ -122,12 +122,12 @@ function originOf(run) {
 }
 
 // A table with a heading for each name and below it a row for each source; rowOf gives a row's cells or none.
-function tableBySource(run, headings, names, headingOf, rowOf) {
+function tableBySource(run, headings, names, headingOf, rowOf, labelOf = (name, source) => source) {
   const rows = names.flatMap((name) => [
     element("tr", {class: "group"}, element("th", {colspan: headings.length + 1}, headingOf(name))),
     ...SOURCES.filter((source) => run[source]).map((source) => [source, rowOf(name, source)]).filter(([, row]) => row)
       .map(([source, row]) => {
-        const first = cell(source);
+        const first = cell(labelOf(name, source));
         first.className = "indented";
         return [first, ...row];
       }),
@@ -138,27 +138,37 @@ function tableBySource(run, headings, names, headingOf, rowOf) {
 const namesIn = (run, key) => [...new Set(recordsOf(run).flatMap((record) => record[key].map((one) => one.name)))];
 const named = (record, key, name) => record[key].find((one) => one.name === name);
 
+// The group that sends activations and gradients from stage to stage.
+const SENDS = "stages";
+
 function communicationTable(run) {
   const names = namesIn(run, "groups");
   if (!names.length) return element("p", {class: "quiet"}, "No communication in this step.");
+  const shown = (name) => (name === SENDS ? "sends to other stages" : name);
   const heading = (name) => {
     const tiers = [...new Set(recordsOf(run).map((record) => named(record, "groups", name)).filter(Boolean).map((group) => group.tier))]
       .filter((tier) => tier);
-    return tiers.length ? `${name}, links of the ${tiers.join(" or ")}` : name;
+    return tiers.length ? `${shown(name)}, links of the ${tiers.join(" or ")}` : shown(name);
   };
-  return tableBySource(run, ["bytes", "time", "bandwidth", "waited for", "of the time"], names, heading, (name, source) => {
+  const headings = ["bytes", "time", "bytes / time", "waited for", "of the time"];
+  const row = (name, source) => {
     const group = named(run[source], "groups", name);
     if (!group) return null;
     const moved = group.moving_seconds > 0;
     const bandwidth = moved ? group.bytes / group.moving_seconds : undefined;
-    const waited = moved ? group.waiting_seconds / group.moving_seconds : undefined;
+    const waited = moved && isNumber(group.waiting_seconds) ? group.waiting_seconds / group.moving_seconds : undefined;
     const figure = (key, text, value) => cell(text, value, {group: name, source, figure: key});
     return [figure("bytes", withUnit(group.bytes, withPrefixes("B")), group.bytes),
             figure("moving_seconds", moved ? formatSeconds(group.moving_seconds) : MISSING, group.moving_seconds),
             figure("bandwidth", withUnit(bandwidth, BYTES_PER_SECOND), bandwidth),
             figure("waiting_seconds", formatSeconds(group.waiting_seconds), group.waiting_seconds),
             figure("waited", formatShare(waited), waited)];
-  });
+  };
+  const label = (name, source) => {
+    const stage = named(run[source], "groups", name).stage;
+    return run[source].stages.length > 1 && stage >= 0 ? `${source}, stage ${stage}` : source;
+  };
+  return tableBySource(run, headings, names, heading, row, label);
 }
 
 function operationTable(run) {

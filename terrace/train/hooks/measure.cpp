@@ -18,15 +18,18 @@ namespace {
 
 constexpr size_t measured_steps = 3;
 
-// What a group has sent and waited for so far.
+// What a group has sent and waited for so far. Receives wait for the sender's computation too, so they are left out.
 observe::GroupRecord traffic_of(const std::string& name, const comm::Comm& group) {
   observe::GroupRecord sum{.name = name};
+  double waiting = 0;
   for (size_t kind = 0; kind < comm::num_kinds; ++kind) {
+    if (static_cast<comm::Kind>(kind) == comm::Kind::receive) continue;
     const comm::Traffic& one = group.traffic(static_cast<comm::Kind>(kind));
     sum.bytes += static_cast<double>(one.bytes);
     sum.moving_seconds += one.moving_seconds;
-    sum.waiting_seconds += one.exposed_seconds;
+    waiting += one.exposed_seconds;
   }
+  sum.waiting_seconds = waiting;
   return sum;
 }
 
@@ -50,7 +53,7 @@ std::vector<observe::GroupRecord> difference(std::vector<observe::GroupRecord> n
   for (size_t i = 0; i < now.size(); ++i) {
     now[i].bytes -= before[i].bytes;
     now[i].moving_seconds -= before[i].moving_seconds;
-    now[i].waiting_seconds -= before[i].waiting_seconds;
+    *now[i].waiting_seconds -= *before[i].waiting_seconds;
   }
   std::erase_if(now, [](const observe::GroupRecord& one) { return one.bytes == 0; });
   return now;
@@ -120,6 +123,8 @@ class MeasureHook : public Hook {
                         .links = {"links"},
                         .stages = {std::move(stage)},
                         .groups = difference(traffic_of(trainer.cut()), traffic_)});
+    observe::StepRecord& record = records_.back();
+    for (observe::GroupRecord& group : record.groups) group.stage = record.stages.front().stage;
   }
 
   // The recorded step with the median time, as the first rank measured it.
