@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <map>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/interruption.h"
 #include "cli/ranges.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
@@ -17,17 +17,6 @@
 
 namespace terrace::cli {
 namespace {
-
-std::atomic<bool> interrupted = false;  // a signal handler can reach only globals
-
-// After the first signal the program removes its temporary files; the second signal has the default action again.
-void stop_on_signals() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = true; };
-  action.sa_flags = SA_RESETHAND;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-}
 
 void print_prepared(const data::PrepareOptions& options, const data::PrepareReport& report) {
   for (const std::string& line : report.warnings()) log_warning("{}", line);
@@ -102,7 +91,8 @@ void add_prepare(CLI::App& data) {
     options->output = data::output_prefix(options->output);
     if (options->train) options->tokenizer = *trained;
     if (separated->count() > 0) options->rules.separator = *separator;
-    options->stop = &interrupted;
+    // After the first signal the program removes its temporary files.
+    options->stop = &interrupted();
     stop_on_signals();
     const data::PrepareReport report = data::prepare(*options);
     if (*json) {

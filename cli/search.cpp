@@ -2,6 +2,7 @@
 #include "terrace/search/search.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <toml++/toml.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 
 #include "cli/build_kind.h"
 #include "cli/commands.h"
+#include "cli/interruption.h"
 #include "cli/ranges.h"
 #include "cli/search_display.h"
 #include "terrace/base/error.h"
@@ -66,6 +68,7 @@ void run_search(const Arguments& arguments) {
       arguments.output.empty() ? std::filesystem::path("runs") / std::filesystem::path(arguments.space).stem()
                                : std::filesystem::path(arguments.output);
   const double time_limit = seconds_of(arguments.time);
+  stop_on_signals();
   SearchDisplay display(study, expected_trials(study));
   const search::SearchResult result =
       search::search(study, {.folder = folder,
@@ -73,23 +76,31 @@ void run_search(const Arguments& arguments) {
                              .time_limit = time_limit,
                              .program = own_program(),
                              .predicting = [&](uint64_t done, uint64_t all) { display.show_predictions(done, all); },
-                             .progress = [&](const search::SearchState& state) { display.update(state); }});
+                             .progress = [&](const search::SearchState& state) { display.update(state); },
+                             .stops = [] { return interrupted().load(); }});
   display.clear();
   if (result.skipped > 0) {
     log_warning("{} of {} {} not in the space and left out", counted(result.skipped, "row"), arguments.from,
                 plural(result.skipped, "is", "are"));
   }
   const std::vector<search::Trial> trials = result.best(static_cast<size_t>(arguments.best));
+  const bool was_stopped = result.end == search::SearchEnd::stopped;
+  const std::string stopped =
+      fmt::format("stopped on request after {}{}; the same command continues the search",
+                  counted(result.count(), "trial"), trials.empty() ? ", none of which gave a result" : "");
+  if (trials.empty() && was_stopped) throw UserError(stopped, ExitCode::stopped);
   if (trials.empty()) throw UserError(search::failure_of_all(result), ExitCode::infeasible);
   const std::vector<std::filesystem::path> files = search::write_best(study, trials, folder);
   if (arguments.json) {
     fmt::print("{}\n", search::json_of(study, result, trials, files).dump());
+    if (was_stopped) throw UserError(stopped, ExitCode::stopped);
     return;
   }
   std::string names = "results.csv is";
   if (files.size() == 1) names = "best_1.toml and results.csv are";
   if (files.size() > 1) names = fmt::format("best_1.toml to best_{}.toml and results.csv are", files.size());
   fmt::print("{}{} in {}\n", search::text_of(study, result, trials), names, folder.string());
+  if (was_stopped) throw UserError(stopped, ExitCode::stopped);
 }
 
 }  // namespace
@@ -112,7 +123,8 @@ void add_search_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
-      "A search that was interrupted continues when it is started again. The exit code is 3 if every trial failed.");
+      "A search that was interrupted continues when it is started again. Ctrl-C "
+      "prints the best so far and exits with 4. The exit code is 3 if every trial failed.");
   command->callback([arguments] { run_search(*arguments); });
 }
 

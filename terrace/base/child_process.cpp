@@ -133,7 +133,9 @@ pid_t spawn(const std::vector<std::string>& arguments, const std::filesystem::pa
   pid_t child = -1;
   const int error =
       ::posix_spawnp(&child, pointers.front(), &settings.files, &settings.attributes, pointers.data(), environ);
-  if (error != 0) throw_error(error, fmt::format("'{}' cannot be started", arguments.front()));
+  if (error != 0) {
+    throw CannotStart(error, std::generic_category(), fmt::format("'{}' cannot be started", arguments.front()));
+  }
   return child;
 }
 
@@ -187,8 +189,8 @@ ChildEnd ChildProcesses::run(const std::vector<std::string>& arguments, const st
     if (end.how == ChildEnd::How::exited && limits.memory_bytes > 0 && end.memory_bytes > limits.memory_bytes) {
       end.how = ChildEnd::How::over_memory;
       ::kill(-child, SIGKILL);
-    } else if (end.how == ChildEnd::How::exited && limits.seconds > 0 && seconds() > limits.seconds) {
-      end.how = ChildEnd::How::over_time;
+    } else if (end.how == ChildEnd::How::exited && (ends_all_ || (limits.seconds > 0 && seconds() > limits.seconds))) {
+      end.how = ends_all_ ? ChildEnd::How::ended : ChildEnd::How::over_time;
       killed_from = seconds() + grace_seconds;
       ::kill(-child, SIGTERM);
     } else if (killed_from >= 0 && seconds() > killed_from) {

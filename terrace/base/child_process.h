@@ -4,12 +4,20 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace terrace {
+
+// The program is missing or must not be executed.
+class CannotStart : public std::system_error {
+ public:
+  using std::system_error::system_error;
+};
 
 // 0: no limit. The memory is what all processes of the group hold resident together; pages that several of them share
 // count once, as far as the kernel tells.
@@ -19,7 +27,7 @@ struct ChildLimits {
 };
 
 struct ChildEnd {
-  enum class How { exited, signalled, over_time, over_memory };
+  enum class How { exited, signalled, over_time, over_memory, ended };
 
   How how = How::exited;
   int code = 0;              // the exit code, or the number of the signal
@@ -39,16 +47,18 @@ class ChildProcesses {
 
   // Starts the program, found along PATH, and waits for its end; its output and errors are appended to the file. A
   // child that breaks a limit gets SIGTERM and, five seconds later, SIGKILL; for memory SIGKILL at once. What is left
-  // of its group when it ends is killed. May be called from several threads at a time. Throws std::system_error if the
-  // program cannot be started.
+  // of its group when it ends is killed. May be called from several threads at a time. Throws CannotStart.
   ChildEnd run(const std::vector<std::string>& arguments, const std::filesystem::path& output,
                const ChildLimits& limits = {});
+  // Ends all children as if they had broken a limit on time, also those that begin later.
+  void end_all() { ends_all_ = true; }
 
  private:
   void tell_watcher(pid_t group) const;
 
   int pipe_ = -1;  // to the watcher: a group that begins, or the negative number of one that has ended
   pid_t watcher_ = -1;
+  std::atomic<bool> ends_all_ = false;
 };
 
 }  // namespace terrace

@@ -19,6 +19,7 @@ class Commands : public TrialEvaluator {
   Commands(const Study& study, std::filesystem::path folder);
 
   bool is_exact() const override { return false; }
+  void stop() override { children_.end_all(); }
 
  private:
   Outcome run(const Job& job) override;

@@ -1,8 +1,13 @@
 // Turns errors into failures, and makes the configuration of a point.
 #include "terrace/search/evaluate.h"
 
-#include <cmath>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "terrace/base/child_process.h"
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
 #include "terrace/config/load_for_plan.h"
@@ -16,9 +21,18 @@ Outcome TrialEvaluator::evaluate(const Job& job) {
     return run(job);
   } catch (const UserError& error) {
     return {.failure = "layout", .reason = error.what()};
+  } catch (const CannotStart& error) {
+    return {.failure = "start", .reason = error.what()};
   } catch (const std::exception& error) {
     return {.failure = "error", .reason = error.what()};
   }
+}
+
+std::string commonest_failure(const std::vector<Outcome>& failures) {
+  std::map<std::string, int64_t> counts;
+  for (const Outcome& one : failures) ++counts["F_" + one.failure + ": " + one.reason];
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
+  return fmt::format("{} of them by {}", most->second, most->first);
 }
 
 std::vector<Figure> simulated_figures(const config::Family& family) {

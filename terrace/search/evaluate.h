@@ -12,8 +12,8 @@ namespace terrace::search {
 
 struct Outcome {
   std::vector<double> figures = {};  // in the order of Study::figures; empty if the trial failed
-  std::string failure = {};          // "oom", "layout", "time", "objective", "reported", "error", or ""
-  std::string reason = {};           // of the failure
+  std::string failure = {};  // "oom", "layout", "time", "stopped", "start", "objective", "reported", "error", ""
+  std::string reason = {};   // of the failure
 
   bool failed() const { return !failure.empty(); }
 };
@@ -28,6 +28,9 @@ struct Job {
   bool continues() const { return id != trial; }
 };
 
+// "M of them by F_KIND: REASON" of the failure that most of these outcomes have.
+std::string commonest_failure(const std::vector<Outcome>& failures);
+
 class TrialEvaluator {
  public:
   virtual ~TrialEvaluator() = default;
@@ -38,6 +41,8 @@ class TrialEvaluator {
   virtual bool is_exact() const = 0;
   // The search is over, with these trials as its best.
   virtual void finish(const std::vector<int64_t>& /*best*/) {}
+  // Ends what is under way; outcomes from now on mean nothing.
+  virtual void stop() {}
 
  private:
   virtual Outcome run(const Job& job) = 0;

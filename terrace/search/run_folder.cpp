@@ -51,10 +51,15 @@ Outcome failed_outcome(const ChildEnd& end, const std::string& failure, const Ch
     case ChildEnd::How::signalled:
       return {.failure = failure,
               .reason = fmt::format("was killed by signal {}: {}", end.code, end_of_log(trial_folder))};
+    case ChildEnd::How::ended:
+      return {.failure = "stopped", .reason = "ended with the search"};
     case ChildEnd::How::exited:
       break;
   }
-  return {.failure = failure, .reason = fmt::format("exit code {}: {}", end.code, end_of_log(trial_folder))};
+  // What a shell, mpirun's and env's exit codes say of a program that is missing or must not be executed.
+  const bool was_started = end.code != 126 && end.code != 127;
+  return {.failure = was_started ? failure : "start",
+          .reason = fmt::format("exit code {}: {}", end.code, end_of_log(trial_folder))};
 }
 
 Outcome outcome_of(const Study& study, const Json& given) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <regex>
 #include <set>
 
 #include "terrace/base/error.h"
@@ -43,6 +44,14 @@ std::unique_ptr<TrialEvaluator> make_evaluator(const Study& study, const SearchO
   return std::make_unique<TrainingRuns>(study, options.folder, options.program);
 }
 
+// The last line of a reason without times and without the trial's number, which differ between equal failures.
+std::string cause_of(const std::string& reason, int64_t trial) {
+  const std::string line = reason.substr(reason.rfind('\n') + 1);
+  static const std::regex time(R"(\d\d:\d\d:\d\d)");
+  const std::regex folder(fmt::format(R"(trials/{}\b)", trial));
+  return std::regex_replace(std::regex_replace(line, time, ""), folder, "trials");
+}
+
 class Run {
  public:
   Run(const Study& study, const SearchOptions& options)
@@ -55,6 +64,10 @@ class Run {
     if (!results_.earlier().empty()) before_ = results_.earlier().back().gathered;
   }
 
+  Run(const Run&) = delete;
+  // An error does not wait for what is under way.
+  ~Run() { evaluator_->stop(); }
+
   SearchResult run() {
     if (study_.settings.predicts_first) predict_all();
     if (!options_.from.empty()) {
@@ -64,15 +77,17 @@ class Run {
     }
     if (!evaluator_->is_exact()) restore();
     const auto parallel = static_cast<size_t>(study_.settings.parallel);
-    while (true) {
+    while (!stops()) {
       while (pending_.size() < parallel && begin_next()) {
       }
       if (pending_.empty()) break;
       report();
       gather();
     }
+    if (stops()) give_up();
     for (; replayed_ < results_.earlier().size(); ++replayed_) finish(results_.earlier()[replayed_], false);
     results_.sync();
+    if (result_.end == SearchEnd::stopped) return std::move(result_);
     std::vector<int64_t> best;
     for (const Trial& trial : result_.best(most_kept)) best.push_back(trial.trial);
     evaluator_->finish(best);
@@ -86,6 +101,14 @@ class Run {
     std::future<Outcome> outcome = {};  // not valid if the trial is an earlier one
   };
   static constexpr size_t most_kept = 3;  // trials whose checkpoints are kept
+
+  bool stops() const { return options_.stops && options_.stops(); }
+
+  void give_up() {
+    result_.end = SearchEnd::stopped;
+    evaluator_->stop();
+    pending_.clear();
+  }
 
   double seconds() const { return before_ + std::chrono::duration<double>(Clock::now() - began_).count(); }
 
@@ -200,11 +223,21 @@ class Run {
     return same.has_value();
   }
 
-  // Where outcomes are exact the oldest trial under way, otherwise the one that ends first.
+  // Where outcomes are exact the oldest trial under way, otherwise the one that ends first; the end if the search is to
+  // stop before.
   std::deque<Pending>::iterator wait_for_one() {
-    if (evaluator_->is_exact()) return pending_.begin();
+    constexpr auto pause = std::chrono::milliseconds(100);
+    if (evaluator_->is_exact()) {
+      const std::future<Outcome>& oldest = pending_.front().outcome;
+      while (oldest.valid() && oldest.wait_for(pause) != std::future_status::ready) {
+        if (stops()) return pending_.end();
+      }
+      return pending_.begin();
+    }
     std::unique_lock lock(mutex_);
-    one_ended_.wait(lock, [this] { return !ended_.empty(); });
+    while (!one_ended_.wait_for(lock, pause, [this] { return !ended_.empty(); })) {
+      if (stops()) return pending_.end();
+    }
     const int64_t id = ended_.front();
     ended_.pop_front();
     return std::ranges::find_if(pending_, [id](const Pending& one) { return one.job.id == id; });
@@ -212,12 +245,14 @@ class Run {
 
   void gather() {
     const auto place = wait_for_one();
+    if (place == pending_.end()) return;
     Pending pending = std::move(*place);
     pending_.erase(place);
     Trial& trial = pending.trial;
     const bool is_new = pending.outcome.valid();
     if (is_new) {
       trial.outcome = pending.outcome.get();
+      refuse_missing_program(trial);
       trial.gathered = seconds();
       if (!trial.outcome.failed()) trial.objectives = study_.goal_values(trial.outcome.figures);
       results_.add(trial);
@@ -226,6 +261,7 @@ class Run {
     tell(trial);
     finish(trial, is_new);
     if (is_new) refuse_missing_goal();
+    if (is_new) refuse_repeated_failure();
   }
 
   // Predictions of all points, which propose what is trained.
@@ -234,14 +270,21 @@ class Run {
     const Goal& goal = study_.settings.goals.front();
     const std::vector<Figure> figures = simulated_figures(*study_.family);
     const auto place = static_cast<size_t>(std::ranges::find(figures, goal.figure, &Figure::name) - figures.begin());
+    std::vector<Outcome> failures;
     const auto predict = [&](const Point& point) -> std::optional<double> {
+      if (stops()) return std::nullopt;
       const Outcome outcome = simulation.evaluate({.point = point});
-      return outcome.failed() ? std::optional<double>() : outcome.figures[place];
+      if (!outcome.failed()) return outcome.figures[place];
+      const std::lock_guard lock(mutex_);
+      failures.push_back(outcome);
+      return std::nullopt;
     };
     std::vector<PredictedPoint> points =
         predict_points(study_.space, study_.settings.seed, predict, options_.predicting);
-    if (points.empty()) {
-      throw UserError("no point of the space is predicted to run; see why with evaluator = \"simulate\"",
+    if (points.empty() && !stops()) {
+      if (failures.empty()) throw UserError("no point of the space holds all constraints");
+      throw UserError(fmt::format("no point of the space is predicted to run on {}: {} predictions failed, {}",
+                                  study_.settings.machine, failures.size(), commonest_failure(failures)),
                       ExitCode::infeasible);
     }
     predicted_.emplace(study_.space, std::move(points), goal.minimizes);
@@ -276,6 +319,29 @@ class Run {
       if (pending.outcome.valid()) state.running.push_back(pending.job);
     }
     options_.progress(state);
+  }
+
+  // Without it every trial would fail. The trial is not recorded, so that it counts for nothing once the program is
+  // there.
+  void refuse_missing_program(const Trial& trial) const {
+    if (trial.outcome.failure != "start" || !std::ranges::all_of(result_.trials, &Trial::failed)) return;
+    throw UserError::of("the program of trial {} cannot be started: {}", trial.trial, trial.outcome.reason);
+  }
+
+  // What makes all of the first trials fail in the same way lies in no parameter. Predictions cost nothing, and in many
+  // a space most points do not fit, so they go on.
+  void refuse_repeated_failure() const {
+    constexpr size_t enough = 10;
+    if (evaluator_->is_exact() || result_.trials.size() != enough) return;
+    const auto cause = [](const Trial& trial) {
+      return trial.failed() ? cause_of(trial.outcome.reason, trial.trial) : std::string();
+    };
+    const std::string first = cause(result_.trials.front());
+    if (first.empty() || !std::ranges::all_of(result_.trials, [&](const Trial& one) { return cause(one) == first; }))
+      return;
+    throw UserError(fmt::format("each of the first {} trials failed with: {}. The search goes on with the same command",
+                                enough, result_.trials.front().outcome.reason),
+                    ExitCode::infeasible);
   }
 
   // A goal that no trial gives would make every trial fail.

@@ -27,9 +27,12 @@ struct SearchOptions {
   std::function<void(uint64_t, uint64_t)> predicting = {};
   // Called when trials have begun and after each one's end.
   std::function<void(const SearchState&)> progress = {};
+  // Asked several times a second; from the first true on no trial begins, and those under way are given up.
+  std::function<bool()> stops = {};
 };
 
-enum class SearchEnd { trials, points, time };  // all that were asked for, all points of the space, the time limit
+// All that were asked for, all points of the space, the time limit, SearchOptions::stops.
+enum class SearchEnd { trials, points, time, stopped };
 
 struct SearchResult {
   std::vector<Trial> trials;  // by their ends, those of an interrupted search included
@@ -49,7 +52,7 @@ struct SearchResult {
 // it and not on their times: the search is the same on every machine, and one that was killed goes on as if it had not
 // been. Otherwise trials are gathered as they end; a trial that was under way when the search was killed is given up,
 // and begun anew by one of successive halving that had reached a budget. Throws UserError if the first trials lack a
-// figure that is a goal.
+// figure that is a goal, if the first one's program cannot be started, or if the first ten fail with the same reason.
 SearchResult search(const Study& study, const SearchOptions& options);
 
 // The trials of a search without a limit of its own.

@@ -174,11 +174,10 @@ Json json_of(const Study& study, const SearchResult& result, const std::vector<T
 
 std::string failure_of_all(const SearchResult& result) {
   if (result.trials.empty()) return "no trial was made";
-  std::map<std::string, int64_t> counts;
-  for (const Trial& trial : result.trials) ++counts["F_" + trial.outcome.failure + ": " + trial.outcome.reason];
-  const auto most = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
-  return fmt::format("all {} trials failed, {} of them by {}; change the values of the parameters",
-                     result.trials.size(), most->second, most->first);
+  std::vector<Outcome> failures;
+  for (const Trial& trial : result.trials) failures.push_back(trial.outcome);
+  return fmt::format("all {} trials failed, {}; change the values of the parameters", failures.size(),
+                     commonest_failure(failures));
 }
 
 }  // namespace terrace::search

@@ -58,14 +58,27 @@ Outcome TrainingRuns::run(const Job& job) {
   const ChildLimits limits = trial_limits(study_.settings);
   const ChildEnd end = children_.run(command_of(job, config_file, config.train.steps), log_path(folder), limits);
   const bool was_cut = job.budget > 0 && job.budget < config.train.steps;
-  const auto expected = was_cut ? ExitCode::stopped : ExitCode::done;
+  const auto ended_with = [&](ExitCode code) {
+    return end.how == ChildEnd::How::exited && end.code == static_cast<int>(code);
+  };
   Outcome outcome;
-  if (end.how == ChildEnd::How::exited && end.code == static_cast<int>(expected)) {
+  if (!was_cut && ended_with(ExitCode::done)) {
     outcome = outcome_of(study_, observe::summarize_run(run_of(folder)));
+  } else if (ended_with(ExitCode::stopped)) {
+    // A signal or train.time_limit may have stopped it before the step at which it was to stop.
+    const Json summary = observe::summarize_run(run_of(folder));
+    const int64_t wanted = was_cut ? job.budget : config.train.steps;
+    const auto reached = summary.at("steps").get<int64_t>();
+    outcome = was_cut && reached >= wanted
+                  ? outcome_of(study_, summary)
+                  : Outcome{.failure = "stopped",
+                            .reason = fmt::format("stopped by a signal or train.time_limit after step {} of {}",
+                                                  reached, wanted)};
   } else {
-    const bool refused = end.code == static_cast<int>(ExitCode::bad_input);
-    const bool too_large = end.code == static_cast<int>(ExitCode::infeasible);
-    outcome = failed_outcome(end, refused ? "layout" : too_large ? "oom" : "error", limits, folder);
+    const char* failure = ended_with(ExitCode::bad_input)    ? "layout"
+                          : ended_with(ExitCode::infeasible) ? "oom"
+                                                             : "error";
+    outcome = failed_outcome(end, failure, limits, folder);
   }
   if (job.budget == 0 && !study_.settings.keep_checkpoints) remove_checkpoints(job.trial);
   return outcome;

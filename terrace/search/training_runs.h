@@ -16,6 +16,7 @@ class TrainingRuns : public TrialEvaluator {
   TrainingRuns(const Study& study, std::filesystem::path folder, std::string program);
 
   bool is_exact() const override { return false; }
+  void stop() override { children_.end_all(); }
   void finish(const std::vector<int64_t>& best) override;
 
   // The command that starts a trial's run.

@@ -146,6 +146,17 @@ values = ["none", "full"]
         self.assertNotIn("3", [row["p:train.micro_batch"] for row in rows], "what cannot run is not tried")
         self.assertGreater(self.figure(rows[0], "step_seconds"), 0)
 
+    def test_predictions_of_which_none_runs_say_why(self):
+        parameters = RANKS + """
+[parameters.model.layers]
+type = "ordered"
+values = [40000, 50000]
+"""
+        name = self.space("none_runs", "step_seconds", "", parameters)
+        path = self.folder / f"{name}.toml"
+        path.write_text(path.read_text().replace('evaluator = "train"', 'evaluator = ["simulate", "train"]'))
+        self.expect(3, self.search(name), "no point of the space is predicted to run on laptop: 4 predictions failed", "F_")
+
     def test_a_program_that_cannot_train_is_refused_before_the_first_trial(self):
         name = self.space("unknown", "validation_los", "")
         self.expect(2, self.search(name), "is no figure of a trained trial; use step_seconds")
@@ -189,6 +200,12 @@ class Halving(SearchTest):
             row = next(row for row in rows[budget] if row["m:trial"] == str(best["trial"]))
             self.assertEqual(self.figure(row, "validation_loss"), losses[int(budget)])
 
+    def test_a_run_that_stops_before_its_budget_has_failed(self):
+        name = self.space("cut", "validation_loss", self.MORE, self.TABLES)
+        text = (self.folder / "run.toml").read_text()
+        (self.folder / "run.toml").write_text(text.replace("[train]\n", '[train]\ntime_limit = "1ms"\n'))
+        self.expect(3, self.search(name), "F_stopped", "stopped by a signal or train.time_limit after step 1 of 2")
+
     def test_killed_at_any_moment_it_ends_its_runs_and_resumes(self):
         name = self.space("killed", "validation_loss", self.MORE, self.TABLES)
         for seconds in (1.5, 4):
@@ -205,6 +222,36 @@ class Halving(SearchTest):
             self.assertEqual(left, "", "no run outlives its search")
         self.expect(0, self.search(name))
         self.expect_whole(name)
+
+
+class Stopping(SearchTest):
+    SPACE = """[search]
+evaluator = "command"
+objective = "score"
+method = "exhaustive"
+command = "[ {x} -lt 2 ] || [ -e go ] || sleep 100; echo '{\\"score\\": '{x}'}' > {result}"
+[parameters.x]
+type = "integer"
+range = [0, 3]
+"""
+
+    def test_ctrl_c_without_a_terminal_prints_the_best_so_far_and_goes_on_later(self):
+        (self.folder / "stopped.toml").write_text(self.SPACE)
+        command = [TERRACE, "search", "stopped.toml", "--output", "stopped"]
+        child = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        results = self.folder / "stopped" / "results.csv"
+        for _ in range(200):
+            if results.exists() and len(results.read_text().splitlines()) == 3:
+                break
+            time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        printed, said = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 4, said)
+        self.assertIn("2 trials", printed)
+        self.assertIn("stopped on request after 2 trials; the same command continues the search", said)
+        (self.folder / "go").touch()
+        result = terrace("search", "stopped.toml", "--output", "stopped", "--json", folder=self.folder)
+        self.assertEqual(json.loads(self.expect(0, result).stdout)["trials"], 4)
 
 
 class Display(SearchTest):

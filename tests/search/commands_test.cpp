@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -78,6 +81,54 @@ TEST_F(CommandSearch, RefusesAnObjectiveThatNoTrialReturns) {
     EXPECT_EQ(std::string(error.what()),
               "no trial gives the objective: trial 0: gave no number \"score\"; it gave points");
   }
+}
+
+std::string refusal_of(const std::function<void()>& search) {
+  try {
+    search();
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+TEST_F(CommandSearch, EndsAtOnceWhereTheProgramCannotBeStarted) {
+  for (const char* command : {"./missing.sh {x} {result}", "echo x > a; chmod -x a; ./a {x} {result}"}) {
+    const Study one = study(command, "trials = 8\nparallel = 3\n");
+    EXPECT_TRUE(refusal_of([&] { run(one); }).starts_with("the program of trial ")) << command;
+    const std::string rows = read_text(folder_ / "run" / "results.csv");
+    EXPECT_EQ(std::ranges::count(rows, '\n'), 1) << "no trial counts: " << rows;
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+// A licence that has run out, not a property of the points.
+TEST_F(CommandSearch, EndsWhereTheFirstTenTrialsFailWithTheSameReason) {
+  const char* const table = "[parameters.y]\ntype = \"integer\"\nrange = [0, 9]\n";
+  const Study same =
+      study("date +%H:%M:%S; echo {folder}: no licence; exit 1; {x} {y} {result}", "trials = 40\n", table);
+  EXPECT_NE(refusal_of([&] { run(same); }).find("each of the first 10 trials failed with: exit code 1"),
+            std::string::npos);
+  std::filesystem::remove_all(folder_ / "run");
+  const Study different = study("echo x = {x}, y = {y} are bad; exit 1; {result}", "trials = 12\n", table);
+  EXPECT_EQ(run(different).failed(), 12);
+}
+
+TEST_F(CommandSearch, StopsOnRequestAndGoesOnLater) {
+  const char* const settings = "trials = 8\nparallel = 2\nmethod = \"random\"\n";
+  const Study one =
+      study("[ -e " + (folder_ / "go").string() + " ] || [ {trial} -lt 3 ] || sleep 100; " + squares, settings);
+  int64_t finished = 0;
+  SearchOptions options{.folder = folder_ / "run"};
+  options.progress = [&](const SearchState& state) { finished = static_cast<int64_t>(state.finished.size()); };
+  options.stops = [&] { return finished >= 3; };
+  const SearchResult stopped = search(one, options);
+  EXPECT_EQ(stopped.end, SearchEnd::stopped);
+  EXPECT_EQ(stopped.trials.size(), 3) << "what was under way is given up";
+  write_text_atomically(folder_ / "go", "");
+  const SearchResult rest = run(one);
+  EXPECT_EQ(rest.resumed, 3);
+  EXPECT_EQ(rest.trials.size(), 8);
 }
 
 TEST_F(CommandSearch, RunsSeveralAtATimeAndGathersThemAsTheyEnd) {
