@@ -188,9 +188,14 @@ TEST(Safetensors, HeaderLengthIsCheckedBeforeMemoryIsTaken) {
 TEST(Safetensors, NestingDoesNotExhaustTheStack) {
   const std::string deep(200'000, '[');
   EXPECT_THAT(refusal(with_header(R"({"a":)" + deep, 0)), testing::HasSubstr("not JSON"));
-  const std::string closed = deep + std::string(deep.size(), ']');
-  EXPECT_THAT(refusal(with_header(fmt::format(R"({{"a":{{"dtype":"U8","shape":[{}]}}}})", closed), 0)),
-              testing::HasSubstr("in its shape"));
+  const auto of_shape = [](int64_t depth) {
+    const auto length = static_cast<size_t>(depth);
+    const std::string shape = std::string(length, '[') + std::string(length, ']');
+    return refusal(with_header(fmt::format(R"({{"a":{{"dtype":"U8","shape":{}}}}})", shape), 0));
+  };
+  EXPECT_THAT(of_shape(62), testing::HasSubstr("in its shape"));
+  EXPECT_THAT(of_shape(63), testing::HasSubstr("nested more than 64 deep"));
+  EXPECT_THAT(of_shape(200'000), testing::HasSubstr("nested more than 64 deep"));
 }
 
 TEST(Safetensors, EveryTruncationIsRefused) {
