@@ -78,7 +78,7 @@ timespec modification_time(const fs::path& path) {
 
 // Both times are taken from the file system's clock, which may be another machine's.
 double seconds_since_heartbeat(const fs::path& path) {
-  const fs::path beside = path.string() + fmt::format(".{}.now", ::getpid());
+  const fs::path beside = temporary_path(path);
   std::ofstream(beside) << "\n";
   const timespec now = modification_time(beside), then = modification_time(path);
   std::error_code ignored;
@@ -141,7 +141,7 @@ void OwnerFile::take_over_from_dead_holder(const std::string& held_message) cons
       holder ? fmt::format("process {} on {}", holder->process_id, holder->host) : "an unknown process";
   if (reason.empty()) throw UserError::of("{} ({} holds {})", held_message, who, path_.string());
   // The file is moved away in one operation. Another process may have done so before and hold the lock by now.
-  const fs::path aside = path_.string() + fmt::format(".{}.dead", ::getpid());
+  const fs::path aside = temporary_path(path_);
   if (::rename(path_.c_str(), aside.c_str()) != 0) return;
   const bool another = text_of(aside) != text;
   if (another && ::link(aside.c_str(), path_.c_str()) != 0 && errno != EEXIST) {

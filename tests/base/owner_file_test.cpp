@@ -75,5 +75,23 @@ TEST(OwnerFile, OfAnotherMachineIsTakenOverWhenItsSignsOfLifeStop) {
   }
 }
 
+// A process of another host may have the same id and write beside the same file.
+TEST(OwnerFile, LeavesFilesAloneThatAreNamedByProcessIdOnly) {
+  const ScratchFolder folder;
+  const auto path = folder / "run.owner";
+  for (const char* end : {"now", "dead"}) {
+    std::ofstream(path.string() + "." + std::to_string(getpid()) + "." + end) << "of another host";
+  }
+  std::ofstream(path) << "elsewhere 4242 99 another-kernel\n";
+  const timespec long_ago[2] = {{.tv_sec = time(nullptr) - 600, .tv_nsec = 0},
+                                {.tv_sec = time(nullptr) - 600, .tv_nsec = 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), long_ago, 0), 0);
+  { const OwnerFile mark(path, "held"); }
+  for (const char* end : {"now", "dead"}) {
+    EXPECT_EQ(text_in(path.string() + "." + std::to_string(getpid()) + "." + end), "of another host");
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+}
+
 }  // namespace
 }  // namespace terrace
