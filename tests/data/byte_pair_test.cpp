@@ -175,6 +175,13 @@ std::string changed(const std::string& pointer, const Json& value) {
   return file.dump();
 }
 
+TEST(BytePair, KeysOfTheModelMayBeNull) {
+  for (const char* key : {"dropout", "byte_fallback", "ignore_merges", "continuing_subword_prefix"}) {
+    const std::string json = changed(std::string("/model/") + key, nullptr);
+    EXPECT_EQ(Tokenizer::from_bytes(json, "tokenizer.json")->encode("the"), Ids{257}) << key;
+  }
+}
+
 TEST(BytePair, WhatIsNotSupportedIsRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {changed("/normalizer", {{"type", "NFKC"}}), "normalizer NFKC"},
@@ -187,6 +194,8 @@ TEST(BytePair, WhatIsNotSupportedIsRefusedByName) {
       {changed("/decoder", {{"type", "WordPiece"}}), "decoder WordPiece"},
       {changed("/truncation", {{"max_length", 5}}), "truncation"},
       {changed("/added_tokens/0/lstrip", true), "\"<|endoftext|>\" has lstrip = true"},
+      {changed("/added_tokens/0/lstrip", nullptr), "type must be boolean, but is null"},
+      {changed("/added_tokens/0/normalized", nullptr), "type must be boolean, but is null"},
       {changed("/added_tokens/0/content", ""), "has no text"},
       {changed("/added_tokens/0/id", 999'999'999), "has id 999999999"},
       {changed("/model/merges/0", "t h e"), "\"t h e\" is not two spellings"},

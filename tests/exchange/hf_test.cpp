@@ -352,6 +352,9 @@ TEST(Import, ANullIsNoMissingKey) {
   EXPECT_EQ(with({{"use_sliding_window", nullptr}}).window, 0);
   null["layer_types"] = {"sliding_attention", "sliding_attention"};
   EXPECT_THAT(refusal([&] { with(null); }), HasSubstr("sliding_window = null; write 4096"));
+  null["layer_types"] = {"full_attention", "full_attention"};
+  null["max_window_layers"] = nullptr;
+  EXPECT_EQ(with(null).window, 0);
   EXPECT_EQ(with({{"num_key_value_heads", nullptr}}).kv_heads, 6);
   EXPECT_EQ(with({{"model_type", "mistral"}}).window, 4096);
   EXPECT_EQ(with({{"model_type", "mistral"}, {"sliding_window", nullptr}}).window, 0);

@@ -26,9 +26,16 @@ bool is_set(const FileJson& object, const char* key) {
   return found != object.end() && !found->is_null();
 }
 
-// A key's value, or `otherwise` where it is missing or null.
+// A key's value, or `otherwise` where it is missing. null is of another type than expected, as it is in tokenizers.
 template <typename Value>
 Value value_of(const FileJson& object, const char* key, Value otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() ? found->template get<Value>() : otherwise;
+}
+
+// For a key of the model that may be null, which is what it is where it is missing.
+template <typename Value>
+Value value_or_null(const FileJson& object, const char* key, Value otherwise) {
   return is_set(object, key) ? object.at(key).get<Value>() : otherwise;
 }
 
@@ -96,13 +103,14 @@ void read_model(const FileJson& json, const std::string& name, BytePairModel& mo
   // Older files name no type.
   const std::string type = value_of<std::string>(json, "type", "BPE");
   if (type != "BPE") throw refused(name, "model {} is not supported", type);
-  if (value_of(json, "dropout", 0.0) != 0.0) throw refused(name, "model BPE has dropout {}", json.at("dropout").dump());
-  if (value_of(json, "byte_fallback", false)) throw refused(name, "model BPE has byte_fallback");
+  if (value_or_null(json, "dropout", 0.0) != 0.0)
+    throw refused(name, "model BPE has dropout {}", json.at("dropout").dump());
+  if (value_or_null(json, "byte_fallback", false)) throw refused(name, "model BPE has byte_fallback");
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const std::string text = value_of<std::string>(json, affix, "");
+    const std::string text = value_or_null<std::string>(json, affix, "");
     if (!text.empty()) throw refused(name, "model BPE has {} \"{}\"", affix, text);
   }
-  model.ignore_merges = value_of(json, "ignore_merges", false);
+  model.ignore_merges = value_or_null(json, "ignore_merges", false);
   for (const auto& [spelling, id] : json.at("vocab").items()) model.vocabulary[spelling] = id.get<int32_t>();
   for (const FileJson& merge : json.at("merges")) model.merges.push_back(merge_of(merge, name));
 }

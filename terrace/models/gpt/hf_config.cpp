@@ -206,10 +206,12 @@ void set_window(ModelConfig& config, int64_t window) { config.window = window < 
 void read_window_of_qwen(const Json& json, const Source& source, const std::string& name, ModelConfig& config) {
   const bool is_null = json.contains("sliding_window") && json.at("sliding_window").is_null();
   if (!source.get<bool>("use_sliding_window", false) || (is_null && !source.has("layer_types"))) return;
-  int64_t whole = std::min(source.get<int64_t>("max_window_layers", 28), config.layers);
+  int64_t whole = 0;
   if (source.has("layer_types")) {
     const Json& types = json.at("layer_types");
     whole = std::count(types.begin(), types.end(), Json("full_attention"));
+  } else {
+    whole = std::min(source.get<int64_t>("max_window_layers", 28), config.layers);
   }
   if (whole != 0 && whole != config.layers) {
     throw UserError::of(
