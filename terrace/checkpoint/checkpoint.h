@@ -110,6 +110,12 @@ class Reader {
   // The same for a group that may hold tensors that are not wanted, such as those of other ranks.
   void read_some(const Group& group) const;
 
+  // Throws the error that read() would throw about names and shapes. Uses no values, so that the tensors may be without
+  // memory (of the meta device).
+  void check_fits(const Group& group) const;
+  // Reads every file of the group, and throws UserError that names the first damaged one.
+  void check_files(const std::string& group) const;
+
  private:
   enum class Unwanted { refuse, accept };
   void read(const Group& group, Unwanted unwanted) const;

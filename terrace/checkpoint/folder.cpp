@@ -22,7 +22,8 @@ constexpr std::string_view prefix = "step_";
 
 std::vector<std::filesystem::path> step_folders(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found;
-  if (!std::filesystem::is_directory(folder)) return found;
+  std::error_code ignored;  // a name that no folder can have has no checkpoints
+  if (!std::filesystem::is_directory(folder, ignored)) return found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (step_of(entry.path()) && entry.is_directory()) found.push_back(entry.path());
   }

@@ -147,6 +147,12 @@ class ReadPlan {
   std::vector<Copy> copies_;
 };
 
+void refuse_misfit(const ReadPlan& plan, const Group& group, const std::filesystem::path& checkpoint) {
+  if (plan.problems().empty()) return;
+  throw UserError::of("the {} of checkpoint {} do not fit this model:\n  {}\nUse the [model] of its {}", group.name,
+                      checkpoint.string(), fmt::join(plan.problems(), "\n  "), config_name);
+}
+
 }  // namespace
 
 Reader::Reader(const std::filesystem::path& checkpoint, int64_t member, int64_t members, std::string resume_command)
@@ -201,12 +207,19 @@ void Reader::read(const Group& group) const { read(group, Unwanted::refuse); }
 
 void Reader::read_some(const Group& group) const { read(group, Unwanted::accept); }
 
+void Reader::check_fits(const Group& group) const {
+  refuse_misfit(ReadPlan(group_record(group.name), group, true), group, path_);
+}
+
+void Reader::check_files(const std::string& group) const {
+  for (const TensorFile& file : group_record(group).files) {
+    with_recovery_advice(path_, resume_command_, [&] { open_checked(path_, file); });
+  }
+}
+
 void Reader::read(const Group& group, Unwanted unwanted) const {
   const ReadPlan plan(group_record(group.name), group, unwanted == Unwanted::refuse);
-  if (!plan.problems().empty()) {
-    throw UserError::of("the {} of checkpoint {} do not fit this model:\n  {}\nUse the [model] of its {}", group.name,
-                        path_.string(), fmt::join(plan.problems(), "\n  "), config_name);
-  }
+  refuse_misfit(plan, group, path_);
   std::map<const TensorFile*, SafetensorsFile> files;
   for (const Copy& copy : plan.copies()) {
     const TensorFile* file = copy.from.file;

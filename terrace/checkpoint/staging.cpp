@@ -38,14 +38,11 @@ void copy_checked(const fs::path& from, const fs::path& to, const FileRecord& re
       ExitCode::failure);
 }
 
-// Makes the folder or checks that it is this user's own. In a folder that all users share, another user may have made
-// one with this name to read or change the staged files.
-void take_folder(const fs::path& staged) {
-  fs::create_directories(staged.parent_path());
-  if (::mkdir(staged.c_str(), S_IRWXU) == 0) return;
-  if (errno != EEXIST) throw std::system_error(errno, std::generic_category(), "cannot create " + staged.string());
+// In a folder that all users share, another user may have made one with this name to read or change the staged files.
+void refuse_foreign(const fs::path& staged) {
   struct stat found {};
   if (::lstat(staged.c_str(), &found) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return;
     throw std::system_error(errno, std::generic_category(), "cannot look at " + staged.string());
   }
   std::string what;
@@ -59,6 +56,14 @@ void take_folder(const fs::path& staged) {
       staged.parent_path().string(), staged.string(), what);
 }
 
+// Makes the folder or checks that it is this user's own.
+void take_folder(const fs::path& staged) {
+  fs::create_directories(staged.parent_path());
+  if (::mkdir(staged.c_str(), S_IRWXU) == 0) return;
+  if (errno != EEXIST) throw std::system_error(errno, std::generic_category(), "cannot create " + staged.string());
+  refuse_foreign(staged);
+}
+
 // Ranks of one machine share the staging folder, so each has its own subfolder.
 fs::path own_folder(const fs::path& staged, const SavingRanks& ranks) {
   return ranks.is_single() ? staged : staged / fmt::format("rank_{:04}", ranks.rank());
@@ -70,6 +75,8 @@ fs::path staging_of(const fs::path& staging, const fs::path& run_folder) {
   const std::string name = fs::weakly_canonical(fs::absolute(run_folder)).string();
   return staging / ("terrace_" + checksum(std::as_bytes(std::span(name))));
 }
+
+void check_staging(const fs::path& staged) { refuse_foreign(staged); }
 
 void clear_staging(const fs::path& staged, const SavingRanks& ranks) {
   std::optional<UserError> refusal;

@@ -19,6 +19,9 @@ std::filesystem::path staging_of(const std::filesystem::path& staging, const std
 // symbolic link, or can be written to by others.
 void clear_staging(const std::filesystem::path& staged, const SavingRanks& ranks);
 
+// Throws the UserError that clear_staging() would throw where the folder exists, and makes nothing.
+void check_staging(const std::filesystem::path& staged);
+
 // One rank's files of a checkpoint in a folder of their own, which the destructor removes.
 class StagedFiles {
  public:

@@ -1,6 +1,7 @@
 // Collects the problems that would end a run before its first step.
 #include "terrace/train/check_run.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "terrace/base/json.h"
@@ -10,6 +11,7 @@
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
+#include "terrace/train/check_tensors.h"
 #include "terrace/train/device.h"
 #include "terrace/train/resumed_checkpoint.h"
 #include "terrace/train/start_facts.h"
@@ -28,10 +30,13 @@ class RunChecker {
     note([&] { check_kept_folder(options_.config_file, config_.checkpoint.folder); });
     const bool ranks_fit = note([&] { plan::check_ranks(config_, ranks_, here_); });
     if (ranks_fit) warn_of_idle_keys(idle_keys_of(config_, ranks_, here_));
-    const std::vector<std::string> of_files =
-        file_problems(config_, is_new_run(options_.resume, config_.checkpoint.folder));
+    const bool is_new = is_new_run(options_.resume, config_.checkpoint.folder);
+    const std::vector<std::string> of_files = file_problems(config_, is_new);
     check.problems.insert(check.problems.end(), of_files.begin(), of_files.end());
     if (of_files.empty()) note([&] { open_data(); });
+    const bool weights_exist = std::ranges::none_of(
+        of_files, [](const std::string& problem) { return problem.starts_with("train.initial_weights"); });
+    if (is_new && weights_exist) note([&] { check_initial_weights(config_, Depth::checksums); });
     note([&] { check_machine(config_, ranks_); });
     note([&] { look_at_checkpoint(); });
     note([&] { check_profile(config_, options_.profile_steps, check.steps_done); });
@@ -65,7 +70,9 @@ class RunChecker {
     if (!resumed) return;
     check.checkpoint = resumed->path();
     check.steps_done = resumed->step();
-    note([&] { check_resumed_config(config_, *resumed); });
+    if (note([&] { check_resumed_config(config_, *resumed); })) {
+      note([&] { check_resumed_tensors(config_, *resumed, Depth::checksums); });
+    }
     if (!data_) return;
     note([&] { check_resumed_data(*data_, data_->identity(), *resumed); });
   }

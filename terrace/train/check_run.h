@@ -28,9 +28,9 @@ struct RunCheck {
 };
 
 // Makes every check of run() up to the first step: ranks, files and their contents, the machine's description, the
-// checkpoint to continue from with its keys and data, and memory. Collects all problems. Trains nothing and writes
-// nothing. Whether another process trains in the folder is not checked. With a world all its ranks call it; then a
-// Refusal is thrown if they differ, and the result is whole on the first rank only.
+// checkpoint to begin with, its keys, data and tensors with their checksums, and memory. Collects all problems. Trains
+// nothing and writes nothing. Whether another process trains in the folder is not checked. With a world all its ranks
+// call it; then a Refusal is thrown if they differ, and the result is whole on the first rank only.
 RunCheck check_run(const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::train

@@ -7,14 +7,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/checkpoint/staging.h"
 #include "terrace/machine/machine.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/models/family.h"
@@ -30,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 using Problems = std::vector<std::string>;
 
-void check_initial_weights(const std::string& path, Problems& problems) {
+void check_weights_exist(const std::string& path, Problems& problems) {
   if (path.empty()) return;
   try {
     checkpoint::resolve(path);
@@ -39,23 +43,58 @@ void check_initial_weights(const std::string& path, Problems& problems) {
   }
 }
 
-// `folder` need not exist, but its nearest existing ancestor must be writable so that it can be created.
+// Why no folder can be made in `folder`; "" if one can. Some file systems, such as /proc, refuse a folder although the
+// permissions allow it, so one is made and removed.
+std::string refuses_folders(const fs::path& folder) {
+  std::string name = (folder / ".terrace_XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) return std::generic_category().message(errno);
+  ::rmdir(name.c_str());
+  return "";
+}
+
+// `folder` need not exist, but it must be possible to make it in its nearest existing ancestor.
 void check_folder(const char* key, const std::string& folder, Problems& problems) {
+  const auto add = [&](const fs::path& where, const std::string& what) {
+    problems.push_back(fmt::format("{} = \"{}\": {} {}; name another folder", key, folder, where.string(), what));
+  };
+  std::error_code error;
   fs::path existing = fs::absolute(folder);
-  while (!fs::exists(existing)) existing = existing.parent_path();
-  if (fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0) return;
-  problems.push_back(
-      fmt::format("{} = \"{}\": {} is not a writable folder; name another folder", key, folder, existing.string()));
+  for (; !fs::exists(existing, error); existing = existing.parent_path()) {
+    if (error) return add(existing, fmt::format("cannot be used: {}", error.message()));
+    if (fs::is_symlink(existing, error)) return add(existing, "is a symbolic link that leads nowhere");
+  }
+  const std::string refusal = refuses_folders(existing);
+  if (!refusal.empty()) add(existing, fmt::format("is not a writable folder: {}", refusal));
+}
+
+// The folder on this machine that staged checkpoints pass through.
+void check_staging(const config::CheckpointConfig& config, Problems& problems) {
+  if (config.staging.empty()) return;
+  const size_t before = problems.size();
+  check_folder("checkpoint.staging", config.staging, problems);
+  if (problems.size() > before) return;
+  try {
+    checkpoint::check_staging(checkpoint::staging_of(config.staging, config.folder));
+  } catch (const UserError& error) {
+    problems.emplace_back(error.what());
+  }
 }
 
 }  // namespace
 
 std::vector<std::string> file_problems(const config::Config& config, bool is_new_run) {
   Problems problems = models::family_of(config).problems_with_files(config);
-  if (is_new_run) check_initial_weights(config.train.initial_weights, problems);
+  if (is_new_run) check_weights_exist(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
-  if (!config.checkpoint.staging.empty()) check_folder("checkpoint.staging", config.checkpoint.staging, problems);
+  check_staging(config.checkpoint, problems);
   return problems;
+}
+
+void make_run_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return;
+  throw UserError::of("checkpoint.folder = \"{}\" cannot be made: {}; name another folder", folder, error.message());
 }
 
 void check_files(const config::Config& config, bool is_new_run) {

@@ -16,13 +16,16 @@
 namespace terrace::train {
 
 // A sentence for every problem: corpora that do not exist, a tokenizer that cannot be read or has more tokens than the
-// model, a run's folder that cannot be written to, and for a new run a train.initial_weights that does not exist. A run
-// that continues from a checkpoint of its own does not need that one any more.
+// model, folders of [checkpoint] that cannot be written to, and for a new run a train.initial_weights that does not
+// exist. A run that continues from a checkpoint of its own does not need that one any more.
 std::vector<std::string> file_problems(const config::Config& config, bool is_new_run);
 // Throws one UserError with all problems; returns if there are none.
 void throw_file_problems(const std::vector<std::string>& problems);
 // Throws one UserError with the problems of file_problems(); returns if there are none.
 void check_files(const config::Config& config, bool is_new_run);
+
+// Throws UserError if the folder can be neither found nor made.
+void make_run_folder(const std::string& folder);
 
 // A description of a machine that predicts the steps must exist and have a device for each rank.
 void check_machine(const config::Config& config, int64_t ranks);

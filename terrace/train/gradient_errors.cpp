@@ -10,7 +10,7 @@
 namespace terrace::train {
 
 checkpoint::Group gradient_errors(const parallel::Sharded& sharded, int64_t rank) {
-  checkpoint::Group group{.name = "gradient_errors", .tensors = {}};
+  checkpoint::Group group{.name = errors_group, .tensors = {}};
   for (const parallel::KeptErrors& kept : sharded.kept_errors()) {
     group.tensors.push_back(
         {.name = fmt::format("rank {}, segment {}, {}", rank, kept.segment, schedule::group_of(kept.movement)),

@@ -15,6 +15,9 @@
 
 namespace terrace::train {
 
+// The group of a checkpoint that holds them.
+inline constexpr const char* errors_group = "gradient_errors";
+
 // The key of a checkpoint's trainer state under which errors_layout() is kept.
 inline constexpr const char* errors_layout_key = "gradient_errors";
 

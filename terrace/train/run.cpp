@@ -38,6 +38,7 @@
 #include "terrace/plan/route.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
+#include "terrace/train/check_tensors.h"
 #include "terrace/train/device.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/kernel_record.h"
@@ -273,15 +274,18 @@ struct StartChecks {
     check_kept_folder(options.config_file, folder);
     plan::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(idle_keys_of(config, ranks, ranks_here));
-    check_files(config, is_new_run(options.resume, folder));
+    const bool is_new = is_new_run(options.resume, folder);
+    check_files(config, is_new);
+    if (is_new) check_initial_weights(config, Depth::manifest);
     check_machine(config, ranks);
     need = check_memory(config, ranks, ranks_here, device);
     largest = plan::least_memory(config, ranks, ranks_here, 1);
-    fs::create_directories(folder);
+    make_run_folder(folder);
     lock.emplace(
         fs::path(folder) / ".run.lock",
         fmt::format("another process trains in {}; wait until it ends, or name another checkpoint.folder", folder));
     resumed = open_resumed(options, folder);
+    if (resumed) check_resumed_config(config, *resumed);
     check_profile(config, options.profile_steps, resumed == nullptr ? 0 : resumed->step());
   }
 
