@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <functional>
+#include <optional>
 #include <unordered_map>
 
 #include "terrace/base/error.h"
@@ -10,6 +12,7 @@
 #include "terrace/base/log.h"
 #include "terrace/nn/precision.h"
 #include "terrace/parallel/states.h"
+#include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/gradient_errors.h"
 #include "terrace/train/kernel_record.h"
@@ -85,19 +88,29 @@ Json Trainer::kernels() const {
                         .choice = kernels_});
 }
 
+void Trainer::agree_on(const std::function<void()>& read) {
+  std::optional<UserError> problem;
+  try {
+    read();
+  } catch (const UserError& error) {
+    problem = error;
+  }
+  agree(*world_, problem);
+}
+
 void Trainer::resume(const checkpoint::Reader& checkpoint) {
-  check_resumed_config(config_, checkpoint);
-  check_resumed_data(*data_, data_record_, checkpoint);
-  {
-    const at::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
+  agree_on([&] {
+    check_resumed_config(config_, checkpoint);
+    check_resumed_data(*data_, data_record_, checkpoint);
     for (const checkpoint::Group& group : groups(Purpose::read)) checkpoint.read(group);
-    parallel::spread_states(cut_.sharded, optimizer_, true);
-    cut_.sharded.finish_update();
     restore_errors(checkpoint, gradient_errors(cut_.sharded, rank()),
                    errors_layout(config_.layout, mesh_, cut_.groups.place.sizes), [this](const std::string& sentence) {
                      if (rank() == 0) log_info("{}", sentence);
                    });
-  }
+  });
+  parallel::spread_states(cut_.sharded, optimizer_, true);
+  cut_.sharded.finish_update();
   const Json& saved = checkpoint.trainer();
   steps_done_ = checkpoint.step();
   items_done_ = saved.at(saved.contains("items") ? "items" : "tokens").get<int64_t>();  // older versions: tokens
@@ -110,7 +123,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
   const at::NoGradGuard no_grad;
-  checkpoint.read(groups(Purpose::read).front());
+  agree_on([&] { checkpoint.read(groups(Purpose::read).front()); });
   parallel::spread_states(cut_.sharded, optimizer_, false);
   cut_.sharded.finish_update();
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -108,6 +109,7 @@ void write_run_facts(Trainer& trainer) {
   const fs::path folder = config.checkpoint.folder;
   write_text_atomically(folder / "run.json", facts.dump(2) + "\n");
   write_text_atomically(folder / checkpoint::run_config_name, config::dump(config));
+  log_info("every key of the configuration: {}", (folder / checkpoint::run_config_name).string());
 }
 
 // Restores the whole state from `resumed`, or only the weights from train.initial_weights, if either is given.
@@ -153,8 +155,6 @@ void log_run_settings(Trainer& trainer, const Start& start) {
            need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",
            format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations),
            need.ranks > 1 ? fmt::format("; {} for the largest rank", format_bytes(start.largest.all())) : "");
-  log_info("every key of the configuration: {}",
-           (fs::path(trainer.config().checkpoint.folder) / checkpoint::run_config_name).string());
   if (trainer.mesh().size() == 1) return;
   const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
   log_info("{} ranks with {} each:\n{}", trainer.mesh().size(), counted(threads, "thread"),
@@ -402,11 +402,20 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   profile::RankThreads threads;
   start.threads = &threads;
   end_idle_threads();
+  // A thread that ended with the Refusal would make all ranks write their last calls, which nobody needs then.
+  std::mutex mutex;
+  std::optional<Refusal> refusal;
   comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
     threads.add(own.rank());
-    RunResult of_rank = run_rank(start, device, own);
-    if (own.rank() == 0) result = std::move(of_rank);
+    try {
+      RunResult of_rank = run_rank(start, device, own);
+      if (own.rank() == 0) result = std::move(of_rank);
+    } catch (const Refusal& all_know) {
+      const std::lock_guard lock(mutex);
+      if (!refusal || *all_know.what() != '\0') refusal = all_know;
+    }
   });
+  if (refusal) throw Refusal(*refusal);
   return result;
 }
 

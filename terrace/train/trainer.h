@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,8 +86,9 @@ class Trainer {
   // of the world make the same calls from here on; without `world` the trainer makes a world of one rank.
   Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels = {}, comm::World* world = nullptr);
 
-  // Continues from a checkpoint: weights, optimizer states, counters. Throws UserError if a key differs that must not,
-  // or if corpora or tokenizer are not those of the run; logs a warning if the run will not continue to the last bit.
+  // Continues from a checkpoint: weights, optimizer states, counters. Throws a Refusal, a UserError that all ranks know
+  // of, if a key differs that must not, if corpora or tokenizer are not those of the run, or if a file is damaged; logs
+  // a warning if the run will not continue to the last bit.
   void resume(const checkpoint::Reader& checkpoint);
   // Takes only the weights of a checkpoint; optimizer states and counters keep their initial values.
   void load_weights(const checkpoint::Reader& checkpoint);
@@ -165,6 +167,8 @@ class Trainer {
   void add_mfu(double step_flops, observe::StepMetrics& metrics);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
   [[noreturn]] void stop_skipping();
+  // Reads a checkpoint on this rank. Throws a Refusal on every rank if any rank throws a UserError.
+  void agree_on(const std::function<void()>& read);
   // For saving, the groups hold what this rank writes; for reading also copies that other tensor ranks have.
   enum class Purpose { save, read };
   std::vector<checkpoint::Group> groups(Purpose purpose);

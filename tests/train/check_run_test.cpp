@@ -25,6 +25,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Keys = std::vector<std::string>;
 
 class CheckedRun : public TinyRun {
@@ -121,6 +122,28 @@ TEST_F(CheckedRun, AStagingFolderThatOthersCanWriteToIsFound) {
   std::filesystem::create_directories(staged);
   ::chmod(staged.c_str(), 0777);
   EXPECT_THAT(problems_of(config), ElementsAre(HasSubstr("can be written to by others")));
+}
+
+// What the ranks were doing when they ended helps to find a failure, but nobody looks for one after a refusal.
+TEST_F(CheckedRun, ARefusedResumeNamesNoOldConfigurationAndWritesNoCalls) {
+  for (const int64_t ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    const std::string folder = "checkpoint.folder=" + (folder_ / fmt::format("run on {}", ranks)).string();
+    const std::filesystem::path saved = start(with({folder, "train.steps=1"}), "", ranks);
+    const auto refuse = [&](const char* change, const std::string& said) {
+      const std::set<std::string> before = files();
+      testing::internal::CaptureStdout();
+      EXPECT_THAT(refusal_of(with({folder, change}), "auto", ranks), HasSubstr(said));
+      EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("resolved.toml")));
+      EXPECT_EQ(files(), before);
+    };
+    refuse("train.seed=2", "train.seed = 1 in the checkpoint, but 2 now");
+    write_corpus(25);
+    refuse("train.log_every=5", "the data are not those");
+    write_corpus(24);
+    change_last_byte(saved / (ranks == 1 ? "weights.safetensors" : "weights.rank_0001.safetensors"));
+    refuse("train.log_every=5", "is damaged: its checksum");
+  }
 }
 
 }  // namespace
