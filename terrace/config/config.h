@@ -150,8 +150,8 @@ struct Config {
   CheckpointConfig checkpoint;
   ObserveConfig observe;
 
-  // A sentence for each key that a --set leaves without effect. The key has its default above, and the sentence takes
-  // no part in the comparison of two configurations.
+  // A sentence for each key that a --set, or with IdleKeys::warn another key of the file, leaves without effect. The
+  // key has its default above, and the sentence takes no part in the comparison of two configurations.
   std::vector<std::string> idle;
 
   bool operator==(const Config& other) const {
@@ -163,8 +163,9 @@ struct Config {
 
 // What happens to a key that another key of the same file leaves without effect: it is refused as a user's mistake, or
 // accepted, as in the configuration of a checkpoint that an earlier version wrote. Either way the key then has its
-// default. `keep` accepts it and keeps the value of a --set, for a planner that varies the other key.
-enum class IdleKeys { refuse, accept, keep };
+// default. `warn` accepts it with a sentence in Config::idle. `keep` accepts it and keeps the value of a --set, for a
+// planner that varies the other key.
+enum class IdleKeys { refuse, accept, warn, keep };
 
 // Reads and checks the whole file. `overrides` are "section.key=value" with a TOML value, where a bare word counts as a
 // string. In the result, zeros that mean "derive it" are replaced by the derived values, and a key without effect has

@@ -45,6 +45,13 @@ std::string pipeline_key(const Config& c) {
   return "with pipeline = 1; remove it, or give pipeline the number of stages";
 }
 
+std::string pipeline_schedule(const Config& c) {
+  const std::string one_stage = pipeline_key(c);
+  if (!one_stage.empty()) return one_stage;
+  if (c.layout.schedule != PipelineSchedule::interleaved || c.layout.chunks > 1) return "";
+  return "with chunks = 1, which interleaves nothing; give chunks of at least 2, or remove it";
+}
+
 std::string sequence_cut(const Config& c) { return c.layout.tensor == 1 ? "with tensor = 1; remove it" : ""; }
 
 std::string axis_order(const Config& c) {
@@ -224,7 +231,7 @@ const std::vector<IdleRule>& core_idle_rules() {
        .causes = {"layout.pipeline", "layout.tensor"},
        .beside = axis_order,
        .on = axis_order_on},
-      {.key = "layout.schedule", .causes = {"layout.pipeline"}, .beside = pipeline_key},
+      {.key = "layout.schedule", .causes = {"layout.pipeline", "layout.chunks"}, .beside = pipeline_schedule},
       {.key = "layout.chunks", .causes = {"layout.pipeline"}, .off = "1", .beside = pipeline_key},
       {.key = "layout.stage_layers", .causes = {"layout.pipeline"}, .off = "[]", .beside = pipeline_key},
       {.key = "layout.sequence_parallel", .causes = {"layout.tensor"}, .off = "false", .beside = sequence_cut},

@@ -273,7 +273,7 @@ void check_idle(Input& input, Config& config, const std::set<std::string>& inval
     const Place& place = found->second.place;
     const std::string text = fmt::format("{} = {} has no effect {}", rule.key, value, reason);
     const auto overrides = [&](const std::string& name) { return is_override(input, name); };
-    if (overrides(rule.key) || std::ranges::any_of(rule.causes, overrides)) {
+    if (idle == IdleKeys::warn || overrides(rule.key) || std::ranges::any_of(rule.causes, overrides)) {
       config.idle.push_back(fmt::format("{}: {}", place.text, text));
     } else if (idle == IdleKeys::refuse) {
       input.problems.push_back({place, text});

@@ -11,6 +11,6 @@ namespace terrace::config {
 
 // As load(), but only [model], [train] and [layout] must be complete: required keys of other tables may be missing.
 Config load_for_plan(const std::filesystem::path& path, const Families& families,
-                     const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::accept);
+                     const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::warn);
 
 }  // namespace terrace::config

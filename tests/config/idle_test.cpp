@@ -133,6 +133,11 @@ const std::vector<IdleKey> cases = {
      {},
      "with pipeline = 1; remove it, or give pipeline the number of stages",
      {"layout.pipeline=2"}},
+    {"layout.schedule",
+     "\"interleaved\"",
+     {"layout.pipeline=2"},
+     "with chunks = 1, which interleaves nothing; give chunks of at least 2, or remove it",
+     {"layout.pipeline=2", "layout.chunks=2"}},
     {"layout.chunks",
      "2",
      {},
@@ -299,6 +304,14 @@ TEST(IdleKeys, OfACheckpointAreReadAsIfLeftOut) {
                                terrace::config::IdleKeys::accept);
   EXPECT_EQ(config, valid());
   EXPECT_TRUE(config.idle.empty());
+}
+
+TEST(IdleKeys, OfAFileThatIsPlannedGiveASentence) {
+  const Config config = parsed(file_with({"layout.prefetch=1", "layout.pipeline=2", "layout.schedule=interleaved"}),
+                               "run.toml", {}, terrace::config::IdleKeys::warn);
+  EXPECT_EQ(config, valid({"layout.pipeline=2"}));
+  EXPECT_THAT(config.idle, ElementsAre(HasSubstr("layout.schedule = \"interleaved\" has no effect with chunks = 1"),
+                                       HasSubstr("layout.prefetch = 1 has no effect")));
 }
 
 // A planner that varies the pipeline needs to know which schedule a --set asks for.
