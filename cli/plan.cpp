@@ -3,11 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/best_layouts.h"
 #include "cli/commands.h"
+#include "cli/item_count.h"
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
@@ -51,6 +53,7 @@ void add_plan_command(CLI::App& app) {
   struct Arguments {
     PlannedTarget target;
     BestArguments best;
+    std::string tokens;
     std::vector<int64_t> scaling;
     std::string report;
     bool json = false;
@@ -75,6 +78,12 @@ void add_plan_command(CLI::App& app) {
           "File for an HTML page of the predicted step; for the page of the fastest layout plan the file of --write")
       ->excludes(best)
       ->excludes(scaling);
+  command
+      ->add_option("--tokens", arguments->tokens,
+                   "Tokens (or what the model's family counts) that the run trains on, such as 300B or 15T, for its "
+                   "cost; if not given, those of train.steps")
+      ->excludes(best)
+      ->excludes(scaling);
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
       "The exit code is 0 if the run fits the machine and 3 if it does not, as if no layout or no number of devices "
@@ -82,9 +91,12 @@ void add_plan_command(CLI::App& app) {
   command->callback([arguments] {
     if (arguments->best.count > 0) return print_best_layouts(arguments->target, arguments->best, arguments->json);
     const config::Config config = arguments->target.load_config();
+    if (!arguments->scaling.empty()) arguments->target.devices = arguments->scaling.front();
     const plan::Target target = arguments->target.load_target();
     if (!arguments->scaling.empty()) return print_scaling(config, target, arguments->scaling, arguments->json);
-    const plan::Plan plan = plan::make_plan(config, target);
+    std::optional<double> items;
+    if (!arguments->tokens.empty()) items = item_count_of("--tokens", arguments->tokens);
+    const plan::Plan plan = plan::make_plan(config, target, items);
     fmt::print("{}", arguments->json ? plan::json_of(plan).dump() + "\n" : plan::text_of(plan));
     if (!arguments->report.empty()) write_report(config, plan, arguments->report);
     if (!plan.prediction.feasible()) throw UserError(plan.prediction.reason, ExitCode::infeasible);

@@ -1,9 +1,13 @@
 // Adds the options and reads the files that they name.
 #include "cli/planned_target.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/ranges.h"
+#include "terrace/base/log.h"
+#include "terrace/base/units.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/models/cost/family.h"
 
@@ -16,15 +20,24 @@ void PlannedTarget::add_to(CLI::App& command) {
   command.add_option("--machine", machine,
                      "A description of the machine: a built-in name, or a TOML file (docs/machines.md)");
   command.add_option("--software", software, "The program that trains: a built-in name, or a TOML file");
-  command.add_option("--devices", devices, "Devices, one for each rank")->check(positive());
+  command.add_option("--devices", devices, "Devices, one for each rank (if not given, 1)")->check(positive());
 }
 
 config::Config PlannedTarget::load_config(config::IdleKeys idle) const {
-  return config::load_for_plan(config, models::planned_families(), overrides, idle);
+  config::Config loaded = config::load_for_plan(config, models::planned_families(), overrides, idle);
+  if (!loaded.idle.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(loaded.idle, "\n  "));
+  return loaded;
 }
 
 plan::Target PlannedTarget::load_target() const {
-  return {.machine = machine::load(machine), .software = machine::load_software(software), .devices = devices};
+  plan::Target target{.machine = machine::load(machine), .software = machine::load_software(software)};
+  if (devices > 0) {
+    target.devices = devices;
+  } else if (target.machine.devices() > 1) {
+    log_info("this is for 1 of the {} devices of {}, since --devices is not given",
+             format_count(target.machine.devices()), target.machine.name);
+  }
+  return target;
 }
 
 }  // namespace terrace::cli

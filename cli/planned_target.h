@@ -16,12 +16,14 @@ namespace terrace::cli {
 struct PlannedTarget {
   std::string config, machine = "laptop", software = "terrace";
   std::vector<std::string> overrides;
-  int64_t devices = 1;
+  int64_t devices = 0;  // 0: not given
 
   // Adds the configuration file and the options of the members, which must outlive the parsing.
   void add_to(CLI::App& command);
 
-  config::Config load_config(config::IdleKeys idle = config::IdleKeys::accept) const;
+  // Says which keys have no effect.
+  config::Config load_config(config::IdleKeys idle = config::IdleKeys::warn) const;
+  // Has one device if --devices is not given, and then says how many the machine has.
   plan::Target load_target() const;
 };
 

@@ -27,6 +27,24 @@ std::string format_seconds(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 
+std::string format_days(double seconds) {
+  const double days = seconds / 86400;
+  if (days < 2) return format_seconds(seconds);
+  if (days < 1000) return fmt::format("{:.1f} days", days);
+  return days < 1e15 ? format_count(std::llround(days)) + " days" : fmt::format("{:.3g} days", days);
+}
+
+std::string format_energy(double joules) {
+  static constexpr std::array units = {"Wh", "kWh", "MWh", "GWh", "TWh"};
+  double value = joules / 3600;
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < units.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}", value, units[unit]);
+}
+
 std::string format_flops(double flops_per_second) {
   static constexpr std::array units = {"MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s"};
   double value = flops_per_second / 1e6;

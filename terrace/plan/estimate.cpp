@@ -50,8 +50,7 @@ CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Targe
     const double ranks = static_cast<double>(target.devices) / static_cast<double>(prediction.stages.size());
     estimate.bytes += ranks * stage.memory.of(MemoryKind::feedback);
   }
-  const auto devices_per_node = static_cast<double>(machine.devices_of("node"));
-  const double nodes = std::ceil(static_cast<double>(target.devices) / devices_per_node);
+  const auto nodes = static_cast<double>(target.nodes());
   double bandwidth = nodes * machine.storage.node_bandwidth;
   if (machine.storage.total_bandwidth > 0) {
     bandwidth = bandwidth > 0 ? std::min(bandwidth, machine.storage.total_bandwidth) : machine.storage.total_bandwidth;

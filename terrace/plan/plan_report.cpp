@@ -11,6 +11,7 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/plan/run_cost.h"
 
 namespace terrace::plan {
 namespace {
@@ -19,7 +20,6 @@ constexpr size_t most_changes = 3;
 // Tokens for each parameter: the compute-optimal number of Hoffmann et al. (arXiv 2203.15556), and ten times as many,
 // as models are trained that serve long.
 constexpr std::array<double, 2> items_per_parameter = {20, 200};
-constexpr double joules_per_megawatt_hour = 3.6e9;
 
 Json memory_json(const StageMemory& memory) {
   Json json;
@@ -106,11 +106,10 @@ std::string training_lines(const Plan& plan) {
   std::string text;
   for (const double items : items_per_parameter) {
     const TrainingEstimate estimate = training_estimate(plan.prediction, plan.target, items);
-    text += fmt::format(
-        "    {:.0f} {} a parameter: {:.3g} {}, {:.1f} days, {:.3g} device-hours{}\n", items, plan.config.family->items,
-        estimate.items, plan.config.family->items, estimate.seconds / 86400, estimate.device_hours,
-        estimate.energy_joules > 0 ? fmt::format(", {:.3g} MWh", estimate.energy_joules / joules_per_megawatt_hour)
-                                   : "");
+    text += fmt::format("    {:.0f} {} a parameter: {:.3g} {}, {}, {:.3g} device-hours{}\n", items,
+                        plan.config.family->items, estimate.items, plan.config.family->items,
+                        format_days(estimate.seconds), estimate.device_hours,
+                        estimate.energy_joules > 0 ? ", " + format_energy(estimate.energy_joules) : "");
   }
   const CheckpointEstimate checkpoint = checkpoint_estimate(plan.prediction, plan.target);
   text += fmt::format("    a checkpoint of {}", format_bytes(checkpoint.bytes));
@@ -125,7 +124,7 @@ std::string change_lines(const Plan& plan) {
   if (plan.changes.empty()) return "";
   std::string text = plan.prediction.feasible() ? "what would help most\n" : "the nearest layouts that fit\n";
   for (const Change& change : plan.changes) {
-    text += fmt::format("    --set {:<56}step {}", fmt::join(change.settings, " --set "),
+    text += fmt::format("    --set {:<56}step {}", fmt::format("{}", fmt::join(change.settings, " --set ")),
                         format_seconds(change.prediction.step_seconds));
     text += plan.prediction.feasible() ? fmt::format(", {} less\n", percent(change.gain)) : "\n";
   }
@@ -134,8 +133,8 @@ std::string change_lines(const Plan& plan) {
 
 }  // namespace
 
-Plan make_plan(const config::Config& config, const Target& target) {
-  Plan plan{.config = config, .target = target, .prediction = predict(config, target)};
+Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items) {
+  Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
   return plan;
@@ -165,6 +164,7 @@ Json json_of(const Plan& plan) {
   }
   json["update_seconds"] = slowest.update_seconds;
   json["limit"] = limit(prediction);
+  json["run"] = json_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config);
   for (const double items : items_per_parameter) {
     const TrainingEstimate estimate = training_estimate(prediction, plan.target, items);
     json["trainings"].push_back({{plan.config.family->items + "_per_parameter", items},
@@ -209,6 +209,7 @@ std::string text_of(const Plan& plan) {
       fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));
   text += step_lines(plan);
   text += "memory of one device\n" + memory_lines(plan);
+  text += "this run\n" + text_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config, plan.target);
   text += "training\n" + training_lines(plan);
   return text + change_lines(plan);
 }

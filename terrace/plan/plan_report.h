@@ -1,6 +1,7 @@
 // A plan as text for people and as one JSON object for programs.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "terrace/base/json.h"
@@ -16,15 +17,16 @@ struct Plan {
   Target target;
   Prediction prediction;
   std::vector<Change> changes = {};  // that would help most; of a run that is not feasible: the nearest feasible ones
+  std::optional<double> items = {};  // that the run trains on, instead of those of train.steps
 };
 
 // Predicts the configuration and the changes.
-Plan make_plan(const config::Config& config, const Target& target);
+Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {});
 
 // The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, samples_per_second,
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, exposed_seconds by group, computation_seconds by
-// kind of the slowest stage, update_seconds, limit, trainings, checkpoint, roofline, changes, and stages: a list with
-// memory_bytes by category and in total.
+// kind of the slowest stage, update_seconds, limit, run, trainings, checkpoint, roofline, changes, and stages: a list
+// with memory_bytes by category and in total.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 

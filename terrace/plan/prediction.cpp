@@ -99,8 +99,28 @@ PlannedRun on_target(PlannedRun run, const Target& target) {
   return run;
 }
 
+namespace {
+
+// The mesh would advise numbers of ranks that the machine may not have.
+void check_model_fits_devices(const config::LayoutConfig& layout, const Target& target) {
+  const int64_t model = layout.tensor * layout.pipeline, most = target.machine.devices() / model * model;
+  if (target.devices % model == 0) return;
+  const int64_t below = target.devices / model * model, above = std::min(below + model, most);
+  const std::string cut = fmt::format("layout.tensor = {} and pipeline = {} cut the model over {} devices",
+                                      layout.tensor, layout.pipeline, model);
+  if (most == 0) {
+    throw UserError::of("{}, but {} has {}; lower one of them, or name a larger machine", cut, target.machine.name,
+                        target.machine.devices());
+  }
+  throw UserError::of("{}, which do not divide --devices {}; use --devices {}{}", cut, target.devices,
+                      below > 0 && below < above ? fmt::format("{} or ", below) : "", above);
+}
+
+}  // namespace
+
 PlannedRun planned_run(const config::Config& config, const Target& target) {
   check_target(config, target);
+  check_model_fits_devices(config.layout, target);
   return on_target({divided(config, target.software), target.devices, target.ranks_per_node()}, target);
 }
 

@@ -30,6 +30,19 @@ TEST(Units, OfSeconds) {
   EXPECT_EQ(format_seconds(100 * 3600 + 61), "100 h 01 min");
 }
 
+TEST(Units, OfDaysAndEnergy) {
+  EXPECT_EQ(format_days(86'400), "24 h 00 min");
+  EXPECT_EQ(format_days(2 * 86'400), "2.0 days");
+  EXPECT_EQ(format_days(12.34 * 86'400), "12.3 days");
+  EXPECT_EQ(format_days(12'345.6 * 86'400), "12,346 days");
+  EXPECT_EQ(format_days(1e30), "1.16e+25 days");
+  EXPECT_EQ(format_energy(0), "0 Wh");
+  EXPECT_EQ(format_energy(1.8e6), "500 Wh");
+  EXPECT_EQ(format_energy(3.6e6 * 999.4), "999 kWh");
+  EXPECT_EQ(format_energy(3.6e9 * 1.234), "1.23 MWh");
+  EXPECT_EQ(format_energy(3.6e15 * 56'789), "5.68e+04 TWh");
+}
+
 TEST(Units, OfRates) {
   EXPECT_EQ(format_flops(2e6), "2.0 MFLOP/s");
   EXPECT_EQ(format_flops(412e9), "412.0 GFLOP/s");

@@ -81,6 +81,47 @@ class BestLayouts(CommandTest):
         self.expect(0, terrace("plan", "best.toml", folder=folder))
 
 
+class Costs(CommandTest):
+    LAYOUT = ("--set", "layout.tensor=4", "--set", "layout.pipeline=16", "--set", "layout.sharding=zero1")
+
+    def plan(self, *more):
+        return terrace("plan", "configs/frontier-175b.toml", "--machine", "frontier", "--devices", 1024, *self.LAYOUT, *more)
+
+    def test_a_plan_has_the_cost_of_the_run(self):
+        plan = json.loads(self.expect(0, self.plan("--json")).stdout)
+        run = plan["run"]
+        self.assertEqual((run["steps"], run["tokens"]), (300_000, 300_000 * 640 * 2048))
+        self.assertAlmostEqual((run["seconds"] - run["repeated_seconds"]) / (300_000 * plan["step_seconds"]), 1)
+        self.assertAlmostEqual(run["device_hours"] / (1024 * run["seconds"] / 3600), 1)
+        self.assertAlmostEqual(run["energy_joules"] / (280 * 1024 * run["seconds"]), 1)
+        self.assertAlmostEqual(run["restarts"] / (run["seconds"] / 3600 * 128 / 38000), 1)
+        said = self.plan().stdout
+        self.assertIn(f"    300,000 steps of 3.93e+11 tokens: {run['seconds'] / 86400:.1f} days, ", said)
+
+    def test_tokens_replace_the_steps(self):
+        runs = [json.loads(self.expect(0, self.plan("--json", "--tokens", tokens)).stdout)["run"] for tokens in ("15T", "15000b", "1.5e13")]
+        self.assertEqual(runs, [runs[0]] * 3)
+        self.assertEqual(runs[0]["steps"], -(-15 * 10**12 // (640 * 2048)))
+        for wrong in ("15X", "-3", "T", "0", "1e9T", "15 000B", "nan"):
+            self.expect(2, self.plan("--tokens", wrong), "must be a number from 1 to 10000T")
+        self.expect(2, self.plan("--tokens", "15T", "--best"), "excludes")
+
+    def test_devices_that_are_not_given_are_said(self):
+        said = "1 of the 4 devices of laptop, since --devices is not given"
+        for command in (["plan"], ["plan", "--json"], ["plan", "--best"], ["simulate"]):
+            result = self.expect(0, terrace(command[0], "configs/tiny.toml", *command[1:]), said)
+            self.assertNotIn(said, result.stdout)
+        for command in (["plan", "--devices", 1], ["plan", "--scaling", "1,2"]):
+            self.assertEqual(self.expect(0, terrace(command[0], "configs/tiny.toml", *command[1:])).stderr, "")
+
+    def test_keys_without_effect_are_said(self):
+        pipeline = ("--devices", 2, "--set", "layout.pipeline=2", "--set", "layout.schedule=interleaved")
+        planned = self.expect(0, terrace("plan", "configs/tiny.toml", *pipeline),
+                              'layout.schedule = "interleaved" has no effect with chunks = 1')
+        self.assertIn("pipeline 2 (1f1b)", planned.stdout)
+        self.assertEqual(self.expect(0, terrace("plan", "configs/tiny.toml", *pipeline, "--set", "layout.chunks=2")).stderr, "")
+
+
 class Answers(CommandTest):
     """What is asked for is answered, in words and in the exit code."""
     PLANNED = ("configs/frontier-22b.toml", "--machine", "frontier")

@@ -78,6 +78,34 @@ TEST(Prediction, IsRefusedInATypeForWhichTheMachineHasNoRates) {
   EXPECT_GT(predict(config, target).step_seconds, 0);
 }
 
+// The machine has 64 devices.
+TEST(Prediction, NamesNumbersOfDevicesThatTheMachineHas) {
+  const auto refusal = [](int64_t tensor, int64_t pipeline, int64_t devices) -> std::string {
+    config::Config config = four_layers();
+    config.layout.tensor = tensor;
+    config.layout.pipeline = pipeline;
+    try {
+      planned_run(config, on_devices(devices));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(6, 4, 8),
+            "layout.tensor = 6 and pipeline = 4 cut the model over 24 devices, which do not divide --devices 8; use "
+            "--devices 24");
+  EXPECT_EQ(refusal(6, 4, 32),
+            "layout.tensor = 6 and pipeline = 4 cut the model over 24 devices, which do not divide --devices 32; use "
+            "--devices 24 or 48");
+  EXPECT_EQ(refusal(6, 4, 64),
+            "layout.tensor = 6 and pipeline = 4 cut the model over 24 devices, which do not divide --devices 64; use "
+            "--devices 48");
+  EXPECT_EQ(refusal(24, 4, 8),
+            "layout.tensor = 24 and pipeline = 4 cut the model over 96 devices, but small has 64; lower one of them, "
+            "or name a larger machine");
+  EXPECT_EQ(refusal(2, 4, 8), "");
+}
+
 // A single micro-batch passes through all stages, one after the other, and back.
 TEST(Prediction, OfOneMicroBatchIsTheSumOfAllStagesAndTransfers) {
   config::Config config = four_layers();
