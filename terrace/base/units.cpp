@@ -19,9 +19,16 @@ std::string format_bytes(double bytes) {
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  // Three digits, as those of "12.3 s".
+  const auto digits = [](double value, const char* unit) {
+    const int behind = value == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    return fmt::format("{:.{}f} {}", value, behind, unit);
+  };
+  if (seconds < 0.9995e-3) return digits(seconds * 1e6, "us");
+  if (seconds < 0.9995) return digits(seconds * 1e3, "ms");
+  if (seconds < 59.95) return digits(seconds, "s");
+  constexpr double longest = 1e15;  // whose hours and minutes are told apart
+  if (!(seconds < longest)) return fmt::format("{:.3g} h", seconds / 3600);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);

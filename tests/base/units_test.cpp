@@ -20,14 +20,25 @@ TEST(Units, OfBytes) {
 
 TEST(Units, OfSeconds) {
   EXPECT_EQ(format_seconds(0), "0 us");
-  EXPECT_EQ(format_seconds(2.5e-5), "25 us");
+  EXPECT_EQ(format_seconds(4.3e-7), "0.43 us");
+  EXPECT_EQ(format_seconds(2.5e-6), "2.50 us");
+  EXPECT_EQ(format_seconds(2.5e-5), "25.0 us");
+  EXPECT_EQ(format_seconds(937.4e-6), "937 us");
+  EXPECT_EQ(format_seconds(999.6e-6), "1.00 ms");
+  EXPECT_EQ(format_seconds(0.00312), "3.12 ms");
   EXPECT_EQ(format_seconds(0.85), "850 ms");
-  EXPECT_EQ(format_seconds(1), "1.0 s");
+  EXPECT_EQ(format_seconds(0.9996), "1.00 s");
+  EXPECT_EQ(format_seconds(1), "1.00 s");
+  EXPECT_EQ(format_seconds(3.456), "3.46 s");
+  EXPECT_EQ(format_seconds(9.996), "10.0 s");
   EXPECT_EQ(format_seconds(59.9), "59.9 s");
+  EXPECT_EQ(format_seconds(59.97), "1 min 00 s");
   EXPECT_EQ(format_seconds(60), "1 min 00 s");
   EXPECT_EQ(format_seconds(245), "4 min 05 s");
   EXPECT_EQ(format_seconds(3599.6), "1 h 00 min");
   EXPECT_EQ(format_seconds(100 * 3600 + 61), "100 h 01 min");
+  EXPECT_EQ(format_seconds(3.6e20), "1e+17 h");
+  EXPECT_EQ(format_seconds(std::numeric_limits<double>::infinity()), "inf h");
 }
 
 TEST(Units, OfDaysAndEnergy) {

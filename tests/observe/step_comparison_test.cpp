@@ -42,14 +42,14 @@ TEST(StepComparison, NamesTheCategoryThatIsOff) {
   EXPECT_EQ(far.memory_category, in_step_memory);
   EXPECT_DOUBLE_EQ(far.seconds.error(), -0.5);
   EXPECT_THAT(warnings_of(far),
-              ElementsAre(AllOf(HasSubstr("-50.0%"), HasSubstr("\"forward\" differs most: 400 ms predicted, 1.4 s")),
+              ElementsAre(AllOf(HasSubstr("-50.0%"), HasSubstr("\"forward\" differs most: 400 ms predicted, 1.40 s")),
                           AllOf(HasSubstr("-33.3%"), HasSubstr("100 B predicted, 200 B measured"))));
 }
 
 TEST(StepComparison, IsATableOfBoth) {
   EXPECT_EQ(table_of(predicted(), measured(0.5, 100)),
             "  a step                           predicted    measured    error\n"
-            "  time                                 1.0 s       1.1 s    -9.1%\n"
+            "  time                                1.00 s      1.10 s    -9.1%\n"
             "    forward                           400 ms      500 ms   -20.0%\n"
             "    backward                          600 ms      600 ms    +0.0%\n"
             "  memory of a rank                     200 B       200 B    +0.0%\n"

@@ -64,7 +64,7 @@ TEST_F(CommandSearch, KnowsEachKindOfFailure) {
   EXPECT_EQ(failures[1], "reported: too hot");
   EXPECT_EQ(failures[2], "objective: the command wrote no result; {result} is the path of the file to write");
   EXPECT_EQ(failures[3], "objective: the command's result is no JSON object");
-  EXPECT_EQ(failures[4], "time: took longer than 3.0 s");
+  EXPECT_EQ(failures[4], "time: took longer than 3.00 s");
   EXPECT_EQ(failures[5], "error: was killed by signal 9: ");
   EXPECT_EQ(failures[6], "objective: gave no number \"score\"; it gave scores");
   EXPECT_EQ(failures[7], "objective: gave no number \"score\"");
