@@ -9,6 +9,7 @@
 
 #include "cli/report_pages.h"
 #include "terrace/base/error.h"
+#include "terrace/base/log.h"
 
 namespace terrace::cli {
 namespace {
@@ -23,6 +24,38 @@ bool names_this_machine(const httplib::Request& request) {
   return host == loopback || host == "localhost";
 }
 
+std::string escaped(const std::string& text) {
+  std::string html;
+  for (const char c : text) {
+    if (c == '<') {
+      html += "&lt;";
+    } else if (c == '&') {
+      html += "&amp;";
+    } else {
+      html += c;
+    }
+  }
+  return html;
+}
+
+std::string waiting_page(const std::string& problem) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Waiting for a run</title></head>\n"
+      "<body style=\"font-family: sans-serif; max-width: 45em; margin: 2em auto\"><h1>Waiting for a run</h1>\n"
+      "<p>{}</p>\n<p>This page asks again every {} seconds, and shows the run as soon as it has begun. If the name is "
+      "not that of your run, stop the command with Ctrl-C and give the run's folder.</p></body></html>\n",
+      escaped(problem), seconds_between);
+}
+
+// On the terminal, since the name may be misspelt.
+void say_what_is_missing(const std::vector<std::string>& runs) {
+  try {
+    report_page_of(runs);
+  } catch (const std::exception& error) {
+    log_warning("the page waits for a run: {}", error.what());
+  }
+}
+
 void answer(const std::vector<std::string>& runs, const httplib::Request& request, httplib::Response& response) {
   if (!names_this_machine(request)) {
     response.status = 403;
@@ -35,7 +68,7 @@ void answer(const std::vector<std::string>& runs, const httplib::Request& reques
   } catch (const std::exception& error) {
     // A run that has not begun yet.
     response.status = 503;
-    response.set_content(fmt::format("{}\n", error.what()), "text/plain; charset=utf-8");
+    response.set_content(waiting_page(error.what()), "text/html; charset=utf-8");
   }
 }
 
@@ -54,6 +87,7 @@ void serve_report(const std::vector<std::string>& runs, int port) {
   if (bound < 0) throw UserError::of("--port {} is taken or not allowed; leave it out for any free port", port);
   fmt::print("http://{}:{}/\n", loopback, bound);
   std::fflush(stdout);
+  say_what_is_missing(runs);
   server.listen_after_bind();
   throw UserError("the server has ended", ExitCode::failure);
 }

@@ -7,8 +7,9 @@
 namespace terrace::cli {
 
 // Answers requests for "/" on the loopback address with the page of the runs as they are then; every browser asks for
-// it again after some seconds. Nothing else is served, and nothing is written. `port` 0: any free one. Prints the
-// address and serves until the process is ended. Throws UserError if the port is taken.
+// it again after some seconds. While a run has not begun, the page says so, and so does a warning at the start. Nothing
+// else is served, and nothing is written. `port` 0: any free one. Prints the address and serves until the process is
+// ended. Throws UserError if the port is taken.
 [[noreturn]] void serve_report(const std::vector<std::string>& runs, int port);
 
 }  // namespace terrace::cli

@@ -22,7 +22,10 @@ class Watching(CommandTest):
         self.folder = pathlib.Path(scratch.name)
 
     def serve(self, *arguments):
-        server = subprocess.Popen([TERRACE, "report", *map(str, arguments), "--watch"], cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        self.said = open(self.folder / "said.txt", "w")
+        self.addCleanup(self.said.close)
+        server = subprocess.Popen([TERRACE, "report", *map(str, arguments), "--watch"], cwd=self.folder, stdout=subprocess.PIPE,
+                                  stderr=self.said, text=True)
         self.addCleanup(server.wait)
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.kill)
@@ -51,11 +54,15 @@ class Watching(CommandTest):
         self.assertFalse((run / "report.html").exists(), "nothing is written")
 
     def test_a_run_that_has_not_begun_is_waited_for(self):
-        self.serve("later")
+        self.serve("<later>")
         response, text = self.ask()
         self.assertEqual((response.status, response.getheader("Refresh")), (503, "5"))
-        self.assertIn("later", text)
-        write_run(self.folder / "later")
+        self.assertEqual(response.getheader("Content-Type"), "text/html; charset=utf-8")
+        for words in ("<h1>Waiting for a run</h1>", "&lt;later>", "asks again every 5 seconds", "give the run's folder"):
+            self.assertIn(words, text)
+        # The warning comes before the first answer.
+        self.assertRegex((self.folder / "said.txt").read_text(), "the page waits for a run: .*<later>")
+        write_run(self.folder / "<later>")
         self.assertEqual(self.ask()[0].status, 200)
 
     def test_only_the_page_and_only_this_machine(self):
