@@ -11,6 +11,8 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/plan/memory_table.h"
+#include "terrace/plan/rank_share.h"
 #include "terrace/plan/run_cost.h"
 
 namespace terrace::plan {
@@ -46,13 +48,14 @@ std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); 
 std::string layout_line(const Plan& plan) {
   const config::Config& config = plan.config;
   const config::LayoutConfig& layout = config.layout;
+  const int64_t data_ranks = plan.target.devices / (layout.tensor * layout.pipeline);
   return fmt::format(
       "{} {} of {}: tensor {}, pipeline {} ({}{}), data {}, sharding {}, micro-batch {}, recompute {}, {}",
       plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name, layout.tensor,
       layout.pipeline, config::name_of(layout.schedule),
-      layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "",
-      plan.target.devices / (layout.tensor * layout.pipeline), config::name_of(layout.sharding),
-      config.train.micro_batch, config::name_of(config.train.recompute), config::name_of(config.train.precision));
+      layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "", data_ranks, config::name_of(layout.sharding),
+      micro_batch_of(config, data_ranks), config::name_of(config.train.recompute),
+      config::name_of(config.train.precision));
 }
 
 // The share of the step for each thing that it consists of, in the slowest stage.
@@ -72,33 +75,6 @@ std::string step_lines(const Plan& plan) {
   for (const ExposedTime& exposed : stage.exposed) line("waits for " + exposed.group, exposed.seconds);
   line("waits for other stages", stage.waiting_seconds);
   line("update", stage.update_seconds);
-  return text;
-}
-
-std::string memory_lines(const Plan& plan) {
-  std::string text = fmt::format("    {:>5}", "stage");
-  // Kinds that few layouts have.
-  const auto is_shown = [&](MemoryKind kind) {
-    if (kind == MemoryKind::feedback) return plan.config.layout.error_feedback;
-    return kind != MemoryKind::movements ||
-           std::ranges::any_of(plan.prediction.stages, [&](const auto& stage) { return stage.memory.of(kind) > 0; });
-  };
-  std::vector<MemoryKind> kinds;
-  for (size_t number = 0; number < num_memory_kinds; ++number) {
-    const auto kind = static_cast<MemoryKind>(number);
-    if (is_shown(kind)) kinds.push_back(kind);
-  }
-  for (const MemoryKind kind : kinds) text += fmt::format("{:>15}", name_of(kind));
-  text += fmt::format("{:>12}\n", "total");
-  const std::vector<StagePrediction>& stages = plan.prediction.stages;
-  // The first, the fullest and the last stage of many.
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    if (stages.size() > 8 && stage > 1 && stage + 1 < stages.size() && &stages[stage] != &plan.prediction.fullest())
-      continue;
-    text += fmt::format("    {:>5}", stage);
-    for (const MemoryKind kind : kinds) text += fmt::format("{:>15}", format_bytes(stages[stage].memory.of(kind)));
-    text += fmt::format("{:>12}\n", format_bytes(stages[stage].memory.total()));
-  }
   return text;
 }
 
@@ -124,9 +100,9 @@ std::string change_lines(const Plan& plan) {
   if (plan.changes.empty()) return "";
   std::string text = plan.prediction.feasible() ? "what would help most\n" : "the nearest layouts that fit\n";
   for (const Change& change : plan.changes) {
-    text += fmt::format("    --set {:<56}step {}", fmt::format("{}", fmt::join(change.settings, " --set ")),
-                        format_seconds(change.prediction.step_seconds));
-    text += plan.prediction.feasible() ? fmt::format(", {} less\n", percent(change.gain)) : "\n";
+    const std::string gain = plan.prediction.feasible() ? fmt::format(", {:>5} less", percent(change.gain)) : "";
+    text += fmt::format("    step {:>10}{}: --set {}\n", format_seconds(change.prediction.step_seconds), gain,
+                        fmt::join(change.settings, " --set "));
   }
   return text;
 }
@@ -208,7 +184,7 @@ std::string text_of(const Plan& plan) {
   text +=
       fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));
   text += step_lines(plan);
-  text += "memory of one device\n" + memory_lines(plan);
+  text += memory_table(prediction, plan.config);
   text += "this run\n" + text_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config, plan.target);
   text += "training\n" + training_lines(plan);
   return text + change_lines(plan);

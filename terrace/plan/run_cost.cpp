@@ -96,6 +96,7 @@ Json json_of(const RunCost& cost, const config::Config& config) {
 }
 
 std::string text_of(const RunCost& cost, const config::Config& config, const Target& target) {
+  if (!std::isfinite(cost.seconds)) return failure_line(cost, config, target);
   std::string text = fmt::format("    {} of {:.3g} {}: {}, {:.3g} device-hours{}\n",
                                  counted(static_cast<uint64_t>(cost.steps), "step"), cost.items, config.family->items,
                                  format_days(cost.seconds), cost.device_hours,

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
@@ -29,8 +31,10 @@ std::vector<ScalingPoint> predicted(const config::Config& config, Target target,
       points.push_back(
           {.devices = number, .global_batch = scaled.train.global_batch, .prediction = predict(scaled, target)});
     } catch (const UserError& error) {
-      left_out.push_back(fmt::format("{} with a global batch of {}: {}", counted_devices(number),
-                                     scaled.train.global_batch, error.what()));
+      std::string sentence = fmt::format("{} with a global batch of {}: {}", counted_devices(number),
+                                         scaled.train.global_batch, error.what());
+      // Both kinds of scaling begin with the same devices and batch.
+      if (std::ranges::find(left_out, sentence) == left_out.end()) left_out.push_back(std::move(sentence));
     }
   }
   for (ScalingPoint& point : points) point.efficiency = rate_of_device(point) / rate_of_device(points.front());
@@ -51,17 +55,17 @@ Json list_of(const std::vector<ScalingPoint>& points) {
   return list;
 }
 
-// The efficiency as a bar of up to 40 characters beside its figures.
+// The efficiency as a bar beside its figures, in 80 columns together.
 std::string table_of(const char* title, const std::vector<ScalingPoint>& points, const std::string& items) {
-  constexpr double bar_width = 40;
-  std::string text = fmt::format("{}\n    {:>8}{:>14}{:>12}{:>16}{:>8}{:>12}\n", title, "devices", "global batch",
+  constexpr double bar_width = 12;
+  std::string text = fmt::format("{}\n    {:>8}{:>13}{:>12}{:>11}{:>7}{:>12}\n", title, "devices", "global batch",
                                  "step", items + "/s", "MFU", "efficiency");
   for (const ScalingPoint& point : points) {
-    const auto bar = static_cast<size_t>(bar_width * std::clamp(point.efficiency, 0.0, 1.0));
-    text += fmt::format("    {:>8}{:>14}{:>12}{:>16.4g}{:>7.1f}%{:>11.1f}% {}{}\n", point.devices, point.global_batch,
+    const auto bar = static_cast<size_t>(std::lround(bar_width * std::clamp(point.efficiency, 0.0, 1.0)));
+    text += fmt::format("    {:>8}{:>13}{:>12}{:>11.4g}{:>6.1f}%{:>11.1f}% {}\n", point.devices, point.global_batch,
                         format_seconds(point.prediction.step_seconds), point.prediction.items_per_second(),
-                        100 * point.prediction.mfu(), 100 * point.efficiency, std::string(bar, '#'),
-                        point.prediction.feasible() ? "" : " does not fit");
+                        100 * point.prediction.mfu(), 100 * point.efficiency,
+                        point.prediction.feasible() ? std::string(bar, '#') : "does not fit");
   }
   return text;
 }

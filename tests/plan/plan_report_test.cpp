@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "terrace/base/units.h"
+#include "terrace/plan/memory_table.h"
+#include "terrace/plan/scaling.h"
 #include "terrace/plan/step_record.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
@@ -33,6 +38,63 @@ TEST(Plan, HasTheSameFiguresAsTextAndAsJson) {
   const std::string text = text_of(plan);
   EXPECT_NE(text.find(format_seconds(plan.prediction.step_seconds)), std::string::npos);
   EXPECT_NE(text.find("what would help most"), std::string::npos);
+}
+
+// Widest where eight stages and all kinds of memory are shown, and in figures of four digits.
+TEST(Plan, HasTablesOfAtMost80Columns) {
+  const auto widest = [](const std::string& text) {
+    size_t most = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
+    return most;
+  };
+  for (const size_t stages : {1, 8, 10}) {
+    Prediction prediction;
+    config::Config config = small_gpt(4);
+    config.layout.error_feedback = true;
+    for (size_t i = 0; i < stages; ++i) {
+      StagePrediction stage;
+      for (size_t kind = 0; kind < num_memory_kinds; ++kind) stage.memory.bytes[kind] = 102.39 * 0x1p30;
+      prediction.stages.push_back(stage);
+    }
+    const std::string table = memory_table(prediction, config);
+    EXPECT_LE(widest(table), 80) << table;
+    EXPECT_EQ(std::ranges::count(table, '\n'), num_memory_kinds + 2 + (stages > 1 ? 1 : 0));
+  }
+  const Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  Scaling table = scaling(small_gpt(2), target, {1, 2, 4, 8});
+  table.weak[0].devices = 16'777'216;
+  table.weak[0].global_batch = 100'000'000;
+  EXPECT_LE(widest(text_of(table, "samples")), 80) << text_of(table, "samples");
+}
+
+TEST(Plan, ShowsTheFirstTheFullestAndTheLastOfManyStages) {
+  Prediction prediction;
+  for (size_t i = 0; i < 12; ++i) {
+    StagePrediction stage;
+    stage.memory.of(MemoryKind::weights) = i == 7 ? 3 * 0x1p30 : 0x1p30;
+    stage.memory.of(MemoryKind::gradients) = 0x1p20;
+    prediction.stages.push_back(stage);
+  }
+  EXPECT_EQ(memory_table(prediction, small_gpt(4)),
+            "memory of one device in GiB\n"
+            "    stage              0      1      7     11\n"
+            "    weights          1.0    1.0    3.0    1.0\n"
+            "    gradients       <0.1   <0.1   <0.1   <0.1\n"
+            "    optimizer          0      0      0      0\n"
+            "    activations        0      0      0      0\n"
+            "    temporary          0      0      0      0\n"
+            "    gathers            0      0      0      0\n"
+            "    communication      0      0      0      0\n"
+            "    slack              0      0      0      0\n"
+            "    total            1.0    1.0    3.0    1.0\n");
+}
+
+TEST(Plan, SaysTheMicroBatchThatAZeroStandsFor) {
+  config::Config config = small_gpt(2);
+  config.train.micro_batch = 0;
+  const Target target{.machine = small_machine(), .software = {}, .devices = 2};
+  EXPECT_NE(text_of(make_plan(config, target)).find(", micro-batch 4, "), std::string::npos);
 }
 
 TEST(Plan, OfARunThatDoesNotFitNamesLayoutsThatDo) {

@@ -53,6 +53,7 @@ TEST(Scaling, SaysWhyANumberIsLeftOut) {
   ASSERT_EQ(table.left_out.size(), 1);  // 24 sequences among 7 ranks; 168 are divisible
   EXPECT_NE(table.left_out[0].find("7 devices with a global batch of 24: "), std::string::npos);
   EXPECT_EQ(table.weak.size(), 2);
+  EXPECT_EQ(scaling(two_layers(), target, {7}).left_out.size(), 1);  // as the first number it is the same in both
 }
 
 }  // namespace
