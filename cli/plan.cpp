@@ -10,34 +10,18 @@
 #include "cli/best_layouts.h"
 #include "cli/commands.h"
 #include "cli/item_count.h"
+#include "cli/plan_command.h"
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
-#include "terrace/base/plural.h"
 #include "terrace/config/family.h"
-#include "terrace/observe/report_page.h"
+#include "terrace/plan/plan_page.h"
 #include "terrace/plan/plan_report.h"
 #include "terrace/plan/scaling.h"
-#include "terrace/plan/step_record.h"
 
 namespace terrace::cli {
 namespace {
-
-void write_report(const config::Config& config, const plan::Plan& plan, const std::string& path) {
-  const plan::Prediction& prediction = plan.prediction;
-  const std::string title =
-      fmt::format("{} {} of {}", plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name);
-  const Json figures = {{"step_seconds", prediction.step_seconds},
-                        {config.family->items + "_per_second", prediction.items_per_second()},
-                        {"mfu", prediction.mfu()},
-                        {"peak_flops_per_second", prediction.peak_flops},
-                        {"memory_bytes", prediction.fullest().memory.total()},
-                        {"parameters", prediction.parameters}};
-  write_text_atomically(
-      path, observe::report_page(
-                title, {{.name = title, .figures = figures, .predicted = plan::step_record(config, plan.target)}}));
-}
 
 void print_scaling(const config::Config& config, const plan::Target& target, const std::vector<int64_t>& devices,
                    bool json) {
@@ -98,7 +82,10 @@ void add_plan_command(CLI::App& app) {
     if (!arguments->tokens.empty()) items = item_count_of("--tokens", arguments->tokens);
     const plan::Plan plan = plan::make_plan(config, target, items);
     fmt::print("{}", arguments->json ? plan::json_of(plan).dump() + "\n" : plan::text_of(plan));
-    if (!arguments->report.empty()) write_report(config, plan, arguments->report);
+    if (!arguments->report.empty()) {
+      write_text_atomically(arguments->report, plan::plan_page(plan, arguments->target.config,
+                                                               plan_command(arguments->target, target.devices)));
+    }
     if (!plan.prediction.feasible()) throw UserError(plan.prediction.reason, ExitCode::infeasible);
   });
 }

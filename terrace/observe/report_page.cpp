@@ -36,12 +36,22 @@ Json notes_of(const ReportedRun& run) {
   return notes;
 }
 
+Json plan_json(const PlanStatements& plan) {
+  Json changes = Json::array();
+  for (const PlannedChange& one : plan.changes) {
+    changes.push_back({{"settings", one.settings}, {"step_seconds", one.step_seconds}, {"gain", one.gain}});
+  }
+  return {{"fits", plan.fits},   {"verdict", plan.verdict}, {"limit", plan.limit},
+          {"facts", plan.facts}, {"command", plan.command}, {"changes", changes}};
+}
+
 Json run_json(const ReportedRun& run) {
   return {{"name", run.name},
           {"figures", run.figures.value_or(nullptr)},
           {"losses", run.losses ? losses_json(*run.losses) : nullptr},
           {"predicted", run.predicted ? json_of(*run.predicted) : nullptr},
           {"measured", run.measured ? json_of(*run.measured) : nullptr},
+          {"plan", run.plan ? plan_json(*run.plan) : nullptr},
           {"notes", notes_of(run)}};
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/base/json.h"
@@ -12,20 +13,38 @@
 
 namespace terrace::observe {
 
+// A change of settings and the step that it leads to.
+struct PlannedChange {
+  std::string settings;  // "--set layout.tensor=4"
+  double step_seconds = 0;
+  double gain = 0;  // share of the step's time that it saves
+};
+
+// What a plan says of a configuration on a machine beside the figures of its step.
+struct PlanStatements {
+  bool fits = true;
+  std::string verdict = {}, limit = {};  // sentences: that it fits, or why not; what most of the step goes to
+  std::vector<std::pair<std::string, std::string>> facts = {};  // such as {"precision", "bf16"}
+  std::string command = {};                                     // that makes the plan
+  // Those that would help most, or with which a run fits that does not.
+  std::vector<PlannedChange> changes = {};
+};
+
 // What the page shows of one run, or of a prediction that nothing has run yet.
 struct ReportedRun {
   std::string name;
   std::optional<Json> figures = {};        // with keys of summarize_run; a prediction gives those that it knows
   std::optional<LossHistory> losses = {};  // none: a prediction alone
   std::optional<StepRecord> predicted = {}, measured = {};
+  std::optional<PlanStatements> plan = {};
 };
 
 // Reads metrics.jsonl, run.json and, where they exist, the two step records of a run's folder. Throws UserError where
 // the folder holds no run or a record cannot be read.
 ReportedRun read_reported_run(const std::filesystem::path& folder);
 
-// The data of the page: the title and for each run its name, figures, losses, records (null where there are none) and
-// notes, sentences that say how to get what is missing.
+// The data of the page: the title and for each run its name, figures, losses, records, plan (null where there are none)
+// and notes, sentences that say how to get what is missing.
 Json report_data(const std::string& title, const std::vector<ReportedRun>& runs);
 
 // The whole page.

@@ -2,6 +2,7 @@
 there is no Chromium."""
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from browser import Browser, PageTest  # noqa: E402
 from report_runs import write_run  # noqa: E402
 
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
 SCHEMES = ("light", "dark")
 PHONE_WIDTH = 390
@@ -185,6 +187,40 @@ class Values(Pages):
         self.open("phased.html")
         self.assertEqual(self.data("#losses line[data-phase]", "phase"), [("41",), ("180",)])
         self.assertEqual(self.browser.problems, [])
+
+
+class Plans(Pages):
+    def plan(self, name, *options):
+        """The page of a plan, opened, and what the command printed."""
+        command = [TERRACE, "plan", ROOT / "configs/tiny.toml", "--devices", "4", "--set", "layout.pipeline=2", *options, "--report", name]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.open(name)
+        return result
+
+    def test_a_plan_says_that_it_fits_what_limits_it_and_what_was_planned(self):
+        result = self.plan("plan.html")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.texts("h1"), [f"{ROOT}/configs/tiny.toml on 4 devices of laptop"])
+        self.assertRegex(self.texts('[data-verdict="true"]')[0], r"^Fits: stage [01], the fullest of 2, needs \d.* of \d.*\.$")
+        limit = next(line for line in result.stdout.splitlines() if line.startswith("the slowest stage"))
+        self.assertIn(limit.partition(": ")[2], self.texts("[data-limit]")[0])
+        facts = dict(zip(self.texts("#figures tr:has([data-fact]) td:first-child"), self.texts("[data-fact]"), strict=True))
+        self.assertIn("pipeline 2 (1f1b), data 2", facts["layout"])
+        self.assertIn("on each of 2 data-parallel ranks", facts["batch"])
+        self.assertEqual((facts["precision"], facts["devices"]), ("fp32", "4 devices of laptop"))
+        # The command of the page makes the page again.
+        (command,) = self.texts("[data-command]")
+        again = subprocess.run(["bash", "-c", f"PATH={TERRACE.parent}:$PATH {command}"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(again.stdout, result.stdout)
+        changes = [line for line in result.stdout.splitlines() if line.startswith("    --set ")]
+        self.assertEqual(len(self.texts("[data-change]")), len(changes))
+        self.assertEqual(self.texts("#figures [data-figure=bubble_share]"), [re.search(r"bubble (\S+)", result.stdout)[1]])
+
+    def test_a_plan_that_does_not_fit_says_why_and_what_would_fit(self):
+        result = self.plan("large.html", "--set", "model.layers=400", "--set", "model.width=8192")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        reason = result.stderr.removeprefix("error: ").strip()
+        self.assertEqual(self.texts('[data-verdict="false"]'), [f"Does not fit: {reason}."])
 
 
 class Pointer(Pages):

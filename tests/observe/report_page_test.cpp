@@ -62,6 +62,21 @@ TEST(ReportPage, HoldsTheDataThatItWasGiven) {
   EXPECT_EQ(run["notes"], Json::array());
 }
 
+TEST(ReportPage, HoldsWhatAPlanSaysInWords) {
+  EXPECT_TRUE(report_data("", {example_run()})["runs"].at(0)["plan"].is_null());
+  ReportedRun planned = example_run();
+  planned.plan = {.fits = false,
+                  .verdict = "Does not fit: no.",
+                  .limit = "90% of the step goes to waits.",
+                  .facts = {{"precision", "bf16"}, {"layout", "tensor 2"}},
+                  .command = "terrace plan it",
+                  .changes = {{.settings = "--set layout.tensor=4", .step_seconds = 2, .gain = 0.25}}};
+  EXPECT_EQ(report_data("", {planned})["runs"].at(0)["plan"], Json::parse(R"({
+    "fits": false, "verdict": "Does not fit: no.", "limit": "90% of the step goes to waits.",
+    "facts": [["precision", "bf16"], ["layout", "tensor 2"]], "command": "terrace plan it",
+    "changes": [{"settings": "--set layout.tensor=4", "step_seconds": 2.0, "gain": 0.25}]})"));
+}
+
 TEST(ReportPage, IsOneFileWithItsStyleItsScriptsAndTheLicenceOfD3) {
   const std::string page = report_page("a title", {example_run()});
   EXPECT_NE(page.find("<title>a title</title>"), std::string::npos);

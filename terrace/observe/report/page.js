@@ -17,11 +17,12 @@ function build({title, runs}) {
   stripes();
   page.replaceChildren(element("h1", {}, title));
   for (const run of runs) {
-    const sentence = limitSentence(run), name = runs.length > 1 ? [element("strong", {}, `${run.name}: `)] : [];
+    const sentence = run.plan ? run.plan.limit : limitSentence(run), name = runs.length > 1 ? [element("strong", {}, `${run.name}: `)] : [];
+    if (run.plan) page.append(element("p", {class: run.plan.fits ? "" : "note", "data-verdict": run.plan.fits}, ...name, run.plan.verdict));
     if (sentence) page.append(element("p", {"data-limit": run.index}, ...name, sentence));
     for (const note of run.notes) page.append(element("p", {class: "note", "data-note": run.index}, note));
   }
-  if (runs.some((run) => run.figures)) section("figures", "Figures", "", element("div", {class: "panel"}, headlineTable(runs)));
+  if (runs.some((run) => run.figures)) section("figures", "Figures", "", element("div", {class: "panel"}, headlineTable(runs), ...planFacts(runs)));
   if (recorded.length) recordSections(recorded);
   // The tables of one run are narrow.
   const [figures, comparison] = ["figures", "comparison"].map((id) => document.getElementById(id));
@@ -29,6 +30,10 @@ function build({title, runs}) {
     const beside = element("div", {class: "beside"});
     figures.before(beside);
     beside.append(figures, comparison);
+  }
+  for (const {plan} of runs.filter((run) => run.plan && run.plan.changes.length)) {
+    section("changes", plan.fits ? "What would help most" : "The nearest layouts that fit", "", element("div", {class: "panel"}, changesTable(plan)));
+    document.getElementById("timeline").before(document.getElementById("changes"));
   }
   if (runs.some((run) => run.losses && run.losses.training.length)) {
     section("losses", "Loss", "", element("div", {class: "panel"}, lossLegend(runs), chart((place) => lossChart(place, runs))));

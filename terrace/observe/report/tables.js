@@ -15,7 +15,8 @@ function headlineRows(runs) {
     rows.push([`${items}/s${median}`, (one) => [key, one[key], withUnit(one[key], COUNT)]]);
   }
   const loss = (label, key) => rows.push([label, (one) => [key, one[key], formatLoss(one[key])]]);
-  rows.push(["MFU", (one) => ["mfu", one.mfu, formatShare(one.mfu)]],
+  rows.push(["MFU", (one) => ["mfu", one.mfu, formatShare(one.mfu)]], ["HFU", (one) => ["hfu", one.hfu, formatShare(one.hfu)]],
+            ["bubble", (one) => ["bubble_share", one.bubble_share, formatShare(one.bubble_share)]],
             ["peak memory of a rank", (one) => ["memory_bytes", one.memory_bytes, formatBytes(one.memory_bytes)]]);
   const units = [...new Set(figures.map((one) => one.loss_unit).filter(Boolean))];
   const unit = units.length === 1 ? `, ${units[0]}` : "";
@@ -50,6 +51,23 @@ function headlineTable(runs) {
   const made = table(["", ...runs.map((run) => run.name)], rows);
   made.id = "headline";
   return made;
+}
+
+// What the plans say of their runs in words, and the commands that make them.
+function planFacts(runs) {
+  return runs.filter((run) => run.plan).flatMap(({plan}) => [
+    table(["", ""], plan.facts.map(([label, text]) => {
+      const value = element("td", {class: "word wraps", "data-fact": label}, text);
+      return [cell(label), value];
+    })),
+    element("p", {class: "quiet"}, "Made by"), element("pre", {"data-command": ""}, plan.command)]);
+}
+
+// Settings, the step that they lead to, and how much shorter it is.
+function changesTable(plan) {
+  return table(["", "step", ...(plan.fits ? ["less"] : [])], plan.changes.map(({settings, step_seconds: seconds, gain}) => [
+    element("td", {"data-change": ""}, element("code", {}, settings)), cell(formatSeconds(seconds), seconds),
+    ...(plan.fits ? [cell(formatShare(gain), gain)] : [])]));
 }
 
 // The rows of the comparison: [label, class, data-part, value of a source, format]; null begins a group.

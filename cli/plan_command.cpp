@@ -1,0 +1,15 @@
+// Writes the options of a plan as a command line for a shell.
+#include "cli/plan_command.h"
+
+#include "terrace/base/shell_word.h"
+
+namespace terrace::cli {
+
+std::string plan_command(const PlannedTarget& target, int64_t devices) {
+  std::string command = "terrace plan " + shell_word(target.config) + " --machine " + shell_word(target.machine) +
+                        " --software " + shell_word(target.software) + " --devices " + std::to_string(devices);
+  for (const std::string& setting : target.overrides) command += " --set " + shell_word(setting);
+  return command;
+}
+
+}  // namespace terrace::cli
