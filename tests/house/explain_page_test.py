@@ -76,6 +76,11 @@ class Looks(Pages):
                         self.assertEqual(self.overlaps("#interactions text"), [])
                         self.assertEqual(self.overlaps("#parallel svg > g > text"), [])
 
+    def test_windows_without_room_draw_no_negative_sizes(self):
+        for width in (1, 60, 150):
+            self.open("two", width)
+            self.assertEqual(self.browser.problems, [], width)
+
     def overlaps(self, selector):
         """Pairs of texts of which one covers a part of the other."""
         return self.browser.value(f"""((all) => all.flatMap((a, i) => all.slice(i + 1).filter((b) => {{

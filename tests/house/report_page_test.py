@@ -69,6 +69,33 @@ class Looks(Pages):
                         self.assertEqual(self.browser.problems, [])
         self.assertEqual(len(grounds), len(SCHEMES))
 
+    def test_windows_without_room_draw_no_negative_sizes(self):
+        for width in (1, 60, 150):
+            self.open("one.html", width)
+            self.assertEqual(self.browser.problems, [], width)
+
+    def test_legends_have_what_is_drawn(self):
+        self.open("one.html")
+        roofline = ["predicted", "measured", "products", "attention", "predicted operation", "measured operation"]
+        self.assertEqual(self.data("#roofline li", "legend"), [(name,) for name in roofline])
+        # As training records a step: what its operations reached and its machine are not measured.
+        folder = write_run(self.folder / "trained")
+        record = json_of(folder / "measured_step.json")
+        record.update(operations=[], peak_flops=0, memory_bandwidth=0)
+        for stage in record["stages"]:
+            stage.update(memory=[])
+            stage["seconds"]["attention"] = 0
+        (folder / "measured_step.json").write_text(json.dumps(record))
+        predicted = json_of(folder / "predicted_step.json")
+        for stage in predicted["stages"]:
+            del stage["seconds"]["attention"]
+        (folder / "predicted_step.json").write_text(json.dumps(predicted))
+        self.page("trained.html", "trained")
+        self.open("trained.html")
+        self.assertEqual(self.data("#roofline li", "legend"), [("predicted",), ("products",), ("attention",), ("predicted operation",)])
+        self.assertEqual(self.data("#memory li", "legend"), [("predicted",)])
+        self.assertNotIn(("attention",), self.data("#split li", "legend"))
+
     def test_another_scheme_or_width_draws_again(self):
         self.open("one.html")
         before = self.browser.value("document.querySelector('#timeline canvas').width")
@@ -114,6 +141,13 @@ class Values(Pages):
         self.assertEqual(self.texts('#figures [data-figure="step_seconds"]'), ["503 ms", "503 ms"])
         self.assertEqual(self.texts('#figures [data-figure="mfu"]'), ["50.0%", "50.0%"])
         self.assertEqual(self.texts('#figures [data-figure="memory_bytes"]'), ["594 MiB", "594 MiB"])
+
+    def test_counts_are_whole_numbers(self):
+        write_run(self.folder / "short", sources=(), steps=60)
+        self.page("short.html", "short")
+        self.open("short.html")
+        self.assertEqual(self.texts('#figures [data-figure="steps"]'), ["60"])
+        self.assertEqual(self.texts('#figures [data-figure="parameters"]'), ["124,439,808"])
 
     # The pipeline of the fixture computes products for 0.1568 of 0.3 s on every stage.
     def test_one_sentence_says_what_limited_the_run(self):

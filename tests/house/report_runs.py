@@ -53,14 +53,14 @@ def step_record(source, stages, micro_batches=4, scale=1.0):
     }  # fmt: skip
 
 
-def write_run(folder, stages=2, seed=0, micro_batches=4, sources=("predicted", "measured")):
+def write_run(folder, stages=2, seed=0, micro_batches=4, sources=("predicted", "measured"), steps=200):
     """A run's folder as training leaves it, with the records of the sources."""
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({
         "parameters": 124439808, "precision": "bf16", "loss_unit": "nats a token", "peak_name": "the bf16 product",
         "peak_flops_per_second": 4e11, "baselines": [{"key": "unigram_loss", "name": "unigram model", "loss": 6.764}]}))  # fmt: skip
     with (folder / "metrics.jsonl").open("w") as file:
-        for step in range(1, 201):
+        for step in range(1, steps + 1):
             line = {"step": step, "loss": 4 + seed / 4 + 5 / (1 + step / 10) + 0.05 * (step * 7919 % 13 / 13), "gradient_norm": 1.0,
                     "learning_rate": 1e-3, "tokens": 4096 * step, "tokens_per_second": 5424.0, "step_seconds": 0.5 + 0.001 * (step % 7),
                     "mfu": 0.5, "peak_flops_per_second": 4e11, "memory_bytes": 622854144}  # fmt: skip

@@ -1,8 +1,11 @@
 // The frames of charts, their axes, and the pointer over them.
 "use strict";
 
+const LEAST_PLOT = 40;  // pixels, of a page in a narrow window or in one that is not shown
+
 // An SVG of this size in the container, and in it a group within the margins: {svg, plot, width, height}.
-function frame(container, width, height, margin, label) {
+function frame(container, wide, height, margin, label) {
+  const width = Math.max(wide, margin.left + margin.right + LEAST_PLOT);
   const svg = d3.select(container).append("svg").attr({width, height, role: "img", "aria-label": label});
   const plot = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
   return {svg, plot, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom};

@@ -31,6 +31,7 @@ function withUnit(value, units, count = 3) {
   return `${digits(value / unit.size, count)} ${unit.name}`.trim();
 }
 
+const formatCount = (value) => (isNumber(value) ? value.toLocaleString("en-US") : MISSING);
 const formatSeconds = (value) => withUnit(value, SECONDS);
 const formatBytes = (value) => withUnit(value, BYTES);
 const formatShare = (value) => (isNumber(value) ? `${(100 * value).toFixed(1)}%` : MISSING);

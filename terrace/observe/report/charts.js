@@ -33,7 +33,7 @@ function splitChart(container, run, map, longest) {
     if (i === 0) chart.plot.append("text").attr({x: -margin.left, y: middle, dy: "0.35em"}).text(`stage ${number}`);
     if (margin.left > 100) chart.plot.append("text").attr({class: "quiet", x: -6, y: middle, dy: "0.35em", "text-anchor": "end"}).text(source);
     let begin = 0;
-    for (const [name, seconds] of Object.entries(stage.seconds)) {
+    for (const [name, seconds] of Object.entries(stage.seconds).filter(([, one]) => one > 0)) {
       chart.plot.append("rect").datum([`${name}: ${formatSeconds(seconds)}`, formatShare(seconds / sum(stage.seconds)),
                                        `stage ${number}, ${source}`])
         .attr({class: "part", x: x(begin / unit.size), y: top, width: x(seconds / unit.size), height: bar - 2, "data-stage": number,
@@ -90,6 +90,12 @@ function roofPoints(record, {x: [low, high], y: [bottom]}) {
   return ends.map((intensity) => [intensity, roof(intensity)]);
 }
 
+// Whether the operation has a point in the roofline.
+function isDrawn(operation, record) {
+  const {intensity, flopsPerSecond} = reached(operation, record);
+  return Boolean(intensity && flopsPerSecond);
+}
+
 function rooflineChart(container, run, map, limits) {
   const margin = {top: 26, right: 22, bottom: 40, left: 48};
   const chart = frame(container, Math.max(300, container.clientWidth), 330, margin, "roofline");
@@ -113,8 +119,8 @@ function rooflineChart(container, run, map, limits) {
   }
   for (const source of SOURCES.filter((one) => run[one])) {
     for (const operation of run[source].operations) {
+      if (!isDrawn(operation, run[source])) continue;
       const {intensity, flopsPerSecond, ofRoof} = reached(operation, run[source]);
-      if (!intensity || !flopsPerSecond) continue;
       const colour = `var(--colour-${map.get(operation.name).colour})`;
       chart.plot.append("circle").attr({cx: x(intensity), cy: y(flopsPerSecond), r: 6, "data-operation": operation.name, "data-source": source,
                                         "data-intensity": intensity, "data-rate": flopsPerSecond})
@@ -180,10 +186,11 @@ function lossLegend(runs) {
   const ring = (colour) => (svg) => svg.append("circle").attr({cx: 9, cy: 6, r: 3.5})
     .style({fill: "none", stroke: colour, "stroke-width": 2});
   const ofRuns = runs.flatMap((run) => {
-    if (!run.losses) return [];
+    if (!run.losses || !run.losses.training.length) return [];
     const colour = runColour(run), before = runs.length > 1 ? `${run.name}: ` : "";
     return [[`${before}training`, stroke("", colour)], ...(run.losses.validation.length ? [[`${before}held out`, ring(colour)]] : [])];
   });
-  const levels = [...baselinesOf(runs.map((run) => run.figures || {})).values()].map((name) => [name, stroke("level")]);
+  const baselines = runs.flatMap((run) => (run.figures && run.figures.baselines) || []).filter((one) => isNumber(one.loss));
+  const levels = [...new Set(baselines.map((one) => one.name))].map((name) => [name, stroke("level")]);
   return legend([...ofRuns, ...levels]);
 }

@@ -50,20 +50,21 @@ function recordSections(runs) {
           both ? "The error is that of the prediction, as a share of what was measured." : "",
           panels(runs, (panel, run) => panel.append(element("p", {class: "quiet"}, originOf(run)), comparison(run))));
   if (records.some(anyStage("events"))) timelineSection(runs);
-  const parts = paints(namesOf(records, "seconds"));
+  const takesTime = (name) => records.some((record) => record.stages.some((stage) => stage.seconds[name] > 0));
+  const parts = paints(namesOf(records, "seconds").filter(takesTime));
   const longest = d3.max(records, (record) => Math.max(record.step_seconds, d3.max(record.stages, (stage) => sum(stage.seconds)) || 0));
   section("split", "What the time went to",
           `Stripes are waits.${both ? " The upper bar of a stage is predicted, the lower one measured." : ""}`, paintLegend(parts),
           panels(having((record) => record.stages.length), (panel, run) =>
             panel.append(chart((place) => splitChart(place, run, parts, longest), "scroll tall"))));
-  if (records.some(anyStage("memory"))) memorySection(having(anyStage("memory")), found);
+  if (records.some(anyStage("memory"))) memorySection(having(anyStage("memory")));
   section("communication", "Communication",
           `Bytes that a rank sends in the step, the time of all these calls, and how much of it computation waited for.${
             records.some((record) => record.stages.length > 1)
               ? " The figures of a group are those of the stage that is named, whose calls take longest; waits for sends are among the waits for stages." : ""}`,
           panels(runs, (panel, run) => panel.append(communicationTable(run))));
   const operating = having((record) => record.operations.length);
-  if (operating.length) rooflineSection(operating, found);
+  if (operating.length) rooflineSection(operating);
 }
 
 function timelineSection(runs) {
@@ -73,9 +74,12 @@ function timelineSection(runs) {
   redraws.push(() => timeline.layOut());
 }
 
+// The sources of which a record of the runs has what is drawn.
+const sourcesOf = (runs, has) => SOURCES.filter((source) => runs.some((run) => run[source] && has(run[source])));
 const sourceLegend = (sources) => legend(sources.map((source) => [source, stroke(source)]));
 
-function memorySection(runs, sources) {
+function memorySection(runs) {
+  const sources = sourcesOf(runs, (record) => record.stages.some((stage) => stage.memory.length));
   const samples = runs.flatMap(recordsOf).flatMap((record) => record.stages.flatMap((stage) => stage.memory));
   const most = d3.max(samples, (sample) => sample[1]), until = d3.max(samples, (sample) => sample[0]);
   section("memory", "Memory in the step", "In use by tensors.", sourceLegend(sources), panels(runs, (panel, run) => {
@@ -85,16 +89,19 @@ function memorySection(runs, sources) {
   }));
 }
 
-function rooflineSection(runs, sources) {
+function rooflineSection(runs) {
   const names = [...new Set(runs.flatMap((run) => namesIn(run, "operations")))];
   const map = paints(names), limits = rooflineLimits(runs);
+  const drawn = (record) => record.operations.filter((one) => isDrawn(one, record));
+  const inChart = new Set(runs.flatMap(recordsOf).flatMap(drawn).map((one) => one.name));
   const ring = (filled) => (svg) => svg.append("circle").attr({cx: 9, cy: 6, r: 4.5})
     .style({fill: filled ? "var(--quiet)" : "none", stroke: "var(--quiet)", "stroke-width": 2});
-  const signs = legend([...names.map((name) => [name, swatch(`var(--colour-${map.get(name).colour})`)]),
-                        ...sources.map((source) => [`${source} operation`, ring(source === "measured")])]);
+  const signs = legend([...names.filter((name) => inChart.has(name)).map((name) => [name, swatch(`var(--colour-${map.get(name).colour})`)]),
+                        ...sourcesOf(runs, (record) => drawn(record).length).map((source) => [`${source} operation`, ring(source === "measured")])]);
+  const legends = limits ? [sourceLegend(sourcesOf(runs, (record) => roofPoints(record, limits).length)), signs] : [];
   section("roofline", "Roofline",
           "The lines are what the peak rate and the memory of a rank allow. Operations without FLOPs are in the table alone.",
-          sourceLegend(sources), signs, panels(runs, (panel, run) => {
+          ...legends, panels(runs, (panel, run) => {
             const place = limits ? [chart((one) => rooflineChart(one, run, map, limits), "chart scroll")] : [];
             panel.append(element("div", {class: "beside"}, ...place, operationTable(run)));
           }));

@@ -23,8 +23,8 @@ function headlineRows(runs) {
   loss(`training loss${unit}`, "loss");
   loss(`held-out loss${unit}`, "validation_loss");
   for (const [key, name] of baselinesOf(figures)) loss(`${name}${unit}`, key);
-  rows.push(["steps", (one) => ["steps", one.steps, withUnit(one.steps, COUNT)]],
-            ["parameters", (one) => ["parameters", one.parameters, withUnit(one.parameters, COUNT)]]);
+  rows.push(["steps", (one) => ["steps", one.steps, formatCount(one.steps)]],
+            ["parameters", (one) => ["parameters", one.parameters, formatCount(one.parameters)]]);
   return rows;
 }
 

@@ -2,14 +2,14 @@
 "use strict";
 
 function summary() {
-  const kinds = Object.entries(data.failure_kinds).map(([kind, count]) => `${withCommas(count)} ${kind}`).join(", ");
-  return `${withCommas(data.trials)} trials: ${withCommas(data.trials - data.failed)} done, ${withCommas(data.failed)} failed${kinds ? ` (${kinds})` : ""}.`;
+  const kinds = Object.entries(data.failure_kinds).map(([kind, count]) => `${formatCount(count)} ${kind}`).join(", ");
+  return `${formatCount(data.trials)} trials: ${formatCount(data.trials - data.failed)} done, ${formatCount(data.failed)} failed${kinds ? ` (${kinds})` : ""}.`;
 }
 
 function fitSentence({name, trials, fit, poor, failure}) {
   const of = failure ? "all trials" : data.failures_as === "worst" && data.failed ? "all trials, those that failed with the worst value" : data.failed ? "the trials that did not fail" : "all trials";
   const known = isNumber(fit) ? `explains ${formatShare(Math.max(0, fit))} of the variance of trials that it has not seen (R\u00b2 ${fit.toFixed(2)})` : "has too few trials to tell how well it predicts";
-  return `${name}: the model of ${of} (${withCommas(trials)}) ${known}${poor ? ", so take its ranking with care" : ""}.`;
+  return `${name}: the model of ${of} (${formatCount(trials)}) ${known}${poor ? ", so take its ranking with care" : ""}.`;
 }
 
 // Sections that show one attribution, and a choice among them where there are several.

@@ -24,7 +24,6 @@ function unitFor(name, most) {
 }
 
 const signed = (text, value) => (value > 0 ? `+${text}` : text.replace("-", "\u2212"));
-const withCommas = (count) => count.toLocaleString("en-US");
 
 // The text of a parameter's value, with three digits if it is a longer number.
 function valueText({values, numeric}, index) {
