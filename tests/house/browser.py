@@ -104,6 +104,14 @@ class PageTest(unittest.TestCase):
         return [tuple(one) for one in self.browser.value(
             f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => {keys}.map((key) => one.dataset[key] ?? null))")]  # fmt: skip
 
+    def scrolling(self):
+        """The elements inside of the page that show only a part of what they hold: section, class and data-more."""
+        return self.browser.value("""[...document.querySelectorAll("main, main *:not(svg *)")].filter((one) => {
+            const style = getComputedStyle(one), hides = (overflow) => ["auto", "scroll", "hidden"].includes(overflow);
+            return (hides(style.overflowX) && one.scrollWidth > one.clientWidth + 1) ||
+                   (hides(style.overflowY) && one.scrollHeight > one.clientHeight + 1);
+        }).map((one) => [one.closest("section")?.id ?? null, one.className, one.dataset.more ?? null])""")
+
     def box(self, selector):
         """Left, top, width and height in the window, into which the element is scrolled."""
         return self.browser.value(f"""((one) => {{ one.scrollIntoView({{block: "center"}}); const box = one.getBoundingClientRect();

@@ -18,15 +18,16 @@ SCHEMES = ("light", "dark")
 PHONE_WIDTH = 390
 
 
-def write_results(folder, several=False):
-    """240 trials: a learning rate with many values, one with few, a word, and one that is missing at times. The largest rates fail."""
+def write_results(folder, several=False, scale=1.0):
+    """240 trials: a learning rate with many values, one with few, a word, and one that is missing at times. The largest rates fail.
+    The objective is that of other folders times `scale`."""
     folder.mkdir()
     objectives = "objective_0,objective_1" if several else "objective"
     lines = [f"p:rate,p:layers,p:activation,p:warmup,{objectives},job_id,job_status,m:timestamp_submit,m:memory_bytes,m:reason"]
     for i in range(240):
         rate, layers, activation = 10 ** -(5 - 4 * ((i * 37) % 240) / 240), 2 + i % 7, ("relu", "gelu", "<b>")[i // 7 % 3]
         score = layers - abs(3 - 4 * ((i * 37) % 240) / 240) + (activation == "gelu")
-        values = ["F_nan" if rate > 0.05 else f"{score:.6f}"] + (["F_nan" if rate > 0.05 else str(-layers)] if several else [])
+        values = ["F_nan" if rate > 0.05 else f"{score * scale:.9g}"] + (["F_nan" if rate > 0.05 else str(-layers)] if several else [])
         memory = "" if rate > 0.05 else str((10 + layers) * 2**30)
         lines.append(f"{rate},{layers},{activation},{('', '100')[i % 2]},{','.join(values)},{i},DONE,{i}.5,{memory},")
     (folder / "results.csv").write_text("\n".join(lines) + "\n")
@@ -39,8 +40,8 @@ class Pages(PageTest):
         cls.addClassCleanup(scratch.cleanup)
         cls.folder = pathlib.Path(scratch.name)
         cls.json = {}
-        for name in ("one", "two"):
-            write_results(cls.folder / name, several=name == "two")
+        for name in ("one", "two", "small"):
+            write_results(cls.folder / name, several=name == "two", scale=1e-5 if name == "small" else 1)
             result = cls.explain(name)
             assert result.returncode == 0 and result.stdout.endswith(f"The page is {name}/explain.html\n"), result.stdout + result.stderr
             cls.json[name] = json.loads(cls.explain(name, "--json").stdout)
@@ -74,12 +75,41 @@ class Looks(Pages):
                         self.assertEqual(self.browser.problems, [])
                         self.assertEqual(self.overlaps("#ranking text"), [])
                         self.assertEqual(self.overlaps("#interactions text"), [])
-                        self.assertEqual(self.overlaps("#parallel svg > g > text"), [])
+                        self.assertEqual(self.overlaps("#parallel text"), [])
+                        self.assertEqual(self.scrolling(), [])
 
     def test_windows_without_room_draw_no_negative_sizes(self):
         for width in (1, 60, 150):
             self.open("two", width)
             self.assertEqual(self.browser.problems, [], width)
+
+    def test_lines_of_trials_do_not_cross_out_the_labels_of_their_axes(self):
+        for width in (1280, PHONE_WIDTH):
+            self.open("one", width)
+            labels = self.browser.value("""[...document.querySelectorAll("#parallel text")].map((text) => {
+                const ground = text.previousElementSibling, [a, b] = [text, ground].map((one) => one.getBoundingClientRect());
+                return [text.textContent, ground.matches("rect.ground") && Number(getComputedStyle(ground).fillOpacity) > 0.8 &&
+                        b.left <= a.left && a.right <= b.right && b.top <= a.top + 1 && a.bottom <= b.bottom + 1];
+            })""")
+            self.assertGreater(len(labels), 10)
+            self.assertEqual([text for text, has_ground in labels if not has_ground], [])
+
+    def test_numbers_of_a_range_have_round_ticks(self):
+        self.open("one")
+        powers = ["1e-5", "1e-4", "0.001", "0.01"]
+        self.assertEqual(self.texts('#parallel g:has(> [data-axis="rate"]) text.value'), powers)
+        dependence = self.texts('#dependence .multiples > div:has([data-parameter="rate"]) svg text.middle')
+        self.assertEqual(dependence, powers)
+        # Numbers of a list have a label each.
+        self.assertEqual(self.texts('#parallel g:has(> [data-axis="layers"]) text.value'), [str(layers) for layers in range(2, 9)])
+
+    def test_a_phone_has_the_axes_below_each_other(self):
+        self.open("one", PHONE_WIDTH)
+        axes = self.browser.value("""[...document.querySelectorAll("#parallel line.base")].map((line) => line.getBoundingClientRect())
+            .map((box) => [box.width > box.height, box.top])""")
+        self.assertEqual(len(axes), 5)
+        self.assertTrue(all(is_lying for is_lying, _ in axes))
+        self.assertEqual([top for _, top in axes], sorted(top for _, top in axes))
 
     def overlaps(self, selector):
         """Pairs of texts of which one covers a part of the other."""
@@ -121,6 +151,18 @@ class Values(Pages):
         self.assertEqual([bar[0] for bar in bars][0], "rate")
         self.assertIn("240 trials: ", self.texts("#summary")[0])
         self.assertEqual([name for name, in self.data("[data-fit]", "fit")], ["objective", "failure"])
+
+    # Two digits or one, in a unit that makes the largest effect a number from 1 to 10 where it is small.
+    def test_interactions_of_a_small_objective_are_as_readable_as_those_of_a_large_one(self):
+        for name, unit in (("one", r"objective\."), ("small", r"objective, in 10\u207b\u2075\.")):
+            self.open(name)
+            self.assertRegex(self.texts("#interactions p.quiet")[1], rf"^What is explained: {unit}$")
+            effects = [float(effect) / (1 if name == "one" else 1e-5) for effect, in self.data("#interactions rect", "effect")]
+            self.assertGreater(max(effects), 1)
+            cells = self.texts("#interactions rect.cell + text")
+            self.assertEqual(len(cells), len(effects))
+            for text, effect in zip(cells, effects, strict=True):
+                self.assertAlmostEqual(float(text), effect, delta=0.5 * max(0.011, 0.1 * effect) if effect > 0.0095 else 0.5 * effect)
 
     def test_dependence_draws_contributions(self):
         self.open("two")
@@ -166,6 +208,17 @@ class Values(Pages):
         self.assertEqual(rows, [(row, data["objectives"][0]["values"][row]) for row in data["best"]])
         self.assertEqual(rows, sorted(rows, key=lambda one: -one[1]))
 
+    def test_the_values_of_the_best_trials_are_below_their_objectives_where_columns_do_not_fit(self):
+        self.open("one")
+        self.assertEqual(self.data("#best td[data-values]", "values"), [])
+        self.open("one", 280)
+        data = self.json["one"]
+        values = self.data("#best td[data-values]", "values")
+        self.assertEqual([int(row) for row, in values], data["best"])
+        first = self.texts("#best td[data-values]")[0]
+        for parameter in data["parameters"]:
+            self.assertIn(f"{parameter['name']} = ", first)
+
 
 class Pointer(Pages):
     def test_hover_shows_values(self):
@@ -189,6 +242,17 @@ class Pointer(Pages):
         words = data["parameters"][2]
         top_word = words["values"].index("relu")  # the last by alphabet is at the top
         chosen = [row for row, index in enumerate(words["indices"]) if index == top_word]
+        failed = sum(data["failures"][row] is not None for row in chosen)
+        self.assertEqual(self.data("#parallel canvas", "done", "failed"), [(str(len(chosen) - failed), str(failed))])
+        # The choice stays where the axes lie below each other, and is another one after another drag.
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=PHONE_WIDTH, height=900, deviceScaleFactor=1, mobile=False)
+        self.assertEqual(self.data("#parallel canvas", "done", "failed"), [(str(len(chosen) - failed), str(failed))])
+        left, top, width, height = self.box('#parallel [data-axis="activation"] .background')
+        y = top + height / 2
+        self.browser.mouse("mousePressed", left + 30, y, button="left", clickCount=1)
+        self.browser.mouse("mouseMoved", left + width / 3, y, button="left", buttons=1)
+        self.browser.mouse("mouseReleased", left + width / 3, y, button="left", clickCount=1)
+        chosen = [row for row, index in enumerate(words["indices"]) if index == 0]
         failed = sum(data["failures"][row] is not None for row in chosen)
         self.assertEqual(self.data("#parallel canvas", "done", "failed"), [(str(len(chosen) - failed), str(failed))])
 

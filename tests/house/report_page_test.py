@@ -67,7 +67,26 @@ class Looks(Pages):
                         self.assertEqual(self.browser.value("document.documentElement.scrollWidth"), width)
                         grounds.add((scheme, self.browser.value("getComputedStyle(document.body).backgroundColor")))
                         self.assertEqual(self.browser.problems, [])
+                        if width == PHONE_WIDTH:
+                            self.assertEqual(self.scrolling(), [])
         self.assertEqual(len(grounds), len(SCHEMES))
+
+    def test_what_scrolls_inside_of_the_page_fades_out_where_there_is_more(self):
+        self.page("long.html", "long")
+        self.open("long.html")
+        self.assertEqual(self.scrolling(), [["timeline", "view", "bottom"]])
+        self.assertIn("linear-gradient", self.browser.value("getComputedStyle(document.querySelector('.view')).maskImage"))
+        self.browser.value("document.querySelector('.view').scrollTo(0, 1e6)")
+        self.assertEqual(self.data(".view", "more"), [("top",)])
+
+    def test_a_phone_shows_the_memory_of_a_few_stages_and_of_all_on_request(self):
+        self.page("long.html", "long")
+        self.open("long.html", PHONE_WIDTH)
+        self.assertEqual(self.texts("#memory h4"), [f"stage {stage}" for stage in range(4)])
+        self.assertEqual(self.texts("#memory button"), ["all 16 stages"])
+        self.browser.value("document.querySelector('#memory button').click()")
+        self.assertEqual(self.texts("#memory h4"), [f"stage {stage}" for stage in range(16)])
+        self.assertEqual(self.texts("#memory button"), [])
 
     def test_windows_without_room_draw_no_negative_sizes(self):
         for width in (1, 60, 150):

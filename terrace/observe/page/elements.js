@@ -9,9 +9,9 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-// A cell of a table: text, and the number behind it in data-value with further data- attributes.
+// A cell of a table: text, and the number behind it in data-value with further data- attributes. Long ones may break.
 function cell(text, value, data = {}) {
-  const attributes = isNumber(value) ? {"data-value": String(value)} : {};
+  const attributes = {...(isNumber(value) ? {"data-value": String(value)} : {}), ...(text.length > 8 ? {class: "long"} : {})};
   for (const [key, word] of Object.entries(data)) attributes[`data-${key}`] = String(word);
   return element("td", attributes, text);
 }

@@ -20,10 +20,27 @@ function chart(draw, style = "scroll") {
   return place;
 }
 
+// Whether the page is as narrow as that of a phone, as in page.css.
+const isNarrow = () => document.body.clientWidth <= 600;
+
+// Names in data-more the sides at which an element has more than it shows, where its style fades it out.
+function markMore(one) {
+  const {scrollLeft: left, scrollTop: top} = one;
+  const more = {left: left > 1, right: left + one.clientWidth < one.scrollWidth - 1,
+                top: top > 1, bottom: top + one.clientHeight < one.scrollHeight - 1};
+  const sides = Object.keys(more).filter((side) => more[side]);
+  if (sides.length) one.dataset.more = sides.join(" ");
+  else delete one.dataset.more;
+}
+
+const SCROLLING = ".scroll, .view";
+const markAll = () => document.querySelectorAll(SCROLLING).forEach(markMore);
+
 let width = 0;
 function drawAll() {
   width = document.body.clientWidth;
   for (const draw of redraws) draw();
+  markAll();
 }
 
 // Builds the page by build(data), and draws its charts.
@@ -33,5 +50,8 @@ function showPage(build) {
   window.addEventListener("resize", () => {
     if (document.body.clientWidth !== width) drawAll();
   });
+  document.addEventListener("scroll", ({target}) => {
+    if (target instanceof Element && target.matches(SCROLLING)) markMore(target);
+  }, true);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 }

@@ -17,9 +17,9 @@ function thinned(points, pixels) {
 // The last point that is not behind x, else the first.
 const pointAt = (points, x) => points[Math.max(0, d3.bisector((point) => point[0]).right(points, x) - 1)];
 
-// Bars of a stage's seconds, predicted above measured, on an axis up to `longest` seconds.
-function splitChart(container, run, map, longest) {
-  const bar = 14, stages = numbersOfStages(run), sources = SOURCES.filter((source) => run[source]);
+// Bars of the stages' seconds, predicted above measured, on an axis up to `longest` seconds.
+function splitChart(container, run, stages, map, longest) {
+  const bar = 14, sources = SOURCES.filter((source) => run[source]);
   const step = bar * sources.length + 10;
   const margin = {top: 4, right: 64, bottom: 40, left: container.clientWidth < 480 ? 74 : 134};
   const chart = frame(container, container.clientWidth, stages.length * step + margin.top + margin.bottom, margin, "split of the step's time");
@@ -98,7 +98,7 @@ function isDrawn(operation, record) {
 
 function rooflineChart(container, run, map, limits) {
   const margin = {top: 26, right: 22, bottom: 40, left: 48};
-  const chart = frame(container, Math.max(300, container.clientWidth), 330, margin, "roofline");
+  const chart = frame(container, container.clientWidth, 330, margin, "roofline");
   const x = d3.scale.log().domain(limits.x).range([0, chart.width]), y = d3.scale.log().domain(limits.y).range([chart.height, 0]);
   const decade = (value) => {
     const unit = unitOf(value, withPrefixes(""));

@@ -56,7 +56,7 @@ function recordSections(runs) {
   section("split", "What the time went to",
           `Stripes are waits.${both ? " The upper bar of a stage is predicted, the lower one measured." : ""}`, paintLegend(parts),
           panels(having((record) => record.stages.length), (panel, run) =>
-            panel.append(chart((place) => splitChart(place, run, parts, longest), "scroll tall"))));
+            panel.append(...chartOfStages(run, isNarrow() ? 16 : 32, (place, stages) => splitChart(place, run, stages, parts, longest)))));
   if (records.some(anyStage("memory"))) memorySection(having(anyStage("memory")));
   section("communication", "Communication",
           `Bytes that a rank sends in the step, the time of all these calls, and how much of it computation waited for.${
@@ -65,6 +65,21 @@ function recordSections(runs) {
           panels(runs, (panel, run) => panel.append(communicationTable(run))));
   const operating = having((record) => record.operations.length);
   if (operating.length) rooflineSection(operating);
+}
+
+// A place for a chart of the first stages, and a button that shows all of them.
+function chartOfStages(run, most, draw, style = "scroll") {
+  const all = numbersOfStages(run);
+  let shown = all.slice(0, most);
+  const place = chart((container) => draw(container, shown), style);
+  if (all.length <= most) return [place];
+  const button = element("button", {type: "button", "data-all": ""}, `all ${all.length} stages`);
+  button.addEventListener("click", () => {
+    shown = all;
+    button.remove();
+    drawAll();
+  });
+  return [place, button];
 }
 
 function timelineSection(runs) {
@@ -82,11 +97,13 @@ function memorySection(runs) {
   const sources = sourcesOf(runs, (record) => record.stages.some((stage) => stage.memory.length));
   const samples = runs.flatMap(recordsOf).flatMap((record) => record.stages.flatMap((stage) => stage.memory));
   const most = d3.max(samples, (sample) => sample[1]), until = d3.max(samples, (sample) => sample[0]);
-  section("memory", "Memory in the step", "In use by tensors.", sourceLegend(sources), panels(runs, (panel, run) => {
-    const multiples = numbersOfStages(run).map((number) =>
-      element("div", {}, element("h4", {}, `stage ${number}`), chart((place) => memoryChart(place, run, number, most, until), "")));
-    panel.append(element("div", {class: "multiples tall"}, ...multiples));
-  }));
+  const draw = (grid, run, stages) => {
+    const places = stages.map((number) => [number, element("div")]);
+    grid.append(...places.map(([number, place]) => element("div", {}, element("h4", {}, `stage ${number}`), place)));
+    for (const [number, place] of places) memoryChart(place, run, number, most, until);
+  };
+  section("memory", "Memory in the step", "In use by tensors.", sourceLegend(sources), panels(runs, (panel, run) =>
+    panel.append(...chartOfStages(run, isNarrow() ? 4 : 16, (grid, stages) => draw(grid, run, stages), "multiples"))));
 }
 
 function rooflineSection(runs) {

@@ -124,6 +124,7 @@ function comparison(run) {
     const other = comparedTable(run, choice.value === "" ? null : Number(choice.value));
     shown.replaceWith(other);
     shown = other;
+    markAll();
   });
   return element("div", {}, ...(stages.length > 1 ? [element("div", {class: "controls"}, choice)] : []), shown);
 }

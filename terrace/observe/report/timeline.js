@@ -55,7 +55,8 @@ class Timeline {
       this.inner.append(label);
     }
     this.inner.style.height = `${top}px`;
-    const height = Math.min(top, 638);
+    // A part that scrolls inside of the page is a nuisance where a finger scrolls both.
+    const height = Math.min(top, narrow ? 1600 : 638);
     this.window.style.height = `${height + 2}px`;
     this.width = Math.max(50, this.inner.clientWidth - this.gutter);
     const scale = window.devicePixelRatio || 1;

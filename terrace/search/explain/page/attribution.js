@@ -52,13 +52,13 @@ function dependencePanel(container, attribution, name, extent) {
   const colours = other && coloursOf(other, attribution.rows), place = element("div");
   container.append(element("div", {}, element("h4", {}, name), ...(other ? [colourLegend(partner, colours)] : [])), place);
   const chart = frame(place, place.clientWidth, 190, {top: 20, right: 8, bottom: 26, left: 46}, `effect of ${name} on ${attribution.name}`);
-  const unit = unitFor(attribution.name, d3.max(extent, Math.abs));
+  const unit = scaledUnit(attribution.name, d3.max(extent, Math.abs));
   const y = d3.scale.linear().domain(extent.map((one) => one / unit.size)).nice(4).range([chart.height, 0]);
   axis(chart, y, "y", unit.name ? `SHAP, ${unit.name}` : "SHAP", [4]);
   chart.plot.append("line").attr({class: "base", x2: chart.width, y1: y(0), y2: y(0)});
   const places = placesOf(parameter, chart.width);
-  for (const {index, text} of labelledValues(parameter, places, 8)) {
-    chart.plot.append("text").attr({class: "quiet middle", x: places.at(index), y: chart.height + 16}).text(text);
+  for (const {at, text} of labelledValues(parameter, places, 8)) {
+    chart.plot.append("text").attr({class: "quiet middle", x: at, y: chart.height + 16}).text(text);
   }
   for (const i of thinnedList(d3.range(attribution.rows.length), MOST_POINTS)) {
     const row = attribution.rows[i], value = attribution.contributions[number][i], index = parameter.indices[row];
@@ -82,26 +82,31 @@ function dependence(container, attribution) {
   for (const [name, panel] of panels) dependencePanel(panel, attribution, name, extent);
 }
 
+const mostInteraction = ({ranking, pairs}) => d3.max([...ranking.map((one) => one.own_effect), ...pairs.map((one) => one.effect)]) || 1;
+const interactionUnit = (attribution) => scaledUnit(attribution.name, mostInteraction(attribution));
+
 // The matrix of effects, whose columns have the numbers of the rows. The diagonal is what a parameter does alone.
 function interactionChart(container, attribution) {
   const {ranking, pairs, name} = attribution, count = ranking.length;
-  const left = Math.min(container.clientWidth < 560 ? 150 : 300, d3.max(ranking, (one) => one.parameter.length) * 7 + 32);
-  const side = Math.max(30, Math.min(76, Math.floor((container.clientWidth - left - 4) / count)));
-  const high = Math.min(40, side);
+  const most = container.clientWidth >= 560 ? 300 : count > 6 ? 120 : 150;
+  const left = Math.min(most, d3.max(ranking, (one) => one.parameter.length) * 7 + 32);
+  const side = Math.max(16, Math.min(76, Math.floor((container.clientWidth - left - 4) / count)));
+  const high = Math.max(20, Math.min(40, side));
   const chart = frame(container, left + side * count + 4, 24 + high * count + 4, {top: 24, right: 4, bottom: 4, left}, `interactions for ${name}`);
   const effects = new Map(pairs.flatMap(({parameters: [a, b], effect}) => [[`${a}\n${b}`, effect], [`${b}\n${a}`, effect]]));
-  const most = d3.max([...ranking.map((one) => one.own_effect), ...effects.values()]) || 1, unit = unitFor(name, most);
+  const largest = mostInteraction(attribution), unit = interactionUnit(attribution);
   const style = getComputedStyle(document.documentElement), colour = d3.interpolateLab(style.getPropertyValue("--back").trim(), style.getPropertyValue("--mark").trim());
   ranking.forEach((row, i) => {
     const middle = i * high + high / 2;
-    const label = chart.plot.append("text").attr({x: -8, y: middle, dy: "0.35em", class: "end"}).text(`${shortened(row.parameter, left < 200 ? 18 : 40)}  ${i + 1}`);
+    const label = chart.plot.append("text").attr({x: -8, y: middle, dy: "0.35em", class: "end"}).text(`${shortened(row.parameter, Math.min(40, Math.floor((left - 32) / 6.5)))}  ${i + 1}`);
     label.append("title").text(row.parameter);
     chart.plot.append("text").attr({class: "quiet middle", x: i * side + side / 2, y: -8}).text(i + 1);
     ranking.forEach((column, j) => {
-      const effect = i === j ? row.own_effect : effects.get(`${row.parameter}\n${column.parameter}`) || 0, strength = Math.sqrt(effect / most);
+      const effect = i === j ? row.own_effect : effects.get(`${row.parameter}\n${column.parameter}`) || 0, strength = Math.sqrt(effect / largest);
       const cell = chart.plot.append("rect").attr({class: "cell", x: j * side, y: i * high, width: side, height: high, "data-row": row.parameter,
                                                    "data-column": column.parameter, "data-effect": effect}).style("fill", colour(0.9 * strength));
       hover(cell, () => [i === j ? `${row.parameter} alone` : `${row.parameter} with ${column.parameter}`, formatFigure(name, effect)]);
+      if (side < 28) return;  // a colour alone
       const text = d3.select(cell.node().parentNode).append("text")
         .attr({class: "middle", x: j * side + side / 2, y: middle, dy: "0.35em", "pointer-events": "none"}).text(scaledText(effect / unit.size));
       if (side < 40) text.style("font-size", "10px");
@@ -109,5 +114,5 @@ function interactionChart(container, attribution) {
   });
 }
 
-// Two digits are enough to compare cells.
-const scaledText = (value) => (value === 0 ? "0" : value < 0.005 ? "<.01" : value < 0.1 ? value.toFixed(2) : digits(value, 2));
+// Two digits are enough to compare cells, and one of small ones.
+const scaledText = (value) => (value === 0 ? "0" : value < 0.0095 ? value.toExponential(0) : value < 0.1 ? value.toFixed(2) : digits(value, 2));

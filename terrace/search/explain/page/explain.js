@@ -29,10 +29,6 @@ function attributionSections() {
     });
     return button;
   });
-  const unit = (attribution) => {
-    const most = d3.max([...attribution.ranking.map((one) => one.own_effect), ...attribution.pairs.map((one) => one.effect)]) || 1;
-    return unitFor(attribution.name, most).name;
-  };
   section("ranking", "What matters",
           "The share of each parameter in all effects, and in brackets its effect: the mean size of what it adds to the prediction of a trial (mean |SHAP|).",
           ...(buttons.length > 1 ? [element("div", {class: "controls"}, element("span", {}, "explained:"), ...buttons)] : []), show(rankingChart));
@@ -45,7 +41,8 @@ function attributionSections() {
   if (data.parameters.length > 1) {
     section("interactions", "What acts together", "What two parameters add together, beyond what each adds alone, which is on the diagonal: mean sizes.",
             show((container, attribution) => {
-              container.append(element("p", {class: "quiet"}, `What is explained: ${attribution.name}${unit(attribution) ? `, in ${unit(attribution)}` : ""}.`));
+              const unit = interactionUnit(attribution).name;
+              container.append(element("p", {class: "quiet"}, `What is explained: ${attribution.name}${unit ? `, in ${unit}` : ""}.`));
               interactionChart(container, attribution);
             }));
   }
@@ -67,12 +64,12 @@ function build() {
   for (const one of data.attributions) page.append(element("p", {class: one.poor ? "note" : "quiet", "data-fit": one.name}, fitSentence(one)));
   attributionSections();
   section("convergence", "Convergence", "", element("div", {class: "panel"}, convergenceLegend(), chart(convergenceChart)));
-  const lines = element("div", {class: "scroll"}), parallel = new ParallelCoordinates(lines);
+  const lines = element("div", {}), parallel = new ParallelCoordinates(lines);
   section("parallel", "All trials", "A line is a trial. Drag along an axis to choose among the trials, and click beside the choice to undo it.",
           element("div", {class: "panel"}, objectiveLegend(), lines));
   redraws.push(() => parallel.layOut());
   if (figuresOfTrials().length > 1) paretoSection();
-  section("best", "The best trials", "", element("div", {class: "panel"}, bestTable()));
+  section("best", "The best trials", "", element("div", {class: "panel"}, chart(bestTable, "")));
 }
 
 showPage(build);

@@ -53,7 +53,7 @@ class ParetoChart {
     const chart = frame(container, container.clientWidth, 340, {top: 24, right: 18, bottom: 40, left: 56}, `${first.name} and ${second.name}`);
     const rows = d3.range(data.trials).filter((row) => isNumber(first.values[row]) && isNumber(second.values[row]));
     const scaleOf = (figure, range) => {
-      const extent = d3.extent(rows, (row) => figure.values[row]), unit = unitFor(figure.name, d3.max(extent, Math.abs) || 1);
+      const extent = d3.extent(rows, (row) => figure.values[row]), unit = scaledUnit(figure.name, d3.max(extent, Math.abs) || 1);
       const scale = d3.scale.linear().domain(extent.map((one) => one / unit.size)).nice(5).range(range);
       return {at: (row) => scale(figure.values[row] / unit.size), scale, label: unit.name ? `${figure.name}, ${unit.name}` : figure.name};
     };

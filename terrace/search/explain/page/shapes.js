@@ -23,6 +23,17 @@ function unitFor(name, most) {
   return units === PERCENT ? {name: "%", size: 0.01} : unitOf(most, units);
 }
 
+const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
+const powerOfTen = (exponent) => `10\u207b${[...String(-exponent)].map((digit) => SUPERSCRIPTS[digit]).join("")}`;
+
+// The unit of an axis or a matrix for values up to `most`; with a power of ten where they are small in their smallest unit.
+function scaledUnit(name, most) {
+  const unit = unitFor(name, most), of = most / unit.size;
+  if (!(of > 0) || of >= 0.1) return unit;
+  const exponent = Math.floor(Math.log10(of));
+  return {name: `${powerOfTen(exponent)} ${unit.name}`.trim(), size: unit.size * 10 ** exponent};
+}
+
 const signed = (text, value) => (value > 0 ? `+${text}` : text.replace("-", "\u2212"));
 
 // The text of a parameter's value, with three digits if it is a longer number.
@@ -30,8 +41,13 @@ function valueText({values, numeric}, index) {
   const text = values[index], number = Number(text);
   if (text === "") return "none";
   if (!numeric || text.length <= 6) return text;
-  const size = Math.abs(number);
-  return size !== 0 && (size < 1e-3 || size >= 1e6) ? number.toExponential(2) : String(Number(number.toPrecision(size >= 1000 ? 6 : 3)));
+  return numberText(number);
+}
+
+// Three digits, more before the point, and a power of ten for small and large numbers: "0.025", "4.07e-4", "1e-4".
+function numberText(number) {
+  const size = Math.abs(number), rounded = Number(number.toPrecision(size >= 1000 ? 6 : 3));
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? Number(number.toPrecision(3)).toExponential().replace("e+", "e") : String(rounded);
 }
 
 const valueOf = (parameter, row) => valueText(parameter, parameter.indices[row]);
@@ -51,28 +67,35 @@ function thinnedList(list, most) {
   return d3.range(most).map((i) => list[Math.floor((i * list.length) / most)]);
 }
 
-// Where the values of a parameter stand on an axis of this length: equal distances for words and few numbers, otherwise
-// those of the numbers, or of their logarithms where they differ by more than a hundredfold.
-function placesOf(parameter, length) {
-  const {values, numeric} = parameter, numbers = values.map(Number);
-  if (!numeric || values.length <= 24 || values.includes("")) {
-    const step = length / values.length;
-    return {at: (index) => (index + 0.5) * step, step};
-  }
-  const ends = [numbers[0], numbers[numbers.length - 1]];
-  const scale = (ends[0] > 0 && ends[1] > 100 * ends[0] ? d3.scale.log() : d3.scale.linear()).domain(ends).range([4, length - 4]);
-  return {at: (index) => scale(numbers[index]), step: 0};
+// Whether the values are drawn from a range, and not chosen from a list.
+function isContinuous({values, numeric, indices}) {
+  return numeric && (values.length > 24 || (values.length > indices.length / 2 && values.some((text) => text.length > 6)));
 }
 
-// The values that have a label: every one, or every second or third .. one, so that the texts fit side by side.
-function labelledValues(parameter, places, room) {
-  const all = parameter.values.map((_, index) => {
-    const text = shortened(valueText(parameter, index), 12);
-    return {index, text, begin: places.at(index) - (text.length * 6.5 + room) / 2, end: places.at(index) + (text.length * 6.5 + room) / 2};
-  });
-  if (places.step === 0) {
-    return all.reduce((kept, one) => (kept.length && one.begin < kept[kept.length - 1].end ? kept : [...kept, one]), []);
+// Where the values of a parameter stand on an axis of this length: {at(index), step, ticks}. Words and numbers of a list
+// are at equal distances of `step`, and have no ticks. Other numbers are on a scale, which is that of their logarithms where
+// they differ by more than a hundredfold; step is 0, and the ticks are round numbers. A missing value is before all others.
+function placesOf(parameter, length) {
+  const {values} = parameter;
+  if (!isContinuous(parameter)) {
+    const step = length / values.length;
+    return {at: (index) => (index + 0.5) * step, step, ticks: []};
   }
+  const missing = values[0] === "" ? 36 : 0, numbers = values.filter((text) => text !== "").map(Number);
+  const ends = [numbers[0], numbers[numbers.length - 1]], isLog = ends[0] > 0 && ends[1] > 100 * ends[0];
+  const scale = (isLog ? d3.scale.log() : d3.scale.linear()).domain(ends).range([4 + missing, length - 4]);
+  const round = isLog ? scale.ticks().filter((one) => Math.abs(Math.log10(one) - Math.round(Math.log10(one))) < 1e-6) : scale.ticks(6);
+  const ticks = [...(missing ? [{at: 4, text: "none"}] : []), ...round.map((one) => ({at: scale(one), text: numberText(one)}))];
+  return {at: (index) => (values[index] === "" ? 4 : scale(Number(values[index]))), step: 0, ticks};
+}
+
+// The labels of an axis across: a text for every value, or for every second or third .. one, so that they fit side by side.
+function labelledValues(parameter, places, room) {
+  const extent = ({at, text}) => ({at, text, begin: at - (text.length * 6.5 + room) / 2, end: at + (text.length * 6.5 + room) / 2});
+  if (places.step === 0) {
+    return places.ticks.map(extent).reduce((kept, one) => (kept.length && one.begin < kept[kept.length - 1].end ? kept : [...kept, one]), []);
+  }
+  const all = parameter.values.map((_, index) => extent({at: places.at(index), text: shortened(valueText(parameter, index), 12)}));
   for (let stride = 1;; ++stride) {
     const kept = all.filter((_, i) => i % stride === 0);
     if (kept.every((one, i) => i === 0 || one.begin >= kept[i - 1].end)) return kept;
