@@ -10,8 +10,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <regex>
 #include <set>
+#include <string_view>
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
@@ -44,12 +44,35 @@ std::unique_ptr<TrialEvaluator> make_evaluator(const Study& study, const SearchO
   return std::make_unique<TrainingRuns>(study, options.folder, options.program);
 }
 
-// The last line of a reason without times and without the trial's number, which differ between equal failures.
+bool is_digit(std::string_view text, size_t place) {
+  return place < text.size() && text[place] >= '0' && text[place] <= '9';
+}
+
+// Whether a time of day such as 13:05:09 begins at `place`.
+bool is_time_of_day(std::string_view text, size_t place) {
+  static constexpr std::string_view shape = "dd:dd:dd";
+  if (text.size() - place < shape.size()) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 'd' ? !is_digit(text, place + i) : text[place + i] != shape[i]) return false;
+  }
+  return true;
+}
+
+// The last line of a reason without times and without the trial's folder, which differ between equal failures.
 std::string cause_of(const std::string& reason, int64_t trial) {
-  const std::string line = reason.substr(reason.rfind('\n') + 1);
-  static const std::regex time(R"(\d\d:\d\d:\d\d)");
-  const std::regex folder(fmt::format(R"(trials/{}\b)", trial));
-  return std::regex_replace(std::regex_replace(line, time, ""), folder, "trials");
+  const std::string_view line = std::string_view(reason).substr(reason.rfind('\n') + 1);
+  const std::string folder = fmt::format("trials/{}", trial);
+  std::string cause;
+  for (size_t place = 0; place < line.size();) {
+    if (is_time_of_day(line, place)) {
+      place += std::string_view("00:00:00").size();
+    } else if (line.substr(place, folder.size()) == folder && !is_digit(line, place + folder.size())) {
+      place += folder.size();
+    } else {
+      cause += line[place++];
+    }
+  }
+  return cause;
 }
 
 class Run {

@@ -203,7 +203,7 @@ class Halving(SearchTest):
     def test_a_run_that_stops_before_its_budget_has_failed(self):
         name = self.space("cut", "validation_loss", self.MORE, self.TABLES)
         text = (self.folder / "run.toml").read_text()
-        (self.folder / "run.toml").write_text(text.replace("[train]\n", '[train]\ntime_limit = "1ms"\n'))
+        (self.folder / "run.toml").write_text(text.replace("[train]\n", '[train]\ntime_limit = 0.001\n'))
         self.expect(3, self.search(name), "F_stopped", "stopped by a signal or train.time_limit after step 1 of 2")
 
     def test_killed_at_any_moment_it_ends_its_runs_and_resumes(self):
