@@ -14,7 +14,7 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
 #include "terrace/base/units.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 #include "terrace/plan/best.h"
 #include "terrace/plan/plan_report.h"
 

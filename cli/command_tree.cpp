@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "terrace/config/family.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 
 namespace terrace::cli {
 namespace {

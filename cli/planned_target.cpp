@@ -9,7 +9,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
 #include "terrace/config/load_for_plan.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 
 namespace terrace::cli {
 

@@ -13,7 +13,7 @@
 
 #include "bench/random_corpus.h"
 #include "terrace/config/config.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 
 namespace terrace::bench {
 

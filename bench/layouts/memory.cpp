@@ -12,8 +12,8 @@
 #include "bench_run.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/models/family.h"
 #include "terrace/ops/host_memory.h"
+#include "terrace/schedule/description.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
@@ -47,7 +47,7 @@ Bytes formula(train::Trainer& trainer) {
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, trainer.mesh());
   const int64_t padding = 1024 * sizes.ranks;
   int64_t n = 0;
-  const schedule::UnitTable table = models::unit_table(config);
+  const schedule::UnitTable table = schedule::unit_table(config);
   for (const schedule::Segment& segment : schedule::partition(table, config.layout).segments) {
     int64_t elements = 0;
     for (const auto& parameter : schedule::segment_parameters(table, segment)) {

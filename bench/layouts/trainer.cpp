@@ -13,7 +13,7 @@
 
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/config.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
 

@@ -12,8 +12,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
-#include "terrace/models/gpt/cost/config.h"
-#include "terrace/models/gpt/cost/family.h"
+#include "terrace/models/gpt/planned_gpt.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::bench {
 

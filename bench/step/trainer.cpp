@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/train/prepare_machine.h"
 
 namespace {

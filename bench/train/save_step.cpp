@@ -12,7 +12,7 @@
 
 #include "bench/random_corpus.h"
 #include "terrace/checkpoint/snapshot.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace {

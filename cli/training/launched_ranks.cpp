@@ -10,7 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/config/load_for_check.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/resumed_checkpoint.h"

@@ -60,7 +60,7 @@ std::string document(const Families& families) {
   for (const std::string& section : section_names()) {
     const bool varies = is_family_section(section);
     for (const Family* family : families) {
-      const std::vector<Key> keys = varies ? keys_of(family) : family->keys;
+      const std::vector<Key> keys = varies ? keys_of(family) : family->settings.keys;
       add(fmt::format("[{}] with family = \"{}\"", section, family->name), table(keys, section, config_of(*family)));
     }
     if (section == "data") {

@@ -1,5 +1,5 @@
-// What a family of models adds to the configuration. This room knows no family by name: the caller that reads a
-// configuration passes the list of families.
+// The one interface of a family of models, in parts: docs/model.md. The rooms above define the types of all parts
+// but the first. This room knows no family by name: the caller that reads a configuration passes the list of families.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,23 @@
 #include "terrace/config/key.h"
 #include "terrace/config/rules.h"
 
+namespace terrace::schedule {
+class Description;
+}
+namespace terrace::data {
+class DataOfFamily;
+}
+namespace terrace::models {
+class ModelOfFamily;
+}
+
 namespace terrace::config {
 
-struct Family {
-  virtual ~Family() = default;
-
-  std::string name;   // the value of model.family
-  std::string about;  // a sentence for the page of keys
-  // What messages and metrics call the family's samples, the items that it counts in them, and the unit of its loss.
-  std::string samples = "samples", items = "samples", loss_unit = "";
+// What the family adds to the configuration. The functions, those of keys and rules as well, are called with
+// configurations of this family only.
+struct Settings {
   FamilySettings model, data;  // the values of Config::model and Config::data before a key is read
-  // The family's keys in [model], in [data] and, if any, in other tables, in the order of the page. The functions of
-  // keys and rules are called with configurations of this family only.
+  // The family's keys in [model], in [data] and, if any, in other tables, in the order of the page.
   std::vector<Key> keys = {};
   std::vector<Rule> rules = {};
   std::vector<IdleRule> idle_rules = {};
@@ -34,9 +39,25 @@ struct Family {
   // The number of layers that layout.stage_layers divides among the stages. The model has one more unit before the
   // layers and one after them.
   int64_t (*layers)(const Config&) = nullptr;
+  // For verify: makes [model] so small that a laptop trains it in a moment, but keeps its kinds of layers and the
+  // ratios of their sizes. The layout must still fit the model.
+  void (*shrink)(Config&) = nullptr;
   // Whether each data-parallel rank takes the same number of samples, in micro-batches of train.micro_batch samples. If
   // not, the family's data source decides how to divide a step's samples among the ranks.
   bool equal_shares = true;
+};
+
+struct Family {
+  std::string name;   // the value of model.family
+  std::string about;  // a sentence for the page of keys
+  // What messages and metrics call the family's samples, the items that it counts in them, and the unit of its loss.
+  std::string samples = "samples", items = "samples", loss_unit = "";
+
+  Settings settings;
+  // Parts that a program lacks are null: a planner builds no models and reads no data.
+  const schedule::Description* description = nullptr;  // schedule/description.h
+  const models::ModelOfFamily* model = nullptr;        // models/families.h
+  const data::DataOfFamily* data = nullptr;            // data/data_of_family.h
 };
 
 // nullptr if no family has the name.

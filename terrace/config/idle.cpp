@@ -284,19 +284,13 @@ const std::vector<IdleRule>& core_idle_rules() {
   return list;
 }
 
-std::vector<IdleRule> idle_rules_of(const Family* family) {
-  std::vector<IdleRule> list = core_idle_rules();
-  if (family != nullptr) list.insert(list.end(), family->idle_rules.begin(), family->idle_rules.end());
-  return list;
-}
-
 std::string idle_beside(const Config& config, const std::string& full_name) {
   const auto reason = [&](const std::vector<IdleRule>& list) -> std::string {
     const auto rule = std::ranges::find(list, full_name, &IdleRule::key);
     return rule == list.end() || rule->beside == nullptr ? "" : rule->beside(config);
   };
   const std::string text = reason(core_idle_rules());
-  return text.empty() && config.family != nullptr ? reason(config.family->idle_rules) : text;
+  return text.empty() && config.family != nullptr ? reason(config.family->settings.idle_rules) : text;
 }
 
 std::vector<std::string> idle_keys(const Config& config, const RankFacts& ranks) {

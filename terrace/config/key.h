@@ -35,6 +35,9 @@ struct Key {
   std::string full_name() const { return section + "." + name; }
 };
 
+// The keys that every configuration has: model.family, whose value is this family, and all keys outside of [model] and
+// [data].
+std::vector<Key> core_keys(const Family* family);
 // nullptr if no key has the name.
 const Key* find_key(const std::vector<Key>& keys, std::string_view full_name);
 // The tables of a file, in the order of the page.

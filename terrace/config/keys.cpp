@@ -212,6 +212,8 @@ void add_family_key(const Family* family, std::vector<Key>& list) {
                   .identity = write});
 }
 
+}  // namespace
+
 std::vector<Key> core_keys(const Family* family) {
   std::vector<Key> list;
   add_family_key(family, list);
@@ -222,8 +224,6 @@ std::vector<Key> core_keys(const Family* family) {
   add_observe_keys(list);
   return list;
 }
-
-}  // namespace
 
 std::string without_folder(const std::string& path) {
   return (std::filesystem::path(path) / "").lexically_normal().parent_path().filename().string();
@@ -240,35 +240,9 @@ std::vector<std::string> section_names() {
 
 bool is_family_section(std::string_view section) { return section == "model" || section == "data"; }
 
-std::vector<Key> keys_of(const Family* family) {
-  const std::vector<Key> core = core_keys(family);
-  std::vector<Key> list;
-  for (const std::string& section : section_names()) {
-    const auto add = [&](const std::vector<Key>& keys) {
-      std::ranges::copy_if(keys, std::back_inserter(list), [&](const Key& key) { return key.section == section; });
-    };
-    add(core);
-    if (family != nullptr) add(family->keys);
-  }
-  return list;
-}
-
 const Key* find_key(const std::vector<Key>& keys, std::string_view full_name) {
   const auto found = std::ranges::find(keys, full_name, &Key::full_name);
   return found == keys.end() ? nullptr : &*found;
-}
-
-const Family* find_family(const Families& families, std::string_view name) {
-  const auto found = std::ranges::find(families, name, &Family::name);
-  return found == families.end() ? nullptr : *found;
-}
-
-Config config_of(const Family& family) {
-  Config config;
-  config.family = &family;
-  config.model = family.model;
-  config.data = family.data;
-  return config;
 }
 
 }  // namespace terrace::config

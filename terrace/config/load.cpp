@@ -51,7 +51,7 @@ struct Input {
 std::string other_families_with(const Input& input, const std::string& full_name) {
   std::vector<std::string> names;
   for (const Family* family : input.families) {
-    if (family != input.family && find_key(family->keys, full_name) != nullptr) {
+    if (family != input.family && find_key(family->settings.keys, full_name) != nullptr) {
       names.push_back(toml_text(family->name));
     }
   }
@@ -368,10 +368,10 @@ Config read(Input input, const std::string& toml, const std::vector<std::string>
   add_phases(input, config, invalid.empty());
   if (input.problems.size() > before_phases) input.file_problems = nullptr;  // what the phases name is not known
   check_rules(input, core_rules(), config, invalid);
-  check_rules(input, input.family->rules, config, invalid);
+  check_rules(input, input.family->settings.rules, config, invalid);
   add_file_problems(input, config, invalid);
   report(std::move(input.problems), input.file_name);
-  if (input.family->derive != nullptr) input.family->derive(config);
+  if (input.family->settings.derive != nullptr) input.family->settings.derive(config);
   return config;
 }
 

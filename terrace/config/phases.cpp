@@ -48,7 +48,8 @@ std::string key_changes(const Config& saved, size_t saved_phase, const Config& n
 
 bool is_phase_key(const Family& family, const Key& key) {
   if (key.full_name() == batch_key) return true;
-  return key.section == "data" && std::ranges::find(family.phase_keys, key.name) != family.phase_keys.end();
+  return key.section == "data" &&
+         std::ranges::find(family.settings.phase_keys, key.name) != family.settings.phase_keys.end();
 }
 
 std::vector<Key> phase_keys_of(const Family& family) {

@@ -107,7 +107,7 @@ class PhaseReader {
       }
     };
     check(core_rules());
-    check(config_.family->rules);
+    check(config_.family->settings.rules);
     const int64_t own = in.train.global_batch, first = config_.train.global_batch;
     if (config_.train.micro_batch != 0 || own == first) return;
     refuse(table, fmt::format("{}: global_batch = {} needs train.micro_batch, since without it a micro-batch is all "

@@ -16,7 +16,7 @@ namespace {
 
 std::string micro_batch_divides_batch(const Config& c) {
   const auto& [micro, global] = std::pair(c.train.micro_batch, c.train.global_batch);
-  if (micro == 0 || global % micro == 0 || !c.family->equal_shares) return "";
+  if (micro == 0 || global % micro == 0 || !c.family->settings.equal_shares) return "";
   std::vector<int64_t> multiples = {(global / micro) * micro, (global / micro + 1) * micro};
   if (multiples.front() == 0) multiples.erase(multiples.begin());
   return fmt::format(
@@ -57,7 +57,7 @@ std::string ramp_reaches_batch(const Config& c) {
 
 std::string micro_batch_divides_ramp(const Config& c) {
   const TrainConfig& train = c.train;
-  if (train.ramp_start == 0 || !c.family->equal_shares) return "";
+  if (train.ramp_start == 0 || !c.family->settings.equal_shares) return "";
   const int64_t micro = train.micro_batch == 0 ? train.global_batch : train.micro_batch;
   if (train.ramp_start % micro == 0 && train.ramp_increment % micro == 0) return "";
   const int64_t common = std::gcd(std::gcd(train.ramp_start, train.ramp_increment), train.global_batch);
@@ -153,7 +153,8 @@ std::string schedule_has_its_chunks(const Config& c) {
 
 // The embedding and the head are units too, so a virtual stage can consist of one of them alone.
 std::string virtual_stages_have_layers(const Config& c) {
-  const int64_t virtual_stages = c.layout.pipeline * c.layout.chunks, layers = c.family->layers(c), units = layers + 2;
+  const int64_t virtual_stages = c.layout.pipeline * c.layout.chunks, layers = c.family->settings.layers(c),
+                units = layers + 2;
   if (virtual_stages > units) {
     return fmt::format(
         "layout.pipeline = {} with chunks = {} cuts the {} layers, embedding and head of the model into {} "

@@ -13,7 +13,7 @@
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/models/gpt/hf_layout.h"
 #include "terrace/nn/precision.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "terrace/config/config.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::exchange {
 

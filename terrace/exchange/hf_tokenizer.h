@@ -6,7 +6,7 @@
 
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/data/text/tokenizer.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::exchange {
 

@@ -16,7 +16,7 @@
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"
-#include "terrace/models/gpt/family.h"
+#include "terrace/models/gpt/gpt_family.h"
 #include "terrace/models/gpt/hf_layout.h"
 
 namespace terrace::exchange {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::exchange {
 

@@ -9,7 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
 #include "terrace/mesh/mesh.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/nn/precision.h"
 
 namespace terrace::generate {
@@ -35,7 +35,7 @@ void check_cut(config::Config config, int64_t ranks) {
   config.layout = {};
   config.layout.tensor = ranks;
   std::vector<std::string> problems;
-  for (const config::Rule& rule : config.family->rules) {
+  for (const config::Rule& rule : config.family->settings.rules) {
     if (std::ranges::find(rule.keys, "layout.tensor") == rule.keys.end()) continue;
     if (std::string problem = rule.problem(config); !problem.empty()) problems.push_back(std::move(problem));
   }

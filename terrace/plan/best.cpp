@@ -18,11 +18,11 @@
 #include "terrace/base/error.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
-#include "terrace/models/cost/family.h"
 #include "terrace/plan/layout_space.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/plan/step_costs.h"
 #include "terrace/plan/variation.h"
+#include "terrace/schedule/description.h"
 
 namespace terrace::plan {
 namespace {
@@ -44,7 +44,7 @@ class Cache {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const PlannedTable>& table = tables_[key];
     if (!table) {
-      table = std::make_shared<const PlannedTable>(models::unit_table(config, options), config.layout.tensor);
+      table = std::make_shared<const PlannedTable>(schedule::unit_table(config, options), config.layout.tensor);
     }
     std::shared_ptr<const schedule::Partition>& partition =
         partitions_[{config.layout.pipeline * config.layout.chunks, config.layout.stage_layers.empty()}];

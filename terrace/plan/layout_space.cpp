@@ -40,7 +40,7 @@ class Enumeration {
             (keeps("layout.shard_weights") && keeps("layout.shard_gradients") && keeps("layout.shard_optimizer"))) {}
 
   std::vector<Config> list() {
-    const int64_t layers = config_.family->layers(config_), given_micro_batch = config_.train.micro_batch;
+    const int64_t layers = config_.family->settings.layers(config_), given_micro_batch = config_.train.micro_batch;
     using config::divisors_up_to;
     for (const int64_t tensor : sizes("layout.tensor", config_.layout.tensor, devices_, most_tensor_)) {
       for (const int64_t pipeline : sizes("layout.pipeline", config_.layout.pipeline, devices_ / tensor, layers)) {

@@ -55,7 +55,7 @@ std::string batch_of(const Plan& plan) {
   return fmt::format("{} {} a step; {} of {}{} on each of {}", format_count(config.train.global_batch),
                      config.family->samples,
                      counted(static_cast<uint64_t>(micro_batches), "micro-batch", "micro-batches"),
-                     config.family->equal_shares ? "" : "at most ", micro_batch_of(config, data_ranks),
+                     config.family->settings.equal_shares ? "" : "at most ", micro_batch_of(config, data_ranks),
                      counted(static_cast<uint64_t>(data_ranks), "data-parallel rank"));
 }
 

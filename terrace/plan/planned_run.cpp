@@ -6,9 +6,9 @@
 
 #include "terrace/config/family.h"
 #include "terrace/config/wire_type.h"
-#include "terrace/models/cost/family.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/schedule/description.h"
 
 namespace terrace::plan {
 
@@ -29,7 +29,7 @@ PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks) : ro
 
 config::Config divided(config::Config config, const machine::Software& software) {
   config::LayoutConfig& layout = config.layout;
-  const int64_t virtual_stages = layout.pipeline * layout.chunks, layers = config.family->layers(config);
+  const int64_t virtual_stages = layout.pipeline * layout.chunks, layers = config.family->settings.layers(config);
   if (software.stages_by_layers && layout.stage_layers.empty() && layers % virtual_stages == 0) {
     layout.stage_layers.assign(static_cast<size_t>(virtual_stages), layers / virtual_stages);
   }
@@ -45,7 +45,7 @@ PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_pe
       placement(schedule::placement(pipeline)) {
   if (!shared.table) {
     shared.table = std::make_shared<const PlannedTable>(
-        models::unit_table(of, unit_table_options(of, mesh.size("data"))), of.layout.tensor);
+        schedule::unit_table(of, unit_table_options(of, mesh.size("data"))), of.layout.tensor);
   }
   if (!shared.partition) {
     shared.partition = std::make_shared<const schedule::Partition>(schedule::partition(table(), of.layout));

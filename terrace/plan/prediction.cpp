@@ -9,8 +9,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
-#include "terrace/models/cost/family.h"
 #include "terrace/plan/route.h"
+#include "terrace/schedule/description.h"
 
 namespace terrace::plan {
 namespace {
@@ -127,7 +127,6 @@ PlannedRun planned_run(const config::Config& config, const Target& target) {
 Prediction predict(const SimulatedStep& step) {
   const PlannedRun& run = step.run;
   const config::Config& config = run.config;
-  const auto& family = static_cast<const models::PlannedFamily&>(*config.family);
   const auto micro_batches = static_cast<double>(run.pipeline.micro_batches * run.mesh.size("data"));
   const machine::Device& device = step.target.machine.device;
   Prediction prediction;
@@ -135,7 +134,7 @@ Prediction predict(const SimulatedStep& step) {
   prediction.model_flops = micro_batches * schedule::counted_flops(run.table());
   prediction.hardware_flops = prediction.model_flops + micro_batches * recomputed_flops(run);
   prediction.samples = config.train.global_batch;
-  prediction.items = config.train.global_batch * (family.items_of_sample ? family.items_of_sample(config) : 1);
+  prediction.items = config.train.global_batch * schedule::description_of(config).items_of_sample(config);
   prediction.peak_flops = static_cast<double>(step.target.devices) * device.rate(config.train.precision).peak;
 
   double waiting = 0;

@@ -51,7 +51,7 @@ mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ra
 
 int64_t micro_batch_of(const config::Config& config, int64_t data_ranks) {
   const config::TrainConfig& train = config.train;
-  if (!config.family->equal_shares) {
+  if (!config.family->settings.equal_shares) {
     const int64_t share = rounded_up_share(train, data_ranks);
     return train.micro_batch == 0 ? share : std::min(share, train.micro_batch);
   }

@@ -63,7 +63,7 @@ std::vector<std::string> differences(const Config& config, const Config& changed
 
 bool holds_rules(const Config& config) {
   const auto holds = [&](const config::Rule& rule) { return rule.problem(config).empty(); };
-  return std::ranges::all_of(config::core_rules(), holds) && std::ranges::all_of(config.family->rules, holds);
+  return std::ranges::all_of(config::core_rules(), holds) && std::ranges::all_of(config.family->settings.rules, holds);
 }
 
 std::vector<Variation> variations(const Config& config) {

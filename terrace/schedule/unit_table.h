@@ -1,5 +1,5 @@
 // What a model is made of, as a table without tensors: one row for each unit, in the order in which units are computed.
-// Each family of models derives it from its configuration (models/cost/unit_table.h); the pipeline split, the complete
+// Each family of models derives it from its configuration (schedule/description.h); the pipeline split, the complete
 // list of a step, the memory that a run needs and the model FLOPs of a step are derived from it. docs/model.md says
 // what a family has to state.
 #pragma once

@@ -12,7 +12,7 @@
 #include "terrace/config/family.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/config/section_keys.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 
 namespace terrace::search {
 

@@ -10,7 +10,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/units.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 
 namespace terrace::search {
 namespace {

@@ -12,7 +12,7 @@
 #include "terrace/config/family.h"
 #include "terrace/config/key_values.h"
 #include "terrace/config/load_for_plan.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 #include "terrace/search/commands.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/placeholders.h"

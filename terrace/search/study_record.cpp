@@ -11,7 +11,7 @@
 #include "terrace/config/load_for_plan.h"
 #include "terrace/machine/machine.h"
 #include "terrace/machine/software.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 #include "terrace/search/placeholders.h"
 
 namespace terrace::search {

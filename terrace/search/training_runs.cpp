@@ -7,7 +7,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/config/domain.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 #include "terrace/observe/summary.h"
 #include "terrace/search/run_folder.h"
 

@@ -6,8 +6,8 @@
 
 #include "terrace/base/json.h"
 #include "terrace/checkpoint/checkpoint.h"
+#include "terrace/data/data_of_family.h"
 #include "terrace/data/source.h"
-#include "terrace/models/family.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
@@ -61,7 +61,7 @@ class RunChecker {
   }
 
   void open_data() {
-    data_ = models::family_of(config_).open_data(config_);
+    data_ = data::data_of_family(config_).open(config_);
     check.samples = data_->samples_in_epoch();
   }
 

@@ -19,9 +19,9 @@
 #include "terrace/base/plural.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/staging.h"
+#include "terrace/data/data_of_family.h"
 #include "terrace/machine/machine.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/models/family.h"
 #include "terrace/observe/memory.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/schedule/step.h"
@@ -83,7 +83,7 @@ void check_staging(const config::CheckpointConfig& config, Problems& problems) {
 }  // namespace
 
 std::vector<std::string> file_problems(const config::Config& config, bool is_new_run) {
-  Problems problems = models::family_of(config).problems_with_files(config);
+  Problems problems = data::data_of_family(config).problems_with_files(config);
   if (is_new_run) check_weights_exist(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
   check_staging(config.checkpoint, problems);

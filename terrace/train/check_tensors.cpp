@@ -4,7 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "terrace/base/error.h"
-#include "terrace/models/family.h"
+#include "terrace/schedule/description.h"
 #include "terrace/train/gradient_errors.h"
 
 namespace terrace::train {
@@ -13,7 +13,7 @@ namespace {
 // All parameters of the model as whole tensors without memory.
 checkpoint::Group whole_group(const config::Config& config, const char* name) {
   checkpoint::Group group{.name = name, .tensors = {}};
-  for (const schedule::UnitRow& row : models::unit_table(config)) {
+  for (const schedule::UnitRow& row : schedule::unit_table(config)) {
     for (const schedule::UnitParameter& parameter : row.parameters) {
       const std::vector<int64_t>& shape = parameter.mark.global_shape;
       group.tensors.push_back({.name = parameter.name,

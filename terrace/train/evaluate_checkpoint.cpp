@@ -12,7 +12,8 @@
 #include "terrace/base/progress.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/comm/threads/threads.h"
-#include "terrace/models/family.h"
+#include "terrace/data/data_of_family.h"
+#include "terrace/models/families.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
@@ -71,32 +72,32 @@ void lay_out(config::Config& config, int64_t micro_batch, int64_t ranks, int64_t
     config.train.global_batch = samples;
     for (config::Phase& phase : config.phases) phase.global_batch = samples;
   };
-  if (config.family->equal_shares) {
+  if (config.family->settings.equal_shares) {
     config.train.micro_batch = micro_batch > 0 ? micro_batch : 1;
     set_global_batch(config.train.micro_batch * ranks * config.layout.pipeline);
   }
   if (layout_fits(config, ranks, here)) return;
   const config::LayoutConfig& own = config.layout;
   config.layout = {.timeout = own.timeout, .check_calls = own.check_calls, .share_gpus = own.share_gpus};
-  if (config.family->equal_shares) set_global_batch(config.train.micro_batch * ranks);
+  if (config.family->settings.equal_shares) set_global_batch(config.train.micro_batch * ranks);
 }
 
 config::Config configuration_of(const EvaluationRequest& request, const checkpoint::Reader& reader, int64_t ranks,
                                 int64_t here) {
   config::Config config = reader.config(models::families());
-  const models::Family& family = models::family_of(config);
-  if (!request.corpora.empty() && family.hold_out == nullptr) {
+  const data::DataOfFamily& data = data::data_of_family(config);
+  if (!request.corpora.empty() && !data.evaluates_other_data()) {
     throw UserError::of("models of the family \"{}\" are evaluated on the data of their run only; leave --data out",
-                        family.name);
+                        config.family->name);
   }
   if (!request.corpora.empty()) {
-    family.hold_out(config, request.corpora, reader.tokenizer().string());
+    data.hold_out(config, request.corpora, reader.tokenizer().string());
     config.phases.clear();
   }
   config.train.device = request.device;
   config.checkpoint.folder.clear();  // nothing is written
   lay_out(config, recorded_micro_batch(reader, config), ranks, here);
-  throw_file_problems(family.problems_with_files(config));
+  throw_file_problems(data.problems_with_files(config));
   return config;
 }
 

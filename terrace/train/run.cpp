@@ -31,12 +31,12 @@
 #include "terrace/config/names.h"
 #include "terrace/config/phases.h"
 #include "terrace/machine/machine.h"
-#include "terrace/models/family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/plan/route.h"
+#include "terrace/schedule/description.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/check_tensors.h"
@@ -352,7 +352,7 @@ Peak agreed_peak(const Start& start, int64_t threads, const at::Device& device, 
 std::set<ops::WeightClass> weight_classes_of(const config::Config& config) {
   constexpr int64_t least_elements = 256 * 256;
   std::set<ops::WeightClass> classes;
-  for (const schedule::UnitRow& row : models::unit_table(config)) {
+  for (const schedule::UnitRow& row : schedule::unit_table(config)) {
     for (const schedule::UnitParameter& parameter : row.parameters) {
       const std::vector<int64_t>& shape = parameter.mark.global_shape;
       if (shape.size() > 1 && c10::multiply_integers(shape) >= least_elements) {

@@ -13,7 +13,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/config/key_values.h"
-#include "terrace/models/family.h"
+#include "terrace/data/data_of_family.h"
 #include "terrace/nn/precision.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/products.h"
@@ -57,7 +57,7 @@ StartFacts program_facts(const config::Config& config) {
   return facts;
 }
 
-StartFacts file_facts(const config::Config& config) { return models::family_of(config).file_facts(config); }
+StartFacts file_facts(const config::Config& config) { return data::data_of_family(config).file_facts(config); }
 
 StartFacts initial_weights_facts(const config::Config& config) {
   const std::string& path = config.train.initial_weights;

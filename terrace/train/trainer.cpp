@@ -17,7 +17,8 @@
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/data/batch_ramp.h"
-#include "terrace/models/family.h"
+#include "terrace/data/data_of_family.h"
+#include "terrace/models/families.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/trace.h"
 #include "terrace/ops/record.h"
@@ -25,6 +26,7 @@
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/schedule/description.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
 #include "terrace/train/stop_request.h"
@@ -74,12 +76,12 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       peak_(std::move(peak)),
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
-      data_(models::family_of(config).open_data(config)),
+      data_(data::data_of_family(config).open(config)),
       model_(models::build_model(
           config,
           {.device = device_, .type = nn::scalar_type(config.train.precision), .kernels = kernels, .allocate = false})),
       losses_(model_->losses()),
-      unit_table_(models::unit_table(config)),
+      unit_table_(schedule::unit_table(config)),
       cut_(*model_, schedule::partition(unit_table_, config.layout), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
       tensor_names_(names_read(unit_table_, cut_.stage)),

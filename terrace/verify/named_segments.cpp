@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "terrace/models/cost/family.h"
+#include "terrace/schedule/description.h"
 #include "terrace/schedule/partition.h"
 
 namespace terrace::verify {
@@ -23,7 +23,7 @@ std::string common_part(const std::vector<std::string>& names) {
 }  // namespace
 
 std::vector<NamedSegment> named_segments(const config::Config& config) {
-  const schedule::UnitTable table = models::unit_table(config);
+  const schedule::UnitTable table = schedule::unit_table(config);
   std::vector<NamedSegment> named;
   for (const schedule::Segment& segment : schedule::partition(table, config.layout).segments) {
     NamedSegment& own = named.emplace_back();

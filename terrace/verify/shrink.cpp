@@ -5,7 +5,6 @@
 #include <array>
 
 #include "terrace/config/family.h"
-#include "terrace/models/family.h"
 #include "terrace/plan/rank_share.h"
 
 namespace terrace::verify {
@@ -44,9 +43,10 @@ bool travels_in_bf16(const config::LayoutConfig& layout) {
 config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps) {
   config::Config small = config;
   small.phases.clear();  // the layout is the same in all of them
-  models::family_of(config).shrink(small);
+  config.family->settings.shrink(small);
   // stage_layers does not fit another number of layers; without the key, layers are divided by cost.
-  if (config.family->layers(small) != config.family->layers(config)) small.layout.stage_layers.clear();
+  if (config.family->settings.layers(small) != config.family->settings.layers(config))
+    small.layout.stage_layers.clear();
   shrink_batch(small, ranks / config.layout.tensor / config.layout.pipeline);
   small.train.steps = steps;
   if (config.train.precision == config::Precision::fp16) {

@@ -11,13 +11,15 @@
 #include <mutex>
 
 #include "terrace/comm/threads/threads.h"
-#include "terrace/models/family.h"
+#include "terrace/data/data_of_family.h"
+#include "terrace/models/families.h"
 #include "terrace/nn/precision.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/schedule/description.h"
 #include "terrace/train/device.h"
 #include "terrace/train/run.h"
 #include "terrace/train/training_step.h"
@@ -28,7 +30,7 @@ namespace {
 
 // `first` is the sample's number in the whole run.
 models::Batch random_batch(const config::Config& config, int64_t first, int64_t count, const at::Device& device) {
-  return models::to_device(models::family_of(config).random_batch(config, first, count), device);
+  return models::to_device(data::data_of_family(config).random_batch(config, first, count), device);
 }
 
 double loss_scale(const config::TrainConfig& train) {
@@ -37,8 +39,8 @@ double loss_scale(const config::TrainConfig& train) {
 
 // For each loss of the model, the number of things over which it is summed in the step.
 std::vector<double> step_counts(const config::Config& config, int64_t step) {
-  const data::MicroBatch batch =
-      models::family_of(config).random_batch(config, (step - 1) * config.train.global_batch, config.train.global_batch);
+  const data::MicroBatch batch = data::data_of_family(config).random_batch(
+      config, (step - 1) * config.train.global_batch, config.train.global_batch);
   std::vector<double> counts;
   for (const int64_t count : batch.counts) counts.push_back(static_cast<double>(std::max<int64_t>(1, count)));
   return counts;
@@ -197,7 +199,7 @@ Trial run_trial(const config::Config& config, const TrialRanks& ranks, const Wor
               .digest_logs = std::vector<DigestLog>(static_cast<size_t>(ranks.number)),
               .loss_scale = loss_scale(config.train)};
   const schedule::Partition partition =
-      ranks.partition ? *ranks.partition : schedule::partition(models::unit_table(config), config.layout);
+      ranks.partition ? *ranks.partition : schedule::partition(schedule::unit_table(config), config.layout);
   std::mutex mutex;
   comm::WorldOptions options = train::world_options(config);
   options.check_calls = true;

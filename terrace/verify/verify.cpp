@@ -13,8 +13,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/wire_type.h"
-#include "terrace/models/cost/family.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/schedule/description.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/verify/first_divergence.h"
 #include "terrace/verify/named_segments.h"
@@ -248,7 +248,7 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
 
   const TrialRanks all{.number = ranks,
                        .processes = options.processes,
-                       .partition = schedule::partition(models::unit_table(small), small.layout)};
+                       .partition = schedule::partition(schedule::unit_table(small), small.layout)};
   const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
   const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
   const config::LayoutConfig unquantized = unquantized_layout(small.layout);

@@ -12,7 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 
 namespace terrace::checkpoint {
 

@@ -10,8 +10,8 @@
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
 #include "terrace/data/text/text_config.h"
-#include "terrace/models/cost/family.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
+#include "terrace/models/planned_families.h"
 
 namespace terrace::config {
 

@@ -171,7 +171,7 @@ TEST(Rules, AreSilentAboutKeysThatAreWrongThemselves) {
 
 // If a rule named a key that does not exist, it would be checked although the key that it means is invalid.
 TEST(Rules, NameOnlyKnownKeys) {
-  for (const std::vector<Rule>& rules : {core_rules(), gpt()->rules}) {
+  for (const std::vector<Rule>& rules : {core_rules(), gpt()->settings.rules}) {
     for (const Rule& rule : rules) {
       for (const std::string& name : rule.keys) {
         EXPECT_EQ(complaint_of({name + "=[[[]]]"}).find("unknown"), std::string::npos) << name;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 #include "tests/fuzz/judge.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

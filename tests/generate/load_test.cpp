@@ -12,7 +12,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/text/tokenizer_training.h"
 #include "terrace/generate/generate.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "tests/generate/tiny_models.h"
 #include "tests/scratch_folder.h"
 

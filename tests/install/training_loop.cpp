@@ -9,7 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
 #include "terrace/data/text/corpus_writer.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
 #include "terrace/train/trainer.h"

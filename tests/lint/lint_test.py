@@ -15,8 +15,8 @@ from lint_rules.tree import Tree  # noqa: E402
 GOOD = {
     "CMakeLists.txt": "# The build.\nterrace_room(base)\nterrace_room(config ROOMS base)\nterrace_room(mesh)\n"
                       "terrace_room(observe)\nterrace_room(ops TORCH ROOMS base config LINK fmt::fmt)\n"
-                      "terrace_room(models_cost FOLDERS models/*/cost ROOMS mesh)\n"
-                      "terrace_room(models TORCH ROOMS ops mesh models_cost)\nterrace_room(parallel TORCH ROOMS models)\n",
+                      "terrace_room(planned_models FOLDERS models/*/cost ROOMS mesh)\n"
+                      "terrace_room(models TORCH ROOMS ops mesh planned_models)\nterrace_room(parallel TORCH ROOMS models)\n",
     "terrace/base/error.h": "// Errors.\n#pragma once\n",
     "terrace/config/config.h": "// Settings.\n#pragma once\n#include \"terrace/base/error.h\"\n",
     "terrace/mesh/param_mark.h": "// Marks.\n#pragma once\n",

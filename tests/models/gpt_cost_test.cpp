@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/models/gpt/cost/cost.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/models/model.h"

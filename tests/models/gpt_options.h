@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "terrace/base/json.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 #include "terrace/nn/module.h"
 
 namespace terrace::models {

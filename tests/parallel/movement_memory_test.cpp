@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "terrace/models/gpt/cost/family.h"
+#include "terrace/models/gpt/planned_gpt.h"
 #include "terrace/ops/memory_meter.h"
 #include "tests/parallel/training.h"
 

@@ -18,8 +18,7 @@
 
 #include "terrace/base/random.h"
 #include "terrace/comm/threads/threads.h"
-#include "terrace/models/cost/family.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/nn/precision.h"

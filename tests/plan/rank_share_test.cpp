@@ -8,7 +8,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 
 namespace terrace::plan {
 namespace {
@@ -43,7 +43,7 @@ TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
 
 TEST(MicroBatchOf, IsTheLargestOneOfAFamilyWithoutEqualShares) {
   config::Family family;
-  family.equal_shares = false;
+  family.settings.equal_shares = false;
   config::Config config = config::config_of(family);
   config.train.global_batch = 10;
   EXPECT_EQ(micro_batch_of(config, 3), 4);

@@ -1,8 +1,8 @@
 // The configuration of a GPT that is small enough to work its steps out by hand.
 #pragma once
 
-#include "terrace/models/gpt/cost/config.h"
-#include "terrace/models/gpt/cost/family.h"
+#include "terrace/models/gpt/planned_gpt.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::plan {
 

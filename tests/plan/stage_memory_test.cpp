@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "terrace/models/gpt/cost/config.h"
-#include "terrace/models/gpt/cost/family.h"
+#include "terrace/models/gpt/planned_gpt.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::plan {
 namespace {

@@ -9,7 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/config/config.h"
-#include "terrace/models/cost/family.h"
+#include "terrace/models/planned_families.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/search/search_report.h"
 #include "tests/search/small_study.h"

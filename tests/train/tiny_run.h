@@ -14,7 +14,7 @@
 #include "terrace/base/random.h"
 #include "terrace/data/text/corpus_writer.h"
 #include "terrace/data/text/text_source.h"
-#include "terrace/models/family.h"
+#include "terrace/models/families.h"
 #include "terrace/train/stop_request.h"
 #include "terrace/train/trainer.h"
 #include "tests/scratch_folder.h"

@@ -12,8 +12,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/comm/fault.h"
-#include "terrace/models/family.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/families.h"
+#include "terrace/models/gpt/settings/config.h"
 #include "terrace/verify/shrink.h"
 
 namespace terrace::verify {

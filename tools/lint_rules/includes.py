@@ -4,7 +4,7 @@ import re
 from .tree import Finding, room_of
 
 # Rooms that stay free of torch, MPI, NCCL and CUDA, whatever the build file says.
-TORCH_FREE = {"base", "config", "machine", "mesh", "schedule", "data", "observe", "models_cost", "plan", "search"}
+TORCH_FREE = {"base", "config", "machine", "mesh", "schedule", "data", "observe", "planned_models", "plan", "search"}
 # Everyone may include these without a word in the build file.
 OPEN_ROOMS = {"base", "config"}
 OPEN_HEADERS = {"observe/metrics.h"}
@@ -73,6 +73,6 @@ def _inside_header(tree, file, room, header):
         yield "include-room", f"{room} may include {allowed}, not {used}; move the code, or the shared part of it"
     if used == "mesh" and room in ("models", "nn") and rest != "mesh/param_mark.h":
         yield "include-room", f"{room} knows of mesh only param_mark.h: a model is written for one device"
-    if room == "parallel" and used in ("models", "models_cost") and len(parts) > 3:
+    if room == "parallel" and used in ("models", "planned_models") and len(parts) > 3:
         yield "include-room", "parallel knows the models' common interface (models/model.h) and no single model"
 

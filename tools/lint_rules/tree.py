@@ -8,7 +8,7 @@ import re
 # What git ignores at the root, and git itself.
 IGNORED_AT_ROOT = {".git", ".deps", "build", "runs", "data"}
 CPP = {".cpp", ".h", ".cu", ".cuh"}
-MODELS_COST = re.compile(r"^terrace/models/(\w+/)?cost/")
+PLANNED_MODELS = re.compile(r"^terrace/models/(\w+/)?((settings|cost)/|planned_)")
 TEXT = CPP | {".py", ".sh", ".cmake", ".txt", ".md", ".toml", ".json", ".in", ".yml", ".yaml", ""}
 
 
@@ -74,8 +74,8 @@ class SourceFile:
 
 def room_of(path):
     """The room of a path such as terrace/mesh/mesh.h, or ""; the part of models that needs no torch is one of its own."""
-    if MODELS_COST.match(path):
-        return "models_cost"
+    if PLANNED_MODELS.match(path):
+        return "planned_models"
     parts = path.split("/")
     return parts[1] if len(parts) > 2 and parts[0] == "terrace" else ""
 

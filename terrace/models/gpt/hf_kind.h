@@ -1,7 +1,7 @@
 // Finds the layout of transformers that can express a GPT.
 #pragma once
 
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::models::gpt {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "terrace/base/json.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::models::gpt {
 

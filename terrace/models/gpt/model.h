@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/layers.h"
 #include "terrace/ops/activation.h"

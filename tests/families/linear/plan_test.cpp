@@ -14,7 +14,7 @@
 #include "terrace/config/load_for_plan.h"
 #include "terrace/plan/best.h"
 #include "terrace/plan/step_record.h"
-#include "tests/families/linear/family.h"
+#include "tests/families/linear/linear_family.h"
 #include "tests/plan/small_machine.h"
 #include "tests/scratch_folder.h"
 

@@ -7,14 +7,19 @@
 #include "terrace/plan/best.h"
 #include "terrace/plan/step_record.h"
 #include "tests/families/pair/config.h"
-#include "tests/families/pair/family.h"
+#include "tests/families/pair/pair_family.h"
 #include "tests/plan/small_machine.h"
 
 namespace terrace::pair {
 namespace {
 
-const models::PlannedFamily& planned_part() {
-  static const models::PlannedFamily part = family();
+const config::Family& planned_part() {
+  static const config::Family part = [] {
+    config::Family planned = family();
+    planned.model = nullptr;
+    planned.data = nullptr;
+    return planned;
+  }();
   return part;
 }
 

@@ -14,9 +14,10 @@
 #include "terrace/base/random.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/config.h"
+#include "terrace/models/families.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/train/run.h"
-#include "tests/families/pair/family.h"
+#include "tests/families/pair/pair_family.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::pair {

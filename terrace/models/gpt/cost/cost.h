@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::models::gpt {

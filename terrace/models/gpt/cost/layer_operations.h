@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::models::gpt {

@@ -1,7 +1,7 @@
 // What each unit of a GPT computes and communicates on one rank for one micro-batch.
 #pragma once
 
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::models::gpt {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/mesh/param_mark.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::models::gpt {
 

@@ -1,7 +1,7 @@
 // The unit table of a GPT.
 #pragma once
 
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::models::gpt {

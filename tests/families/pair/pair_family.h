@@ -1,10 +1,10 @@
 // The family of pairs, with everything that docs/model.md requires of a family.
 #pragma once
 
-#include "terrace/models/family.h"
+#include "terrace/config/family.h"
 
 namespace terrace::pair {
 
-const models::Family& family();
+const config::Family& family();
 
 }  // namespace terrace::pair

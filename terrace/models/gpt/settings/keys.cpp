@@ -1,8 +1,8 @@
 // Defines the keys of [model] that a GPT has.
-#include "terrace/models/gpt/cost/keys.h"
+#include "terrace/models/gpt/settings/keys.h"
 
 #include "terrace/config/section_keys.h"
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::models::gpt {
 namespace {

@@ -5,7 +5,7 @@
 
 namespace terrace::models::gpt {
 
-// See Family::shrink.
+// See config::Settings::shrink.
 void shrink(config::Config& config);
 
 }  // namespace terrace::models::gpt

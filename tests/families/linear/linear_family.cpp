@@ -1,5 +1,5 @@
 // Defines the family of linear layers: its keys, its rule and its unit table.
-#include "tests/families/linear/family.h"
+#include "tests/families/linear/linear_family.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "terrace/config/section_keys.h"
+#include "terrace/schedule/description.h"
 
 namespace terrace::linear {
 namespace {
@@ -96,28 +97,30 @@ UnitRow outer_row(const std::string& name, int64_t width, const schedule::UnitTa
   return row;
 }
 
-models::PlannedFamily make_family() {
-  models::PlannedFamily family;
-  family.name = "linear";
-  family.about = "Linear layers, for the tests of planning.";
-  family.model = config::FamilySettings::of(ModelConfig{});
-  family.keys = keys();
-  family.rules = {{{"layout.tensor"}, width_is_divisible}};
-  family.layers = [](const config::Config& config) { return model_of(config).layers; };
-  family.unit_table = [](const config::Config& config, const schedule::UnitTableOptions& options) {
+class LinearDescription : public schedule::Description {
+ public:
+  schedule::UnitTable unit_table(const config::Config& config,
+                                 const schedule::UnitTableOptions& options) const override {
     const ModelConfig& model = model_of(config);
     schedule::UnitTable table = {outer_row("input", model.width, options)};
     for (int64_t layer = 0; layer < model.layers; ++layer) table.push_back(layer_row(layer, model.width, options));
     table.push_back(outer_row("output", model.width, options));
     return table;
-  };
-  return family;
-}
+  }
+};
 
 }  // namespace
 
-const models::PlannedFamily& planned_family() {
-  static const models::PlannedFamily family = make_family();
+const config::Family& planned_family() {
+  static const LinearDescription description;
+  static const config::Family family{
+      .name = "linear",
+      .about = "Linear layers, for the tests of planning.",
+      .settings = {.model = config::FamilySettings::of(ModelConfig{}),
+                   .keys = keys(),
+                   .rules = {{{"layout.tensor"}, width_is_divisible}},
+                   .layers = [](const config::Config& config) { return model_of(config).layers; }},
+      .description = &description};
   return family;
 }
 

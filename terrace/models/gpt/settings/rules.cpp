@@ -5,8 +5,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/divisors.h"
-#include "terrace/models/gpt/cost/config.h"
-#include "terrace/models/gpt/cost/keys.h"
+#include "terrace/models/gpt/settings/config.h"
+#include "terrace/models/gpt/settings/keys.h"
 
 namespace terrace::models::gpt {
 namespace {

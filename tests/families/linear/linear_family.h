@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "terrace/models/cost/family.h"
+#include "terrace/config/family.h"
 
 namespace terrace::linear {
 
@@ -19,6 +19,6 @@ struct ModelConfig {
 inline const ModelConfig& model_of(const config::Config& config) { return config.model.get<ModelConfig>(); }
 inline ModelConfig& model_of(config::Config& config) { return config.model.get<ModelConfig>(); }
 
-const models::PlannedFamily& planned_family();
+const config::Family& planned_family();
 
 }  // namespace terrace::linear

@@ -1,5 +1,5 @@
 // Derives values of keys, and gives access to [model].
-#include "terrace/models/gpt/cost/config.h"
+#include "terrace/models/gpt/settings/config.h"
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"

@@ -1,0 +1,43 @@
+// Joins what a family adds to the configuration with what every configuration has.
+#include "terrace/config/family.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace terrace::config {
+
+std::vector<Key> keys_of(const Family* family) {
+  const std::vector<Key> core = core_keys(family);
+  std::vector<Key> list;
+  for (const std::string& section : section_names()) {
+    const auto add = [&](const std::vector<Key>& keys) {
+      std::ranges::copy_if(keys, std::back_inserter(list), [&](const Key& key) { return key.section == section; });
+    };
+    add(core);
+    if (family != nullptr) add(family->settings.keys);
+  }
+  return list;
+}
+
+std::vector<IdleRule> idle_rules_of(const Family* family) {
+  std::vector<IdleRule> list = core_idle_rules();
+  if (family != nullptr) {
+    list.insert(list.end(), family->settings.idle_rules.begin(), family->settings.idle_rules.end());
+  }
+  return list;
+}
+
+const Family* find_family(const Families& families, std::string_view name) {
+  const auto found = std::ranges::find(families, name, &Family::name);
+  return found == families.end() ? nullptr : *found;
+}
+
+Config config_of(const Family& family) {
+  Config config;
+  config.family = &family;
+  config.model = family.settings.model;
+  config.data = family.settings.data;
+  return config;
+}
+
+}  // namespace terrace::config

@@ -1,0 +1,41 @@
+// The part of a family that knows its data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/data/source.h"
+
+namespace terrace::data {
+
+// All functions are called with configurations of the family.
+class DataOfFamily {
+ public:
+  virtual ~DataOfFamily() = default;
+
+  // Throws UserError that names the file and the problem.
+  virtual std::unique_ptr<Source> open(const config::Config& config) const = 0;
+  // A sentence for every problem with the files that [model] and [data] name; called before the files are opened for
+  // training.
+  virtual std::vector<std::string> problems_with_files(const config::Config& config) const = 0;
+  // The contents of each of these files, in words and as a checksum, which must be equal on all ranks.
+  virtual std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const = 0;
+
+  // Whether hold_out() is possible: if not, models are evaluated on the data of their run only.
+  virtual bool evaluates_other_data() const { return false; }
+  // Makes these corpora the only data, all of them held out, and checks them with this tokenizer ("": with none).
+  virtual void hold_out(config::Config&, const std::vector<std::string>& /*corpora*/,
+                        const std::string& /*tokenizer*/) const {}
+
+  // For verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
+  virtual MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const = 0;
+};
+
+// Of the configuration's family.
+const DataOfFamily& data_of_family(const config::Config& config);
+
+}  // namespace terrace::data

@@ -1,0 +1,17 @@
+// Takes the unit table of a GPT from its configuration.
+#include "terrace/models/gpt/cost/gpt_description.h"
+
+#include "terrace/data/text/text_config.h"
+#include "terrace/models/gpt/cost/unit_table.h"
+#include "terrace/models/gpt/settings/config.h"
+
+namespace terrace::models::gpt {
+
+schedule::UnitTable GptDescription::unit_table(const config::Config& config,
+                                               const schedule::UnitTableOptions& options) const {
+  return gpt::unit_table(model_of(config), options, data::text_of(config).reset_at_documents);
+}
+
+int64_t GptDescription::items_of_sample(const config::Config& config) const { return model_of(config).sequence; }
+
+}  // namespace terrace::models::gpt

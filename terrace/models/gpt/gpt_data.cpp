@@ -1,0 +1,60 @@
+// Opens and checks the corpora of a GPT, and makes the random tokens that verify trains on.
+#include "terrace/models/gpt/gpt_data.h"
+
+#include "terrace/base/random.h"
+#include "terrace/data/text/text_source.h"
+#include "terrace/models/gpt/settings/config.h"
+
+namespace terrace::models::gpt {
+
+std::unique_ptr<data::Source> GptData::open(const config::Config& config) const {
+  const ModelConfig& model = model_of(config);
+  return std::make_unique<data::TextSource>(data::text_of(config), model.sequence, model.vocabulary, config.train.seed,
+                                            data::text_phases(config));
+}
+
+std::vector<std::string> GptData::problems_with_files(const config::Config& config) const {
+  return data::problems_with_files(data::text_of(config), model_of(config).vocabulary, data::text_phases(config));
+}
+
+std::vector<std::pair<std::string, std::string>> GptData::file_facts(const config::Config& config) const {
+  return data::file_facts(data::text_of(config), data::text_phases(config));
+}
+
+void GptData::hold_out(config::Config& config, const std::vector<std::string>& corpora,
+                       const std::string& tokenizer) const {
+  data::TextConfig& text = data::text_of(config);
+  text = {.validation = corpora, .reset_at_documents = text.reset_at_documents, .tokenizer = tokenizer};
+}
+
+// Each token is a function of the seed, the number of its sequence and its place in the sequence.
+data::MicroBatch GptData::random_batch(const config::Config& config, int64_t first, int64_t count) const {
+  const ModelConfig& model = model_of(config);
+  const PhiloxKey key = stream_key(config.train.seed, "verify tokens");
+  const auto size = static_cast<size_t>(count * model.sequence);
+  std::vector<int64_t> tokens(size), targets(size), positions(size), documents(size);
+  data::MicroBatch batch{.counts = {count * model.sequence}};
+  size_t at = 0;
+  for (int64_t sequence = first; sequence < first + count; ++sequence) {
+    batch.samples.push_back(sequence);
+    for (int64_t place = 0; place < model.sequence; ++place, ++at) {
+      const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(sequence), static_cast<uint64_t>(place));
+      tokens[at] = draw[0] % model.vocabulary;
+      targets[at] = draw[1] % model.vocabulary;
+      const bool begins = place == 0 || draw[2] % 8 == 0;
+      documents[at] = place == 0 ? 0 : documents[at - 1] + static_cast<int64_t>(begins);
+      positions[at] = begins ? 0 : positions[at - 1] + 1;
+    }
+  }
+  const auto add = [&](const char* name, const std::vector<int64_t>& values) {
+    batch.tensors[name] = data::HostTensor::of(values, {count, model.sequence});
+  };
+  add("tokens", tokens);
+  add("targets", targets);
+  if (!data::text_of(config).reset_at_documents) return batch;
+  add("positions", positions);
+  add("documents", documents);
+  return batch;
+}
+
+}  // namespace terrace::models::gpt

@@ -1,0 +1,128 @@
+// Defines the family of pairs: its keys, rules, model, data, and the sizes that verify trains.
+#include "tests/families/pair/pair_family.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/random.h"
+#include "terrace/config/section_keys.h"
+#include "terrace/data/data_of_family.h"
+#include "terrace/models/families.h"
+#include "terrace/schedule/description.h"
+#include "tests/families/pair/config.h"
+#include "tests/families/pair/model.h"
+#include "tests/families/pair/source.h"
+
+namespace terrace::pair {
+namespace {
+
+using config::Config;
+using config::OnResume;
+
+std::vector<config::Key> keys() {
+  using M = ModelConfig;
+  using D = DataConfig;
+  std::vector<config::Key> list;
+  const config::SectionKeys model{
+      "model", [](auto& config) -> decltype(auto) { return (config.model.template get<ModelConfig>()); }, list};
+  model.required("layers", &M::layers, config::Whole{1, 100}, OnResume::fixed, "2", "Pairs of linear layers.");
+  model.optional("width", &M::width, config::Whole{1, 1000}, OnResume::fixed, "Of the hidden states.");
+  model.optional("sample_weight", &M::sample_weight, config::Real{}, OnResume::may_change, "Of the second loss.");
+  const config::SectionKeys data{
+      "data", [](auto& config) -> decltype(auto) { return (config.data.template get<DataConfig>()); }, list};
+  data.required("train", &D::train, config::Text{}, OnResume::names_fixed, "\"samples.txt\"", "One line a sample.");
+  data.optional("held_out", &D::held_out, config::share, OnResume::fixed, "Share of the samples.");
+  return list;
+}
+
+std::string tensor_is_one(const Config& c) {
+  if (c.layout.tensor == 1) return "";
+  return fmt::format("layout.tensor = {} and the layers of model.family = \"pair\" are not cut; use 1",
+                     c.layout.tensor);
+}
+
+std::string narrow_fits(const Config& c) {
+  if (model_of(c).width >= 3) return "";
+  return fmt::format("model.width = {} is less than the narrow branch; use at least 3", model_of(c).width);
+}
+
+void shrink(Config& config) {
+  auto& model = config.model.get<ModelConfig>();
+  model.width = std::min<int64_t>(model.width, 16);
+  model.layers = std::min(model.layers, std::max<int64_t>(2, config.layout.pipeline * config.layout.chunks - 1));
+}
+
+class PairDescription : public schedule::Description {
+ public:
+  schedule::UnitTable unit_table(const Config& config, const schedule::UnitTableOptions& options) const override {
+    return pair::unit_table(model_of(config), options);
+  }
+};
+
+class ModelOfPairs : public models::ModelOfFamily {
+ public:
+  std::unique_ptr<models::Model> build(const Config& config, const nn::Build& build) const override {
+    return std::make_unique<PairModel>(model_of(config), build);
+  }
+};
+
+class PairData : public data::DataOfFamily {
+ public:
+  std::unique_ptr<data::Source> open(const Config& config) const override {
+    return std::make_unique<PairSource>(data_of(config), config.train.seed);
+  }
+  std::vector<std::string> problems_with_files(const Config& config) const override {
+    const std::string& path = data_of(config).train;
+    if (std::filesystem::exists(path)) return {};
+    return {fmt::format("data.train = \"{}\" does not exist", path)};
+  }
+  std::vector<std::pair<std::string, std::string>> file_facts(const Config& config) const override {
+    const std::string& path = data_of(config).train;
+    return {{path, checksum(MappedFile(path).bytes())}};
+  }
+  // The first three samples have no items, the others at most three.
+  data::MicroBatch random_batch(const Config& config, int64_t first, int64_t count) const override {
+    const PhiloxKey key = stream_key(config.train.seed, "verify pairs");
+    std::vector<int64_t> numbers;
+    std::vector<std::vector<float>> samples;
+    for (int64_t number = first; number < first + count; ++number) {
+      std::vector<float>& sample = samples.emplace_back();
+      numbers.push_back(number);
+      for (int64_t item = 0; item < (number < 3 ? 0 : number % 4); ++item) {
+        const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(number), static_cast<uint64_t>(item));
+        for (int64_t i = 0; i < numbers_per_item; ++i) {
+          sample.push_back(static_cast<float>(draw[static_cast<size_t>(i % 4)] % (17 + i)) / 8 - 1);
+        }
+      }
+    }
+    return micro_batch_of(std::move(numbers), samples, {"features", "targets", "owner"});
+  }
+};
+
+}  // namespace
+
+const config::Family& family() {
+  static const PairDescription description;
+  static const ModelOfPairs model;
+  static const PairData data;
+  static const config::Family family{
+      .name = "pair",
+      .about = "Pairs of linear layers, for the tests.",
+      .items = "items",
+      .loss_unit = "per item",
+      .settings = {.model = config::FamilySettings::of(ModelConfig{}),
+                   .data = config::FamilySettings::of(DataConfig{}),
+                   .keys = keys(),
+                   .rules = {{{"layout.tensor"}, tensor_is_one}, {{"model.width"}, narrow_fits}},
+                   .layers = [](const Config& config) { return model_of(config).layers; },
+                   .shrink = shrink,
+                   .equal_shares = false},
+      .description = &description,
+      .model = &model,
+      .data = &data};
+  return family;
+}
+
+}  // namespace terrace::pair
