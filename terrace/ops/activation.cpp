@@ -9,6 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -31,6 +32,7 @@ class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("activation");
     return {activation_backward(gradients[0], context->get_saved_variables()[0], Activation::swiglu)};
   }
 };

@@ -7,6 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -31,6 +32,7 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("dropout");
     return {apply_mask(saved_object<DropoutDraw>(context, "draw"), gradients[0], {}), {}};
   }
 };
@@ -44,6 +46,7 @@ class DropoutAddFunction : public torch::autograd::Function<DropoutAddFunction> 
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("dropout");
     return {gradients[0], apply_mask(saved_object<DropoutDraw>(context, "draw"), gradients[0], {}), {}};
   }
 };

@@ -7,6 +7,7 @@
 #include "terrace/ops/cut.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -41,6 +42,7 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("embedding");
     const auto saved = context->get_saved_variables();
     const auto& [table, deferred] = saved_object<EmbeddingArguments>(context, "arguments");
     if (!table.gradient.defined()) return {{}, {}, {}};

@@ -7,6 +7,7 @@
 #include "terrace/ops/linear.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -39,6 +40,7 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("feed_forward");
     const auto saved = context->get_saved_variables();
     const at::Tensor &first = saved[1], &second = saved[2], &inner = saved[3], &active = saved[4];
     const auto& arguments = saved_object<FeedForwardArguments>(context, "arguments");

@@ -10,6 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -58,6 +59,7 @@ class HeadNormFunction : public torch::autograd::Function<HeadNormFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("head_norm");
     const auto saved = context->get_saved_variables();
     const auto& arguments = saved_object<HeadNormArguments>(context, "arguments");
     const at::Tensor dense = gradients[0].contiguous();

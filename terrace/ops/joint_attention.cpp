@@ -9,6 +9,7 @@
 #include "terrace/ops/attention_kernels.h"
 #include "terrace/ops/record.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -52,6 +53,7 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("joint_attention");
     const auto saved = context->get_saved_variables();
     const auto& arguments = saved_object<JointArguments>(context, "arguments");
     AttentionInput input = arguments.input;

@@ -7,6 +7,7 @@
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -36,6 +37,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("linear");
     const auto saved = context->get_saved_variables();
     const auto& [own, bias, deferred] = saved_object<LinearArguments>(context, "arguments");
     const Cut *by_outputs = cut_in(own.cut, 0), *by_inputs = cut_in(own.cut, 1);

@@ -9,6 +9,7 @@
 
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -51,6 +52,7 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("norm");
     const auto saved = context->get_saved_variables();
     const auto& arguments = saved_object<NormArguments>(context, "arguments");
     const at::Tensor& x = saved[0];

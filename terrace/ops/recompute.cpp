@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -27,6 +28,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("recompute");
     variable_list input;
     for (const at::Tensor& saved : context->get_saved_variables()) {
       input.push_back(saved.detach());

@@ -12,6 +12,7 @@
 #include "terrace/ops/embedding.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -69,6 +70,7 @@ class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> 
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("split_heads");
     const auto& arguments = saved_object<SplitArguments>(context, "arguments");
     const auto sizes = context->saved_data["sizes"].toIntVector();
     at::Tensor joint = at::empty(sizes, gradients[0].options());

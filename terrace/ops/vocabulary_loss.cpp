@@ -14,6 +14,7 @@
 #include "terrace/ops/exponential_loss.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/saved_object.h"
+#include "terrace/ops/second_derivative.h"
 
 namespace terrace::ops {
 namespace {
@@ -96,6 +97,7 @@ class VocabularyLossFunction : public torch::autograd::Function<VocabularyLossFu
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("vocabulary_loss");
     if (gradients[0].is_cpu()) {
       TERRACE_CHECK(gradients[0].item<double>() == 1.0, "the vocabulary loss must be the root of backward");
     }
