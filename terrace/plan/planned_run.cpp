@@ -50,6 +50,7 @@ PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_pe
   if (!shared.partition) {
     shared.partition = std::make_shared<const schedule::Partition>(schedule::partition(table(), of.layout));
   }
+  schedule::check_recompute(partition(), of.train.recompute);
   for (int64_t stage = 0; stage < placement.stages; ++stage) {
     stages.push_back(schedule::stage_segments(partition(), placement, stage));
   }

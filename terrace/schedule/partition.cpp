@@ -116,6 +116,17 @@ Partition partition(const UnitTable& table, const config::LayoutConfig& layout) 
   return partition(table, layout.pipeline * layout.chunks, layout.stage_layers);
 }
 
+void check_recompute(const Partition& partition, config::Recompute recompute) {
+  if (recompute != config::Recompute::full) return;
+  for (int64_t number = 0; number < partition.last(); ++number) {
+    if (partition.segment(number).layer >= 0) return;
+  }
+  throw UserError(
+      "train.recompute = \"full\" repeats whole layers, but all layers of this model are computed in one piece with "
+      "the "
+      "loss, whose backward follows at once; use \"none\"");
+}
+
 StageSegments stage_segments(const Partition& partition, const Placement& placement, int64_t stage) {
   StageSegments all{.chunks = {},
                     .last = partition.last(),

@@ -51,6 +51,9 @@ Partition partition(const UnitTable& table, int64_t virtual_stages, const std::v
 // The same, with the numbers that the layout gives.
 Partition partition(const UnitTable& table, const config::LayoutConfig& layout);
 
+// Throws UserError if recompute = "full" would repeat nothing, since no layer is in a segment without the loss.
+void check_recompute(const Partition& partition, config::Recompute recompute);
+
 // The segments that one stage computes and holds.
 struct StageSegments {
   std::vector<std::vector<int64_t>> chunks;  // segments of each chunk, in order

@@ -77,8 +77,13 @@ TEST(Partition, LeavesUnitsOfOneGraphTogether) {
         partition(table, 2, {1, 1});
       },
       ThrowsMessage<UserError>(HasSubstr("begins virtual stage 1 with attention")));
+  EXPECT_NO_THROW(check_recompute(whole, config::Recompute::full));
   for (UnitRow& row : table) row.shares_graph = true;
-  EXPECT_THAT(units_of(partition(table, 1, {})), ElementsAre(NumberRange{0, 6}));
+  const Partition one = partition(table, 1, {});
+  EXPECT_THAT(units_of(one), ElementsAre(NumberRange{0, 6}));
+  EXPECT_NO_THROW(check_recompute(one, config::Recompute::selective));
+  EXPECT_THAT([&] { check_recompute(one, config::Recompute::full); },
+              ThrowsMessage<UserError>(HasSubstr("train.recompute = \"full\"")));
 }
 
 TEST(StageSegments, HoldACopyOfWhatTheirLastSegmentReads) {
