@@ -28,47 +28,60 @@ struct EvaluateArguments {
   bool json = false;
 };
 
-bool has_perplexity(const config::Config& config) { return config.family->loss_unit.starts_with("nats"); }
+// A count of the family's items; a sum of weights may be a fraction.
+Json count_json(double count) { return count == std::floor(count) ? Json(static_cast<int64_t>(count)) : Json(count); }
 
-Json figures_json(const config::Config& config, double loss, int64_t count) {
-  Json json = {{"loss", loss}};
-  if (has_perplexity(config)) json["perplexity"] = std::exp(loss);
-  json[config.family->items] = count;
+Json figures_json(const train::CheckpointEvaluation& result, const train::HeldOutFigures& found) {
+  Json json = {{"loss", found.loss}};
+  for (size_t i = 0; i < result.figures.size(); ++i) json[result.figures[i].name] = found.figures[i];
+  json[result.config.family->items] = count_json(found.count);
   return json;
 }
 
 Json json_of(const train::CheckpointEvaluation& result) {
-  const train::Evaluation& evaluation = result.evaluation;
   Json json = {{"checkpoint", result.checkpoint.string()}, {"step", result.step}};
-  json.update(figures_json(result.config, evaluation.loss, evaluation.count));
-  for (size_t i = 0; i < result.figure_names.size(); ++i) json[result.figure_names[i]] = evaluation.figures[i];
-  json["corpora"] = Json::array();
-  for (size_t i = 0; i < evaluation.by_corpus.size(); ++i) {
-    const auto& [corpus, loss] = evaluation.by_corpus[i];
-    Json row = {{"corpus", corpus}};
-    row.update(figures_json(result.config, loss, evaluation.counts_by_corpus[i]));
-    json["corpora"].push_back(row);
+  json.update(figures_json(result, result.evaluation.all));
+  json["datasets"] = Json::array();
+  for (const train::HeldOutFigures& found : result.evaluation.by_dataset) {
+    Json row = {{"dataset", found.dataset}};
+    row.update(figures_json(result, found));
+    json["datasets"].push_back(row);
   }
   return json;
 }
 
-void print_row(const train::CheckpointEvaluation& result, const std::string& name, size_t width, double loss,
-               int64_t count) {
-  const std::string perplexity = has_perplexity(result.config) ? fmt::format("  {:>12.4f}", std::exp(loss)) : "";
-  fmt::print("{:<{}}  {:>10.6f}{}  {:>12}\n", name, width, loss, perplexity, count);
+// The name of a column with its unit: "rmse_temperature [K]".
+std::string heading_of(const observe::Figure& figure) {
+  return figure.unit.empty() ? figure.name : fmt::format("{} [{}]", figure.name, figure.unit);
 }
 
+// A row for each dataset; of a family with many figures, a row for each figure instead.
 void print_table(const train::CheckpointEvaluation& result) {
-  const train::Evaluation& evaluation = result.evaluation;
-  size_t width = std::string_view("corpus").size();
-  for (const auto& [corpus, loss] : evaluation.by_corpus) width = std::max(width, corpus.size());
-  fmt::print("{:<{}}  {:>10}{}  {:>12}\n", "corpus", width, "loss",
-             has_perplexity(result.config) ? fmt::format("  {:>12}", "perplexity") : "", result.config.family->items);
-  for (size_t i = 0; i < evaluation.by_corpus.size(); ++i) {
-    const auto& [corpus, loss] = evaluation.by_corpus[i];
-    print_row(result, corpus, width, loss, evaluation.counts_by_corpus[i]);
+  std::vector<train::HeldOutFigures> rows = result.evaluation.by_dataset;
+  if (rows.size() > 1) {
+    rows.push_back(result.evaluation.all);
+    rows.back().dataset = "all";
   }
-  if (evaluation.by_corpus.size() > 1) print_row(result, "all", width, evaluation.loss, evaluation.count);
+  size_t width = std::string_view("dataset").size();
+  for (const train::HeldOutFigures& row : rows) width = std::max(width, row.dataset.size());
+  constexpr size_t most_columns = 3;
+  const bool in_columns = result.figures.size() <= most_columns;
+  std::string header = fmt::format("{:<{}}  {:>10}", "dataset", width, "loss");
+  for (const observe::Figure& figure : result.figures) {
+    if (in_columns) header += fmt::format("  {:>12}", heading_of(figure));
+  }
+  fmt::print("{}  {:>12}\n", header, result.config.family->items);
+  for (const train::HeldOutFigures& row : rows) {
+    std::string line = fmt::format("{:<{}}  {:>10.6f}", row.dataset, width, row.loss);
+    for (size_t i = 0; in_columns && i < result.figures.size(); ++i) {
+      const size_t column = std::max<size_t>(12, heading_of(result.figures[i]).size());
+      line += fmt::format("  {:>{}.4f}", row.figures[i], column);
+    }
+    fmt::print("{}  {:>12}\n", line, count_json(row.count).dump());
+    for (size_t i = 0; !in_columns && i < result.figures.size(); ++i) {
+      fmt::print("  {:<{}}  {:>12.6g}\n", heading_of(result.figures[i]), width + 10, row.figures[i]);
+    }
+  }
 }
 
 void run_evaluation(EvaluateArguments& arguments) {

@@ -1,4 +1,4 @@
-// The one interface of a family of models, in parts: docs/model.md. The rooms above define the types of all parts
+// The one interface of a family of models, in five parts: docs/model.md. The rooms above define the types of all parts
 // but the first. This room knows no family by name: the caller that reads a configuration passes the list of families.
 #pragma once
 
@@ -18,6 +18,9 @@ class Description;
 namespace terrace::data {
 class DataOfFamily;
 }
+namespace terrace::observe {
+class Figures;
+}
 namespace terrace::models {
 class ModelOfFamily;
 }
@@ -27,7 +30,7 @@ namespace terrace::config {
 // What the family adds to the configuration. The functions, those of keys and rules as well, are called with
 // configurations of this family only.
 struct Settings {
-  FamilySettings model, data;  // the values of Config::model and Config::data before a key is read
+  FamilySettings model = {}, data = {};  // the values of Config::model and Config::data before a key is read
   // The family's keys in [model], in [data] and, if any, in other tables, in the order of the page.
   std::vector<Key> keys = {};
   std::vector<Rule> rules = {};
@@ -50,12 +53,13 @@ struct Settings {
 struct Family {
   std::string name;   // the value of model.family
   std::string about;  // a sentence for the page of keys
-  // What messages and metrics call the family's samples, the items that it counts in them, and the unit of its loss.
-  std::string samples = "samples", items = "samples", loss_unit = "";
+  // What messages and metrics call the family's samples, and the items that it counts in them.
+  std::string samples = "samples", items = "samples";
 
   Settings settings;
   // Parts that a program lacks are null: a planner builds no models and reads no data.
   const schedule::Description* description = nullptr;  // schedule/description.h
+  const observe::Figures* figures = nullptr;           // observe/figures.h
   const models::ModelOfFamily* model = nullptr;        // models/families.h
   const data::DataOfFamily* data = nullptr;            // data/data_of_family.h
 };

@@ -19,8 +19,24 @@ HostTensor copied(HostTensor::Type type, std::span<const Value> values, std::vec
 
 }  // namespace
 
+HostTensor HostTensor::of(std::span<const uint8_t> values, std::vector<int64_t> sizes) {
+  return copied(Type::uint8, values, std::move(sizes));
+}
+
+HostTensor HostTensor::of(std::span<const int32_t> values, std::vector<int64_t> sizes) {
+  return copied(Type::int32, values, std::move(sizes));
+}
+
 HostTensor HostTensor::of(std::span<const int64_t> values, std::vector<int64_t> sizes) {
   return copied(Type::int64, values, std::move(sizes));
+}
+
+HostTensor HostTensor::of(std::span<const double> values, std::vector<int64_t> sizes) {
+  return copied(Type::fp64, values, std::move(sizes));
+}
+
+HostTensor HostTensor::of_bf16(std::span<const uint16_t> values, std::vector<int64_t> sizes) {
+  return copied(Type::bf16, values, std::move(sizes));
 }
 
 HostTensor HostTensor::of(std::span<const float> values, std::vector<int64_t> sizes) {

@@ -16,13 +16,18 @@ namespace terrace::data {
 
 // A tensor in the memory of the host, row-major.
 struct HostTensor {
-  enum class Type { int64, fp32 };
+  enum class Type { uint8, int32, int64, bf16, fp32, fp64 };
   Type type = Type::fp32;
   std::vector<int64_t> sizes = {};
   std::vector<std::byte> bytes = {};
 
+  static HostTensor of(std::span<const uint8_t> values, std::vector<int64_t> sizes);
+  static HostTensor of(std::span<const int32_t> values, std::vector<int64_t> sizes);
   static HostTensor of(std::span<const int64_t> values, std::vector<int64_t> sizes);
   static HostTensor of(std::span<const float> values, std::vector<int64_t> sizes);
+  static HostTensor of(std::span<const double> values, std::vector<int64_t> sizes);
+  // The upper halves of fp32 numbers.
+  static HostTensor of_bf16(std::span<const uint16_t> values, std::vector<int64_t> sizes);
 };
 
 using TensorNames = std::set<std::string, std::less<>>;
@@ -31,8 +36,9 @@ using TensorNames = std::set<std::string, std::less<>>;
 struct MicroBatch {
   std::vector<int64_t> samples = {};  // the number of each sample in the run
   std::map<std::string, HostTensor, std::less<>> tensors = {};
-  // For each loss of the model, the number of terms in its sum over this micro-batch, such as tokens.
-  std::vector<int64_t> counts = {};
+  // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens, or
+  // the sum of their weights.
+  std::vector<double> counts = {};
 };
 
 // The share of one data-parallel rank in a step.
@@ -84,7 +90,7 @@ class Source {
   virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
                                           const TensorNames& names) const = 0;
   // The names of the held-out corpora, as in the configuration; none where nothing is held out.
-  virtual std::vector<std::string> held_out_corpora() const = 0;
+  virtual std::vector<std::string> held_out_datasets() const = 0;
 
   // The training samples of one pass over the data; 0 where that is not known.
   virtual uint64_t samples_in_epoch() const { return 0; }

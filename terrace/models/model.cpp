@@ -3,6 +3,12 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+
 #include "terrace/base/error.h"
 
 namespace terrace::models {
@@ -13,16 +19,44 @@ const at::Tensor& Batch::operator[](std::string_view name) const {
   return found == tensors.end() ? none : found->second;
 }
 
-Batch to_device(const data::MicroBatch& micro_batch, at::Device device) {
-  // from_blob() takes a pointer to mutable values, but here the values are only copied.
-  const auto copied = [&](const void* values, at::IntArrayRef sizes, at::ScalarType type) {
-    return at::from_blob(const_cast<void*>(values), sizes, type).to(device, type, false, /*copy=*/true);
-  };
+namespace {
+
+at::ScalarType scalar_type(data::HostTensor::Type type) {
+  using Type = data::HostTensor::Type;
+  switch (type) {
+    case Type::uint8:
+      return at::kByte;
+    case Type::int32:
+      return at::kInt;
+    case Type::int64:
+      return at::kLong;
+    case Type::bf16:
+      return at::kBFloat16;
+    case Type::fp32:
+      return at::kFloat;
+    case Type::fp64:
+      return at::kDouble;
+  }
+  return at::kFloat;
+}
+
+// A tensor of the values, whose memory it owns from here on.
+template <typename Value>
+at::Tensor owning(std::vector<Value> values, at::IntArrayRef sizes, at::ScalarType type) {
+  auto kept = std::make_shared<std::vector<Value>>(std::move(values));
+  void* data = kept->data();
+  return at::from_blob(
+      data, sizes, [kept](void*) {}, type);
+}
+
+}  // namespace
+
+Batch to_device(data::MicroBatch micro_batch, at::Device device) {
   const auto samples = static_cast<int64_t>(micro_batch.samples.size());
-  Batch batch{.samples = copied(micro_batch.samples.data(), {samples}, at::kLong), .counts = micro_batch.counts};
-  for (const auto& [name, tensor] : micro_batch.tensors) {
-    const at::ScalarType type = tensor.type == data::HostTensor::Type::int64 ? at::kLong : at::kFloat;
-    batch.tensors.emplace(name, copied(tensor.bytes.data(), tensor.sizes, type));
+  Batch batch{.samples = owning(std::move(micro_batch.samples), {samples}, at::kLong).to(device),
+              .counts = std::move(micro_batch.counts)};
+  for (auto& [name, tensor] : micro_batch.tensors) {
+    batch.tensors.emplace(name, owning(std::move(tensor.bytes), tensor.sizes, scalar_type(tensor.type)).to(device));
   }
   return batch;
 }
@@ -36,13 +70,37 @@ std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const s
   return scales;
 }
 
-double weighted_mean(const std::vector<LossTerm>& losses, const std::vector<double>& sums,
-                     const std::vector<double>& counts) {
+double weighted_mean(const std::vector<LossTerm>& losses, const observe::TermSums& sums) {
   double mean = 0;
   for (size_t term = 0; term < losses.size(); ++term) {
-    mean += losses[term].weight * (sums.at(term) / counts.at(term));
+    if (losses[term].weight != 0) mean += losses[term].weight * (sums.at(term).values.front() / sums.at(term).count);
   }
   return mean;
+}
+
+double larger(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max(a, b);
+}
+
+observe::TermSums no_sums(const std::vector<LossTerm>& losses) {
+  observe::TermSums none;
+  for (const LossTerm& term : losses) {
+    const double start = term.combine == Combine::sum ? 0.0 : -std::numeric_limits<double>::infinity();
+    none.push_back({.values = std::vector<double>(static_cast<size_t>(term.numbers), start)});
+  }
+  return none;
+}
+
+void add(const std::vector<LossTerm>& losses, const observe::TermSums& more, observe::TermSums& sums) {
+  for (size_t term = 0; term < losses.size(); ++term) {
+    sums[term].count += more[term].count;
+    for (size_t i = 0; i < sums[term].values.size(); ++i) {
+      double& value = sums[term].values[i];
+      const double other = more[term].values[i];
+      value = losses[term].combine == Combine::sum ? value + other : larger(value, other);
+    }
+  }
 }
 
 Generator& generator_of(Model& model) {

@@ -14,6 +14,7 @@
 
 #include "terrace/data/source.h"
 #include "terrace/nn/module.h"
+#include "terrace/observe/figures.h"
 #include "terrace/ops/weight.h"
 #include "terrace/schedule/unit_table.h"
 
@@ -26,30 +27,45 @@ using Tensors = std::vector<at::Tensor>;
 struct Batch {
   at::Tensor samples;  // [items] int64: the number of each sample in the run, for dropout
   std::map<std::string, at::Tensor, std::less<>> tensors = {};
-  // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens.
-  std::vector<int64_t> counts = {};
+  // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens, or
+  // the sum of their weights.
+  std::vector<double> counts = {};
 
   // Undefined if the batch has no tensor of the name.
   const at::Tensor& operator[](std::string_view name) const;
 };
 
-// Copies the tensors of a micro-batch to the device.
-Batch to_device(const data::MicroBatch& micro_batch, at::Device device);
+// Brings a micro-batch to the device. On the CPU its memory becomes that of the tensors, without a copy.
+Batch to_device(data::MicroBatch micro_batch, at::Device device);
 
-// One of the losses that a model is trained on. Each loss is summed over the whole global batch and divided by its
-// count in that batch; training minimises the sum of these means, each times its weight. A loss of weight 0 is only
-// reported.
+// How the numbers of a term over several micro-batches become one.
+enum class Combine { sum, largest };
+
+// One of the terms of a model's loss. Each term is summed over the whole global batch and divided by its count in that
+// batch; training minimises the sum of these means, each times its weight. A term of weight 0 is not trained on:
+// figures are made of it (observe/figures.h). Only such a term may have several numbers, as one for each variable of a
+// forecast has, or take the largest.
 struct LossTerm {
   std::string name = "loss";
   double weight = 1.0;
+  int64_t numbers = 1;
+  Combine combine = Combine::sum;
 };
+
+// What a sum is divided by: its count over the whole step, or 1 where there is nothing to count.
+inline double divisor_of(double count) { return count > 0 ? count : 1.0; }
 
 // For each loss, d(scaled loss) / d(summed loss), given the counts of the losses over the whole step.
 std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const std::vector<double>& counts,
                                     double loss_scale);
-// The weighted sum of means that training minimises, from sums and counts over the same samples.
-double weighted_mean(const std::vector<LossTerm>& losses, const std::vector<double>& sums,
-                     const std::vector<double>& counts);
+// The weighted sum of means that training minimises, from sums over the same samples.
+double weighted_mean(const std::vector<LossTerm>& losses, const observe::TermSums& sums);
+// The larger number; NaN if one of them is, so that it shows.
+double larger(double a, double b);
+// Sums over no samples: zeros, and the lowest number where the largest is taken.
+observe::TermSums no_sums(const std::vector<LossTerm>& losses);
+// Adds the sums over other samples.
+void add(const std::vector<LossTerm>& losses, const observe::TermSums& more, observe::TermSums& sums);
 
 // A tensor that passes from one unit to the next.
 struct TensorShape {
@@ -88,7 +104,8 @@ class Model : public nn::Module {
   // batch; every other unit takes the output of the unit before it.
   virtual Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
   // Computes the units from `begin` to the last one. Returns for each of losses() its sum over the micro-batch, an fp32
-  // scalar on the device, whose backward yields gradients multiplied by the gradient scale of the loss.
+  // scalar on the device, whose backward yields gradients multiplied by the gradient scale of the loss, or an fp32
+  // vector of the term's numbers. Of an empty micro-batch a largest number is -infinity.
   virtual Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
   virtual std::vector<LossTerm> losses() const { return {LossTerm{}}; }
   // The shapes of the output of a unit other than the last one for a micro-batch. The number and the types of the

@@ -13,13 +13,13 @@ namespace terrace::observe {
 
 class CsvFile {
  public:
-  // Replaces folder/metrics.csv by the rows of `so_far`. If there are several corpora, the loss of each has a column.
+  // Replaces folder/metrics.csv by the rows of `so_far`. If there are several datasets, the loss of each has a column.
   // Errors of the file system throw std::system_error.
-  CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, const std::vector<std::string>& corpora,
+  CsvFile(const std::filesystem::path& folder, const RunMetrics& so_far, const std::vector<std::string>& datasets,
           const MetricNames& names = {});
   CsvFile(CsvFile&& other) noexcept
       : path_(std::move(other.path_)),
-        corpora_(std::move(other.corpora_)),
+        datasets_(std::move(other.datasets_)),
         names_(std::move(other.names_)),
         file_(std::exchange(other.file_, -1)),
         step_(std::exchange(other.step_, {})),
@@ -38,7 +38,7 @@ class CsvFile {
   void flush();
 
   std::filesystem::path path_;
-  std::vector<std::string> corpora_;  // empty where there is only one
+  std::vector<std::string> datasets_;  // empty where there is only one
   MetricNames names_;
   int file_ = -1;
   std::optional<StepMetrics> step_;

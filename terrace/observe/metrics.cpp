@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -39,7 +40,11 @@ Json line_of(const Metrics& metrics, const MetricNames& names) {
   Json line = Json::object();
   for_each_key(metrics, names, [&](const std::string& key, auto value) { line[key] = value; });
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
-    for (const auto& [corpus, loss] : metrics.by_corpus) line[by_corpus_key][corpus] = loss;
+    for (const DatasetMetrics& one : metrics.by_dataset) {
+      line[by_dataset_key("validation_loss")][one.dataset] = one.loss;
+      for_each_figure(one.figures, names.evaluation_figures, "validation_",
+                      [&](const std::string& key, double value) { line[by_dataset_key(key)][one.dataset] = value; });
+    }
   }
   if constexpr (std::is_same_v<Metrics, StepMetrics>) {
     if (metrics.phase >= 0) line[phase_key] = metrics.phase;
@@ -57,23 +62,43 @@ bool read_number(const Json& value, double& number) {
   return value.is_number() || value.is_null();
 }
 
-// Returns nullopt where a key is missing or has another type.
+// The losses and figures by dataset in an evaluation's line; nothing where they have another type.
+std::optional<std::vector<DatasetMetrics>> by_dataset_of(const Json& line, const MetricNames& names) {
+  std::vector<DatasetMetrics> datasets;
+  auto losses = line.find(by_dataset_key("validation_loss"));
+  if (losses == line.end()) losses = line.find(older_by_dataset_key);
+  if (losses == line.end()) return datasets;
+  if (!losses->is_object()) return std::nullopt;
+  for (const auto& [dataset, loss] : losses->items()) {
+    DatasetMetrics& one = datasets.emplace_back(DatasetMetrics{.dataset = dataset});
+    if (!read_number(loss, one.loss)) return std::nullopt;
+    for_each_figure(one.figures, names.evaluation_figures, "validation_", [&](const std::string& key, double& value) {
+      const auto values = line.find(by_dataset_key(key));
+      const bool has_it = values != line.end() && values->is_object() && values->contains(dataset);
+      read_number(has_it ? (*values)[dataset] : Json(), value);
+    });
+  }
+  return datasets;
+}
+
+// Returns nullopt where a key that every family has is missing, or has another type.
 template <typename Metrics>
 std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
   Metrics metrics;
   bool whole = true;
-  for_each_key(metrics, names, [&](const std::string& key, auto& field) {
+  for_each_core_key(metrics, names, [&](const std::string& key, auto& field) {
     const auto found = line.find(key);
     whole = whole && found != line.end() && read_number(*found, field);
   });
+  if (!whole) return std::nullopt;
+  for_each_figure_of(metrics, names, [&](const std::string& key, double& value) {
+    const auto found = line.find(key);
+    whole &= read_number(found == line.end() ? Json() : *found, value);
+  });
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
-    const auto losses = line.find(by_corpus_key);
-    if (whole && losses != line.end()) {
-      whole = losses->is_object();
-      for (const auto& [corpus, loss] : losses->items()) {
-        whole = whole && read_number(loss, metrics.by_corpus.emplace_back(corpus, 0).second);
-      }
-    }
+    std::optional<std::vector<DatasetMetrics>> datasets = by_dataset_of(line, names);
+    if (!datasets) return std::nullopt;
+    metrics.by_dataset = std::move(*datasets);
   }
   if constexpr (std::is_same_v<Metrics, StepMetrics>) {
     if (const auto phase = line.find(phase_key); phase != line.end()) whole &= read_number(*phase, metrics.phase);
@@ -104,6 +129,17 @@ std::optional<MetricNames> names_of(const Json& line) {
   return names;
 }
 
+// Adds the figures of an evaluation's line that `names` lacks.
+void add_evaluation_figures(const Json& line, std::vector<std::string>& names) {
+  const std::string prefix = "validation_";
+  if (!line.is_object() || !line.contains(prefix + "loss")) return;
+  for (const auto& [key, value] : line.items()) {
+    if (!key.starts_with(prefix) || key == prefix + "loss" || value.is_object()) continue;
+    const std::string name = key.substr(prefix.size());
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+}
+
 // The JSON object of a line; null where the line is not an object with a step.
 Json parse_line(std::string_view line) {
   Json object = parse_json_or_discard(line);
@@ -132,7 +168,12 @@ std::vector<Scalar> scalars_of(const Metrics& metrics, const MetricNames& names,
     scalars.push_back({group + "/" + name, number});
   });
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
-    for (const auto& [corpus, loss] : metrics.by_corpus) scalars.push_back({group + "/loss/" + corpus, loss});
+    for (const DatasetMetrics& one : metrics.by_dataset) {
+      scalars.push_back({group + "/loss/" + one.dataset, one.loss});
+      for_each_figure(one.figures, names.evaluation_figures, "", [&](const std::string& name, double value) {
+        if (std::isfinite(value)) scalars.push_back({group + "/" + name + "/" + one.dataset, value});
+      });
+    }
   }
   return scalars;
 }
@@ -162,7 +203,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_s
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) throw_write_error(path_);
   if (formats.tensorboard) events_ = std::make_unique<EventFile>(folder / "tensorboard", last_step);
-  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder), formats.corpora, names_);
+  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder), formats.datasets, names_);
 }
 
 MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
@@ -231,6 +272,7 @@ RunMetrics read_metrics(const std::filesystem::path& folder) {
     if (!names) names = names_of(line);
   });
   if (names) metrics.names = *names;
+  for (const Json& line : lines) add_evaluation_figures(line, metrics.names.evaluation_figures);
   for (const Json& line : lines) {
     if (const auto step = metrics_of<StepMetrics>(line, metrics.names)) metrics.steps[step->step] = *step;
     if (const auto evaluation = metrics_of<EvaluationMetrics>(line, metrics.names)) {

@@ -19,9 +19,8 @@ namespace terrace::observe {
 struct MetricNames {
   // What the family counts, such as tokens: the key of its number, and with _per_second behind it the key of its rate.
   std::string items = "samples";
-  // Keys of the family's further figures, such as the losses that are trained on together; with validation_ in front in
-  // evaluations.
-  std::vector<std::string> figures = {};
+  // Keys of the family's figures (figures.h) in steps, and in evaluations, where validation_ is in front of them.
+  std::vector<std::string> figures = {}, evaluation_figures = {};
 
   bool operator==(const MetricNames&) const = default;
 };
@@ -45,13 +44,22 @@ struct StepMetrics {
   bool operator==(const StepMetrics&) const = default;
 };
 
+// What an evaluation found on one of several held-out datasets.
+struct DatasetMetrics {
+  std::string dataset;  // as the configuration names it
+  double loss = 0;
+  std::vector<double> figures = {};  // by MetricNames::evaluation_figures
+
+  bool operator==(const DatasetMetrics&) const = default;
+};
+
 struct EvaluationMetrics {
   int64_t step = 0;
   double validation_loss = 0;
-  // The loss of each corpus with its name, only where there are several. In JSON it is the object
-  // validation_loss_by_corpus.
-  std::vector<std::pair<std::string, double>> by_corpus = {};
-  std::vector<double> figures = {};  // by MetricNames::figures
+  // Only where there are several. In JSON these are the objects validation_loss_by_dataset and, for each figure,
+  // validation_FIGURE_by_dataset, with a member for each dataset.
+  std::vector<DatasetMetrics> by_dataset = {};
+  std::vector<double> figures = {};  // by MetricNames::evaluation_figures
 
   bool operator==(const EvaluationMetrics&) const = default;
 };
@@ -63,8 +71,8 @@ class EventFile;
 struct MetricsFormats {
   bool tensorboard = false;  // event files in folder/tensorboard
   bool csv = false;          // folder/metrics.csv
-  // The held-out corpora. If there are several, each has its own column in the CSV.
-  std::vector<std::string> corpora = {};
+  // The held-out datasets. If there are several, each has its own columns in the CSV.
+  std::vector<std::string> datasets = {};
   MetricNames names = {};
 };
 
@@ -105,8 +113,8 @@ struct RunMetrics {
   std::map<int64_t, EvaluationMetrics> evaluations;
 };
 
-// Reads a run's metrics.jsonl, the names from its first line of a step; lines that cannot be read or lack a key are
-// left out. Throws UserError where there is no such file.
+// Reads a run's metrics.jsonl, of earlier versions too. The names are those in its lines; a figure that a line lacks is
+// NaN. Lines that cannot be read or lack another key are left out. Throws UserError where there is no such file.
 RunMetrics read_metrics(const std::filesystem::path& folder);
 
 // (step, loss), for the curve; losses that are not finite are left out.

@@ -13,6 +13,7 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/observe/curve.h"
+#include "terrace/observe/metric_keys.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/step_comparison.h"
 #include "terrace/observe/step_record.h"
@@ -73,10 +74,16 @@ EvaluationMetrics last_evaluation(const RunMetrics& metrics) {
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-Json by_corpus(const EvaluationMetrics& evaluation) {
-  Json losses = Json::object();
-  for (const auto& [corpus, loss] : evaluation.by_corpus) losses[corpus] = number_or_null(loss);
-  return losses;
+// The losses by dataset, and the figures by name and dataset.
+void add_by_dataset(const RunMetrics& metrics, const EvaluationMetrics& evaluation, Json& summary) {
+  Json& losses = summary[by_dataset_key("validation_loss")] = Json::object();
+  for (const DatasetMetrics& one : evaluation.by_dataset) {
+    losses[one.dataset] = number_or_null(one.loss);
+    for_each_figure(one.figures, metrics.names.evaluation_figures, "validation_",
+                    [&](const std::string& key, double value) {
+                      summary[by_dataset_key(key)][one.dataset] = number_or_null(value);
+                    });
+  }
 }
 
 // The mean over the last twentieth of the steps in which the number is known: a single batch's loss is noisy.
@@ -101,12 +108,22 @@ void add_figures(const RunMetrics& metrics, const EvaluationMetrics& evaluation,
   for (size_t i = 0; i < metrics.names.figures.size(); ++i) {
     const std::string& name = metrics.names.figures[i];
     summary[name] = closing_mean(metrics, [i](const StepMetrics& step) { return figure_at(step.figures, i); });
-    summary["validation_" + name] = number_or_null(figure_at(evaluation.figures, i));
+  }
+  for (size_t i = 0; i < metrics.names.evaluation_figures.size(); ++i) {
+    summary["validation_" + metrics.names.evaluation_figures[i]] = number_or_null(figure_at(evaluation.figures, i));
   }
 }
 
 std::string number(const Json& value, const char* format, const std::string& behind = "") {
   return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) + behind : "not measured";
+}
+
+// " K" for a figure in kelvins, as run.json describes it; "" where it has no unit.
+std::string unit_of(const Json& figures, const std::string& name) {
+  for (const Json& one : figures) {
+    if (one.value("name", "") == name && !one.value("unit", "").empty()) return " " + one.value("unit", "");
+  }
+  return "";
 }
 
 Json summarize(const fs::path& folder, const RunMetrics& metrics) {
@@ -119,11 +136,12 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
                   {metrics.names.items, last.items},
                   {"loss", closing_mean(metrics, [](const StepMetrics& step) { return step.loss; })},
                   {"validation_loss", number_or_null(evaluation.validation_loss)},
-                  {"validation_loss_by_corpus", by_corpus(evaluation)},
                   {metrics.names.items + "_per_second", median(figures.items_per_second)},
                   {"step_seconds", median(figures.step_seconds)},
                   {"memory_bytes", figures.memory_bytes}};
+  add_by_dataset(metrics, evaluation, summary);
   add_figures(metrics, evaluation, summary);
+  summary["figures"] = facts.value("figures", Json::array());
   summary["loss_unit"] = facts.value("loss_unit", "");
   summary["baselines"] = facts.value("baselines", Json::array());
   for (const Json& baseline : summary["baselines"])
@@ -187,12 +205,18 @@ std::string draw_summary(const fs::path& folder) {
                               summary["precision"].get<std::string>()));
   line("training loss", number(summary["loss"], "{:.3f}", unit + " (mean of the last steps)"));
   line("held-out loss", number(summary["validation_loss"], "{:.3f}", unit));
-  for (const auto& [corpus, loss] : summary["validation_loss_by_corpus"].items()) {
-    line("  " + corpus + " ", number(loss, "{:.3f}"));
+  for (const auto& [dataset, loss] : summary[by_dataset_key("validation_loss")].items()) {
+    line("  " + dataset + " ", number(loss, "{:.3f}"));
   }
-  for (const std::string& figure : metrics.names.figures) {
-    line(figure, fmt::format("{}, held-out {}", number(summary[figure], "{:.4g}"),
-                             number(summary["validation_" + figure], "{:.4g}")));
+  for (const std::string& figure : metrics.names.evaluation_figures) {
+    const std::string behind = unit_of(summary["figures"], figure);
+    const std::string training =
+        summary.contains(figure) ? number(summary[figure], "{:.4g}", behind) + ", " : std::string();
+    line(figure, training + "held-out " + number(summary["validation_" + figure], "{:.4g}", behind));
+    const auto by_dataset = summary.find(by_dataset_key("validation_" + figure));
+    if (by_dataset == summary.end()) continue;
+    for (const auto& [dataset, value] : by_dataset->items())
+      line("  " + dataset + " ", number(value, "{:.4g}", behind));
   }
   for (const Json& baseline : summary["baselines"]) {
     line(baseline["name"], number(baseline["loss"], "{:.3f}", unit + " on all held-out " + items));

@@ -9,10 +9,11 @@
 namespace terrace::observe {
 
 // Reads metrics.jsonl and run.json of the run's folder. Throws UserError where the folder holds no run.
-// Keys: steps, loss, validation_loss, validation_loss_by_corpus (empty where there is one corpus), what the family
+// Keys: steps, loss, validation_loss, validation_loss_by_dataset (empty where there is one dataset), what the family
 // counts, such as tokens, and its rate, tokens_per_second (median step), step_seconds, mfu, peak_name,
 // peak_flops_per_second, memory_bytes (peak), parameters, folder, folder_bytes (the sum over files), files (list of
-// path and bytes); the family's further figures, of training and with validation_ in front, and its baselines, such as
+// path and bytes); the family's figures, of training, with validation_ in front, and where there are several datasets
+// as objects validation_FIGURE_by_dataset; figures (list of name, unit and which is better); its baselines, such as
 // unigram_loss.
 Json summarize_run(const std::filesystem::path& folder);
 

@@ -13,6 +13,7 @@
 #include "terrace/config/load_for_plan.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/models/planned_families.h"
+#include "terrace/observe/figures.h"
 
 namespace terrace::search {
 
@@ -40,9 +41,16 @@ std::vector<Figure> simulated_figures(const config::Family& family) {
           {"memory_bytes", true}};
 }
 
-std::vector<Figure> trained_figures(const config::Family& family) {
-  return {{"step_seconds", true}, {family.items + "_per_second"}, {"mfu"}, {"memory_bytes", true},
-          {"loss", true},         {"validation_loss", true}};
+std::vector<Figure> trained_figures(const config::Config& config) {
+  std::vector<Figure> figures = {
+      {"step_seconds", true},   {config.family->items + "_per_second"}, {"mfu"}, {"memory_bytes", true}, {"loss", true},
+      {"validation_loss", true}};
+  for (const observe::Figure& figure : observe::figures_of(config).list(config)) {
+    const bool smaller_is_better = figure.better != observe::Better::higher;
+    if (figure.in_steps) figures.push_back({figure.name, smaller_is_better});
+    figures.push_back({"validation_" + figure.name, smaller_is_better});
+  }
+  return figures;
 }
 
 config::Config configuration_of(const Study& study, const Point& point) {

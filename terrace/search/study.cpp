@@ -308,7 +308,7 @@ class StudyReader {
     if (table_.is_command()) {
       for (const std::string& name : table_.figures) figures_.push_back({name});
     } else {
-      figures_ = table_.trains() ? trained_figures(*config_->family) : simulated_figures(*config_->family);
+      figures_ = table_.trains() ? trained_figures(*config_) : simulated_figures(*config_->family);
     }
     for (size_t i = 0; i < table_.objectives.size(); ++i) add_goal(i);
     const size_t directions = table_.directions.size();
@@ -338,14 +338,15 @@ class StudyReader {
     for (const Figure& figure : figures_) names.push_back(figure.name);
     auto figure = std::ranges::find(figures_, name, &Figure::name);
     if (figure == figures_.end()) {
-      // A family of models may have more figures than all have; commands have any.
-      const bool is_misspelt = table_.trains() && !nearest_word(name, names).empty();
-      const bool is_simulated = settings().evaluator == Evaluator::simulate;
-      if (is_simulated || is_misspelt) {
-        return search_->refuse("objective", fmt::format("is no figure of a {} trial; use {}",
-                                                        is_simulated ? "simulated" : "trained", config::listed(names)));
+      // Commands have any figures.
+      if (!table_.is_command()) {
+        const std::string nearest = nearest_word(name, names);
+        return search_->refuse(
+            "objective",
+            fmt::format("is no figure of a {} trial; use {}{}", table_.trains() ? "trained" : "simulated",
+                        nearest.empty() ? "" : fmt::format("\"{}\", or another of ", nearest), config::listed(names)));
       }
-      figure = figures_.insert(figures_.end(), {name, table_.trains()});
+      figure = figures_.insert(figures_.end(), {name});
     }
     if (settings().predicts_first) {
       const std::vector<Figure> predicted = simulated_figures(*config_->family);

@@ -109,7 +109,7 @@ ops::KernelChoice kernels_of_checkpoint(const checkpoint::Reader& reader) {
 std::optional<CheckpointEvaluation> evaluate_on_rank(const EvaluationRequest& request, const checkpoint::Reader& reader,
                                                      const config::Config& config, comm::World& world) {
   Trainer trainer(config, {}, kernels_of_checkpoint(reader), &world);
-  if (trainer.data().held_out_corpora().empty()) {
+  if (trainer.data().held_out_datasets().empty()) {
     const bool reports = request.world == nullptr || world.rank() == 0;
     throw Refusal(reports ? "the run of this checkpoint held out no data; name corpora with --data" : "");
   }
@@ -121,7 +121,7 @@ std::optional<CheckpointEvaluation> evaluate_on_rank(const EvaluationRequest& re
                               .step = reader.step(),
                               .config = config,
                               .evaluation = std::move(*evaluation),
-                              .figure_names = trainer.metric_names().figures};
+                              .figures = trainer.figures()};
 }
 
 void log_start(const checkpoint::Reader& reader, int64_t ranks, int64_t threads) {

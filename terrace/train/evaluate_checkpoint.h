@@ -27,7 +27,7 @@ struct CheckpointEvaluation {
   int64_t step = 0;
   config::Config config;  // of the evaluation
   Evaluation evaluation;
-  std::vector<std::string> figure_names = {};  // of Evaluation::figures
+  std::vector<observe::Figure> figures = {};  // whose values the evaluation has
 };
 
 // The loss over all held-out samples, with the micro-batch, the precision and the kernels of the run. If the layout of

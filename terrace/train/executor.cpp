@@ -49,13 +49,21 @@ struct Executor::Step {
   Flight& flight(const StepInstruction& i) { return flight(i.micro_batch, i.chunk); }
   const models::Batch& batch(int64_t micro_batch) const { return micro_batches[static_cast<size_t>(micro_batch)]; }
 
-  // By loss of the model.
-  std::vector<double> summed_losses(size_t number) const {
-    std::vector<double> sums(number, 0.0);
+  // Over the micro-batches of this rank, without counts.
+  observe::TermSums summed_losses(const std::vector<models::LossTerm>& terms) const {
+    observe::TermSums sums = models::no_sums(terms);
     for (const models::Tensors& micro_batch : losses) {
-      for (size_t term = 0; term < number; ++term) sums[term] += micro_batch.at(term).item<double>();
+      observe::TermSums more(terms.size());
+      for (size_t term = 0; term < terms.size(); ++term) more[term].values = numbers_of(micro_batch.at(term));
+      models::add(terms, more, sums);
     }
     return sums;
+  }
+
+  static std::vector<double> numbers_of(const at::Tensor& tensor) {
+    if (tensor.numel() == 1) return {tensor.item<double>()};
+    const at::Tensor numbers = tensor.to(at::kCPU, at::kDouble).contiguous();
+    return {numbers.const_data_ptr<double>(), numbers.const_data_ptr<double>() + numbers.numel()};
   }
 };
 
@@ -281,7 +289,7 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
     }
     case Kind::norm: {
       const ops::PhaseRecord record("optimizer");
-      step.updates = step.end.norm(step.summed_losses(model_.losses().size()));
+      step.updates = step.end.norm(step.summed_losses(model_.losses()));
       return;
     }
     case Kind::update: {
@@ -314,7 +322,7 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   }
 }
 
-std::vector<double> Executor::evaluate(const models::Batch& batch) {
+observe::TermSums Executor::evaluate(const models::Batch& batch) {
   const at::NoGradGuard no_grad;
   const std::vector<models::Batch> one = {batch};
   const auto chunks = static_cast<size_t>(stage_.placement().chunks);
@@ -326,7 +334,7 @@ std::vector<double> Executor::evaluate(const models::Batch& batch) {
             .chunks = stage_.placement().chunks,
             .flights = std::vector<Flight>(chunks)};
   for (const StepInstruction& instruction : cut_.evaluation()) execute(step, instruction);
-  return step.summed_losses(model_.losses().size());
+  return step.summed_losses(model_.losses());
 }
 
 }  // namespace terrace::train

@@ -18,9 +18,9 @@ namespace terrace::train {
 // What the caller does at the end of a step.
 struct StepEnd {
   // Called when the gradients of this rank's shards are complete, with each loss of the model summed over this rank's
-  // micro-batches; the sums are 0 if another stage computes the losses. Returns whether to update, which must be the
-  // same on all ranks.
-  std::function<bool(const std::vector<double>& summed_losses)> norm;
+  // micro-batches, without counts; there is nothing in them if another stage computes the losses. Returns whether to
+  // update, which must be the same on all ranks.
+  std::function<bool(const observe::TermSums& summed_losses)> norm;
   std::function<void()> update;
 };
 
@@ -36,9 +36,9 @@ class Executor {
   // One training step with these micro-batches.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
 
-  // The sums of the losses of one micro-batch, without gradients; 0 if another stage computes the losses. Called by all
-  // ranks of the model-parallel group together.
-  std::vector<double> evaluate(const models::Batch& batch);
+  // The sums of the losses of one micro-batch, without counts and gradients; no_sums() if another stage computes them.
+  // Called by all ranks of the model-parallel group together.
+  observe::TermSums evaluate(const models::Batch& batch);
 
  private:
   struct Flight;

@@ -87,6 +87,14 @@ int64_t threads_of(const config::Config& config, const checkpoint::Reader* resum
   return threads;
 }
 
+Json figures_json(const config::Config& config) {
+  Json list = Json::array();
+  for (const observe::Figure& figure : observe::figures_of(config).list(config)) {
+    list.push_back({{"name", figure.name}, {"unit", figure.unit}, {"better", observe::name_of(figure.better)}});
+  }
+  return list;
+}
+
 void write_run_facts(Trainer& trainer) {
   const config::Config& config = trainer.config();
   Json baselines = Json::array();
@@ -99,7 +107,8 @@ void write_run_facts(Trainer& trainer) {
                 {"steps", config.train.steps},
                 {"peak_flops_per_second", trainer.peak().flops_per_second},
                 {"peak_name", trainer.peak().name},
-                {"loss_unit", config.family->loss_unit},
+                {"loss_unit", observe::figures_of(config).loss_unit(config)},
+                {"figures", figures_json(config)},
                 {"baselines", baselines},
                 {"kernels", trainer.kernels()}};
   for (size_t phase = 1; phase <= config.phases.size(); ++phase) {

@@ -55,14 +55,6 @@ data::TensorNames names_read(const schedule::UnitTable& table, const parallel::S
   return names;
 }
 
-// The mean of each loss; empty if the model has a single loss, which is then the loss that training minimises.
-std::vector<double> figures_of(const std::vector<models::LossTerm>& losses, const std::vector<double>& sums,
-                               const std::vector<double>& counts) {
-  std::vector<double> means;
-  for (size_t term = 0; losses.size() > 1 && term < losses.size(); ++term) means.push_back(sums[term] / counts[term]);
-  return means;
-}
-
 }  // namespace
 
 int64_t choose_threads(int64_t configured) { return configured > 0 ? configured : usable_cores(); }
@@ -81,6 +73,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
           config,
           {.device = device_, .type = nn::scalar_type(config.train.precision), .kernels = kernels, .allocate = false})),
       losses_(model_->losses()),
+      figures_(observe::figures_of(config).list(config)),
       unit_table_(schedule::unit_table(config)),
       cut_(*model_, schedule::partition(unit_table_, config.layout), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
@@ -89,7 +82,9 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       optimizer_(cut_.shards, config.optimizer),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train, config.phases),
-      training_step_(*model_, cut_, optimizer_, config.train.recompute) {
+      training_step_(*model_, cut_, optimizer_, config.train.recompute),
+      batches_ahead_([this](int64_t step) { return made_by_source(step); }, config.train.steps) {
+  schedule::check_recompute(schedule::partition(unit_table_, config.layout), config.train.recompute);
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   cut_.sharded.finish_update();
 }
@@ -108,38 +103,41 @@ std::string Trainer::of_rank(int64_t rank, std::string text, const char* what) {
   return broadcast_text(*cut_.groups.control, std::move(text), rank, what);
 }
 
-std::vector<models::Batch> Trainer::micro_batches(int64_t step, int64_t samples) const {
+std::vector<data::MicroBatch> Trainer::made_by_source(int64_t step) const {
+  return data_->micro_batches({.step = step,
+                               .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
+                               .samples = ramp_.batch_size(step),
+                               .rank = mesh_.coordinate(world_->rank(), "data"),
+                               .ranks = mesh_.size("data"),
+                               .micro_batch = micro_batch_},
+                              tensor_names_);
+}
+
+std::vector<models::Batch> Trainer::micro_batches(int64_t step) {
   const ops::PhaseRecord record("data");
-  const data::StepShare share{.step = step,
-                              .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
-                              .samples = samples,
-                              .rank = mesh_.coordinate(world_->rank(), "data"),
-                              .ranks = mesh_.size("data"),
-                              .micro_batch = micro_batch_};
   std::vector<models::Batch> batches;
-  for (const data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
-    batches.push_back(models::to_device(micro_batch, device_));
+  for (data::MicroBatch& micro_batch : batches_ahead_.take(step)) {
+    batches.push_back(models::to_device(std::move(micro_batch), device_));
   }
   return batches;
 }
 
 std::vector<double> Trainer::summed_counts(const std::vector<models::Batch>& batches) {
   const auto own_batches = static_cast<int64_t>(batches.size());
-  std::vector<int64_t> counts(losses_.size(), 0);
+  std::vector<double> counts(losses_.size(), 0.0);
   for (const models::Batch& batch : batches) {
     if (!cut_.has_loss()) break;
     for (size_t term = 0; term < counts.size(); ++term) counts[term] += batch.counts.at(term);
   }
-  counts.push_back(own_batches);
+  counts.push_back(static_cast<double>(own_batches));
   const auto number = static_cast<int64_t>(counts.size());
-  cut_.groups.control->all_reduce(counts.data(), number, comm::Type::int64, {.what = "count targets"}).wait();
-  TERRACE_CHECK(counts.back() == own_batches * world_->size(),
+  cut_.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "count targets"}).wait();
+  TERRACE_CHECK(counts.back() == static_cast<double>(own_batches * world_->size()),
                 "{} micro-batches on this rank and {} on all {}: the data source gave ranks different numbers",
                 own_batches, counts.back(), world_->size());
   counts.pop_back();
-  std::vector<double> whole;
-  for (const int64_t count : counts) whole.push_back(static_cast<double>(std::max<int64_t>(1, count)));
-  return whole;
+  for (double& count : counts) count = models::divisor_of(count);
+  return counts;
 }
 
 StepReport Trainer::step() {
@@ -157,14 +155,16 @@ StepReport Trainer::step() {
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   for (const auto& hook : hooks_) metrics.learning_rate = hook->learning_rate(*this, step, metrics.learning_rate);
   if (!report.skipped) {
-    const std::vector<models::Batch> batches = micro_batches(step, samples);
+    const std::vector<models::Batch> batches = micro_batches(step);
     const std::vector<double> counts = summed_counts(batches);
     const models::Pass pass{.seed = config_.train.seed,
                             .step = step,
                             .gradient_scales = models::gradient_scales(losses_, counts, loss_scale_.scale)};
     training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
-      metrics.figures = figures_of(losses_, sums.losses, counts);
-      return judge_gradients(models::weighted_mean(losses_, sums.losses, counts), sums.gradients, report);
+      observe::TermSums terms = sums.losses;
+      for (size_t term = 0; term < terms.size(); ++term) terms[term].count = counts[term];
+      metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
+      return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, report);
     });
   }
   steps_done_ = step;
@@ -239,55 +239,64 @@ void Trainer::stop_skipping() {
       most_skipped));
 }
 
-std::optional<Trainer::LossSums> Trainer::held_out_loss(const data::HeldOut& held_out) {
+std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& held_out) {
   data::TurnShare share{
       .rank = mesh_.coordinate(world_->rank(), "data"), .ranks = mesh_.size("data"), .micro_batch = micro_batch_};
-  LossSums all{.losses = std::vector<double>(losses_.size(), 0.0), .counts = std::vector<double>(losses_.size(), 0.0)};
+  observe::TermSums all = models::no_sums(losses_);
   for (const int64_t turns = data_->turns(held_out, share.ranks, share.micro_batch); share.turn < turns; ++share.turn) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
     const models::Batch batch = models::to_device(data_->held_out_micro_batch(held_out, share, tensor_names_), device_);
-    const std::vector<double> losses = training_step_.evaluate(batch);
+    observe::TermSums sums = training_step_.evaluate(batch);
     if (!cut_.has_loss()) continue;
-    for (size_t term = 0; term < losses_.size(); ++term) {
-      all.losses[term] += losses[term];
-      all.counts[term] += static_cast<double>(batch.counts.at(term));
-    }
+    for (size_t term = 0; term < losses_.size(); ++term) sums[term].count = batch.counts.at(term);
+    models::add(losses_, sums, all);
   }
-  for (std::vector<double>* sums : {&all.losses, &all.counts}) {
-    const auto number = static_cast<int64_t>(sums->size());
-    cut_.groups.control->all_reduce(sums->data(), number, comm::Type::fp64, {.what = "validation loss"}).wait();
-  }
+  put_together(*cut_.groups.control, losses_, all, "validation loss");
   return all;
+}
+
+HeldOutFigures Trainer::figures_of(const std::string& dataset, const observe::TermSums& sums) const {
+  return {.dataset = dataset,
+          .loss = models::weighted_mean(losses_, sums),
+          .figures = observe::values_of(figures_, sums, /*of_step=*/false),
+          .count = sums.front().count};
 }
 
 std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
   const auto limit = batches == 0 ? std::numeric_limits<uint64_t>::max()
                                   : static_cast<uint64_t>(batches) * static_cast<uint64_t>(config_.train.global_batch);
   Evaluation evaluation;
-  LossSums all{.losses = std::vector<double>(losses_.size(), 0.0), .counts = std::vector<double>(losses_.size(), 0.0)};
+  observe::TermSums all = models::no_sums(losses_);
   for (const data::HeldOut& held_out : data_->held_out(limit)) {
-    const std::optional<LossSums> sums = held_out_loss(held_out);
+    const std::optional<observe::TermSums> sums = held_out_sums(held_out);
     if (!sums) return std::nullopt;
-    evaluation.by_corpus.emplace_back(held_out.corpus, models::weighted_mean(losses_, sums->losses, sums->counts));
-    evaluation.counts_by_corpus.push_back(static_cast<int64_t>(sums->counts.front()));
-    for (size_t term = 0; term < losses_.size(); ++term) {
-      all.losses[term] += sums->losses[term];
-      all.counts[term] += sums->counts[term];
-    }
+    evaluation.by_dataset.push_back(figures_of(held_out.corpus, *sums));
+    models::add(losses_, *sums, all);
   }
-  evaluation.loss = models::weighted_mean(losses_, all.losses, all.counts);
-  evaluation.figures = figures_of(losses_, all.losses, all.counts);
-  evaluation.count = static_cast<int64_t>(all.counts.front());
+  evaluation.all = figures_of("", all);
   return evaluation;
 }
 
 observe::MetricNames Trainer::metric_names() const {
   observe::MetricNames names{.items = config_.family->items};
-  for (const models::LossTerm& loss : losses_) {
-    if (losses_.size() > 1) names.figures.push_back("loss_" + loss.name);
+  for (const observe::Figure& figure : figures_) {
+    if (figure.in_steps) names.figures.push_back(figure.name);
+    names.evaluation_figures.push_back(figure.name);
   }
   return names;
+}
+
+std::string Trainer::figures_text(const std::vector<double>& evaluated) const {
+  constexpr size_t most_shown = 4;
+  std::string text;
+  for (size_t i = 0; i < std::min(evaluated.size(), most_shown); ++i) {
+    text += fmt::format(", {} {:.4g}{}", figures_[i].name, evaluated[i],
+                        figures_[i].unit.empty() ? "" : " " + figures_[i].unit);
+  }
+  if (evaluated.size() > most_shown)
+    text += fmt::format(", and {} more in metrics.jsonl", evaluated.size() - most_shown);
+  return text;
 }
 
 bool Trainer::must_stop() { return any_rank(stop_requested() || !stop_reason_.empty(), "stop"); }

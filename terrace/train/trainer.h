@@ -13,6 +13,7 @@
 #include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
 #include "terrace/data/batch_ramp.h"
+#include "terrace/data/batches_ahead.h"
 #include "terrace/data/source.h"
 #include "terrace/mesh/mesh.h"
 #include "terrace/models/model.h"
@@ -34,15 +35,17 @@ struct StepReport {
   bool skipped = false;   // the step is in skip_steps: nothing was computed
 };
 
-// The loss that training minimises, taken over the held-out samples.
+// What held-out samples give.
+struct HeldOutFigures {
+  std::string dataset = {};          // as the configuration names it; "" for all of them together
+  double loss = 0;                   // that training minimises
+  std::vector<double> figures = {};  // by observe::MetricNames::evaluation_figures
+  double count = 0;                  // what the model's first loss was summed over, such as tokens
+};
+
 struct Evaluation {
-  double loss = 0;
-  std::vector<double> figures = {};  // by Trainer::metric_names()
-  // The loss of each corpus that samples were taken from, in the configuration's order.
-  std::vector<std::pair<std::string, double>> by_corpus = {};
-  // What the model's first loss was summed over, such as tokens: in total, and for each entry of by_corpus.
-  int64_t count = 0;
-  std::vector<int64_t> counts_by_corpus = {};
+  HeldOutFigures all;
+  std::vector<HeldOutFigures> by_dataset = {};  // that samples were taken from, in the configuration's order
 };
 
 // The rate that MFU is a share of.
@@ -143,19 +146,22 @@ class Trainer {
   int64_t items_done() const { return items_done_; }
   int64_t samples_done() const { return ramp_.samples_before(steps_done_ + 1); }
   observe::MetricNames metric_names() const;
+  // ", perplexity 31.2" for figures of an evaluation; the first few of many.
+  std::string figures_text(const std::vector<double>& evaluated) const;
+  const std::vector<observe::Figure>& figures() const { return figures_; }
   at::Device device() const { return device_; }
 
  private:
-  // This rank's micro-batches of a step that has `samples` samples on all ranks.
-  std::vector<models::Batch> micro_batches(int64_t step, int64_t samples) const;
-  // For each loss of the model, the number of targets that it is summed over on all ranks, at least 1. Aborts unless
+  // This rank's micro-batches of a step, on its device; and as they come from the source, on any thread.
+  std::vector<models::Batch> micro_batches(int64_t step);
+  std::vector<data::MicroBatch> made_by_source(int64_t step) const;
+  // For each loss of the model, the number of targets that it is summed over on all ranks, 1 where there are
+  // none. Aborts unless
   // all ranks have the same number of micro-batches.
   std::vector<double> summed_counts(const std::vector<models::Batch>& batches);
-  // By loss of the model, over held-out samples and all ranks.
-  struct LossSums {
-    std::vector<double> losses, counts;
-  };
-  std::optional<LossSums> held_out_loss(const data::HeldOut& held_out);
+  // Over the held-out samples of a dataset and all ranks; nothing if a stop was requested.
+  std::optional<observe::TermSums> held_out_sums(const data::HeldOut& held_out);
+  HeldOutFigures figures_of(const std::string& dataset, const observe::TermSums& sums) const;
   // Whether a stop was requested on any rank. Called by all ranks at the same place.
   bool must_stop();
   // The sum over all ranks.
@@ -185,6 +191,7 @@ class Trainer {
   std::unique_ptr<data::Source> data_;
   std::unique_ptr<models::Model> model_;
   std::vector<models::LossTerm> losses_;
+  std::vector<observe::Figure> figures_;
   schedule::UnitTable unit_table_;  // of one sample
   parallel::CutModel cut_;
   data::TensorNames tensor_names_;  // the tensors of a batch that the units of this rank read
@@ -198,6 +205,7 @@ class Trainer {
   int64_t steps_done_ = 0;
   int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
+  data::BatchesAhead batches_ahead_;  // the last member: its thread uses others
 };
 
 }  // namespace terrace::train

@@ -1,27 +1,59 @@
 // Runs a step and ends it: sums the losses, takes the gradient norm, asks the caller's judge and updates.
 #include "terrace/train/training_step.h"
 
-#include <algorithm>
+#include <vector>
 
 namespace terrace::train {
 
+void put_together(comm::Comm& members, const std::vector<models::LossTerm>& losses, observe::TermSums& sums,
+                  const char* what) {
+  std::vector<double> added, largest;
+  const auto list_of = [&](size_t term) -> std::vector<double>& {
+    return losses[term].combine == models::Combine::sum ? added : largest;
+  };
+  for (size_t term = 0; term < losses.size(); ++term) {
+    list_of(term).insert(list_of(term).end(), sums[term].values.begin(), sums[term].values.end());
+  }
+  for (const observe::TermSum& sum : sums) added.push_back(sum.count);
+  members.all_reduce(added.data(), static_cast<int64_t>(added.size()), comm::Type::fp64, {.what = what}).wait();
+  std::vector<double> of_all(largest.size() * static_cast<size_t>(members.size()));
+  if (!largest.empty()) {
+    members
+        .all_gather(largest.data(), of_all.data(), static_cast<int64_t>(largest.size()), comm::Type::fp64,
+                    {.what = what})
+        .wait();
+  }
+  auto next_sum = added.cbegin();
+  size_t next_largest = 0;
+  for (size_t term = 0; term < losses.size(); ++term) {
+    for (double& value : sums[term].values) {
+      if (losses[term].combine == models::Combine::sum) {
+        value = *next_sum++;
+        continue;
+      }
+      for (size_t from = next_largest; from < of_all.size(); from += largest.size()) {
+        value = models::larger(value, of_all[from]);
+      }
+      ++next_largest;
+    }
+  }
+  for (observe::TermSum& sum : sums) sum.count = *next_sum++;
+}
+
 TrainingStep::TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,
                            config::Recompute recompute)
-    : cut_(cut), optimizer_(optimizer), executor_(model, cut, recompute) {}
+    : cut_(cut), optimizer_(optimizer), losses_(model.losses()), executor_(model, cut, recompute) {}
 
 void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
                        const JudgeSums& judge) {
   std::optional<double> multiplier;
   executor_.run(micro_batches, pass,
                 {.norm =
-                     [&](const std::vector<double>& summed_losses) {
-                       StepSums sums{.losses = summed_losses, .gradients = {}};
+                     [&](const observe::TermSums& summed_losses) {
                        // Several ranks may compute the losses of the same micro-batches; only one of them counts.
-                       if (!cut_.has_loss()) std::ranges::fill(sums.losses, 0.0);
-                       cut_.groups.control
-                           ->all_reduce(sums.losses.data(), static_cast<int64_t>(sums.losses.size()), comm::Type::fp64,
-                                        {.what = "loss"})
-                           .wait();
+                       StepSums sums{.losses = cut_.has_loss() ? summed_losses : models::no_sums(losses_),
+                                     .gradients = {}};
+                       put_together(*cut_.groups.control, losses_, sums.losses, "loss");
                        sums.gradients = cut_.gradient_norm();
                        multiplier = judge(sums);
                        if (!multiplier) cut_.sharded.forget_errors();

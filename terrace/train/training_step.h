@@ -17,13 +17,17 @@ namespace terrace::train {
 
 // The result of a step before its update; the same on all ranks.
 struct StepSums {
-  std::vector<double> losses;  // by loss of the model, over all micro-batches of all ranks
+  observe::TermSums losses;  // over all micro-batches of all ranks, without counts
   optim::GradientNorm gradients;
 };
 
 // Returns what the gradients are multiplied by for the update, or nothing if the update is to be skipped. The answer
 // must be the same on all ranks.
 using JudgeSums = std::function<std::optional<double>(const StepSums&)>;
+
+// Puts the sums of all members together, on every member. `what` names the call in error messages.
+void put_together(comm::Comm& members, const std::vector<models::LossTerm>& losses, observe::TermSums& sums,
+                  const char* what);
 
 class TrainingStep {
  public:
@@ -39,11 +43,12 @@ class TrainingStep {
   void record(StepRecorder* recorder) { executor_.record(recorder); }
 
   // See Executor::evaluate.
-  std::vector<double> evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
+  observe::TermSums evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
 
  private:
   parallel::CutModel& cut_;
   optim::AdamW& optimizer_;
+  std::vector<models::LossTerm> losses_;
   Executor executor_;
 };
 

@@ -42,7 +42,7 @@ std::vector<double> step_counts(const config::Config& config, int64_t step) {
   const data::MicroBatch batch = data::data_of_family(config).random_batch(
       config, (step - 1) * config.train.global_batch, config.train.global_batch);
   std::vector<double> counts;
-  for (const int64_t count : batch.counts) counts.push_back(static_cast<double>(std::max<int64_t>(1, count)));
+  for (const double count : batch.counts) counts.push_back(models::divisor_of(count));
   return counts;
 }
 
@@ -115,7 +115,9 @@ class RankTrial {
     const double scale = trial_.loss_scale, norm = sums.gradients.norm / scale;
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
-      whole.loss = models::weighted_mean(model_.losses(), sums.losses, counts);
+      observe::TermSums terms = sums.losses;
+      for (size_t term = 0; term < terms.size(); ++term) terms[term].count = counts[term];
+      whole.loss = models::weighted_mean(model_.losses(), terms);
       whole.norm = norm;
     }
     note_losses(whole.micro_batch_losses);

@@ -93,10 +93,10 @@ class Training(FinishedRun):
 
     def test_evaluate_prints_a_table_or_json_with_the_loss_of_training(self):
         table = self.expect(0, terrace("evaluate", "run", folder=self.folder)).stdout
-        self.assertRegex(table, r"^corpus +loss +perplexity +tokens\ncorpus +\d")
+        self.assertRegex(table, r"^dataset +loss +perplexity +tokens\ncorpus +\d")
         said = json.loads(self.expect(0, terrace("evaluate", "run", "--data", "corpus", "--threads", 1, "--json",
                                                  folder=self.folder)).stdout)
-        self.assertEqual((said["checkpoint"], said["step"], [row["corpus"] for row in said["corpora"]]),
+        self.assertEqual((said["checkpoint"], said["step"], [row["dataset"] for row in said["datasets"]]),
                          ("run/step_00000004", 4, ["corpus"]))
         self.assertAlmostEqual(said["perplexity"], math.exp(said["loss"]))
         self.assertEqual(said["tokens"] % 16, 0)

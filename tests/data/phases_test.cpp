@@ -195,7 +195,7 @@ TEST_F(Phases, EveryNumberOfRanksHasTheSameSamples) {
 // What is held out of a corpus is never trained on, and the corpora of later phases are evaluated from the beginning.
 TEST_F(Phases, HoldOutAPartOfEveryCorpus) {
   const TextSource whole = source(0.1, two_phases());
-  EXPECT_EQ(whole.held_out_corpora(), (std::vector<std::string>{corpus("a"), corpus("b"), corpus("c")}));
+  EXPECT_EQ(whole.held_out_datasets(), (std::vector<std::string>{corpus("a"), corpus("b"), corpus("c")}));
   std::set<int64_t> held_out;
   for (const HeldOut& of_corpus : whole.held_out(1'000)) {
     const SampleBatch batch = whole.loader().batch(Split::validation, of_corpus.samples);

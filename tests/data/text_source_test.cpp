@@ -45,7 +45,7 @@ TEST_F(TextSourceTest, RanksHaveConsecutiveSharesOfAStep) {
     ASSERT_EQ(batches.size(), 2u);  // of two samples and of one
     for (const MicroBatch& batch : batches) {
       const auto count = static_cast<int64_t>(batch.samples.size());
-      EXPECT_EQ(batch.counts, std::vector<int64_t>{count * text_length});
+      EXPECT_EQ(batch.counts, std::vector<double>{static_cast<double>(count * text_length)});
       EXPECT_EQ(batch.tensors.at("tokens").sizes, (std::vector<int64_t>{count, text_length}));
       samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
       const std::vector<int64_t> read = values(batch.tensors.at("tokens")), next = values(batch.tensors.at("targets"));
@@ -85,7 +85,7 @@ TEST_F(TextSourceTest, ARankWithoutHeldOutSamplesComputesOneThatDoesNotCount) {
   ASSERT_EQ(corpora[0].samples.size(), 2u);
   EXPECT_EQ(source.turns(corpora[0], 3, 1), 1);
   EXPECT_EQ(source.turns(corpora[0], 1, 1), 2);
-  int64_t counted = 0;
+  double counted = 0;
   for (int64_t rank = 0; rank < 3; ++rank) {
     const MicroBatch batch =
         source.held_out_micro_batch(corpora[0], {.turn = 0, .rank = rank, .ranks = 3, .micro_batch = 1}, both);

@@ -82,7 +82,7 @@ TEST(Csv, AnEvaluationAfterItsStepWasMadeDurableStandsInTheStepsRow) {
 
 TEST(Csv, HasAColumnForEachOfSeveralCorpora) {
   const ScratchFolder scratch;
-  const MetricsFormats formats{.csv = true, .corpora = {"data/a", "one, \"two\""}, .names = {.items = "tokens"}};
+  const MetricsFormats formats{.csv = true, .datasets = {"data/a", "one, \"two\""}, .names = {.items = "tokens"}};
   const std::string names = std::string(header).substr(0, std::string(header).size() - 1) +
                             ",validation_loss of data/a,\"validation_loss of one, \"\"two\"\"\"\n";
   {
@@ -90,9 +90,9 @@ TEST(Csv, HasAColumnForEachOfSeveralCorpora) {
     writer.write(metrics_of(1));
     writer.write(metrics_of(2));
     writer.write(
-        EvaluationMetrics{.step = 2, .validation_loss = 4.5, .by_corpus = {{"data/a", 4}, {"one, \"two\"", 5}}});
+        EvaluationMetrics{.step = 2, .validation_loss = 4.5, .by_dataset = {{"data/a", 4}, {"one, \"two\"", 5}}});
     writer.write(metrics_of(3));
-    writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4, .by_corpus = {{"data/a", 4}}});
+    writer.write(EvaluationMetrics{.step = 3, .validation_loss = 4, .by_dataset = {{"data/a", 4}}});
   }
   const std::string rows = row(1, ",,") + row(2, "4.5,4,5") + row(3, "4,4,");
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), names + rows);

@@ -66,7 +66,7 @@ TEST(EventFile, IsReadByTensorBoardAndAResumedRunHasEachStepOnce) {
     // Killed after step 7; the newest checkpoint is of step 4.
     MetricsWriter writer(folder, 4, {.tensorboard = true, .names = {.items = "tokens"}});
     // The evaluation of the step that the run continues from.
-    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 9.5, .by_corpus = {{"data/a", 9}, {"data/b", 10}}});
+    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 9.5, .by_dataset = {{"data/a", 9}, {"data/b", 10}}});
     for (int64_t step = 5; step <= 9; ++step) {
       writer.write(metrics_of(step, step == 8 ? std::nan("") : 2.0));
     }

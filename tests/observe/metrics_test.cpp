@@ -55,7 +55,9 @@ std::string without_times(const std::string& lines) {
 
 // Of two losses that are trained on together, in every line and in the order of their names.
 TEST_F(Metrics, FiguresOfTheFamilyAreReadUnderTheirNames) {
-  const MetricNames names{.items = "atoms", .figures = {"loss_energy", "loss_forces"}};
+  const MetricNames names{.items = "atoms",
+                          .figures = {"loss_energy", "loss_forces"},
+                          .evaluation_figures = {"loss_energy", "loss_forces"}};
   const StepMetrics step{.step = 1, .loss = 3, .items = 70, .items_per_second = 35, .figures = {1, 2}};
   const EvaluationMetrics evaluation{.step = 1, .validation_loss = 4, .figures = {1.5, 2.5}};
   {
@@ -93,21 +95,51 @@ TEST_F(Metrics, HasTheFixedKeysInEveryLine) {
             "{\"step\":3,\"validation_loss\":4.5}\n");
 }
 
-TEST_F(Metrics, LossesOfSeveralCorporaAreAnObjectByTheirNames) {
+TEST_F(Metrics, LossesOfSeveralDatasetsAreAnObjectByTheirNames) {
   const EvaluationMetrics written{
-      .step = 3, .validation_loss = 4.5, .by_corpus = {{"data/b", 5.25}, {"a \"quoted\", é", 4}}};
+      .step = 3, .validation_loss = 4.5, .by_dataset = {{"data/b", 5.25}, {"a \"quoted\", é", 4}}};
   {
     MetricsWriter writer(folder_, 0, of_text);
     writer.write(written);
-    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 4, .by_corpus = {{"a", 2}, {"b", std::nan("")}}});
+    writer.write(EvaluationMetrics{.step = 4, .validation_loss = 4, .by_dataset = {{"a", 2}, {"b", std::nan("")}}});
   }
   EXPECT_EQ(without_times(read_text(file())),
-            "{\"step\":3,\"validation_loss\":4.5,\"validation_loss_by_corpus\":{\"data/b\":5.25,\"a "
+            "{\"step\":3,\"validation_loss\":4.5,\"validation_loss_by_dataset\":{\"data/b\":5.25,\"a "
             "\\\"quoted\\\", é\":4.0}}\n"
-            "{\"step\":4,\"validation_loss\":4.0,\"validation_loss_by_corpus\":{\"a\":2.0,\"b\":null}}\n");
+            "{\"step\":4,\"validation_loss\":4.0,\"validation_loss_by_dataset\":{\"a\":2.0,\"b\":null}}\n");
   const RunMetrics metrics = read_metrics(folder_);
   EXPECT_EQ(metrics.evaluations.at(3), written);
-  EXPECT_TRUE(std::isnan(metrics.evaluations.at(4).by_corpus.back().second));
+  EXPECT_TRUE(std::isnan(metrics.evaluations.at(4).by_dataset.back().loss));
+}
+
+TEST_F(Metrics, FiguresOfSeveralDatasetsAreAnObjectForEachFigure) {
+  const MetricNames names{.items = "cells", .evaluation_figures = {"rmse", "bias"}};
+  const EvaluationMetrics written{
+      .step = 1, .validation_loss = 4, .by_dataset = {{"a", 3, {1.5, -1}}, {"b", 5, {2.5, 2}}}, .figures = {2, 0.5}};
+  {
+    MetricsWriter writer(folder_, 0, {.datasets = {"a", "b"}, .names = names});
+    writer.write(StepMetrics{.step = 1});
+    writer.write(written);
+  }
+  const std::string text = read_text(file());
+  EXPECT_NE(text.find("\"validation_rmse\":2.0,"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"validation_bias_by_dataset\":{\"a\":-1.0,\"b\":2.0}"), std::string::npos) << text;
+  const RunMetrics read = read_metrics(folder_);
+  EXPECT_EQ(read.names.evaluation_figures, names.evaluation_figures);
+  EXPECT_TRUE(read.names.figures.empty());
+  EXPECT_EQ(read.evaluations.at(1), written);
+}
+
+// As a run has them that an earlier version began.
+TEST_F(Metrics, LinesOfEarlierVersionsAreRead) {
+  std::ofstream(file()) << "{\"step\":3,\"validation_loss\":4.5,\"validation_loss_by_corpus\":{\"a\":5.0,\"b\":4.0}}\n"
+                           "{\"step\":6,\"validation_loss\":4.0,\"validation_perplexity\":54.6}\n";
+  const RunMetrics read = read_metrics(folder_);
+  ASSERT_EQ(read.evaluations.size(), 2u);
+  EXPECT_EQ(read.evaluations.at(3).by_dataset.back().dataset, "b");
+  EXPECT_EQ(read.evaluations.at(3).by_dataset.back().loss, 4);
+  EXPECT_TRUE(std::isnan(read.evaluations.at(3).figures.at(0)));
+  EXPECT_EQ(read.evaluations.at(6).figures.at(0), 54.6);
 }
 
 TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {

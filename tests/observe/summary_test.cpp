@@ -59,11 +59,12 @@ TEST_F(SummaryTest, HasTheRunsFigures) {
 
 TEST_F(SummaryTest, HasTheLossOfEachOfSeveralCorpora) {
   write_run();
-  EXPECT_EQ(summarize_run(folder_)["validation_loss_by_corpus"], Json::object());
+  EXPECT_EQ(summarize_run(folder_)["validation_loss_by_dataset"], Json::object());
   MetricsWriter(folder_, 3, {.names = {.items = "tokens"}})
       .write(EvaluationMetrics{
-          .step = 3, .validation_loss = 6, .by_corpus = {{"data/a", 7}, {"data/long/name/of/b", 5.5}}});
-  EXPECT_EQ(summarize_run(folder_)["validation_loss_by_corpus"], Json({{"data/a", 7.0}, {"data/long/name/of/b", 5.5}}));
+          .step = 3, .validation_loss = 6, .by_dataset = {{"data/a", 7}, {"data/long/name/of/b", 5.5}}});
+  EXPECT_EQ(summarize_run(folder_)["validation_loss_by_dataset"],
+            Json({{"data/a", 7.0}, {"data/long/name/of/b", 5.5}}));
   const std::string text = draw_summary(folder_);
   EXPECT_NE(text.find("\n    data/a          7.000\n"), std::string::npos) << text;
   EXPECT_NE(text.find("data/long/name/of/b 5.500\n"), std::string::npos) << text;

@@ -137,7 +137,8 @@ inline schedule::UnitTable small_table(const Training& training) {
 
 inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
   const auto integers = at::TensorOptions().dtype(at::kLong);
-  models::Batch batch{.samples = at::arange(first, first + count, integers), .counts = {count * small_sequence}};
+  models::Batch batch{.samples = at::arange(first, first + count, integers),
+                      .counts = {static_cast<double>(count * small_sequence)}};
   for (const char* name : {"tokens", "targets"}) batch.tensors[name] = at::empty({count, small_sequence}, integers);
   auto tokens = batch["tokens"].accessor<int64_t, 2>(), targets = batch["targets"].accessor<int64_t, 2>();
   for (int64_t sequence = 0; sequence < count; ++sequence) {
@@ -153,8 +154,8 @@ inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
 
 // By loss of the model, for a step of all ranks together.
 inline std::vector<double> gradient_scales(const Training& training, int64_t step) {
-  const std::vector<int64_t> counts = batch_of(step, 0, training.sequences).counts;
-  return models::gradient_scales(small_model(training, at::kFloat)->losses(), {counts.begin(), counts.end()}, 1.0);
+  const std::vector<double> counts = batch_of(step, 0, training.sequences).counts;
+  return models::gradient_scales(small_model(training, at::kFloat)->losses(), counts, 1.0);
 }
 
 inline config::LayoutConfig layout_config(const Layout& layout, bool deterministic) {

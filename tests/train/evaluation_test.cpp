@@ -118,9 +118,9 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
   for (const char* corpus : {"corpus", "second"}) {
     Trainer alone(config_of({1, {}}, {fmt::format("data.train=[\"{}\"]", name(corpus))}), {});
     const Evaluation evaluation = alone.evaluate(0).value();
-    ASSERT_EQ(evaluation.by_corpus.size(), 1u);
-    EXPECT_EQ(evaluation.by_corpus.front().second, evaluation.loss);
-    losses.push_back(evaluation.loss);
+    ASSERT_EQ(evaluation.by_dataset.size(), 1u);
+    EXPECT_EQ(evaluation.by_dataset.front().loss, evaluation.all.loss);
+    losses.push_back(evaluation.all.loss);
     targets.push_back(static_cast<int64_t>(text_of(alone).samples(data::Split::validation)) * 16);
   }
   ASSERT_NE(targets[0], targets[1]);
@@ -132,14 +132,14 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
     Trainer trainer(config_of({1, {}}, {both(), key}), {});
     const Evaluation evaluation = trainer.evaluate(0).value();
     // The sums of a few hundred losses are taken over other fp32 batches, so in another order.
-    EXPECT_NEAR(evaluation.loss, mean, 1e-6 * mean) << weights;
-    ASSERT_EQ(evaluation.by_corpus.size(), 2u);
+    EXPECT_NEAR(evaluation.all.loss, mean, 1e-6 * mean) << weights;
+    ASSERT_EQ(evaluation.by_dataset.size(), 2u);
     for (size_t i : {0u, 1u}) {
-      EXPECT_EQ(evaluation.by_corpus[i].first, name(i == 0 ? "corpus" : "second"));
-      EXPECT_NEAR(evaluation.by_corpus[i].second, losses[i], 1e-6 * losses[i]) << weights;
+      EXPECT_EQ(evaluation.by_dataset[i].dataset, name(i == 0 ? "corpus" : "second"));
+      EXPECT_NEAR(evaluation.by_dataset[i].loss, losses[i], 1e-6 * losses[i]) << weights;
     }
-    EXPECT_EQ(evaluation.loss, without_weights.value_or(evaluation.loss));
-    without_weights = evaluation.loss;
+    EXPECT_EQ(evaluation.all.loss, without_weights.value_or(evaluation.all.loss));
+    without_weights = evaluation.all.loss;
   }
 }
 
@@ -154,13 +154,13 @@ TEST_F(EvaluationTest, ACheckpointHasTheLossOfItsRunToTheLastBit) {
     EvaluationRequest request{
         .checkpoint = folder_ / "run", .corpora = {name("second")}, .ranks = layout.ranks, .threads = 1};
     const CheckpointEvaluation same = evaluate_checkpoint(request).value();
-    EXPECT_EQ(same.evaluation.loss, loss);
+    EXPECT_EQ(same.evaluation.all.loss, loss);
     EXPECT_EQ(same.step, 3);
     request.corpora.clear();  // what the run held out
-    EXPECT_EQ(evaluate_checkpoint(request)->evaluation.loss, loss);
+    EXPECT_EQ(evaluate_checkpoint(request)->evaluation.all.loss, loss);
     // One rank has the whole model, whatever the layout of the run.
     request.ranks = 1;
-    EXPECT_NEAR(evaluate_checkpoint(request)->evaluation.loss, loss, 1e-6 * loss);
+    EXPECT_NEAR(evaluate_checkpoint(request)->evaluation.all.loss, loss, 1e-6 * loss);
     std::filesystem::remove_all(folder_ / "run");
   }
 }
@@ -177,18 +177,19 @@ TEST_F(EvaluationTest, ACheckpointIsEvaluatedOnEachCorpusAndWritesNothing) {
       evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {name("corpus"), name("second")}, .threads = 1})
           .value();
   EXPECT_EQ(files(), before);
-  ASSERT_EQ(both.evaluation.by_corpus.size(), 2u);
+  ASSERT_EQ(both.evaluation.by_dataset.size(), 2u);
   double sum = 0;
   for (size_t i : {0u, 1u}) {
-    const auto& [corpus, loss] = both.evaluation.by_corpus[i];
+    const std::string corpus = both.evaluation.by_dataset[i].dataset;
+    const double loss = both.evaluation.by_dataset[i].loss;
     const Evaluation alone =
         evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {corpus}, .threads = 1})->evaluation;
-    EXPECT_NEAR(loss, alone.loss, 1e-6 * loss);
-    EXPECT_EQ(alone.count, both.evaluation.counts_by_corpus[i]);
-    EXPECT_EQ(alone.count % 16, 0);  // whole sequences of 16 tokens
-    sum += loss * static_cast<double>(alone.count);
+    EXPECT_NEAR(loss, alone.all.loss, 1e-6 * loss);
+    EXPECT_EQ(alone.all.count, both.evaluation.by_dataset[i].count);
+    EXPECT_EQ(std::fmod(alone.all.count, 16), 0);  // whole sequences of 16 tokens
+    sum += loss * alone.all.count;
   }
-  EXPECT_NEAR(both.evaluation.loss, sum / static_cast<double>(both.evaluation.count), 1e-12 * both.evaluation.loss);
+  EXPECT_NEAR(both.evaluation.all.loss, sum / both.evaluation.all.count, 1e-12 * both.evaluation.all.loss);
 }
 
 TEST_F(EvaluationTest, EveryMissingCorpusOfAnEvaluationIsNamed) {
@@ -212,11 +213,11 @@ TEST_F(EvaluationTest, ALimitedEvaluationTakesTheSameSamplesAtEveryLayout) {
       Trainer trainer(config, {}, {}, &world);
       ASSERT_GT(text_of(trainer).samples(data::Split::validation), 12u);
       const Evaluation evaluation = trainer.evaluate(1).value(), again = trainer.evaluate(1).value();
-      EXPECT_EQ(evaluation.loss, again.loss);
+      EXPECT_EQ(evaluation.all.loss, again.all.loss);
       if (layout.ranks == 1) one = evaluation;
-      EXPECT_NEAR(evaluation.loss, one->loss, 1e-6 * one->loss);
-      ASSERT_EQ(evaluation.by_corpus.size(), 2u);
-      for (size_t i : {0u, 1u}) EXPECT_NEAR(evaluation.by_corpus[i].second, one->by_corpus[i].second, 1e-5);
+      EXPECT_NEAR(evaluation.all.loss, one->all.loss, 1e-6 * one->all.loss);
+      ASSERT_EQ(evaluation.by_dataset.size(), 2u);
+      for (size_t i : {0u, 1u}) EXPECT_NEAR(evaluation.by_dataset[i].loss, one->by_dataset[i].loss, 1e-5);
     });
   }
 }
@@ -227,15 +228,18 @@ TEST_F(EvaluationTest, LossesOfSeveralCorporaAreInTheMetrics) {
   const observe::RunMetrics metrics = observe::read_metrics(folder_ / "run");
   ASSERT_EQ(metrics.evaluations.size(), 1u);
   const observe::EvaluationMetrics& evaluation = metrics.evaluations.at(10);
-  ASSERT_EQ(evaluation.by_corpus.size(), 2u);
-  EXPECT_EQ(evaluation.by_corpus[1].first, name("second"));
-  EXPECT_NE(evaluation.by_corpus[0].second, evaluation.by_corpus[1].second);
-  EXPECT_THAT(read_text(folder_ / "run/metrics.csv"), HasSubstr(",validation_loss of " + name("second") + "\n"));
+  ASSERT_EQ(evaluation.by_dataset.size(), 2u);
+  EXPECT_EQ(evaluation.by_dataset[1].dataset, name("second"));
+  EXPECT_NE(evaluation.by_dataset[0].loss, evaluation.by_dataset[1].loss);
+  EXPECT_THAT(read_text(folder_ / "run/metrics.csv"), HasSubstr(",validation_loss of " + name("second") +
+                                                                ",validation_perplexity of " + name("second") + "\n"));
+  for (const observe::DatasetMetrics& one : evaluation.by_dataset)
+    EXPECT_DOUBLE_EQ(one.figures.at(0), std::exp(one.loss));
 }
 
 TEST_F(EvaluationTest, ASingleCorpusHasNoLossOfItsOwn) {
   start({1, {}}, {"train.evaluate_every=10"});
-  EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.at(10).by_corpus.empty());
+  EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.at(10).by_dataset.empty());
 }
 
 TEST_F(EvaluationTest, TheLastComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {

@@ -30,7 +30,8 @@ bool needs_tokens(const TensorNames& names) {
 
 MicroBatch micro_batch_of(SampleBatch&& batch, const TensorNames& names) {
   MicroBatch result;
-  result.counts = {std::ranges::count_if(batch.targets, [](int64_t target) { return target >= 0; })};
+  const auto targets = std::ranges::count_if(batch.targets, [](int64_t target) { return target >= 0; });
+  result.counts = {static_cast<double>(targets)};
   const auto add = [&](const char* name, const std::vector<int64_t>& values) {
     if (values.empty() || !names.contains(name)) return;
     result.tensors[name] = HostTensor::of(values, {batch.count, batch.length});
@@ -167,7 +168,7 @@ MicroBatch TextSource::held_out_micro_batch(const HeldOut& held_out, const TurnS
   return micro_batch_of(std::move(batch), names);
 }
 
-std::vector<std::string> TextSource::held_out_corpora() const {
+std::vector<std::string> TextSource::held_out_datasets() const {
   return loader_.samples(Split::validation) > 0 ? loader_.corpora(Split::validation) : std::vector<std::string>{};
 }
 

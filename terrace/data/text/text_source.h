@@ -26,7 +26,7 @@ class TextSource : public Source {
   std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
   MicroBatch held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
                                   const TensorNames& names) const override;
-  std::vector<std::string> held_out_corpora() const override;
+  std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return loader_.samples(Split::train); }
   int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }
   Json identity() const override;

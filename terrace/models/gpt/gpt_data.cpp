@@ -33,7 +33,7 @@ data::MicroBatch GptData::random_batch(const config::Config& config, int64_t fir
   const PhiloxKey key = stream_key(config.train.seed, "verify tokens");
   const auto size = static_cast<size_t>(count * model.sequence);
   std::vector<int64_t> tokens(size), targets(size), positions(size), documents(size);
-  data::MicroBatch batch{.counts = {count * model.sequence}};
+  data::MicroBatch batch{.counts = {static_cast<double>(count * model.sequence)}};
   size_t at = 0;
   for (int64_t sequence = first; sequence < first + count; ++sequence) {
     batch.samples.push_back(sequence);

@@ -1,9 +1,10 @@
-// Puts together the family of the GPT: its settings and its description, which need no torch.
+// Puts together the family of the GPT: its settings, its description and its figures, which need no torch.
 #include "terrace/models/gpt/planned_gpt.h"
 
 #include "terrace/data/text/text_config.h"
 #include "terrace/models/gpt/cost/gpt_description.h"
 #include "terrace/models/gpt/settings/config.h"
+#include "terrace/models/gpt/settings/gpt_figures.h"
 #include "terrace/models/gpt/settings/keys.h"
 #include "terrace/models/gpt/settings/shrink.h"
 
@@ -37,13 +38,14 @@ config::Settings settings() {
 
 const config::Family& planned_family() {
   static const GptDescription description;
+  static const GptFigures figures;
   static const config::Family family{.name = "gpt",
                                      .about = "Decoder-only language models.",
                                      .samples = "sequences",
                                      .items = "tokens",
-                                     .loss_unit = "nats a token",
                                      .settings = settings(),
-                                     .description = &description};
+                                     .description = &description,
+                                     .figures = &figures};
   return family;
 }
 

@@ -22,10 +22,22 @@ function headlineRows(runs) {
   const unit = units.length === 1 ? `, ${units[0]}` : "";
   loss(`training loss${unit}`, "loss");
   loss(`held-out loss${unit}`, "validation_loss");
+  for (const [name, unitOfFigure] of familyFigures(figures)) {
+    const behind = unitOfFigure ? `, ${unitOfFigure}` : "";
+    loss(`training ${words(name)}${behind}`, name);
+    loss(`held-out ${words(name)}${behind}`, `validation_${name}`);
+  }
   for (const [key, name] of baselinesOf(figures)) loss(`${name}${unit}`, key);
   rows.push(["steps", (one) => ["steps", one.steps, formatCount(one.steps)]],
             ["parameters", (one) => ["parameters", one.parameters, formatCount(one.parameters)]]);
   return rows;
+}
+
+const words = (name) => name.replaceAll("_", " ");
+
+// The figures of the models' families: name and unit.
+function familyFigures(figures) {
+  return new Map(figures.flatMap((one) => (one.figures || []).map((figure) => [figure.name, figure.unit])));
 }
 
 function baselinesOf(figures) {

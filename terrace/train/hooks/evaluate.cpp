@@ -55,18 +55,19 @@ class EvaluateHook : public Hook {
     missing_ = !evaluation;
     if (missing_ || !metrics_) return;
     observe::EvaluationMetrics metrics{
-        .step = trainer.steps_done(), .validation_loss = evaluation->loss, .figures = evaluation->figures};
-    std::string corpora;
-    // The loss of a single corpus is the validation loss itself.
-    if (trainer.data().held_out_corpora().size() > 1) {
-      metrics.by_corpus = evaluation->by_corpus;
-      for (const auto& [corpus, loss] : metrics.by_corpus) {
-        corpora += fmt::format("{}{} {:.4f}", corpora.empty() ? "" : ", ", corpus, loss);
+        .step = trainer.steps_done(), .validation_loss = evaluation->all.loss, .figures = evaluation->all.figures};
+    std::string datasets;
+    // The loss of a single dataset is the validation loss itself.
+    if (trainer.data().held_out_datasets().size() > 1) {
+      for (const HeldOutFigures& one : evaluation->by_dataset) {
+        metrics.by_dataset.push_back({.dataset = one.dataset, .loss = one.loss, .figures = one.figures});
+        datasets += fmt::format("{}{} {:.4f}", datasets.empty() ? "" : ", ", one.dataset, one.loss);
       }
-      corpora = fmt::format(" ({})", corpora);
+      datasets = fmt::format(" ({})", datasets);
     }
     metrics_->write(metrics);
-    log_info("step {}: validation loss {:.4f}{}", metrics.step, metrics.validation_loss, corpora);
+    log_info("step {}: validation loss {:.4f}{}{}", metrics.step, metrics.validation_loss, datasets,
+             trainer.figures_text(metrics.figures));
   }
 
   SharedMetrics metrics_;

@@ -17,7 +17,7 @@ void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point 
       std::make_shared<observe::MetricsWriter>(config.checkpoint.folder, trainer.steps_done(),
                                                observe::MetricsFormats{.tensorboard = config.observe.tensorboard,
                                                                        .csv = config.observe.csv,
-                                                                       .corpora = trainer.data().held_out_corpora(),
+                                                                       .datasets = trainer.data().held_out_datasets(),
                                                                        .names = trainer.metric_names()});
   trainer.add_hook(make_log_hook(trainer));
   trainer.add_hook(make_metrics_hook(metrics));

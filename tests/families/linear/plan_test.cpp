@@ -12,6 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/load_for_plan.h"
+#include "terrace/models/planned_families.h"
 #include "terrace/plan/best.h"
 #include "terrace/plan/step_record.h"
 #include "tests/families/linear/linear_family.h"

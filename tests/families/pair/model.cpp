@@ -1,10 +1,14 @@
 // The units of the model, and the table that describes them.
 #include "tests/families/pair/model.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -81,6 +85,19 @@ models::Tensors PairModel::forward(int64_t begin, int64_t end, const models::Ten
   return x;
 }
 
+// The largest of these numbers, and -infinity where there is none.
+static at::Tensor largest_of(const at::Tensor& numbers) {
+  const at::Tensor lowest = at::full({1, 1}, -std::numeric_limits<float>::infinity(), numbers.options());
+  return at::cat({numbers, lowest}).max().to(at::kFloat);
+}
+
+// The sums of the squares and of the sizes of the errors, each item weighted by the size of its first feature.
+static at::Tensor weighted_sums(const at::Tensor& error, const models::Batch& batch) {
+  const at::Tensor weight = batch["features"].narrow(1, 0, 1).abs();
+  const at::Tensor errors = error.to(at::kFloat);
+  return at::stack({errors.square().mul(weight).sum(), errors.abs().mul(weight).sum()});
+}
+
 models::Tensors PairModel::loss(int64_t, const models::Tensors& input, const models::Batch& batch,
                                 const models::Pass& pass) {
   const at::Tensor error = output_.forward(input[0]).sub(batch["targets"].to(build_.type));  // [I, 1]
@@ -89,11 +106,16 @@ models::Tensors PairModel::loss(int64_t, const models::Tensors& input, const mod
       at::zeros({samples, narrow_width}, input[1].options()).index_add(0, input[2], input[1]);  // [N, 3]
   return {Scaled::apply(error.square().sum(), pass.gradient_scales.at(0)),
           Scaled::apply(by_sample.square().sum(), pass.gradient_scales.at(1)),
-          Scaled::apply(error.abs().sum(), pass.gradient_scales.at(2))};
+          Scaled::apply(error.abs().sum(), pass.gradient_scales.at(2)), largest_of(error.detach().abs()),
+          weighted_sums(error.detach(), batch)};
 }
 
 std::vector<models::LossTerm> PairModel::losses() const {
-  return {{"item", 1.0}, {"sample", config_.sample_weight}, {"absolute", 0.0}};
+  return {{"item", 1.0},
+          {"sample", config_.sample_weight},
+          {"absolute", 0.0},
+          {.name = "largest", .weight = 0.0, .combine = models::Combine::largest},
+          {.name = "weighted", .weight = 0.0, .numbers = 2}};
 }
 
 std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const models::Batch& batch) const {

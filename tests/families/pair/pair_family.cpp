@@ -61,6 +61,23 @@ class PairDescription : public schedule::Description {
   }
 };
 
+class PairFigures : public observe::Figures {
+ public:
+  std::string loss_unit(const Config&) const override { return "per item"; }
+  std::vector<observe::Figure> list(const Config&) const override {
+    return {{.name = "loss_item", .value = observe::mean_of(0)},
+            {.name = "loss_sample", .value = observe::mean_of(1)},
+            {.name = "loss_absolute", .value = observe::mean_of(2)},
+            {.name = "largest_error", .unit = "m", .value = observe::number_of(3)},
+            {.name = "weighted_rms", .unit = "m", .in_steps = false, .value = observe::root_mean_of(4, 0)},
+            {.name = "weighted_error", .unit = "m", .in_steps = false, .value = observe::mean_of(4, 1)},
+            {.name = "sharpness",
+             .better = observe::Better::higher,
+             .in_steps = false,
+             .value = observe::quotient_of(2, 0)}};
+  }
+};
+
 class ModelOfPairs : public models::ModelOfFamily {
  public:
   std::unique_ptr<models::Model> build(const Config& config, const nn::Build& build) const override {
@@ -105,13 +122,13 @@ class PairData : public data::DataOfFamily {
 
 const config::Family& family() {
   static const PairDescription description;
+  static const PairFigures figures;
   static const ModelOfPairs model;
   static const PairData data;
   static const config::Family family{
       .name = "pair",
       .about = "Pairs of linear layers, for the tests.",
       .items = "items",
-      .loss_unit = "per item",
       .settings = {.model = config::FamilySettings::of(ModelConfig{}),
                    .data = config::FamilySettings::of(DataConfig{}),
                    .keys = keys(),
@@ -120,6 +137,7 @@ const config::Family& family() {
                    .shrink = shrink,
                    .equal_shares = false},
       .description = &description,
+      .figures = &figures,
       .model = &model,
       .data = &data};
   return family;

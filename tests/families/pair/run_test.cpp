@@ -19,6 +19,7 @@
 namespace terrace::pair {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -47,17 +48,18 @@ TEST_F(FamilyRuns, EachLossIsAMeanOverTheWholeStep) {
   {
     const at::NoGradGuard no_grad;
     models::Model& model = trainer.model();
-    const models::Pass pass{.gradient_scales = {1, 1, 1}};
+    const models::Pass pass{.gradient_scales = {1, 1, 1, 1, 1}};
     const models::Tensors sums = model.loss(5, model.forward(0, 5, {}, batch, pass), batch, pass);
-    const double items = static_cast<double>(batch.counts[0]);
+    const double items = batch.counts[0];
     EXPECT_GT(items, 0);
-    means = {sums[0].item<double>() / items, sums[1].item<double>() / 5, sums[2].item<double>() / items};
+    means = {sums[0].item<double>() / items, sums[1].item<double>() / 5, sums[2].item<double>() / items,
+             sums[3].item<double>()};
   }
   for (const int64_t ranks : {1, 3, 8}) {
     const observe::RunMetrics metrics = run(ranks, {"train.steps=1", "train.micro_batch=1"}).metrics;
-    EXPECT_THAT(metrics.names.figures, ElementsAre("loss_item", "loss_sample", "loss_absolute"));
+    EXPECT_THAT(metrics.names.figures, ElementsAre("loss_item", "loss_sample", "loss_absolute", "largest_error"));
     const observe::StepMetrics& step = metrics.steps.at(1);
-    for (size_t term = 0; term < 3; ++term) EXPECT_NEAR(step.figures.at(term), means[term], 1e-5 * means[term]);
+    for (size_t term = 0; term < 4; ++term) EXPECT_NEAR(step.figures.at(term), means[term], 1e-5 * means[term]);
     // The third loss is only reported.
     EXPECT_NEAR(step.loss, means[0] + 0.25 * means[1], 1e-5 * step.loss);
     EXPECT_EQ(step.items, batch.counts[0]);
@@ -77,14 +79,19 @@ TEST_F(FamilyRuns, EveryFormatShowsTheFamilysFigures) {
   }
   EXPECT_THAT(line, Not(HasSubstr("tokens")));
   EXPECT_THAT(read_text(folder_ / "run/metrics.csv"),
-              testing::StartsWith("step,loss,gradient_norm,learning_rate,items,items_per_second,step_seconds,mfu,peak_"
-                                  "flops_per_second,memory_bytes,loss_item,loss_sample,loss_absolute,validation_loss,"
-                                  "validation_loss_item,validation_loss_sample,validation_loss_absolute\n1,"));
+              testing::StartsWith(
+                  "step,loss,gradient_norm,learning_rate,items,items_per_second,step_seconds,mfu,peak_"
+                  "flops_per_second,memory_bytes,loss_item,loss_sample,loss_absolute,largest_error,validation_loss,"
+                  "validation_loss_item,validation_loss_sample,validation_loss_absolute,validation_"
+                  "largest_error,validation_weighted_rms,validation_weighted_error,"
+                  "validation_sharpness\n1,"));
   const Json summary = observe::summarize_run(folder_ / "run");
   EXPECT_TRUE(summary["items_per_second"].is_number());
   EXPECT_TRUE(summary["validation_loss_sample"].is_number());
   const std::string report = observe::draw_summary(folder_ / "run");
   EXPECT_THAT(report, HasSubstr("loss_absolute"));
+  EXPECT_THAT(report, ContainsRegex("weighted_rms +held-out [0-9.]+ m\n"));
+  EXPECT_THAT(summary["figures"][6], (Json{{"name", "sharpness"}, {"unit", ""}, {"better", "higher"}}));
   EXPECT_THAT(report, HasSubstr(" items/s"));
   EXPECT_THAT(report, HasSubstr(" per item"));
   EXPECT_THAT(report, Not(HasSubstr("token")));
@@ -102,7 +109,8 @@ TEST_F(FamilyRuns, TheHeldOutLossIsTheSameOnAnyRanks) {
   for (const int64_t ranks : {2, 8}) {
     const observe::EvaluationMetrics other = evaluated(ranks, "train.micro_batch=1");
     EXPECT_NEAR(other.validation_loss, one.validation_loss, 1e-5 * one.validation_loss);
-    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(other.figures[i], one.figures[i], 1e-5 * one.figures[i]);
+    ASSERT_EQ(other.figures.size(), 7u);
+    for (size_t i = 0; i < 7; ++i) EXPECT_NEAR(other.figures[i], one.figures[i], 1e-5 * one.figures[i]) << i;
   }
 }
 

@@ -2,6 +2,7 @@
 #include "tests/families/pair/source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "terrace/base/error.h"
@@ -24,7 +25,10 @@ data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<
   }
   const auto items = static_cast<int64_t>(owner.size());
   data::MicroBatch batch{.samples = std::move(numbers)};
-  batch.counts = {items, static_cast<int64_t>(samples.size()), items};
+  const auto number_of_items = static_cast<double>(items);
+  double weights = 0;
+  for (size_t first = 0; first < features.size(); first += numbers_per_item - 1) weights += std::abs(features[first]);
+  batch.counts = {number_of_items, static_cast<double>(samples.size()), number_of_items, number_of_items, weights};
   const auto add = [&](const char* name, data::HostTensor tensor) {
     if (names.contains(name)) batch.tensors[name] = std::move(tensor);
   };

@@ -30,7 +30,7 @@ class PairSource : public data::Source {
   std::vector<data::HeldOut> held_out(uint64_t at_most) const override;
   data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::TurnShare& share,
                                         const data::TensorNames& names) const override;
-  std::vector<std::string> held_out_corpora() const override { return {file_}; }
+  std::vector<std::string> held_out_datasets() const override { return {file_}; }
   int64_t items(uint64_t first, int64_t samples) const override;
   Json identity() const override { return checksum_; }
   Json fingerprint() const override { return checksum_; }

@@ -1,0 +1,44 @@
+// Makes figures of sums.
+#include "terrace/observe/figures.h"
+
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "terrace/config/family.h"
+
+namespace terrace::observe {
+
+const char* name_of(Better better) {
+  return better == Better::lower ? "lower" : better == Better::higher ? "higher" : "neither";
+}
+
+std::function<double(const TermSums&)> mean_of(size_t term, size_t index) {
+  return [=](const TermSums& sums) { return sums.at(term).values.at(index) / sums.at(term).count; };
+}
+
+std::function<double(const TermSums&)> root_mean_of(size_t term, size_t index) {
+  return [mean = mean_of(term, index)](const TermSums& sums) { return std::sqrt(mean(sums)); };
+}
+
+std::function<double(const TermSums&)> quotient_of(size_t term, size_t divisor, size_t index) {
+  return [=](const TermSums& sums) { return sums.at(term).values.at(index) / sums.at(divisor).values.at(index); };
+}
+
+std::function<double(const TermSums&)> number_of(size_t term, size_t index) {
+  return [=](const TermSums& sums) { return sums.at(term).values.at(index); };
+}
+
+const Figures& figures_of(const config::Config& config) {
+  TERRACE_CHECK(config.family != nullptr && config.family->figures != nullptr, "no figures of the model");
+  return *config.family->figures;
+}
+
+std::vector<double> values_of(const std::vector<Figure>& figures, const TermSums& sums, bool of_step) {
+  std::vector<double> values;
+  for (const Figure& figure : figures) {
+    if (figure.in_steps || !of_step) values.push_back(figure.value(sums));
+  }
+  return values;
+}
+
+}  // namespace terrace::observe

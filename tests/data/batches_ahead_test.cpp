@@ -1,0 +1,86 @@
+// Steps come in order and only a few ahead, an error shows at its step, and a jump begins anew.
+#include "terrace/data/batches_ahead.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace terrace::data {
+namespace {
+
+std::vector<MicroBatch> batches_of(int64_t step) { return {MicroBatch{.samples = {step, 10 * step}}}; }
+
+int64_t step_of(const std::vector<MicroBatch>& batches) { return batches.at(0).samples.at(0); }
+
+TEST(BatchesAhead, GivesTheBatchesOfEachStep) {
+  BatchesAhead ahead(batches_of, 50);
+  for (int64_t step = 1; step <= 50; ++step) ASSERT_EQ(step_of(ahead.take(step)), step);
+  // Behind the last one, as after a change of the number of steps.
+  EXPECT_EQ(step_of(ahead.take(51)), 51);
+}
+
+TEST(BatchesAhead, MakesNoMoreThanItsBound) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::multiset<int64_t> made;
+  BatchesAhead ahead(
+      [&](int64_t step) {
+        const std::lock_guard lock(mutex);
+        made.insert(step);
+        changed.notify_all();
+        return batches_of(step);
+      },
+      100, 3);
+  ahead.take(1);
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return made.size() >= 4; });  // step 1 and three more
+  }
+  ahead.take(2);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return made.size() >= 5; });
+  EXPECT_EQ(made, (std::multiset<int64_t>{1, 2, 3, 4, 5}));
+}
+
+TEST(BatchesAhead, JumpsToAnyStep) {
+  BatchesAhead ahead(batches_of, 100);
+  for (const int64_t step : {7, 8, 3, 4, 90, 91, 2, 2, 5}) ASSERT_EQ(step_of(ahead.take(step)), step);
+}
+
+TEST(BatchesAhead, ShowsAnErrorAtItsStep) {
+  BatchesAhead ahead(
+      [](int64_t step) {
+        if (step == 3) throw std::runtime_error("the file of step 3 is gone");
+        return batches_of(step);
+      },
+      10);
+  EXPECT_EQ(step_of(ahead.take(1)), 1);
+  EXPECT_EQ(step_of(ahead.take(2)), 2);
+  try {
+    ahead.take(3);
+    FAIL() << "the error is lost";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the file of step 3 is gone");
+  }
+  EXPECT_EQ(step_of(ahead.take(4)), 4);
+}
+
+TEST(BatchesAhead, EndsWhileStepsAreMade) {
+  std::atomic<int64_t> made = 0;
+  {
+    BatchesAhead ahead(
+        [&](int64_t step) {
+          ++made;
+          return batches_of(step);
+        },
+        1000, 100);
+    ahead.take(1);
+  }
+  EXPECT_LE(made, 102);
+}
+
+}  // namespace
+}  // namespace terrace::data
