@@ -87,7 +87,8 @@ std::string SearchDisplay::values_of(const search::Point& point) const {
   std::string text;
   const std::vector<std::string> values = study_.space.shown(point);
   for (size_t i = 0; i < values.size(); ++i) {
-    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", study_.space.parameters()[i].name, values[i]);
+    if (point[i] == search::absent) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", study_.space.parameters()[i].name, values[i]);
   }
   return text;
 }

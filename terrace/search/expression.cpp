@@ -82,10 +82,9 @@ double Expression::apply(Operation operation, double a, double b) {
 }
 
 void Expression::bind(const std::function<size_t(const std::string&)>& slot_of) {
-  std::vector<size_t> slots;
-  for (const std::string& name : names_) slots.push_back(slot_of(name));
+  for (const std::string& name : names_) slots_.push_back(slot_of(name));
   for (Step& step : steps_) {
-    if (step.operation == Operation::name) step.slot = slots[step.slot];
+    if (step.operation == Operation::name) step.slot = slots_[step.slot];
   }
 }
 

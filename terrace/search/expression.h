@@ -24,6 +24,8 @@ class Expression {
   const std::vector<std::string>& names() const { return names_; }
   // Says where evaluate() finds the value of each name.
   void bind(const std::function<size_t(const std::string&)>& slot_of);
+  // What bind() was told, by name.
+  const std::vector<size_t>& slots() const { return slots_; }
   // If bind() was not called, the values are those of names().
   double evaluate(std::span<const double> values) const;
 
@@ -68,6 +70,7 @@ class Expression {
 
   std::string text_;
   std::vector<std::string> names_;
+  std::vector<size_t> slots_;
   std::vector<Step> steps_;
 };
 

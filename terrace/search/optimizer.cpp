@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "terrace/base/error.h"
@@ -17,7 +18,11 @@ Optimizer::Optimizer(const Space& space, const OptimizerOptions& options)
     : space_(space), options_(options), surrogate_(make_surrogate()) {
   if (options.method == Method::exhaustive && !space.grid_size()) {
     throw UserError(
-        "method = \"exhaustive\" needs a finite space, but a parameter is real; give it values, or use \"bayesian\"");
+        std::ranges::any_of(space.parameters(), [](const Parameter& one) { return !one.count(); })
+            ? "method = \"exhaustive\" needs a finite space, but a parameter is real; give it values, or use "
+              "\"bayesian\""
+            : "method = \"exhaustive\" needs a space whose points can be counted, but this one has too many; give its "
+              "parameters fewer values, or use \"bayesian\"");
   }
 }
 
@@ -165,9 +170,11 @@ std::optional<Point> Optimizer::most_promising_neighbour() const {
 std::vector<Point> Optimizer::candidates() const {
   const PhiloxKey key = stream_key(options_.seed, "candidates " + std::to_string(proposals_));
   std::vector<Point> list;
+  std::set<Point> drawn;  // with conditions, points may be drawn twice
   for (uint64_t number = 0; number < options_.candidates; ++number) {
     std::optional<Point> point = space_.draw(key, number);
     if (!point) break;
+    if (space_.is_conditional() && !drawn.insert(*point).second) continue;
     if (is_open(*point)) list.push_back(std::move(*point));
   }
   const std::vector<const Finished*> best = best_trials();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <future>
 #include <numbers>
+#include <set>
 #include <thread>
 
 namespace terrace::search {
@@ -26,13 +27,19 @@ std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
   const bool whole = space.grid_size() && *space.grid_size() <= most_points;
   const uint64_t count = whole ? *space.grid_size() : most_random;
   const PhiloxKey key = stream_key(seed, "predicted points");
-  std::vector<std::optional<PredictedPoint>> found(count);
+  // A random point may come again.
+  std::vector<Point> drawn;
+  std::set<Point> known;
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::optional<Point> point = whole ? space.grid_point(i) : space.draw(key, i);
+    if (point && (whole || known.insert(*point).second)) drawn.push_back(*point);
+  }
+  std::vector<std::optional<PredictedPoint>> found(drawn.size());
   std::atomic<uint64_t> next = 0, done = 0;
   const auto work = [&] {
-    for (uint64_t i = next++; i < count; i = next++) {
-      const std::optional<Point> point = whole ? space.grid_point(i) : space.draw(key, i);
-      if (point && space.holds_constraints(*point)) {
-        if (const std::optional<double> figure = predict(*point)) found[i] = PredictedPoint{*point, *figure};
+    for (uint64_t i = next++; i < drawn.size(); i = next++) {
+      if (space.holds_constraints(drawn[i])) {
+        if (const std::optional<double> figure = predict(drawn[i])) found[i] = PredictedPoint{drawn[i], *figure};
       }
       ++done;
     }
@@ -43,7 +50,7 @@ std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
   }
   for (std::future<void>& thread : threads) {
     while (thread.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-      if (progress) progress(done, count);
+      if (progress) progress(done, drawn.size());
     }
     thread.get();
   }

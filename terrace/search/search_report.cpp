@@ -111,7 +111,7 @@ std::string table_of(const Study& study, const std::vector<Trial>& best) {
       rows.back().push_back(shown_figure(goal.figure, goal.signed_value(trial.objectives[i])));
     }
     rows.back().push_back(std::to_string(trial.trial));
-    for (const std::string& value : study.space.shown(trial.point)) rows.back().push_back(value);
+    for (const std::string& value : study.space.shown(trial.point)) rows.back().push_back(value.empty() ? "-" : value);
   }
   return aligned(rows);
 }
@@ -152,6 +152,7 @@ Json json_of(const Study& study, const SearchResult& result, const std::vector<T
     Json values, figures;
     for (size_t j = 0; j < study.space.parameters().size(); ++j) {
       const Parameter& parameter = study.space.parameters()[j];
+      if (best[i].point[j] == absent) continue;
       std::visit([&](const auto& value) { values[parameter.name] = value; }, parameter.value(best[i].point[j]));
     }
     for (size_t j = 0; j < study.figures.size(); ++j) {

@@ -16,6 +16,7 @@
 #include "terrace/search/commands.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/placeholders.h"
+#include "terrace/search/study_conditions.h"
 #include "terrace/search/study_keys.h"
 
 namespace terrace::search {
@@ -38,12 +39,14 @@ class StudyReader {
     read_search();
     read_halving();
     read_parameters();
+    conditions_.check(parameters_);
     read_derived();
     root_.refuse_unknown();
     if (devices_missing()) search_->refuse_missing("devices", "8");
     if (config_ || has_no_config()) check_names();
     if (search_) check_goals();
     sort_derived();
+    check_always_known();
     file_.report();
     if (table_.settings.parallel == 0) settings().parallel = settings().evaluator == Evaluator::simulate ? 4 : 1;
     std::vector<Expression> constraints;
@@ -125,7 +128,7 @@ class StudyReader {
       const toml::table* below = node.as_table();
       if (below == nullptr) {
         file_.refuse(node.source(), fmt::format("parameters.{} must be a table, written [parameters.{}]", name, name));
-      } else if (!below->empty() &&
+      } else if (!below->empty() && !below->contains("when") &&
                  std::ranges::all_of(*below, [](const auto& one) { return one.second.is_table(); })) {
         for_each_parameter(*below, name + ".", found);
       } else {
@@ -146,6 +149,7 @@ class StudyReader {
       OpenTable open(file_, one, "parameters." + name + ".", "[parameters." + name + "]");
       Parameter parameter{.name = name};
       const bool valid = read_parameter_table(open, parameter);
+      conditions_.read(one, valid, parameter);
       parameters_.push_back(parameter);
       places_[name] = one.source();
       if (valid && config_ && is_key(name)) check_values(open, parameter);
@@ -245,7 +249,7 @@ class StudyReader {
   }
 
   void check_names() {
-    std::set<std::string> used;
+    std::set<std::string> used = conditions_.names();
     const auto check = [&](const std::string& text) {
       const Expression expression(text);
       used.insert(expression.names().begin(), expression.names().end());
@@ -273,6 +277,21 @@ class StudyReader {
     for (const NamedText& one : texts_) {
       const std::string problem = name_problem(one.name, used);
       if (!problem.empty()) file_.refuse(one.where, fmt::format("derived.{} {}", one.name, problem));
+    }
+  }
+
+  // Without devices or a machine no trial can be made.
+  void check_always_known() {
+    std::vector<std::string> needed = names_in_braces(settings().machine);
+    needed.emplace_back("devices");
+    const std::set<std::string> missing = sometimes_missing(parameters_, derived_);
+    for (const std::string& name : needed) {
+      if (!missing.contains(name)) continue;
+      const auto text = std::ranges::find(texts_, name, &NamedText::name);
+      file_.refuse(text == texts_.end() ? places_.at(name) : text->where,
+                   fmt::format("{} exists only under a condition, by when of it or of a parameter that it names, but "
+                               "every trial needs it; use parameters without when",
+                               name));
     }
   }
 
@@ -424,10 +443,8 @@ class StudyReader {
     for (uint64_t number = 0; number < count; ++number) {
       const Point point = is_whole ? space.grid_point(number) : *space.draw(key, number);
       if (space.holds_constraints(point)) return;
-      const std::vector<double> values = space.numbers(point);
-      for (size_t i = 0; i < held.size(); ++i) {
-        if (is_true(space.constraints()[i].evaluate(values))) held[i] = true;
-      }
+      const std::vector<bool> here = space.held_constraints(point);
+      for (size_t i = 0; i < held.size(); ++i) held[i] = held[i] || here[i];
     }
     const auto never = std::ranges::find(held, false);
     const std::string which = never == held.end()
@@ -444,6 +461,7 @@ class StudyReader {
   std::optional<OpenTable> search_;
   SearchTable table_;
   std::optional<config::Config> config_;
+  ConditionReader conditions_{file_};
   std::map<std::string, double> constants_;  // the configuration's keys with numbers
   std::vector<Parameter> parameters_;
   std::map<std::string, toml::source_region> places_;  // of the parameters

@@ -247,6 +247,7 @@ void read_halving_table(config::OpenTable& open, Halving& halving) {
 
 bool read_parameter_table(config::OpenTable& open, Parameter& parameter) {
   ParameterTable given;
+  open.find("when");  // read by ConditionReader
   config::TableReader<ParameterTable>::read_into(open, given, [](auto& table) {
     table.required("type", &ParameterTable::type, Word{{"integer", "real", "ordered", "categorical"}}, "\"integer\"");
     table.optional("range", &ParameterTable::range, Bounds{});

@@ -25,7 +25,7 @@ void read_search_table(config::OpenTable& table, SearchTable& search);
 // [halving].
 void read_halving_table(config::OpenTable& table, Halving& halving);
 
-// [parameters.NAME]. Returns whether all of the table is valid.
+// [parameters.NAME] without its conditions. Returns whether all of the table is valid.
 bool read_parameter_table(config::OpenTable& table, Parameter& parameter);
 
 // The text of an expression, from a number or a string; unchanged if there is a problem. Returns the problem, or "".

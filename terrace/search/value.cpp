@@ -51,4 +51,6 @@ std::optional<double> parse_number(const std::string& text) {
   return number;
 }
 
+bool is_missing(std::string_view text) { return text.empty() || text == "nan" || text == "NaN" || text == "None"; }
+
 }  // namespace terrace::search

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace terrace::search {
@@ -20,5 +21,8 @@ Value whole_or_real(double number);
 
 // The finite number that the whole text is, if it is one.
 std::optional<double> parse_number(const std::string& text);
+
+// Whether a cell of results.csv has no value: it is empty, or nan or None, as DeepHyper writes.
+bool is_missing(std::string_view text);
 
 }  // namespace terrace::search

@@ -171,9 +171,17 @@ class Values(Pages):
         place = {row: i for i, row in enumerate(of["rows"])}
         for number, parameter in enumerate(data["parameters"]):
             points = self.data(f'#dependence circle[data-parameter="{parameter["name"]}"]', "row", "value")
-            self.assertEqual(len(points), len(of["rows"]))
+            has_value = [row for row in of["rows"] if parameter["values"][parameter["indices"][row]]]
+            self.assertEqual({int(row) for row, _ in points}, set(has_value), "trials without the parameter are left out")
             for row, value in points:
                 self.assertEqual(float(value), of["contributions"][number][place[int(row)]])
+
+    def test_a_parameter_that_some_trials_lack_says_so(self):
+        self.open("one")
+        trials = {one["parameter"]: one["trials"] for one in self.json["one"]["attributions"][0]["ranking"]}
+        note = f"warmup exists in {trials['warmup']} of {trials['rate']} trials; its figures are of them alone."
+        self.assertEqual([text for text in self.texts("#dependence p.quiet") if "exists" in text], [note])
+        self.assertIn(note, self.point_at('#ranking rect[data-parameter="warmup"]'))
 
     def test_convergence_ends_at_the_best_and_marks_failures(self):
         self.open("one")

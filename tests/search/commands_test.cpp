@@ -49,6 +49,25 @@ TEST_F(CommandSearch, FindsTheBestOfAllPoints) {
   EXPECT_EQ(best.outcome.figures, (std::vector<double>{6, 0}));
 }
 
+// y exists only where x is 9, the best value.
+TEST_F(CommandSearch, HalvesTrialsOfWhichSomeLackAParameter) {
+  const Study one = study(R"(echo '{"score": '{x}{y}', "words": '$(set -- {x} {y}; echo $#)'}' > {result})",
+                          "method = \"successive_halving\"\nfigures = [\"words\"]\ntrials = 12\n",
+                          "[parameters.y]\ntype = \"integer\"\nrange = [0, 2]\nwhen.x = 9\n"
+                          "[halving]\nfirst = 1\nmost = 9\n");
+  const SearchResult result = run(one);
+  EXPECT_EQ(result.count(), 12) << "nine points without y, and three with it";
+  EXPECT_EQ(result.failed(), 0);
+  std::set<std::pair<Point, int64_t>> parts;
+  for (const Trial& trial : result.trials) {
+    EXPECT_TRUE(parts.insert({trial.point, trial.budget}).second);
+    EXPECT_EQ(trial.point[1] == absent, trial.point[0] != 9);
+    EXPECT_EQ(trial.outcome.figures[0], 2) << "an empty word in place of a value that does not exist";
+  }
+  EXPECT_EQ(result.best(1).front().objectives, std::vector<double>{92});
+  EXPECT_EQ(run(one).trials.size(), result.trials.size()) << "a resumed search has nothing left to do";
+}
+
 TEST_F(CommandSearch, KnowsEachKindOfFailure) {
   const Study one = study(
       R"(case {x} in 0) echo no disk >&2; exit 3;; 1) echo '{"failure": "too hot"}' > {result};; 2) ;;
@@ -93,7 +112,7 @@ std::string refusal_of(const std::function<void()>& search) {
 }
 
 TEST_F(CommandSearch, EndsAtOnceWhereTheProgramCannotBeStarted) {
-  for (const char* command : {"./missing.sh {x} {result}", "echo x > a; chmod -x a; ./a {x} {result}"}) {
+  for (const char* command : {"./missing.sh {x} {result}", "echo x > {folder}/a; {folder}/a {x} {result}"}) {
     const Study one = study(command, "trials = 8\nparallel = 3\n");
     EXPECT_TRUE(refusal_of([&] { run(one); }).starts_with("the program of trial ")) << command;
     const std::string rows = read_text(folder_ / "run" / "results.csv");

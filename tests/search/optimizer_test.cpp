@@ -8,16 +8,10 @@
 #include <set>
 
 #include "terrace/base/error.h"
+#include "tests/search/parameters.h"
 
 namespace terrace::search {
 namespace {
-
-Parameter integers(const std::string& name, double low, double high) {
-  return {.name = name, .type = Parameter::Type::integer, .low = low, .high = high};
-}
-Parameter words(const std::string& name, std::vector<Value> values) {
-  return {.name = name, .type = Parameter::Type::categorical, .values = std::move(values)};
-}
 
 Space small_space(std::vector<Expression> constraints = {}) {
   return {{integers("a", 0, 9), integers("b", 0, 9), words("c", {"x", "y", "z"})}, {}, std::move(constraints), {}};

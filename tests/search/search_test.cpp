@@ -1,8 +1,10 @@
 // Searches a small space by simulation, kills and resumes the search, and starts others from its results.
 #include "terrace/search/search.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -129,6 +131,46 @@ TEST_F(SmallSearch, ContinuesAfterAKillAtAnyByteAsIfThereHadBeenNone) {
       expect_same_after(size, 0);
     std::filesystem::remove_all(folder_ / "whole");
     std::filesystem::remove_all(folder_ / "killed");
+  }
+}
+
+// Two stages; chunks exist only with one of the two schedules. 2 * (1 + 2) points.
+const char* const schedules =
+    "[parameters.layout.schedule]\ntype = \"categorical\"\nvalues = [\"1f1b\", \"interleaved\"]\n"
+    "[parameters.layout.chunks]\ntype = \"ordered\"\nvalues = [2, 3]\nwhen = { layout.schedule = \"interleaved\" }\n"
+    "[parameters.train.micro_batch]\ntype = \"ordered\"\nvalues = [1, 2]\n"
+    "[derived]\nlayout.pipeline = 2\n";
+
+TEST_F(SmallSearch, LeavesOutParametersWhoseConditionDoesNotHoldAndContinues) {
+  const std::string config = write_small_config(folder_);
+  for (const char* method : {"bayesian", "forest", "random", "exhaustive"}) {
+    const Study study =
+        parse_study(search_table(config, fmt::format("method = \"{}\"\n", method)) + schedules, "space.toml");
+    const std::filesystem::path folder = folder_ / method;
+    const SearchResult all = search(study, {.folder = folder});
+    EXPECT_EQ(all.trials.size(), 6) << method;
+    EXPECT_EQ(all.end, SearchEnd::points);
+    for (const Trial& trial : all.trials) {
+      const config::Config run = configuration_of(study, trial.point);
+      const bool is_interleaved = trial.point[1] == 1;
+      EXPECT_EQ(run.layout.chunks, is_interleaved ? 2 + trial.point[0] : 1);
+      EXPECT_EQ(study.space.texts(trial.point)[0].empty(), !is_interleaved);
+      EXPECT_FALSE(trial.failed()) << trial.outcome.reason;
+    }
+    const std::string whole = csv(method);
+    EXPECT_NE(whole.find("\n,1f1b,"), std::string::npos) << whole;
+    // With empty cells in the file the search is the same as if it had not been killed.
+    const size_t half = whole.find('\n', whole.size() / 2);
+    std::filesystem::resize_file(folder / "results.csv", half + 3);
+    EXPECT_EQ(search(study, {.folder = folder}).trials.size(), 6);
+    EXPECT_EQ(without_times(csv(method)), without_times(whole)) << method;
+    const SearchResult warm = search(study, {.folder = folder_ / "warm", .from = folder / "results.csv"});
+    EXPECT_TRUE(warm.trials.empty()) << "every point was tried by the search that this one learns from";
+    EXPECT_EQ(warm.skipped, 0);
+    const std::vector<Trial> plain = {*std::ranges::find(all.trials, 0, [](const Trial& one) { return one.point[1]; })};
+    EXPECT_FALSE(json_of(study, all, plain, {})["best"][0]["parameters"].contains("layout.chunks"));
+    EXPECT_NE(table_of(study, plain).find("  -              1f1b"), std::string::npos) << table_of(study, plain);
+    std::filesystem::remove_all(folder_ / "warm");
   }
 }
 

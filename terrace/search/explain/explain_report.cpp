@@ -75,6 +75,7 @@ Json attribution_json(const TrialTable& trials, const Attribution& attribution) 
   Json ranking = Json::array(), pairs = Json::array(), contributions = Json::array();
   for (const size_t i : attribution.ranking()) {
     ranking.push_back({{"parameter", name(i)},
+                       {"trials", attribution.trials_with[i]},
                        {"effect", attribution.effects[i]},
                        {"share", attribution.share(attribution.effects[i])},
                        {"own_effect", attribution.own_effects[i]}});
@@ -87,7 +88,8 @@ Json attribution_json(const TrialTable& trials, const Attribution& attribution) 
     Json own = Json::array();
     for (size_t row = 0; row < attribution.rows.size(); ++row) {
       // XGBoost computes them in fp32, whose digits are enough.
-      own.push_back(static_cast<float>(attribution.contributions[row * parameters + i]));
+      const auto value = static_cast<float>(attribution.contributions[row * parameters + i]);
+      own.push_back(trials.parameters[i].exists(attribution.rows[row]) ? Json(value) : Json());
     }
     contributions.push_back(std::move(own));
   }
@@ -130,6 +132,11 @@ std::string text_of(const TrialTable& trials, const Explanation& explanation) {
                           trials.parameters[pair.second].name, shown_effect(attribution, pair.effect));
     }
     if (!attribution.pairs.empty()) text += "\n";
+    for (const size_t i : attribution.ranking()) {
+      if (attribution.trials_with[i] == attribution.trials) continue;
+      text += fmt::format("{} exists in {} of these trials; its figures are of them alone\n", trials.parameters[i].name,
+                          format_count(static_cast<int64_t>(attribution.trials_with[i])));
+    }
   }
   return text;
 }

@@ -73,13 +73,16 @@ void add_contributions(const TreeModel& model, const TrialTable& trials, double 
   const size_t parameters = trials.parameters.size();
   const std::vector<double> values = model.contributions(features_of(trials, attribution.rows));
   attribution.effects.assign(parameters, 0);
-  const auto count = static_cast<double>(attribution.rows.size());
+  std::vector<double> counts(parameters);
   for (size_t row = 0; row < attribution.rows.size(); ++row) {
     for (size_t i = 0; i < parameters; ++i) {
       attribution.contributions.push_back(scale * values[row * (parameters + 1) + i]);
-      attribution.effects[i] += std::abs(attribution.contributions.back()) / count;
+      if (!trials.parameters[i].exists(attribution.rows[row])) continue;
+      attribution.effects[i] += std::abs(attribution.contributions.back());
+      ++counts[i];
     }
   }
+  for (size_t i = 0; i < parameters; ++i) attribution.effects[i] /= std::max(1.0, counts[i]);
 }
 
 void add_interactions(const TreeModel& model, const TrialTable& trials, double scale, Attribution& attribution) {
@@ -87,9 +90,13 @@ void add_interactions(const TreeModel& model, const TrialTable& trials, double s
   const std::vector<size_t> rows = chosen(attribution.rows, random_indices(attribution.rows.size(), most_interactions));
   const std::vector<double> values = model.interactions(features_of(trials, rows));
   const auto mean = [&](size_t a, size_t b) {
-    double sum = 0;
-    for (size_t row = 0; row < rows.size(); ++row) sum += std::abs(values[(row * side + a) * side + b]);
-    return scale * sum / static_cast<double>(rows.size());
+    double sum = 0, count = 0;
+    for (size_t row = 0; row < rows.size(); ++row) {
+      if (!trials.parameters[a].exists(rows[row]) || !trials.parameters[b].exists(rows[row])) continue;
+      sum += std::abs(values[(row * side + a) * side + b]);
+      ++count;
+    }
+    return scale * sum / std::max(1.0, count);
   };
   for (size_t a = 0; a < parameters; ++a) {
     attribution.own_effects.push_back(mean(a, a));
@@ -114,6 +121,10 @@ Attribution attribution_of(const TrialTable& trials, const TriedFigure& figure, 
                           .trials = rows.size(),
                           .mean = scaled.mean,
                           .fit = cross_validated(trials, rows, scaled.values)};
+  for (const TriedParameter& parameter : trials.parameters) {
+    const auto exists = [&](size_t row) { return parameter.exists(row); };
+    attribution.trials_with.push_back(static_cast<size_t>(std::ranges::count_if(rows, exists)));
+  }
   attribution.rows = chosen(rows, random_indices(rows.size(), most_contributions));
   const TreeModel model(features_of(trials, rows), scaled.values);
   add_contributions(model, trials, scaled.deviation, attribution);
@@ -176,7 +187,8 @@ Features features_of(const TrialTable& trials, const std::vector<size_t>& rows) 
   features.values.reserve(rows.size() * features.columns);
   for (const size_t row : rows) {
     for (const TriedParameter& parameter : trials.parameters) {
-      features.values.push_back(static_cast<float>(parameter.indices[row]));
+      const size_t middle = parameter.values.size() / 2;
+      features.values.push_back(static_cast<float>(parameter.exists(row) ? parameter.indices[row] : middle));
     }
   }
   return features;

@@ -30,11 +30,12 @@ struct Attribution {
   size_t trials = 0;               // that the model was fitted to
   double mean = 0;                 // of the figure over these trials
   std::optional<double> fit = {};  // R^2 of trials that the model has not seen, in five folds; none if they are too few
-  std::vector<double> effects = {};  // by parameter: mean |SHAP value|
-  std::vector<double> own_effects =
-      {};                              // by parameter: mean |the part of the SHAP value that needs no other parameter|
-  std::vector<PairEffect> pairs = {};  // every pair once, the largest effect first
-  std::vector<size_t> rows = {};       // the trials of `contributions`
+  // By parameter. A parameter that some trials do not have counts by those that have it.
+  std::vector<size_t> trials_with = {};    // the trials that have it
+  std::vector<double> effects = {};        // mean |SHAP value|
+  std::vector<double> own_effects = {};    // mean |the part of the SHAP value that needs no other parameter|
+  std::vector<PairEffect> pairs = {};      // every pair once, by the trials that have both, the largest effect first
+  std::vector<size_t> rows = {};           // the trials of `contributions`
   std::vector<double> contributions = {};  // [rows, parameters]: SHAP values
 
   // Parameters by falling effect, and the share of one in the sum of all.
@@ -60,7 +61,9 @@ struct Explanation {
 Explanation explain(const TrialTable& trials, FailuresAs failures);
 
 // By trial, the index of each parameter's value. One column for each parameter, also for words, so that its SHAP value
-// is Shapley's of the parameter; trees cut between values, so that their distances have no effect.
+// is Shapley's of the parameter; trees cut between values, so that their distances have no effect. A trial without the
+// parameter has the middle one of its values: no cut tells such trials from the others, so what they differ in is an
+// effect of the parameter on which the existence depends.
 Features features_of(const TrialTable& trials, const std::vector<size_t>& rows);
 
 // The trials, in order, that no other one betters in one of the figures without being worse in another. Trials without

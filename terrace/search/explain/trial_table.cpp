@@ -19,8 +19,6 @@ namespace {
 
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
-bool is_missing(const std::string& text) { return text.empty() || text == "nan" || text == "NaN" || text == "None"; }
-
 // Gives each value its place in the order of `keys`, which are numbers or words, one for each row.
 template <typename Key>
 void order_values(const std::vector<Key>& keys, const std::vector<std::string>& texts, TriedParameter& parameter) {

@@ -15,6 +15,9 @@ struct TriedParameter {
   bool is_numeric = false;               // every value that is not missing is a number
   std::vector<std::string> values = {};  // each once: numbers ascending, words by alphabet, a missing value first
   std::vector<size_t> indices = {};      // by trial: which of them
+
+  // Whether the trial has a value.
+  bool exists(size_t trial) const { return !values[indices[trial]].empty(); }
 };
 
 // Numbers by trial, NaN where there is none.

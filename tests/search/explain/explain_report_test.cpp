@@ -36,6 +36,23 @@ TEST(ExplainReport, TextHasTheRankingOfEachAttribution) {
   EXPECT_NE(worst.find("(40 trials, those that failed with the worst value, "), std::string::npos) << worst;
 }
 
+TEST(ExplainReport, SaysOfHowManyTrialsAParameterIsThatSomeDoNotHave) {
+  const ScratchFolder folder;
+  std::string rows = "p:kind,p:chunks,objective\n";
+  for (int i = 0; i < 20; ++i) {
+    rows += i < 8 ? fmt::format("plain,,{}\n", i % 3) : fmt::format("cut,{},{}\n", i % 4, 5 + i % 4);
+  }
+  write_text_atomically(folder / "results.csv", rows);
+  const TrialTable trials = read_trial_table(folder / "results.csv");
+  const Explanation explanation = explain(trials, FailuresAs::left_out);
+  EXPECT_NE(text_of(trials, explanation).find("\nchunks exists in 12 of these trials; its figures are of them alone\n"),
+            std::string::npos)
+      << text_of(trials, explanation);
+  const Json of = json_of(trials, explanation)["attributions"][0];
+  for (const Json& one : of["ranking"]) EXPECT_EQ(one["trials"], one["parameter"] == "chunks" ? 12 : 20);
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(of["contributions"][1][i].is_null(), i < 8);
+}
+
 TEST(ExplainReport, JsonHasTrialsAndAttributions) {
   const ScratchFolder folder;
   const TrialTable trials = written_trials(folder);

@@ -106,6 +106,27 @@ TEST(Explanation, OfAnObjectiveThatIsToBeSmallHasItsBestTrialsFirst) {
   EXPECT_EQ(explanation.pareto_front, std::vector<size_t>{3});
 }
 
+// a + 10 b + 4 c, where c exists only if b is 1. Which trials have c says as much as b does, but is no effect of c.
+TEST(Explanation, OfAParameterCountsTheTrialsThatHaveIt) {
+  TrialTable trials = grid({3, 2, 2}, [](const auto& x) { return x[0] + 10 * x[1] + (x[1] == 1 ? 4 * x[2] : 0); });
+  TriedParameter& sometimes = trials.parameters[2];
+  sometimes.values = {"", "0", "1"};
+  for (size_t row = 0; row < trials.size(); ++row) {
+    sometimes.indices[row] = trials.parameters[1].indices[row] == 0 ? 0 : sometimes.indices[row] + 1;
+  }
+  const Attribution of = explain(trials, FailuresAs::left_out).attributions[0];
+  EXPECT_EQ(of.trials_with, (std::vector<size_t>{12, 12, 6}));
+  EXPECT_EQ(ranked(trials, of), "bca");
+  // Trees that cut at b and then at c: with b = c = 1 they say 14, without c 12, without b 7, without both 6. So c adds
+  // ((14 - 12) + (7 - 6)) / 2, and as much less with c = 0.
+  EXPECT_NEAR(of.effects[2], 1.5, 0.1);
+  double elsewhere = 0;
+  for (size_t row = 0; row < of.rows.size(); ++row) {
+    if (!sometimes.exists(of.rows[row])) elsewhere = std::max(elsewhere, std::abs(of.contributions[3 * row + 2]));
+  }
+  EXPECT_NEAR(elsewhere, 0.5, 0.1) << "where b is not known, c = 0 says 5 in place of 6";
+}
+
 TEST(Explanation, SaysWhatMakesTrialsFail) {
   const auto function = [](const auto& x) { return x[1] < 3 ? nan : x[0]; };
   const TrialTable trials = grid({6, 5, 2}, function);

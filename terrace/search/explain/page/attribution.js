@@ -5,6 +5,10 @@ const MOST_POINTS = 400;  // of a chart of dependence
 
 const parameterNamed = (name) => data.parameters.findIndex((one) => one.name === name);
 
+// That some trials do not have a parameter of the ranking, as a list of sentences.
+const existence = ({trials: all}, {parameter, trials}) =>
+  (trials < all ? [`${parameter} exists in ${formatCount(trials)} of ${formatCount(all)} trials; its figures are of them alone.`] : []);
+
 function rankingChart(container, attribution) {
   const {ranking, name} = attribution, isNarrow = container.clientWidth < 560;
   const names = ranking.map((one) => one.parameter), longest = d3.max(names, (one) => one.length) * 7 + 12;
@@ -17,7 +21,7 @@ function rankingChart(container, attribution) {
     const bar = chart.plot.append("rect").attr({class: "bar", x: 0, y: top, width: Math.max(1, end), height: 20, "data-parameter": one.parameter,
                                                 "data-effect": one.effect, "data-share": one.share});
     hover(bar, () => [one.parameter, `${formatShare(one.share)} of all effects`, `mean |SHAP| ${formatFigure(name, one.effect)}`,
-                      `alone ${formatFigure(name, one.own_effect)}`]);
+                      `alone ${formatFigure(name, one.own_effect)}`, ...existence(attribution, one)]);
     chart.plot.append("text").attr({x: Math.max(1, end) + 6, y: middle, dy: "0.35em"})
       .text(`${formatShare(one.share)} (${formatFigure(name, one.effect)})`);
   });
@@ -50,7 +54,8 @@ function dependencePanel(container, attribution, name, extent) {
   const number = parameterNamed(name), parameter = data.parameters[number], partner = partnerOf(attribution, name);
   const other = partner && data.parameters[parameterNamed(partner)];
   const colours = other && coloursOf(other, attribution.rows), place = element("div");
-  container.append(element("div", {}, element("h4", {}, name), ...(other ? [colourLegend(partner, colours)] : [])), place);
+  const notes = existence(attribution, attribution.ranking.find((one) => one.parameter === name)).map((text) => element("p", {class: "quiet"}, text));
+  container.append(element("div", {}, element("h4", {}, name), ...notes, ...(other ? [colourLegend(partner, colours)] : [])), place);
   const chart = frame(place, place.clientWidth, 190, {top: 20, right: 8, bottom: 26, left: 46}, `effect of ${name} on ${attribution.name}`);
   const unit = scaledUnit(attribution.name, d3.max(extent, Math.abs));
   const y = d3.scale.linear().domain(extent.map((one) => one / unit.size)).nice(4).range([chart.height, 0]);
@@ -60,7 +65,8 @@ function dependencePanel(container, attribution, name, extent) {
   for (const {at, text} of labelledValues(parameter, places, 8)) {
     chart.plot.append("text").attr({class: "quiet middle", x: at, y: chart.height + 16}).text(text);
   }
-  for (const i of thinnedList(d3.range(attribution.rows.length), MOST_POINTS)) {
+  const drawn = d3.range(attribution.rows.length).filter((i) => isNumber(attribution.contributions[number][i]));
+  for (const i of thinnedList(drawn, MOST_POINTS)) {
     const row = attribution.rows[i], value = attribution.contributions[number][i], index = parameter.indices[row];
     const x = places.at(index) + (jitter(row) - 0.5) * Math.min(30, 0.7 * places.step);
     const point = chart.plot.append("circle").attr({class: "point", cx: x, cy: y(value / unit.size), r: 3, "data-row": row, "data-value": value,
@@ -73,7 +79,7 @@ function dependencePanel(container, attribution, name, extent) {
 }
 
 function dependence(container, attribution) {
-  const all = attribution.contributions.flatMap((own) => own);
+  const all = attribution.contributions.flatMap((own) => own.filter(isNumber));
   const extent = [Math.min(0, d3.min(all)), Math.max(0, d3.max(all))];
   const grid = element("div", {class: "multiples dependence"});
   container.append(grid);
