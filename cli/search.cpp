@@ -30,7 +30,7 @@ struct Arguments {
   std::string space, method, time, from, output;
   std::optional<int64_t> trials, seed;
   int64_t best = 3;
-  bool json = false;
+  bool json = false, join = false;
 };
 
 double seconds_of(const std::string& text) {
@@ -75,6 +75,7 @@ void run_search(const Arguments& arguments) {
                              .from = arguments.from,
                              .time_limit = time_limit,
                              .program = own_program(),
+                             .joins = arguments.join,
                              .predicting = [&](uint64_t done, uint64_t all) { display.show_predictions(done, all); },
                              .progress = [&](const search::SearchState& state) { display.update(state); },
                              .stops = [] { return interrupted().load(); }});
@@ -86,8 +87,9 @@ void run_search(const Arguments& arguments) {
   const std::vector<search::Trial> trials = result.best(static_cast<size_t>(arguments.best));
   const bool was_stopped = result.end == search::SearchEnd::stopped;
   const std::string stopped =
-      fmt::format("stopped on request after {}{}; the same command continues the search",
-                  counted(result.count(), "trial"), trials.empty() ? ", none of which gave a result" : "");
+      fmt::format("stopped on request after {}{}; the same command{} continues the search",
+                  counted(result.count(), "trial"), trials.empty() ? ", none of which gave a result" : "",
+                  result.others > 0 && !arguments.join ? " with --join" : "");
   if (trials.empty() && was_stopped) throw UserError(stopped, ExitCode::stopped);
   if (trials.empty()) throw UserError(search::failure_of_all(result), ExitCode::infeasible);
   const std::vector<std::filesystem::path> files = search::write_best(study, trials, folder);
@@ -121,6 +123,8 @@ void add_search_command(CLI::App& app) {
   command->add_option("--best", arguments->best, "Number of configurations to write")
       ->check(positive())
       ->capture_default_str();
+  command->add_flag("--join", arguments->join,
+                    "Work together with other searches in the folder, also of other hosts, or begin the first of them");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
       "A search that was interrupted continues when it is started again. Ctrl-C "

@@ -62,11 +62,13 @@ void SearchDisplay::show_predictions(uint64_t done, uint64_t all) {
 void SearchDisplay::update(const search::SearchState& state) {
   const std::lock_guard lock(mutex_);
   to_predict_ = 0;
+  workers_ = state.workers;
   for (; seen_ < state.finished.size(); ++seen_) add(state.finished[seen_]);
   if (!terminal_) {
     const std::vector<search::Trial> best = best_.best(1);
-    progress_.update(static_cast<uint64_t>(trials_),
-                     best.empty() ? "" : "best " + search::shown_goals(study_, best.front()));
+    std::string detail = best.empty() ? "" : "best " + search::shown_goals(study_, best.front());
+    if (workers_ > 1) detail += fmt::format("{}{} workers", detail.empty() ? "" : ", ", workers_);
+    progress_.update(static_cast<uint64_t>(trials_), detail);
     return;
   }
   // Simulated trials end before they could be read.
@@ -112,6 +114,7 @@ std::vector<std::string> SearchDisplay::lines() const {
   const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   std::string head = fmt::format("trials {}", format_count(trials_));
   if (expected_ > 0) head += fmt::format(" of {}", format_count(static_cast<int64_t>(expected_)));
+  if (workers_ > 1) head += fmt::format(" of {} workers", workers_);
   head += fmt::format(", {} failed, {}", format_count(failed_), format_seconds(seconds));
   const double left = progress_.seconds_left(static_cast<uint64_t>(trials_));
   if (left > 0 && expected_ > 0) head += fmt::format(", about {} left", format_seconds(left));

@@ -58,6 +58,7 @@ class SearchDisplay {
   size_t seen_ = 0;     // finished rows
   size_t resumed_ = 0;  // of them at the first update
   int64_t trials_ = 0, failed_ = 0;
+  size_t workers_ = 1;
   search::SearchResult best_;  // the candidates for the best
   std::vector<Running> running_;
   size_t drawn_ = 0;  // lines on the terminal

@@ -5,10 +5,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <thread>
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
@@ -16,6 +18,8 @@
 
 namespace terrace {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // Returns 0 or the error number.
 int take_flock(int descriptor) {
@@ -27,8 +31,22 @@ int take_flock(int descriptor) {
 
 }  // namespace
 
-FileLock::FileLock(const std::filesystem::path& file, const std::string& held_message)
-    : descriptor_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+FileLock::FileLock(const std::filesystem::path& file, const std::string& held_message, std::chrono::seconds patience) {
+  constexpr auto most = std::chrono::milliseconds(50);
+  const Clock::time_point last = Clock::now() + patience;
+  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, most)) {
+    try {
+      take(file, held_message);
+      return;
+    } catch (const UserError&) {
+      if (Clock::now() >= last) throw;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+void FileLock::take(const std::filesystem::path& file, const std::string& held_message) {
+  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "cannot create " + file.string());
   const int error = take_flock(descriptor_);
   if (error == 0) return;

@@ -97,6 +97,10 @@ std::string reason_to_take_over(const fs::path& path, const std::optional<Holder
 
 }  // namespace
 
+std::string death_of_owner(const fs::path& path) {
+  return fs::exists(path) ? reason_to_take_over(path, holder_in(text_of(path))) : "has left";
+}
+
 OwnerFile::OwnerFile(fs::path path, const std::string& held_message)
     : path_(std::move(path)), own_(owner_text_of_this_process()) {
   if (!create()) {

@@ -11,6 +11,11 @@
 
 namespace terrace {
 
+// Why the process that made the owner file at `path` is considered dead, such as "has died"; "" while it is alive. On
+// another host, or in another container, it is dead when its heartbeat stopped minutes ago. A missing file has no
+// owner.
+std::string death_of_owner(const std::filesystem::path& path);
+
 class OwnerFile {
  public:
   // Throws UserError with `held_message` and the holder where a live process holds the lock.

@@ -59,9 +59,13 @@ std::string host_name() {
   return name.data();
 }
 
+std::string unique_process_name() {
+  return fmt::format("{}-{}-{:08x}", short_host_name(), ::getpid(), std::random_device()());
+}
+
 fs::path temporary_path(const fs::path& final_path) {
-  return final_path.parent_path() / fmt::format(".{}.{}-{}-{:08x}{}", final_path.filename().string(), short_host_name(),
-                                                ::getpid(), std::random_device()(), tail);
+  return final_path.parent_path() /
+         fmt::format(".{}.{}{}", final_path.filename().string(), unique_process_name(), tail);
 }
 
 void remove_abandoned_partials(const fs::path& final_path) {

@@ -9,6 +9,9 @@ namespace terrace {
 // The name of this host as the system has it.
 std::string host_name();
 
+// A new name, "HOST-PROCESS-RANDOM", that no other process has, also none of another host or container.
+std::string unique_process_name();
+
 // A new name for what becomes `final_path`: ".NAME.HOST-PROCESS-RANDOM.partial" in the same folder, which no other
 // process uses, also none of another host or container that shares the file system.
 std::filesystem::path temporary_path(const std::filesystem::path& final_path);

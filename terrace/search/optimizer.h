@@ -31,6 +31,8 @@ class Optimizer {
   // The next point, which no earlier trial had and which holds all constraints. It is pending until tell(). None if
   // there is no other point, or if 100,000 random ones in a row break a constraint or were tried.
   std::optional<Point> ask();
+  // A point that another worker tries is pending until tell().
+  void expect(const Point& point) { known_.emplace(point, false); }
   // Of a pending point, or of one of an earlier search.
   void tell(const Point& point, Objective objective, const std::string& failure = "");
   // Of a search with several goals, each the larger the better; empty if the trial failed. All trials have as many.

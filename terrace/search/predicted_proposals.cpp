@@ -73,6 +73,11 @@ PredictedProposals::PredictedProposals(const Space& space, std::vector<Predicted
 
 double PredictedProposals::cost(double figure) const { return minimizes_ ? std::log(figure) : -std::log(figure); }
 
+void PredictedProposals::expect(const Point& point) {
+  const auto place = places_.find(point);
+  if (place != places_.end()) used_[place->second] = true;
+}
+
 void PredictedProposals::tell(const Point& point, std::optional<double> figure) {
   const auto place = places_.find(point);
   if (place == places_.end()) return;

@@ -32,6 +32,8 @@ class PredictedProposals {
 
   // The point with the best corrected prediction among those that no trial had; none if all had one.
   std::optional<Point> ask();
+  // Another worker tries the point.
+  void expect(const Point& point);
   // `figure` is the measured one, or none if the trial failed.
   void tell(const Point& point, std::optional<double> figure);
 

@@ -1,11 +1,7 @@
-// Appends rows by single writes, and reads them back by the names of their columns.
+// Writes trials as rows, and reads them back by the names of their columns.
 #include "terrace/search/results.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <optional>
 
@@ -98,37 +94,33 @@ std::filesystem::path made_folder(const std::filesystem::path& folder) {
 }  // namespace
 
 Results::Results(const std::filesystem::path& folder, const Study& study)
-    : path_(made_folder(folder) / file_name),
-      lock_(folder / "search.lock",
-            fmt::format("another search writes into {}; wait for its end, or use another --output", folder.string())),
-      study_(study) {
-  const std::string first = header(study);
-  std::string text = std::filesystem::exists(path_) ? read_text(path_) : "";
-  const size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
-  if (whole > 0 && !text.starts_with(first)) {
-    throw UserError::of("{} belongs to another space: its first row is not {}; use another --output", path_.string(),
-                        std::string_view(first).substr(0, first.size() - 1));
-  }
-  if (whole > 0) {
-    check_record(folder, study);
-  } else {
+    : file_(made_folder(folder) / file_name), study_(study), header_(header(study)) {
+  const std::string text = file_.read_new();
+  if (text.empty()) {
     write_record(folder, study);
-  }
-  const ResultsTable table(path_, std::string_view(text).substr(0, whole));
-  for (size_t row = 0; row < table.size(); ++row) {
-    earlier_.push_back(read_trial(table, row, study));
-  }
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(whole)) != 0) throw_write_error(path_);
-  if (whole == 0 && ::write(file_, first.data(), first.size()) != static_cast<ssize_t>(first.size())) {
-    throw_write_error(path_);
+    file_.append(header_);
+  } else if (!text.starts_with(header_)) {
+    throw UserError::of("{} belongs to another space: its first row is not {}; use another --output",
+                        file_.path().string(), std::string_view(header_).substr(0, header_.size() - 1));
+  } else {
+    check_record(folder, study);
+    earlier_ = read_rows(text.substr(header_.size()));
   }
   sync();
   sync_folder(folder);
 }
 
-Results::~Results() {
-  if (file_ >= 0) ::close(file_);
+std::vector<Trial> Results::read_rows(const std::string& lines) {
+  const ResultsTable table(file_.path(), header_ + lines, rows_);
+  std::vector<Trial> trials;
+  for (size_t row = 0; row < table.size(); ++row) trials.push_back(read_trial(table, row, study_));
+  rows_ += table.size();
+  return trials;
+}
+
+std::vector<Trial> Results::read_new() {
+  const std::string lines = file_.read_new();
+  return lines.empty() ? std::vector<Trial>() : read_rows(lines);
 }
 
 void Results::add(const Trial& trial) {
@@ -148,11 +140,8 @@ void Results::add(const Trial& trial) {
     line += is_known ? fmt::format(",{}", outcome.figures[i]) : ",";
   }
   line += "\n";
-  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw_write_error(path_);
-}
-
-void Results::sync() {
-  if (::fdatasync(file_) != 0) throw_write_error(path_);
+  file_.append(line);
+  ++rows_;
 }
 
 EarlierTrials read_results(const std::filesystem::path& path, const Study& study) {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file_lock.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/optimizer.h"
+#include "terrace/search/shared_file.h"
 #include "terrace/search/study.h"
 
 namespace terrace::search {
@@ -29,28 +29,32 @@ struct Trial {
   bool failed() const { return objectives.empty(); }
 };
 
+// The constructor, read_new() and add() need the lock of the search, since other processes may write rows too.
 class Results {
  public:
   // Opens the folder's results.csv, or creates both. A last row without its line break is removed: the search was
-  // killed while it wrote the row. Throws UserError if another search uses the folder, if the file has other columns or
-  // a value that is not in the space, or if its trials are of another configuration, machine or objective. Errors of
-  // the file system throw std::system_error. The study outlives the results.
+  // killed while it wrote the row. Throws UserError if the file has other columns or a value that is not in the space,
+  // or if its trials are of another configuration, machine or objective. Errors of the file system throw
+  // std::system_error. The study outlives the results.
   Results(const std::filesystem::path& folder, const Study& study);
-  Results(const Results&) = delete;
-  ~Results();
 
   // The rows that the file had.
   const std::vector<Trial>& earlier() const { return earlier_; }
-  // Writes a row, which is kept also if the program is killed; sync() makes rows durable on the disk.
+  // The rows that other processes have added since the last call.
+  std::vector<Trial> read_new();
+  // Writes a row, which is kept also if the program is killed; sync() makes rows durable on the disk. To be called
+  // after read_new().
   void add(const Trial& trial);
-  void sync();
+  void sync() const { file_.sync(); }
 
  private:
-  std::filesystem::path path_;
-  FileLock lock_;
+  std::vector<Trial> read_rows(const std::string& lines);
+
+  SharedFile file_;
   const Study& study_;
+  std::string header_;
+  size_t rows_ = 0;  // of the file
   std::vector<Trial> earlier_;
-  int file_ = -1;
 };
 
 // The trials of any results.csv with a column p:NAME for each parameter and as many objectives, for a warm start; what

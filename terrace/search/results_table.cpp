@@ -8,7 +8,8 @@
 
 namespace terrace::search {
 
-ResultsTable::ResultsTable(const std::filesystem::path& path, std::string_view text) : path_(path.string()) {
+ResultsTable::ResultsTable(const std::filesystem::path& path, std::string_view text, size_t left_out)
+    : path_(path.string()) {
   size_t rows = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -20,6 +21,7 @@ ResultsTable::ResultsTable(const std::filesystem::path& path, std::string_view t
     if (!cells) throw UserError::of("{}:{}: a quotation mark is misplaced; correct or remove the row", path_, rows);
     if (rows == 1) {
       columns_ = *cells;
+      rows += left_out;
     } else if (cells->size() != columns_.size()) {
       throw UserError::of("{}:{}: has {} cells, but the first row {}; correct or remove the row", path_, rows,
                           cells->size(), columns_.size());

@@ -13,8 +13,9 @@ namespace terrace::search {
 class ResultsTable {
  public:
   // `text` is what the file at `path` holds. Throws UserError with the line of a row that is torn: a row with another
-  // number of cells than the first one, or with a misplaced quotation mark.
-  ResultsTable(const std::filesystem::path& path, std::string_view text);
+  // number of cells than the first one, or with a misplaced quotation mark. `left_out` rows of the file below the first
+  // one are not in the text.
+  ResultsTable(const std::filesystem::path& path, std::string_view text, size_t left_out = 0);
 
   // The number of rows below the first.
   size_t size() const { return cells_.size(); }

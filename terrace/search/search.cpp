@@ -10,17 +10,18 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
-#include <string_view>
+#include <thread>
 
 #include "terrace/base/error.h"
+#include "terrace/base/log.h"
 #include "terrace/config/family.h"
 #include "terrace/search/commands.h"
+#include "terrace/search/first_trials.h"
 #include "terrace/search/halving.h"
-#include "terrace/search/pareto.h"
 #include "terrace/search/predicted_proposals.h"
 #include "terrace/search/simulation.h"
 #include "terrace/search/training_runs.h"
+#include "terrace/search/workers.h"
 
 namespace terrace::search {
 namespace {
@@ -44,47 +45,16 @@ std::unique_ptr<TrialEvaluator> make_evaluator(const Study& study, const SearchO
   return std::make_unique<TrainingRuns>(study, options.folder, options.program);
 }
 
-bool is_digit(std::string_view text, size_t place) {
-  return place < text.size() && text[place] >= '0' && text[place] <= '9';
-}
-
-// Whether a time of day such as 13:05:09 begins at `place`.
-bool is_time_of_day(std::string_view text, size_t place) {
-  static constexpr std::string_view shape = "dd:dd:dd";
-  if (text.size() - place < shape.size()) return false;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 'd' ? !is_digit(text, place + i) : text[place + i] != shape[i]) return false;
-  }
-  return true;
-}
-
-// The last line of a reason without times and without the trial's folder, which differ between equal failures.
-std::string cause_of(const std::string& reason, int64_t trial) {
-  const std::string_view line = std::string_view(reason).substr(reason.rfind('\n') + 1);
-  const std::string folder = fmt::format("trials/{}", trial);
-  std::string cause;
-  for (size_t place = 0; place < line.size();) {
-    if (is_time_of_day(line, place)) {
-      place += std::string_view("00:00:00").size();
-    } else if (line.substr(place, folder.size()) == folder && !is_digit(line, place + folder.size())) {
-      place += folder.size();
-    } else {
-      cause += line[place++];
-    }
-  }
-  return cause;
-}
-
 class Run {
  public:
   Run(const Study& study, const SearchOptions& options)
       : study_(study),
         options_(options),
         optimizer_(study.space, {.method = study.settings.method, .seed = study.settings.seed}),
-        results_(options.folder, study),
-        evaluator_(make_evaluator(study, options)) {
+        workers_(options.folder, study, options.joins),
+        evaluator_(make_evaluator(study, options)),
+        judged_(workers_.earlier().size()) {
     if (study.settings.method == Method::successive_halving) ladder_.emplace(study.settings.halving);
-    if (!results_.earlier().empty()) before_ = results_.earlier().back().gathered;
   }
 
   Run(const Run&) = delete;
@@ -98,22 +68,25 @@ class Run {
       for (const Trial& trial : earlier.trials) tell_optimizer(trial);
       result_.skipped = earlier.skipped;
     }
-    if (!evaluator_->is_exact()) restore();
+    if (!evaluator_->is_exact() || workers_.found_others()) restore();
     const auto parallel = static_cast<size_t>(study_.settings.parallel);
     while (!stops()) {
       while (pending_.size() < parallel && begin_next()) {
       }
-      if (pending_.empty()) break;
       report();
-      gather();
+      if (!pending_.empty()) {
+        gather();
+      } else if (waits_for_others()) {
+        std::this_thread::sleep_for(look_every);
+      } else {
+        break;
+      }
+      if (!is_replaying() && Clock::now() - looked_ >= look_every) turn();
     }
     if (stops()) give_up();
-    for (; replayed_ < results_.earlier().size(); ++replayed_) finish(results_.earlier()[replayed_], false);
-    results_.sync();
-    if (result_.end == SearchEnd::stopped) return std::move(result_);
-    std::vector<int64_t> best;
-    for (const Trial& trial : result_.best(most_kept)) best.push_back(trial.trial);
-    evaluator_->finish(best);
+    for (; replayed_ < workers_.earlier().size(); ++replayed_) finish(workers_.earlier()[replayed_], Source::earlier);
+    workers_.sync();
+    leave();
     return std::move(result_);
   }
 
@@ -123,7 +96,10 @@ class Run {
     Job job = {};
     std::future<Outcome> outcome = {};  // not valid if the trial is an earlier one
   };
+  enum class Source { here, earlier, elsewhere };
+
   static constexpr size_t most_kept = 3;  // trials whose checkpoints are kept
+  static constexpr auto look_every = std::chrono::seconds(1);
 
   bool stops() const { return options_.stops && options_.stops(); }
 
@@ -133,64 +109,126 @@ class Run {
     pending_.clear();
   }
 
-  double seconds() const { return before_ + std::chrono::duration<double>(Clock::now() - began_).count(); }
-
   int64_t most_trials() const {
     if (study_.settings.trials > 0) return study_.settings.trials;
     return study_.settings.method == Method::exhaustive ? std::numeric_limits<int64_t>::max() : default_trials;
   }
 
-  bool is_over() const { return options_.time_limit > 0 && seconds() - before_ >= options_.time_limit; }
+  bool is_over() const {
+    return options_.time_limit > 0 && Clock::now() - began_ >= std::chrono::duration<double>(options_.time_limit);
+  }
+
+  // Earlier trials take no time and no turn.
+  bool is_replaying() const { return replayed_ < workers_.earlier().size(); }
+
+  // Whether others have something under way that this worker does if they die, or that it has to show at its end.
+  bool waits_for_others() {
+    if (!workers_.is_working_elsewhere()) return false;
+    if (is_over()) result_.end = SearchEnd::time;
+    return !is_over();
+  }
+
+  // Takes a turn, and learns what other workers have begun and finished.
+  Workers::Turn turn() {
+    Workers::Turn turn = workers_.take_turn();
+    looked_ = Clock::now();
+    for (const Trial& trial : workers_.take_finished()) {
+      learn(trial);
+      finish(trial, Source::elsewhere);
+    }
+    for (const Job& job : workers_.take_begun()) {
+      points_[job.trial] = job.point;
+      if (predicted_) {
+        predicted_->expect(job.point);
+      } else {
+        optimizer_.expect(job.point);
+      }
+      set_promoted(job.trial, job.budget);
+    }
+    return turn;
+  }
 
   // Begins the next piece of work. Returns whether there was one.
   bool begin_next() {
+    if (is_replaying()) return begin_trial({});
+    Workers::Turn own_turn = turn();
     if (ladder_ && is_over()) {
       result_.end = SearchEnd::time;
       return false;
     }
+    if (!is_over()) {
+      if (const std::optional<Job> job = workers_.take_over()) {
+        if (!job->continues()) ++begun_;
+        start(*job);
+        return true;
+      }
+    }
     if (ladder_) {
       if (const auto promotion = ladder_->promote()) {
-        start({.id = next_job_++,
+        begin({.id = workers_.next_job(),
                .trial = promotion->trial,
                .point = points_.at(promotion->trial),
                .budget = promotion->budget});
         return true;
       }
     }
-    return begin_trial();
+    return begin_trial(std::move(own_turn));
   }
 
-  bool begin_trial() {
-    if (begun_ >= most_trials()) return false;
-    // Earlier trials take no time.
-    if (replayed_ == results_.earlier().size() && is_over()) {
+  // Without a turn while earlier trials are replayed.
+  bool begin_trial(Workers::Turn own_turn) {
+    if (begun_ + workers_.trials_elsewhere() >= most_trials()) return false;
+    if (own_turn && is_over()) {
       result_.end = SearchEnd::time;
       return false;
     }
-    const std::optional<Point> point = predicted_ ? predicted_->ask() : optimizer_.ask();
+    const std::optional<Point> point = ask();
     if (!point) {
       result_.end = SearchEnd::points;
       return false;
     }
     ++begun_;
-    Trial trial{.job_id = next_job_++, .point = *point, .submitted = seconds()};
-    trial.trial = trial.job_id;
-    const bool is_earlier = replay(trial);
-    if (begun_ > most_trials()) return false;
-    if (is_earlier) {
-      pending_.push_back({.trial = trial});
-      return true;
+    if (!own_turn) {
+      if (const std::optional<Trial> earlier = replay(*point)) {
+        pending_.push_back({.trial = *earlier});
+        return true;
+      }
+      // The search takes another way than before, which others may have taken too.
+      own_turn = turn();
+      if (begun_ + workers_.trials_elsewhere() > most_trials() || is_taken(*point)) {
+        --begun_;
+        return begin_trial(std::move(own_turn));
+      }
     }
-    start(
-        {.id = trial.job_id, .trial = trial.job_id, .point = *point, .budget = ladder_ ? ladder_->first_budget() : 0});
+    const int64_t id = workers_.next_job();
+    begin({.id = id, .trial = id, .point = *point, .budget = ladder_ ? ladder_->first_budget() : 0});
     return true;
+  }
+
+  // A search for a point that found none is repeated only when more is known.
+  std::optional<Point> ask() {
+    if (asked_in_vain_ == result_.trials.size()) return std::nullopt;
+    std::optional<Point> point = predicted_ ? predicted_->ask() : optimizer_.ask();
+    if (!point) asked_in_vain_ = result_.trials.size();
+    return point;
+  }
+
+  // Whether another worker has the point.
+  bool is_taken(const Point& point) const {
+    const auto has_point = [&](const Trial& trial) { return trial.point == point; };
+    return workers_.is_begun_elsewhere(point) || std::ranges::any_of(result_.trials, has_point);
+  }
+
+  void begin(const Job& job) {
+    workers_.begin(job);
+    start(job);
   }
 
   void start(const Job& job) {
     points_[job.trial] = job.point;
     Pending pending{.trial = {.job_id = job.id,
                               .point = job.point,
-                              .submitted = seconds(),
+                              .submitted = workers_.seconds(),
                               .trial = job.trial,
                               .budget = job.budget},
                     .job = job};
@@ -206,60 +244,63 @@ class Run {
 
   // All that an interrupted search knew.
   void restore() {
-    const std::vector<int64_t> budgets = ladder_ ? study_.settings.halving.budgets() : std::vector<int64_t>();
-    for (const Trial& trial : results_.earlier()) {
-      next_job_ = std::max(next_job_, trial.job_id + 1);
-      points_[trial.trial] = trial.point;
-      if (trial.job_id == trial.trial) ++begun_;
-      tell(trial);
-      if (ladder_ && trial.budget > budgets.front()) {
-        ladder_->set_promoted(trial.trial, *std::prev(std::ranges::find(budgets, trial.budget)));
-      }
-      finish(trial, false);
+    for (const Trial& trial : workers_.earlier()) {
+      learn(trial);
+      finish(trial, Source::earlier);
     }
-    replayed_ = results_.earlier().size();
+    replayed_ = workers_.earlier().size();
   }
 
-  // Takes the outcome of the next earlier trial if the proposal is the same. If it is not, since the study has changed,
-  // the optimizer learns all other earlier trials at once.
-  bool replay(Trial& trial) {
-    const std::vector<Trial>& earlier = results_.earlier();
-    if (replayed_ == earlier.size()) return false;
-    if (earlier[replayed_].point == trial.point) {
-      trial = earlier[replayed_++];
-      return true;
-    }
-    while (!pending_.empty()) gather();
+  // A trial that this process did not make.
+  void learn(const Trial& trial) {
+    points_[trial.trial] = trial.point;
+    if (trial.job_id == trial.trial) ++begun_;
+    tell(trial);
+    set_promoted(trial.trial, trial.budget);
+  }
+
+  // The trial was begun to continue to the budget, unless that is the first one.
+  void set_promoted(int64_t trial, int64_t budget) {
+    if (!ladder_ || budget <= ladder_->first_budget()) return;
+    const std::vector<int64_t> budgets = study_.settings.halving.budgets();
+    ladder_->set_promoted(trial, *std::prev(std::ranges::find(budgets, budget)));
+  }
+
+  // The next earlier trial if it has the proposed point. If it has not, since the study has changed or several workers
+  // made the trials, the optimizer learns all other earlier trials at once.
+  std::optional<Trial> replay(const Point& point) {
+    const std::vector<Trial>& earlier = workers_.earlier();
+    if (earlier[replayed_].point == point) return earlier[replayed_++];
+    while (!pending_.empty() && !stops()) gather();
     std::optional<Trial> same;
     for (; replayed_ < earlier.size(); ++replayed_) {
       const Trial& one = earlier[replayed_];
-      if (one.point == trial.point) {
+      if (one.point == point) {
         same = one;
         continue;
       }
       tell(one);
-      finish(one, false);
+      finish(one, Source::earlier);
     }
-    begun_ = next_job_ = static_cast<int64_t>(earlier.size()) + (same ? 0 : 1);
-    trial.job_id = trial.trial = next_job_ - 1;
-    if (same) trial = *same;
-    return same.has_value();
+    begun_ = static_cast<int64_t>(earlier.size()) + (same ? 0 : 1);
+    return same;
   }
 
   // Where outcomes are exact the oldest trial under way, otherwise the one that ends first; the end if the search is to
-  // stop before.
+  // stop before, or it is time to look at the other workers.
   std::deque<Pending>::iterator wait_for_one() {
     constexpr auto pause = std::chrono::milliseconds(100);
+    const auto waits_no_more = [&] { return stops() || (!is_replaying() && Clock::now() - looked_ >= look_every); };
     if (evaluator_->is_exact()) {
       const std::future<Outcome>& oldest = pending_.front().outcome;
       while (oldest.valid() && oldest.wait_for(pause) != std::future_status::ready) {
-        if (stops()) return pending_.end();
+        if (waits_no_more()) return pending_.end();
       }
       return pending_.begin();
     }
     std::unique_lock lock(mutex_);
     while (!one_ended_.wait_for(lock, pause, [this] { return !ended_.empty(); })) {
-      if (stops()) return pending_.end();
+      if (waits_no_more()) return pending_.end();
     }
     const int64_t id = ended_.front();
     ended_.pop_front();
@@ -275,16 +316,35 @@ class Run {
     const bool is_new = pending.outcome.valid();
     if (is_new) {
       trial.outcome = pending.outcome.get();
-      refuse_missing_program(trial);
-      trial.gathered = seconds();
+      refuse_missing_program(trial, result_.trials);
+      trial.gathered = workers_.seconds();
       if (!trial.outcome.failed()) trial.objectives = study_.goal_values(trial.outcome.figures);
-      results_.add(trial);
+      const Workers::Turn own_turn = turn();
+      if (!workers_.has(trial.job_id)) {
+        log_warning("trial {} does not count: another worker makes it again", trial.trial);
+        if (!pending.job.continues()) --begun_;
+        return;
+      }
+      workers_.finish(trial);
       sync_sometimes();
     }
     tell(trial);
-    finish(trial, is_new);
-    if (is_new) refuse_missing_goal();
-    if (is_new) refuse_repeated_failure();
+    finish(trial, is_new ? Source::here : Source::earlier);
+    if (!is_new) return;
+    refuse_missing_goal(result_.trials);
+    if (!evaluator_->is_exact()) refuse_repeated_failure(result_.trials, judged_);
+    judged_ = result_.trials.size();
+  }
+
+  // The worker that leaves last removes what no one needs any more.
+  void leave() {
+    const Workers::Turn own_turn = turn();
+    const bool is_last = workers_.leave();
+    result_.others = workers_.count();
+    if (!is_last || result_.end == SearchEnd::stopped) return;
+    std::vector<int64_t> best;
+    for (const Trial& trial : result_.best(most_kept)) best.push_back(trial.trial);
+    evaluator_->finish(best);
   }
 
   // Predictions of all points, which propose what is trained.
@@ -329,72 +389,42 @@ class Run {
     ladder_->tell(trial.trial, trial.budget, trial.failed() ? Objective() : Objective(trial.objectives.front()));
   }
 
-  void finish(const Trial& trial, bool is_new) {
+  void finish(const Trial& trial, Source source) {
     result_.trials.push_back(trial);
-    if (!is_new) ++result_.resumed;
+    if (source == Source::earlier) ++result_.resumed;
+    if (source == Source::elsewhere) ++result_.by_others;
     report();
   }
 
   void report() const {
     if (!options_.progress) return;
-    SearchState state{.finished = result_.trials, .running = {}};
+    SearchState state{.finished = result_.trials, .running = {}, .workers = workers_.count()};
     for (const Pending& pending : pending_) {
       if (pending.outcome.valid()) state.running.push_back(pending.job);
     }
     options_.progress(state);
   }
 
-  // Without it every trial would fail. The trial is not recorded, so that it counts for nothing once the program is
-  // there.
-  void refuse_missing_program(const Trial& trial) const {
-    if (trial.outcome.failure != "start" || !std::ranges::all_of(result_.trials, &Trial::failed)) return;
-    throw UserError::of("the program of trial {} cannot be started: {}", trial.trial, trial.outcome.reason);
-  }
-
-  // What makes all of the first trials fail in the same way lies in no parameter. Predictions cost nothing, and in many
-  // a space most points do not fit, so they go on.
-  void refuse_repeated_failure() const {
-    constexpr size_t enough = 10;
-    if (evaluator_->is_exact() || result_.trials.size() != enough) return;
-    const auto cause = [](const Trial& trial) {
-      return trial.failed() ? cause_of(trial.outcome.reason, trial.trial) : std::string();
-    };
-    const std::string first = cause(result_.trials.front());
-    if (first.empty() || !std::ranges::all_of(result_.trials, [&](const Trial& one) { return cause(one) == first; }))
-      return;
-    throw UserError(fmt::format("each of the first {} trials failed with: {}. The search goes on with the same command",
-                                enough, result_.trials.front().outcome.reason),
-                    ExitCode::infeasible);
-  }
-
-  // A goal that no trial gives would make every trial fail.
-  void refuse_missing_goal() {
-    constexpr size_t enough = 3;
-    const auto lacks_goal = [](const Trial& trial) { return trial.outcome.failure == "objective"; };
-    if (result_.trials.size() < enough || !std::ranges::all_of(result_.trials, lacks_goal)) return;
-    const Trial& first = result_.trials.front();
-    throw UserError::of("no trial gives the objective: trial {}: {}", first.trial, first.outcome.reason);
-  }
-
   // A crash of the machine loses no more than a second.
   void sync_sometimes() {
     if (Clock::now() - synced_ < std::chrono::seconds(1)) return;
-    results_.sync();
+    workers_.sync();
     synced_ = Clock::now();
   }
 
   const Study& study_;
   const SearchOptions& options_;
   Optimizer optimizer_;
-  Results results_;
+  Workers workers_;
   std::unique_ptr<TrialEvaluator> evaluator_;
   std::optional<HalvingLadder> ladder_;
   std::optional<PredictedProposals> predicted_;
-  Clock::time_point began_ = Clock::now(), synced_ = began_;
-  double before_ = 0;    // seconds of the interrupted search
-  size_t replayed_ = 0;  // earlier trials
-  int64_t next_job_ = 0, begun_ = 0;
-  std::map<int64_t, Point> points_;  // by trial
+  Clock::time_point began_ = Clock::now(), synced_ = began_, looked_ = began_;
+  size_t replayed_ = 0;                  // earlier trials
+  size_t judged_;                        // trials that did not say that all others would fail
+  std::optional<size_t> asked_in_vain_;  // when so many trials had ended
+  int64_t begun_ = 0;                    // trials that have ended or are under way here
+  std::map<int64_t, Point> points_;      // by trial
   SearchResult result_;
 
   std::mutex mutex_;
@@ -404,34 +434,6 @@ class Run {
 };
 
 }  // namespace
-
-int64_t SearchResult::failed() const { return std::ranges::count_if(trials, &Trial::failed); }
-
-int64_t SearchResult::count() const {
-  std::set<int64_t> numbers;
-  for (const Trial& trial : trials) numbers.insert(trial.trial);
-  return static_cast<int64_t>(numbers.size());
-}
-
-std::vector<Trial> SearchResult::best(size_t count) const {
-  std::vector<Trial> list;
-  int64_t highest = 0;
-  for (const Trial& trial : trials) {
-    if (!trial.failed()) highest = std::max(highest, trial.budget);
-  }
-  std::ranges::copy_if(trials, std::back_inserter(list),
-                       [&](const Trial& trial) { return !trial.failed() && trial.budget == highest; });
-  if (!list.empty() && list.front().objectives.size() > 1) {
-    std::vector<std::vector<double>> objectives;
-    for (const Trial& trial : list) objectives.push_back(trial.objectives);
-    std::vector<Trial> front;
-    for (const size_t place : pareto_front(objectives)) front.push_back(list[place]);
-    list = std::move(front);
-  }
-  std::ranges::stable_sort(list, std::greater<>(), [](const Trial& trial) { return trial.objectives.front(); });
-  if (list.size() > count) list.resize(count);
-  return list;
-}
 
 SearchResult search(const Study& study, const SearchOptions& options) { return Run(study, options).run(); }
 

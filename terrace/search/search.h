@@ -15,7 +15,8 @@ namespace terrace::search {
 // What a search has done so far, for a display.
 struct SearchState {
   const std::vector<Trial>& finished;  // by their ends
-  std::vector<Job> running;
+  std::vector<Job> running;            // here
+  size_t workers = 1;
 };
 
 struct SearchOptions {
@@ -23,6 +24,7 @@ struct SearchOptions {
   std::filesystem::path from = {};  // another search's results for a warm start; "": none
   double time_limit = 0;            // seconds, after which no trial begins; 0: none
   std::string program = {};         // a terrace that can train, for training runs
+  bool joins = false;               // whether it may work with other searches in the folder
   // Called while points are predicted before the first trial, with the number done and that of all.
   std::function<void(uint64_t, uint64_t)> predicting = {};
   // Called when trials have begun and after each one's end.
@@ -37,6 +39,8 @@ enum class SearchEnd { trials, points, time, stopped };
 struct SearchResult {
   std::vector<Trial> trials;  // by their ends, those of an interrupted search included
   int64_t resumed = 0;        // trials that results.csv had
+  int64_t by_others = 0;      // trials that other workers made meanwhile
+  size_t others = 0;          // workers that go on
   int64_t skipped = 0;        // rows of `from` that are not in the space
   SearchEnd end = SearchEnd::trials;
 
@@ -51,7 +55,11 @@ struct SearchResult {
 // Evaluates study.settings.parallel trials at a time. Where outcomes are exact, a proposal depends on the trials before
 // it and not on their times: the search is the same on every machine, and one that was killed goes on as if it had not
 // been. Otherwise trials are gathered as they end; a trial that was under way when the search was killed is given up,
-// and begun anew by one of successive halving that had reached a budget. Throws UserError if the first trials lack a
+// and begun anew by one of successive halving that had reached a budget.
+// With SearchOptions::joins several processes work on one folder, each as a worker: they share the trials that are to
+// be made, learn from all that have ended, and take over what a worker leaves undone. A worker that finds nothing to
+// begin waits until the others have finished what is under way.
+// Throws UserError if another search works in the folder and this one does not join it, if the first trials lack a
 // figure that is a goal, if the first one's program cannot be started, or if the first ten fail with the same reason.
 SearchResult search(const Study& study, const SearchOptions& options);
 

@@ -127,8 +127,11 @@ std::string text_of(const Study& study, const SearchResult& result, const std::v
   }
   if (!kinds.empty()) text += " (" + kinds + ")";
   if (result.resumed > 0) text += fmt::format("; {} of them by an earlier search", format_count(result.resumed));
+  if (result.by_others > 0) text += fmt::format("; {} of them by other workers", format_count(result.by_others));
   if (result.end == SearchEnd::points) text += "; the space has no other point";
   if (result.end == SearchEnd::time) text += "; the time was over";
+  if (result.others > 0)
+    text += fmt::format("; {} {} on", counted(result.others, "other worker"), plural(result.others, "goes", "go"));
   return text + "\n" + table_of(study, best);
 }
 
@@ -145,6 +148,7 @@ Json json_of(const Study& study, const SearchResult& result, const std::vector<T
                {"trials", result.count()},
                {"parts", result.trials.size()},
                {"resumed", result.resumed},
+               {"by_others", result.by_others},
                {"failed", result.failed()},
                {"failures", counts_of_failures(result)},
                {"best", Json::array()}};

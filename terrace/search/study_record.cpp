@@ -38,6 +38,38 @@ std::string record_of(const Study& study) {
          machine::dump(machine::load_software(settings.software));
 }
 
+std::string text_of(const std::vector<Value>& values) {
+  std::vector<std::string> texts;
+  for (const Value& value : values) texts.push_back(toml_text(value));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+std::string text_of(const Parameter& parameter) {
+  const char* const types[] = {"integer", "real", "ordered", "categorical"};
+  std::string text = fmt::format("{}: {} ", parameter.name, types[static_cast<size_t>(parameter.type)]);
+  text += parameter.has_values() ? text_of(parameter.values) : fmt::format("[{}, {}]", parameter.low, parameter.high);
+  if (parameter.log) text += ", log";
+  for (const Condition& one : parameter.when)
+    text += fmt::format(", when {} in {}", one.parameter, text_of(one.values));
+  return text;
+}
+
+const char* word_of(Method method) {
+  switch (method) {
+    case Method::bayesian:
+      return "bayesian";
+    case Method::forest:
+      return "forest";
+    case Method::random:
+      return "random";
+    case Method::exhaustive:
+      return "exhaustive";
+    case Method::successive_halving:
+      break;
+  }
+  return "successive_halving";
+}
+
 std::filesystem::path path_in(const std::filesystem::path& folder) { return folder / "study.txt"; }
 
 }  // namespace
@@ -57,6 +89,16 @@ void check_record(const std::filesystem::path& folder, const Study& study) {
     throw UserError::of("{} holds trials with '{}' where this search has '{}'; use another --output", folder.string(),
                         earlier, line);
   }
+}
+
+std::vector<std::string> identity_of(const Study& study) {
+  std::vector<std::string> lines = {fmt::format("method = {}", word_of(study.settings.method))};
+  if (study.settings.predicts_first) lines.emplace_back("predictions propose");
+  for (const Parameter& parameter : study.space.parameters()) lines.push_back(text_of(parameter));
+  for (const Expression& one : study.space.constraints()) lines.push_back(fmt::format("constraint {}", one.text()));
+  std::istringstream record(record_of(study));
+  for (std::string line; std::getline(record, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace terrace::search

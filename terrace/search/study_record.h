@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "terrace/search/study.h"
 
@@ -11,5 +13,9 @@ namespace terrace::search {
 void write_record(const std::filesystem::path& folder, const Study& study);
 // Throws UserError with the first line that differs. A folder without a record passes.
 void check_record(const std::filesystem::path& folder, const Study& study);
+
+// Lines that say what a search looks for: the record, the method, the parameters and the constraints. Workers on the
+// same trials have the same lines.
+std::vector<std::string> identity_of(const Study& study);
 
 }  // namespace terrace::search

@@ -75,6 +75,26 @@ TEST(OwnerFile, OfAnotherMachineIsTakenOverWhenItsSignsOfLifeStop) {
   }
 }
 
+TEST(OwnerFile, SaysWhetherItsOwnerIsDead) {
+  const ScratchFolder folder;
+  const auto path = folder / "run.owner";
+  EXPECT_EQ(death_of_owner(path), "has left");
+  {
+    const OwnerFile mark(path, "held");
+    EXPECT_EQ(death_of_owner(path), "");
+  }
+  const auto mark_of = [&](const char* text, time_t age) {
+    std::ofstream(path) << text;
+    const timespec when[2] = {{.tv_sec = time(nullptr) - age, .tv_nsec = 0},
+                              {.tv_sec = time(nullptr) - age, .tv_nsec = 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), when, 0), 0);
+  };
+  mark_of("elsewhere 4242 99 another-kernel\n", 100);
+  EXPECT_EQ(death_of_owner(path), "");
+  mark_of("elsewhere 4242 99 another-kernel\n", 600);
+  EXPECT_THAT(death_of_owner(path), HasSubstr("has shown no heartbeat for "));
+}
+
 // A process of another host may have the same id and write beside the same file.
 TEST(OwnerFile, LeavesFilesAloneThatAreNamedByProcessIdOnly) {
   const ScratchFolder folder;

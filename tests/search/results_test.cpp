@@ -1,4 +1,4 @@
-// Refuses results that do not belong to the search, and two searches in one folder.
+// Reads what was written, also by others meanwhile, and refuses results that do not belong to the search.
 #include "terrace/search/results.h"
 
 #include <gtest/gtest.h>
@@ -72,10 +72,27 @@ TEST_F(ResultsFolder, ReadsBackEachTrial) {
   EXPECT_EQ(results.earlier()[1].job_id, 1);
 }
 
-TEST_F(ResultsFolder, RefusesASecondSearch) {
-  const Results results(folder_ / "run", study_);
-  EXPECT_EQ(refusal(),
-            "another search writes into " + (folder_ / "run").string() + "; wait for its end, or use another --output");
+TEST_F(ResultsFolder, ReadsTheRowsOfOthersAndRemovesATornOne) {
+  Results results(folder_ / "run", study_), others(folder_ / "run", study_);
+  const Trial trial{
+      .job_id = 4, .point = {1, 0, 2}, .objectives = {-0.1}, .outcome = {.figures = {0.1, 2, 3, 0.4, 0.5, 6}}};
+  EXPECT_TRUE(results.read_new().empty());
+  others.add(trial);
+  append("2,ddp,1,F_oom,5,DONE,3.0");
+  const std::vector<Trial> rows = results.read_new();
+  ASSERT_EQ(rows.size(), 1) << "the writer of the last row was killed";
+  EXPECT_EQ(rows[0].job_id, 4);
+  EXPECT_EQ(rows[0].point, trial.point);
+  results.add({.job_id = 6, .point = {0, 0, 0}, .outcome = {.failure = "oom"}});
+  EXPECT_TRUE(results.read_new().empty()) << "its own row is not new to it";
+  EXPECT_EQ(others.read_new().size(), 1);
+  append("1,ddp,1\n");
+  try {
+    results.read_new();
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.what(), csv_.string() + ":4: has 3 cells, but the first row 15; correct or remove the row");
+  }
 }
 
 TEST_F(ResultsFolder, RefusesResultsOfAnotherSpace) {
