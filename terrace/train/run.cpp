@@ -170,31 +170,10 @@ void log_run_settings(Trainer& trainer, const Start& start) {
            mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
 }
 
-// Logs the micro-batches of a full step on each stage, and how long the stages idle if all of them cost the same.
-void log_pipeline(const Trainer& trainer) {
-  const config::Config& config = trainer.config();
-  if (config.layout.pipeline == 1) return;
-  const int64_t data_ranks = trainer.mesh().size("data");
-  const schedule::Pipeline pipeline = plan::pipeline_of(config, data_ranks);
-  const int64_t micro_batches = pipeline.micro_batches;
-  if (micro_batches < pipeline.stages) {
-    log_warning("{} stages with {} each: most stages idle; use train.micro_batch = {} or less", pipeline.stages,
-                counted(micro_batches, "micro-batch", "micro-batches"),
-                std::max<int64_t>(1, config.train.global_batch / data_ranks / pipeline.stages));
-    return;
-  }
-  const double share = schedule::bubble_share(pipeline, {});
-  log_info("{} stages with {}, {} each: the stages idle about {:.0f}% of a step", pipeline.stages,
-           config::name_of(pipeline.schedule), counted(micro_batches, "micro-batch", "micro-batches"), 100 * share);
-}
-
 // One rank of a run, from its first step to its last.
 RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world, Measuring measuring) {
   const bool is_reporting_rank = world.rank() == 0;
-  if (is_reporting_rank) {
-    log_run_settings(trainer, start);
-    log_pipeline(trainer);
-  }
+  if (is_reporting_rank) log_run_settings(trainer, start);
   restore_state(trainer, start.resumed);
   trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
   if (is_reporting_rank) write_run_facts(trainer);

@@ -11,6 +11,7 @@
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/train/hooks/hooks.h"
+#include "terrace/train/idle_stages.h"
 
 namespace terrace::train {
 namespace {
@@ -26,23 +27,29 @@ class LogHook : public Hook {
     const config::Config& config = trainer.config();
     const size_t phase = config::phase_at(config, trainer.steps_done());
     if (phase > 0) log_info("the run is in {}", config::phase_name(config, phase));
-    if (!trainer.all_steps_done()) announce_phase(trainer);
+    if (trainer.all_steps_done()) return;
+    announce_phase(trainer);
+    log_idle_stages(config, trainer.mesh().size("data"), trainer.steps_done() + 1);
   }
 
   void after_step(Trainer& trainer, const StepReport& report) override {
     log_step(trainer, report);
-    if (!trainer.all_steps_done()) announce_phase(trainer);
+    if (trainer.all_steps_done() || !announce_phase(trainer)) return;
+    const int64_t next = trainer.steps_done() + 1;
+    const auto lines = [&](int64_t step) { return idle_stages(trainer.config(), trainer.mesh().size("data"), step); };
+    if (lines(next) != lines(next - 1)) log_idle_stages(trainer.config(), trainer.mesh().size("data"), next);
   }
 
   void at_end(Trainer&) override { progress_.clear(); }
 
  private:
-  // Says what the next step begins, if it is the first one of a phase.
-  static void announce_phase(const Trainer& trainer) {
+  // Says what the next step begins, and returns true, if it is the first one of a phase.
+  static bool announce_phase(const Trainer& trainer) {
     const config::Config& config = trainer.config();
     const size_t phase = config::phase_at(config, trainer.steps_done() + 1);
-    if (phase == config::phase_at(config, trainer.steps_done())) return;
+    if (phase == config::phase_at(config, trainer.steps_done())) return false;
     log_info("{} begins: {}", config::phase_name(config, phase), config::phase_changes_text(config, phase));
+    return true;
   }
 
   void log_step(const Trainer& trainer, const StepReport& report) {

@@ -1,0 +1,68 @@
+// Describes how long the stages of a pipeline idle in a step of a given batch.
+#include "terrace/train/idle_stages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "terrace/base/log.h"
+#include "terrace/base/plural.h"
+#include "terrace/config/family.h"
+#include "terrace/config/names.h"
+#include "terrace/config/phases.h"
+#include "terrace/data/batch_ramp.h"
+#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/pipeline.h"
+
+namespace terrace::train {
+namespace {
+
+int64_t rounded_up(int64_t all, int64_t parts) { return (all + parts - 1) / parts; }
+
+IdleStages idle_stages_of(const config::Config& config, int64_t data_ranks, int64_t samples, const std::string& when) {
+  schedule::Pipeline pipeline = plan::pipeline_of(config, data_ranks);
+  const int64_t share = rounded_up(samples, data_ranks);
+  pipeline.micro_batches = rounded_up(share, plan::micro_batch_of(config, data_ranks));
+  const std::string each = counted(pipeline.micro_batches, "micro-batch", "micro-batches") + " each" + when;
+  if (pipeline.micro_batches < pipeline.stages) {
+    const int64_t smaller = share / pipeline.stages;
+    return {
+        .text = fmt::format("{} stages with {}: most stages idle; {}", pipeline.stages, each,
+                            smaller > 0 ? fmt::format("use train.micro_batch = {} or less", smaller)
+                                        : fmt::format("use a global_batch of {} or more, with train.micro_batch = 1",
+                                                      pipeline.stages * data_ranks)),
+        .is_warning = true};
+  }
+  return {.text = fmt::format("{} stages with {}, {}: the stages idle about {:.0f}% of a step", pipeline.stages,
+                              config::name_of(pipeline.schedule), each, 100 * schedule::bubble_share(pipeline, {}))};
+}
+
+}  // namespace
+
+std::vector<IdleStages> idle_stages(const config::Config& config, int64_t data_ranks, int64_t step) {
+  if (config.layout.pipeline == 1) return {};
+  const data::BatchRamp ramp(config.train, config.phases);
+  const config::Config in = config::in_phase(config, config::phase_at(config, step));
+  const int64_t now = ramp.batch_size(step), full = in.train.global_batch;
+  const bool batch_varies = now != full || !config.phases.empty();
+  std::vector<IdleStages> lines;
+  for (const int64_t samples : {now, full}) {
+    if (!lines.empty() && now == full) break;
+    lines.push_back(
+        idle_stages_of(in, data_ranks, samples,
+                       batch_varies ? fmt::format(" in steps of {}", counted(samples, "sample")) : std::string()));
+  }
+  return lines;
+}
+
+void log_idle_stages(const config::Config& config, int64_t data_ranks, int64_t step) {
+  for (const IdleStages& line : idle_stages(config, data_ranks, step)) {
+    if (line.is_warning) {
+      log_warning("{}", line.text);
+    } else {
+      log_info("{}", line.text);
+    }
+  }
+}
+
+}  // namespace terrace::train
