@@ -31,6 +31,9 @@ class DataOfFamily {
   virtual void hold_out(config::Config&, const std::vector<std::string>& /*corpora*/,
                         const std::string& /*tokenizer*/) const {}
 
+  // Makes this file, the copy that a checkpoint keeps ("": none), the tokenizer of the configuration.
+  virtual void take_tokenizer(config::Config&, const std::string& /*tokenizer*/) const {}
+
   // For verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
   virtual MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const = 0;
 };

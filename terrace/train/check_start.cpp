@@ -101,9 +101,9 @@ void check_files(const config::Config& config, bool is_new_run) {
   throw_file_problems(file_problems(config, is_new_run));
 }
 
-void throw_file_problems(const std::vector<std::string>& problems) {
+void throw_file_problems(const std::vector<std::string>& problems, const std::string& advice) {
   if (problems.empty()) return;
-  throw UserError::of("{} with what the configuration names:\n  {}", counted(problems.size(), "problem"),
+  throw UserError::of("{} with what the configuration names{}:\n  {}", counted(problems.size(), "problem"), advice,
                       fmt::join(problems, "\n  "));
 }
 

@@ -19,8 +19,8 @@ namespace terrace::train {
 // model, folders of [checkpoint] that cannot be written to, and for a new run a train.initial_weights that does not
 // exist. A run that continues from a checkpoint of its own does not need that one any more.
 std::vector<std::string> file_problems(const config::Config& config, bool is_new_run);
-// Throws one UserError with all problems; returns if there are none.
-void throw_file_problems(const std::vector<std::string>& problems);
+// Throws one UserError with all problems, whose heading ends with the advice; returns if there are none.
+void throw_file_problems(const std::vector<std::string>& problems, const std::string& advice = "");
 // Throws one UserError with the problems of file_problems(); returns if there are none.
 void check_files(const config::Config& config, bool is_new_run);
 

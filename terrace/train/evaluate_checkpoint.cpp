@@ -82,6 +82,12 @@ void lay_out(config::Config& config, int64_t micro_batch, int64_t ranks, int64_t
   if (config.family->settings.equal_shares) set_global_batch(config.train.micro_batch * ranks);
 }
 
+// How to evaluate although the files that the run was trained with are not found.
+std::string way_to_data(const data::DataOfFamily& data) {
+  return fmt::format("; evaluate in the folder in which the run was started{}",
+                     !data.evaluates_other_data() ? "" : ", or name prepared corpora with --data");
+}
+
 config::Config configuration_of(const EvaluationRequest& request, const checkpoint::Reader& reader, int64_t ranks,
                                 int64_t here) {
   config::Config config = reader.config(models::families());
@@ -93,11 +99,14 @@ config::Config configuration_of(const EvaluationRequest& request, const checkpoi
   if (!request.corpora.empty()) {
     data.hold_out(config, request.corpora, reader.tokenizer().string());
     config.phases.clear();
+  } else {
+    // The file that the run was started with may be gone.
+    data.take_tokenizer(config, reader.tokenizer().string());
   }
   config.train.device = request.device;
   config.checkpoint.folder.clear();  // nothing is written
   lay_out(config, recorded_micro_batch(reader, config), ranks, here);
-  throw_file_problems(data.problems_with_files(config));
+  throw_file_problems(data.problems_with_files(config), request.corpora.empty() ? way_to_data(data) : "");
   return config;
 }
 

@@ -16,6 +16,7 @@
 #include "terrace/train/check_start.h"
 #include "terrace/train/gradient_errors.h"
 #include "terrace/train/kernel_record.h"
+#include "terrace/train/layout_difference.h"
 #include "terrace/train/trainer.h"
 
 namespace terrace::train {
@@ -117,8 +118,16 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   optimizer_.count = saved.at("updates").get<int64_t>();
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
   loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();
-  const std::string differences = kernel_differences(saved.at("kernels"), kernels());
-  if (!differences.empty() && rank() == 0) log_warning("the run continues, but not to the last bit: {}", differences);
+  if (rank() == 0) warn_of_other_bits(checkpoint);
+}
+
+void Trainer::warn_of_other_bits(const checkpoint::Reader& checkpoint) const {
+  const std::string kernels_differ = kernel_differences(checkpoint.trainer().at("kernels"), kernels());
+  const std::string layouts_differ =
+      layout_difference(checkpoint.config({config_.family}), config_, world_->size(), world_->ranks_per_node());
+  if (kernels_differ.empty() && layouts_differ.empty()) return;
+  log_warning("the run continues, but not to the last bit: {}{}{}", kernels_differ,
+              kernels_differ.empty() || layouts_differ.empty() ? "" : ", ", layouts_differ);
 }
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {

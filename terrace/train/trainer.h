@@ -173,6 +173,8 @@ class Trainer {
   void add_mfu(double step_flops, observe::StepMetrics& metrics);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
   [[noreturn]] void stop_skipping();
+  // Logs what differs between the run that saved the checkpoint and this one, so that the last bits do.
+  void warn_of_other_bits(const checkpoint::Reader& checkpoint) const;
   // Reads a checkpoint on this rank. Throws a Refusal on every rank if any rank throws a UserError.
   void agree_on(const std::function<void()>& read);
   // For saving, the groups hold what this rank writes; for reading also copies that other tensor ranks have.

@@ -110,6 +110,14 @@ class Training(FinishedRun):
                                                   folder=self.folder)).stdout)
         self.assertEqual(again["loss"], trained[-1])
 
+    def test_evaluate_takes_the_tokenizer_of_the_checkpoint_and_says_where_it_looks_for_data(self):
+        (self.folder / "tokenizer.model").rename(self.folder / "moved.model")
+        self.addCleanup((self.folder / "moved.model").rename, self.folder / "tokenizer.model")
+        self.expect(0, terrace("evaluate", "run", folder=self.folder))
+        away = self.scratch().resolve()
+        self.expect(2, terrace("evaluate", self.folder / "run", folder=away), f"corpus.bin does not exist in {away}; ",
+                    "evaluate in the folder in which the run was started, or name prepared corpora with --data")
+
     def test_evaluate_names_what_is_missing(self):
         self.expect(2, terrace("evaluate", "absent", folder=self.folder), "absent")
         self.expect(2, terrace("evaluate", "run", "--data", "absent", folder=self.folder), "--data", "absent.bin does not exist")

@@ -52,14 +52,21 @@ MicroBatch without_tokens(uint64_t first, int64_t count) {
   return result;
 }
 
+// " in FOLDER", where a relative path is sought.
+std::string place_of(const fs::path& path) {
+  std::error_code error;
+  const fs::path folder = path.is_relative() ? fs::current_path(error) : fs::path();
+  return folder.empty() ? "" : " in " + folder.string();
+}
+
 void check_corpora_exist(const std::string& key, const std::vector<std::string>& prefixes,
                          std::vector<std::string>& problems) {
   for (const std::string& prefix : prefixes) {
     for (const fs::path& path : corpus_files(prefix)) {
       if (fs::exists(path)) continue;
       problems.push_back(
-          fmt::format("{} = \"{}\": {} does not exist; make it with: terrace data prepare INPUT --output {}", key,
-                      prefix, path.string(), prefix));
+          fmt::format("{} = \"{}\": {} does not exist{}; make it with: terrace data prepare INPUT --output {}", key,
+                      prefix, path.string(), place_of(path), prefix));
     }
   }
 }
@@ -68,9 +75,9 @@ void check_tokenizer(const std::string& path, int64_t vocabulary, std::vector<st
   if (path.empty()) return;
   if (!fs::exists(path)) {
     problems.push_back(
-        fmt::format("data.tokenizer = \"{}\" does not exist; give the model that `terrace data prepare` "
+        fmt::format("data.tokenizer = \"{}\" does not exist{}; give the model that `terrace data prepare` "
                     "was given or trained, or leave the key out",
-                    path));
+                    path, place_of(path)));
     return;
   }
   try {

@@ -27,6 +27,10 @@ void GptData::hold_out(config::Config& config, const std::vector<std::string>& c
   text = {.validation = corpora, .reset_at_documents = text.reset_at_documents, .tokenizer = tokenizer};
 }
 
+void GptData::take_tokenizer(config::Config& config, const std::string& tokenizer) const {
+  data::text_of(config).tokenizer = tokenizer;
+}
+
 // Each token is a function of the seed, the number of its sequence and its place in the sequence.
 data::MicroBatch GptData::random_batch(const config::Config& config, int64_t first, int64_t count) const {
   const ModelConfig& model = model_of(config);

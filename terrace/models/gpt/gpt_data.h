@@ -13,6 +13,7 @@ class GptData : public data::DataOfFamily {
   bool evaluates_other_data() const override { return true; }
   void hold_out(config::Config& config, const std::vector<std::string>& corpora,
                 const std::string& tokenizer) const override;
+  void take_tokenizer(config::Config& config, const std::string& tokenizer) const override;
   data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
 };
 
