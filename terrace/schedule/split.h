@@ -10,7 +10,8 @@ namespace terrace::schedule {
 // The number of consecutive units of each virtual stage, at least one, such that the most expensive virtual stage costs
 // as little as possible. Among those splits, the one with the smallest sum of squared costs; among several of these,
 // the one whose earlier virtual stages have fewer units, since earlier stages keep more activations. Costs are at least
-// 0. Takes virtual_stages * units^2 additions. Throws UserError if there are more virtual stages than units.
+// 0. Takes about virtual_stages * units * log2(units) additions where no unit costs much more than the mean virtual
+// stage, and at most virtual_stages * units^2. Throws UserError if there are more virtual stages than units.
 std::vector<int64_t> split_by_cost(const std::vector<double>& costs, int64_t virtual_stages);
 
 // Checks the numbers of layers that a user gives: one number for each virtual stage, with the model's number of layers

@@ -77,6 +77,19 @@ TEST(SplitByCost, IsTheBestOfAllSplits) {
   }
 }
 
+// With every pair of units compared, this would take hours.
+TEST(SplitByCost, TakesAMomentForManyUnits) {
+  constexpr int64_t units = 100'003, stages = 64;
+  std::vector<double> costs(units, 3.0);
+  costs.front() = 0;
+  costs.back() = 6;
+  EXPECT_EQ(split_by_cost(costs, 1), (Counts{units}));
+  const Counts counts = split_by_cost(costs, stages);
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}), units);
+  const auto [least, most] = std::ranges::minmax(counts);
+  EXPECT_LE(most - least, 2);  // the first stage has one more for the unit without cost, the last one fewer for its 6
+}
+
 std::string error_of(const std::function<void()>& call) {
   try {
     call();
