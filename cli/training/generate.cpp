@@ -25,8 +25,10 @@
 #include "terrace/base/plural.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/generate/load.h"
+#include "terrace/generate/memory_check.h"
 #include "terrace/mesh/group.h"
 #include "terrace/train/agreement.h"
+#include "terrace/train/check_start.h"
 #include "terrace/train/device.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
@@ -79,6 +81,18 @@ ContinuationPrinter::Form form_of(const GenerateArguments& arguments) {
   return arguments.prompts.has_lines() ? ContinuationPrinter::Form::json_lines : ContinuationPrinter::Form::nothing;
 }
 
+// The memory that the continuations may take, before the weights do.
+generate::FreeMemory free_memory(const at::Device& device, const comm::World* world) {
+  const plan::AvailableMemory available = train::available_memory(device);
+  generate::FreeMemory free{
+      .machine = available.machine, .gpu = available.gpu.value_or(0), .on_gpu = available.gpu.has_value()};
+  if (world != nullptr) {
+    free.ranks_here = world->ranks_per_node();
+    free.ranks = world->size();
+  }
+  return free;
+}
+
 // What one rank does: `world` is null on a single one. Only the first rank prints.
 void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> prompts, comm::World* world) {
   const bool reports = world == nullptr || world->rank() == 0;
@@ -86,10 +100,15 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
       .precision = precision_of(arguments.precision), .tokenizer = arguments.tokenizer, .world = world};
   generate::Loaded loaded;
   std::optional<UserError> problem;
+  generate::Request request = arguments.request;
   try {
     options.device = world ? train::choose_device(arguments.device, *world) : train::choose_device(arguments.device);
+    const generate::FreeMemory free = free_memory(options.device, world);
     loaded = generate::open(arguments.checkpoint, options);
     encode_prompts(arguments.prompts, *loaded.tokenizer, models::generator_of(*loaded.model), prompts);
+    for (const Prompt& prompt : prompts) request.prompts.push_back(prompt.tokens);
+    const std::string too_large = generate::memory_problem(*loaded.model, request, free);
+    if (!too_large.empty()) throw UserError(too_large, ExitCode::infeasible);
   } catch (const UserError& error) {
     if (!world) throw;
     problem = error;
@@ -102,8 +121,6 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
     log_info("generates with the weights of {}{}, {}", loaded.checkpoint.string(), ranks,
              counted(at::get_num_threads(), "thread"));
   }
-  generate::Request request = arguments.request;
-  for (const Prompt& prompt : prompts) request.prompts.push_back(prompt.tokens);
   request.end_token = loaded.tokenizer->end_token();
   request.vocabulary = loaded.tokenizer->vocabulary();
 

@@ -18,6 +18,14 @@ KeyValueCache::KeyValueCache(int64_t layers, int64_t slots, int64_t groups, int6
   }
 }
 
+double KeyValueCache::bytes() const {
+  double sum = 0;
+  for (const std::vector<at::Tensor>& layers : {keys_, values_}) {
+    for (const at::Tensor& layer : layers) sum += static_cast<double>(layer.nbytes());
+  }
+  return sum;
+}
+
 void KeyValueCache::check_room(int64_t slot, int64_t tokens) const {
   if (size(slot) + tokens <= capacity_) return;
   throw UserError::of("{} tokens do not fit a key-value cache of {}; make it longer or generate less",

@@ -26,6 +26,8 @@ class KeyValueCache {
   // The number of tokens in a slot, which is the position of its next token.
   int64_t size(int64_t slot) const { return sizes_.at(slot); }
   int64_t capacity() const { return capacity_; }
+  // The memory of all slots and layers.
+  double bytes() const;
 
   // Appends keys and values [1, G, T, hd] of a layer to the only selected slot, and returns views of all of them,
   // [1, G, size + T, hd]. Throws UserError if there is no room for them, as selected() does.

@@ -52,6 +52,10 @@ class Generation(FinishedRun):
         self.expect(2, self.generate("--prompts", "absent.txt"), "absent.txt")
         self.expect(2, self.generate("--prompts", "holes.txt", "--prompt", "The"), "excludes")
 
+    def test_generate_refuses_what_does_not_fit_the_memory(self):
+        refused = self.expect(3, self.generate("--prompt", "The", "--samples", 100_000_000_000), "--samples 100000000000 takes ")
+        self.assertRegex(refused.stderr, r"use --samples \d+ or less")
+
     def test_generate_takes_the_threads_it_says(self):
         cores = len(os.sched_getaffinity(0))
         for flags, threads in (((), cores), (("--threads", 0), cores), (("--threads", 3), 3)):

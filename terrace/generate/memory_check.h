@@ -1,0 +1,25 @@
+// Refuses a request that needs more memory than is free, before the weights are read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "terrace/generate/generate.h"
+
+namespace terrace::generate {
+
+// What a request may take on one machine, in bytes; 0: unknown.
+struct FreeMemory {
+  double machine = 0;
+  double gpu = 0;  // where the model computes on a GPU: for its keys and values
+  bool on_gpu = false;
+  int64_t ranks_here = 1;  // that share the machine's memory
+  int64_t ranks = 1;       // among which the model is divided
+};
+
+// Which option makes the request larger than the memory that is free beside the weights, what it takes, and the largest
+// value that fits; "" if the request fits. A continuation counts with the most tokens that it can have. `model` need
+// not have weights.
+std::string memory_problem(models::Model& model, const Request& request, const FreeMemory& free);
+
+}  // namespace terrace::generate
