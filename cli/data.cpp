@@ -2,8 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
@@ -29,11 +34,23 @@ void print_prepared(const data::PrepareOptions& options, const data::PrepareRepo
   fmt::print("wrote {0}.bin, {0}.idx and {0}.corpus.json\n", options.output);
 }
 
+constexpr std::array<std::pair<const char*, data::FormatChoice>, 4> format_choices = {
+    {{"auto", data::FormatChoice::by_name},
+     {"text", data::FormatChoice::plain},
+     {"jsonl", data::FormatChoice::json_lines},
+     {"parquet", data::FormatChoice::parquet}}};
+
+data::FormatChoice format_named(const std::string& word) {
+  return std::ranges::find(format_choices, word, [](const auto& choice) { return std::string_view(choice.first); })
+      ->second;
+}
+
 void add_prepare(CLI::App& data) {
   CLI::App* command = data.add_subcommand("prepare", "Tokenize text into a corpus for training");
   auto options = std::make_shared<data::PrepareOptions>();
   auto trained = std::make_shared<std::string>();
   auto separator = std::make_shared<std::string>();
+  auto format = std::make_shared<std::string>("auto");
   auto json = std::make_shared<bool>(false);
   command
       ->add_option("inputs", options->inputs,
@@ -59,12 +76,11 @@ void add_prepare(CLI::App& data) {
   command
       ->add_option("--exclude", options->patterns.exclude, "Leave out files of folders that match; may be given again")
       ->allow_extra_args(false);
-  const std::map<std::string, data::FormatChoice> formats{{"auto", data::FormatChoice::by_name},
-                                                          {"text", data::FormatChoice::plain},
-                                                          {"jsonl", data::FormatChoice::json_lines},
-                                                          {"parquet", data::FormatChoice::parquet}};
-  command->add_option("--format", options->format, "auto (by name and first bytes), text, jsonl or parquet")
-      ->transform(CLI::CheckedTransformer(formats));
+  std::vector<std::string> format_words;
+  for (const auto& [word, choice] : format_choices) format_words.emplace_back(word);
+  command->add_option("--format", *format, "auto: by name and first bytes")
+      ->check(CLI::IsMember(format_words))
+      ->capture_default_str();
   command
       ->add_option("--field", options->rules.field,
                    "Field of a JSON object or column of Parquet that holds the text; meta.text: text in meta")
@@ -90,6 +106,7 @@ void add_prepare(CLI::App& data) {
     options->train = train->count() > 0;
     options->output = data::output_prefix(options->output);
     if (options->train) options->tokenizer = *trained;
+    options->format = format_named(*format);
     if (separated->count() > 0) options->rules.separator = *separator;
     // After the first signal the program removes its temporary files.
     options->stop = &interrupted();

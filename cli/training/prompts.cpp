@@ -8,6 +8,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "terrace/base/byte_order_mark.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/generate/generate.h"
@@ -15,12 +16,20 @@
 namespace terrace::cli {
 namespace {
 
-std::string read_all(const std::string& file) {
-  if (file != "-") return read_text(file);
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
-
 std::string name_of_file(const std::string& file) { return file == "-" ? "standard input" : file; }
+
+// The text without a mark of UTF-8, which is no part of a prompt.
+std::string read_all(const std::string& file) {
+  std::string text = file != "-"
+                         ? read_text(file)
+                         : std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  if (has_utf16_mark(text)) {
+    throw UserError::of("{} is text in UTF-16; convert it to UTF-8, such as with: iconv -f UTF-16 -t UTF-8",
+                        name_of_file(file));
+  }
+  if (text.starts_with(utf8_mark)) text.erase(0, utf8_mark.size());
+  return text;
+}
 
 void throw_all(const std::vector<std::string>& problems) {
   constexpr size_t shown = 20;

@@ -6,11 +6,14 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "terrace/base/byte_order_mark.h"
 #include "terrace/base/error.h"
 
 namespace terrace::data {
@@ -174,7 +177,42 @@ class ZstdSource : public ByteSource {
   bool drained_ = false;
 };
 
+class Resumed : public ByteSource {
+ public:
+  Resumed(std::string first, std::unique_ptr<ByteSource> rest) : first_(std::move(first)), rest_(std::move(rest)) {}
+
+  size_t read(char* to, size_t size) override {
+    const size_t count = std::min(size, first_.size() - at_);
+    std::memcpy(to, first_.data() + at_, count);
+    at_ += count;
+    // Readers take few bytes for a short line, so as many as there are follow the first ones.
+    return count < size ? count + rest_->read(to + count, size - count) : count;
+  }
+  uint64_t disk_position() const override { return rest_->disk_position(); }
+
+ private:
+  std::string first_;
+  size_t at_ = 0;
+  std::unique_ptr<ByteSource> rest_;
+};
+
 }  // namespace
+
+std::unique_ptr<ByteSource> resumed(std::string first, std::unique_ptr<ByteSource> rest) {
+  return std::make_unique<Resumed>(std::move(first), std::move(rest));
+}
+
+std::unique_ptr<ByteSource> without_byte_order_mark(std::unique_ptr<ByteSource> source) {
+  std::string first;
+  while (first.size() < utf8_mark.size() && utf8_mark.starts_with(first)) {
+    std::array<char, utf8_mark.size()> more{};
+    const size_t got = source->read(more.data(), utf8_mark.size() - first.size());
+    if (got == 0) break;
+    first.append(more.data(), got);
+  }
+  if (first == utf8_mark) return source;
+  return resumed(std::move(first), std::move(source));
+}
 
 std::unique_ptr<ByteSource> open_bytes(const std::filesystem::path& path) {
   using namespace std::string_view_literals;

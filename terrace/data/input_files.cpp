@@ -9,6 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/problem_list.h"
 #include "terrace/data/binary_files.h"
 
 namespace terrace::data {
@@ -102,53 +103,92 @@ std::string listed_files(const std::vector<std::pair<fs::path, std::string>>& fi
   return text + (files.size() > most ? fmt::format(" and {} more", files.size() - most) : "");
 }
 
+// The files of a folder or the file of a path. Throws UserError if there is none to read.
+std::vector<fs::path> files_of(const std::string& path, const std::vector<fs::path>& excluded,
+                               const FilePatterns& patterns) {
+  if (!fs::exists(path)) throw UserError::of("input {} does not exist; name files and folders of text", path);
+  if (!fs::is_directory(path)) {
+    check_kind(path);
+    return {path};
+  }
+  std::vector<fs::path> files;
+  add_folder(path, files);
+  std::erase_if(files, [&](const fs::path& file) {
+    return std::any_of(excluded.begin(), excluded.end(), [&](const fs::path& out) { return same_file(file, out); });
+  });
+  if (files.empty()) throw UserError::of("folder {} holds no files", path);
+  std::erase_if(files, [&](const fs::path& file) { return !is_wanted(file.lexically_relative(path), patterns); });
+  if (files.empty()) {
+    throw UserError::of("folder {} holds no file that --include and --exclude leave; a pattern is one such as '*.txt'",
+                        path);
+  }
+  return files;
+}
+
+// Collects the files of all paths and what is wrong with them.
+class InputSearch {
+ public:
+  explicit InputSearch(FormatChoice format) : format_(format) {}
+
+  void add_path(const std::string& path, const std::vector<fs::path>& excluded, const FilePatterns& patterns) {
+    note([&] {
+      for (const fs::path& file : files_of(path, excluded, patterns)) {
+        note([&] { add_file(file, fs::is_directory(path)); });
+      }
+    });
+  }
+
+  std::vector<InputFile> take() {
+    if (!refused_.empty()) {
+      problems_.push_back(fmt::format("not text: {}; leave {} out, or give --format text to take the bytes as they are",
+                                      listed_files(refused_), refused_.size() == 1 ? "it" : "them"));
+    }
+    throw_problems(problems_, "problems with the input");
+    if (!left_out_.empty()) {
+      log_warning("left out {} that {} not text: {}; --format text takes the bytes as they are",
+                  counted(left_out_.size(), "file"), plural(left_out_.size(), "is", "are"), listed_files(left_out_));
+    }
+    if (inputs_.empty() && !left_out_.empty()) throw UserError("the input holds no file of text");
+    if (inputs_.empty()) throw UserError("no input files; name at least one file or folder");
+    return std::move(inputs_);
+  }
+
+ private:
+  using Reasons = std::vector<std::pair<fs::path, std::string>>;
+
+  template <typename Part>
+  void note(const Part& part) {
+    try {
+      part();
+    } catch (const UserError& error) {
+      problems_.emplace_back(error.what());
+    }
+  }
+
+  void add_file(const fs::path& file, bool is_in_folder) {
+    const TextFormat read_as = format_of(file, format_);
+    const bool judged = format_ == FormatChoice::by_name && read_as != TextFormat::parquet && fs::is_regular_file(file);
+    const std::string reason = judged ? why_not_text(file) : "";
+    if (!reason.empty()) {
+      (is_in_folder ? left_out_ : refused_).emplace_back(file, reason);
+    } else {
+      inputs_.push_back({file, read_as, fs::is_regular_file(file) ? fs::file_size(file) : 0});
+    }
+  }
+
+  FormatChoice format_;
+  std::vector<InputFile> inputs_;
+  Reasons left_out_, refused_;
+  std::vector<std::string> problems_;
+};
+
 }  // namespace
 
 std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, FormatChoice format,
                                         const std::vector<fs::path>& excluded, const FilePatterns& patterns) {
-  std::vector<InputFile> inputs;
-  std::vector<std::pair<fs::path, std::string>> left_out, refused;
-  for (const std::string& path : paths) {
-    if (!fs::exists(path)) throw UserError::of("input {} does not exist; name files and folders of text", path);
-    std::vector<fs::path> files;
-    if (fs::is_directory(path)) {
-      add_folder(path, files);
-      std::erase_if(files, [&](const fs::path& file) {
-        return std::any_of(excluded.begin(), excluded.end(), [&](const fs::path& out) { return same_file(file, out); });
-      });
-      if (files.empty()) throw UserError::of("folder {} holds no files", path);
-      std::erase_if(files, [&](const fs::path& file) { return !is_wanted(file.lexically_relative(path), patterns); });
-      if (files.empty()) {
-        throw UserError::of(
-            "folder {} holds no file that --include and --exclude leave; a pattern is one such as '*.txt'", path);
-      }
-    } else {
-      check_kind(path);
-      files.emplace_back(path);
-    }
-    for (const fs::path& file : files) {
-      const TextFormat read_as = format_of(file, format);
-      const bool judged =
-          format == FormatChoice::by_name && read_as != TextFormat::parquet && fs::is_regular_file(file);
-      const std::string reason = judged ? why_not_text(file) : "";
-      if (!reason.empty()) {
-        (fs::is_directory(path) ? left_out : refused).emplace_back(file, reason);
-        continue;
-      }
-      inputs.push_back({file, read_as, fs::is_regular_file(file) ? fs::file_size(file) : 0});
-    }
-  }
-  if (!refused.empty()) {
-    throw UserError::of("not text: {}; leave {} out, or give --format text to take the bytes as they are",
-                        listed_files(refused), refused.size() == 1 ? "it" : "them");
-  }
-  if (!left_out.empty()) {
-    log_warning("left out {} that {} not text: {}; --format text takes the bytes as they are",
-                counted(left_out.size(), "file"), plural(left_out.size(), "is", "are"), listed_files(left_out));
-  }
-  if (inputs.empty() && !left_out.empty()) throw UserError("the input holds no file of text");
-  if (inputs.empty()) throw UserError("no input files; name at least one file or folder");
-  return inputs;
+  InputSearch search(format);
+  for (const std::string& path : paths) search.add_path(path, excluded, patterns);
+  return search.take();
 }
 
 }  // namespace terrace::data

@@ -2,7 +2,6 @@
 #include "terrace/data/json_array.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,26 +12,6 @@ namespace terrace::data {
 namespace {
 
 bool is_space(char byte) { return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n'; }
-
-// A source that begins with bytes that were read before.
-class Resumed : public ByteSource {
- public:
-  Resumed(std::string first, std::unique_ptr<ByteSource> rest) : first_(std::move(first)), rest_(std::move(rest)) {}
-
-  size_t read(char* to, size_t size) override {
-    if (at_ == first_.size()) return rest_->read(to, size);
-    const size_t count = std::min(size, first_.size() - at_);
-    std::memcpy(to, first_.data() + at_, count);
-    at_ += count;
-    return count;
-  }
-  uint64_t disk_position() const override { return rest_->disk_position(); }
-
- private:
-  std::string first_;
-  size_t at_ = 0;
-  std::unique_ptr<ByteSource> rest_;
-};
 
 class ArrayLines : public ByteSource {
  public:
@@ -93,7 +72,7 @@ std::unique_ptr<ByteSource> elements_as_lines(std::unique_ptr<ByteSource> source
   }
   const auto begin = std::ranges::find_if_not(first, is_space);
   const bool is_array = begin != first.end() && *begin == '[';
-  auto whole = std::make_unique<Resumed>(std::move(first), std::move(source));
+  auto whole = resumed(std::move(first), std::move(source));
   if (!is_array) return whole;
   return std::make_unique<ArrayLines>(std::move(whole), path.string());
 }

@@ -36,6 +36,11 @@ class Generation(FinishedRun):
                 text = self.expect(0, self.generate("--prompts", "prompts.txt", "--batch", batch, *drawn)).stdout
                 self.assertEqual(text, shown + "\n")
 
+    def test_generate_does_not_read_the_mark_of_utf8_as_text(self):
+        (self.folder / "marked.txt").write_text("The\nA\n", encoding="utf-8-sig")
+        said = self.expect(0, self.generate("--prompts", "marked.txt", "--max-tokens", 1, "--json")).stdout
+        self.assertEqual([json.loads(line)["prompt"] for line in said.splitlines()], ["The", "A"])
+
     def test_generate_divides_the_model_among_ranks(self):
         one, two = (self.expect(0, self.generate("--prompt", "The", "--max-tokens", 5, "--temperature", 0, *flags)).stdout
                     for flags in ((), ("--ranks", 2)))
@@ -50,6 +55,8 @@ class Generation(FinishedRun):
         (self.folder / "empty.txt").write_text("")
         self.expect(2, self.generate("--prompts", "empty.txt"), "empty.txt is empty")
         self.expect(2, self.generate("--prompts", "absent.txt"), "absent.txt")
+        (self.folder / "wide.txt").write_text("The\n", encoding="utf-16")
+        self.expect(2, self.generate("--prompts", "wide.txt"), "wide.txt is text in UTF-16; convert it to UTF-8")
         self.expect(2, self.generate("--prompts", "holes.txt", "--prompt", "The"), "excludes")
 
     def test_generate_refuses_what_does_not_fit_the_memory(self):

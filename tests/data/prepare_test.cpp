@@ -275,6 +275,59 @@ TEST(Prepare, MalformedLinesFailPastTheLimitAndAreNamed) {
   EXPECT_EQ(decoded(options), (std::vector<std::string>{"good", "fine"}));
 }
 
+TEST(Prepare, EveryBadFileIsNamedBeforeAnythingIsEncoded) {
+  const TemporaryFolder folder;
+  const std::string bad = folder.write("1.jsonl", "{\"x\": 1}\n{\"y\": 1}\n"),
+                    good = folder.write("2.jsonl", "{\"text\": \"a\"}"), other = folder.write("3.jsonl", "7\n");
+  PrepareOptions options = options_for(folder, {bad, good, other});
+  EXPECT_THAT(user_error([&] { prepare(options); }),
+              AllOf(HasSubstr("3 malformed lines so far"), HasSubstr(bad + ":1: no field"), HasSubstr(bad + ":2: "),
+                    HasSubstr(other + ":1: a number instead of an object")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+  options.inputs = {folder / "no", good, folder / "none", folder.write("cut.gz", "\x1F\x8B\x08"),
+                    folder.write("z.png", "\x89PNG\r\n")};
+  EXPECT_THAT(user_error([&] { prepare(options); }),
+              AllOf(HasSubstr("4 problems with the input:\n  input "), HasSubstr("no does not exist"),
+                    HasSubstr("none does not exist"), HasSubstr("cut.gz is a truncated gzip file"),
+                    HasSubstr("z.png (a PNG picture)")));
+  options.inputs.clear();
+  for (int i = 0; i < 12; ++i) options.inputs.push_back(folder / fmt::format("absent{}", i));
+  EXPECT_THAT(user_error([&] { prepare(options); }),
+              AllOf(HasSubstr("12 problems with the input"), HasSubstr("absent9 "), HasSubstr("\n  and 2 more")));
+}
+
+TEST(Prepare, AnObjectOverSeveralLinesIsOneMistakeThatSaysSo) {
+  const TemporaryFolder folder;
+  const std::string object = "{\n  \"meta\": {\n    \"a\": [\n      1\n    ]\n  },\n  \"text\": \"x\"\n}\n";
+  PrepareOptions options = options_for(folder, {folder.write("one.json", object)});
+  const std::string message = user_error([&] { prepare(options); });
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("1 malformed line so far"), HasSubstr("one.json:1: a JSON object over several lines"),
+                    HasSubstr("jq -c . " + options.inputs.front())));
+  // Lines after it count by themselves.
+  options.inputs = {
+      folder.write("more.jsonl", "{\"text\": \"a\"}\n" + object + "{\"text\": \"b\"}\n" + object + "oops\n")};
+  options.max_malformed = 3;
+  EXPECT_EQ(prepare(options).malformed_lines, 3u);
+  EXPECT_EQ(decoded(options), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Prepare, TheMarkOfUtf8IsNoText) {
+  const TemporaryFolder folder;
+  const std::string mark = "\xEF\xBB\xBF";
+  PrepareOptions options =
+      options_for(folder, {folder.write("a.txt", mark + "one"), folder.write("b.jsonl", mark + "{\"text\": \"two\"}\n"),
+                           folder.write("c.json", mark + "[{\"text\": \"three\"}]"), folder.write("d.txt", mark + mark),
+                           folder.write("e.txt", "\xEF\xBB")});
+  const std::vector<std::string> texts = {"one", "two", "three", mark, "\xEF\xBB"};
+  prepare(options);
+  EXPECT_EQ(decoded(options), texts);
+  options.format = FormatChoice::plain;
+  options.inputs = {folder / "a.txt", folder.write("f.txt", mark)};
+  EXPECT_EQ(prepare(options).empty_documents, 1u);
+  EXPECT_EQ(decoded(options), std::vector<std::string>{"one"});
+}
+
 TEST(Prepare, ATokenizerThatLosesTextIsReported) {
   const TemporaryFolder folder;
   folder.write("english", sample_english());

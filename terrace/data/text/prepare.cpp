@@ -15,6 +15,7 @@
 #include "terrace/base/temporary_name.h"
 #include "terrace/base/units.h"
 #include "terrace/data/ordered_map.h"
+#include "terrace/data/text/check_inputs.h"
 #include "terrace/data/text/corpus_writer.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer.h"
@@ -23,15 +24,6 @@
 
 namespace terrace::data {
 namespace {
-
-// Before anything is encoded, since a file without the column may come after hours.
-void check_parquet(const std::vector<InputFile>& files, const BlockRules& rules) {
-  for (const InputFile& file : files) {
-    if (file.format == TextFormat::parquet) const ParquetTexts texts(file.path, rules.field);
-  }
-}
-
-constexpr size_t malformed_shown = 10;
 
 // The tokens of one block; `ends` are the positions after the end tokens of documents.
 struct EncodedBlock {
@@ -169,7 +161,9 @@ class Sink {
     report_.changed_parts += block.changed_parts;
     report_.counts += block.counts;
     for (const MalformedLine& line : block.malformed) note(line);
-    if (report_.malformed_lines > options_.max_malformed) fail();
+    if (report_.malformed_lines > options_.max_malformed) {
+      throw_malformed(report_.malformed_lines, options_.max_malformed, report_.first_malformed);
+    }
   }
 
  private:
@@ -178,15 +172,6 @@ class Sink {
     if (report_.first_malformed.size() >= malformed_shown) return;
     report_.first_malformed.push_back(line);
     log_warning("{}:{}: malformed: {}", line.file, line.line, line.reason);
-  }
-
-  [[noreturn]] void fail() const {
-    std::string list;
-    for (const MalformedLine& line : report_.first_malformed) {
-      list += fmt::format("\n  {}:{}: {}", line.file, line.line, line.reason);
-    }
-    throw UserError::of("{} so far, where --max-malformed allows {}; correct them, or allow more; the first:{}",
-                        counted(report_.malformed_lines, "malformed line"), options_.max_malformed, list);
   }
 
   const PrepareOptions& options_;
@@ -239,7 +224,7 @@ PrepareReport prepare(const PrepareOptions& options) {
                                                    record_path(options.output), unigram_path(bin_path(options.output)),
                                                    options.tokenizer};
   const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs, options.patterns);
-  check_parquet(files, options.rules);
+  check_inputs(files, options.rules, options.max_malformed, [&] { check_stop(options); });
   PrepareReport report;
   report.files = files.size();
   report.threads = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());

@@ -2,8 +2,10 @@
 #include "terrace/data/text/text_blocks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/shell_word.h"
 #include "terrace/data/json_array.h"
 #include "terrace/data/text/json_lines.h"
 #include "terrace/data/text/utf8.h"
@@ -45,7 +47,7 @@ bool TextBlocks::open_next_file() {
   if (file_->format == TextFormat::parquet) {
     parquet_ = std::make_unique<ParquetTexts>(file_->path, rules_.field);
   } else {
-    source_ = open_bytes(file_->path);
+    source_ = without_byte_order_mark(open_bytes(file_->path));
     if (file_->format == TextFormat::json_lines) source_ = elements_as_lines(std::move(source_), file_->path);
   }
   ended_ = parquet_ != nullptr && parquet_->done();
@@ -193,6 +195,34 @@ TextBlock TextBlocks::parquet_block() {
 
 namespace {
 
+// Recognises the lines of objects that are written over several lines, so that each is one malformed line.
+class SpreadObjects {
+ public:
+  explicit SpreadObjects(const std::string& file) : file_(file) {}
+
+  // Whether the line, which is no JSON, goes on with the object of an earlier line.
+  bool continues(std::string_view line) {
+    if (!is_open_) return false;
+    is_open_ = !line.starts_with('}');
+    return !line.starts_with('{');
+  }
+
+  // What is wrong with a line that is no JSON, if it begins such an object.
+  std::optional<std::string> problem_of_first(std::string_view line) {
+    const size_t last = line.find_last_not_of(" \t\r");
+    is_open_ = line.starts_with('{') && (line[last] == '{' || line[last] == '[' || line[last] == ',');
+    if (!is_open_) return std::nullopt;
+    const std::string what = "a JSON object over several lines, where each line must be a whole object";
+    return std::exchange(is_known_, true)
+               ? what
+               : fmt::format("{}; write it on one line, such as with: jq -c . {}", what, shell_word(file_));
+  }
+
+ private:
+  const std::string& file_;
+  bool is_open_ = false, is_known_ = false;
+};
+
 std::optional<std::string> problem_of_row(std::string_view text, bool is_null, const BlockRules& rules) {
   if (is_null) return fmt::format("column \"{}\" is null instead of a string", rules.field);
   if (text.size() > rules.max_line_bytes) return too_long(rules);
@@ -241,6 +271,8 @@ std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRule
     return malformed;
   }
   std::string text;
+  const std::string file = block.file->path.string();
+  SpreadObjects spread(file);
   uint64_t number = block.first_line;
   for (size_t at = 0; at < bytes.size(); ++number) {
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
@@ -248,10 +280,10 @@ std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRule
     at = end + 1;
     if (is_blank(line)) continue;
     const auto problem = line.size() > rules.max_line_bytes ? too_long(rules) : extract_text(line, rules.field, text);
-    if (problem) {
-      malformed.push_back({block.file->path.string(), number, *problem});
-    } else {
+    if (!problem) {
       take(text, true, true);
+    } else if (!spread.continues(line)) {
+      malformed.push_back({file, number, spread.problem_of_first(line).value_or(*problem)});
     }
   }
   return malformed;
