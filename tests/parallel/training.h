@@ -202,7 +202,7 @@ class RankTraining {
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, model_.new_meter());
     step_.run(batches, pass, learning_rate, [&](const train::StepSums& sums) {
       if (world_.rank() == 0) {
-        outcome.losses.insert(outcome.losses.end(), sums.losses.begin(), sums.losses.end());
+        for (const observe::TermSum& term : sums.losses) outcome.losses.push_back(term.values.front());
         outcome.norms.push_back(sums.gradients.norm);
       }
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });

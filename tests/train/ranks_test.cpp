@@ -167,11 +167,11 @@ TEST_F(Ranks, EvaluateWhatOneRankDoes) {
   const auto saved = start("run", {1, {}}, {"train.steps=2"}).checkpoint;
   Trainer one(config_of("one", {1, {}}), {});
   one.resume(checkpoint::Reader(saved));
-  const double expected = one.evaluate(0).value().loss;
+  const double expected = one.evaluate(0).value().all.loss;
   comm::run_threads(zero3.ranks, {}, [&](comm::World& world) {
     Trainer trainer(config_of("two", zero3), {}, {}, &world);
     trainer.resume(checkpoint::Reader(saved));
-    EXPECT_NEAR(trainer.evaluate(0).value().loss, expected, 1e-6 * expected);
+    EXPECT_NEAR(trainer.evaluate(0).value().all.loss, expected, 1e-6 * expected);
   });
 }
 

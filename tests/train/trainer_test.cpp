@@ -40,7 +40,7 @@ TEST_F(TrainerTest, LearnsTheCorpus) {
   // The next token is one of three, so a loss of ln 3 can be reached within a document, far below half of the first
   // loss.
   EXPECT_LT(losses.back(), losses.front() / 2);
-  EXPECT_LT(trainer.evaluate(0).value().loss, std::log(61.0) * 0.75);
+  EXPECT_LT(trainer.evaluate(0).value().all.loss, std::log(61.0) * 0.75);
 }
 
 TEST_F(TrainerTest, RecomputeChangesNoBit) {
@@ -172,7 +172,7 @@ TEST_F(TrainerTest, HooksWriteMetricsEvaluationsAndCheckpoints) {
   EXPECT_EQ(losses.training.size(), 8u);
   ASSERT_EQ(losses.validation.size(), 2u);
   EXPECT_EQ(losses.validation.back().first, 8.0);
-  EXPECT_EQ(losses.validation.back().second, trainer.evaluate(0).value().loss);
+  EXPECT_EQ(losses.validation.back().second, trainer.evaluate(0).value().all.loss);
   std::vector<std::string> names;
   for (const auto& path : checkpoint::list(config.checkpoint.folder)) names.push_back(path.filename().string());
   EXPECT_EQ(names, (std::vector<std::string>{"step_00000006", "step_00000008"}));
