@@ -17,7 +17,7 @@
 namespace terrace::ops {
 namespace {
 
-at::Tensor line(int64_t rows, int64_t columns) {
+at::Tensor graded_line(int64_t rows, int64_t columns) {
   return at::linspace(-1, 1, rows * columns).view({rows, columns}).clone().set_requires_grad(true);
 }
 
@@ -30,11 +30,11 @@ struct DifferentiatedCase {
 
 void PrintTo(const DifferentiatedCase& one, std::ostream* stream) { *stream << one.name; }
 
-class SecondDerivative : public testing::TestWithParam<DifferentiatedCase> {};
+class SecondDerivative : public ::testing::TestWithParam<DifferentiatedCase> {};
 
 TEST_P(SecondDerivative, IsRefusedAndTheFirstIsNot) {
-  const at::Tensor x = line(3, 4);
-  const Weight weight = weight_of(GetParam().name == "linear" ? line(5, 4) : line(1, 4).view({4}));
+  const at::Tensor x = graded_line(3, 4);
+  const Weight weight = weight_of(GetParam().name == "linear" ? graded_line(5, 4) : graded_line(1, 4).view({4}));
   const auto derivative = [&](bool create_graph) {
     return torch::autograd::grad({GetParam().function(x, weight).square().sum()}, {x}, {}, create_graph,
                                  create_graph)[0];
@@ -45,14 +45,14 @@ TEST_P(SecondDerivative, IsRefusedAndTheFirstIsNot) {
     derivative(true);
     FAIL() << "a graph of the backward was made";
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("the derivative of " + GetParam().name));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("the derivative of " + GetParam().name));
   }
   EXPECT_TRUE(weight.gradient.equal(buffer));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Operations, SecondDerivative,
-    testing::Values(
+    ::testing::Values(
         DifferentiatedCase{"linear", [](const at::Tensor& x, const Weight& weight) { return linear(x, weight, {}); }},
         DifferentiatedCase{"norm", [](const at::Tensor& x, const Weight& weight) { return rms_norm(x, weight, 1e-5); }},
         DifferentiatedCase{"activation",
