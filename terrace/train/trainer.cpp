@@ -253,6 +253,11 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
     models::add(losses_, sums, all);
   }
   put_together(*cut_.groups.control, losses_, all, "validation loss");
+  std::vector<double> counts;
+  for (const observe::TermSum& sum : all) counts.push_back(sum.count);
+  const auto number = static_cast<int64_t>(counts.size());
+  cut_.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "validation loss"}).wait();
+  for (size_t term = 0; term < all.size(); ++term) all[term].count = counts[term];
   return all;
 }
 

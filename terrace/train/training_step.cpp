@@ -14,7 +14,6 @@ void put_together(comm::Comm& members, const std::vector<models::LossTerm>& loss
   for (size_t term = 0; term < losses.size(); ++term) {
     list_of(term).insert(list_of(term).end(), sums[term].values.begin(), sums[term].values.end());
   }
-  for (const observe::TermSum& sum : sums) added.push_back(sum.count);
   members.all_reduce(added.data(), static_cast<int64_t>(added.size()), comm::Type::fp64, {.what = what}).wait();
   std::vector<double> of_all(largest.size() * static_cast<size_t>(members.size()));
   if (!largest.empty()) {
@@ -37,7 +36,6 @@ void put_together(comm::Comm& members, const std::vector<models::LossTerm>& loss
       ++next_largest;
     }
   }
-  for (observe::TermSum& sum : sums) sum.count = *next_sum++;
 }
 
 TrainingStep::TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,

@@ -25,7 +25,7 @@ struct StepSums {
 // must be the same on all ranks.
 using JudgeSums = std::function<std::optional<double>(const StepSums&)>;
 
-// Puts the sums of all members together, on every member. `what` names the call in error messages.
+// Puts the sums of all members together, on every member, but not the counts. `what` names the call in error messages.
 void put_together(comm::Comm& members, const std::vector<models::LossTerm>& losses, observe::TermSums& sums,
                   const char* what);
 
