@@ -7,6 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/shell_word.h"
 #include "terrace/base/spelling.h"
 #include "terrace/config/config.h"
 #include "terrace/config/domain.h"
@@ -58,10 +59,23 @@ std::string other_families_with(const Input& input, const std::string& full_name
   return listed(names, "and");
 }
 
-// The key of this configuration that other programs call `name`; "" if there is none.
-std::string own_key(const Input& input, const std::string& name) {
-  std::string own = own_name_of(name);
-  return find_key(input.keys, own) != nullptr ? own : "";
+// "; did you mean KEY?" if other programs call one of this configuration's keys `name`, with what else there is to say;
+// "" if none does. The key stands without its section if that is `section`.
+std::string meant_by_others(const Input& input, const std::string& section, const std::string& name) {
+  const OwnName own = own_name_of(name);
+  if (find_key(input.keys, own.key) == nullptr) return "";
+  const std::string key = own.key.starts_with(section + ".") ? own.key.substr(section.size() + 1) : own.key;
+  return fmt::format("; did you mean {}{}?{}", key, own.value.empty() ? "" : " = " + own.value,
+                     own.note.empty() ? "" : " " + own.note);
+}
+
+// The tables with a key of this name, as "[train]".
+std::vector<std::string> sections_with(const Input& input, const std::string& name) {
+  std::vector<std::string> sections;
+  for (const Key& key : input.keys) {
+    if (key.name == name) sections.push_back("[" + key.section + "]");
+  }
+  return sections;
 }
 
 std::string unknown_key(const Input& input, const std::string& section, const std::string& name) {
@@ -70,25 +84,24 @@ std::string unknown_key(const Input& input, const std::string& section, const st
     return fmt::format("{} belongs to model.family = {}, not to \"{}\"; remove it", full_name, families,
                        input.family->name);
   }
-  std::vector<std::string> here, elsewhere;
+  std::vector<std::string> here;
   for (const Key& key : input.keys) {
     if (key.section == section) here.push_back(key.name);
-    if (key.name == name) elsewhere.push_back("[" + key.section + "]");
   }
+  const std::vector<std::string> elsewhere = sections_with(input, name);
   std::string text = fmt::format("unknown key {}", full_name);
   if (!elsewhere.empty()) return text + fmt::format("; {} belongs to {}", name, listed(elsewhere));
-  const std::string own = own_key(input, name);
-  if (!own.empty()) {
-    const bool is_here = own.starts_with(section + ".");
-    return text + fmt::format("; did you mean {}?", is_here ? own.substr(section.size() + 1) : own);
-  }
+  const std::string others = meant_by_others(input, section, name);
+  if (!others.empty()) return text + others;
   const std::string nearest = nearest_word(name, here);
   if (!nearest.empty()) return text + fmt::format("; did you mean {}?", nearest);
   return text + fmt::format("; [{}] has {}", section, listed(here, "and"));
 }
 
-std::string unknown_table(const std::string& name) {
+std::string unknown_table(const Input& input, const std::string& name) {
   std::string text = fmt::format("unknown table [{}]", name);
+  const std::string others = meant_by_others(input, "", name);
+  if (!others.empty()) return text + others;
   const std::string nearest = nearest_word(name, section_names());
   return text + (nearest.empty() ? fmt::format("; there are {}", listed(section_names(), "and"))
                                  : fmt::format("; did you mean [{}]?", nearest));
@@ -108,7 +121,7 @@ std::string refusal(const Input& input, const std::string& section, const std::s
   if (!reason.empty()) return fmt::format("{}: {}", full_name, reason);
   const std::vector<std::string> sections = section_names();
   const bool known = std::find(sections.begin(), sections.end(), section) != sections.end();
-  return known ? unknown_key(input, section, name) : unknown_table(section);
+  return known ? unknown_key(input, section, name) : unknown_table(input, section);
 }
 
 void collect_section(Input& input, const std::string& section, const toml::table& table) {
@@ -134,35 +147,37 @@ void collect_file(Input& input) {
       collect_section(input, name, *table);
       continue;
     }
-    std::string problem = unknown_table(name);
+    std::string problem = unknown_table(input, name);
     if (!reason.empty()) {
       problem = fmt::format("[{}]: {}", name, reason);
     } else if (known) {
       problem = fmt::format("{} must be one table, written [{}]", name, name);
     } else if (table == nullptr) {
-      std::vector<std::string> owners;
-      for (const Key& one : input.keys) {
-        if (one.name == name) owners.push_back("[" + one.section + "]");
-      }
-      const std::string own = own_key(input, name);
-      problem = owners.empty() ? fmt::format("unknown key {} outside of any table{}", name,
-                                             own.empty() ? "" : fmt::format("; did you mean {}?", own))
-                               : fmt::format("{} stands outside of any table; it belongs to {}", name, listed(owners));
+      const std::vector<std::string> owners = sections_with(input, name);
+      problem = owners.empty()
+                    ? fmt::format("unknown key {} outside of any table{}", name, meant_by_others(input, "", name))
+                    : fmt::format("{} stands outside of any table; it belongs to {}", name, listed(owners));
     }
     input.problems.push_back({input.at(key.source()), problem});
   }
 }
 
-// The value of an override as a table with the one key "value".
-toml::table parse_override_value(const std::string& text) {
+// How a --set is typed: the shell would remove quotation marks that nothing protects.
+std::string in_shell(const std::string& full_name, const std::string& value) {
+  return "--set " + shell_word(full_name + "=" + value);
+}
+
+// The value of an override of a key as a table with the one key "value".
+toml::table parse_override_value(const std::string& full_name, const std::string& text) {
   if (text.find_first_of("\r\n") != std::string::npos) throw UserError("the value must be one line");
-  if (text.empty()) throw UserError("no value; write \"\" for an empty string");
+  if (text.empty()) throw UserError::of("no value; an empty string is {}", in_shell(full_name, "\"\""));
   try {
     toml::table table = toml::parse("value = " + text);
     if (table.size() == 1) return table;
   } catch (const toml::parse_error&) {
     if (text.find_first_of("\"'[]{}#") != std::string::npos) {
-      throw UserError("the value is not valid TOML; put quotation marks around strings inside lists");
+      throw UserError::of("the value is not valid TOML; put quotation marks around strings inside lists, such as {}",
+                          in_shell(full_name, "[\"a\", \"b\"]"));
     }
   }
   try {
@@ -170,6 +185,14 @@ toml::table parse_override_value(const std::string& text) {
   } catch (const toml::parse_error&) {
     throw UserError("the value is not valid UTF-8");
   }
+}
+
+// "; did you mean train.steps?" for a key without its section, by our name or by that of another program.
+std::string meant(const Input& input, const std::string& name) {
+  for (const Key& key : input.keys) {
+    if (key.name == name) return fmt::format("; did you mean {}?", key.full_name());
+  }
+  return meant_by_others(input, "", name);
 }
 
 std::string trimmed(const std::string& text) {
@@ -184,12 +207,13 @@ void add_override(Input& input, const std::string& text) {
   const std::string full_name = trimmed(text.substr(0, equals));
   const size_t dot = full_name.find('.');
   if (equals == std::string::npos || dot == std::string::npos) {
-    return refuse("must be section.key=value, such as train.steps=100");
+    return refuse("must be section.key=value, such as train.steps=100" +
+                  (equals == std::string::npos ? "" : meant(input, full_name)));
   }
   const std::string problem = refusal(input, full_name.substr(0, dot), full_name.substr(dot + 1));
   if (!problem.empty()) return refuse(problem);
   try {
-    input.overrides.push_back(parse_override_value(trimmed(text.substr(equals + 1))));
+    input.overrides.push_back(parse_override_value(full_name, trimmed(text.substr(equals + 1))));
     input.given[full_name] = {input.overrides.back().get("value"), place};
   } catch (const UserError& error) {
     refuse(error.what());
@@ -205,6 +229,14 @@ void add_missing(Input& input, const Key& key) {
 
 bool is_planned_section(const std::string& section) {
   return section == "model" || section == "train" || section == "layout";
+}
+
+// How to give a --set that is read as a number, such as the name 123, as a string; "" if that would not help.
+std::string string_advice(const Key& key, const toml::node& node, Config& config) {
+  const std::string text = toml_text(std::string_view(shown(node)));
+  if (node.is_string() || node.is_array() || node.is_table()) return "";
+  if (!key.read(toml::value<std::string>(shown(node)), config).empty()) return "";
+  return fmt::format(", in a shell {}", in_shell(key.full_name(), text));
 }
 
 // Reads every key; returns the full names of those without a valid value.
@@ -224,8 +256,9 @@ std::set<std::string> read_keys(Input& input, Config& config) {
       continue;
     }
     const auto& [node, place] = found->second;
-    const std::string problem = key.read(*node, config);
+    std::string problem = key.read(*node, config);
     if (problem.empty()) continue;
+    if (place.source == Place::Source::override_) problem += string_advice(key, *node, config);
     input.problems.push_back({place, fmt::format("{} = {} {}", key.full_name(), shown(*node), problem)});
     invalid.insert(key.full_name());
   }
@@ -316,7 +349,7 @@ void find_family_of(Input& input, const std::vector<std::string>& overrides) {
     const size_t equals = overrides[i].find('=');
     if (equals == std::string::npos || trimmed(overrides[i].substr(0, equals)) != "model.family") continue;
     try {
-      given_by_override = parse_override_value(trimmed(overrides[i].substr(equals + 1)));
+      given_by_override = parse_override_value("model.family", trimmed(overrides[i].substr(equals + 1)));
     } catch (const UserError&) {
       continue;  // add_override() reports it
     }

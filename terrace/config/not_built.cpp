@@ -14,11 +14,20 @@ struct Topic {
   std::string_view section = "";  // the only section where the stem means this; "": any
 };
 
+constexpr std::string_view other_optimizers = "an optimizer other than AdamW, which needs no key, is";
+
 constexpr std::array topics = {
-    Topic{"expert", "experts (mixture of experts) are"},  Topic{"num_experts", "experts (mixture of experts) are"},
-    Topic{"moe", "experts (mixture of experts) are"},     Topic{"offload", "offloading to CPU memory is"},
-    Topic{"cpu_offload", "offloading to CPU memory is"},  Topic{"context_parallel", "context parallelism is"},
+    Topic{"expert", "experts (mixture of experts) are"},
+    Topic{"num_experts", "experts (mixture of experts) are"},
+    Topic{"moe", "experts (mixture of experts) are"},
+    Topic{"offload", "offloading to CPU memory is"},
+    Topic{"cpu_offload", "offloading to CPU memory is"},
+    Topic{"context_parallel", "context parallelism is"},
     Topic{"context", "context parallelism is", "layout"},
+    Topic{"type", other_optimizers, "optimizer"},
+    Topic{"name", other_optimizers, "optimizer"},
+    Topic{"optim", other_optimizers, "train"},
+    Topic{"muon", other_optimizers},
 };
 
 }  // namespace

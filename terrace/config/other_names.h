@@ -6,8 +6,14 @@
 
 namespace terrace::config {
 
-// The full name of our key, such as "train.global_batch" for "batch_size"; "" for words that no other program uses.
+// Our key for the name that another program uses.
+struct OwnName {
+  std::string key;  // the full name, such as "train.global_batch" for "batch_size"; "" if no other program has the name
+  std::string value;  // TOML, where the name means one value of the key: "fp16" means train.precision = "fp16"
+  std::string note;   // a sentence, where our key counts something else
+};
+
 // `name` may be written with hyphens or in capitals.
-std::string own_name_of(std::string_view name);
+OwnName own_name_of(std::string_view name);
 
 }  // namespace terrace::config

@@ -193,17 +193,27 @@ TEST(Overrides, AreNamedInsteadOfALine) {
   EXPECT_EQ(complaint_of({"model.haeds=8"}), "--set model.haeds=8: unknown key model.haeds; did you mean heads?");
   EXPECT_EQ(complaint_of({"modle.heads=8"}), "--set modle.heads=8: unknown table [modle]; did you mean [model]?");
   EXPECT_EQ(complaint_of({"checkpoint.folder=7"}),
-            "--set checkpoint.folder=7: checkpoint.folder = 7 must be a string, but is a whole number; write \"7\"");
+            "--set checkpoint.folder=7: checkpoint.folder = 7 must be a string, but is a whole number; write \"7\", "
+            "in a shell --set 'checkpoint.folder=\"7\"'");
+  // What is typed so reaches the program as this, and is accepted.
+  EXPECT_EQ(valid({"checkpoint.folder=\"7\""}).checkpoint.folder, "7");
+  EXPECT_EQ(
+      complaint_of({"train.steps=true"}),
+      "--set train.steps=true: train.steps = true must be a whole number from 1 to 1,000,000,000,000, but is true "
+      "or false");
 }
 
 TEST(Overrides, MustBeWellFormed) {
   const std::string form = "must be section.key=value, such as train.steps=100";
   EXPECT_EQ(complaint_of({"train.steps"}), "--set train.steps: " + form);
-  EXPECT_EQ(complaint_of({"steps=3"}), "--set steps=3: " + form);
+  EXPECT_EQ(complaint_of({"steps=3"}), "--set steps=3: " + form + "; did you mean train.steps?");
+  EXPECT_EQ(complaint_of({"fp16=true"}), "--set fp16=true: " + form + "; did you mean train.precision = \"fp16\"?");
   EXPECT_EQ(complaint_of({""}), "--set : " + form);
-  EXPECT_EQ(complaint_of({"train.steps="}), "--set train.steps=: no value; write \"\" for an empty string");
+  EXPECT_EQ(complaint_of({"train.steps="}),
+            "--set train.steps=: no value; an empty string is --set 'train.steps=\"\"'");
   EXPECT_EQ(complaint_of({"data.train=[data/a]"}),
-            "--set data.train=[data/a]: the value is not valid TOML; put quotation marks around strings inside lists");
+            "--set data.train=[data/a]: the value is not valid TOML; put quotation marks around strings inside lists, "
+            "such as --set 'data.train=[\"a\", \"b\"]'");
   EXPECT_EQ(complaint_of({"train.steps=1\nseed=2"}), "--set train.steps=1\nseed=2: the value must be one line");
   EXPECT_EQ(complaint_of({"data.tokenizer=\xff\xfe"}), "--set data.tokenizer=\xff\xfe: the value is not valid UTF-8");
 }
@@ -226,12 +236,50 @@ TEST(Parse, KnowsWhatOtherProgramsCallItsKeys) {
             "run.toml:1:1: unknown key vocab_size outside of any table; did you mean model.vocabulary?");
   EXPECT_EQ(complaint_of({"model.num-attention-heads=8"}),
             "--set model.num-attention-heads=8: unknown key model.num-attention-heads; did you mean heads?");
-  for (const char* name : {"batch", "micro_batch_size", "global_batch_size", "seq_len", "seq_length", "lr", "warmup",
-                           "max_steps", "hidden_size", "num_layers", "n_layer", "n_head", "N_EMBD"}) {
-    const std::string own = own_name_of(name);
-    EXPECT_NE(find_key(keys_of(models::planned_families().front()), own), nullptr) << name;
+  EXPECT_EQ(complaint(with_line("train", "fp16 = true")),
+            "run.toml:12:1: unknown key train.fp16; did you mean precision = \"fp16\"?");
+  EXPECT_EQ(complaint(with_line("train", "gradient_accumulation_steps = 4")),
+            "run.toml:12:1: unknown key train.gradient_accumulation_steps; did you mean global_batch? It is "
+            "train.micro_batch times the accumulated micro-batches times the data-parallel ranks");
+  EXPECT_EQ(complaint(valid_toml + "[zero_optimization]\nstage = 1\n"),
+            "run.toml:20:2: unknown table [zero_optimization]; did you mean layout.sharding?");
+  const std::vector<Key> keys = keys_of(models::planned_families().front());
+  Config config = valid({});
+  for (const char* name :
+       {"batch", "micro_batch_size", "global_batch_size", "seq_len", "seq_length", "lr", "warmup", "max_steps",
+        "hidden_size", "num_layers", "n_layer", "n_head", "N_EMBD", "bf16",
+        // Megatron-LM
+        "kv-channels", "position-embedding-type", "normalization", "swiglu", "disable-bias-linear",
+        "untie-embeddings-and-output-weights", "hidden-dropout", "rampup-batch-size", "train-samples",
+        "lr-warmup-fraction", "init-method-std", "use-distributed-optimizer", "recompute-granularity", "data-path",
+        "split", "vocab-file", "make-vocab-size-divisible-by", "layernorm-epsilon", "loss-scale",
+        "reset-attention-mask", "exit-duration-in-mins", "distributed-timeout-minutes", "tensorboard-dir",
+        "num-layers-per-virtual-pipeline-stage", "accumulate-allreduce-grads-in-fp32",
+        // DeepSpeed
+        "steps_per_print", "zero_optimization", "activation_checkpointing", "eps", "initial_scale_power",
+        // torchtitan
+        "local_batch_size", "max_norm", "dataset_path", "data_parallel_shard_degree", "tensor_parallel_degree",
+        "pipeline_parallel_degree", "pipeline_parallel_schedule", "keep_latest_k", "log_freq", "decay_type",
+        "min_lr_factor", "mixed_precision_param", "mixed_precision_reduce", "initial_load_path",
+        // nanotron
+        "batch_accumulation_per_replica", "pp_engine", "val_check_interval", "limit_val_batches",
+        "accumulate_grad_in_fp32", "min_decay_lr", "checkpoint_interval", "checkpoints_path",
+        "iteration_step_info_interval",
+        // llm.c
+        "num_iterations", "val_loss_every", "val_max_steps", "warmup_iterations", "final_learning_rate_frac",
+        "output_log_dir", "checkpoint_every", "checkpoints_keep", "input_bin", "input_val_bin", "total_batch_size",
+        // Python's transformers and nanoGPT
+        "gradient_checkpointing", "num_train_epochs", "warmup_ratio", "logging_steps", "eval_steps", "fsdp",
+        "attn_pdrop", "resid_pdrop", "layer_norm_eps", "initializer_range", "n_inner", "out_dir", "init_from",
+        "torch_dtype"}) {
+    const OwnName own = own_name_of(name);
+    const Key* key = find_key(keys, own.key);
+    ASSERT_NE(key, nullptr) << name;
+    if (own.value.empty()) continue;
+    const toml::table table = toml::parse("value = " + own.value);
+    EXPECT_EQ(key->read(*table.get("value"), config), "") << name;
   }
-  EXPECT_EQ(own_name_of("xyzzy"), "");
+  EXPECT_EQ(own_name_of("xyzzy").key, "");
 }
 
 TEST(NotBuiltYet, IsRefusedByName) {
@@ -241,6 +289,11 @@ TEST(NotBuiltYet, IsRefusedByName) {
             "run.toml:12:1: train.context_parallel: context parallelism is not built yet; remove it");
   EXPECT_EQ(complaint_of({"layout.context=2"}),
             "--set layout.context=2: layout.context: context parallelism is not built yet; remove it");
+  EXPECT_EQ(
+      complaint(with_line("optimizer", "type = \"muon\"")),
+      "run.toml:16:1: optimizer.type: an optimizer other than AdamW, which needs no key, is not built yet; remove "
+      "it");
+  EXPECT_EQ(complaint_of({"train.optimizer=muon"}).substr(0, 50), "--set train.optimizer=muon: train.optimizer: an op");
   EXPECT_EQ(complaint(with_line("model", "experts = 8")),
             "run.toml:2:1: model.experts: experts (mixture of experts) are not built yet; remove it");
   EXPECT_EQ(complaint(with_line("optimizer", "offload = true")),
