@@ -150,7 +150,14 @@ class CheckpointSave {
     return not_saved(fmt::format("{}; it needs more than {}, and {} were free", why,
                                  format_bytes(static_cast<double>(needed_bytes_)),
                                  format_bytes(static_cast<double>(available_bytes_))),
-                     "Make room, lower checkpoint.keep or choose another checkpoint.folder");
+                     fmt::format("Make room, {}choose another checkpoint.folder", keep_fewer()));
+  }
+
+  // How checkpoint.keep would leave more room, if it can.
+  std::string keep_fewer() const {
+    const int64_t keep = request_.retention.keep;
+    if (keep == 0) return "set checkpoint.keep, whose 0 keeps all checkpoints, to a number such as 2, or ";
+    return keep > 1 ? fmt::format("lower checkpoint.keep = {} or ", keep) : "or ";
   }
 
   const CheckpointRequest& request_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/base/units.h"
+#include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/planned_run.h"
@@ -96,7 +97,8 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
   return fmt::format(
       "a model of {} parameters needs {} for {}{} and {} for activations{}, and "
-      "{} of {} are left; use a smaller model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start all "
+      "{} of {} are left; use a smaller {}model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start "
+      "all "
       "the "
       "same with train.check_memory = false",
       format_count(need.parameters), format_bytes(need.states + need.copies), need.states_text(),
@@ -105,6 +107,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       : need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks)
                        : "",
       format_bytes(left), on_gpus ? "the GPU's memory" : "memory",
+      config::find_key(config.family->keys, "model.sequence") != nullptr ? "model.sequence, " : "",
       micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
       config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
       need.feedback > 0 ? "layout.error_feedback = false, " : "",

@@ -40,6 +40,7 @@ class RunChecker {
     note([&] { check_machine(config_, ranks_); });
     note([&] { look_at_checkpoint(); });
     note([&] { check_profile(config_, options_.profile_steps, check.steps_done); });
+    note([&] { check_stop_after(config_, options_.stop_after, check.steps_done); });
     if (!check.problems.empty()) check.code = ExitCode::bad_input;
     if (ranks_fit) note([&] { look_at_memory(); });
   }

@@ -146,6 +146,14 @@ void check_profile(const config::Config& config, int64_t profile_steps, int64_t 
       profile_steps, profile_warm_up, left, config.train.steps, std::max<int64_t>(0, left - profile_warm_up));
 }
 
+void check_stop_after(const config::Config& config, int64_t stop_after, int64_t steps_done) {
+  if (stop_after == 0 || stop_after >= steps_done) return;
+  throw UserError::of(
+      "--stop-after {} is before step {}, after which the run continues; name a later step, up to train.steps = {}, or "
+      "leave it out",
+      stop_after, steps_done, config.train.steps);
+}
+
 void check_resumed_config(const config::Config& config, const checkpoint::Reader& checkpoint) {
   config::check_resume(checkpoint.config({config.family}), config, checkpoint.step());
   if (checkpoint.step() <= config.train.steps) return;

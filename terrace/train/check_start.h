@@ -33,6 +33,9 @@ void check_machine(const config::Config& config, int64_t ranks);
 // Throws UserError if fewer steps are left than a profile of `profile_steps` steps needs; 0: no profile.
 void check_profile(const config::Config& config, int64_t profile_steps, int64_t steps_done);
 
+// Throws UserError if the run is past the step after which --stop-after ends it; 0: none is given.
+void check_stop_after(const config::Config& config, int64_t stop_after, int64_t steps_done);
+
 // Throws UserError with every key that must not change, or if the checkpoint is past the last step.
 void check_resumed_config(const config::Config& config, const checkpoint::Reader& checkpoint);
 

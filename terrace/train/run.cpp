@@ -274,7 +274,9 @@ struct StartChecks {
         fmt::format("another process trains in {}; wait until it ends, or name another checkpoint.folder", folder));
     resumed = open_resumed(options, folder);
     if (resumed) check_resumed_config(config, *resumed);
-    check_profile(config, options.profile_steps, resumed == nullptr ? 0 : resumed->step());
+    const int64_t steps_done = resumed == nullptr ? 0 : resumed->step();
+    check_profile(config, options.profile_steps, steps_done);
+    check_stop_after(config, options.stop_after, steps_done);
   }
 
   plan::MemoryNeed need, largest;

@@ -55,6 +55,9 @@ data::TensorNames names_read(const schedule::UnitTable& table, const parallel::S
   return names;
 }
 
+// The sign of what is not a number means nothing, and -nan reads like a number.
+double without_sign_if_nan(double value) { return std::isnan(value) ? std::nan("") : value; }
+
 }  // namespace
 
 int64_t choose_threads(int64_t configured) { return configured > 0 ? configured : usable_cores(); }
@@ -196,8 +199,8 @@ void Trainer::add_mfu(double step_flops, observe::StepMetrics& metrics) {
 }
 
 std::optional<double> Trainer::judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report) {
-  report.metrics.loss = loss;
-  report.metrics.gradient_norm = gradients.norm / loss_scale_.scale;
+  report.metrics.loss = without_sign_if_nan(loss);
+  report.metrics.gradient_norm = without_sign_if_nan(gradients.norm / loss_scale_.scale);
   const double scale = loss_scale_.scale;
   const bool finite = std::isfinite(loss) && std::isfinite(gradients.norm);
   report.applied = finite;
@@ -211,8 +214,9 @@ std::optional<double> Trainer::judge_gradients(double loss, const optim::Gradien
     if (!may_continue) stop_not_finite(report, gradients.first_bad);
     if (rank() == 0) {
       log_warning("step {}: {}; the update is skipped", report.metrics.step,
-                  overflow_expected ? fmt::format("fp16 overflow, loss scale {} -> {}", scale, loss_scale_.scale)
-                                    : fmt::format("loss {}, first bad gradient {}", loss, gradients.first_bad));
+                  overflow_expected
+                      ? fmt::format("fp16 overflow, loss scale {} -> {}", scale, loss_scale_.scale)
+                      : fmt::format("loss {}, first bad gradient {}", report.metrics.loss, gradients.first_bad));
     }
     if (!overflow_expected && ++skipped_in_a_row_ == most_skipped) stop_skipping();
     return std::nullopt;
@@ -225,18 +229,21 @@ void Trainer::stop_not_finite(const StepReport& report, const std::string& first
   for (const auto& hook : hooks_) hook->finish_background_work();
   const auto checkpoints = checkpoint::list(config_.checkpoint.folder);
   throw std::runtime_error(fmt::format(
-      "step {}: the loss is {} and the gradient norm {}; first parameter with a bad gradient: {}; last good "
-      "checkpoint: {}. Continue from it with --resume and a lower optimizer.learning_rate, or skip the data with "
-      "train.skip_steps or train.on_nan = \"skip\"",
+      "step {}: the loss is {} and the gradient norm {}; first parameter with a bad gradient: {}; {} a lower "
+      "optimizer.learning_rate, or skip the data with train.skip_steps or train.on_nan = \"skip\"",
       report.metrics.step, report.metrics.loss, report.metrics.gradient_norm, first_bad.empty() ? "none" : first_bad,
-      checkpoints.empty() ? "none yet" : checkpoints.back().string()));
+      checkpoints.empty()
+          ? "there is no checkpoint yet. Start again with"
+          : fmt::format("last good checkpoint: {}. Continue from it with --resume and", checkpoints.back().string())));
 }
 
 void Trainer::stop_skipping() {
   throw std::runtime_error(fmt::format(
       "{} updates in a row were left out because the loss or a gradient was not finite: the run has broken down. "
-      "Continue from an earlier checkpoint with --resume and a lower optimizer.learning_rate",
-      most_skipped));
+      "{} a lower optimizer.learning_rate",
+      most_skipped,
+      checkpoint::list(config_.checkpoint.folder).empty() ? "There is no checkpoint yet: start again with"
+                                                          : "Continue from an earlier checkpoint with --resume and"));
 }
 
 std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& held_out) {
@@ -263,7 +270,7 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
 
 HeldOutFigures Trainer::figures_of(const std::string& dataset, const observe::TermSums& sums) const {
   return {.dataset = dataset,
-          .loss = models::weighted_mean(losses_, sums),
+          .loss = without_sign_if_nan(models::weighted_mean(losses_, sums)),
           .figures = observe::values_of(figures_, sums, /*of_step=*/false),
           .count = sums.front().count};
 }

@@ -164,6 +164,10 @@ TEST(Save, RefusesWhatDoesNotFitBeforeItFillsTheDisk) {
   EXPECT_THAT(user_error([&] { save(folder.path(), state, {}); }),
               testing::AllOf(HasSubstr("the disk is too full"), HasSubstr("it needs more than 1.0 PiB"),
                              HasSubstr("were free")));
+  const auto advice = [&](int64_t keep) { return user_error([&] { save(folder.path(), state, {.keep = keep}); }); };
+  EXPECT_THAT(advice(3), HasSubstr("Make room, lower checkpoint.keep = 3 or choose another checkpoint.folder"));
+  EXPECT_THAT(advice(1), HasSubstr("Make room, or choose another checkpoint.folder"));
+  EXPECT_THAT(advice(0), HasSubstr("set checkpoint.keep, whose 0 keeps all checkpoints, to a number such as 2, or "));
   EXPECT_TRUE(names_in(folder.path()).empty());
 }
 

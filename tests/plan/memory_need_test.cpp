@@ -65,8 +65,9 @@ TEST(MemoryNeed, OfAMachineIsThatOfItsRanksWithTheirCopies) {
   EXPECT_EQ(need.copies, 12.0 / 16.0 * need.states);
   EXPECT_EQ(memory_refusal(config, 2, 2, need, {.machine = need.all()}), "");
   const std::string refusal = memory_refusal(config, 2, 2, need, {.machine = need.all() - 1});
-  for (const char* part : {"of 2 ranks here", "checkpoint.background = false", "or a machine with more memory",
-                           "train.check_memory = false"}) {
+  for (const char* part :
+       {"of 2 ranks here", "use a smaller model.sequence, model.width or model.layers", "checkpoint.background = false",
+        "or a machine with more memory", "train.check_memory = false"}) {
     EXPECT_NE(refusal.find(part), std::string::npos) << part << " in: " << refusal;
   }
   EXPECT_EQ(memory_refusal(config, 2, 2, need, {.machine = 0}), "") << "unknown";

@@ -135,6 +135,13 @@ TEST_F(Saving, ARunThatStopsAfterAStepIsEvaluatedThereAndContinuesAsIfItHadNotSt
   EXPECT_EQ(first.stop_reason, "by --stop-after 4");
   EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.contains(4));
   EXPECT_EQ(start(saving(settings), "auto", 4).step, 4);
+  try {
+    start(saving(settings), "auto", 3);
+    FAIL() << "stops after a step that it is past";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--stop-after 3 is before step 4, after which the run continues; name a later "
+                                        "step, up to train.steps = 10"));
+  }
   EXPECT_TRUE(start(saving(settings), "auto").finished);
   Trainer whole(saving(settings), {});
   take_steps(whole, 10);
