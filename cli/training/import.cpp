@@ -35,8 +35,8 @@ void add_import_command(CLI::App& app) {
                          {"parameters", result.parameters}};
       fmt::print("{}\n", json.dump());
     } else {
-      fmt::print("{} weights in {}; {} starts training from them\n", format_count(result.parameters),
-                 result.checkpoint.string(), result.config.string());
+      fmt::print("{} weights from {} in {}; {} starts training from them\n", format_count(result.parameters),
+                 arguments->options.folder.string(), result.checkpoint.string(), result.config.string());
     }
   });
 }

@@ -20,8 +20,8 @@ struct ExportOptions {
 struct Exported {
   std::filesystem::path checkpoint;
   std::string architecture;  // "GPT2LMHeadModel" or "LlamaForCausalLM"
-  int64_t parameters = 0;
-  std::string tokenizer;  // the file's name; "" if there is none
+  int64_t parameters = 0;    // the numbers in the folder's tensors, which have no padded rows
+  std::string tokenizer;     // the file's name; "" if there is none
 };
 
 // Writes config.json, generation_config.json, model.safetensors, the tokenizer and tokenizer_config.json. The folder is
@@ -40,7 +40,7 @@ struct Imported {
   std::filesystem::path config;      // OUTPUT/train.toml: a run that starts from these weights
   std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty if there is none
   models::gpt::ModelConfig model;
-  int64_t parameters = 0;
+  int64_t parameters = 0;  // as in Exported
 };
 
 // Throws UserError if terrace does not support the model, a tensor or the tokenizer; the output is then removed.

@@ -1,5 +1,6 @@
 // Makes a checkpoint, and a configuration that continues training from it, of a folder of transformers.
 #include <ATen/core/grad_mode.h>
+#include <c10/util/accumulate.h>
 #include <fmt/ranges.h>
 
 #include <map>
@@ -133,7 +134,10 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
                           .trainer = {},
                           .config = config,
                           .tokenizer = result.tokenizer.string()};
-  for (const checkpoint::NamedTensor& named : state.groups[0].tensors) result.parameters += named.tensor.numel();
+  // Without the rows that pad the vocabulary, as the folder has them and export_hf() counts them.
+  for (const HfTensor& theirs : models::gpt::hf_tensors(model)) {
+    result.parameters += c10::multiply_integers(theirs.shape);
+  }
   state.trainer = {{"imported_from", folder.path().string()}};
   result.checkpoint = checkpoint::save(options.output, state, {});
   config.train.initial_weights = options.output.string();

@@ -410,7 +410,8 @@ class Run(FinishedRun):
                                                  folder=self.folder)).stdout)
         self.assertEqual((said["architecture"], said["tokenizer"]), ("GPT2LMHeadModel", "tokenizer.model"))
         self.expect(2, terrace("export", "run", "--format", "hf", "--output", "hf", folder=self.folder), "hf exists")
-        self.expect(0, terrace("import", "hf", "--output", "back", folder=self.folder))
+        imported = self.expect(0, terrace("import", "hf", "--output", "back", folder=self.folder)).stdout
+        self.assertTrue(imported.startswith(f"{said['parameters']:,} weights from hf in back/step_00000000; "), imported)
         drawn = [self.expect(0, terrace("generate", run, "--prompt", "The", "--max-tokens", 8, folder=self.folder)).stdout
                  for run in ("run", "back")]
         self.assertEqual(drawn[0], drawn[1])

@@ -138,6 +138,7 @@ TEST(Import, AnImportedExportIsTheSameModelToTheLastBit) {
       }
       return unpadded;
     }());
+    EXPECT_EQ(imported.parameters, exported.parameters);
     models::gpt::ModelConfig expected = config;
     expected.vocabulary_multiple = imported.model.vocabulary_multiple;
     expected.bias = imported.model.bias;  // GPT-2's layout has biases, zero where the model had none
