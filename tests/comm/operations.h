@@ -136,4 +136,30 @@ inline std::vector<std::string> wrong_operations(World& world, const mesh::Group
   return wrong;
 }
 
+// The first rank begins a sum of all ranks and then sends a message to the last rank, which takes part in the sum only
+// when the message is there. So this fails by the time-out where a message waits for a collective of another group that
+// was begun before it. Returns whether the message and the sum are right.
+inline bool passes_message_beside_collective(World& world, int64_t count) {
+  if (world.size() == 1) return true;
+  const std::unique_ptr<Comm> reductions = world.connect(mesh::all_ranks("replicas", world.size()));
+  const int64_t last = world.size() - 1;
+  const std::unique_ptr<Comm> stages =
+      world.connect(mesh::all_ranks("stages", world.size()), {{.from = 0, .to = last}});
+  const std::vector<int64_t> sent(static_cast<size_t>(count), 7);
+  std::vector<int64_t> sums(static_cast<size_t>(count), 1), received = sent;
+  const auto sum = [&] { return reductions->all_reduce(sums.data(), count, Type::int64, {"sum"}); };
+  if (world.rank() == 0) {
+    Work summing = sum(), sending = stages->send(sent.data(), count, Type::int64, last, {"message"});
+    sending.wait();
+    summing.wait();
+  } else if (world.rank() == last) {
+    received.assign(received.size(), 0);
+    stages->receive(received.data(), count, Type::int64, 0, {"message"}).wait();
+    sum().wait();
+  } else {
+    sum().wait();
+  }
+  return received == sent && sums == std::vector<int64_t>(sums.size(), world.size());
+}
+
 }  // namespace terrace::comm

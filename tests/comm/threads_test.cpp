@@ -152,6 +152,13 @@ TEST(ThreadSends, PairUpByPeerAndOrderAmongOtherCalls) {
   });
 }
 
+TEST_P(Threads, AMessageDoesNotWaitForACollectiveOfAnotherGroup) {
+  for (const int64_t count : {1, 100'000}) {
+    run_threads(GetParam(), {.timeout_seconds = 20},
+                [&](World& world) { EXPECT_TRUE(passes_message_beside_collective(world, count)); });
+  }
+}
+
 // The peer posts its call and computes; it waits only after the call is done.
 TEST(ThreadCalls, CompleteWhileThePeerComputes) {
   std::atomic<bool> completed = false;

@@ -135,6 +135,11 @@ TEST(Gpus, MessagesOfDifferentDirectionsDoNotWaitForEachOther) {
   }
 }
 
+TEST(Gpus, AMessageDoesNotWaitForACollectiveOfAnotherGroup) {
+  const auto world = world_of_gpus({.timeout_seconds = 20});
+  EXPECT_TRUE(passes_message_beside_collective(*world, 100'000));
+}
+
 // Ends the process: MPI cannot be finalized any more. In its first all_to_all a member also waits for the others'
 // connections.
 [[noreturn]] void wait_for_a_rank_that_never_comes(bool in_first_call) {

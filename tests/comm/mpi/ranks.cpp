@@ -128,6 +128,11 @@ TEST_P(MpiWays, KeepMessagesInTheirOrder) {
   }
 }
 
+TEST_P(MpiWays, AMessageDoesNotWaitForACollectiveOfAnotherGroup) {
+  const auto world = make_world();
+  for (const int64_t count : {1, 100'000}) EXPECT_TRUE(passes_message_beside_collective(*world, count)) << count;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, MpiWays,
                          testing::Values(Way{"Default", {}, {}}, Way{"Direct", {}, {.ring_members = 0}},
                                          Way{"InPieces", {}, small_limits}, Way{"InOneSlot", {}, one_slot},
