@@ -56,7 +56,9 @@ class Ordering {
                                .is_last = one.micro_batch + 1 == pipeline_.micro_batches,
                                .stage = stage,
                                .place = static_cast<int32_t>(stage * pipeline_.chunks + one.chunk),
-                               .message = -1};
+                               .message = -1,
+                               .channel = -1};
+    if (is_send(one.kind)) ordered.channel = static_cast<int32_t>(stage * pipeline_.stages + one.peer);
     if (message) {
       const size_t number = number_of(*message, placement_, pipeline_.micro_batches);
       State& state = messages_.at(number);
@@ -90,7 +92,7 @@ class PipelinePass {
         costs_(costs),
         with_intervals_(with_intervals),
         lanes_(static_cast<size_t>(order.pipeline.stages)),
-        link_free_(static_cast<size_t>(order.pipeline.stages * costs.num_links), 0.0),
+        channel_free_(static_cast<size_t>(order.pipeline.stages * order.pipeline.stages), 0.0),
         messages_(static_cast<size_t>(order.num_messages)) {
     times_.stages.resize(lanes_.size());
   }
@@ -129,9 +131,9 @@ class PipelinePass {
       case Kind::weight_gradient:
         return compute_reduced(one, lanes, chunk, chunk.weight_gradient);
       case Kind::send_activation:
-        return send(one, lanes, chunk.send_activation, chunk.activation_link);
+        return send(one, lanes, chunk.send_activation);
       case Kind::send_gradient:
-        return send(one, lanes, chunk.send_gradient, chunk.gradient_link);
+        return send(one, lanes, chunk.send_gradient);
       default:
         messages_[static_cast<size_t>(one.message)].posted = lanes.now;
         return {lanes.now, lanes.now};
@@ -175,8 +177,8 @@ class PipelinePass {
     return interval;
   }
 
-  TimeInterval send(const OrderedInstruction& one, Lanes& lanes, double seconds, int64_t link) {
-    double& free = link_free_[static_cast<size_t>(one.stage * costs_.num_links + link)];
+  TimeInterval send(const OrderedInstruction& one, Lanes& lanes, double seconds) {
+    double& free = channel_free_[static_cast<size_t>(one.channel)];
     const double start = std::max(lanes.now, free);
     free = start + seconds;
     MessageTimes& message = messages_[static_cast<size_t>(one.message)];
@@ -212,8 +214,8 @@ class PipelinePass {
   const PipelineOrder& order_;
   const PipelineCosts& costs_;
   bool with_intervals_;
-  std::vector<Lanes> lanes_;       // by stage
-  std::vector<double> link_free_;  // by stage and link
+  std::vector<Lanes> lanes_;          // by stage
+  std::vector<double> channel_free_;  // when the last send of the channel ends
   std::vector<MessageTimes> messages_;
   PipelineTimes times_;
 };

@@ -1,6 +1,6 @@
 // Computes how long the computations of a step take in a pipeline, one chunk at a time: as simulate_times() of
-// step_times.h where no weights are gathered and no gradients reduced between the segments of a chunk, but many times
-// as fast. A planner compares thousands of layouts with it.
+// step_times.h where no weights are gathered and no gradients reduced between the segments of a chunk and where no two
+// communicators share a link, but many times as fast. A planner compares thousands of layouts with it.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct OrderedInstruction {
   int32_t stage;
   int32_t place;    // stage * chunks + chunk
   int32_t message;  // that is sent, received or taken; -1: none
+  int32_t channel;  // of sends: stage * stages + receiving stage; otherwise -1
 };
 
 // The instructions of all stages in an order in which every instruction comes after those whose times it depends on:
@@ -53,10 +54,9 @@ struct GradientReductions {
 // What one chunk of a stage takes for one micro-batch.
 struct StageChunkCosts {
   double forward = 0, input_gradient = 0, weight_gradient = 0;  // a backward takes the sum of the gradients
-  // For which a send of its output, and of the gradient of its input, occupies a link. Sends on one link of a stage
+  // Which a send of its output, and of the gradient of its input, takes. Sends of a stage to the same other stage
   // follow each other. Between two chunks of one stage nothing is sent.
   double send_activation = 0, send_gradient = 0;
-  int64_t activation_link = 0, gradient_link = 0;
   WeightArrival weights = {};
   GradientReductions reductions = {};
 };
@@ -64,7 +64,6 @@ struct StageChunkCosts {
 struct PipelineCosts {
   std::vector<StageChunkCosts> chunks;      // of chunk c of stage s: number s * chunks + c
   std::vector<double> finish_seconds = {};  // by stage: after its last reduction and send, before the norm; {}: none
-  int64_t num_links = 1;                    // of a stage, for sends
   bool sends_occupy_stage = false;          // the stage computes nothing while it sends
 };
 

@@ -1,5 +1,9 @@
 // Computes when each instruction of the complete lists starts and ends, and how much communication is hidden behind
 // computation. Computations of a stage follow each other; movements and sends proceed at the same time on their links.
+//
+// Calls of one communicator follow each other, and calls of different communicators that use the same link of a stage
+// share its rate equally while they are under way, as with every backend of comm/. Each group of movements is a
+// communicator, and so are the sends to each other stage. A send uses the sender's link only.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +16,11 @@
 namespace terrace::schedule {
 
 struct StepCosts {
-  // Seconds for which computations, finish_gradients, norm and update occupy the stage, and for which begin_movement
-  // and sends occupy their link; of an end_movement, for which encoding and decoding its payloads occupy the stage.
-  // Other instructions take no time of their own.
+  // Seconds for which computations, finish_gradients, norm and update occupy the stage, and which begin_movement and
+  // sends take with their link for themselves; of an end_movement, for which encoding and decoding its payloads occupy
+  // the stage. Other instructions take no time of their own.
   std::function<double(int64_t stage, const StepInstruction&)> seconds;
-  // The link of a begin_movement or send: 0 .. num_links - 1. Transfers on one link follow each other.
+  // The link of a begin_movement or send: 0 .. num_links - 1.
   std::function<int64_t(int64_t stage, const StepInstruction&)> link;
   int64_t num_links = 1;
 };
@@ -25,9 +29,15 @@ struct StageTimes {
   std::vector<TimeInterval> intervals;  // by instruction; for begin_movement and sends: on their link
   double busy_seconds = 0;              // sum of the durations of computations
   double stage_seconds = 0;             // of waiting for other stages
-  // By link: seconds of movements on it, and seconds that computation waited for their ends, both with encoding and
-  // decoding.
+  // Of these, the seconds that the stage would wait if no two communicators shared a link, in which case every transfer
+  // takes its own time. The rest is queued_seconds(): it waits for tensors that come late because their transfer, or
+  // one before it on any stage, shared its link.
+  double bubble_seconds = 0;
+  // By link: seconds from beginning to end of the movements on it, and seconds that computation waited for their ends,
+  // both with encoding and decoding.
   std::vector<double> moving_seconds, exposed_seconds;
+
+  double queued_seconds() const { return stage_seconds - bubble_seconds; }
 
   // The share of the movements' time that is hidden behind computation; 1 where there are none.
   double hidden_share() const;

@@ -105,7 +105,6 @@ struct Case {
   }
   double loss() const { return 40 * unit; }
   double send(int64_t stage, int64_t chunk, bool gradient) const { return irregular(stage, chunk, gradient, 9); }
-  int64_t link(int64_t stage, int64_t chunk, bool gradient) const { return (stage + chunk + (gradient ? 1 : 0)) % 2; }
   double gather(int64_t stage) const { return irregular(stage, 1, 4, 99); }
   double reduce(int64_t stage) const { return irregular(stage, 2, 5, most_reduce); }
   double finish(int64_t stage) const { return irregular(stage, 3, 6, 30); }
@@ -142,7 +141,8 @@ Model model_of(const Case& of) {
   return model;
 }
 
-constexpr int64_t gather_link = 2, reduce_link = 3;
+// The sends to each other stage have a link of their own, as have the movements.
+constexpr int64_t gather_link = 0, reduce_link = 1, first_send_link = 2;
 
 StepCosts step_costs(const Case& of) {
   return {.seconds = [of](int64_t stage, const StepInstruction& one) -> double {
@@ -169,12 +169,12 @@ StepCosts step_costs(const Case& of) {
             }
           },
           .link =
-              [of](int64_t stage, const StepInstruction& one) {
+              [](int64_t, const StepInstruction& one) {
                 if (one.kind == StepKind::begin_movement)
                   return one.movement == Movement::publish ? gather_link : reduce_link;
-                return of.link(stage, one.chunk, one.kind == StepKind::send_gradient);
+                return first_send_link + one.peer;
               },
-          .num_links = 4};
+          .num_links = first_send_link + of.pipeline.stages};
 }
 
 // The complete lists; with movements, those of the previous step's updated weights begin with the step.
@@ -210,8 +210,6 @@ StageChunkCosts chunk_costs(const Case& of, const StageSegments& segments, int64
   }
   costs.send_activation = of.send(stage, chunk, false);
   costs.send_gradient = of.send(stage, chunk, true);
-  costs.activation_link = of.link(stage, chunk, false);
-  costs.gradient_link = of.link(stage, chunk, true);
   if (!of.moves) return costs;
   costs.weights = {.first_seconds = gathered_before + of.gather(stage),
                    .last_seconds = gathered_before + bodies * of.gather(stage),
@@ -228,7 +226,7 @@ StageChunkCosts chunk_costs(const Case& of, const StageSegments& segments, int64
 }
 
 PipelineCosts pipeline_costs(const Case& of, const Model& model) {
-  PipelineCosts costs{.chunks = {}, .num_links = 2};
+  PipelineCosts costs{.chunks = {}};
   for (int64_t stage = 0; stage < of.pipeline.stages; ++stage) {
     const StageSegments& segments = model.stages[static_cast<size_t>(stage)];
     double gathered = 0;

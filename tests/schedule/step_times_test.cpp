@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -121,10 +122,89 @@ TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
       EXPECT_DOUBLE_EQ(simulation.seconds, movement + (n - 1) + 3 + 2 * (n - 1) + movement)
           << segments << " " << movement;
     }
-    // Without prefetch, each of the n uses in forward waits for its gather, each of the n - 1 uses in backward also for
-    // the reduction that occupies the link before the gather, and the end of the step for the last reduction.
+    // Without prefetch, each of the n uses in forward waits for its gather, each of the n - 1 uses in backward for
+    // twice as long, since a reduction shares the link with the gather, and the end of the step for the last reduction.
     const StepSimulation late = simulate_times({zero3_step(segments, 0)}, costs(0.5));
     EXPECT_DOUBLE_EQ(late.stages[0].exposed_seconds[0], 0.5 * n + (0.5 + 0.5) * (n - 1) + 0.5) << segments;
+  }
+}
+
+// A stage of one segment, with other costs: a forward 1, a backward 2, a send 1 and an all-reduce of gradients 4, all
+// on one link.
+StepCosts costs_of_pipeline() {
+  StepCosts of = costs(4);
+  of.seconds = [plain = of.seconds](int64_t stage, const StepInstruction& one) {
+    return is_send(one.kind) ? 1.0 : plain(stage, one);
+  };
+  return of;
+}
+
+std::vector<StepInstructions> pipeline_lists(const Pipeline& pipeline, const Movements& movements) {
+  const Placement placed = placement(pipeline);
+  const auto chunk_lists = instructions(pipeline);
+  std::vector<StepInstructions> lists;
+  for (int64_t stage = 0; stage < pipeline.stages; ++stage) {
+    // One segment for each virtual stage, none of which is the model's last segment.
+    StageSegments segments{.chunks = {}, .last = placed.virtual_stages(), .reads = {}, .held = {}, .copies = {}};
+    segments.reads.resize(static_cast<size_t>(placed.virtual_stages() + 1));
+    for (int64_t chunk = 0; chunk < pipeline.chunks; ++chunk) {
+      segments.chunks.push_back({placed.virtual_stage(stage, chunk)});
+      if (movements.after_last.empty()) continue;
+      segments.held.push_back(placed.virtual_stage(stage, chunk));
+      segments.reads[static_cast<size_t>(segments.held.back())] = {segments.held.back()};
+    }
+    lists.push_back(
+        training_step(chunk_lists[static_cast<size_t>(stage)], pipeline.micro_batches, segments, movements));
+  }
+  return lists;
+}
+
+// Three stages and one micro-batch. A stage begins its all-reduce and its send at the same time, so the send takes 2
+// in place of 1, and the all-reduce, of which 1 is done by then, ends 5 after its beginning:
+//   stage 0   F 0-1  send 1-2                                                  B 13-15  all-reduce 15-19
+//   stage 1                    F 2-3  send 3-4                       B 9-11  send 11-13, all-reduce 11-16
+//   stage 2                                     F 4-5  B 5-7  send 7-9, all-reduce 7-12
+// With links of their own, the sends would end at 8 and 11, and the last all-reduce at 17.
+TEST(StepTimes, SendsShareTheLinkWithReductions) {
+  const auto lists =
+      pipeline_lists({PipelineSchedule::one_f_one_b, 3, 1, 1}, {.after_last = {Movement::reduce_replicas}});
+  const StepSimulation simulation = simulate_times(lists, costs_of_pipeline());
+  const auto interval = [&](size_t stage, StepKind kind) {
+    const auto found = std::ranges::find(lists[stage], kind, &StepInstruction::kind);
+    return simulation.stages[stage].intervals.at(static_cast<size_t>(found - lists[stage].begin()));
+  };
+  EXPECT_EQ(interval(2, StepKind::backward), (TimeInterval{5, 7}));
+  EXPECT_EQ(interval(2, StepKind::send_gradient), (TimeInterval{7, 9}));
+  EXPECT_EQ(interval(2, StepKind::begin_movement), (TimeInterval{7, 12}));
+  EXPECT_EQ(interval(1, StepKind::backward), (TimeInterval{9, 11}));
+  EXPECT_EQ(interval(1, StepKind::send_gradient), (TimeInterval{11, 13}));
+  EXPECT_EQ(interval(1, StepKind::begin_movement), (TimeInterval{11, 16}));
+  EXPECT_EQ(interval(0, StepKind::backward), (TimeInterval{13, 15}));
+  EXPECT_EQ(interval(0, StepKind::begin_movement), (TimeInterval{15, 19}));
+  EXPECT_EQ(simulation.seconds, 19);
+  // Waits for activations, for gradients, and for the norm of all stages.
+  EXPECT_EQ(simulation.stages[0].stage_seconds, 0 + (13 - 1) + 0);
+  EXPECT_EQ(simulation.stages[0].bubble_seconds, 0 + (11 - 1) + 0);
+  EXPECT_EQ(simulation.stages[0].queued_seconds(), 2);
+  EXPECT_EQ(simulation.stages[1].stage_seconds, 2 + (9 - 3) + (19 - 16));
+  EXPECT_EQ(simulation.stages[1].bubble_seconds, 2 + (8 - 3) + (17 - 14));
+  EXPECT_EQ(simulation.stages[2].stage_seconds, 4 + 0 + (19 - 12));
+  EXPECT_EQ(simulation.stages[2].bubble_seconds, 4 + 0 + (17 - 11));
+  EXPECT_EQ(simulation.stages[2].moving_seconds[0], 5);
+}
+
+// On a link of their own the sends take their time, and all waits are the bubble.
+TEST(StepTimes, WithoutSharedLinksAllWaitsAreTheBubble) {
+  StepCosts two = costs_of_pipeline();
+  two.num_links = 2;
+  two.link = [](int64_t, const StepInstruction& one) { return is_send(one.kind) ? int64_t{1} : int64_t{0}; };
+  const auto lists =
+      pipeline_lists({PipelineSchedule::one_f_one_b, 3, 1, 1}, {.after_last = {Movement::reduce_replicas}});
+  const StepSimulation simulation = simulate_times(lists, two);
+  EXPECT_EQ(simulation.seconds, 17);
+  for (const StageTimes& stage : simulation.stages) {
+    EXPECT_EQ(stage.stage_seconds, 10);
+    EXPECT_EQ(stage.queued_seconds(), 0);
   }
 }
 
@@ -138,17 +218,7 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
     for (const int64_t stages : {1, 2, 4}) {
       for (const int64_t micro_batches : {1, 3, 8}) {
         const Pipeline pipeline{schedule, stages, micro_batches, chunks};
-        const Placement placed = placement(pipeline);
-        const auto chunk_lists = instructions(pipeline);
-        std::vector<StepInstructions> lists;
-        for (int64_t stage = 0; stage < stages; ++stage) {
-          // One segment for each virtual stage, none of which is the model's last segment.
-          StageSegments segments{.chunks = {}, .last = placed.virtual_stages(), .reads = {}, .held = {}, .copies = {}};
-          segments.reads.resize(static_cast<size_t>(placed.virtual_stages() + 1));
-          for (int64_t chunk = 0; chunk < chunks; ++chunk)
-            segments.chunks.push_back({placed.virtual_stage(stage, chunk)});
-          lists.push_back(training_step(chunk_lists[static_cast<size_t>(stage)], micro_batches, segments, {}));
-        }
+        const auto lists = pipeline_lists(pipeline, {});
         const StepCosts step_costs{.seconds =
                                        [](int64_t, const StepInstruction& one) {
                                          switch (one.kind) {
@@ -167,7 +237,8 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
                                          }
                                        },
                                    .link = [](int64_t, const StepInstruction&) { return int64_t{0}; }};
-        const StepTimes expected = simulate_times(chunk_lists, placed, balanced({2, 2, 2}, 0.5));
+        const StepTimes expected =
+            simulate_times(instructions(pipeline), placement(pipeline), balanced({2, 2, 2}, 0.5));
         const StepSimulation found = simulate_times(lists, step_costs);
         EXPECT_DOUBLE_EQ(found.seconds, expected.seconds) << stages << " stages, " << micro_batches << " micro-batches";
         double busy = 0;
