@@ -35,18 +35,23 @@ Json json_of(const plan::Prediction& prediction) {
   Json json = {{"feasible", prediction.feasible()},
                {"reason", prediction.reason},
                {"step_seconds", prediction.step_seconds},
-               {"bubble_share", prediction.bubble_share}};
+               {"bubble_share", prediction.bubble_share},
+               {"queued_share", prediction.queued_share}};
   for (const plan::StagePrediction& stage : prediction.stages) {
     json["stages"].push_back({{"computation_seconds", stage.computation.total()},
-                              {"waiting_seconds", stage.waiting_seconds},
+                              {"waiting_seconds", stage.waiting_seconds()},
+                              {"bubble_seconds", stage.bubble_seconds},
+                              {"queued_seconds", stage.queued_seconds},
                               {"update_seconds", stage.update_seconds}});
   }
   return json;
 }
 
 std::string line_of(const plan::Prediction& prediction) {
-  return fmt::format("step {}, bubble {:.1f}%, {}\n", format_seconds(prediction.step_seconds),
-                     100 * prediction.bubble_share, counted(prediction.stages.size(), "stage"));
+  const std::string queued =
+      prediction.queued_share > 0.0005 ? fmt::format("queued transfers {:.1f}%, ", 100 * prediction.queued_share) : "";
+  return fmt::format("step {}, bubble {:.1f}%, {}{}\n", format_seconds(prediction.step_seconds),
+                     100 * prediction.bubble_share, queued, counted(prediction.stages.size(), "stage"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "terrace/base/units.h"
@@ -12,28 +13,29 @@
 namespace terrace::observe {
 namespace {
 
-// Measured memory knows no difference between these; the prediction's are added up.
-const std::set<std::string, std::less<>> activation_kinds = {"activations", "temporary", "movements", "communication",
-                                                             "slack"};
+// Measured figures of which the prediction has only parts, which are added up.
+const std::map<std::string, std::set<std::string>, std::less<>> predicted_parts = {
+    {in_step_memory, {"activations", "temporary", "movements", "communication", "slack"}},
+    {stage_waits, {bubble_waits, queued_waits}}};
 
-// Figures of the measured record beside those of the prediction that mean the same.
-double predicted_figure(const std::vector<NamedFigure>& predicted, const std::string& name) {
-  if (name != in_step_memory) return figure(predicted, name);
-  double total = 0;
-  for (const NamedFigure& one : predicted) total += activation_kinds.contains(one.name) ? one.value : 0;
-  return total;
+// The name under which a prediction's figure is compared.
+std::string measured_name(const std::string& predicted) {
+  for (const auto& [whole, parts] : predicted_parts) {
+    if (parts.contains(predicted)) return whole;
+  }
+  return predicted;
 }
 
 // The figures of both under the names of the measured ones.
 std::vector<std::pair<std::string, Compared>> paired(const std::vector<NamedFigure>& predicted,
                                                      const std::vector<NamedFigure>& measured) {
   std::vector<std::pair<std::string, Compared>> pairs;
-  for (const NamedFigure& one : measured) {
-    pairs.emplace_back(one.name, Compared{predicted_figure(predicted, one.name), one.value});
-  }
+  for (const NamedFigure& one : measured) pairs.emplace_back(one.name, Compared{0, one.value});
   for (const NamedFigure& one : predicted) {
-    const bool known = std::ranges::find(measured, one.name, &NamedFigure::name) != measured.end();
-    if (!known && !activation_kinds.contains(one.name)) pairs.emplace_back(one.name, Compared{one.value, 0});
+    const std::string name = measured_name(one.name);
+    auto found = std::ranges::find(pairs, name, &std::pair<std::string, Compared>::first);
+    if (found == pairs.end()) found = pairs.emplace(pairs.end(), name, Compared{});
+    found->second.predicted += one.value;
   }
   return pairs;
 }
@@ -56,7 +58,7 @@ const StageRecord& fullest_of(const StepRecord& record) {
 }
 const StageRecord& slowest_of(const StepRecord& record) {
   return *std::ranges::max_element(record.stages, {}, [](const StageRecord& stage) {
-    return sum(stage.seconds) - figure(stage.seconds, "waits for stages");
+    return sum(stage.seconds) - figure(stage.seconds, stage_waits);
   });
 }
 

@@ -81,16 +81,23 @@ struct StepRecord {
   std::string software = {};  // likewise
   int64_t step = 0;           // number of the measured step; 0 for predicted ones
   double step_seconds = 0;
-  double model_flops = 0;       // of the step on all ranks
-  double peak_flops = 0;        // FLOP/s of one rank; 0: not known
-  double memory_bandwidth = 0;  // bytes/s of one rank; 0: not known
-  std::vector<std::string> links = {};
+  double model_flops = 0;               // of the step on all ranks
+  double peak_flops = 0;                // FLOP/s of one rank; 0: not known
+  double memory_bandwidth = 0;          // bytes/s of one rank; 0: not known
+  std::vector<std::string> links = {};  // "node"; "node (2)" where predicted calls share a tier's links
   std::vector<StageRecord> stages = {};
   std::vector<GroupRecord> groups = {};
   std::vector<OperationRecord> operations = {};
 
   bool operator==(const StepRecord&) const = default;
 };
+
+// What a stage waits for other stages: measured, and the two parts that a prediction divides it into. The bubble is
+// what the stage would wait if no two communicators shared a link; the rest waits for tensors that come late because a
+// transfer shared its link with other calls.
+inline constexpr const char* stage_waits = "waits for stages";
+inline constexpr const char* bubble_waits = "waits in the bubble";
+inline constexpr const char* queued_waits = "waits for queued transfers";
 
 // The category of measured memory that is neither states nor gathered: activations, temporary tensors and messages.
 inline constexpr const char* in_step_memory = "activations and temporary";

@@ -220,6 +220,7 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
   const auto part = [](const Prediction& prediction, const std::string& name) {
     const StagePrediction& stage = prediction.stages[static_cast<size_t>(prediction.slowest)];
     if (name == "the bubble") return prediction.bubble_share * prediction.step_seconds;
+    if (name == "the wait for queued transfers") return prediction.queued_share * prediction.step_seconds;
     if (name == "the update") return stage.update_seconds;
     if (name == "computation") return stage.computation.total() - stage.computation.of(TimeKind::tensor_sums);
     double waited = 0;
@@ -228,7 +229,8 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
   };
   std::string most;
   double more = 0;
-  for (const std::string name : {"computation", "communication", "the bubble", "the update"}) {
+  for (const std::string name :
+       {"computation", "communication", "the bubble", "the wait for queued transfers", "the update"}) {
     const double difference = part(second, name) - part(best, name);
     if (difference > more) {
       more = difference;

@@ -91,6 +91,7 @@ std::string limit(const Prediction& prediction) {
       {stage.computation.of(TimeKind::elements), "operations that memory bandwidth limits"},
       {stage.computation.of(TimeKind::launches), "launches of small kernels"},
       {prediction.bubble_share * prediction.step_seconds, "stages that wait for other stages (the bubble)"},
+      {prediction.queued_share * prediction.step_seconds, "stages that wait for queued transfers"},
       {stage.update_seconds, "the optimizer's update"}};
   for (const ExposedTime& exposed : stage.exposed) {
     causes.push_back({exposed.seconds, fmt::format("communication of the group {}", exposed.group)});

@@ -11,6 +11,7 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/observe/step_record.h"
 #include "terrace/plan/memory_table.h"
 #include "terrace/plan/rank_share.h"
 #include "terrace/plan/run_cost.h"
@@ -73,7 +74,8 @@ std::string step_lines(const Plan& plan) {
     if (kind != TimeKind::tensor_sums) line(name_of(kind), stage.computation.of(kind));
   }
   for (const ExposedTime& exposed : stage.exposed) line("waits for " + exposed.group, exposed.seconds);
-  line("waits for other stages", stage.waiting_seconds);
+  line(observe::bubble_waits, stage.bubble_seconds);
+  line(observe::queued_waits, stage.queued_seconds);
   line("update", stage.update_seconds);
   return text;
 }
@@ -132,7 +134,8 @@ Json json_of(const Plan& plan) {
                {plan.config.family->items + "_per_second", prediction.items_per_second()},
                {"mfu", prediction.mfu()},
                {"hfu", prediction.hfu()},
-               {"bubble_share", prediction.bubble_share}};
+               {"bubble_share", prediction.bubble_share},
+               {"queued_share", prediction.queued_share}};
   for (const ExposedTime& exposed : slowest.exposed) json["exposed_seconds"][exposed.group] = exposed.seconds;
   for (size_t i = 0; i < num_time_kinds; ++i) {
     const auto kind = static_cast<TimeKind>(i);
@@ -165,7 +168,9 @@ Json json_of(const Plan& plan) {
     json["stages"].push_back({{"parameters", stage.parameters},
                               {"live_micro_batches", stage.memory.live_micro_batches},
                               {"computation_seconds", stage.computation.total()},
-                              {"waiting_seconds", stage.waiting_seconds},
+                              {"waiting_seconds", stage.waiting_seconds()},
+                              {"bubble_seconds", stage.bubble_seconds},
+                              {"queued_seconds", stage.queued_seconds},
                               {"memory_bytes", memory_json(stage.memory)}});
   }
   return json;
@@ -208,6 +213,7 @@ Json json_of(const BestLayouts& best, const Target& target) {
                                {"mfu", prediction.mfu()},
                                {"hfu", prediction.hfu()},
                                {"bubble_share", prediction.bubble_share},
+                               {"queued_share", prediction.queued_share},
                                {"memory_bytes", prediction.fullest().memory.total()}});
   }
   return json;

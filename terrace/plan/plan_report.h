@@ -24,15 +24,15 @@ struct Plan {
 Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {});
 
 // The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, samples_per_second,
-// tokens_per_second (or the family's items), mfu, hfu, bubble_share, exposed_seconds by group, computation_seconds by
-// kind of the slowest stage, update_seconds, limit, run, trainings, checkpoint, roofline, changes, and stages: a list
-// with memory_bytes by category and in total.
+// tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
+// computation_seconds by kind of the slowest stage, update_seconds, limit, run, trainings, checkpoint, roofline,
+// changes, and stages: a list with memory_bytes by category and in total.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 
-// The best layouts: a list of layouts with their settings, step_seconds, mfu, hfu, bubble_share and the bytes of the
-// fullest stage; how many layouts were considered, and within which limits; and why the first is faster than the
-// second.
+// The best layouts: a list of layouts with their settings, step_seconds, mfu, hfu, bubble_share, queued_share and the
+// bytes of the fullest stage; how many layouts were considered, and within which limits; and why the first is faster
+// than the second.
 Json json_of(const BestLayouts& best, const Target& target);
 std::string text_of(const BestLayouts& best, const Target& target);
 

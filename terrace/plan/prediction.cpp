@@ -76,7 +76,8 @@ void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t numbe
                              .seconds = computation.of(TimeKind::tensor_sums),
                              .moving_seconds = computation.tensor_seconds});
   }
-  stage.waiting_seconds = times.stage_seconds;
+  stage.bubble_seconds = times.bubble_seconds;
+  stage.queued_seconds = times.queued_seconds();
 }
 
 }  // namespace
@@ -137,20 +138,23 @@ Prediction predict(const SimulatedStep& step) {
   prediction.items = config.train.global_batch * schedule::description_of(config).items_of_sample(config);
   prediction.peak_flops = static_cast<double>(step.target.devices) * device.rate(config.train.precision).peak;
 
-  double waiting = 0;
+  double bubble = 0, queued = 0;
   for (int64_t number = 0; number < run.placement.stages; ++number) {
     StagePrediction stage{.memory = stage_memory(run, number, step.target.software),
                           .parameters = run.stage_elements(number),
                           .computation = step.costs.computation(number),
                           .update_seconds = step.costs.update_seconds(number)};
     read_times(stage, step, number);
-    waiting += stage.waiting_seconds;
+    bubble += stage.bubble_seconds;
+    queued += stage.queued_seconds;
     prediction.stages.push_back(std::move(stage));
     const auto computes = [&](int64_t s) { return prediction.stages[static_cast<size_t>(s)].computation.total(); };
     if (computes(number) > computes(prediction.slowest)) prediction.slowest = number;
   }
   prediction.step_seconds = step.simulation.seconds;
-  prediction.bubble_share = waiting / (static_cast<double>(run.placement.stages) * prediction.step_seconds);
+  const double all_stages = static_cast<double>(run.placement.stages) * prediction.step_seconds;
+  prediction.bubble_share = bubble / all_stages;
+  prediction.queued_share = queued / all_stages;
   prediction.reason = memory_reason(prediction, step.target);
   return prediction;
 }

@@ -28,8 +28,12 @@ struct StagePrediction {
   int64_t parameters = 0;  // elements on one rank before sharding
   PassTime computation;    // of a step
   double update_seconds = 0;
-  double waiting_seconds = 0;  // for other stages
+  // For other stages: the bubble of the pipeline, and transfers between stages that share links with other calls, as
+  // schedule::StageTimes divides them.
+  double bubble_seconds = 0, queued_seconds = 0;
   std::vector<ExposedTime> exposed = {};
+
+  double waiting_seconds() const { return bubble_seconds + queued_seconds; }
 };
 
 struct Prediction {
@@ -43,7 +47,8 @@ struct Prediction {
   double peak_flops = 0;      // of all devices together
 
   double step_seconds = 0;
-  double bubble_share = 0;  // of the stages' time that waits for other stages
+  // The parts of the stages' time that wait for other stages, see StagePrediction.
+  double bubble_share = 0, queued_share = 0;
   std::vector<StagePrediction> stages;
   int64_t slowest = 0;  // the stage that computes longest
 

@@ -1,9 +1,13 @@
 // Writes the intervals of a simulation as events, and sums them by what they went to.
 #include "terrace/plan/step_record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "terrace/plan/memory_over_time.h"
 
@@ -15,6 +19,10 @@ using Kind = StepInstruction::Kind;
 
 std::string link_name(const machine::Machine& machine, size_t tier) {
   return machine.tiers.empty() ? "link" : machine.tiers[tier].name;
+}
+
+bool is_earlier(const observe::StepEvent& a, const observe::StepEvent& b) {
+  return std::pair(a.lane, a.begin) < std::pair(b.lane, b.begin);
 }
 
 std::vector<observe::StepEvent> events_of(const SimulatedStep& step, int64_t stage) {
@@ -29,10 +37,32 @@ std::vector<observe::StepEvent> events_of(const SimulatedStep& step, int64_t sta
     events.push_back(
         {.name = to_string(list[i]), .kind = drawn_as(list[i].kind), .lane = lane, .begin = start, .end = end});
   }
-  std::ranges::stable_sort(events, [](const observe::StepEvent& a, const observe::StepEvent& b) {
-    return std::pair(a.lane, a.begin) < std::pair(b.lane, b.begin);
-  });
+  std::ranges::stable_sort(events, is_earlier);
   return events;
+}
+
+// Calls that share a tier's links overlap. Moves each event that begins before the one before it on its lane has ended
+// to a further lane of the tier, which the record gets behind those of the tiers.
+void separate_lanes(observe::StepRecord& record) {
+  const auto num_tiers = static_cast<int64_t>(record.links.size());
+  std::map<std::pair<int64_t, int64_t>, int64_t> further;  // by the tier's lane and the place among its lanes
+  for (observe::StageRecord& stage : record.stages) {
+    std::map<int64_t, std::vector<double>> ends;  // by the tier's lane: of each of its lanes
+    for (observe::StepEvent& event : stage.events) {
+      if (event.lane == 0) continue;
+      std::vector<double>& lanes = ends[event.lane];
+      const auto place = std::ranges::find_if(lanes, [&](double end) { return end <= event.begin; }) - lanes.begin();
+      if (place == std::ssize(lanes)) lanes.push_back(0);
+      lanes[static_cast<size_t>(place)] = event.end;
+      if (place == 0) continue;
+      const auto [found, is_new] = further.emplace(std::pair(event.lane, place), num_tiers + 1 + std::ssize(further));
+      if (is_new) {
+        record.links.push_back(fmt::format("{} ({})", record.links[static_cast<size_t>(event.lane - 1)], place + 1));
+      }
+      event.lane = found->second;
+    }
+    std::ranges::stable_sort(stage.events, is_earlier);
+  }
 }
 
 // What the seconds of the step went to, by the names that measured steps have.
@@ -50,7 +80,8 @@ std::vector<observe::NamedFigure> seconds_of(const SimulatedStep& step, int64_t 
       observe::add(seconds, drawn_as(list[i].kind), duration);
     }
   }
-  if (prediction.waiting_seconds > 0) observe::add(seconds, "waits for stages", prediction.waiting_seconds);
+  if (prediction.bubble_seconds > 0) observe::add(seconds, observe::bubble_waits, prediction.bubble_seconds);
+  if (prediction.queued_seconds > 0) observe::add(seconds, observe::queued_waits, prediction.queued_seconds);
   return seconds;
 }
 
@@ -147,6 +178,7 @@ observe::StepRecord step_record(const SimulatedStep& step, const Prediction& pre
     }
     record.stages.push_back(std::move(stage));
   }
+  separate_lanes(record);
   record.groups = groups_of(step, prediction);
   const PassTime& computation = prediction.stages[static_cast<size_t>(prediction.slowest)].computation;
   for (const TimeKind kind : {TimeKind::products, TimeKind::attention, TimeKind::elements}) {

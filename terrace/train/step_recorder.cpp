@@ -103,7 +103,7 @@ observe::StageRecord StepRecorder::stage_record() const {
     stage.memory.push_back({.seconds = (waited + end) / 2, .bytes = static_cast<double>(one.peak)});
     stage.memory.push_back({.seconds = end, .bytes = static_cast<double>(one.bytes)});
     if (waited > begin) {
-      add_seconds("waits for stages", waited - begin);
+      add_seconds(observe::stage_waits, waited - begin);
       add_event("wait for another stage", "wait", 0, begin, waited);
     }
     const std::tuple key(instruction.segment, instruction.movement, instruction.hop);
@@ -119,9 +119,9 @@ observe::StageRecord StepRecorder::stage_record() const {
         add_event(name, "wait", 0, begin, end);
         break;
       default:
-        add_seconds(
-            is_send(instruction.kind) || is_receive(instruction.kind) ? "waits for stages" : drawn_as(instruction.kind),
-            end - waited);
+        add_seconds(is_send(instruction.kind) || is_receive(instruction.kind) ? observe::stage_waits
+                                                                              : drawn_as(instruction.kind),
+                    end - waited);
         add_event(name, drawn_as(instruction.kind), 0, waited, end);
     }
   }

@@ -26,11 +26,13 @@ def step_record(source, stages, micro_batches=4, scale=1.0):
     records = []
     for stage in range(stages):
         busy = sum(event[4] - event[3] for event in events[stage] if event[1] in ("forward", "backward"))
+        waits = 0.75 * (end - busy)  # for other stages, which only a prediction divides
         samples = [[end * i / 40, (6 + 2 * scale * min(i, 40 - i) / 20 - stage / stages) * gib] for i in range(41)]
         records.append({
             "stage": stage, "rank": 2 * stage,
             "seconds": {"products": 0.7 * busy, "attention": 0.2 * busy, "elements": 0.1 * busy, "waits for shard_gradients": 0.25 * (end - busy),
-                        "waits for other stages": 0.75 * (end - busy)},
+                        **({"waits in the bubble": 0.8 * waits, "waits for queued transfers": 0.2 * waits} if source == "predicted" else
+                           {"waits for stages": waits})},
             "memory_bytes": {"weights": 2 * gib, "gradients": gib, "optimizer": 3 * gib, "activations": (2 * scale - stage / stages) * gib},
             "events": events[stage], "memory": samples,
         })  # fmt: skip

@@ -36,6 +36,21 @@ TEST(StepComparison, AddsUpWhatMeasuredMemoryDoesNotTellApart) {
   EXPECT_THAT(warnings_of(same), ElementsAre());
 }
 
+// Only a prediction divides what a stage waits for other stages.
+TEST(StepComparison, AddsUpTheWaitsThatMeasurementsDoNotTellApart) {
+  StepRecord divided = predicted(), whole = measured(0.4, 100);
+  divided.stages[0].seconds = {{"forward", 0.4}, {bubble_waits, 0.2}, {queued_waits, 0.1}};
+  whole.stages[0].seconds = {{"forward", 0.4}, {stage_waits, 0.7}};
+  const StepComparison compared = compare(divided, whole);
+  EXPECT_EQ(compared.seconds_category, stage_waits);
+  EXPECT_DOUBLE_EQ(compared.category_seconds.predicted, 0.3);
+  EXPECT_EQ(compared.category_seconds.measured, 0.7);
+  EXPECT_THAT(table_of(divided, whole),
+              HasSubstr("\n    waits for stages                  300 ms      700 ms   -57.1%\n"));
+  whole.stages[0].seconds = {{"forward", 0.4}};
+  EXPECT_THAT(table_of(divided, whole), HasSubstr("\n    waits for stages                  300 ms"));
+}
+
 TEST(StepComparison, NamesTheCategoryThatIsOff) {
   const StepComparison far = compare(predicted(), measured(1.4, 200));
   EXPECT_EQ(far.seconds_category, "forward");

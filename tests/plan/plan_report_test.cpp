@@ -40,6 +40,24 @@ TEST(Plan, HasTheSameFiguresAsTextAndAsJson) {
   EXPECT_NE(text.find("what would help most"), std::string::npos);
 }
 
+TEST(Plan, HasRowsForTheBubbleAndForQueuedTransfers) {
+  Plan plan = make_plan(four_layers_on_two_stages(), {.machine = small_machine(), .software = {}, .devices = 4});
+  plan.prediction.step_seconds = 10;
+  plan.prediction.bubble_share = 0.25;
+  StagePrediction& slowest = plan.prediction.stages[static_cast<size_t>(plan.prediction.slowest)];
+  slowest.bubble_seconds = 2;
+  slowest.queued_seconds = 0.5;
+  const std::string text = text_of(plan);
+  EXPECT_NE(text.find("bubble 25.0%\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("    waits in the bubble               2.00 s   20.0%\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("    waits for queued transfers        500 ms    5.0%\n"), std::string::npos) << text;
+  const Json stage = json_of(plan)["stages"][static_cast<size_t>(plan.prediction.slowest)];
+  EXPECT_EQ(stage["waiting_seconds"], 2.5);
+  EXPECT_EQ(stage["bubble_seconds"], 2);
+  EXPECT_EQ(stage["queued_seconds"], 0.5);
+  EXPECT_EQ(json_of(plan)["queued_share"], plan.prediction.queued_share);
+}
+
 // Widest where eight stages and all kinds of memory are shown, and in figures of four digits.
 TEST(Plan, HasTablesOfAtMost80Columns) {
   const auto widest = [](const std::string& text) {

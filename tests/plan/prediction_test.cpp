@@ -273,6 +273,47 @@ TEST(Prediction, OfManyMicroBatchesHasTheBubbleOfTheSchedule) {
   EXPECT_NEAR(slower / many.step_seconds, 512.0 / 513, 0.02);
 }
 
+// Four stages of four chunks, and two data-parallel ranks that reduce over the links of the pipeline's sends.
+config::Config interleaved() {
+  config::Config config = small_gpt(16);
+  config.layout.pipeline = 4;
+  config.layout.chunks = 4;
+  config.layout.schedule = config::PipelineSchedule::interleaved;
+  config.layout.sharding = config::Sharding::zero1;
+  config.train.global_batch = 8;
+  return config;
+}
+
+// A send that waited for whole reductions would hold up a stage at each of the 16 virtual stages.
+TEST(Prediction, HidesReductionsOfAPipelineWithoutHoldingUpItsSends) {
+  Target target{.machine = machine_with_one_tier(), .software = {}, .devices = 8};
+  const double hiding = predict(interleaved(), target).step_seconds;
+  target.software.reduces_while_computing = false;
+  EXPECT_LT(hiding, predict(interleaved(), target).step_seconds);
+}
+
+TEST(Prediction, DividesWaitsForStagesIntoBubbleAndQueuedTransfers) {
+  Target target{.machine = machine_with_one_tier(), .software = {}, .devices = 8};
+  const PlannedRun run = planned_run(interleaved(), target);
+  const SimulatedStep step(run, target);
+  const Prediction sharing = predict(step);
+  double bubble = 0, queued = 0;
+  for (size_t stage = 0; stage < 4; ++stage) {
+    const StagePrediction& one = sharing.stages[stage];
+    EXPECT_DOUBLE_EQ(one.waiting_seconds(), step.simulation.stages[stage].stage_seconds);
+    bubble += one.bubble_seconds;
+    queued += one.queued_seconds;
+  }
+  EXPECT_GT(queued, 0);
+  EXPECT_DOUBLE_EQ(sharing.bubble_share, bubble / 4 / sharing.step_seconds);
+  EXPECT_DOUBLE_EQ(sharing.queued_share, queued / 4 / sharing.step_seconds);
+  // Where transfers take no time, only the bubble remains.
+  target.machine = computing_machine();
+  const Prediction computing = predict(interleaved(), target);
+  EXPECT_NEAR(computing.queued_share, 0, 1e-12);
+  EXPECT_GT(computing.bubble_share, 0.1);
+}
+
 TEST(Prediction, WaitsForGradientsThatNothingHides) {
   config::Config config = four_layers();
   config.train.global_batch = 4;

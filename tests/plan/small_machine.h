@@ -24,7 +24,15 @@ inline machine::Machine small_machine() {
   return machine;
 }
 
-// The same without limits by memory or links: only products and attention take time.
+// The same with a link of 10 bytes/s for each device, over which every call goes.
+inline machine::Machine machine_with_one_tier() {
+  machine::Machine machine = small_machine();
+  machine.tiers = {
+      {.name = "network", .devices = 64, .link_bandwidth = 10, .devices_per_link = 1, .latency_seconds = 0}};
+  return machine;
+}
+
+// The small machine without limits by memory or links: only products and attention take time.
 inline machine::Machine computing_machine() {
   machine::Machine machine = small_machine();
   machine.device.memory_bandwidth = 1e30;

@@ -46,6 +46,26 @@ observe::GroupRecord group_of(const observe::StepRecord& record, const std::stri
   return found == record.groups.end() ? observe::GroupRecord{} : *found;
 }
 
+// Calls that share the links of a tier are on different lanes, so a lane has one event at a time.
+TEST(PredictedStep, HasNoTwoEventsOnALaneAtATime) {
+  const Target target{.machine = machine_with_one_tier(), .software = {}, .devices = 4};
+  config::Config config = on_two_stages(config::PipelineSchedule::interleaved, 2);
+  config.layout.sharding = config::Sharding::zero1;
+  const observe::StepRecord record = step_record(config, target);
+  ASSERT_GE(record.links.size(), 2);
+  EXPECT_EQ(record.links[0], "network");
+  EXPECT_EQ(record.links[1], "network (2)");
+  for (const observe::StageRecord& stage : record.stages) {
+    for (size_t i = 1; i < stage.events.size(); ++i) {
+      const observe::StepEvent &before = stage.events[i - 1], &one = stage.events[i];
+      ASSERT_LE(one.lane, std::ssize(record.links));
+      if (one.lane == before.lane) {
+        EXPECT_LE(before.end, one.begin) << before.name << ", " << one.name;
+      }
+    }
+  }
+}
+
 // Two tensor ranks send a half of what they sum twice over a link of 10 bytes/s, however much of it is hidden.
 TEST(PredictedStep, TensorRanksSendAtTheRateOfTheirLink) {
   config::Config config = small_gpt(4);

@@ -61,7 +61,7 @@ function recordSections(runs) {
   section("communication", "Communication",
           `Bytes that a rank sends in the step, the time of all these calls, and how much of it computation waited for.${
             records.some((record) => record.stages.length > 1)
-              ? " The figures of a group are those of the stage that is named, whose calls take longest; waits for sends are among the waits for stages." : ""}`,
+              ? " The figures of a group are those of the stage that is named, whose calls take longest; waits for sends are among the waits for other stages." : ""}`,
           panels(runs, (panel, run) => panel.append(communicationTable(run))));
   const operating = having((record) => record.operations.length);
   if (operating.length) rooflineSection(operating);

@@ -15,14 +15,14 @@ function namesOf(records, key) {
 // The stages with this number, all of them where it is null.
 const stagesOf = (record, number) => record.stages.filter((stage) => number === null || stage.stage === number);
 
-// What measured memory does not tell apart, and the predicted categories of which it is the sum.
-const IN_STEP = "activations and temporary";
-const IN_STEP_PARTS = ["activations", "temporary", "movements", "communication", "slack"];
+// Measured figures that a prediction divides into parts, of which they are the sum.
+const PREDICTED_PARTS = {"activations and temporary": ["activations", "temporary", "movements", "communication", "slack"],
+                         "waits for stages": ["waits in the bubble", "waits for queued transfers"]};
 
 // The mean over stages, in which a stage without the figure counts as 0.
 function meanFigure(stages, key, name) {
-  if (name === IN_STEP && !stages.some((stage) => name in stage[key])) {
-    return d3.sum(IN_STEP_PARTS, (part) => meanFigure(stages, key, part) || 0);
+  if (name in PREDICTED_PARTS && !stages.some((stage) => name in stage[key])) {
+    return d3.sum(PREDICTED_PARTS[name], (part) => meanFigure(stages, key, part) || 0);
   }
   if (!stages.some((stage) => name in stage[key])) return undefined;
   return d3.mean(stages, (stage) => stage[key][name] || 0);
