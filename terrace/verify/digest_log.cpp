@@ -102,10 +102,11 @@ models::Tensors DigestLoggingModel::loss(int64_t begin, const models::Tensors& i
   note_weights(LoggedDigest::What::weight_forward, micro_batch, head);
   note_backward(input, micro_batch, head);
   models::Tensors losses = ForwardingModel::loss(begin, input, batch, pass);
-  double sum = 0;
-  for (const at::Tensor& loss : losses) {
-    note(LoggedDigest::What::loss, micro_batch, head, loss);
-    sum += loss.item<double>();
+  double sum = 0;  // of the terms that are trained on
+  const std::vector<models::LossTerm> terms = this->losses();
+  for (size_t term = 0; term < terms.size(); ++term) {
+    note(LoggedDigest::What::loss, micro_batch, head, losses[term]);
+    if (terms[term].weight != 0) sum += losses[term].item<double>();
   }
   losses_.push_back(sum);
   return losses;

@@ -185,8 +185,10 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
         random_batch(config, (step - 1) * config.train.global_batch + done, config.train.micro_batch, at::kCPU);
     const int64_t head = model.num_units() - 1;
     const models::Tensors terms = model.loss(head, model.forward(0, head, {}, batch, pass), batch, pass);
-    at::Tensor sum = terms.front();
-    for (size_t term = 1; term < terms.size(); ++term) sum = sum.add(terms[term]);
+    at::Tensor sum;  // of the terms that are trained on
+    for (size_t term = 0; term < terms.size(); ++term) {
+      if (model.losses()[term].weight != 0) sum = sum.defined() ? sum.add(terms[term]) : terms[term];
+    }
     sum.backward();
     losses.push_back(sum.item<double>());
   }

@@ -91,9 +91,9 @@ static at::Tensor largest_of(const at::Tensor& numbers) {
   return at::cat({numbers, lowest}).max().to(at::kFloat);
 }
 
-// The sums of the squares and of the sizes of the errors, each item weighted by the size of its first feature.
+// The sums of the squares and of the sizes of the errors, each item weighted by the size of its target.
 static at::Tensor weighted_sums(const at::Tensor& error, const models::Batch& batch) {
-  const at::Tensor weight = batch["features"].narrow(1, 0, 1).abs();
+  const at::Tensor weight = batch["targets"].abs();
   const at::Tensor errors = error.to(at::kFloat);
   return at::stack({errors.square().mul(weight).sum(), errors.abs().mul(weight).sum()});
 }

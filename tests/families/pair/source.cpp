@@ -27,7 +27,7 @@ data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<
   data::MicroBatch batch{.samples = std::move(numbers)};
   const auto number_of_items = static_cast<double>(items);
   double weights = 0;
-  for (size_t first = 0; first < features.size(); first += numbers_per_item - 1) weights += std::abs(features[first]);
+  for (const float target : targets) weights += std::abs(target);
   batch.counts = {number_of_items, static_cast<double>(samples.size()), number_of_items, number_of_items, weights};
   const auto add = [&](const char* name, data::HostTensor tensor) {
     if (names.contains(name)) batch.tensors[name] = std::move(tensor);
