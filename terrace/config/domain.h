@@ -18,7 +18,7 @@ namespace terrace::config {
 
 using StepRanges = std::vector<std::pair<int64_t, int64_t>>;
 
-// The TOML text of a value; parsing the text gives the same value to the last bit.
+// The TOML text of a value; parsing the text gives the same value bit for bit.
 std::string toml_text(bool value);
 std::string toml_text(int64_t value);
 std::string toml_text(uint64_t value);  // at most 2^63 - 1, the largest integer in TOML

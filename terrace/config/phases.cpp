@@ -27,8 +27,8 @@ size_t phase_from(const Config& config, int64_t from_step) {
   return phase > 0 && config.phases[phase - 1].from_step == from_step ? phase : 0;
 }
 
-// A line for each key of a phase that both configurations have; keys that the phase takes over from the phase before
-// are that phase's.
+// A line for each key that a phase gives another value in one configuration than in the other. Keys that the phase does
+// not name are left to the phase before.
 std::string key_changes(const Config& saved, size_t saved_phase, const Config& now, size_t phase) {
   const Config before = in_phase(saved, saved_phase), after = in_phase(now, phase);
   const Config earlier_before = in_phase(saved, saved_phase - 1), earlier_after = in_phase(now, phase - 1);

@@ -12,7 +12,7 @@ namespace terrace::config {
 enum class Measure { bytes, bytes_per_second, flops_per_second, seconds, hours, watts };
 
 // The quantity with its unit, such as "64 GiB", in the largest unit that gives a short number. Reading the text gives
-// the same value to the last bit.
+// the same value bit for bit.
 std::string quantity_text(double value, Measure measure);
 
 // Decimal and binary units are distinct (GB, GiB), and so are bits and bytes (Gb/s, GB/s).

@@ -50,9 +50,9 @@ struct StepShare {
   int64_t micro_batch = 1;      // samples
 };
 
-// The share of one data-parallel rank in an evaluation, in which each rank computes one micro-batch in every turn.
-struct TurnShare {
-  int64_t turn = 0;             // counted from 0
+// The share of one data-parallel rank in an evaluation, in which each rank computes one micro-batch in every round.
+struct RoundShare {
+  int64_t round = 0;            // counted from 0
   int64_t rank = 0, ranks = 1;  // data-parallel
   int64_t micro_batch = 1;      // samples
 };
@@ -84,10 +84,10 @@ class Source {
   // At most `at_most` samples of the validation split, grouped by corpus: the same ones at every call and for every
   // seed. Corpora without such samples are left out.
   virtual std::vector<HeldOut> held_out(uint64_t at_most) const = 0;
-  // In how many turns the ranks compute them.
-  virtual int64_t turns(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const;
-  // The micro-batch of a rank in a turn. A rank that has no samples left computes a micro-batch whose counts are 0.
-  virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
+  // In how many rounds the ranks compute them.
+  virtual int64_t rounds(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const;
+  // The micro-batch of a rank in a round. A rank that has no samples left computes a micro-batch whose counts are 0.
+  virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                           const TensorNames& names) const = 0;
   // The names of the held-out corpora, as in the configuration; none where nothing is held out.
   virtual std::vector<std::string> held_out_datasets() const = 0;

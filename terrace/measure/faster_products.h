@@ -21,7 +21,7 @@ struct MeasuredProduct {
   ops::Products faster() const;
 };
 
-// Measures the products of the type by our kernels and by torch's in turns. Each product takes about a tenth of a
+// Measures the products of the type by our kernels and by torch's, alternately. Each product takes about a tenth of a
 // second at most, less if one is faster by far. Empty if the processor lacks the instructions for our kernels.
 std::vector<MeasuredProduct> measured_products(at::ScalarType type, const std::set<ops::WeightClass>& classes);
 

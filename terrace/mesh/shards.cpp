@@ -126,8 +126,8 @@ ShardPlace::ShardPlace(const ShardSizes& s, int64_t d)
       update(filled(s.optimizer / s.weights)),
       everyone(filled(s.ranks)) {
   const int64_t w = s.weights, g = s.gradients, o = s.optimizer;
-  // The place of a rank among those that differ from `inner` to `outer` of the ranks. By rails, the ranks of all nodes
-  // with one place in their nodes follow each other.
+  // A rank's number among the ranks of its group, where `outer` consecutive ranks are divided into groups whose members
+  // are `inner` ranks apart. By rails, members that have the same place in their nodes have consecutive numbers.
   const auto place = [&](int64_t rank, int64_t inner, int64_t outer) {
     const int64_t number = rank % outer / inner;
     if (!s.has_two_hops(inner, outer)) return number;

@@ -126,7 +126,8 @@ void check_positions(const at::Tensor& joint, const RotaryTable& table, const at
   if (positions.defined()) {
     check_indices(positions, 0, limit, "position");
   } else if (joint.size(1) > limit) {
-    throw UserError::of("{} tokens in a model of sequence = {}; use at most {}", joint.size(1), limit, limit);
+    throw UserError::of("a sequence of {} tokens is longer than model.sequence = {}; use at most {} tokens",
+                        joint.size(1), limit, limit);
   }
 }
 

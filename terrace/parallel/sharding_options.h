@@ -32,8 +32,8 @@ struct ShardingOptions {
   std::optional<ops::BlockCode> feedback = {};
   // Elements at multiples of which parameters begin in the flat buffers.
   int64_t alignment = mesh::parameter_alignment({});
-  // The route of a movement; empty: its group of mesh::ShardPlace, or the two of its hops. On every route, a rank's
-  // block must be its part by mesh::ShardPlace.
+  // Over which groups a movement goes; where the function is empty, over the group that mesh::ShardPlace names, or over
+  // the two groups of its hops. Whatever the route, the block that a rank gets is its part by mesh::ShardPlace.
   std::function<Route(schedule::Movement, DataGroups&)> route = {};
   bool deterministic = false;
   // For tests: whole weights are NaN until they are gathered, and gradients until something is stored, so that a use at

@@ -29,7 +29,7 @@ struct Post {
   double made;  // the time when the tensor is complete
 };
 
-// The list of a stage: computations, receives at their posts, sends and the optimizer step.
+// The list of a stage: its computations, the receives where `posts` puts them, its sends and the optimizer step.
 Instructions assemble(const Instructions& computations, const std::vector<Post>& posts, const Placement& placement,
                       int64_t stage) {
   Instructions list;

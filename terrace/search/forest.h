@@ -24,7 +24,7 @@ class Forest {
   // A number is cut in two ranges; of a categorical coordinate one value is separated from all others.
   explicit Forest(std::vector<bool> is_categorical) : is_categorical_(std::move(is_categorical)) {}
 
-  // `points` is [values, coordinates]; there is a value. The key determines all random cuts.
+  // `points` is [values, coordinates], with at least one value. The key determines all random cuts.
   void fit(std::span<const double> points, std::span<const double> values, PhiloxKey key);
   // Not before fit().
   Prediction predict(std::span<const double> at) const;

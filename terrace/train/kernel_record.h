@@ -30,7 +30,7 @@ Json kernel_record(const KernelFacts& facts);
 // The choice of kernels in a record, with which the run continues. One name of kernels is the choice for all products.
 ops::KernelChoice recorded_choice(const Json& record);
 
-// What differs, such as "threads 2 -> 4, ranks 1 -> 2"; "" if the run continues to the last bit. Products differ by
+// What differs, such as "threads 2 -> 4, ranks 1 -> 2"; "" if the run continues bit for bit. Products differ by
 // class, such as 'products.medium.forward "torch" -> "avx512"', also from one name for all of them.
 std::string kernel_differences(const Json& saved, const Json& now);
 

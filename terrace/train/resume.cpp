@@ -126,7 +126,7 @@ void Trainer::warn_of_other_bits(const checkpoint::Reader& checkpoint) const {
   const std::string layouts_differ =
       layout_difference(checkpoint.config({config_.family}), config_, world_->size(), world_->ranks_per_node());
   if (kernels_differ.empty() && layouts_differ.empty()) return;
-  log_warning("the run continues, but not to the last bit: {}{}{}", kernels_differ,
+  log_warning("the run continues, but not bit for bit: {}{}{}", kernels_differ,
               kernels_differ.empty() || layouts_differ.empty() ? "" : ", ", layouts_differ);
 }
 

@@ -67,7 +67,7 @@ void warn_of_bound_ranks(const comm::World& world) {
       counted(bound, "core"), world.ranks_per_node(), possible, cores, possible);
 }
 
-// The number of threads of each rank. A resumed run keeps its number, so that it continues to the last bit, unless the
+// The number of threads of each rank. A resumed run keeps its number, so that it continues bit for bit, unless the
 // configuration gives a number or the number of ranks has changed.
 int64_t threads_of(const config::Config& config, const checkpoint::Reader* resumed, int64_t ranks,
                    const comm::World* launched = nullptr) {
@@ -81,7 +81,7 @@ int64_t threads_of(const config::Config& config, const checkpoint::Reader* resum
   if (threads > share && (launched == nullptr || launched->rank() == 0)) {
     log_warning(
         "the run had {} a rank and continues with as many, though a rank has {} here; train.threads = "
-        "{} is faster here, but does not continue to the last bit",
+        "{} is faster here, but does not continue bit for bit",
         counted(threads, "thread"), counted(share, "core"), share);
   }
   return threads;
@@ -217,7 +217,8 @@ void warn_of_keys_idle_by_route(const config::Config& chosen, const Start& start
   warn_of_idle_keys(idle);
 }
 
-// Chooses the route and the gathers by rails that the first rank's machine predicts to be faster, on every rank.
+// Chooses the route of movements and how rails gather weights: what is predicted to be faster on the first rank's
+// machine, for all ranks.
 void choose_route(config::Config& config, const Start& start, const std::optional<machine::Machine>& machine,
                   comm::World& world) {
   config::LayoutConfig& layout = config.layout;

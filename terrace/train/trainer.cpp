@@ -247,10 +247,11 @@ void Trainer::stop_skipping() {
 }
 
 std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& held_out) {
-  data::TurnShare share{
+  data::RoundShare share{
       .rank = mesh_.coordinate(world_->rank(), "data"), .ranks = mesh_.size("data"), .micro_batch = micro_batch_};
   observe::TermSums all = models::no_sums(losses_);
-  for (const int64_t turns = data_->turns(held_out, share.ranks, share.micro_batch); share.turn < turns; ++share.turn) {
+  for (const int64_t rounds = data_->rounds(held_out, share.ranks, share.micro_batch); share.round < rounds;
+       ++share.round) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
     const models::Batch batch = models::to_device(data_->held_out_micro_batch(held_out, share, tensor_names_), device_);

@@ -91,7 +91,7 @@ class Trainer {
 
   // Continues from a checkpoint: weights, optimizer states, counters. Throws a Refusal, a UserError that all ranks know
   // of, if a key differs that must not, if corpora or tokenizer are not those of the run, or if a file is damaged; logs
-  // a warning if the run will not continue to the last bit.
+  // a warning if the run will not continue bit for bit.
   void resume(const checkpoint::Reader& checkpoint);
   // Takes only the weights of a checkpoint; optimizer states and counters keep their initial values.
   void load_weights(const checkpoint::Reader& checkpoint);
@@ -112,8 +112,8 @@ class Trainer {
   // most_skipped updates in a row.
   StepReport step();
 
-  // Whether `is_so` is true on any rank. Called by all ranks at the same place.
-  bool any_rank(bool is_so, const char* what) { return sum_of(static_cast<int64_t>(is_so), what) > 0; }
+  // Whether any rank says yes. Called by all ranks at the same place.
+  bool any_rank(bool yes, const char* what) { return sum_of(static_cast<int64_t>(yes), what) > 0; }
   // The first rank's value, on every rank. Called by all ranks at the same place.
   int64_t of_first_rank(int64_t value, const char* what);
 

@@ -12,7 +12,7 @@ namespace terrace::verify {
 Difference difference_of(const at::Tensor& ours, const at::Tensor& other);
 Difference difference_of(double ours, double other);
 
-// Empty if the two runs are equal to the last bit.
+// Empty if the two runs are equal bit for bit.
 std::optional<Divergence> first_divergence(const config::Config& config, const Trial& ours, const Trial& plain);
 
 }  // namespace terrace::verify

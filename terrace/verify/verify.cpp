@@ -52,7 +52,7 @@ config::Config with_layout(config::Config config, const config::LayoutConfig& la
   return config;
 }
 
-// The layout of the comparison to the last bit: sums in rank order, and weights that are sent unrounded, since plain
+// The layout of the bitwise comparison: sums in rank order, and weights that are sent unrounded, since plain
 // data parallelism sends and rounds no weights.
 config::LayoutConfig comparable_layout(config::LayoutConfig layout) {
   layout.deterministic = true;
@@ -201,14 +201,14 @@ std::vector<std::string> notes_on(const config::Config& config, const config::Co
   std::vector<std::string> notes;
   if (rounds_weights(config.layout)) {
     notes.emplace_back(
-        "weights are rounded to be sent (layout.gather_type, update_type); the comparison to the last bit uses "
+        "weights are rounded to be sent (layout.gather_type, update_type); the bitwise comparison uses "
         "\"same\" for both");
   }
   if (config::quantizes(config.layout)) {
     notes.emplace_back("the error is that of the layout with \"same\" in place of int8, int4 and fp8");
   }
   if (config.layout.tensor > 1 || config.layout.pipeline > 1) {
-    notes.emplace_back("the comparison to the last bit is with plain data parallelism of the same cut of the model");
+    notes.emplace_back("the bitwise comparison is with plain data parallelism of the same cut of the model");
   }
   if (one.train.precision != config.train.precision) {
     notes.emplace_back("weights or gradients are sent in bf16; the error is compared with that of one rank in bf16");

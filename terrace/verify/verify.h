@@ -1,5 +1,5 @@
 // Checks that a configuration's layout trains correctly on this machine: a small model like the configuration's is
-// trained on several ranks and compared to the last bit with plain data parallelism, and by its error with one rank.
+// trained on several ranks and compared bit for bit with plain data parallelism, and by its error with one rank.
 // docs/verify.md says what is compared and why.
 #pragma once
 
@@ -42,7 +42,7 @@ struct KeyChange {
 enum class Compared { gradient, weight, first_moment, second_moment };
 inline constexpr std::array<const char*, 4> compared_names = {"gradient", "weight", "first_moment", "second_moment"};
 
-// Between two tensors that should be the same to the last bit.
+// Between two tensors that should be the same bit for bit.
 struct Difference {
   int64_t elements = 0;  // the number of elements whose bits differ
   double largest = 0;    // absolute; NaN if a number is not finite in one tensor

@@ -159,7 +159,7 @@ values = [40000, 50000]
 
     def test_a_program_that_cannot_train_is_refused_before_the_first_trial(self):
         name = self.space("unknown", "validation_los", "")
-        self.expect(2, self.search(name), "is no figure of a trained trial; use step_seconds")
+        self.expect(2, self.search(name), 'is no figure of a trained trial; use "validation_loss", or another of step_seconds')
         self.assertFalse((self.folder / name).exists())
 
 

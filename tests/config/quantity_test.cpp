@@ -1,4 +1,4 @@
-// Tests numbers with units: every unit, texts that are refused, and that what is written is read back to the last bit.
+// Tests numbers with units: every unit, texts that are refused, and that what is written is read back bit for bit.
 #include "terrace/config/quantity.h"
 
 #include <gtest/gtest.h>

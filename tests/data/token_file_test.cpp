@@ -107,7 +107,7 @@ TEST(TokenFile, OneOfAPairIsNotTakenForOne) {
   EXPECT_THAT(user_error([&] { TokenCorpus(folder / "pair.bin"); }), HasSubstr("give the name without .bin"));
   EXPECT_THAT(user_error([&] { TokenCorpus(folder / "absent.bin"); }), HasSubstr("does not exist"));
   EXPECT_THAT(user_error([&] { TokenCorpus(folder.write("text.bin", std::string(2000, 'x'))); }),
-              HasSubstr("no token file of llm.c's"));
+              HasSubstr("is not a token file of llm.c"));
 }
 
 TEST(TokenFile, WithoutTokensIsEmpty) {

@@ -81,7 +81,7 @@ class StoredUnigramLoss : public testing::Test {
 
 TEST_F(StoredUnigramLoss, IsComputedAtTheFirstStartOnly) {
   const double computed = loss(config_);
-  EXPECT_EQ(loss(config_), computed) << "to the last bit";
+  EXPECT_EQ(loss(config_), computed) << "bit for bit";
   mark_stored(folder_ / "a.unigram.json");
   EXPECT_EQ(loss(config_), marked);
   EXPECT_EQ(Loader(config_, 4, 3, 99).unigram_loss(), marked) << "the seed orders samples and changes no loss";

@@ -132,6 +132,7 @@ TEST_F(Metrics, FiguresOfSeveralDatasetsAreAnObjectForEachFigure) {
 
 // As a run has them that an earlier version began.
 TEST_F(Metrics, LinesOfEarlierVersionsAreRead) {
+  std::filesystem::create_directories(folder_);
   std::ofstream(file()) << "{\"step\":3,\"validation_loss\":4.5,\"validation_loss_by_corpus\":{\"a\":5.0,\"b\":4.0}}\n"
                            "{\"step\":6,\"validation_loss\":4.0,\"validation_perplexity\":54.6}\n";
   const RunMetrics read = read_metrics(folder_);

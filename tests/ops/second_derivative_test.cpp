@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         DifferentiatedCase{"linear", [](const at::Tensor& x, const Weight& weight) { return linear(x, weight, {}); }},
         DifferentiatedCase{"norm", [](const at::Tensor& x, const Weight& weight) { return rms_norm(x, weight, 1e-5); }},
         DifferentiatedCase{"activation",
-                           [](const at::Tensor& x, const Weight&) { return activated(x, Activation::gelu); }}));
+                           [](const at::Tensor& x, const Weight&) { return activated(x, Activation::swiglu); }}));
 
 }  // namespace
 }  // namespace terrace::ops

@@ -1,4 +1,4 @@
-// Compares trainings to the last bit.
+// Compares trainings bit for bit.
 #pragma once
 
 #include <gtest/gtest.h>

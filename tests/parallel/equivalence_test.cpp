@@ -1,4 +1,4 @@
-// Compares trainings at every layout: to the last bit where sums keep their order, by their error elsewhere.
+// Compares trainings at every layout: bit for bit where sums keep their order, by their error elsewhere.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -215,11 +215,14 @@ TEST_F(StudyFile, KnowsTheFiguresOfTraining) {
   };
   const Study study = parse_study(text("validation_loss"), "space.toml");
   EXPECT_TRUE(study.settings.goals[0].minimizes);
-  EXPECT_EQ(study.figures.size(), 6);
-  EXPECT_EQ(refusal(text("validation_los")),
-            "space.toml:3:13: search.objective = \"validation_los\" is no figure of a trained trial; use step_seconds, "
-            "tokens_per_second, mfu, memory_bytes, loss or validation_loss");
-  EXPECT_EQ(parse_study(text("forces_mae"), "space.toml").figures.back(), (Figure{"forces_mae", true}));
+  EXPECT_EQ(study.figures.size(), 7);
+  EXPECT_EQ(
+      refusal(text("validation_los")),
+      "space.toml:3:13: search.objective = \"validation_los\" is no figure of a trained trial; use "
+      "\"validation_loss\", or another of step_seconds, tokens_per_second, mfu, memory_bytes, loss, validation_loss "
+      "or validation_perplexity");
+  // A figure of the family, with the direction in which it is better.
+  EXPECT_EQ(parse_study(text("validation_perplexity"), "space.toml").settings.goals[0].minimizes, true);
   const std::string halving = "method = \"successive_halving\"\n";
   EXPECT_EQ(refusal(text("validation_loss", halving) + "[halving]\nfirst = 2\n"),
             "space.toml:3:13: search.objective = \"validation_loss\" is not known after 2 steps, since "

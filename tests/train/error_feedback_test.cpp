@@ -1,4 +1,4 @@
-// Tests runs whose errors of quantized gradients are fed back: resuming to the last bit, beginning at zero where the
+// Tests runs whose errors of quantized gradients are fed back: resuming bit for bit, beginning at zero where the
 // errors do not fit, skipped steps and the loss scale.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

@@ -1,5 +1,5 @@
 // Runs whose data and batch change at a step: resumed before, at and inside a phase they equal the run that never
-// stopped to the last bit, and they say what they do.
+// stopped bit for bit, and they say what they do.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>

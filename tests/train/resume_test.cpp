@@ -1,4 +1,4 @@
-// Tests that ten steps equal five steps, a save, a load and five more steps, to the last bit.
+// Tests that ten steps equal five steps, a save, a load and five more steps, bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>

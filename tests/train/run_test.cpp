@@ -303,7 +303,7 @@ TEST_F(Run, ChoosesTheProductsOfTheModelsClassesOnceAndKeepsThem) {
   options.resume = "auto";
   testing::internal::CaptureStdout();
   EXPECT_EQ(run(one_thread(keys), options).step, 10);
-  EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("not to the last bit")));
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("not bit for bit")));
   EXPECT_EQ(kernels(), chosen);
   EXPECT_EQ(asked, (std::vector<std::set<ops::WeightClass>>{{ops::WeightClass::tall}}));
 }

@@ -19,7 +19,7 @@ namespace {
 
 class TrainerTest : public TinyRun {
  protected:
-  // Runs two configurations that must agree to the last bit.
+  // Runs two configurations that must agree bit for bit.
   void expect_same_run(const std::vector<std::string>& a, const std::vector<std::string>& b) {
     Trainer first(tiny_config(a), {}), second(tiny_config(b), {});
     EXPECT_EQ(take_steps(first, 4), take_steps(second, 4));

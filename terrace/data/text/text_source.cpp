@@ -161,10 +161,10 @@ std::vector<MicroBatch> TextSource::micro_batches(const StepShare& share, const 
   return batches;
 }
 
-MicroBatch TextSource::held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
+MicroBatch TextSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                             const TensorNames& names) const {
   const auto samples = static_cast<int64_t>(held_out.samples.size());
-  const int64_t first = (share.turn * share.ranks + share.rank) * share.micro_batch;
+  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
   const bool has_samples = first < samples;
   // A rank without samples computes the first one, and none of it counts.
   const auto own = std::span(held_out.samples)

@@ -24,7 +24,7 @@ class TextSource : public Source {
 
   std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
   std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
-  MicroBatch held_out_micro_batch(const HeldOut& held_out, const TurnShare& share,
+  MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                   const TensorNames& names) const override;
   std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return loader_.samples(Split::train); }

@@ -1,4 +1,4 @@
-// A corpus of tokens on disk, PREFIX.bin and PREFIX.idx or a token file of llm.c's, mapped into memory and never
+// A corpus of tokens on disk, PREFIX.bin and PREFIX.idx or a token file of llm.c, mapped into memory and never
 // copied.
 #pragma once
 
@@ -23,7 +23,7 @@ std::vector<std::filesystem::path> corpus_files(const std::string& name);
 class TokenCorpus {
  public:
   // Throws UserError that names the file and the problem, also where the files and the record beside them are not from
-  // one run of `terrace data prepare`. A name that ends in ".bin" is of a token file of llm.c's; its documents are
+  // one run of `terrace data prepare`. A name that ends in ".bin" is of a token file of llm.c; its documents are
   // found by reading it once.
   explicit TokenCorpus(const std::string& name, CorpusIndex::Check check = CorpusIndex::Check::sampled);
 

@@ -59,14 +59,15 @@ class IndexBytes {
 
 TokenFile parse_token_file(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() < token_file_header_bytes) {
-    throw UserError::of("{} is no token file of llm.c's, or truncated: {} bytes, where its header alone has {}", name,
-                        bytes.size(), token_file_header_bytes);
+    throw UserError::of(
+        "{} is not a token file of llm.c, or is cut off: it has {} bytes, and the header alone takes {}", name,
+        bytes.size(), token_file_header_bytes);
   }
   Header header;
   std::memcpy(header.data(), bytes.data(), sizeof(header));
   const auto [magic, version, count] = std::tuple(header[0], header[1], header[2]);
   if (magic != token_file_magic) {
-    throw UserError::of("{} is no token file of llm.c's, which begins with {}: {}", name, token_file_magic,
+    throw UserError::of("{} is not a token file of llm.c, which begins with {}: {}", name, token_file_magic,
                         other_file(magic));
   }
   TokenFile file;

@@ -29,7 +29,8 @@ struct Finish {
     accumulate,     // out += c
     gelu,           // inner = c + bias[j], out = gelu(inner)
     gelu_backward,  // out = c * gelu'(inner)
-    // Of pairs of columns: inner = c + bias[j] [m, n] holds gates and ups in turns, out [m, n / 2] = silu(gate) * up.
+    // Of pairs of columns: inner = c + bias[j] [m, n] holds gates and ups interleaved, out [m, n / 2] = silu(gate) *
+    // up.
     swiglu,
     swiglu_backward,  // out [m, 2n] = the gradients of the pairs `inner` [m, 2n], where c is that of silu(gate) * up
     exponentials,     // out = exp(c - references[i]) in the first `counted` columns, else 0; and sums of these

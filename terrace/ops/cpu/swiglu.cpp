@@ -17,7 +17,7 @@ struct Pairs {
   Lanes<Wide<T>, bytes> gate, up;
 };
 
-// The numbers of two vectors at even places, at odd places, or taken in turns from the lower or the upper halves.
+// The numbers of two vectors at even places, at odd places, or interleaved from the lower or the upper halves.
 template <typename V, int... i>
 TERRACE_INLINE inline V evens(V a, V b, std::integer_sequence<int, i...>) {
   return __builtin_shufflevector(a, b, (2 * i)...);

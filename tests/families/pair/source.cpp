@@ -85,10 +85,10 @@ std::vector<data::HeldOut> PairSource::held_out(uint64_t at_most) const {
   return all.samples.empty() ? std::vector<data::HeldOut>{} : std::vector{all};
 }
 
-data::MicroBatch PairSource::held_out_micro_batch(const data::HeldOut& held_out, const data::TurnShare& share,
+data::MicroBatch PairSource::held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
                                                   const data::TensorNames& names) const {
   const auto end = static_cast<int64_t>(held_out.samples.size());
-  const int64_t first = (share.turn * share.ranks + share.rank) * share.micro_batch;
+  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
   std::vector<int64_t> numbers;
   std::vector<std::vector<float>> samples;
   for (int64_t i = first; i < std::min(first + share.micro_batch, end); ++i) {

@@ -28,7 +28,7 @@ class PairSource : public data::Source {
   std::vector<data::MicroBatch> micro_batches(const data::StepShare& share,
                                               const data::TensorNames& names) const override;
   std::vector<data::HeldOut> held_out(uint64_t at_most) const override;
-  data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::TurnShare& share,
+  data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
                                         const data::TensorNames& names) const override;
   std::vector<std::string> held_out_datasets() const override { return {file_}; }
   int64_t items(uint64_t first, int64_t samples) const override;

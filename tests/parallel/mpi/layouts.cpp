@@ -67,7 +67,7 @@ void sum_over_ranks(Tensors& tensors, comm::Comm& all) {
   }
 }
 
-// The first difference; "" if the results are equal to the last bit.
+// The first difference; "" if the results are equal bit for bit.
 std::string difference(const Tensors& ours, const Tensors& threads) {
   for (const auto& [name, tensor] : threads) {
     if (!same_bits(ours.at(name), tensor)) return name;

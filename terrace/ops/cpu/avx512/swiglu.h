@@ -15,7 +15,7 @@ struct Gated {
   V gate, up;
 };
 
-// The pairs whose numbers are in two vectors, in turns.
+// The pairs whose numbers are in two vectors, interleaved.
 TERRACE_AVX512_INLINE Gated<OneVector> pairs_of(const TwoVectors& x) {
   const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odds = _mm512_or_si512(evens, _mm512_set1_epi32(1));
