@@ -2,7 +2,6 @@
 #include "terrace/schedule/shared_link.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "terrace/base/error.h"
 
@@ -15,22 +14,24 @@ void SharedLink::add(size_t call, size_t communicator, double time, double secon
     own.queue.push_back({call, seconds});
   } else {
     begin(index, {call, seconds}, time);
+    find_next_end();
   }
 }
 
-double SharedLink::next_end() const {
-  if (under_way_.empty()) return std::numeric_limits<double>::infinity();
-  double least = under_way_.front().left;
-  for (const UnderWay& one : under_way_) least = std::min(least, one.left);
-  return since_ + least * static_cast<double>(under_way_.size());
+void SharedLink::find_next_end() {
+  first_ = 0;
+  for (size_t i = 1; i < under_way_.size(); ++i) {
+    if (under_way_[i].left < under_way_[first_].left) first_ = i;
+  }
+  next_end_ = under_way_.empty() ? std::numeric_limits<double>::infinity()
+                                 : since_ + under_way_[first_].left * static_cast<double>(under_way_.size());
 }
 
 SharedLink::Ended SharedLink::end_next() {
   TERRACE_CHECK(!under_way_.empty(), "no call is on the link");
-  const auto first = std::ranges::min_element(under_way_, {}, &UnderWay::left);
-  const UnderWay ended = *first;
-  const double end = next_end();
-  under_way_.erase(first);
+  const UnderWay ended = under_way_[first_];
+  const double end = next_end_;
+  under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(first_));
   for (UnderWay& one : under_way_) one.left -= ended.left;
   since_ = end;
   Communicator& own = communicators_[ended.communicator];
@@ -41,6 +42,7 @@ SharedLink::Ended SharedLink::end_next() {
     own.queue.clear();
     own.next = 0;
   }
+  find_next_end();
   return {ended.call, {ended.begin, end}};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "terrace/schedule/times.h"
@@ -20,7 +21,7 @@ class SharedLink {
   // the calls that end by `time` have been taken off the link.
   void add(size_t call, size_t communicator, double time, double seconds);
   // When the call that ends first does so if no other one is added; infinity without calls.
-  double next_end() const;
+  double next_end() const { return next_end_; }
   // Takes this call off the link. There must be one.
   Ended end_next();
 
@@ -46,11 +47,14 @@ class SharedLink {
   void begin(size_t communicator, const Queued& call, double time);
   // Subtracts what was transferred from since_ to the time.
   void transfer_until(double time);
+  void find_next_end();
   size_t communicator_index(size_t number);
 
   std::vector<Communicator> communicators_;
   std::vector<UnderWay> under_way_;
   double since_ = 0;
+  size_t first_ = 0;  // the index of the one of them that ends first
+  double next_end_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace terrace::schedule
