@@ -43,7 +43,7 @@ std::string kernel() {
 }
 
 // The start time of the process, which distinguishes it from a later process with the same id; empty where there is
-// none.
+// none, or it has ended and its parent has not yet asked how.
 std::string start_of(int64_t process_id) {
   const std::string text = text_of(fmt::format("/proc/{}/stat", process_id));
   const size_t name_end = text.rfind(')');
@@ -51,6 +51,8 @@ std::string start_of(int64_t process_id) {
   std::istringstream words(text.substr(name_end + 1));
   std::string word;
   for (int i = 3; i <= 22 && words >> word; ++i) {
+    const bool is_state = i == 3;
+    if (is_state && (word == "Z" || word == "X")) return "";
   }
   return word;
 }
@@ -71,34 +73,44 @@ std::optional<Holder> holder_in(const std::string& text) {
   return std::nullopt;
 }
 
-timespec modification_time(const fs::path& path) {
+std::optional<time_t> modification_time(const fs::path& path) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 ? status.st_mtim : timespec{};
+  return ::stat(path.c_str(), &status) == 0 ? std::optional(status.st_mtim.tv_sec) : std::nullopt;
 }
 
-// Both times are taken from the file system's clock, which may be another machine's.
+// Both times are taken from the file system's clock, which may be another machine's. 0 for a file that was just
+// removed.
 double seconds_since_heartbeat(const fs::path& path) {
   const fs::path beside = temporary_path(path);
   std::ofstream(beside) << "\n";
-  const timespec now = modification_time(beside), then = modification_time(path);
+  const std::optional<time_t> now = modification_time(beside), then = modification_time(path);
   std::error_code ignored;
   fs::remove(beside, ignored);
-  return static_cast<double>(now.tv_sec - then.tv_sec);
+  return now && then ? static_cast<double>(*now - *then) : 0;
 }
 
-// Why the holder is considered dead; empty where it is alive.
+// "" while the heartbeat goes on.
+std::string death_by_heartbeat(const fs::path& path) {
+  const double seconds = seconds_since_heartbeat(path);
+  return seconds > dead_after_seconds ? fmt::format("has shown no heartbeat for {:.0f} s", seconds) : "";
+}
+
+// Why the holder of a lock is considered dead; empty where it is alive. A process of this host keeps its lock while it
+// exists, also while it is suspended.
 std::string reason_to_take_over(const fs::path& path, const std::optional<Holder>& holder) {
   if (holder && holder->kernel == kernel()) {
     return start_of(holder->process_id) == holder->start ? "" : "has died";
   }
-  const double seconds = seconds_since_heartbeat(path);
-  return seconds > dead_after_seconds ? fmt::format("has shown no heartbeat for {:.0f} s", seconds) : "";
+  return death_by_heartbeat(path);
 }
 
 }  // namespace
 
 std::string death_of_owner(const fs::path& path) {
-  return fs::exists(path) ? reason_to_take_over(path, holder_in(text_of(path))) : "has left";
+  if (!fs::exists(path)) return "has left";
+  const std::optional<Holder> holder = holder_in(text_of(path));
+  if (holder && holder->kernel == kernel() && start_of(holder->process_id) != holder->start) return "has died";
+  return death_by_heartbeat(path);
 }
 
 OwnerFile::OwnerFile(fs::path path, const std::string& held_message)
@@ -138,6 +150,7 @@ bool OwnerFile::create() const {
 }
 
 void OwnerFile::take_over_from_dead_holder(const std::string& held_message) const {
+  if (!fs::exists(path_)) return;  // its holder has just released the lock
   const std::string text = text_of(path_);
   const std::optional<Holder> holder = holder_in(text);
   const std::string reason = reason_to_take_over(path_, holder);

@@ -11,8 +11,8 @@
 
 namespace terrace {
 
-// Why the process that made the owner file at `path` is considered dead, such as "has died"; "" while it is alive. On
-// another host, or in another container, it is dead when its heartbeat stopped minutes ago. A missing file has no
+// Why the process that made the owner file at `path` is considered dead, such as "has died"; "" while it is alive. It
+// is dead when its heartbeat stopped minutes ago, and on this host also as soon as it is gone. A missing file has no
 // owner.
 std::string death_of_owner(const std::filesystem::path& path);
 

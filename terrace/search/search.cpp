@@ -77,11 +77,11 @@ class Run {
       if (!pending_.empty()) {
         gather();
       } else if (waits_for_others()) {
-        std::this_thread::sleep_for(look_every);
+        std::this_thread::sleep_for(idle_look);
       } else {
         break;
       }
-      if (!is_replaying() && Clock::now() - looked_ >= look_every) turn();
+      if (!is_replaying() && Clock::now() - looked_ >= busy_look) turn();
     }
     if (stops()) give_up();
     for (; replayed_ < workers_.earlier().size(); ++replayed_) finish(workers_.earlier()[replayed_], Source::earlier);
@@ -99,7 +99,8 @@ class Run {
   enum class Source { here, earlier, elsewhere };
 
   static constexpr size_t most_kept = 3;  // trials whose checkpoints are kept
-  static constexpr auto look_every = std::chrono::seconds(1);
+  // How often a worker looks at the others while it waits for them, and while it waits for trials of its own.
+  static constexpr auto idle_look = std::chrono::seconds(1), busy_look = std::chrono::seconds(5);
 
   bool stops() const { return options_.stops && options_.stops(); }
 
@@ -290,7 +291,7 @@ class Run {
   // stop before, or it is time to look at the other workers.
   std::deque<Pending>::iterator wait_for_one() {
     constexpr auto pause = std::chrono::milliseconds(100);
-    const auto waits_no_more = [&] { return stops() || (!is_replaying() && Clock::now() - looked_ >= look_every); };
+    const auto waits_no_more = [&] { return stops() || (!is_replaying() && Clock::now() - looked_ >= busy_look); };
     if (evaluator_->is_exact()) {
       const std::future<Outcome>& oldest = pending_.front().outcome;
       while (oldest.valid() && oldest.wait_for(pause) != std::future_status::ready) {

@@ -55,7 +55,12 @@ TEST(OwnerFile, OfAKilledProcessIsTakenOver) {
   ASSERT_EQ(read(ready[0], &letter, 1), 1);
   EXPECT_THROW(OwnerFile(path, "held"), UserError);
   kill(child, SIGKILL);
+  siginfo_t ended;
+  // The child has ended, but nobody has asked how.
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(death_of_owner(path), "has died");
   waitpid(child, nullptr, 0);
+  EXPECT_EQ(death_of_owner(path), "has died");
   EXPECT_TRUE(std::filesystem::exists(path));
   const OwnerFile mark(path, "held");
   EXPECT_THAT(text_in(path), HasSubstr(" " + std::to_string(getpid()) + " "));
@@ -78,20 +83,23 @@ TEST(OwnerFile, OfAnotherMachineIsTakenOverWhenItsSignsOfLifeStop) {
 TEST(OwnerFile, SaysWhetherItsOwnerIsDead) {
   const ScratchFolder folder;
   const auto path = folder / "run.owner";
+  const auto set_age = [&](time_t age) {
+    const timespec when = {.tv_sec = time(nullptr) - age, .tv_nsec = 0};
+    const timespec times[2] = {when, when};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  };
   EXPECT_EQ(death_of_owner(path), "has left");
   {
     const OwnerFile mark(path, "held");
     EXPECT_EQ(death_of_owner(path), "");
+    set_age(600);
+    EXPECT_THAT(death_of_owner(path), HasSubstr("has shown no heartbeat for ")) << "it may be suspended";
+    EXPECT_THROW(OwnerFile(path, "held"), UserError) << "but it keeps its lock";
   }
-  const auto mark_of = [&](const char* text, time_t age) {
-    std::ofstream(path) << text;
-    const timespec when[2] = {{.tv_sec = time(nullptr) - age, .tv_nsec = 0},
-                              {.tv_sec = time(nullptr) - age, .tv_nsec = 0}};
-    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), when, 0), 0);
-  };
-  mark_of("elsewhere 4242 99 another-kernel\n", 100);
+  std::ofstream(path) << "elsewhere 4242 99 another-kernel\n";
+  set_age(100);
   EXPECT_EQ(death_of_owner(path), "");
-  mark_of("elsewhere 4242 99 another-kernel\n", 600);
+  set_age(600);
   EXPECT_THAT(death_of_owner(path), HasSubstr("has shown no heartbeat for "));
 }
 

@@ -255,14 +255,11 @@ range = [0, 3]
 
 
 class Display(SearchTest):
-    def test_a_terminal_shows_a_table_while_the_search_runs(self):
-        (self.folder / "shown.toml").write_text('[search]\nevaluator = "command"\nobjective = "score"\nmethod = "exhaustive"\n'
-                                                "command = '''sleep 1; echo '{\"score\": '{x}'}' > {result}'''\n"
-                                                '[parameters.x]\ntype = "integer"\nrange = [1, 4]\n')
+    def shown_on_a_terminal(self, *command):
+        """What a command draws on a terminal of 60 columns, one table after the other, and what it prints."""
         terminal, other_end = pty.openpty()
         fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
-        child = subprocess.Popen([TERRACE, "search", "shown.toml", "--output", "shown"], cwd=self.folder, stderr=other_end,
-                                 stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen([TERRACE, *command], cwd=self.folder, stderr=other_end, stdout=subprocess.PIPE, text=True)
         os.close(other_end)
         shown = b""
         try:
@@ -273,7 +270,24 @@ class Display(SearchTest):
         os.close(terminal)
         printed = child.communicate()[0]
         self.assertEqual(child.returncode, 0)
-        tables = re.split(r"\x1b\[\d+A\r\x1b\[J", shown.decode().replace("\r\n", "\n"))
+        return re.split(r"\x1b\[\d+A\r\x1b\[J", shown.decode().replace("\r\n", "\n")), printed
+
+    def test_a_terminal_counts_the_trials_of_all_workers(self):
+        (self.folder / "counted.toml").write_text('[search]\nevaluator = "command"\nobjective = "score"\nmethod = "exhaustive"\n'
+                                                  "command = '''sleep 1; echo '{\"score\": '{x}'}' > {result}'''\n"
+                                                  '[parameters.x]\ntype = "integer"\nrange = [1, 10]\n')
+        command = ("search", "counted.toml", "--output", "counted", "--join")
+        other = subprocess.Popen([TERRACE, *command], cwd=self.folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        tables, printed = self.shown_on_a_terminal(*command)
+        self.assertEqual(other.wait(timeout=60), 0)
+        self.assertTrue(any(re.match(r"trials [5-9] of 10 of 2 workers, 0 failed, ", table) for table in tables), tables)
+        self.assertRegex(printed, "10 trials: 10 done, 0 failed.*; [4-6] of them by other workers")
+
+    def test_a_terminal_shows_a_table_while_the_search_runs(self):
+        (self.folder / "shown.toml").write_text('[search]\nevaluator = "command"\nobjective = "score"\nmethod = "exhaustive"\n'
+                                                "command = '''sleep 1; echo '{\"score\": '{x}'}' > {result}'''\n"
+                                                '[parameters.x]\ntype = "integer"\nrange = [1, 4]\n')
+        tables, printed = self.shown_on_a_terminal("search", "shown.toml", "--output", "shown")
         self.assertGreater(len(tables), 3)
         self.assertEqual(tables[-1], "", "the table is removed at the end")
         for table in tables[:-1]:
