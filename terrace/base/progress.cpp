@@ -9,21 +9,20 @@
 #include "terrace/base/units.h"
 
 namespace terrace {
-namespace {
 
-double seconds_since(Progress::Clock::time_point when) {
-  return std::chrono::duration<double>(Progress::Clock::now() - when).count();
+double Progress::seconds_since(Clock::time_point when) const {
+  return std::chrono::duration<double>(now_() - when).count();
 }
 
-}  // namespace
-
-Progress::Progress(std::string title, uint64_t total, uint64_t start, double line_seconds)
+Progress::Progress(std::string title, uint64_t total, uint64_t start, double line_seconds,
+                   std::function<Clock::time_point()> now)
     : title_(std::move(title)),
       total_(total),
       start_(start),
       line_seconds_(line_seconds),
+      now_(std::move(now)),
       terminal_(::isatty(STDERR_FILENO) != 0),
-      began_(Clock::now()),
+      began_(now_()),
       shown_(began_) {}
 
 Progress::~Progress() { clear(); }
@@ -36,7 +35,7 @@ double Progress::seconds_left(uint64_t done) const {
 
 void Progress::update(uint64_t done, const std::string& detail) {
   if (seconds_since(began_) < 2 || seconds_since(shown_) < (terminal_ ? 0.1 : line_seconds_)) return;
-  shown_ = Clock::now();
+  shown_ = now_();
   const double left = seconds_left(done);
   const double share = total_ == 0 ? 0 : static_cast<double>(std::min(done, total_)) / static_cast<double>(total_);
   const std::string left_text = left <= 0 ? "" : fmt::format(", {} left", format_seconds(left));

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace terrace {
@@ -14,7 +15,9 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   // `total` is in any unit, 0 where it is unknown. Resumed work begins at `start`, which does not count for the speed.
-  Progress(std::string title, uint64_t total, uint64_t start = 0, double line_seconds = 30);
+  // `now` tells the time.
+  Progress(std::string title, uint64_t total, uint64_t start = 0, double line_seconds = 30,
+           std::function<Clock::time_point()> now = Clock::now);
   ~Progress();
   Progress(const Progress&) = delete;
 
@@ -27,9 +30,12 @@ class Progress {
   double seconds_left(uint64_t done) const;
 
  private:
+  double seconds_since(Clock::time_point when) const;
+
   std::string title_;
   uint64_t total_, start_;
   double line_seconds_;
+  std::function<Clock::time_point()> now_;
   bool terminal_;
   bool drawn_ = false;
   Clock::time_point began_, shown_;

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -18,9 +20,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-double seconds_since(Progress::Clock::time_point when) {
-  return std::chrono::duration<double>(Progress::Clock::now() - when).count();
-}
+// A clock that goes on when it is told to.
+class HandSetClock {
+ public:
+  void go_on(milliseconds time) { *now_ += time; }
+  std::function<Progress::Clock::time_point()> reader() const {
+    return [now = now_] { return *now; };
+  }
+
+ private:
+  std::shared_ptr<Progress::Clock::time_point> now_ = std::make_shared<Progress::Clock::time_point>();
+};
 
 // Replaces standard error by a pseudo-terminal as long as the object lives.
 class Terminal {
@@ -58,14 +68,10 @@ class Terminal {
 
 // Half of the remaining work is done, so the time left equals the time that has passed.
 TEST(Progress, EstimatesFromTheMeanSpeedSinceTheStart) {
-  const auto before = Progress::Clock::now();
-  const Progress progress("steps", 100, 50);
-  const auto after = Progress::Clock::now();
-  std::this_thread::sleep_for(milliseconds(20));
-  const double least = seconds_since(after);
-  const double left = progress.seconds_left(75);
-  EXPECT_GE(left, least);
-  EXPECT_LE(left, seconds_since(before));
+  HandSetClock clock;
+  const Progress progress("steps", 100, 50, 30, clock.reader());
+  clock.go_on(milliseconds(1500));
+  EXPECT_DOUBLE_EQ(progress.seconds_left(75), 1.5);
   EXPECT_EQ(progress.seconds_left(100), 0);
   EXPECT_EQ(progress.seconds_left(120), 0);
 }
@@ -79,10 +85,13 @@ TEST(Progress, WritesSparseLinesWhereThereIsNoTerminal) {
   testing::internal::CaptureStderr();
   start_log();
   {
-    Progress progress("steps", 200, 0, /*line_seconds=*/1.5);
+    HandSetClock clock;
+    Progress progress("steps", 200, 0, /*line_seconds=*/1.5, clock.reader());
+    clock.go_on(milliseconds(1900));
     progress.update(10);  // nothing in the first two seconds
-    std::this_thread::sleep_for(milliseconds(2100));
+    clock.go_on(milliseconds(200));
     progress.update(50, "loss 3.21");
+    clock.go_on(milliseconds(1400));
     progress.update(60, "loss 3.20");  // too soon after the last line
   }
   const std::string text = testing::internal::GetCapturedStderr();
@@ -94,15 +103,16 @@ TEST(Progress, WritesSparseLinesWhereThereIsNoTerminal) {
 TEST(Progress, DrawsABarOnATerminalAndRemovesIt) {
   const Terminal terminal;
   ASSERT_TRUE(terminal.opened());
-  Progress progress("steps", 100);
+  HandSetClock clock;
+  Progress progress("steps", 100, 0, 30, clock.reader());
   progress.update(10);
   EXPECT_EQ(terminal.drawn(), "");
-  std::this_thread::sleep_for(milliseconds(2100));
+  clock.go_on(milliseconds(2100));
   progress.update(25, "loss 3.21");
   const std::string bar = terminal.drawn();
   EXPECT_NE(bar.find("steps [#######.....................]  25%"), std::string::npos) << bar;
   EXPECT_NE(bar.find("left  loss 3.21"), std::string::npos) << bar;
-  std::this_thread::sleep_for(milliseconds(110));
+  clock.go_on(milliseconds(110));
   progress.update(130);  // more than the total
   const std::string full = terminal.drawn();
   EXPECT_NE(full.find("steps [############################] 100%"), std::string::npos);
@@ -117,10 +127,11 @@ TEST(Progress, LogLinesAreWrittenAboveTheBar) {
   const Terminal terminal;
   ASSERT_TRUE(terminal.opened());
   start_log();
-  Progress progress("steps", 100);
+  HandSetClock clock;
+  Progress progress("steps", 100, 0, 30, clock.reader());
   log_info("begins");
   EXPECT_EQ(terminal.drawn().find("\033[K"), std::string::npos);  // there is no bar yet
-  std::this_thread::sleep_for(milliseconds(2100));
+  clock.go_on(milliseconds(2100));
   progress.update(25, "loss 3.21");
   const std::string bar = terminal.drawn().substr(std::string("\r\033[K").size());
   std::thread([] { log_info("checkpoint runs/a"); }).join();

@@ -103,7 +103,12 @@ TEST_P(ModelBased, LearnsFromTrialsThatItDidNotPropose) {
 TEST_P(ModelBased, GoesOnIfEveryTrialFails) {
   const Space space = small_space();
   Optimizer optimizer(space, {.method = GetParam()});
-  for (int i = 0; i < 30; ++i) optimizer.tell(*optimizer.ask(), std::nullopt);
+  std::set<Point> asked;
+  for (int i = 0; i < 30; ++i) {
+    const Point point = *optimizer.ask();
+    EXPECT_TRUE(asked.insert(point).second) << "asked twice, as trial " << i;
+    optimizer.tell(point, std::nullopt);
+  }
 }
 
 TEST(Optimizer, SearchesInfiniteSpaces) {
