@@ -124,7 +124,8 @@ class Run {
 
   // Whether others have something under way that this worker does if they die, or that it has to show at its end.
   bool waits_for_others() {
-    if (!workers_.is_working_elsewhere()) return false;
+    const bool has_all = !ladder_ && begun_ >= most_trials();  // others were asked for more
+    if (has_all || !workers_.is_working_elsewhere()) return false;
     if (is_over()) result_.end = SearchEnd::time;
     return !is_over();
   }

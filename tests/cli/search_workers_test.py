@@ -16,11 +16,14 @@ from search_test import SearchTest  # noqa: E402
 
 
 class Workers(SearchTest):
-    """Each trial leaves the process of its search in `who`, and the trials of a search that has STUCK in its environment never end."""
+    """Each trial leaves the process of its search in `who`. All but the first wait for the file `go`, and those of a search that has STUCK
+    in its environment never end."""
     SPACE = """[search]
 evaluator = "command"
 objective = "score"
-command = '''echo $PPID > {folder}/who; [ -z "$STUCK" ] || sleep 1000; sleep 0.4; echo '{"score": '{x}'}' > {result}'''
+command = '''echo $PPID > {folder}/who; [ -z "$STUCK" ] || sleep 1000
+while [ {trial} -gt 0 ] && [ ! -e {folder}/../../go ]; do sleep 0.05; done
+sleep 0.3; echo '{"score": '{x}'}' > {result}'''
 trials = 10
 """
     PARAMETERS = """[parameters.x]
@@ -45,6 +48,17 @@ range = [0, 99]
         self.addCleanup(child.__exit__, None, None, None)
         self.addCleanup(child.kill)
         return child
+
+    def start_two(self, name, *more, inside=(), **environment):
+        """Two searches that have begun a trial each; the first, which alone is `inside` something, has also finished one."""
+        first = self.start(name, inside=inside)
+        self.wait_for(lambda: self.done(name))
+        second = self.start(name, "--join", *more, **environment)
+        self.wait_for(lambda: str(second.pid) in self.makers(name))
+        return first, second
+
+    def go(self, name):
+        (self.folder / name / "go").touch()
 
     def wait_for(self, what):
         for _ in range(300):
@@ -79,35 +93,37 @@ range = [0, 99]
     def test_two_share_the_trials_and_a_third_is_refused(self):
         for method in ("bayesian", "random"):
             name = self.space_of_commands(f"shared_{method}", f'method = "{method}"\n')
-            first = self.start(name)
-            self.wait_for(lambda: self.done(name))
-            self.expect(2, self.search(name), f"another search works in {name} (process {first.pid} on ", "use another --output",
-                        "work on it together with --join")
-            self.expect(2, self.search(name, "--join", "--method", "exhaustive"),
-                        f"'method = {method}' where this one has 'method = exhaustive'")
-            second = self.start(name, "--join")
+            first, second = self.start_two(name)
+            refused = terrace("search", f"{name}.toml", "--output", name, folder=self.folder)
+            self.expect(2, refused, f"another search works in {name} (process ", "use another --output", "work on it together with --join")
+            refused = terrace("search", f"{name}.toml", "--output", name, "--join", "--method", "exhaustive", folder=self.folder)
+            self.expect(2, refused, f"'method = {method}' where this one has 'method = exhaustive'")
+            self.go(name)
             results = [self.ends(child)[0] for child in (first, second)]
             self.expect_each_trial_once(name)
             self.assertEqual(self.makers(name).keys(), {str(first.pid), str(second.pid)})
             for result in results:
                 self.assertEqual(result["trials"], 10)
-            self.assertGreater(results[0]["by_others"], 0)
+                self.assertGreater(result["by_others"], 0)
             self.assertEqual(results[0]["best"], results[1]["best"])
             self.assertFalse((self.folder / name / "claims.jsonl").exists())
-            self.assertEqual(json.loads(self.expect(0, self.search(name, "--json")).stdout)["resumed"], 10)
+            again = terrace("search", f"{name}.toml", "--output", name, "--json", folder=self.folder)
+            self.assertEqual(json.loads(self.expect(0, again).stdout)["resumed"], 10)
 
     def test_many_that_start_at_once_share_the_trials(self):
         name = self.space_of_commands("at_once", 'method = "random"\nparallel = 2\n')
-        for child in [self.start(name, "--join", "--trials", "16") for _ in range(4)]:
+        children = [self.start(name, "--join", "--trials", "16") for _ in range(4)]
+        self.wait_for(lambda: len(self.makers(name)) == 4)
+        self.go(name)
+        for child in children:
             self.assertEqual(self.ends(child)[0]["trials"], 16)
         self.expect_each_trial_once(name, 16)
 
     def test_what_a_killed_worker_had_begun_is_done_by_another(self):
         name = self.space_of_commands("killed_worker")
-        first = self.start(name)
-        self.wait_for(lambda: self.done(name))
-        stuck = self.start(name, "--join", STUCK="1")
-        [begun] = self.wait_for(lambda: self.makers(name).get(str(stuck.pid)))
+        first, stuck = self.start_two(name, STUCK="1")
+        [begun] = self.makers(name)[str(stuck.pid)]
+        self.go(name)
         self.wait_for(lambda: self.done(name) == 9)
         time.sleep(2)
         self.assertIsNone(first.poll(), "it waits, since the last trial is not done yet")
@@ -119,24 +135,24 @@ range = [0, 99]
 
     def test_ctrl_c_leaves_the_others(self):
         name = self.space_of_commands("interrupted")
-        first = self.start(name)
-        self.wait_for(lambda: self.done(name))
-        second = self.start(name, "--join")
-        self.wait_for(lambda: self.makers(name).get(str(second.pid)))
+        first, second = self.start_two(name)
         first.send_signal(signal.SIGINT)
         result, said = self.ends(first, 4)
-        self.assertLess(result["trials"], 10)
+        self.assertEqual(result["trials"], 1)
         self.assertIn("the same command with --join continues the search", said)
+        self.go(name)
         self.assertEqual(self.ends(second)[0]["trials"], 10)
         self.expect_each_trial_once(name)
 
     def test_the_time_of_one_is_not_that_of_the_others(self):
         name = self.space_of_commands("timed")
-        first = self.start(name)
-        self.wait_for(lambda: self.done(name))
-        second = terrace("search", f"{name}.toml", "--output", name, "--join", "--time", "1s", folder=self.folder)
-        self.assertIn("; the time was over; 1 other worker goes on", self.expect(0, second).stdout)
+        first, second = self.start_two(name, "--time", "1s")
+        time.sleep(1)
+        self.go(name)
+        self.assertEqual(len(self.makers(name)[str(second.pid)]), 1)
+        self.assertLess(self.ends(second)[0]["trials"], 10)
         self.assertEqual(self.ends(first)[0]["trials"], 10)
+        self.assertEqual(len(self.makers(name)[str(second.pid)]), 1)
         self.expect_each_trial_once(name)
 
     def test_predictions_are_shared_too(self):
@@ -158,17 +174,20 @@ range = [0, 99]
     def test_hosts_that_share_the_folder(self):
         inside = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts", "sh", "-c", 'hostname far; "$@"', "sh")
         name = self.space_of_commands("hosts")
-        first = self.start(name, inside=inside)
-        self.wait_for(lambda: self.done(name))
-        self.expect(2, self.search(name), "on far); wait for its end")
-        second = self.start(name, "--join")
-        results = [self.ends(child)[0] for child in (first, second)]
-        self.assertGreater(results[0]["by_others"], 0)
+        first, second = self.start_two(name, inside=inside)
+        refused = terrace("search", f"{name}.toml", "--output", name, folder=self.folder)
+        self.expect(2, refused, " on far); wait for its end")
+        self.go(name)
+        for child in (first, second):
+            self.assertGreater(self.ends(child)[0]["by_others"], 0)
         self.expect_each_trial_once(name)
 
     def test_a_file_system_without_locks(self):
         name = self.space_of_commands("lockless", "parallel = 2\n")
-        for child in [self.start(name, "--join", **SYSTEM_FAULTS, TERRACE_TEST_NO_FLOCK="1") for _ in range(3)]:
+        children = [self.start(name, "--join", **SYSTEM_FAULTS, TERRACE_TEST_NO_FLOCK="1") for _ in range(3)]
+        self.wait_for(lambda: len(self.makers(name)) == 3)
+        self.go(name)
+        for child in children:
             result, said = self.ends(child)
             self.assertEqual(result["trials"], 10)
             self.assertEqual(said.count("has no locks"), 1, said)

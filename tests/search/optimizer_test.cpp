@@ -68,6 +68,17 @@ TEST(Optimizer, NeverProposesAPointTwice) {
   }
 }
 
+TEST(Optimizer, LeavesPointsToOthersThatTryThem) {
+  const Space space = small_space();
+  for (const Method method : {Method::bayesian, Method::forest, Method::random, Method::exhaustive}) {
+    Optimizer optimizer(space, {.method = method});
+    for (uint64_t i = 1; i < *space.grid_size(); ++i) optimizer.expect(space.grid_point(i));
+    optimizer.tell(space.grid_point(1), 1.0);
+    EXPECT_EQ(optimizer.ask(), space.grid_point(0));
+    EXPECT_EQ(optimizer.ask(), std::nullopt);
+  }
+}
+
 TEST_P(ModelBased, ProposesPointsWhileOthersArePending) {
   const Space space = small_space();
   Optimizer optimizer(space, {.method = GetParam()});

@@ -37,6 +37,13 @@ TEST_F(Predicted, ProposesTheBestPredictionFirstAndEachPointOnce) {
   EXPECT_EQ(seen.size(), 90);
 }
 
+TEST_F(Predicted, LeavesPointsToOthersThatTryThem) {
+  PredictedProposals proposals(space_, points_, true);
+  proposals.expect({7, 0});
+  proposals.expect({9, 0});  // which is not predicted to run
+  EXPECT_EQ(proposals.ask(), (Point{7, 1}));
+}
+
 TEST_F(Predicted, LearnsTheErrorsOfPredictions) {
   PredictedProposals proposals(space_, points_, true);
   int trials = 0;
