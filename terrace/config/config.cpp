@@ -1,4 +1,6 @@
 // Reads TOML and overrides into a checked configuration.
+#include "terrace/config/config.h"
+
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "terrace/base/file.h"
 #include "terrace/base/shell_word.h"
 #include "terrace/base/spelling.h"
-#include "terrace/config/config.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
 #include "terrace/config/load_for_check.h"
