@@ -107,7 +107,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       : need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks)
                        : "",
       format_bytes(left), on_gpus ? "the GPU's memory" : "memory",
-      config::find_key(config.family->keys, "model.sequence") != nullptr ? "model.sequence, " : "",
+      config::find_key(config.family->settings.keys, "model.sequence") != nullptr ? "model.sequence, " : "",
       micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
       config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
       need.feedback > 0 ? "layout.error_feedback = false, " : "",
