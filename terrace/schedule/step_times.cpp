@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -213,7 +212,7 @@ class StepLoop {
     Lanes& lanes = lanes_[index];
     const auto link = std::ranges::min_element(lanes.links, {}, &SharedLink::next_end);
     const auto [instruction, interval] = link->end_next();
-    next_ends_[index] = std::ranges::min(lanes.links | std::views::transform(&SharedLink::next_end));
+    next_ends_[index] = std::ranges::min_element(lanes.links, {}, &SharedLink::next_end)->next_end();
     simulation_.stages[index].intervals[instruction] = interval;
     const StepInstruction& one = lists_[index][instruction];
     if (!is_send(one.kind)) {

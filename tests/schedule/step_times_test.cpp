@@ -226,7 +226,6 @@ TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
                                              return 4.0;
                                            case StepKind::forward:
                                            case StepKind::weight_gradient:
-                                             return 2.0;
                                            case StepKind::input_gradient:
                                              return 2.0;
                                            case StepKind::send_activation:
