@@ -39,13 +39,20 @@ struct Group {
   std::vector<NamedTensor> tensors;
 };
 
+// A file that is kept with the checkpoint, such as the tokenizer of a language model.
+struct AttachedFile {
+  std::string role;       // what it is to the family: "tokenizer"
+  std::string path;       // which is copied
+  std::string stored_as;  // the name of the copy in the checkpoint's folder
+};
+
 // Everything that a run continues from.
 struct State {
   int64_t step = 0;
   std::vector<Group> groups;
   Json trainer;  // the trainer's own state, kept verbatim: samples drawn, loss scale, random state, threads, kernels
   config::Config config;
-  std::string tokenizer = {};  // a file that is kept with the checkpoint; "": none
+  std::vector<AttachedFile> attached = {};
 };
 
 struct Retention {
@@ -89,8 +96,8 @@ struct GroupRecord;
 class Reader {
  public:
   // Where several ranks open the same checkpoint, `member` of `members` checks the sizes of every `members`-th file
-  // only, and member 0 checks the tokenizer. `resume_command` is the command that continues the run that reads, without
-  // its
+  // only, and member 0 checks the attached files. `resume_command` is the command that continues the run that reads,
+  // without its
   // --resume; errors about damage suggest it.
   explicit Reader(const std::filesystem::path& checkpoint, int64_t member = 0, int64_t members = 1,
                   std::string resume_command = "");
@@ -100,7 +107,8 @@ class Reader {
   const Json& trainer() const;
   // The configuration of the run. Throws UserError where it does not fit these families.
   config::Config config(const config::Families& families) const;
-  std::filesystem::path tokenizer() const;  // empty where the run had none
+  // The copy of the attached file with this role; empty where the run had none.
+  std::filesystem::path attached(const std::string& role) const;
 
   // Copies every named tensor's slice or range into the given tensors, whatever slices were saved. The tensors may have
   // any float type and device; values are converted. Throws one UserError with all missing, unknown or wrongly shaped

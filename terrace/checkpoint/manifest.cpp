@@ -210,7 +210,7 @@ Json parse_checked(std::string_view text, std::string_view file_name) {
 
 std::vector<FileRecord> Manifest::files() const {
   std::vector<FileRecord> files = {config};
-  if (tokenizer) files.push_back(*tokenizer);
+  for (const auto& [role, file] : attached) files.push_back(file);
   for (const GroupRecord& group : groups) {
     for (const TensorFile& file : group.files) files.push_back(file.file);
   }
@@ -234,7 +234,11 @@ std::string dump_manifest(const Manifest& manifest) {
   const int64_t format = has_parts(manifest) ? manifest_format : 1;
   Json json = {{"format", format}, {"terrace", manifest.terrace_version}, {"step", manifest.step}};
   json["config"] = file_json(manifest.config);
-  if (manifest.tokenizer) json["tokenizer"] = file_json(*manifest.tokenizer);
+  for (const auto& [role, file] : manifest.attached) {
+    Json record = file_json(file);
+    record["role"] = role;
+    json["attached"].push_back(std::move(record));
+  }
   json["trainer"] = manifest.trainer;
   json["groups"] = Json::array();
   for (const GroupRecord& group : manifest.groups) json["groups"].push_back(group_json(group));
@@ -249,7 +253,14 @@ Manifest parse_manifest(std::string_view text, std::string_view file_name) {
   manifest.terrace_version = root["terrace"].text();
   manifest.step = root["step"].number();
   manifest.config = parse_file(root["config"]);
-  if (root.has("tokenizer")) manifest.tokenizer = parse_file(root["tokenizer"]);
+  if (root.has("tokenizer")) manifest.attached["tokenizer"] = parse_file(root["tokenizer"]);  // of earlier versions
+  if (root.has("attached")) {
+    for (const Node& file : root["attached"].items()) {
+      if (!manifest.attached.emplace(file["role"].text(), parse_file(file)).second) {
+        throw file.wrong("has the role '{}' a second time", file["role"].text());
+      }
+    }
+  }
   manifest.trainer = root["trainer"].json();
   for (const Node& group : root["groups"].items()) manifest.groups.push_back(parse_group(group));
   return manifest;

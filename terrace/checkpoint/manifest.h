@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,7 +56,7 @@ struct Manifest {
   int64_t step = 0;
   std::vector<GroupRecord> groups;
   FileRecord config;
-  std::optional<FileRecord> tokenizer;
+  std::map<std::string, FileRecord> attached = {};  // by role
   Json trainer;
 
   std::vector<FileRecord> files() const;  // every file but the manifest and the marker

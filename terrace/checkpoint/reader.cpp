@@ -176,9 +176,10 @@ void Reader::open(int64_t member, int64_t members) {
   const std::filesystem::path config_path = path_ / manifest_->config.name;
   config_ = read_text(config_path);
   check_checksum(config_path, std::as_bytes(std::span(config_)), manifest_->config);
-  if (manifest_->tokenizer && member == 0) {
-    const MappedFile tokenizer(path_ / manifest_->tokenizer->name);
-    check_checksum(tokenizer.path(), tokenizer.bytes(), *manifest_->tokenizer);
+  for (const auto& [role, record] : manifest_->attached) {
+    if (member != 0) break;
+    const MappedFile file(path_ / record.name);
+    check_checksum(file.path(), file.bytes(), record);
   }
 }
 
@@ -190,8 +191,9 @@ int64_t Reader::step() const { return manifest_->step; }
 
 const Json& Reader::trainer() const { return manifest_->trainer; }
 
-std::filesystem::path Reader::tokenizer() const {
-  return manifest_->tokenizer ? path_ / manifest_->tokenizer->name : std::filesystem::path();
+std::filesystem::path Reader::attached(const std::string& role) const {
+  const auto found = manifest_->attached.find(role);
+  return found == manifest_->attached.end() ? std::filesystem::path() : path_ / found->second.name;
 }
 
 const GroupRecord& Reader::group_record(const std::string& name) const {

@@ -115,7 +115,7 @@ class CheckpointSave {
                       .step = request_.step,
                       .groups = {},
                       .config = own.config.value(),
-                      .tokenizer = own.tokenizer,
+                      .attached = own.attached,
                       .trainer = request_.trainer};
     try {
       manifest.groups = merge_groups(texts);

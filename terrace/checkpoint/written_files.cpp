@@ -54,21 +54,19 @@ WrittenGroup write_group(const std::filesystem::path& folder, const Group& group
   return part;
 }
 
-// A SentencePiece model never begins with a brace, as JSON does.
-const char* tokenizer_name(std::span<const std::byte> bytes) {
-  const bool json = !bytes.empty() && bytes.front() == std::byte{'{'};
-  return json ? "tokenizer.json" : "tokenizer.model";
-}
-
-std::optional<FileRecord> write_tokenizer(const std::filesystem::path& folder, const std::string& source) {
-  if (source.empty()) return std::nullopt;
-  if (!std::filesystem::exists(source)) {
-    // A checkpoint without its tokenizer is better than none.
-    log_warning("the tokenizer {} does not exist any more: the checkpoint is saved without it", source);
-    return std::nullopt;
+std::map<std::string, FileRecord> write_attached(const std::filesystem::path& folder,
+                                                 const std::vector<AttachedFile>& attached) {
+  std::map<std::string, FileRecord> written;
+  for (const AttachedFile& one : attached) {
+    if (!std::filesystem::exists(one.path)) {
+      // A checkpoint without the file is better than none.
+      log_warning("the {} {} does not exist any more: the checkpoint is saved without it", one.role, one.path);
+      continue;
+    }
+    const MappedFile file(one.path);
+    written.emplace(one.role, write_file(folder, one.stored_as, file.bytes()));
   }
-  const MappedFile file(source);
-  return write_file(folder, tokenizer_name(file.bytes()), file.bytes());
+  return written;
 }
 
 // The files of all ranks for one group.
@@ -99,7 +97,7 @@ void check_whole(const Gathered& group) {
 std::vector<FileRecord> WrittenFiles::files() const {
   std::vector<FileRecord> files;
   if (config) files.push_back(*config);
-  if (tokenizer) files.push_back(*tokenizer);
+  for (const auto& [role, file] : attached) files.push_back(file);
   for (const WrittenGroup& group : groups) {
     for (const TensorFile& file : group.record.files) files.push_back(file.file);
   }
@@ -111,7 +109,7 @@ WrittenFiles write_files(const std::filesystem::path& folder, const State& state
   if (ranks.is_first()) {
     const std::string config = config::dump(state.config);
     written.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
-    written.tokenizer = write_tokenizer(folder, state.tokenizer);
+    written.attached = write_attached(folder, state.attached);
   }
   for (const Group& group : state.groups) written.groups.push_back(write_group(folder, group, ranks));
   return written;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,15 +20,15 @@ struct WrittenGroup {
 };
 
 struct WrittenFiles {
-  std::optional<FileRecord> config;  // written by the first rank only
-  std::optional<FileRecord> tokenizer;
+  std::optional<FileRecord> config;            // written by the first rank only
+  std::map<std::string, FileRecord> attached;  // by role; written by the first rank only
   std::vector<WrittenGroup> groups;
 
   std::vector<FileRecord> files() const;
 };
 
 // Writes this rank's files into the folder, each of them synced: its parts of the groups, and on member 0 the
-// configuration and the tokenizer. Throws std::system_error where the disk refuses.
+// configuration and the attached files. Throws std::system_error where the disk refuses.
 WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks);
 
 // Parts of the groups as text, and the whole of them out of all ranks' texts. Throws UserError where a tensor is not

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 #include <type_traits>
 
 #include "terrace/base/error.h"
+#include "terrace/base/spelling.h"
 #include "terrace/base/units.h"
 
 namespace terrace::config {
@@ -86,6 +88,14 @@ std::string toml_text(std::string_view value) {
     }
   }
   return text + '"';
+}
+
+std::string toml_text(const NamedNumbers& values) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", toml_text(std::string_view(name)), toml_text(value));
+  }
+  return "{" + text + "}";
 }
 
 std::string toml_text(const std::pair<int64_t, int64_t>& range) {
@@ -243,6 +253,63 @@ std::string Prefixes::read(const toml::node& node, std::vector<std::string>& val
   const toml::array* array = node.as_array();
   if (array != nullptr && array->empty() && !may_be_empty) return "must name at least one corpus";
   return read_list(node, description(), values, element);
+}
+
+namespace {
+
+// "; did you mean ..." or all words, for a word that is none of them.
+std::string meant_word(const std::string& word, const std::vector<std::string>& words) {
+  const std::string nearest = nearest_word(word, words);
+  return nearest.empty() ? "is none of " + Word{words}.description()
+                         : fmt::format("is not known; did you mean {}?", toml_text(nearest));
+}
+
+bool is_word(const std::string& word, const std::vector<std::string>& words) {
+  return words.empty() || std::ranges::find(words, word) != words.end();
+}
+
+}  // namespace
+
+std::string Texts::description() const {
+  return words.empty() ? "a list of strings" : fmt::format("a list of {}", Word{words}.description());
+}
+
+std::string Texts::read(const toml::node& node, std::vector<std::string>& values) const {
+  const toml::array* array = node.as_array();
+  if (array != nullptr && array->empty() && !may_be_empty) return "must not be empty; it must be " + description();
+  std::set<std::string> seen;
+  return read_list(node, description(), values, [&](const toml::node& one, std::string& value) -> std::string {
+    std::string problem = Text{}.read(one, value);
+    if (!problem.empty()) return problem;
+    if (!is_word(value, words)) return meant_word(value, words);
+    return seen.insert(value).second ? "" : "stands there twice";
+  });
+}
+
+std::string Durations::read(const toml::node& node, std::vector<double>& seconds) const {
+  const toml::array* array = node.as_array();
+  if (array != nullptr && array->empty() && !may_be_empty) return "must not be empty; it must be " + description();
+  return read_list(node, description(), seconds,
+                   [](const toml::node& one, double& value) { return Duration{}.read(one, value); });
+}
+
+std::string NumbersByName::description() const {
+  return words.empty() ? "a table of numbers, such as {a = 1.0, b = 0.5}"
+                       : fmt::format("a table with {} for {}", number.description(), Word{words}.description());
+}
+
+std::string NumbersByName::read(const toml::node& node, NamedNumbers& values) const {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) return mistyped(description(), node);
+  NamedNumbers read;
+  for (const auto& [key, value] : *table) {
+    const std::string name{key.str()};
+    if (!is_word(name, words)) return fmt::format("has {}, which {}", name, meant_word(name, words));
+    const std::string problem = number.read(value, read[name]);
+    if (!problem.empty()) return fmt::format("has {} = {}, which {}", name, shown(value), problem);
+  }
+  values = std::move(read);
+  return "";
 }
 
 std::string PositiveReals::read(const toml::node& node, std::vector<double>& values) const {

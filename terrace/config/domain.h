@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,8 @@
 
 namespace terrace::config {
 
+// The numbers of a small table, by name.
+using NamedNumbers = std::map<std::string, double>;
 using StepRanges = std::vector<std::pair<int64_t, int64_t>>;
 
 // The TOML text of a value; parsing the text gives the same value bit for bit.
@@ -29,6 +32,7 @@ std::string toml_text(const std::vector<std::string>& values);
 std::string toml_text(const std::vector<double>& values);
 std::string toml_text(const std::vector<int64_t>& values);
 std::string toml_text(const StepRanges& values);
+std::string toml_text(const NamedNumbers& values);  // on one line
 std::string toml_text(const ShardGroup& group);
 template <typename Enum>
 requires std::is_enum_v<Enum> std::string toml_text(Enum value) { return toml_text(name_of(value)); }
@@ -114,6 +118,32 @@ struct Prefixes {
 
   std::string description() const { return "a list of file prefixes"; }
   std::string read(const toml::node& node, std::vector<std::string>& values) const;
+};
+
+// Strings, each at most once; if there are words, some of them.
+struct Texts {
+  std::vector<std::string> words = {};
+  bool may_be_empty = false;
+
+  std::string description() const;
+  std::string read(const toml::node& node, std::vector<std::string>& values) const;
+};
+
+// Lengths of time in seconds, each written as Duration reads it.
+struct Durations {
+  bool may_be_empty = false;
+
+  std::string description() const { return "a list of seconds or strings such as \"6h\""; }
+  std::string read(const toml::node& node, std::vector<double>& seconds) const;
+};
+
+// A small table with a number for each name, such as {t2m = 1.0, u10 = 0.1}; if there are words, for some of them.
+struct NumbersByName {
+  Real number = {};
+  std::vector<std::string> words = {};
+
+  std::string description() const;
+  std::string read(const toml::node& node, NamedNumbers& values) const;
 };
 
 struct PositiveReals {

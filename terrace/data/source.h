@@ -63,6 +63,13 @@ struct HeldOut {
   std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
 };
 
+// A file that belongs to a model beside its weights.
+struct AttachedFile {
+  std::string role;       // by which commands and a later run find it in a checkpoint: "tokenizer"
+  std::string path;       // of the file that is copied
+  std::string stored_as;  // the name of the copy
+};
+
 // A loss that a model without training would have, as a line to compare with.
 struct Baseline {
   std::string key;   // in run.json and the report's JSON: "unigram_loss"
@@ -108,8 +115,8 @@ class Source {
 
   // Computed once, by one rank. Empty where nothing is held out.
   virtual std::vector<Baseline> baselines() const { return {}; }
-  // The tokenizer's file, which each checkpoint keeps; "" where there is none.
-  virtual std::string tokenizer() const { return ""; }
+  // Files that each checkpoint keeps, such as a tokenizer or the means of variables.
+  virtual std::vector<AttachedFile> attached_files() const { return {}; }
 };
 
 }  // namespace terrace::data

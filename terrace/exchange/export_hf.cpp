@@ -71,7 +71,8 @@ Exported export_hf(const ExportOptions& options) {
                   .parameters = 0,
                   .tokenizer = ""};
 
-  const std::filesystem::path tokenizer_path = options.tokenizer.empty() ? reader.tokenizer() : options.tokenizer;
+  const std::filesystem::path tokenizer_path =
+      options.tokenizer.empty() ? reader.attached("tokenizer") : options.tokenizer;
   if (tokenizer_path.empty()) {
     log_warning("checkpoint {} has no tokenizer, so the model is written without one; --tokenizer adds one",
                 reader.path().string());

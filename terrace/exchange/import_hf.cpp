@@ -129,11 +129,11 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
   Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = model};
   result.tokenizer = place_tokenizer(options, folder, model);
   data::text_of(config).tokenizer = result.tokenizer.string();
-  checkpoint::State state{.step = 0,
-                          .groups = {read_weights(folder, model)},
-                          .trainer = {},
-                          .config = config,
-                          .tokenizer = result.tokenizer.string()};
+  checkpoint::State state{.step = 0, .groups = {read_weights(folder, model)}, .trainer = {}, .config = config};
+  if (!result.tokenizer.empty()) {
+    state.attached.push_back(
+        {.role = "tokenizer", .path = result.tokenizer.string(), .stored_as = result.tokenizer.filename().string()});
+  }
   // Without the rows that pad the vocabulary, as the folder has them and export_hf() counts them.
   for (const HfTensor& theirs : models::gpt::hf_tensors(model)) {
     result.parameters += c10::multiply_integers(theirs.shape);

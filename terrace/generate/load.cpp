@@ -17,7 +17,7 @@ namespace {
 
 std::unique_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::path& asked,
                                                       const checkpoint::Reader& reader, int64_t known) {
-  const std::filesystem::path path = asked.empty() ? reader.tokenizer() : asked;
+  const std::filesystem::path path = asked.empty() ? reader.attached("tokenizer") : asked;
   if (path.empty()) {
     throw UserError::of("checkpoint {} has no tokenizer (data.tokenizer was not set): name one with --tokenizer",
                         reader.path().string());

@@ -97,11 +97,11 @@ config::Config configuration_of(const EvaluationRequest& request, const checkpoi
                         config.family->name);
   }
   if (!request.corpora.empty()) {
-    data.hold_out(config, request.corpora, reader.tokenizer().string());
+    data.hold_out(config, request.corpora, reader.attached("tokenizer").string());
     config.phases.clear();
   } else {
     // The file that the run was started with may be gone.
-    data.take_tokenizer(config, reader.tokenizer().string());
+    data.take_tokenizer(config, reader.attached("tokenizer").string());
   }
   config.train.device = request.device;
   config.checkpoint.folder.clear();  // nothing is written

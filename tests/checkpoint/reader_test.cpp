@@ -231,12 +231,8 @@ TEST(Slices, OnlyWhatIsStoredCanBeRead) {
 }
 
 TEST(Manifest, SlicesOutsideTheirTensorAreRefused) {
-  Manifest manifest{.terrace_version = "0",
-                    .step = 1,
-                    .groups = {},
-                    .config = {"config.toml", 1, "0"},
-                    .tokenizer = {},
-                    .trainer = nullptr};
+  Manifest manifest{
+      .terrace_version = "0", .step = 1, .groups = {}, .config = {"config.toml", 1, "0"}, .trainer = nullptr};
   TensorRecord tensor{"w", "w", "F32", {9, 3}, {3, 0}, {4, 3}, ParamMark::Kind::sharded, 0, "tp"};
   manifest.groups = {{"weights", {{{"w.safetensors", 1, "0"}, {tensor}}}}};
   EXPECT_EQ(parse_manifest(dump_manifest(manifest), "m"), manifest);

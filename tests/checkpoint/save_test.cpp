@@ -16,6 +16,7 @@
 #include "terrace/base/random.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
+#include "terrace/checkpoint/manifest.h"
 #include "terrace/checkpoint/safetensors.h"
 #include "tests/checkpoint/sample_state.h"
 #include "tests/file_size_limit.h"
@@ -51,16 +52,37 @@ TEST(Save, WorksOnAThreadOfItsOwn) {
   expect_reads_back(folder / "step_00000001", state);
 }
 
-TEST(Save, KeepsTheTokenizerWithTheCheckpoint) {
+TEST(Save, KeepsAttachedFilesWithTheCheckpoint) {
   const ScratchFolder folder;
   std::ofstream(folder / "words.model") << "a model";
+  std::ofstream(folder / "means.json") << "[1, 2]";
   State state = sample_state(1);
-  state.tokenizer = folder / "words.model";
-  const Reader reader(save(folder / "run", state, {}));
-  EXPECT_EQ(reader.tokenizer(), folder / "run/step_00000001/tokenizer.model");
-  EXPECT_EQ(read_text(reader.tokenizer()), "a model");
-  state.tokenizer.clear();
-  EXPECT_EQ(Reader(save(folder / "run", state, {})).tokenizer(), "");
+  state.attached = {{"tokenizer", folder / "words.model", "tokenizer.model"},
+                    {"means", folder / "means.json", "means.json"},
+                    {"gone", folder / "gone", "gone"}};
+  const std::filesystem::path path = save(folder / "run", state, {});
+  const Reader reader(path);
+  EXPECT_EQ(reader.attached("tokenizer"), folder / "run/step_00000001/tokenizer.model");
+  EXPECT_EQ(read_text(reader.attached("tokenizer")), "a model");
+  EXPECT_EQ(read_text(reader.attached("means")), "[1, 2]");
+  EXPECT_EQ(reader.attached("gone"), "");
+  std::ofstream(reader.attached("means")) << "[1, 3]";
+  EXPECT_THROW(Reader{path}, UserError);
+  state.attached.clear();
+  EXPECT_EQ(Reader(save(folder / "run", state, {})).attached("tokenizer"), "");
+}
+
+TEST(Save, AManifestOfAnEarlierVersionHasItsTokenizer) {
+  Manifest manifest{
+      .terrace_version = "0", .step = 1, .groups = {}, .config = {"config.toml", 1, "0"}, .trainer = nullptr};
+  manifest.attached["tokenizer"] = {"tokenizer.model", 7, "00"};
+  Json json = Json::parse(dump_manifest(manifest));
+  json.erase("checksum");
+  json["tokenizer"] = json["attached"][0];
+  json["tokenizer"].erase("role");
+  json.erase("attached");
+  json["checksum"] = checksum(std::as_bytes(std::span(json.dump())));
+  EXPECT_EQ(parse_manifest(json.dump(), "m"), manifest);
 }
 
 TEST(Retention, KeepsTheNewestAndTheMilestones) {

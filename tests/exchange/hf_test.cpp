@@ -63,7 +63,9 @@ fs::path save(const fs::path& folder, models::Model& model, const models::gpt::M
       "[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 0.1\n[checkpoint]\nfolder = \"run\"\n",
       "run.toml", models::families());
   models::gpt::model_of(state.config) = config;
-  state.tokenizer = tokenizer;
+  if (!tokenizer.empty()) {
+    state.attached = {{"tokenizer", tokenizer, data::tokenizer_file_name(read_text(tokenizer))}};
+  }
   state.groups = {{"weights", {}}};
   for (const nn::Parameter* parameter : model.parameters()) {
     state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});

@@ -48,7 +48,7 @@ std::filesystem::path save_run(const std::filesystem::path& folder, models::Mode
       "[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 0.1\n[checkpoint]\nfolder = \"run\"\n",
       "run.toml", models::families());
   models::gpt::model_of(state.config) = model_config;
-  state.tokenizer = tokenizer;
+  if (!tokenizer.empty()) state.attached = {{"tokenizer", tokenizer, "tokenizer.model"}};
   state.groups = {{"weights", {}}, {"optimizer_m", {}}};
   for (const nn::Parameter* parameter : model.parameters()) {
     state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});

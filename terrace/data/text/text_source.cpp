@@ -144,6 +144,12 @@ TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocab
                        const std::vector<TextPhase>& phases)
     : sequence_(sequence), tokenizer_(config.tokenizer), loader_(config, sequence, vocabulary, seed, phases) {}
 
+std::vector<AttachedFile> TextSource::attached_files() const {
+  if (tokenizer_.empty()) return {};
+  const std::string bytes = fs::exists(tokenizer_) ? read_text(tokenizer_) : "";
+  return {{.role = "tokenizer", .path = tokenizer_, .stored_as = tokenizer_file_name(bytes)}};
+}
+
 // The step's sequences are divided among the ranks in order: the first rank has the first of them.
 std::vector<MicroBatch> TextSource::micro_batches(const StepShare& share, const TensorNames& names) const {
   const int64_t own = share.samples / share.ranks;

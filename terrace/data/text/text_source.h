@@ -33,7 +33,7 @@ class TextSource : public Source {
   Json fingerprint() const override { return loader_.fingerprint(); }
   std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
   std::vector<Baseline> baselines() const override;
-  std::string tokenizer() const override { return tokenizer_; }
+  std::vector<AttachedFile> attached_files() const override;
 
   const Loader& loader() const { return loader_; }
 

@@ -66,6 +66,15 @@ TEST_F(FamilyRuns, EachLossIsAMeanOverTheWholeStep) {
   }
 }
 
+TEST_F(FamilyRuns, ACheckpointKeepsTheFilesOfTheFamily) {
+  const std::string samples = read_text(folder_ / "samples.txt");
+  train::run(config({}), {.ranks = 2});
+  const checkpoint::Reader reader(checkpoint::resolve(folder_ / "run"));
+  EXPECT_EQ(reader.attached("samples").filename(), "samples.txt");
+  EXPECT_EQ(read_text(reader.attached("samples")), samples);
+  EXPECT_EQ(reader.attached("tokenizer"), "");
+}
+
 TEST_F(FamilyRuns, TheLossFalls) {
   const observe::RunMetrics metrics = run(2, {"train.steps=60", "train.global_batch=15"}).metrics;
   EXPECT_LT(metrics.steps.at(60).loss, 0.5 * metrics.steps.at(1).loss);

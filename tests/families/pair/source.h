@@ -32,6 +32,10 @@ class PairSource : public data::Source {
                                         const data::TensorNames& names) const override;
   std::vector<std::string> held_out_datasets() const override { return {file_}; }
   int64_t items(uint64_t first, int64_t samples) const override;
+  // The samples themselves, so that a checkpoint has all that a later evaluation needs.
+  std::vector<data::AttachedFile> attached_files() const override {
+    return {{.role = "samples", .path = file_, .stored_as = "samples.txt"}};
+  }
   Json identity() const override { return checksum_; }
   Json fingerprint() const override { return checksum_; }
 
