@@ -24,6 +24,10 @@ Tensors ForwardingModel::loss(int64_t begin, const Tensors& input, const Batch& 
 
 std::vector<LossTerm> ForwardingModel::losses() const { return model_->losses(); }
 
+Outputs ForwardingModel::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
+  return model_->outputs(begin, input, batch, pass);
+}
+
 std::vector<TensorShape> ForwardingModel::output_shapes(int64_t unit, const Batch& batch) const {
   return model_->output_shapes(unit, batch);
 }

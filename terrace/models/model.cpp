@@ -103,6 +103,10 @@ void add(const std::vector<LossTerm>& losses, const observe::TermSums& more, obs
   }
 }
 
+Outputs Model::outputs(int64_t, const Tensors&, const Batch&, const Pass&) {
+  throw UserError("models of this family have no outputs beside their loss");
+}
+
 Generator& generator_of(Model& model) {
   auto* generator = dynamic_cast<Generator*>(&model);
   if (generator == nullptr) throw UserError("the model is of a family that generates no text");

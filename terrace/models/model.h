@@ -21,6 +21,7 @@
 namespace terrace::models {
 
 using Tensors = std::vector<at::Tensor>;
+using Outputs = std::map<std::string, at::Tensor>;  // by name, such as "logits"
 
 // One micro-batch: the numbers of its samples, and the tensors that the units of the family read, by name. The tensors
 // may have any type and shape, and shapes may differ between micro-batches.
@@ -108,6 +109,9 @@ class Model : public nn::Module {
   // vector of the term's numbers. Of an empty micro-batch a largest number is -infinity.
   virtual Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
   virtual std::vector<LossTerm> losses() const { return {LossTerm{}}; }
+  // Computes the units from `begin` to the last one without a loss: what the model says of a batch, which needs no
+  // targets, by name. Whole tensors on every rank, detached. Throws UserError where the family has none.
+  virtual Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass);
   // The shapes of the output of a unit other than the last one for a micro-batch. The number and the types of the
   // tensors are the same for every micro-batch.
   virtual std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const = 0;

@@ -41,6 +41,7 @@ struct Executor::Step {
   int64_t chunks;
   std::vector<Flight> flights;               // micro-batch by micro-batch
   std::vector<models::Tensors> losses = {};  // of each micro-batch
+  models::Outputs* outputs = nullptr;        // computed in place of the loss
   bool updates = false;
 
   Flight& flight(int64_t micro_batch, int64_t chunk) {
@@ -191,6 +192,10 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
   models::Pass pass = step.pass;
   const models::Batch& batch = step.batch(instruction.micro_batch);
   pass.first_position = pass.training ? first_position(batch) : 0;
+  if (step.outputs != nullptr) {
+    *step.outputs = model_.outputs(stage_.segment(instruction.segment).units.begin, input, batch, pass);
+    return;
+  }
   const models::Tensors losses = model_.loss(stage_.segment(instruction.segment).units.begin, input, batch, pass);
   if (pass.training) {
     backward_of(losses, {});
@@ -322,19 +327,29 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   }
 }
 
-observe::TermSums Executor::evaluate(const models::Batch& batch) {
+void Executor::evaluate(Step& step) {
   const at::NoGradGuard no_grad;
+  step.chunks = stage_.placement().chunks;
+  step.flights = std::vector<Flight>(static_cast<size_t>(step.chunks));
+  for (const StepInstruction& instruction : cut_.evaluation()) execute(step, instruction);
+}
+
+observe::TermSums Executor::evaluate(const models::Batch& batch) {
   const std::vector<models::Batch> one = {batch};
-  const auto chunks = static_cast<size_t>(stage_.placement().chunks);
   const StepEnd end;
   const models::Pass pass{.gradient_scales = std::vector<double>(model_.losses().size(), 1.0)};
-  Step step{.micro_batches = one,
-            .pass = pass,
-            .end = end,
-            .chunks = stage_.placement().chunks,
-            .flights = std::vector<Flight>(chunks)};
-  for (const StepInstruction& instruction : cut_.evaluation()) execute(step, instruction);
+  Step step{.micro_batches = one, .pass = pass, .end = end, .chunks = 0, .flights = {}};
+  evaluate(step);
   return step.summed_losses(model_.losses());
+}
+
+models::Outputs Executor::outputs(const models::Batch& batch) {
+  const std::vector<models::Batch> one = {batch};
+  const StepEnd end;
+  models::Outputs outputs;
+  Step step{.micro_batches = one, .pass = {}, .end = end, .chunks = 0, .flights = {}, .outputs = &outputs};
+  evaluate(step);
+  return outputs;
 }
 
 }  // namespace terrace::train

@@ -40,10 +40,15 @@ class Executor {
   // Called by all ranks of the model-parallel group together.
   observe::TermSums evaluate(const models::Batch& batch);
 
+  // What the model says of one micro-batch, which needs no targets; empty if another stage computes the last unit.
+  // Called by all ranks of the model-parallel group together.
+  models::Outputs outputs(const models::Batch& batch);
+
  private:
   struct Flight;
   struct Step;
 
+  void evaluate(Step& step);
   void execute(Step& step, const schedule::StepInstruction& instruction);
   void forward(Step& step, const schedule::StepInstruction& instruction);
   void loss(Step& step, const schedule::StepInstruction& instruction);

@@ -120,6 +120,11 @@ class Trainer {
   // The loss over `batches` global batches of held-out samples, or over all held-out samples if `batches` is 0. Every
   // call takes the same samples, each once (data::Source::held_out). Nothing if any rank requested a stop meanwhile.
   std::optional<Evaluation> evaluate(int64_t batches);
+  // What the model says of a micro-batch that is the same on all ranks that divide the model, on those of them that
+  // hold its last unit; elsewhere nothing. Called by all ranks together.
+  models::Outputs outputs(data::MicroBatch micro_batch) {
+    return training_step_.outputs(models::to_device(std::move(micro_batch), device_));
+  }
 
   // The text of one rank, on every rank. Called by all ranks at the same place.
   std::string of_rank(int64_t rank, std::string text, const char* what);

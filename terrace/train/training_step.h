@@ -44,6 +44,8 @@ class TrainingStep {
 
   // See Executor::evaluate.
   observe::TermSums evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
+  // See Executor::outputs.
+  models::Outputs outputs(const models::Batch& batch) { return executor_.outputs(batch); }
 
  private:
   parallel::CutModel& cut_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <optional>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/data/source.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/train/evaluate_checkpoint.h"
 #include "terrace/train/hooks/hooks.h"
@@ -219,6 +221,31 @@ TEST_F(EvaluationTest, ALimitedEvaluationTakesTheSameSamplesAtEveryLayout) {
       ASSERT_EQ(evaluation.by_dataset.size(), 2u);
       for (size_t i : {0u, 1u}) EXPECT_NEAR(evaluation.by_dataset[i].loss, one->by_dataset[i].loss, 1e-5);
     });
+  }
+}
+
+// Logits of tokens without targets.
+TEST_F(EvaluationTest, OutputsAreTheSameAtEveryLayout) {
+  std::vector<int64_t> tokens(2 * 16);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int64_t>(i * i % 50);
+  at::Tensor one;
+  for (const EvaluationLayout& layout : evaluation_layouts) {
+    SCOPED_TRACE(fmt::format("{} ranks {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front()));
+    const config::Config config = config_of(layout, {});
+    std::atomic<int> with_last_unit = 0;
+    comm::run_threads(layout.ranks, {}, [&](comm::World& world) {
+      Trainer trainer(config, {}, {}, &world);
+      const models::Outputs outputs =
+          trainer.outputs({.samples = {0, 1}, .tensors = {{"tokens", data::HostTensor::of(tokens, {2, 16})}}});
+      if (outputs.empty()) return;
+      ++with_last_unit;
+      const at::Tensor& logits = outputs.at("logits");
+      EXPECT_FALSE(logits.requires_grad());
+      if (layout.ranks == 1) one = logits;
+      ASSERT_EQ(logits.sizes(), one.sizes());
+      EXPECT_LE(logits.sub(one).abs().max().item<double>(), 1e-5 * one.abs().max().item<double>());
+    });
+    EXPECT_GT(with_last_unit, 0);
   }
 }
 

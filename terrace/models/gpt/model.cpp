@@ -286,6 +286,11 @@ Tensors Gpt::loss(int64_t begin, const Tensors& input, const Batch& batch, const
   return {ops::vocabulary_loss(normed, nn::weight_of(&output_weight()), batch["targets"], options)};
 }
 
+Outputs Gpt::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
+  const Tensors hidden = begin + 1 == num_units() ? input : forward(begin, num_units() - 1, input, batch, pass);
+  return {{"logits", logits(hidden.front(), pass).detach()}};
+}
+
 at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
   const ops::Weight weight = nn::weight_of(&output_weight());
   const at::Tensor own = ops::linear(head_.norm.forward(hidden), weight, {});

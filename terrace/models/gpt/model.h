@@ -112,6 +112,8 @@ class Gpt : public Model, public Generator {
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
   Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
   Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
+  // "logits": [B, T, vocabulary] in fp32.
+  Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;
   at::Device device() const override { return build_.device; }
   at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;

@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "terrace/base/file.h"
+#include "terrace/data/source.h"
+#include "terrace/train/trainer.h"
 #include "terrace/verify/verify.h"
 #include "tests/families/pair/runs.h"
+#include "tests/families/pair/source.h"
 
 namespace terrace::pair {
 namespace {
@@ -68,6 +72,55 @@ TEST_F(FamilyLayouts, PipelinesTrainAsOneStageDoes) {
 
 TEST_F(FamilyLayouts, PipelinesOfManyRanksHaveRanksWithoutSamples) {
   expect_one_stage(4, {"train.global_batch=3", "train.micro_batch=1", "layout.sharding=zero1"});
+}
+
+// A hook that has the model predict five samples, without their targets, and writes the predictions to a file.
+class WritesPredictions : public train::Hook {
+ public:
+  explicit WritesPredictions(std::filesystem::path file) : file_(std::move(file)) {}
+
+  void after_step(train::Trainer&, const train::StepReport&) override {}
+  void at_end(train::Trainer& trainer) override {
+    const PairSource source(data_of(trainer.config()), trainer.config().train.seed);
+    std::vector<std::vector<float>> samples;
+    for (uint64_t sample = 0; sample < 5; ++sample) samples.push_back(source.sample(sample));
+    const models::Outputs outputs = trainer.outputs(micro_batch_of({0, 1, 2, 3, 4}, samples, {"features", "owner"}));
+    if (trainer.mesh().coordinate(trainer.rank(), "data") != 0 || outputs.empty()) return;
+    const at::Tensor prediction = outputs.at("prediction").contiguous();
+    std::ofstream(file_, std::ios::binary)
+        .write(static_cast<const char*>(prediction.const_data_ptr()),
+               static_cast<std::streamsize>(prediction.nbytes()));
+  }
+
+ private:
+  std::filesystem::path file_;
+};
+
+TEST_F(FamilyLayouts, PredictTheSameAtEveryLayout) {
+  const std::filesystem::path file = folder_ / "predictions.bin";
+  std::string one;
+  for (const auto& [ranks, keys] : std::vector<std::pair<int64_t, Keys>>{
+           {1, {}},
+           {2, {"layout.sharding=zero3"}},
+           {2, {"layout.pipeline=2"}},
+           {3, {"layout.pipeline=3"}},
+           {2, {"layout.pipeline=2", "layout.schedule=interleaved", "layout.chunks=2"}},
+           {4, {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2", "layout.sharding=zero1"}}}) {
+    SCOPED_TRACE(keys.empty() ? "" : keys.back());
+    std::filesystem::remove_all(folder_ / "run");
+    std::filesystem::remove(file);
+    Keys all = keys;
+    // With so small a rate all layouts have the weights that they begin with.
+    for (const char* key : {"train.steps=1", "optimizer.learning_rate=1e-30", "train.micro_batch=1"})
+      all.emplace_back(key);
+    train::run(config(all), {.ranks = ranks, .prepare = [&](train::Trainer& trainer) {
+                               trainer.add_hook(std::make_unique<WritesPredictions>(file));
+                             }});
+    const std::string predictions = read_text(file);
+    EXPECT_GT(predictions.size(), 4u);
+    if (one.empty()) one = predictions;
+    EXPECT_EQ(predictions, one);
+  }
 }
 
 TEST_F(FamilyLayouts, AreHeldByVerify) {

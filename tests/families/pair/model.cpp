@@ -110,6 +110,12 @@ models::Tensors PairModel::loss(int64_t, const models::Tensors& input, const mod
           weighted_sums(error.detach(), batch)};
 }
 
+models::Outputs PairModel::outputs(int64_t begin, const models::Tensors& input, const models::Batch& batch,
+                                   const models::Pass& pass) {
+  const models::Tensors x = begin + 1 == num_units() ? input : forward(begin, num_units() - 1, input, batch, pass);
+  return {{"prediction", output_.forward(x[0]).detach().to(at::kFloat)}};
+}
+
 std::vector<models::LossTerm> PairModel::losses() const {
   return {{"item", 1.0},
           {"sample", config_.sample_weight},

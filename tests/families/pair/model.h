@@ -32,6 +32,9 @@ class PairModel : public models::Model {
   models::Tensors loss(int64_t begin, const models::Tensors& input, const models::Batch& batch,
                        const models::Pass& pass) override;
   std::vector<models::LossTerm> losses() const override;
+  // "prediction": [I, 1] fp32.
+  models::Outputs outputs(int64_t begin, const models::Tensors& input, const models::Batch& batch,
+                          const models::Pass& pass) override;
   std::vector<models::TensorShape> output_shapes(int64_t unit, const models::Batch& batch) const override;
   at::Device device() const override { return build_.device; }
 
