@@ -13,7 +13,8 @@ Existence::Existence(const std::vector<Parameter>& parameters) {
     for (const Condition& condition : parameter.when) {
       const auto named = std::ranges::find(parameters, condition.parameter, &Parameter::name);
       TERRACE_CHECK(named != parameters.end(), "no parameter has the name {}", condition.parameter);
-      Named& one = conditions.emplace_back(static_cast<size_t>(named - parameters.begin()));
+      Named& one = conditions.emplace_back();
+      one.parameter = static_cast<size_t>(named - parameters.begin());
       for (const Value& value : condition.values) {
         const std::optional<double> coordinate = named->coordinate(value);
         TERRACE_CHECK(coordinate, "{} is no value of {}", toml_text(value), named->name);

@@ -144,7 +144,7 @@ std::string ConditionReader::emptied_by(const Parameter& parameter, const std::v
                   [&](const Value& one) { return std::ranges::find(condition.values, one) == condition.values.end(); });
     if (values->second.empty()) return condition.parameter;
     if (!is_first) continue;
-    const std::string emptied = emptied_by(*find_parameter(parameters, condition.parameter), parameters, left);
+    std::string emptied = emptied_by(*find_parameter(parameters, condition.parameter), parameters, left);
     if (!emptied.empty()) return emptied;
   }
   return "";
