@@ -27,15 +27,15 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
                             const at::Tensor& second, const FeedForwardArguments& arguments) {
     const FeedForwardWeights& weights = arguments.weights;
     const at::Tensor whole = whole_sequence(cut_in(weights.first.cut, 0), x, "ffn");
-    const auto [inner, active] =
-        times_transposed_activated(rows_of(whole), first, weights.first_bias.value,
-                                   products_for(whole.sizes(), weights.first.products.forward), arguments.activation);
+    const auto [inner, active] = times_transposed_activated(
+        rows_of(whole), first, weights.first_bias.value,
+        products_for(whole.sizes(), whole.scalar_type(), weights.first.products.forward), arguments.activation);
     context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
     if (cut_in(weights.second.cut, 1) != nullptr) {
       return sum_of_products(active, second, weights.second, weights.second_bias, whole.sizes().vec(), "ffn");
     }
-    const Products products = products_for(whole.sizes(), weights.second.products.forward);
+    const Products products = products_for(whole.sizes(), whole.scalar_type(), weights.second.products.forward);
     return times_transposed(active, second, weights.second_bias.value, products).view(x.sizes());
   }
 

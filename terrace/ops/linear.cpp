@@ -32,7 +32,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     if (cut_in(own.cut, 1) != nullptr) return sum_of_products(rows_of(x), weight, own, bias, sizes, "linear");
     const at::Tensor whole = whole_sequence(cut_in(own.cut, 0), x, "linear");
     sizes[sizes.size() - 2] = whole.size(-2);
-    const Products products = products_for(whole.sizes(), own.products.forward);
+    const Products products = products_for(whole.sizes(), whole.scalar_type(), own.products.forward);
     return times_transposed(rows_of(whole), weight, bias.value, products).view(sizes);  // [.., O]
   }
 
@@ -61,7 +61,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 
 at::Tensor sum_of_products(const at::Tensor& rows, const at::Tensor& value, const Weight& weight, const Weight& bias,
                            const std::vector<int64_t>& sizes, const char* what) {
-  const Products products = products_for(sizes, weight.products.forward);
+  const Products products = products_for(sizes, rows.scalar_type(), weight.products.forward);
   const auto product = [&](const at::Tensor& y, int64_t begin) {
     times_transposed_into(y, rows.narrow(0, begin, y.size(0)), value, products);
   };

@@ -14,7 +14,7 @@ enum class Products {
   torch,
   own,  // our kernels where the processor has the instructions for the type, torch's elsewhere
   // For decoding, forward only. Where x has one position of each sequence, a row of the product has the same bits
-  // whatever the other rows are and however many there are. torch's kernels compute the rest.
+  // whatever the other rows are and however many there are. Prompts are computed as products_for() says.
   decoding,
 };
 

@@ -9,6 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/cpu/registers.h"
 #include "terrace/ops/cpu/rows_times.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/record.h"
@@ -117,8 +118,9 @@ const char* products_instructions(const at::Device& device, at::ScalarType type,
   return chosen == Products::own && device.is_cpu() && cpu::has_matmul(computed_in(type)) ? "avx512" : "torch";
 }
 
-Products products_for(c10::IntArrayRef sizes, Products chosen) {
-  return chosen == Products::decoding && sizes[sizes.size() - 2] != 1 ? Products::torch : chosen;
+Products products_for(c10::IntArrayRef sizes, at::ScalarType type, Products chosen) {
+  if (chosen != Products::decoding || sizes[sizes.size() - 2] == 1) return chosen;
+  return type == at::kBFloat16 && cpu::has_bf16_tiles() ? Products::torch : Products::own;
 }
 
 at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products) {

@@ -18,8 +18,9 @@ bool own_products(const at::Tensor& x, Products chosen);
 // The kernels of products of the type on the device under this choice: "avx512" or "torch".
 const char* products_instructions(const at::Device& device, at::ScalarType type, Products chosen);
 
-// The kernels for hidden states of `sizes` [.., T, I]: under Products::decoding, torch's if T is not 1.
-Products products_for(c10::IntArrayRef sizes, Products chosen);
+// The kernels for hidden states of `sizes` [.., T, I]: under Products::decoding, if T is not 1, those that are faster
+// for the type, which are ours but for bf16 on processors with AMX.
+Products products_for(c10::IntArrayRef sizes, at::ScalarType type, Products chosen);
 
 // y [N, O] = x [N, I] W^T + b for weight [O, I]; b may be undefined.
 at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products);

@@ -83,6 +83,18 @@ TEST_P(Generation, CachedLogitsAreAsExactAsCachelessOnes) {
   }
 }
 
+// The kernels of training are faster on whole prompts than those of decoding.
+TEST_P(Generation, APromptIsComputedByTheKernelsOfTraining) {
+  const at::NoGradGuard no_grad;
+  const std::vector<int64_t> sequence = tokens(20);
+  const auto model = build(config());
+  const auto trained = models::gpt::build_model(config(), {.device = at::kCPU});
+  nn::initialize(trained->parameters(), 3);
+  const models::Batch batch{.samples = {}, .tensors = {{"tokens", at::tensor(sequence, at::kLong).unsqueeze(0)}}};
+  const at::Tensor expected = trained->forward(0, trained->num_units() - 1, {}, batch, {}).front();
+  EXPECT_TRUE(CachedModel(*model, 1, 24).hidden(0, sequence).equal(expected));
+}
+
 TEST_P(Generation, LogitsDependOnEveryEarlierToken) {
   const auto model = build(config());
   const std::vector<int64_t> sequence = tokens(8);

@@ -131,6 +131,10 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
         return ops::cached_attention(heads, kept);
       }
       std::tie(heads.keys, heads.values) = pass.cache->append(layer_, heads.keys, heads.values);
+      // A prompt that begins its sequence sees itself alone, as in training.
+      if (heads.keys.size(2) == length) {
+        return ops::joint_attention(joint, layout, table, positions, {}, kernels_, ops::Visibility::causal, window_);
+      }
     }
     const int64_t length = joint.size(1), total = heads.keys.size(2);
     if (!mask.defined() && (total != length || (window_ > 0 && total > window_))) {

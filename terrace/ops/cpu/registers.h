@@ -1,5 +1,9 @@
-// How wide the vector registers of this processor are.
+// What the vector registers of this processor can do.
 #pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
 
 namespace terrace::ops::cpu {
 
@@ -15,5 +19,19 @@ inline bool has_registers_of_64_bytes() {
   return has;
 }
 #endif
+
+// Whether the processor multiplies bf16 in tiles (AMX), which torch uses and our kernels do not.
+inline bool has_bf16_tiles() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned amx_bf16 = 1U << 22;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & amx_bf16) != 0;
+  }();
+  return has;
+#else
+  return false;
+#endif
+}
 
 }  // namespace terrace::ops::cpu
