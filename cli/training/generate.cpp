@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -23,6 +25,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/shell_word.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/generate/load.h"
 #include "terrace/generate/memory_check.h"
@@ -44,9 +47,28 @@ struct GenerateArguments {
   std::string precision = "fp32";
   int64_t ranks = 1;
   int threads = 0;
+  std::string end_token;  // "": the tokenizer's
+  bool ignores_end = false;
   generate::Request request;
   bool json = false;
 };
+
+// The token that ends a continuation; -1: none does. Throws UserError if the option names no single token.
+int64_t end_token_of(const GenerateArguments& arguments, const data::Tokenizer& tokenizer) {
+  const std::string& word = arguments.end_token;
+  if (arguments.ignores_end) return -1;
+  if (word.empty() || word == tokenizer.end_token_name()) return tokenizer.end_token();
+  if (std::ranges::all_of(word, [](unsigned char letter) { return std::isdigit(letter) != 0; })) {
+    int64_t number = -1;
+    std::from_chars(word.data(), word.data() + word.size(), number);
+    if (number >= 0 && number < tokenizer.vocabulary()) return number;
+    throw UserError::of("--end-token {}: the tokenizer has tokens 0 to {}", word, tokenizer.vocabulary() - 1);
+  }
+  const std::vector<int32_t> tokens = tokenizer.encode(word);
+  if (tokens.size() == 1) return tokens.front();
+  throw UserError::of("--end-token {} is {} of this tokenizer; give the text or the number of one token",
+                      shell_word(word), counted(static_cast<int64_t>(tokens.size()), "token"));
+}
 
 void print_json(const GenerateArguments& arguments, const Prompt& prompt, const generate::Loaded& loaded,
                 const std::vector<generate::Continuation>& continuations, double tokens_per_second) {
@@ -107,6 +129,7 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
     loaded = generate::open(arguments.checkpoint, options);
     encode_prompts(arguments.prompts, *loaded.tokenizer, models::generator_of(*loaded.model), prompts);
     for (const Prompt& prompt : prompts) request.prompts.push_back(prompt.tokens);
+    request.end_token = end_token_of(arguments, *loaded.tokenizer);
     const std::string too_large = generate::memory_problem(*loaded.model, request, free);
     if (!too_large.empty()) throw UserError(too_large, ExitCode::infeasible);
   } catch (const UserError& error) {
@@ -121,7 +144,6 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
     log_info("generates with the weights of {}{}, {}", loaded.checkpoint.string(), ranks,
              counted(at::get_num_threads(), "thread"));
   }
-  request.end_token = loaded.tokenizer->end_token();
   request.vocabulary = loaded.tokenizer->vocabulary();
 
   ContinuationPrinter printer(reports ? form_of(arguments) : ContinuationPrinter::Form::nothing, prompts,
@@ -231,6 +253,11 @@ void add_options(CLI::App& command, GenerateArguments& arguments) {
                   "The most continuations that are decoded together; the texts do not depend on it")
       ->check(positive())
       ->capture_default_str();
+  auto* end =
+      command.add_option("--end-token", arguments.end_token,
+                         "End a continuation at this token, a number or a text, not at the tokenizer's end token");
+  command.add_flag("--ignore-eos", arguments.ignores_end, "Go on after an end token, which then is part of the text")
+      ->excludes(end);
   command.add_option("--tokenizer", arguments.tokenizer,
                      "A tokenizer other than the checkpoint's: a SentencePiece model or a tokenizer.json");
   command.add_option("--precision", arguments.precision, "Type of weights and activations")

@@ -41,6 +41,19 @@ class Generation(FinishedRun):
         said = self.expect(0, self.generate("--prompts", "marked.txt", "--max-tokens", 1, "--json")).stdout
         self.assertEqual([json.loads(line)["prompt"] for line in said.splitlines()], ["The", "A"])
 
+    def test_generate_ends_at_the_token_that_is_given(self):
+        def sample(*flags):
+            return json.loads(self.expect(0, self.generate("--prompt", "The", "--temperature", 0, "--max-tokens", 12, "--json", *flags)).stdout)["samples"][0]
+
+        whole = sample("--ignore-eos")
+        self.assertEqual((whole["finish"], len(whole["tokens"])), ("max_tokens", 12))
+        end = whole["tokens"][5]
+        cut = sample("--end-token", end)
+        self.assertEqual((cut["finish"], cut["tokens"]), ("end_token", whole["tokens"][:whole["tokens"].index(end)]))
+        self.expect(2, self.generate("--prompt", "The", "--end-token", 10**9), "the tokenizer has tokens 0 to ")
+        self.expect(2, self.generate("--prompt", "The", "--end-token", "several words of text"), "give the text or the number of one token")
+        self.expect(2, self.generate("--prompt", "The", "--end-token", 3, "--ignore-eos"), "excludes")
+
     def test_generate_divides_the_model_among_ranks(self):
         one, two = (self.expect(0, self.generate("--prompt", "The", "--max-tokens", 5, "--temperature", 0, *flags)).stdout
                     for flags in ((), ("--ranks", 2)))
