@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "terrace/base/plural.h"
-#include "terrace/base/shell_word.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
@@ -76,10 +75,8 @@ observe::PlanStatements statements_of(const Plan& plan, const std::string& comma
                 {"software", plan.target.software.name}};
   said.command = command;
   for (const Change& change : plan.changes) {
-    std::string settings;
-    for (const std::string& one : change.settings)
-      settings += (settings.empty() ? "" : " ") + ("--set " + shell_word(one));
-    said.changes.push_back({.settings = settings, .step_seconds = change.prediction.step_seconds, .gain = change.gain});
+    said.changes.push_back(
+        {.settings = options_of(change), .step_seconds = change.prediction.step_seconds, .gain = change.gain});
   }
   return said;
 }

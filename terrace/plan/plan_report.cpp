@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/base/plural.h"
+#include "terrace/base/shell_word.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
@@ -103,13 +104,21 @@ std::string change_lines(const Plan& plan) {
   std::string text = plan.prediction.feasible() ? "what would help most\n" : "the nearest layouts that fit\n";
   for (const Change& change : plan.changes) {
     const std::string gain = plan.prediction.feasible() ? fmt::format(", {:>5} less", percent(change.gain)) : "";
-    text += fmt::format("    step {:>10}{}: --set {}\n", format_seconds(change.prediction.step_seconds), gain,
-                        fmt::join(change.settings, " --set "));
+    text += fmt::format("    step {:>10}{}: {}\n", format_seconds(change.prediction.step_seconds), gain,
+                        options_of(change));
   }
   return text;
 }
 
 }  // namespace
+
+std::string options_of(const Change& change) {
+  std::string options;
+  for (const std::string& setting : change.settings) {
+    options += (options.empty() ? "--set " : " --set ") + shell_word(setting);
+  }
+  return options;
+}
 
 Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items) {
   Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};

@@ -30,6 +30,9 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 
+// What makes a change on a shell's command line: "--set layout.pipeline=1".
+std::string options_of(const Change& change);
+
 // The best layouts: a list of layouts with their settings, step_seconds, mfu, hfu, bubble_share, queued_share and the
 // bytes of the fullest stage; how many layouts were considered, and within which limits; and why the first is faster
 // than the second.

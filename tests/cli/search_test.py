@@ -148,9 +148,9 @@ values = ["none", "full"]
 
     def test_predictions_of_which_none_runs_say_why(self):
         parameters = RANKS + """
-[parameters.model.layers]
+[parameters.model.width]
 type = "ordered"
-values = [40000, 50000]
+values = [32768, 65536]
 """
         name = self.space("none_runs", "step_seconds", "", parameters)
         path = self.folder / f"{name}.toml"
