@@ -115,7 +115,7 @@ class Training(FinishedRun):
         self.addCleanup((self.folder / "moved.model").rename, self.folder / "tokenizer.model")
         self.expect(0, terrace("evaluate", "run", folder=self.folder))
         away = self.scratch().resolve()
-        self.expect(2, terrace("evaluate", self.folder / "run", folder=away), f"corpus.bin does not exist in {away}; ",
+        self.expect(2, terrace("evaluate", self.folder / "run", folder=away), f"corpus.bin does not exist in {away} (a relative path); ",
                     "evaluate in the folder in which the run was started, or name prepared corpora with --data")
 
     def test_evaluate_names_what_is_missing(self):

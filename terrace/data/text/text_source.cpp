@@ -52,11 +52,11 @@ MicroBatch without_tokens(uint64_t first, int64_t count) {
   return result;
 }
 
-// " in FOLDER", where a relative path is sought.
+// " in FOLDER (a relative path)"; "" for an absolute one.
 std::string place_of(const fs::path& path) {
   std::error_code error;
   const fs::path folder = path.is_relative() ? fs::current_path(error) : fs::path();
-  return folder.empty() ? "" : " in " + folder.string();
+  return folder.empty() ? "" : fmt::format(" in {} (a relative path)", folder.string());
 }
 
 void check_corpora_exist(const std::string& key, const std::vector<std::string>& prefixes,
