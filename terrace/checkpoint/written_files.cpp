@@ -64,7 +64,7 @@ std::map<std::string, FileRecord> write_attached(const std::filesystem::path& fo
       continue;
     }
     const MappedFile file(one.path);
-    written.emplace(one.role, write_file(folder, one.stored_as, file.bytes()));
+    written.emplace(one.role, write_file(folder, one.stored_as.c_str(), file.bytes()));
   }
   return written;
 }

@@ -81,7 +81,8 @@ TEST(Save, AManifestOfAnEarlierVersionHasItsTokenizer) {
   json["tokenizer"] = json["attached"][0];
   json["tokenizer"].erase("role");
   json.erase("attached");
-  json["checksum"] = checksum(std::as_bytes(std::span(json.dump())));
+  const std::string text = json.dump();
+  json["checksum"] = checksum(std::as_bytes(std::span(text)));
   EXPECT_EQ(parse_manifest(json.dump(), "m"), manifest);
 }
 
