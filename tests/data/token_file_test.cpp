@@ -1,4 +1,4 @@
-// Token files of llm.c's: read as corpora, and refused where they are damaged.
+// Token files of llm.c: read as corpora, and refused where they are damaged.
 #include "terrace/data/text/token_file.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ std::string refusal(const std::vector<std::byte>& bytes) {
 
 TEST(TokenFile, DamageIsNamed) {
   EXPECT_EQ(refusal(with_header(0, token_file_magic)), "");
-  EXPECT_THAT(refusal(std::vector<std::byte>(1023)), HasSubstr("1023 bytes, where its header alone has 1024"));
+  EXPECT_THAT(refusal(std::vector<std::byte>(1023)), HasSubstr("it has 1023 bytes, and the header alone takes 1024"));
   EXPECT_THAT(refusal(with_header(0, 7)), HasSubstr("begins with 20240520: it begins with 7"));
   EXPECT_THAT(refusal(with_header(0, 20240326)), HasSubstr("it holds a model"));
   EXPECT_THAT(refusal(with_header(0, 20240522)), HasSubstr("questions for evaluation"));
