@@ -21,7 +21,7 @@ std::vector<MicroBatch> BatchesAhead::take(int64_t step) {
   if (step > last_) return make_(step);
   std::unique_lock lock(mutex_);
   while (!made_.empty() && made_.front().step < step) made_.pop_front();  // steps that were skipped
-  const bool is_coming = thread_.joinable() && (made_.empty() ? next_ <= step : made_.front().step == step);
+  const bool is_coming = thread_.joinable() && (made_.empty() ? next_ : made_.front().step) == step;
   if (!is_coming) {
     made_.clear();
     next_ = step;
@@ -29,11 +29,7 @@ std::vector<MicroBatch> BatchesAhead::take(int64_t step) {
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_all();
-  changed_.wait(lock, [&] {
-    while (!made_.empty() && made_.front().step < step) made_.pop_front();
-    if (made_.empty()) changed_.notify_all();
-    return !made_.empty();
-  });
+  changed_.wait(lock, [&] { return !made_.empty(); });  // made_ has no step before this one
   Made made = std::move(made_.front());
   made_.pop_front();
   lock.unlock();

@@ -1,4 +1,4 @@
-// Steps come in order and only a few ahead, an error shows at its step, and a jump begins anew.
+// Steps come in order and only a few ahead, an error shows at its step, and a jump begins again.
 #include "terrace/data/batches_ahead.h"
 
 #include <gtest/gtest.h>
