@@ -142,12 +142,13 @@ std::string file_checksum(const std::string& path) { return checksum(MappedFile(
 
 TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
                        const std::vector<TextPhase>& phases)
-    : sequence_(sequence), tokenizer_(config.tokenizer), loader_(config, sequence, vocabulary, seed, phases) {}
+    : sequence_(sequence), tokenizer_(config.tokenizer), loader_(config, sequence, vocabulary, seed, phases) {
+  if (fs::exists(tokenizer_)) tokenizer_stored_as_ = tokenizer_file_name(read_text(tokenizer_));
+}
 
 std::vector<AttachedFile> TextSource::attached_files() const {
   if (tokenizer_.empty()) return {};
-  const std::string bytes = fs::exists(tokenizer_) ? read_text(tokenizer_) : "";
-  return {{.role = "tokenizer", .path = tokenizer_, .stored_as = tokenizer_file_name(bytes)}};
+  return {{.role = "tokenizer", .path = tokenizer_, .stored_as = tokenizer_stored_as_}};
 }
 
 // The step's sequences are divided among the ranks in order: the first rank has the first of them.

@@ -39,7 +39,7 @@ class TextSource : public Source {
 
  private:
   int64_t sequence_;
-  std::string tokenizer_;
+  std::string tokenizer_, tokenizer_stored_as_ = "tokenizer.model";
   Loader loader_;
 };
 
