@@ -257,15 +257,18 @@ std::string Prefixes::read(const toml::node& node, std::vector<std::string>& val
 
 namespace {
 
-// "; did you mean ..." or all words, for a word that is none of them.
-std::string meant_word(const std::string& word, const std::vector<std::string>& words) {
+// The problem with a word that is none of them; "" if it is one, or if there are no words, which allows any.
+std::string word_problem(const std::string& word, const std::vector<std::string>& words) {
+  if (words.empty() || std::ranges::find(words, word) != words.end()) return "";
   const std::string nearest = nearest_word(word, words);
   return nearest.empty() ? "is none of " + Word{words}.description()
                          : fmt::format("is not known; did you mean {}?", toml_text(nearest));
 }
 
-bool is_word(const std::string& word, const std::vector<std::string>& words) {
-  return words.empty() || std::ranges::find(words, word) != words.end();
+// The problem with a list that is empty and must not be; "" for any other value.
+std::string emptiness_problem(const toml::node& node, bool may_be_empty, const std::string& wanted) {
+  const toml::array* array = node.as_array();
+  return array == nullptr || !array->empty() || may_be_empty ? "" : "must not be empty; it must be " + wanted;
 }
 
 }  // namespace
@@ -275,20 +278,18 @@ std::string Texts::description() const {
 }
 
 std::string Texts::read(const toml::node& node, std::vector<std::string>& values) const {
-  const toml::array* array = node.as_array();
-  if (array != nullptr && array->empty() && !may_be_empty) return "must not be empty; it must be " + description();
+  if (std::string problem = emptiness_problem(node, may_be_empty, description()); !problem.empty()) return problem;
   std::set<std::string> seen;
   return read_list(node, description(), values, [&](const toml::node& one, std::string& value) -> std::string {
     std::string problem = Text{}.read(one, value);
+    if (problem.empty()) problem = word_problem(value, words);
     if (!problem.empty()) return problem;
-    if (!is_word(value, words)) return meant_word(value, words);
     return seen.insert(value).second ? "" : "stands there twice";
   });
 }
 
 std::string Durations::read(const toml::node& node, std::vector<double>& seconds) const {
-  const toml::array* array = node.as_array();
-  if (array != nullptr && array->empty() && !may_be_empty) return "must not be empty; it must be " + description();
+  if (std::string problem = emptiness_problem(node, may_be_empty, description()); !problem.empty()) return problem;
   return read_list(node, description(), seconds,
                    [](const toml::node& one, double& value) { return Duration{}.read(one, value); });
 }
@@ -304,8 +305,9 @@ std::string NumbersByName::read(const toml::node& node, NamedNumbers& values) co
   NamedNumbers read;
   for (const auto& [key, value] : *table) {
     const std::string name{key.str()};
-    if (!is_word(name, words)) return fmt::format("has {}, which {}", name, meant_word(name, words));
-    const std::string problem = number.read(value, read[name]);
+    std::string problem = word_problem(name, words);
+    if (!problem.empty()) return fmt::format("has {}, which {}", name, problem);
+    problem = number.read(value, read[name]);
     if (!problem.empty()) return fmt::format("has {} = {}, which {}", name, shown(value), problem);
   }
   values = std::move(read);
