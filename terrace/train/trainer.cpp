@@ -55,6 +55,13 @@ data::TensorNames names_read(const schedule::UnitTable& table, const parallel::S
   return names;
 }
 
+// Throws UserError where train.recompute would have no effect.
+schedule::Partition partition_of(const schedule::UnitTable& table, const config::Config& config) {
+  schedule::Partition partition = schedule::partition(table, config.layout);
+  schedule::check_recompute(partition, config.train.recompute);
+  return partition;
+}
+
 // The sign of what is not a number means nothing, and -nan reads like a number.
 double without_sign_if_nan(double value) { return std::isnan(value) ? std::nan("") : value; }
 
@@ -78,7 +85,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       losses_(model_->losses()),
       figures_(observe::figures_of(config).list(config)),
       unit_table_(schedule::unit_table(config)),
-      cut_(*model_, schedule::partition(unit_table_, config.layout), *world_, mesh_, config.layout,
+      cut_(*model_, partition_of(unit_table_, config), *world_, mesh_, config.layout,
            parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
       tensor_names_(names_read(unit_table_, cut_.stage)),
       data_record_(Json::parse(broadcast_result(*cut_.groups.control, [this] { return data_->identity().dump(); }))),
@@ -87,7 +94,6 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       ramp_(config.train, config.phases),
       training_step_(*model_, cut_, optimizer_, config.train.recompute),
       batches_ahead_([this](int64_t step) { return made_by_source(step); }, config.train.steps) {
-  schedule::check_recompute(schedule::partition(unit_table_, config.layout), config.train.recompute);
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   cut_.sharded.finish_update();
 }
