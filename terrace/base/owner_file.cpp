@@ -95,12 +95,13 @@ std::string death_by_heartbeat(const fs::path& path) {
   return seconds > dead_after_seconds ? fmt::format("has shown no heartbeat for {:.0f} s", seconds) : "";
 }
 
+bool is_of_this_host(const std::optional<Holder>& holder) { return holder && holder->kernel == kernel(); }
+bool has_ended(const Holder& holder) { return start_of(holder.process_id) != holder.start; }
+
 // Why the holder of a lock is considered dead; empty where it is alive. A process of this host keeps its lock while it
 // exists, also while it is suspended.
 std::string reason_to_take_over(const fs::path& path, const std::optional<Holder>& holder) {
-  if (holder && holder->kernel == kernel()) {
-    return start_of(holder->process_id) == holder->start ? "" : "has died";
-  }
+  if (is_of_this_host(holder)) return has_ended(*holder) ? "has died" : "";
   return death_by_heartbeat(path);
 }
 
@@ -109,7 +110,7 @@ std::string reason_to_take_over(const fs::path& path, const std::optional<Holder
 std::string death_of_owner(const fs::path& path) {
   if (!fs::exists(path)) return "has left";
   const std::optional<Holder> holder = holder_in(text_of(path));
-  if (holder && holder->kernel == kernel() && start_of(holder->process_id) != holder->start) return "has died";
+  if (is_of_this_host(holder) && has_ended(*holder)) return "has died";
   return death_by_heartbeat(path);
 }
 
