@@ -97,8 +97,7 @@ class Reader {
  public:
   // Where several ranks open the same checkpoint, `member` of `members` checks the sizes of every `members`-th file
   // only, and member 0 checks the attached files. `resume_command` is the command that continues the run that reads,
-  // without its
-  // --resume; errors about damage suggest it.
+  // without its --resume; errors about damage suggest it.
   explicit Reader(const std::filesystem::path& checkpoint, int64_t member = 0, int64_t members = 1,
                   std::string resume_command = "");
 

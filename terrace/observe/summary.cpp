@@ -99,19 +99,15 @@ Json closing_mean(const RunMetrics& metrics, const std::function<double(const St
   return sum / static_cast<double>(count);
 }
 
-double figure_at(const std::vector<double>& figures, size_t i) {
-  return i < figures.size() ? figures[i] : std::nan("");
-}
-
 // Figures of the family.
 void add_figures(const RunMetrics& metrics, const EvaluationMetrics& evaluation, Json& summary) {
   for (size_t i = 0; i < metrics.names.figures.size(); ++i) {
     const std::string& name = metrics.names.figures[i];
-    summary[name] = closing_mean(metrics, [i](const StepMetrics& step) { return figure_at(step.figures, i); });
+    summary[name] = closing_mean(
+        metrics, [i](const StepMetrics& step) { return i < step.figures.size() ? step.figures[i] : std::nan(""); });
   }
-  for (size_t i = 0; i < metrics.names.evaluation_figures.size(); ++i) {
-    summary["validation_" + metrics.names.evaluation_figures[i]] = number_or_null(figure_at(evaluation.figures, i));
-  }
+  for_each_figure_of(evaluation, metrics.names,
+                     [&](const std::string& key, double value) { summary[key] = number_or_null(value); });
 }
 
 std::string number(const Json& value, const char* format, const std::string& behind = "") {

@@ -98,8 +98,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
   return fmt::format(
       "a model of {} parameters needs {} for {}{} and {} for activations{}, and "
       "{} of {} are left; use a smaller {}model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start "
-      "all "
-      "the same with train.check_memory = false",
+      "all the same with train.check_memory = false",
       format_count(need.parameters), format_bytes(need.states + need.copies), need.states_text(),
       copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
       on_gpus          ? " on one GPU"

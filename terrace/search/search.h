@@ -55,7 +55,7 @@ struct SearchResult {
 // Evaluates study.settings.parallel trials at a time. Where outcomes are exact, a proposal depends on the trials before
 // it and not on their times: the search is the same on every machine, and one that was killed goes on as if it had not
 // been. Otherwise trials are gathered as they end; a trial that was under way when the search was killed is given up,
-// and begun anew by one of successive halving that had reached a budget.
+// and begun again by one of successive halving that had reached a budget.
 // With SearchOptions::joins several processes work on one folder, each as a worker: they share the trials that are to
 // be made, learn from all that have ended, and take over what a worker leaves undone. A worker that finds nothing to
 // begin waits until the others have finished what is under way.

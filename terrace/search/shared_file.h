@@ -1,5 +1,5 @@
 // A file of lines to which several processes append, on one host or on several that share the file system. Each call
-// needs a lock that they all take. The file is opened anew each time, so that a network file system gives what others
+// needs a lock that they all take. The file is opened again each time, so that a network file system gives what others
 // wrote before they released the lock.
 #pragma once
 

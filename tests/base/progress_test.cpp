@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A clock that goes on when it is told to.
+// A clock that goes on by hand.
 class HandSetClock {
  public:
   void go_on(milliseconds time) { *now_ += time; }
