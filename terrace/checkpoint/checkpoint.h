@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/attached_file.h"
 #include "terrace/base/json.h"
 #include "terrace/checkpoint/range.h"
 #include "terrace/config/config.h"
@@ -37,13 +38,6 @@ struct NamedTensor {
 struct Group {
   std::string name;
   std::vector<NamedTensor> tensors;
-};
-
-// A file that is kept with the checkpoint, such as the tokenizer of a language model.
-struct AttachedFile {
-  std::string role;       // what it is to the family: "tokenizer"
-  std::string path;       // which is copied
-  std::string stored_as;  // the name of the copy in the checkpoint's folder
 };
 
 // Everything that a run continues from.

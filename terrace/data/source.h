@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/attached_file.h"
 #include "terrace/base/json.h"
 
 namespace terrace::data {
@@ -61,13 +62,6 @@ struct RoundShare {
 struct HeldOut {
   std::string corpus;             // as the configuration names it
   std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
-};
-
-// A file that belongs to a model beside its weights.
-struct AttachedFile {
-  std::string role;       // by which commands and a later run find it in a checkpoint: "tokenizer"
-  std::string path;       // of the file that is copied
-  std::string stored_as;  // the name of the copy
 };
 
 // A loss that a model without training would have, as a line to compare with.

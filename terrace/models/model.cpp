@@ -83,6 +83,10 @@ double larger(double a, double b) {
   return std::max(a, b);
 }
 
+void set_counts(const std::vector<double>& counts, observe::TermSums& sums) {
+  for (size_t term = 0; term < sums.size(); ++term) sums[term].count = counts.at(term);
+}
+
 observe::TermSums no_sums(const std::vector<LossTerm>& losses) {
   observe::TermSums none;
   for (const LossTerm& term : losses) {

@@ -63,6 +63,8 @@ std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const s
 double weighted_mean(const std::vector<LossTerm>& losses, const observe::TermSums& sums);
 // The larger number; NaN if one of them is, so that it shows.
 double larger(double a, double b);
+// Gives each term the count that belongs to it.
+void set_counts(const std::vector<double>& counts, observe::TermSums& sums);
 // Sums over no samples: zeros, and the lowest number where the largest is taken.
 observe::TermSums no_sums(const std::vector<LossTerm>& losses);
 // Adds the sums over other samples.

@@ -60,10 +60,11 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
 }
 
 checkpoint::State Trainer::state() {
-  checkpoint::State state{.step = steps_done_, .groups = groups(Purpose::save), .trainer = {}, .config = config_};
-  for (const data::AttachedFile& one : data_->attached_files()) {
-    state.attached.push_back({.role = one.role, .path = one.path, .stored_as = one.stored_as});
-  }
+  checkpoint::State state{.step = steps_done_,
+                          .groups = groups(Purpose::save),
+                          .trainer = {},
+                          .config = config_,
+                          .attached = data_->attached_files()};
   const int64_t samples = ramp_.samples_before(steps_done_ + 1);
   state.trainer = {{"samples", samples},
                    {"items", items_done_},

@@ -171,7 +171,7 @@ StepReport Trainer::step() {
                             .gradient_scales = models::gradient_scales(losses_, counts, loss_scale_.scale)};
     training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
       observe::TermSums terms = sums.losses;
-      for (size_t term = 0; term < terms.size(); ++term) terms[term].count = counts[term];
+      models::set_counts(counts, terms);
       metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
       return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, report);
     });
@@ -263,7 +263,7 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
     const models::Batch batch = models::to_device(data_->held_out_micro_batch(held_out, share, tensor_names_), device_);
     observe::TermSums sums = training_step_.evaluate(batch);
     if (!cut_.has_loss()) continue;
-    for (size_t term = 0; term < losses_.size(); ++term) sums[term].count = batch.counts.at(term);
+    models::set_counts(batch.counts, sums);
     models::add(losses_, sums, all);
   }
   put_together(*cut_.groups.control, losses_, all, "validation loss");
@@ -271,7 +271,7 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
   for (const observe::TermSum& sum : all) counts.push_back(sum.count);
   const auto number = static_cast<int64_t>(counts.size());
   cut_.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "validation loss"}).wait();
-  for (size_t term = 0; term < all.size(); ++term) all[term].count = counts[term];
+  models::set_counts(counts, all);
   return all;
 }
 

@@ -116,7 +116,7 @@ class RankTrial {
     StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
       observe::TermSums terms = sums.losses;
-      for (size_t term = 0; term < terms.size(); ++term) terms[term].count = counts[term];
+      models::set_counts(counts, terms);
       whole.loss = models::weighted_mean(model_.losses(), terms);
       whole.norm = norm;
     }

@@ -33,7 +33,7 @@ class PairSource : public data::Source {
   std::vector<std::string> held_out_datasets() const override { return {file_}; }
   int64_t items(uint64_t first, int64_t samples) const override;
   // The samples themselves, so that a checkpoint has all that a later evaluation needs.
-  std::vector<data::AttachedFile> attached_files() const override {
+  std::vector<AttachedFile> attached_files() const override {
     return {{.role = "samples", .path = file_, .stored_as = "samples.txt"}};
   }
   Json identity() const override { return checksum_; }

@@ -1,0 +1,15 @@
+// A file that belongs to a model beside its weights, such as a tokenizer: data sources name it, and checkpoints keep
+// it.
+#pragma once
+
+#include <string>
+
+namespace terrace {
+
+struct AttachedFile {
+  std::string role;       // by which commands and a later run find it in a checkpoint: "tokenizer"
+  std::string path;       // of the file that is copied
+  std::string stored_as;  // the name of the copy in the checkpoint's folder
+};
+
+}  // namespace terrace
