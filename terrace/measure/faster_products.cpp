@@ -9,7 +9,6 @@
 #include <functional>
 #include <limits>
 
-#include "terrace/measure/processor_time.h"
 #include "terrace/ops/products.h"
 
 namespace terrace::measure {
@@ -65,11 +64,11 @@ struct Times {
   double own = std::numeric_limits<double>::infinity(), torch = own, spent = 0;
 };
 
-void add_round(const Product& product, int64_t rows, Times& times) {
+void add_round(const Product& product, int64_t rows, const Clock& clock, Times& times) {
   const auto seconds = [&](ops::Products products) {
-    const double start = processor_seconds();
+    const double start = clock();
     product(rows, products);
-    const double taken = processor_seconds() - start;
+    const double taken = clock() - start;
     times.spent += taken;
     return taken;
   };
@@ -97,14 +96,14 @@ bool is_decided(const Times& times, int rounds) {
   return rounds >= most_rounds || (rounds >= least_rounds && times.spent > most_seconds);
 }
 
-Times times_of(const Product& product, int64_t rows) {
+Times times_of(const Product& product, int64_t rows, const Clock& clock) {
   Times of_part;
-  for (int round = 0; round < 2; ++round) add_round(product, rows / part, of_part);
+  for (int round = 0; round < 2; ++round) add_round(product, rows / part, clock, of_part);
   if (torch_is_slow(of_part)) return {.own = of_part.own * part, .torch = of_part.torch * part};
   Times times;
   int rounds = 0;
   do {
-    add_round(product, rows, times);
+    add_round(product, rows, clock, times);
   } while (!is_decided(times, ++rounds));
   return times;
 }
@@ -115,7 +114,8 @@ ops::Products MeasuredProduct::faster() const {
   return torch > clearly * own ? ops::Products::torch : ops::Products::own;
 }
 
-std::vector<MeasuredProduct> measured_products(at::ScalarType type, const std::set<ops::WeightClass>& classes) {
+std::vector<MeasuredProduct> measured_products(at::ScalarType type, const std::set<ops::WeightClass>& classes,
+                                               const Clock& clock) {
   if (!ops::own_products(filled(1, 1, type), ops::Products::own)) return {};
   const at::NoGradGuard no_grad;
   const OneThread one;
@@ -125,7 +125,7 @@ std::vector<MeasuredProduct> measured_products(at::ScalarType type, const std::s
     const auto& of_class = sizes[static_cast<size_t>(weights)];
     for (size_t i = 0; i < products.size(); ++i) {
       const Size& size = of_class[i];
-      const Times times = times_of(products[i](size, type), size.m);
+      const Times times = times_of(products[i](size, type), size.m, clock);
       const double flops = 2.0 * static_cast<double>(size.m * size.n * size.k);
       all.push_back({weights, ops::named_products[i], flops / times.own, flops / times.torch});
     }

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "terrace/measure/processor_time.h"
 #include "terrace/ops/product_choice.h"
 
 namespace terrace::measure {
@@ -22,8 +23,10 @@ struct MeasuredProduct {
 };
 
 // Measures the products of the type by our kernels and by torch's, alternately. Each product takes about a tenth of a
-// second at most, less if one is faster by far. Empty if the processor lacks the instructions for our kernels.
-std::vector<MeasuredProduct> measured_products(at::ScalarType type, const std::set<ops::WeightClass>& classes);
+// second at most, less if one is faster by far. Empty if the processor lacks the instructions for our kernels. `clock`
+// is read before and after each measured product.
+std::vector<MeasuredProduct> measured_products(at::ScalarType type, const std::set<ops::WeightClass>& classes,
+                                               const Clock& clock = processor_seconds);
 
 // The faster products for each of the classes; for the other classes ours. Torch's for all on a GPU, and on a processor
 // that lacks the instructions for our kernels.

@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "terrace/measure/processor_time.h"
 #include "terrace/ops/products.h"
 
 namespace terrace::measure {
@@ -23,16 +22,16 @@ std::string type_name(at::ScalarType type) {
   return type == at::kFloat ? "fp32" : type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : at::toString(type);
 }
 
-// FLOP/s of the set number of threads together, each with a product of its own. Uses the processor time of each thread,
-// so that neither other work on the machine nor waiting threads count.
-double rate_of_threads(double flops, const std::function<void()>& product) {
+// FLOP/s of the set number of threads together, each with a product of its own. By the processor time of each thread
+// neither other work on the machine nor waiting threads count.
+double rate_of_threads(double flops, const std::function<void()>& product, const Clock& clock) {
   const OneThread one;
   std::vector<double> rates(static_cast<size_t>(one.threads()));
   const auto run = [&](double& rate) {
     const at::NoGradGuard no_grad;
-    const double start = processor_seconds();
+    const double start = clock();
     product();
-    rate = flops / (processor_seconds() - start);
+    rate = flops / (clock() - start);
   };
   std::vector<std::thread> others;
   for (size_t i = 1; i < rates.size(); ++i) others.emplace_back([&run, &rate = rates[i]] { run(rate); });
@@ -49,24 +48,24 @@ double rate_on_clock(double flops, const std::function<void()>& product) {
 
 // Measures rates until the three highest agree or the time is over, and returns the highest.
 double stable_rate(const std::function<double()>& rate, double seconds) {
-  using Clock = std::chrono::steady_clock;
+  using Watch = std::chrono::steady_clock;
   constexpr size_t agreeing = 3;
   constexpr double within = 0.03;
   std::vector<double> highest;
-  const auto began = Clock::now();
+  const auto began = Watch::now();
   do {
     highest.push_back(rate());
     std::ranges::sort(highest, std::greater<>());
     if (highest.size() < agreeing) continue;
     highest.resize(agreeing);
     if (highest.back() > (1 - within) * highest.front()) break;
-  } while (std::chrono::duration<double>(Clock::now() - began).count() < seconds);
+  } while (std::chrono::duration<double>(Watch::now() - began).count() < seconds);
   return highest.front();
 }
 
 }  // namespace
 
-MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds) {
+MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds, const Clock& clock) {
   const at::NoGradGuard no_grad;
   // A GPU needs a larger product to fill it.
   const int64_t rows = device.is_cuda() ? 8192 : 512, inner = device.is_cuda() ? 4096 : 768, columns = 4 * inner;
@@ -79,7 +78,7 @@ MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds) {
       const at::Tensor y = ops::times_transposed(x, w, {}, products);
       if (device.is_cuda()) y.view({-1})[0].item();
     };
-    return device.is_cuda() ? rate_on_clock(flops, product) : rate_of_threads(flops, product);
+    return device.is_cuda() ? rate_on_clock(flops, product) : rate_of_threads(flops, product, clock);
   };
   const std::string of_threads = device.is_cuda() || at::get_num_threads() == 1
                                      ? ""

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "terrace/measure/processor_time.h"
+
 namespace terrace::measure {
 
 struct MatmulRate {
@@ -15,7 +17,7 @@ struct MatmulRate {
 // Runs a linear layer's product of the type on the device, by our kernels and by torch's, until the three highest rates
 // agree within 3%, but not much longer than `seconds`. On a CPU each of the set number of threads has a product of its
 // own, and processor time is measured: the rate does not depend on what else the machine does, unless threads share a
-// core or its caches.
-MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds);
+// core or its caches. There `clock`, which any thread may read, is read before and after each product.
+MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds, const Clock& clock = processor_seconds);
 
 }  // namespace terrace::measure

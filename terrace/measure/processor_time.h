@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <ctime>
+#include <functional>
 
 namespace terrace::measure {
 
@@ -13,6 +14,9 @@ inline double processor_seconds() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
+
+// Seconds since some moment, for the thread that asks.
+using Clock = std::function<double()>;
 
 // While an object of this class exists, a product takes one thread, in this thread and in threads started meanwhile.
 class OneThread {

@@ -1,13 +1,13 @@
-// Tests the choice between our products and torch's: its margin, its classes, and that a busy machine does not change
-// it.
+// Tests the choice between our products and torch's: its margin, its classes, and how often each is measured, with a
+// clock that the test sets.
 #include "terrace/measure/faster_products.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "terrace/measure/processor_time.h"
+#include <functional>
+
 #include "terrace/ops/products.h"
-#include "tests/measure/busy_machine.h"
 
 namespace terrace::measure {
 namespace {
@@ -47,35 +47,50 @@ TEST(FasterProducts, AreMeasuredForTheClassesThatAreAsked) {
   EXPECT_EQ(faster_products(at::kCPU, at::kFloat, {}), ProductsByClass{});
 }
 
-// Torch has no fast products of fp16 on many processors, and they must not take long at the start of a run.
-TEST(FasterProducts, AreChosenInATenthOfASecondEach) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    const double start = processor_seconds();
-    const std::vector<MeasuredProduct> products = measured_products(type, every_class);
-    // Allows for a processor with a fifth of the speed for which the shapes were chosen.
-    EXPECT_LE(processor_seconds() - start, 0.5 * static_cast<double>(products.size())) << at::toString(type);
+// A clock by which each of torch's products and of ours takes so many seconds. They are measured alternately, torch's
+// first.
+class FakeClock {
+ public:
+  FakeClock(double own, double torch) : own_(own), torch_(torch) {}
+
+  double operator()() {
+    ++readings_;
+    if (readings_ % 2 == 0) now_ += readings_ / 2 % 2 == 1 ? torch_ : own_;
+    return now_;
   }
+  // Of both kinds together.
+  int products() const { return readings_ / 2; }
+
+ private:
+  double own_, torch_, now_ = 0;
+  int readings_ = 0;
+};
+
+// Products that are measured until one of the three of a class is decided, the first four of them with few rows.
+int products_until_decided(double own, double torch) {
+  FakeClock clock(own, torch);
+  const std::vector<MeasuredProduct> products = measured_products(at::kFloat, {WeightClass::small}, std::ref(clock));
+  EXPECT_EQ(clock.products() % static_cast<int>(products.size()), 0);
+  return clock.products() / static_cast<int>(products.size());
 }
 
-// The bits of a run depend on the choice. Where the two kinds are as fast as the margin, either choice is right.
-TEST(FasterProducts, AreTheSameOnABusyMachine) {
-  const int threads = at::get_num_threads();
-  at::set_num_threads(2);
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const std::vector<MeasuredProduct> alone = measured_products(type, {WeightClass::medium});
-    const BusyMachine busy;
-    const std::vector<MeasuredProduct> again = measured_products(type, {WeightClass::medium});
-    ASSERT_EQ(again.size(), alone.size());
-    for (size_t i = 0; i < alone.size(); ++i) {
-      const double ratio = alone[i].torch / alone[i].own;
-      if (ratio > 1.0 && ratio < 1.3) continue;
-      EXPECT_EQ(again[i].faster(), alone[i].faster())
-          << at::toString(type) << " " << ops::name_of(alone[i].weights) << " " << alone[i].product.name << ": "
-          << ratio << " alone, " << again[i].torch / again[i].own << " on the busy machine";
+TEST(FasterProducts, AreMeasuredOnlyUntilTheyAreDecided) {
+  if (!has_own(at::kFloat)) GTEST_SKIP() << "this processor has no instructions for our products";
+  EXPECT_EQ(products_until_decided(0.001, 0.001), 4 + 2 * 16);  // as often as is useful
+  EXPECT_EQ(products_until_decided(0.02, 0.02), 4 + 2 * 3);     // more than a tenth of a second
+  EXPECT_EQ(products_until_decided(0.002, 0.004), 4 + 2 * 3);   // one is faster by far
+  EXPECT_EQ(products_until_decided(0.001, 0.005), 4 + 2);       // by very far
+  EXPECT_EQ(products_until_decided(0.001, 0.02), 4);            // torch would take two thirds of a second for all rows
+}
+
+TEST(FasterProducts, FollowTheClock) {
+  if (!has_own(at::kFloat)) GTEST_SKIP() << "this processor has no instructions for our products";
+  for (const Products faster : {Products::own, Products::torch}) {
+    FakeClock clock(faster == Products::own ? 0.001 : 0.002, faster == Products::own ? 0.002 : 0.001);
+    for (const MeasuredProduct& product : measured_products(at::kFloat, {WeightClass::tall}, std::ref(clock))) {
+      EXPECT_EQ(product.faster(), faster) << product.product.name;
     }
-    EXPECT_EQ(at::get_num_threads(), 2);
   }
-  at::set_num_threads(threads);
 }
 
 }  // namespace
