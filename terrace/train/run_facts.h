@@ -1,0 +1,11 @@
+// What the folder of a run says about it beside its metrics: run.json, and the configuration with every key.
+#pragma once
+
+#include "terrace/train/trainer.h"
+
+namespace terrace::train {
+
+// Writes both files into checkpoint.folder. Called on one rank.
+void write_run_facts(Trainer& trainer);
+
+}  // namespace terrace::train
