@@ -1,4 +1,4 @@
-// Makes the micro-batches of the next steps while a step is computed, on a thread of its own.
+// Makes the batches of the next steps while a step is computed, on a thread of its own.
 #pragma once
 
 #include <condition_variable>
@@ -8,35 +8,80 @@
 #include <functional>
 #include <mutex>
 #include <thread>
-#include <vector>
-
-#include "terrace/data/source.h"
+#include <utility>
 
 namespace terrace::data {
 
+// `Batches` is what a step takes, such as a list of micro-batches.
+template <typename Batches>
 class BatchesAhead {
  public:
-  using Make = std::function<std::vector<MicroBatch>(int64_t step)>;
-  // `make` gives the micro-batches of a step, the same ones whenever it is called, and is called on the thread.
-  // At most `ahead` steps are made before they are taken, and none beyond `last`. The thread begins with the first
-  // take.
-  BatchesAhead(Make make, int64_t last, int64_t ahead = 2);
+  using Make = std::function<Batches(int64_t step)>;
+  // `make` gives the batches of a step, the same ones whenever it is called, and is called on the thread. At most
+  // `ahead` steps are made before they are taken, and none beyond `last`. The thread begins with the first take.
+  BatchesAhead(Make make, int64_t last, int64_t ahead = 2)
+      : make_(std::move(make)), last_(last), ahead_(static_cast<size_t>(ahead)) {}
   BatchesAhead(const BatchesAhead&) = delete;
   // Waits for the step that is being made, and makes no other.
-  ~BatchesAhead();
+  ~BatchesAhead() {
+    {
+      const std::lock_guard lock(mutex_);
+      stops_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
 
-  // The micro-batches of a step. An error of make() for this step is thrown here. Usually steps are taken in order:
-  // before any other step, what was made is thrown away.
-  std::vector<MicroBatch> take(int64_t step);
+  // The batches of a step. An error of make() for this step is thrown here. Usually steps are taken in order: before
+  // any other step, what was made is thrown away.
+  Batches take(int64_t step) {
+    if (step > last_) return make_(step);
+    std::unique_lock lock(mutex_);
+    while (!made_.empty() && made_.front().step < step) made_.pop_front();  // steps that were skipped
+    const bool is_coming = thread_.joinable() && (made_.empty() ? next_ : made_.front().step) == step;
+    if (!is_coming) {
+      made_.clear();
+      next_ = step;
+      ++course_;
+      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !made_.empty(); });  // made_ has no step before this one
+    Made made = std::move(made_.front());
+    made_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    if (made.error != nullptr) std::rethrow_exception(made.error);
+    return std::move(made.batches);
+  }
 
  private:
   struct Made {
     int64_t step = 0;
-    std::vector<MicroBatch> batches = {};
+    Batches batches = {};
     std::exception_ptr error = nullptr;
   };
 
-  void run();
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stops_ || (made_.size() < ahead_ && next_ <= last_); });
+      if (stops_) return;
+      Made made{.step = next_};
+      const int64_t course = course_;
+      lock.unlock();
+      try {
+        made.batches = make_(made.step);
+      } catch (...) {
+        made.error = std::current_exception();
+      }
+      lock.lock();
+      if (course != course_) continue;
+      ++next_;
+      made_.push_back(std::move(made));
+      changed_.notify_all();
+    }
+  }
 
   Make make_;
   int64_t last_;

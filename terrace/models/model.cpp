@@ -51,13 +51,21 @@ at::Tensor owning(std::vector<Value> values, at::IntArrayRef sizes, at::ScalarTy
 
 }  // namespace
 
-Batch to_device(data::MicroBatch micro_batch, at::Device device) {
+Batch on_host(data::MicroBatch micro_batch, bool pinned) {
+  const auto given = [&](const at::Tensor& tensor) { return pinned ? tensor.pin_memory() : tensor; };
   const auto samples = static_cast<int64_t>(micro_batch.samples.size());
-  Batch batch{.samples = owning(std::move(micro_batch.samples), {samples}, at::kLong).to(device),
+  Batch batch{.samples = given(owning(std::move(micro_batch.samples), {samples}, at::kLong)),
               .counts = std::move(micro_batch.counts)};
   for (auto& [name, tensor] : micro_batch.tensors) {
-    batch.tensors.emplace(name, owning(std::move(tensor.bytes), tensor.sizes, scalar_type(tensor.type)).to(device));
+    batch.tensors.emplace(name, given(owning(std::move(tensor.bytes), tensor.sizes, scalar_type(tensor.type))));
   }
+  return batch;
+}
+
+Batch to_device(Batch batch, at::Device device) {
+  constexpr bool without_waiting = true;  // where the memory is pinned
+  batch.samples = batch.samples.to(device, without_waiting);
+  for (auto& [name, tensor] : batch.tensors) tensor = tensor.to(device, without_waiting);
   return batch;
 }
 

@@ -36,8 +36,11 @@ struct Batch {
   const at::Tensor& operator[](std::string_view name) const;
 };
 
-// Brings a micro-batch to the device. On the CPU its memory becomes that of the tensors, without a copy.
-Batch to_device(data::MicroBatch micro_batch, at::Device device);
+// The micro-batch as tensors of the host. Its memory becomes theirs without a copy, or, for copies to a GPU beside what
+// it computes, the tensors are in pinned memory.
+Batch on_host(data::MicroBatch micro_batch, bool pinned = false);
+// Copies the tensors to the device, in the order of its work; on the CPU nothing is copied.
+Batch to_device(Batch batch, at::Device device);
 
 // How the numbers of a term over several micro-batches become one.
 enum class Combine { sum, largest };

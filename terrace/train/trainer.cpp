@@ -93,7 +93,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train, config.phases),
       training_step_(*model_, cut_, optimizer_, config.train.recompute),
-      batches_ahead_([this](int64_t step) { return made_by_source(step); }, config.train.steps) {
+      batches_ahead_([this](int64_t step) { return batches_on_host(step); }, config.train.steps) {
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   cut_.sharded.finish_update();
 }
@@ -112,22 +112,24 @@ std::string Trainer::of_rank(int64_t rank, std::string text, const char* what) {
   return broadcast_text(*cut_.groups.control, std::move(text), rank, what);
 }
 
-std::vector<data::MicroBatch> Trainer::made_by_source(int64_t step) const {
-  return data_->micro_batches({.step = step,
-                               .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
-                               .samples = ramp_.batch_size(step),
-                               .rank = mesh_.coordinate(world_->rank(), "data"),
-                               .ranks = mesh_.size("data"),
-                               .micro_batch = micro_batch_},
-                              tensor_names_);
+std::vector<models::Batch> Trainer::batches_on_host(int64_t step) const {
+  const data::StepShare share{.step = step,
+                              .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
+                              .samples = ramp_.batch_size(step),
+                              .rank = mesh_.coordinate(world_->rank(), "data"),
+                              .ranks = mesh_.size("data"),
+                              .micro_batch = micro_batch_};
+  std::vector<models::Batch> batches;
+  for (data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
+    batches.push_back(models::on_host(std::move(micro_batch), device_.is_cuda()));
+  }
+  return batches;
 }
 
 std::vector<models::Batch> Trainer::micro_batches(int64_t step) {
   const ops::PhaseRecord record("data");
-  std::vector<models::Batch> batches;
-  for (data::MicroBatch& micro_batch : batches_ahead_.take(step)) {
-    batches.push_back(models::to_device(std::move(micro_batch), device_));
-  }
+  std::vector<models::Batch> batches = batches_ahead_.take(step);
+  for (models::Batch& batch : batches) batch = models::to_device(std::move(batch), device_);
   return batches;
 }
 
@@ -260,7 +262,8 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
        ++share.round) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
-    const models::Batch batch = models::to_device(data_->held_out_micro_batch(held_out, share, tensor_names_), device_);
+    const models::Batch batch =
+        models::to_device(models::on_host(data_->held_out_micro_batch(held_out, share, tensor_names_)), device_);
     observe::TermSums sums = training_step_.evaluate(batch);
     if (!cut_.has_loss()) continue;
     models::set_counts(batch.counts, sums);

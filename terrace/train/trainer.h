@@ -123,7 +123,7 @@ class Trainer {
   // What the model says of a micro-batch that is the same on all ranks that divide the model, on those of them that
   // hold its last unit; elsewhere nothing. Called by all ranks together.
   models::Outputs outputs(data::MicroBatch micro_batch) {
-    return training_step_.outputs(models::to_device(std::move(micro_batch), device_));
+    return training_step_.outputs(models::to_device(models::on_host(std::move(micro_batch)), device_));
   }
 
   // The text of one rank, on every rank. Called by all ranks at the same place.
@@ -157,9 +157,10 @@ class Trainer {
   at::Device device() const { return device_; }
 
  private:
-  // This rank's micro-batches of a step, on its device; and as they come from the source, on any thread.
+  // This rank's micro-batches of a step, on its device; and made from the source in the memory of the host, on any
+  // thread.
   std::vector<models::Batch> micro_batches(int64_t step);
-  std::vector<data::MicroBatch> made_by_source(int64_t step) const;
+  std::vector<models::Batch> batches_on_host(int64_t step) const;
   // For each loss of the model, the number of targets that it is summed over on all ranks, 1 where there are
   // none. Aborts unless
   // all ranks have the same number of micro-batches.
@@ -212,7 +213,7 @@ class Trainer {
   int64_t steps_done_ = 0;
   int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
-  data::BatchesAhead batches_ahead_;  // the last member: its thread uses others
+  data::BatchesAhead<std::vector<models::Batch>> batches_ahead_;  // the last member: its thread uses others
 };
 
 }  // namespace terrace::train

@@ -30,7 +30,7 @@ namespace {
 
 // `first` is the sample's number in the whole run.
 models::Batch random_batch(const config::Config& config, int64_t first, int64_t count, const at::Device& device) {
-  return models::to_device(data::data_of_family(config).random_batch(config, first, count), device);
+  return models::to_device(models::on_host(data::data_of_family(config).random_batch(config, first, count)), device);
 }
 
 double loss_scale(const config::TrainConfig& train) {

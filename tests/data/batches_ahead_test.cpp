@@ -7,16 +7,21 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
+
+#include "terrace/data/source.h"
 
 namespace terrace::data {
 namespace {
+
+using Ahead = BatchesAhead<std::vector<MicroBatch>>;
 
 std::vector<MicroBatch> batches_of(int64_t step) { return {MicroBatch{.samples = {step, 10 * step}}}; }
 
 int64_t step_of(const std::vector<MicroBatch>& batches) { return batches.at(0).samples.at(0); }
 
 TEST(BatchesAhead, GivesTheBatchesOfEachStep) {
-  BatchesAhead ahead(batches_of, 50);
+  Ahead ahead(batches_of, 50);
   for (int64_t step = 1; step <= 50; ++step) ASSERT_EQ(step_of(ahead.take(step)), step);
   // Behind the last one, as after a change of the number of steps.
   EXPECT_EQ(step_of(ahead.take(51)), 51);
@@ -26,7 +31,7 @@ TEST(BatchesAhead, MakesNoMoreThanItsBound) {
   std::mutex mutex;
   std::condition_variable changed;
   std::multiset<int64_t> made;
-  BatchesAhead ahead(
+  Ahead ahead(
       [&](int64_t step) {
         const std::lock_guard lock(mutex);
         made.insert(step);
@@ -46,12 +51,12 @@ TEST(BatchesAhead, MakesNoMoreThanItsBound) {
 }
 
 TEST(BatchesAhead, JumpsToAnyStep) {
-  BatchesAhead ahead(batches_of, 100);
+  Ahead ahead(batches_of, 100);
   for (const int64_t step : {7, 8, 3, 4, 90, 91, 2, 2, 5}) ASSERT_EQ(step_of(ahead.take(step)), step);
 }
 
 TEST(BatchesAhead, ShowsAnErrorAtItsStep) {
-  BatchesAhead ahead(
+  Ahead ahead(
       [](int64_t step) {
         if (step == 3) throw std::runtime_error("the file of step 3 is gone");
         return batches_of(step);
@@ -71,7 +76,7 @@ TEST(BatchesAhead, ShowsAnErrorAtItsStep) {
 TEST(BatchesAhead, EndsWhileStepsAreMade) {
   std::atomic<int64_t> made = 0;
   {
-    BatchesAhead ahead(
+    Ahead ahead(
         [&](int64_t step) {
           ++made;
           return batches_of(step);

@@ -43,7 +43,7 @@ TEST_F(FamilyRuns, EachLossIsAMeanOverTheWholeStep) {
   std::vector<std::vector<float>> samples;
   for (uint64_t sample = 0; sample < 5; ++sample) samples.push_back(source.sample(sample));
   const models::Batch batch =
-      models::to_device(micro_batch_of({0, 1, 2, 3, 4}, samples, {"features", "targets", "owner"}), at::kCPU);
+      models::on_host(micro_batch_of({0, 1, 2, 3, 4}, samples, {"features", "targets", "owner"}));
   std::vector<double> means;
   {
     const at::NoGradGuard no_grad;
