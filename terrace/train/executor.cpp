@@ -18,7 +18,7 @@ using schedule::StepInstruction;
 using Kind = StepInstruction::Kind;
 
 // The state of one micro-batch in one chunk.
-struct Executor::Flight {
+struct Executor::MicroBatchState {
   // The state of one segment. Its inputs are leaves of its graph, so that each segment has a backward of its own.
   struct Segment {
     models::Tensors input;   // none in the model's first segment
@@ -39,15 +39,15 @@ struct Executor::Step {
   models::Pass pass;
   const StepEnd& end;
   int64_t chunks;
-  std::vector<Flight> flights;               // micro-batch by micro-batch
+  std::vector<MicroBatchState> states;       // micro-batch by micro-batch
   std::vector<models::Tensors> losses = {};  // of each micro-batch
   models::Outputs* outputs = nullptr;        // computed in place of the loss
   bool updates = false;
 
-  Flight& flight(int64_t micro_batch, int64_t chunk) {
-    return flights[static_cast<size_t>(micro_batch * chunks + chunk)];
+  MicroBatchState& state_of(int64_t micro_batch, int64_t chunk) {
+    return states[static_cast<size_t>(micro_batch * chunks + chunk)];
   }
-  Flight& flight(const StepInstruction& i) { return flight(i.micro_batch, i.chunk); }
+  MicroBatchState& state_of(const StepInstruction& i) { return state_of(i.micro_batch, i.chunk); }
   const models::Batch& batch(int64_t micro_batch) const { return micro_batches[static_cast<size_t>(micro_batch)]; }
 
   // Over the micro-batches of this rank, without counts.
@@ -147,9 +147,9 @@ models::Tensors Executor::taken(parallel::Incoming& incoming) {
 
 // The inputs of the segment, as leaves of its own graph; empty in the model's first segment.
 models::Tensors Executor::input_of(Step& step, const StepInstruction& instruction) {
-  Flight& flight = step.flight(instruction);
-  if (flight.activation.expected()) flight.hidden = taken(flight.activation);
-  models::Tensors input = std::exchange(flight.hidden, {});
+  MicroBatchState& state = step.state_of(instruction);
+  if (state.activation.expected()) state.hidden = taken(state.activation);
+  models::Tensors input = std::exchange(state.hidden, {});
   if (!step.pass.training) return input;
   for (at::Tensor& tensor : input) {
     tensor = tensor.detach();
@@ -161,14 +161,14 @@ models::Tensors Executor::input_of(Step& step, const StepInstruction& instructio
 void Executor::forward(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("forward");
   const int64_t micro_batch = instruction.micro_batch, chunk = instruction.chunk, segment = instruction.segment;
-  Flight& flight = step.flight(instruction);
+  MicroBatchState& state = step.state_of(instruction);
   const models::Batch& batch = step.batch(micro_batch);
   const int64_t begin = stage_.segments(chunk).begin;
-  if (flight.segments.empty()) flight.segments.resize(static_cast<size_t>(stage_.segments(chunk).end - begin));
-  Flight::Segment& own = flight.segments[static_cast<size_t>(segment - begin)];
+  if (state.segments.empty()) state.segments.resize(static_cast<size_t>(stage_.segments(chunk).end - begin));
+  MicroBatchState::Segment& own = state.segments[static_cast<size_t>(segment - begin)];
   models::Pass pass = step.pass;
   pass.first_position = pass.training ? first_position(batch) : 0;
-  if (flight.split) pass.deferred = &own.deferred;
+  if (state.split) pass.deferred = &own.deferred;
   own.input = input_of(step, instruction);
   const auto& [units, layer, reads, has_parameters] = stage_.segment(segment);
   const auto compute = [this, units = units, batch, pass](const models::Tensors& input) {
@@ -176,18 +176,18 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   };
   const bool recomputes = layer >= 0 && pass.training && recompute_ == config::Recompute::full;
   own.output = recomputes ? ops::recompute(compute, own.input) : compute(own.input);
-  flight.hidden = detached(own.output);
+  state.hidden = detached(own.output);
   if (!pass.training) own = {};
   if (segment + 1 < stage_.segments(chunk).end) return;
   if (const int64_t next = stage_.chunk_here_after(chunk); next >= 0) {
-    step.flight(micro_batch, next).hidden = std::exchange(flight.hidden, {});
+    step.state_of(micro_batch, next).hidden = std::exchange(state.hidden, {});
   }
 }
 
 // The forward of the model's last segment already adds to gradients, so its backward follows immediately.
 void Executor::loss(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("forward");
-  Flight& flight = step.flight(instruction);
+  MicroBatchState& state = step.state_of(instruction);
   const models::Tensors input = input_of(step, instruction);
   models::Pass pass = step.pass;
   const models::Batch& batch = step.batch(instruction.micro_batch);
@@ -201,7 +201,7 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
     backward_of(losses, {});
     sharded_.collect_gradient(instruction.segment);
     for (const int64_t copy : stage_.own().copies) sharded_.collect_gradient(copy);
-    flight.gradient = gradients_of(input);
+    state.gradient = gradients_of(input);
     if (instruction.segment == stage_.segments(instruction.chunk).begin)
       pass_gradient_to_previous_chunk(step, instruction);
   }
@@ -212,12 +212,12 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
 // Computes the gradients of the segment's input and, unless they are deferred, of its weights.
 void Executor::backward(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("backward");
-  Flight& flight = step.flight(instruction);
-  if (flight.output_gradient.expected()) flight.gradient = taken(flight.output_gradient);
+  MicroBatchState& state = step.state_of(instruction);
+  if (state.output_gradient.expected()) state.gradient = taken(state.output_gradient);
   const int64_t begin = stage_.segments(instruction.chunk).begin;
-  Flight::Segment& own = flight.segments[static_cast<size_t>(instruction.segment - begin)];
-  backward_of(std::exchange(own.output, {}), std::exchange(flight.gradient, {}));
-  flight.gradient = gradients_of(std::exchange(own.input, {}));
+  MicroBatchState::Segment& own = state.segments[static_cast<size_t>(instruction.segment - begin)];
+  backward_of(std::exchange(own.output, {}), std::exchange(state.gradient, {}));
+  state.gradient = gradients_of(std::exchange(own.input, {}));
   if (instruction.kind == Kind::backward) sharded_.collect_gradient(instruction.segment);
   if (instruction.segment == begin) pass_gradient_to_previous_chunk(step, instruction);
 }
@@ -226,32 +226,32 @@ void Executor::backward(Step& step, const StepInstruction& instruction) {
 void Executor::pass_gradient_to_previous_chunk(Step& step, const StepInstruction& instruction) {
   const int64_t below = stage_.chunk_here_before(instruction.chunk);
   if (below >= 0)
-    step.flight(instruction.micro_batch, below).gradient = std::exchange(step.flight(instruction).gradient, {});
+    step.state_of(instruction.micro_batch, below).gradient = std::exchange(step.state_of(instruction).gradient, {});
 }
 
 void Executor::weight_gradient(Step& step, const StepInstruction& instruction) {
   const ops::PhaseRecord record("weight gradient");
   const int64_t begin = stage_.segments(instruction.chunk).begin;
-  Flight& flight = step.flight(instruction);
-  flight.segments[static_cast<size_t>(instruction.segment - begin)].deferred.run();
+  MicroBatchState& state = step.state_of(instruction);
+  state.segments[static_cast<size_t>(instruction.segment - begin)].deferred.run();
   sharded_.collect_gradient(instruction.segment);
 }
 
 void Executor::send(Step& step, const StepInstruction& instruction) {
   const bool activation = instruction.kind == Kind::send_activation;
-  Flight& flight = step.flight(instruction);
-  transfers_.send(std::exchange(activation ? flight.hidden : flight.gradient, {}), instruction.peer,
+  MicroBatchState& state = step.state_of(instruction);
+  transfers_.send(std::exchange(activation ? state.hidden : state.gradient, {}), instruction.peer,
                   label_of(instruction, activation ? "activation" : "gradient", step.pass.training));
 }
 
 void Executor::receive(Step& step, const StepInstruction& instruction) {
   const bool activation = instruction.kind == Kind::receive_activation;
   const schedule::NumberRange& segments = stage_.segments(instruction.chunk);
-  Flight& flight = step.flight(instruction);
+  MicroBatchState& state = step.state_of(instruction);
   std::vector<models::TensorShape> shapes =
       output_shapes((activation ? segments.begin : segments.end) - 1, step.batch(instruction.micro_batch));
   if (!activation) std::erase_if(shapes, [](const auto& shape) { return !at::isFloatingType(shape.type); });
-  (activation ? flight.activation : flight.output_gradient) =
+  (activation ? state.activation : state.output_gradient) =
       transfers_.receive(shapes, model_.device(), instruction.peer,
                          label_of(instruction, activation ? "activation" : "gradient", step.pass.training));
 }
@@ -312,11 +312,11 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
             .pass = pass,
             .end = end,
             .chunks = chunks,
-            .flights = std::vector<Flight>(micro_batches.size() * static_cast<size_t>(chunks))};
+            .states = std::vector<MicroBatchState>(micro_batches.size() * static_cast<size_t>(chunks))};
   step.pass.training = true;
   step.pass.recompute_attention = recompute_ == config::Recompute::selective;
   for (const StepInstruction& instruction : list) {
-    if (instruction.kind == Kind::weight_gradient) step.flight(instruction).split = true;
+    if (instruction.kind == Kind::weight_gradient) step.state_of(instruction).split = true;
   }
   sharded_.begin_step(pass.seed, pass.step);
   if (recorder_ != nullptr) recorder_->begin_step();
@@ -330,7 +330,7 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
 void Executor::evaluate(Step& step) {
   const at::NoGradGuard no_grad;
   step.chunks = stage_.placement().chunks;
-  step.flights = std::vector<Flight>(static_cast<size_t>(step.chunks));
+  step.states = std::vector<MicroBatchState>(static_cast<size_t>(step.chunks));
   for (const StepInstruction& instruction : cut_.evaluation()) execute(step, instruction);
 }
 
@@ -338,7 +338,7 @@ observe::TermSums Executor::evaluate(const models::Batch& batch) {
   const std::vector<models::Batch> one = {batch};
   const StepEnd end;
   const models::Pass pass{.gradient_scales = std::vector<double>(model_.losses().size(), 1.0)};
-  Step step{.micro_batches = one, .pass = pass, .end = end, .chunks = 0, .flights = {}};
+  Step step{.micro_batches = one, .pass = pass, .end = end, .chunks = 0, .states = {}};
   evaluate(step);
   return step.summed_losses(model_.losses());
 }
@@ -347,7 +347,7 @@ models::Outputs Executor::outputs(const models::Batch& batch) {
   const std::vector<models::Batch> one = {batch};
   const StepEnd end;
   models::Outputs outputs;
-  Step step{.micro_batches = one, .pass = {}, .end = end, .chunks = 0, .flights = {}, .outputs = &outputs};
+  Step step{.micro_batches = one, .pass = {}, .end = end, .chunks = 0, .states = {}, .outputs = &outputs};
   evaluate(step);
   return outputs;
 }

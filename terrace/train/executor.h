@@ -45,7 +45,7 @@ class Executor {
   models::Outputs outputs(const models::Batch& batch);
 
  private:
-  struct Flight;
+  struct MicroBatchState;
   struct Step;
 
   void evaluate(Step& step);
