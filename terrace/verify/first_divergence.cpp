@@ -43,7 +43,7 @@ Words words_of(LoggedDigest::What what) {
 
 class Search {
  public:
-  Search(const config::Config& config, const Trial& ours, const Trial& plain)
+  Search(const config::Config& config, const SmallRun& ours, const SmallRun& plain)
       : ours_(ours), plain_(plain), segments_(named_segments(config)) {}
 
   std::optional<Divergence> first() {
@@ -153,8 +153,8 @@ class Search {
     return std::nullopt;
   }
 
-  const Trial& ours_;
-  const Trial& plain_;
+  const SmallRun& ours_;
+  const SmallRun& plain_;
   std::vector<NamedSegment> segments_;
 };
 
@@ -171,7 +171,7 @@ Difference difference_of(double ours, double other) {
   return {.elements = 1, .largest = std::abs(ours - other)};
 }
 
-std::optional<Divergence> first_divergence(const config::Config& config, const Trial& ours, const Trial& plain) {
+std::optional<Divergence> first_divergence(const config::Config& config, const SmallRun& ours, const SmallRun& plain) {
   return Search(config, ours, plain).first();
 }
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "terrace/verify/trial.h"
+#include "terrace/verify/small_run.h"
 #include "terrace/verify/verify.h"
 
 namespace terrace::verify {
@@ -13,6 +13,6 @@ Difference difference_of(const at::Tensor& ours, const at::Tensor& other);
 Difference difference_of(double ours, double other);
 
 // Empty if the two runs are equal bit for bit.
-std::optional<Divergence> first_divergence(const config::Config& config, const Trial& ours, const Trial& plain);
+std::optional<Divergence> first_divergence(const config::Config& config, const SmallRun& ours, const SmallRun& plain);
 
 }  // namespace terrace::verify

@@ -47,8 +47,8 @@ void gather_digest_logs(std::vector<DigestLog>& digest_logs, comm::Comm& all) {
 
 }  // namespace
 
-void gather_trial(Trial& trial, comm::Comm& all) {
-  for (StepState& step : trial.steps) {
+void gather_run(SmallRun& run, comm::Comm& all) {
+  for (StepState& step : run.steps) {
     for (double* first : {&step.loss, &step.norm}) all.broadcast(first, 1, comm::Type::fp64, 0, label).wait();
     // Summed as integers, so that a negative zero keeps its sign and a NaN its bits.
     std::vector<double>& losses = step.micro_batch_losses;
@@ -60,7 +60,7 @@ void gather_trial(Trial& trial, comm::Comm& all) {
       }
     }
   }
-  gather_digest_logs(trial.digest_logs, all);
+  gather_digest_logs(run.digest_logs, all);
 }
 
 }  // namespace terrace::verify

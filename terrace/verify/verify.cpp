@@ -19,7 +19,7 @@
 #include "terrace/verify/first_divergence.h"
 #include "terrace/verify/named_segments.h"
 #include "terrace/verify/shrink.h"
-#include "terrace/verify/trial.h"
+#include "terrace/verify/small_run.h"
 
 namespace terrace::verify {
 namespace {
@@ -122,7 +122,7 @@ double square_of(const at::Tensor& tensor) { return std::pow(at::linalg_vector_n
 
 // The three runs from which errors are computed: the layout, one rank, and double precision, all with the same seed.
 struct Draw {
-  Trial ours, one, exact;
+  SmallRun ours, one, exact;
 };
 
 struct Accuracy {
@@ -135,9 +135,9 @@ struct Accuracy {
     for (const auto& [ours, one, exact] : draws) {
       for (size_t step = 0; step < exact.steps.size(); ++step) {
         const at::Tensor& truth = exact.steps[step].tensors[compared].at(name);
-        const auto square_error = [&](const Trial& trial) {
-          const double scale = compared == 0 ? trial.loss_scale : 1.0;
-          return square_of(trial.steps[step].tensors[compared].at(name).to(at::kDouble).div(scale).sub(truth));
+        const auto square_error = [&](const SmallRun& run) {
+          const double scale = compared == 0 ? run.loss_scale : 1.0;
+          return square_of(run.steps[step].tensors[compared].at(name).to(at::kDouble).div(scale).sub(truth));
         };
         squares.ours += square_error(ours);
         squares.one_rank += square_error(one);
@@ -153,8 +153,8 @@ struct Accuracy {
       for (size_t step = 0; step < exact.steps.size(); ++step) {
         const std::vector<double>& truth = exact.steps[step].micro_batch_losses;
         for (size_t i = 0; i < truth.size(); ++i) {
-          const auto square_error = [&](const Trial& trial) {
-            return std::pow(trial.steps[step].micro_batch_losses.at(i) - truth[i], 2);
+          const auto square_error = [&](const SmallRun& run) {
+            return std::pow(run.steps[step].micro_batch_losses.at(i) - truth[i], 2);
           };
           squares.ours += square_error(ours);
           squares.one_rank += square_error(one);
@@ -166,7 +166,7 @@ struct Accuracy {
   }
 };
 
-std::vector<TensorVerdict> judge_tensors(const config::Config& small, const Trial& ours, const Trial& plain,
+std::vector<TensorVerdict> judge_tensors(const config::Config& small, const SmallRun& ours, const SmallRun& plain,
                                          const Accuracy& accuracy) {
   std::vector<TensorVerdict> verdicts;
   int64_t number = 0;
@@ -246,11 +246,11 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
   if (!options.processes && small.train.device == "cuda") small.train.device = "cpu";
   const config::LayoutConfig comparable = comparable_layout(small.layout);
 
-  const TrialRanks all{.number = ranks,
-                       .processes = options.processes,
-                       .partition = schedule::partition(schedule::unit_table(small), small.layout)};
-  const Trial plain = run_trial(with_layout(small, plain_layout(small.layout)), all);
-  const Trial ours = run_trial(with_layout(small, comparable), all, options.decorate);
+  const RunRanks all{.number = ranks,
+                     .processes = options.processes,
+                     .partition = schedule::partition(schedule::unit_table(small), small.layout)};
+  const SmallRun plain = train_small(with_layout(small, plain_layout(small.layout)), all);
+  const SmallRun ours = train_small(with_layout(small, comparable), all, options.decorate);
   const config::LayoutConfig unquantized = unquantized_layout(small.layout);
   Accuracy accuracy{{}, small.train.gradient_type};
   for (int64_t draw = 0; draw < options.seeds; ++draw) {
@@ -258,8 +258,8 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
     drawn.train.seed += static_cast<uint64_t>(draw);
     accuracy.draws.push_back({draw == 0 && comparable == unquantized
                                   ? ours
-                                  : run_trial(with_layout(drawn, unquantized), all, options.decorate),
-                              run_trial(one_rank_config(drawn), {}), run_exact_trial(drawn)});
+                                  : train_small(with_layout(drawn, unquantized), all, options.decorate),
+                              train_small(one_rank_config(drawn), {}), train_exactly(drawn)});
   }
 
   const at::NoGradGuard no_grad;

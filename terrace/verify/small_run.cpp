@@ -1,5 +1,5 @@
-// Runs the trainer's steps without corpus, hooks and checkpoints, and keeps the tensors of each step.
-#include "terrace/verify/trial.h"
+// Runs the trainer's steps without data files, hooks and checkpoints, and keeps the tensors of each step.
+#include "terrace/verify/small_run.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
@@ -60,13 +60,13 @@ parallel::ShardingOptions poisoned_options(const config::Config& config) {
   return options;
 }
 
-class RankTrial {
+class RankTraining {
  public:
-  RankTrial(const config::Config& config, const schedule::Partition& partition, comm::World& world, Trial& trial,
-            std::mutex& mutex)
+  RankTraining(const config::Config& config, const schedule::Partition& partition, comm::World& world, SmallRun& run,
+               std::mutex& mutex)
       : config_(config),
         world_(world),
-        trial_(trial),
+        run_(run),
         mutex_(mutex),
         device_(train::take_device(config.train.device == "cuda" ? "cuda" : "cpu", world)),
         mesh_(plan::mesh_of(config.layout, world.size(), world.ranks_per_node())),
@@ -87,7 +87,7 @@ class RankTrial {
     model_.begin_step(config_.train.steps + 1);
     step_.evaluate(random_batch(config_, 0, 1, device_));
     const std::lock_guard lock(mutex_);
-    trial_.digest_logs[static_cast<size_t>(world_.rank())] = model_.digest_log();
+    run_.digest_logs[static_cast<size_t>(world_.rank())] = model_.digest_log();
   }
 
  private:
@@ -101,9 +101,9 @@ class RankTrial {
     }
     model_.begin_step(step);
     const std::vector<double> counts = step_counts(config_, step);
-    step_.run(batches, pass_of(config_, model_, counts, step, trial_.loss_scale), config_.optimizer.learning_rate,
+    step_.run(batches, pass_of(config_, model_, counts, step, run_.loss_scale), config_.optimizer.learning_rate,
               [&](const train::StepSums& sums) { return note_gradients(step, sums, counts); });
-    StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
+    StepState& whole = run_.steps[static_cast<size_t>(step - 1)];
     using State = optim::AdamW::State;
     collect(whole.tensors[1], [](const State& state) { return state.master; });
     collect(whole.tensors[2], [](const State& state) { return state.m; });
@@ -112,8 +112,8 @@ class RankTrial {
 
   // Returns the number by which the optimizer multiplies the gradients.
   double note_gradients(int64_t step, const train::StepSums& sums, const std::vector<double>& counts) {
-    const double scale = trial_.loss_scale, norm = sums.gradients.norm / scale;
-    StepState& whole = trial_.steps[static_cast<size_t>(step - 1)];
+    const double scale = run_.loss_scale, norm = sums.gradients.norm / scale;
+    StepState& whole = run_.steps[static_cast<size_t>(step - 1)];
     if (world_.rank() == 0) {
       observe::TermSums terms = sums.losses;
       models::set_counts(counts, terms);
@@ -143,8 +143,8 @@ class RankTrial {
 
   const config::Config& config_;
   comm::World& world_;
-  Trial& trial_;
-  std::mutex& mutex_;  // of the trial
+  SmallRun& run_;
+  std::mutex& mutex_;  // of the run
   at::Device device_;
   mesh::Mesh mesh_;
   DigestLoggingModel model_;
@@ -198,10 +198,10 @@ std::vector<double> exact_losses(const config::Config& config, models::Model& mo
 
 }  // namespace
 
-Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate) {
-  Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
-              .digest_logs = std::vector<DigestLog>(static_cast<size_t>(ranks.number)),
-              .loss_scale = loss_scale(config.train)};
+SmallRun train_small(const config::Config& config, const RunRanks& ranks, const WorldDecorator& decorate) {
+  SmallRun run{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
+               .digest_logs = std::vector<DigestLog>(static_cast<size_t>(ranks.number)),
+               .loss_scale = loss_scale(config.train)};
   const schedule::Partition partition =
       ranks.partition ? *ranks.partition : schedule::partition(schedule::unit_table(config), config.layout);
   std::mutex mutex;
@@ -210,21 +210,21 @@ Trial run_trial(const config::Config& config, const TrialRanks& ranks, const Wor
   options.flight_folder.clear();  // nothing is written
   const auto run_rank = [&](comm::World& plain) {
     const std::unique_ptr<comm::World> decorated = decorate ? decorate(plain) : nullptr;
-    RankTrial(config, partition, decorated ? *decorated : plain, trial, mutex).run();
+    RankTraining(config, partition, decorated ? *decorated : plain, run, mutex).run();
   };
   if (!ranks.processes) {
     comm::run_threads(ranks.number, options, run_rank);
-    return trial;
+    return run;
   }
   const auto world = comm::make_mpi_world(ranks.processes, options);
   run_rank(*world);
   const auto all = world->connect(plan::mesh_of({}, world->size(), world->ranks_per_node()).group(0, "data"));
-  gather_trial(trial, *all);
-  return trial;
+  gather_run(run, *all);
+  return run;
 }
 
-Trial run_exact_trial(const config::Config& config) {
-  Trial trial{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)), .digest_logs = {}};
+SmallRun train_exactly(const config::Config& config) {
+  SmallRun run{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)), .digest_logs = {}};
   const auto model = models::build_model(config, {.type = at::kDouble});
   const std::vector<nn::Parameter*> parameters = model->parameters();
   std::vector<ExactState> states;
@@ -237,7 +237,7 @@ Trial run_exact_trial(const config::Config& config) {
   }
   nn::allocate_gradients(parameters, at::kDouble);
   for (int64_t step = 1; step <= config.train.steps; ++step) {
-    StepState& whole = trial.steps[static_cast<size_t>(step - 1)];
+    StepState& whole = run.steps[static_cast<size_t>(step - 1)];
     nn::zero_gradients(parameters);
     whole.micro_batch_losses = exact_losses(config, *model, step);
     const at::NoGradGuard no_grad;
@@ -252,7 +252,7 @@ Trial run_exact_trial(const config::Config& config) {
       whole.tensors[3][parameter.name] = state.v.clone();
     }
   }
-  return trial;
+  return run;
 }
 
 }  // namespace terrace::verify

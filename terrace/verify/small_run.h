@@ -30,26 +30,26 @@ struct StepState {
   std::array<std::map<std::string, at::Tensor>, 4> tensors = {};
 };
 
-struct Trial {
+struct SmallRun {
   std::vector<StepState> steps;
   std::vector<DigestLog> digest_logs;  // by rank
   double loss_scale = 1;               // that gradients are multiplied by
 };
 
-// The ranks on which a trial runs.
-struct TrialRanks {
+// The ranks that train.
+struct RunRanks {
   int64_t number = 1;
-  // The processes of a launch, which all run the same trials and all get the results; null: threads of this process.
+  // The processes of a launch, which all make the same runs and all get the results; null: threads of this process.
   std::shared_ptr<comm::MpiLibrary> processes = {};
-  // How the model is divided into segments, if not as the layout divides it: a trial whose digest log is compared with
+  // How the model is divided into segments, if not as the layout divides it: a run whose digest log is compared with
   // that of another layout uses the other layout's segments.
   std::optional<schedule::Partition> partition = {};
 };
 
 // Trains with config.layout. One thread computes for each rank.
-Trial run_trial(const config::Config& config, const TrialRanks& ranks, const WorldDecorator& decorate = {});
+SmallRun train_small(const config::Config& config, const RunRanks& ranks, const WorldDecorator& decorate = {});
 
 // The same training with torch's operations in double precision, without rounding weights and without digest logs.
-Trial run_exact_trial(const config::Config& config);
+SmallRun train_exactly(const config::Config& config);
 
 }  // namespace terrace::verify
