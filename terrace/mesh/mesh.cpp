@@ -31,35 +31,35 @@ std::string format_group(const Group& group, const Topology& topology) {
   for (size_t i = 0; i < std::min(shown_ranks, group.ranks.size()); ++i) ranks += fmt::format(" {}", group.ranks[i]);
   if (group.ranks.size() > shown_ranks) ranks += " ...";
   return fmt::format("{:<18} {:>5} rank{}  {:<8}{}\n", group.name, group.ranks.size(),
-                     group.ranks.size() == 1 ? " " : "s", name_of(tier_of(group.ranks, topology)), ranks);
+                     group.ranks.size() == 1 ? " " : "s", name_of(reach_of(group.ranks, topology)), ranks);
 }
 
 }  // namespace
 
-std::string_view name_of(Tier tier) {
-  switch (tier) {
-    case Tier::rank:
+std::string_view name_of(Reach reach) {
+  switch (reach) {
+    case Reach::rank:
       return "itself";
-    case Tier::pair:
+    case Reach::pair:
       return "pair";
-    case Tier::node:
+    case Reach::node:
       return "node";
-    case Tier::network:
+    case Reach::network:
       return "network";
   }
   return "unknown";
 }
 
-Tier tier_of(const std::vector<int64_t>& ranks, const Topology& topology) {
+Reach reach_of(const std::vector<int64_t>& ranks, const Topology& topology) {
   const auto together = [&](int64_t size) {
     return std::ranges::all_of(ranks, [&](int64_t rank) { return rank / size == ranks.front() / size; });
   };
-  if (ranks.empty() || together(1)) return Tier::rank;
+  if (ranks.empty() || together(1)) return Reach::rank;
   // A pair lies in one node, even where the node's size is not a multiple of the pair's.
-  if (!together(topology.ranks_per_node)) return Tier::network;
+  if (!together(topology.ranks_per_node)) return Reach::network;
   const auto pair_of = [&](int64_t rank) { return rank % topology.ranks_per_node / topology.ranks_per_pair; };
   const bool pair = std::ranges::all_of(ranks, [&](int64_t rank) { return pair_of(rank) == pair_of(ranks.front()); });
-  return pair ? Tier::pair : Tier::node;
+  return pair ? Reach::pair : Reach::node;
 }
 
 Mesh::Mesh(int64_t ranks, std::vector<Axis> axes, const Topology& topology)

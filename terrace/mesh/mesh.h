@@ -19,10 +19,10 @@ struct Topology {
 };
 
 // The slowest link that a group of ranks needs.
-enum class Tier { rank, pair, node, network };
-std::string_view name_of(Tier tier);
+enum class Reach { rank, pair, node, network };
+std::string_view name_of(Reach reach);
 
-Tier tier_of(const std::vector<int64_t>& ranks, const Topology& topology);
+Reach reach_of(const std::vector<int64_t>& ranks, const Topology& topology);
 
 struct Axis {
   std::string name;  // "pipeline", "data", "tensor"
@@ -57,7 +57,7 @@ class Mesh {
   Topology topology_;
 };
 
-// One line for each axis longer than 1 and for each further group: name, size, tier, and members of rank 0's group.
+// One line for each axis longer than 1 and for each further group: name, size, reach, and members of rank 0's group.
 //   data    4 ranks  node     0 1 2 3
 std::string overview(const Mesh& mesh, const std::vector<Group>& further);
 

@@ -1,4 +1,4 @@
-// Coordinates, groups and tiers of grids, worked out by hand, and the errors for sizes that do not fit.
+// Coordinates, groups and reaches of grids, worked out by hand, and the errors for sizes that do not fit.
 #include "terrace/mesh/mesh.h"
 
 #include <gtest/gtest.h>
@@ -31,16 +31,16 @@ TEST(Mesh, EveryRankIsWhereItsCoordinatesSay) {
   }
 }
 
-TEST(Tiers, AreTheSlowestLinkOfAGroup) {
+TEST(Reach, IsTheSlowestLinkOfAGroup) {
   const Topology frontier{.ranks_per_pair = 2, .ranks_per_node = 8};
-  EXPECT_EQ(tier_of({3}, frontier), Tier::rank);
-  EXPECT_EQ(tier_of({2, 3}, frontier), Tier::pair);
-  EXPECT_EQ(tier_of({1, 2}, frontier), Tier::node);
-  EXPECT_EQ(tier_of({0, 7}, frontier), Tier::node);
-  EXPECT_EQ(tier_of({7, 8}, frontier), Tier::network);
+  EXPECT_EQ(reach_of({3}, frontier), Reach::rank);
+  EXPECT_EQ(reach_of({2, 3}, frontier), Reach::pair);
+  EXPECT_EQ(reach_of({1, 2}, frontier), Reach::node);
+  EXPECT_EQ(reach_of({0, 7}, frontier), Reach::node);
+  EXPECT_EQ(reach_of({7, 8}, frontier), Reach::network);
   // A pair does not extend beyond the end of a node with an odd number of ranks.
-  EXPECT_EQ(tier_of({2, 3}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Tier::network);
-  EXPECT_EQ(tier_of({3, 4}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Tier::pair);
+  EXPECT_EQ(reach_of({2, 3}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Reach::network);
+  EXPECT_EQ(reach_of({3, 4}, {.ranks_per_pair = 2, .ranks_per_node = 3}), Reach::pair);
 }
 
 TEST(Mesh, RefusesSizesThatDoNotMultiplyToTheRanks) {
@@ -54,7 +54,7 @@ TEST(Mesh, RefusesSizesThatDoNotMultiplyToTheRanks) {
   }
 }
 
-TEST(Overview, SaysGroupsAndTiers) {
+TEST(Overview, SaysGroupsAndReaches) {
   const Mesh mesh(4, {{"data", 4}}, {.ranks_per_pair = 2, .ranks_per_node = 4});
   EXPECT_EQ(overview(mesh, {{.name = "shard_weights", .ranks = {0, 1}}, {.name = "replicas", .ranks = {0}}}),
             "data                   4 ranks  node     0 1 2 3\n"
