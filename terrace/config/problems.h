@@ -8,18 +8,18 @@
 namespace terrace::config {
 
 // Where a problem lies: "runs/a.toml:12:9", "runs/a.toml", or "--set model.heads=7".
-struct Place {
+struct Location {
   enum class Source { line, file, override_ };
   Source source = Source::file;
   int line = 0;
   int column = 0;
   std::string text;
 
-  std::strong_ordering operator<=>(const Place&) const = default;
+  std::strong_ordering operator<=>(const Location&) const = default;
 };
 
 struct Problem {
-  Place place;
+  Location place;
   std::string text;
 };
 

@@ -17,9 +17,9 @@ TableFile::TableFile(const std::string& toml, std::string name) : name_(std::mov
   }
 }
 
-Place TableFile::at(const toml::source_region& where) const {
+Location TableFile::at(const toml::source_region& where) const {
   const int line = static_cast<int>(where.begin.line), column = static_cast<int>(where.begin.column);
-  return {Place::Source::line, line, column, fmt::format("{}:{}:{}", name_, line, column)};
+  return {Location::Source::line, line, column, fmt::format("{}:{}:{}", name_, line, column)};
 }
 
 void TableFile::refuse(const toml::source_region& where, std::string problem) {
@@ -27,7 +27,7 @@ void TableFile::refuse(const toml::source_region& where, std::string problem) {
 }
 
 void TableFile::refuse_whole(std::string problem) {
-  problems_.push_back({{Place::Source::file, 0, 0, name_}, std::move(problem)});
+  problems_.push_back({{Location::Source::file, 0, 0, name_}, std::move(problem)});
 }
 
 void TableFile::report() { config::report(std::move(problems_), name_); }

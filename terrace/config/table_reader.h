@@ -34,7 +34,7 @@ class TableFile {
   void report();
 
  private:
-  Place at(const toml::source_region& where) const;
+  Location at(const toml::source_region& where) const;
 
   std::string name_;
   toml::table root_;

@@ -36,13 +36,13 @@ std::string commonest_failure(const std::vector<Outcome>& failures) {
   return fmt::format("{} of them by {}", most->second, most->first);
 }
 
-std::vector<Figure> simulated_figures(const config::Family& family) {
+std::vector<TrialFigure> simulated_figures(const config::Family& family) {
   return {{"step_seconds", true}, {family.items + "_per_second"}, {"flops_per_device"}, {"mfu"}, {"hfu"},
           {"memory_bytes", true}};
 }
 
-std::vector<Figure> trained_figures(const config::Config& config) {
-  std::vector<Figure> figures = {
+std::vector<TrialFigure> trained_figures(const config::Config& config) {
+  std::vector<TrialFigure> figures = {
       {"step_seconds", true},   {config.family->items + "_per_second"}, {"mfu"}, {"memory_bytes", true}, {"loss", true},
       {"validation_loss", true}};
   for (const observe::Figure& figure : observe::figures_of(config).list(config)) {

@@ -49,9 +49,9 @@ class TrialEvaluator {
 };
 
 // step_seconds, tokens_per_second or that of the family's items, flops_per_device, mfu, hfu, memory_bytes.
-std::vector<Figure> simulated_figures(const config::Family& family);
+std::vector<TrialFigure> simulated_figures(const config::Family& family);
 // step_seconds, tokens_per_second or that of the family's items, mfu, memory_bytes, loss, validation_loss.
-std::vector<Figure> trained_figures(const config::Config& config);
+std::vector<TrialFigure> trained_figures(const config::Config& config);
 
 // The point's configuration, for a planner, and the devices it runs on. Throws UserError with the reason why there is
 // none, as when a key refuses its value.

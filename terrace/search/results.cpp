@@ -60,7 +60,7 @@ std::string header(const Study& study) {
   for (const std::string& name : objective_columns(study.settings.goals.size())) line += name + ",";
   line += "job_id,job_status,m:timestamp_submit,m:timestamp_gather,m:reason";
   if (halves(study)) line += ",m:trial,m:budget";
-  for (const Figure& figure : study.figures) line += "," + csv_cell("m:" + figure.name);
+  for (const TrialFigure& figure : study.figures) line += "," + csv_cell("m:" + figure.name);
   return line + "\n";
 }
 
@@ -80,7 +80,7 @@ Trial read_trial(const ResultsTable& table, size_t row, const Study& study) {
   trial.budget = halves(study) ? whole("m:budget") : 0;
   trial.submitted = number("m:timestamp_submit").value_or(0);
   trial.gathered = number("m:timestamp_gather").value_or(0);
-  for (const Figure& figure : study.figures) {
+  for (const TrialFigure& figure : study.figures) {
     if (!trial.failed()) trial.outcome.figures.push_back(number("m:" + figure.name).value_or(std::nan("")));
   }
   return trial;

@@ -75,7 +75,7 @@ Outcome outcome_of(const Study& study, const Json& given) {
                                   names.empty() ? "" : "; it gave " + config::listed(names, "and"))};
   }
   Outcome outcome;
-  for (const Figure& figure : study.figures) {
+  for (const TrialFigure& figure : study.figures) {
     outcome.figures.push_back(is_given(figure.name) ? given[figure.name].get<double>() : std::nan(""));
   }
   return outcome;

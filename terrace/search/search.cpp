@@ -353,8 +353,9 @@ class Run {
   void predict_all() {
     Simulation simulation(study_);
     const Goal& goal = study_.settings.goals.front();
-    const std::vector<Figure> figures = simulated_figures(*study_.family);
-    const auto place = static_cast<size_t>(std::ranges::find(figures, goal.figure, &Figure::name) - figures.begin());
+    const std::vector<TrialFigure> figures = simulated_figures(*study_.family);
+    const auto place =
+        static_cast<size_t>(std::ranges::find(figures, goal.figure, &TrialFigure::name) - figures.begin());
     std::vector<Outcome> failures;
     const auto predict = [&](const Point& point) -> std::optional<double> {
       if (stops()) return std::nullopt;

@@ -354,8 +354,8 @@ class StudyReader {
   void add_goal(size_t i) {
     const std::string& name = table_.objectives[i];
     std::vector<std::string> names;
-    for (const Figure& figure : figures_) names.push_back(figure.name);
-    auto figure = std::ranges::find(figures_, name, &Figure::name);
+    for (const TrialFigure& figure : figures_) names.push_back(figure.name);
+    auto figure = std::ranges::find(figures_, name, &TrialFigure::name);
     if (figure == figures_.end()) {
       // Commands have any figures.
       if (!table_.is_command()) {
@@ -368,8 +368,8 @@ class StudyReader {
       figure = figures_.insert(figures_.end(), {name});
     }
     if (settings().predicts_first) {
-      const std::vector<Figure> predicted = simulated_figures(*config_->family);
-      if (std::ranges::find(predicted, name, &Figure::name) == predicted.end()) {
+      const std::vector<TrialFigure> predicted = simulated_figures(*config_->family);
+      if (std::ranges::find(predicted, name, &TrialFigure::name) == predicted.end()) {
         search_->refuse("objective",
                         fmt::format("has \"{}\", which is not predicted; use evaluator = \"train\"", name));
       }
@@ -467,7 +467,7 @@ class StudyReader {
   std::map<std::string, toml::source_region> places_;  // of the parameters
   std::vector<NamedText> texts_;
   std::vector<Derived> derived_;
-  std::vector<Figure> figures_;
+  std::vector<TrialFigure> figures_;
 };
 
 }  // namespace
@@ -482,7 +482,7 @@ Method method_of(const std::string& word) {
 std::vector<double> Study::goal_values(const std::vector<double>& trial_figures) const {
   std::vector<double> values;
   for (const Goal& goal : settings.goals) {
-    const auto figure = std::ranges::find(figures, goal.figure, &Figure::name);
+    const auto figure = std::ranges::find(figures, goal.figure, &TrialFigure::name);
     values.push_back(goal.signed_value(trial_figures[static_cast<size_t>(figure - figures.begin())]));
   }
   return values;

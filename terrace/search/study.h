@@ -58,17 +58,17 @@ struct StudySettings {
 };
 
 // What a trial measures or predicts.
-struct Figure {
+struct TrialFigure {
   std::string name;
   bool smaller_is_better = false;
 
-  bool operator==(const Figure&) const = default;
+  bool operator==(const TrialFigure&) const = default;
 };
 
 struct Study {
   StudySettings settings;
-  Space space;                  // "devices" is one of its parameters or derived numbers, unless commands need none
-  std::vector<Figure> figures;  // those of the goals among them
+  Space space;                       // "devices" is one of its parameters or derived numbers, unless commands need none
+  std::vector<TrialFigure> figures;  // those of the goals among them
   const config::Family* family = nullptr;  // of the configuration, if there is one
 
   // The goals' values of a trial with these figures, the larger the better.

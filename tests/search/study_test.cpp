@@ -153,7 +153,7 @@ TEST_F(StudyFile, ReadsCommands) {
                                       "[parameters.x]\ntype = \"real\"\nrange = [0, 1]\n[derived]\ntwice = \"2 * x\"\n",
                                   "space.toml");
   EXPECT_EQ(study.settings.evaluator, Evaluator::command);
-  EXPECT_EQ(study.figures, (std::vector<Figure>{{"seconds"}, {"score"}}));
+  EXPECT_EQ(study.figures, (std::vector<TrialFigure>{{"seconds"}, {"score"}}));
   EXPECT_FALSE(study.settings.goals[0].minimizes);
   EXPECT_EQ(study.settings.parallel, 1);
   EXPECT_EQ(study.settings.trial_seconds, 300);
