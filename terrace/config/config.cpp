@@ -26,7 +26,7 @@ namespace {
 // A value from the file or the command line; the node belongs to a table of Input.
 struct Given {
   const toml::node* node;
-  Place place;
+  Location place;
 };
 
 // The contents of the file and of the command line, and the problems found so far.
@@ -42,11 +42,11 @@ struct Input {
   FileProblems file_problems = nullptr;  // reported beside other problems
   bool whole = true;                     // every required key must be given, not only those that a planner needs
 
-  Place at(const toml::source_region& region) const {
+  Location at(const toml::source_region& region) const {
     const int line = static_cast<int>(region.begin.line), column = static_cast<int>(region.begin.column);
-    return {Place::Source::line, line, column, fmt::format("{}:{}:{}", file_name, line, column)};
+    return {Location::Source::line, line, column, fmt::format("{}:{}:{}", file_name, line, column)};
   }
-  Place whole_file() const { return {Place::Source::file, 0, 0, file_name}; }
+  Location whole_file() const { return {Location::Source::file, 0, 0, file_name}; }
 };
 
 // The other families that have the key, as `"vit" and "gnn"`; "" if there are none.
@@ -63,7 +63,8 @@ std::string other_families_with(const Input& input, const std::string& full_name
 // "; did you mean KEY?" if other programs call one of this configuration's keys `name`, with what else there is to say;
 // "" if none does. The key stands without its section if that is `section`.
 std::string meant_by_others(const Input& input, const std::string& section, const std::string& name) {
-  const OwnName own = own_name_of(name);
+  const OwnName own =
+      own_name_of(name, input.family != nullptr ? input.family->settings.other_names : std::vector<OtherName>{});
   if (find_key(input.keys, own.key) == nullptr) return "";
   const std::string key = own.key.starts_with(section + ".") ? own.key.substr(section.size() + 1) : own.key;
   return fmt::format("; did you mean {}{}?{}", key, own.value.empty() ? "" : " = " + own.value,
@@ -202,7 +203,7 @@ std::string trimmed(const std::string& text) {
 }
 
 void add_override(Input& input, const std::string& text) {
-  const Place place{Place::Source::override_, static_cast<int>(input.overrides.size()), 0, "--set " + text};
+  const Location place{Location::Source::override_, static_cast<int>(input.overrides.size()), 0, "--set " + text};
   const auto refuse = [&](const std::string& problem) { input.problems.push_back({place, problem}); };
   const size_t equals = text.find('=');
   const std::string full_name = trimmed(text.substr(0, equals));
@@ -223,7 +224,7 @@ void add_override(Input& input, const std::string& text) {
 
 void add_missing(Input& input, const Key& key) {
   const toml::node* table = input.table.get(key.section);
-  const Place place = table != nullptr && table->is_table() ? input.at(table->source()) : input.whole_file();
+  const Location place = table != nullptr && table->is_table() ? input.at(table->source()) : input.whole_file();
   input.problems.push_back({place, fmt::format("{} is missing; add to [{}] a line such as {} = {}", key.full_name(),
                                                key.section, key.name, key.example)});
 }
@@ -259,7 +260,7 @@ std::set<std::string> read_keys(Input& input, Config& config) {
     const auto& [node, place] = found->second;
     std::string problem = key.read(*node, config);
     if (problem.empty()) continue;
-    if (place.source == Place::Source::override_) problem += string_advice(key, *node, config);
+    if (place.source == Location::Source::override_) problem += string_advice(key, *node, config);
     input.problems.push_back({place, fmt::format("{} = {} {}", key.full_name(), shown(*node), problem)});
     invalid.insert(key.full_name());
   }
@@ -268,20 +269,20 @@ std::set<std::string> read_keys(Input& input, Config& config) {
 
 // Where the problem of a rule is reported: at the override of one of its keys, otherwise at the first of its keys that
 // the file contains.
-Place place_of_problem(const Input& input, const Rule& rule) {
-  Place place = input.whole_file();
+Location place_of_problem(const Input& input, const Rule& rule) {
+  Location place = input.whole_file();
   for (const std::string& name : rule.keys) {
     const auto found = input.given.find(name);
     if (found == input.given.end()) continue;
-    if (found->second.place.source == Place::Source::override_) return found->second.place;
-    if (place.source == Place::Source::file) place = found->second.place;
+    if (found->second.place.source == Location::Source::override_) return found->second.place;
+    if (place.source == Location::Source::file) place = found->second.place;
   }
   return place;
 }
 
 bool is_override(const Input& input, const std::string& name) {
   const auto found = input.given.find(name);
-  return found != input.given.end() && found->second.place.source == Place::Source::override_;
+  return found != input.given.end() && found->second.place.source == Location::Source::override_;
 }
 
 void set_to_default(const Key& key, Config& config) {
@@ -304,7 +305,7 @@ void check_idle(Input& input, Config& config, const std::set<std::string>& inval
     const std::string value = key.write(given);
     set_to_default(key, config);
     if (value == rule.off) continue;
-    const Place& place = found->second.place;
+    const Location& place = found->second.place;
     const std::string text = fmt::format("{} = {} has no effect {}", rule.key, value, reason);
     const auto overrides = [&](const std::string& name) { return is_override(input, name); };
     if (idle == IdleKeys::warn || overrides(rule.key) || std::ranges::any_of(rule.causes, overrides)) {
@@ -330,7 +331,7 @@ void add_phases(Input& input, Config& config, bool check_rules) {
   const auto found = input.given.find(phases_key);
   if (found == input.given.end()) return;
   const auto& [node, place] = found->second;
-  const bool in_file = place.source != Place::Source::override_;
+  const bool in_file = place.source != Location::Source::override_;
   for (PhaseProblem& problem : read_phases(*node, check_rules, config)) {
     input.problems.push_back({in_file ? input.at(problem.where) : place, std::move(problem.text)});
   }
@@ -341,7 +342,7 @@ void find_family_of(Input& input, const std::vector<std::string>& overrides) {
   TERRACE_CHECK(!input.families.empty(), "no family of models to read {} with", input.file_name);
   toml::table given_by_override;
   const toml::node* node = nullptr;
-  Place place;
+  Location place;
   if (const toml::table* model = input.table["model"].as_table(); model != nullptr && model->contains("family")) {
     node = model->get("family");
     place = input.at(node->source());
@@ -355,7 +356,7 @@ void find_family_of(Input& input, const std::vector<std::string>& overrides) {
       continue;  // add_override() reports it
     }
     node = given_by_override.get("value");
-    place = {Place::Source::override_, static_cast<int>(i), 0, "--set " + overrides[i]};
+    place = {Location::Source::override_, static_cast<int>(i), 0, "--set " + overrides[i]};
   }
   if (node == nullptr) {
     input.family = input.families.front();

@@ -251,7 +251,7 @@ std::string Prefixes::read(const toml::node& node, std::vector<std::string>& val
     return fmt::format("names one of the two files; write the prefix \"{}\"", value.substr(0, value.size() - 4));
   };
   const toml::array* array = node.as_array();
-  if (array != nullptr && array->empty() && !may_be_empty) return "must name at least one corpus";
+  if (array != nullptr && array->empty() && !may_be_empty) return "must name at least one dataset";
   return read_list(node, description(), values, element);
 }
 

@@ -10,6 +10,7 @@
 #include "terrace/config/config.h"
 #include "terrace/config/idle.h"
 #include "terrace/config/key.h"
+#include "terrace/config/other_names.h"
 #include "terrace/config/rules.h"
 
 namespace terrace::schedule {
@@ -35,6 +36,7 @@ struct Settings {
   std::vector<Key> keys = {};
   std::vector<Rule> rules = {};
   std::vector<IdleRule> idle_rules = {};
+  std::vector<OtherName> other_names = {};  // what other programs call its keys
   // The keys of [data] that a phase may change, without their section.
   std::vector<std::string> phase_keys = {};
   // Replaces zeros that mean "derive it" by the derived values; may be null.

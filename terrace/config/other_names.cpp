@@ -1,5 +1,5 @@
 // Lists the names that Megatron-LM, DeepSpeed, torchtitan, nanotron, llm.c, nanoGPT and Python's transformers, with its
-// Trainer, give to our keys.
+// Trainer, give to the keys that all families share.
 #include "terrace/config/other_names.h"
 
 #include <algorithm>
@@ -9,63 +9,43 @@
 namespace terrace::config {
 namespace {
 
-struct OtherName {
-  std::string_view other, own, value = "", note = "";
-};
-
 // Where our key counts something else.
 constexpr std::string_view accumulation =
     "It is train.micro_batch times the accumulated micro-batches times the data-parallel ranks";
 constexpr std::string_view samples = "It counts steps of train.global_batch samples";
 constexpr std::string_view epochs = "It counts steps; terrace train --check prints the samples in an epoch";
-constexpr std::string_view tokens = "It counts samples, of model.sequence tokens each";
 constexpr std::string_view share = "It counts steps, not a share of them";
 constexpr std::string_view factor = "It is a learning rate, not a share of one";
 constexpr std::string_view power = "It is the scale itself: 2 to that power";
 constexpr std::string_view chunks = "It counts the virtual stages of a stage";
 constexpr std::string_view ramp = "train.ramp_increment and train.ramp_samples go with it";
 
-constexpr std::array other_names = {
+constexpr std::array shared_names = {
     OtherName{"accumulate_allreduce_grads_in_fp32", "train.gradient_type", "\"fp32\""},
     OtherName{"accumulate_grad_in_fp32", "train.gradient_type", "\"fp32\""},
     OtherName{"activation_checkpoint", "train.recompute"},
     OtherName{"activation_checkpointing", "train.recompute"},
-    OtherName{"activation_function", "model.activation"},
     OtherName{"adam_beta1", "optimizer.beta1"},
     OtherName{"adam_beta2", "optimizer.beta2"},
     OtherName{"adam_eps", "optimizer.epsilon"},
     OtherName{"adam_epsilon", "optimizer.epsilon"},
-    OtherName{"add_qkv_bias", "model.qkv_bias"},
-    OtherName{"attention_probs_dropout_prob", "model.attention_dropout"},
-    OtherName{"attn_pdrop", "model.attention_dropout"},
     OtherName{"batch", "train.global_batch"},
     OtherName{"batch_accumulation_per_replica", "train.global_batch", "", accumulation},
     OtherName{"batch_size", "train.global_batch"},
     OtherName{"beta_1", "optimizer.beta1"},
     OtherName{"beta_2", "optimizer.beta2"},
     OtherName{"bf16", "train.precision", "\"bf16\""},
-    OtherName{"block_size", "model.sequence"},
     OtherName{"checkpoint_dir", "checkpoint.folder"},
     OtherName{"checkpoint_every", "checkpoint.every"},
     OtherName{"checkpoint_interval", "checkpoint.every"},
     OtherName{"checkpoints_keep", "checkpoint.keep"},
     OtherName{"checkpoints_path", "checkpoint.folder"},
     OtherName{"clip_grad", "optimizer.clip"},
-    OtherName{"context_length", "model.sequence"},
-    OtherName{"context_size", "model.sequence"},
-    OtherName{"d_ff", "model.ffn_width"},
-    OtherName{"d_model", "model.width"},
     OtherName{"data_parallel_replicate_degree", "layout.sharding"},
     OtherName{"data_parallel_shard_degree", "layout.sharding"},
-    OtherName{"data_path", "data.train"},
-    OtherName{"dataset", "data.train"},
-    OtherName{"dataset_path", "data.train"},
     OtherName{"decay_type", "optimizer.schedule"},
-    OtherName{"disable_bias_linear", "model.bias", "false"},
     OtherName{"distributed_timeout_minutes", "layout.timeout"},
     OtherName{"dtype", "train.precision"},
-    OtherName{"embd_pdrop", "model.dropout"},
-    OtherName{"embedding_size", "model.width"},
     OtherName{"enable_tensorboard", "observe.tensorboard", "true"},
     OtherName{"epochs", "train.steps", "", epochs},
     OtherName{"eps", "optimizer.epsilon"},
@@ -75,7 +55,6 @@ constexpr std::array other_names = {
     OtherName{"eval_iters", "train.evaluate_batches"},
     OtherName{"eval_steps", "train.evaluate_every"},
     OtherName{"exit_duration_in_mins", "train.time_limit"},
-    OtherName{"ffn_hidden_size", "model.ffn_width"},
     OtherName{"final_learning_rate_frac", "optimizer.min_learning_rate", "", factor},
     OtherName{"fp16", "train.precision", "\"fp16\""},
     OtherName{"fsdp", "layout.sharding", "\"zero3\""},
@@ -87,26 +66,12 @@ constexpr std::array other_names = {
     OtherName{"gradient_checkpointing", "train.recompute", "\"full\""},
     OtherName{"gradient_clip", "optimizer.clip"},
     OtherName{"gradient_clipping", "optimizer.clip"},
-    OtherName{"hidden_act", "model.activation"},
-    OtherName{"hidden_dim", "model.width"},
-    OtherName{"hidden_dropout", "model.dropout"},
-    OtherName{"hidden_dropout_prob", "model.dropout"},
-    OtherName{"hidden_size", "model.width"},
     OtherName{"init_from", "train.initial_weights"},
-    OtherName{"init_method_std", "model.init_std"},
     OtherName{"initial_load_path", "train.initial_weights"},
     OtherName{"initial_scale_power", "train.initial_loss_scale", "", power},
-    OtherName{"initializer_range", "model.init_std"},
-    OtherName{"input_bin", "data.train"},
-    OtherName{"input_val_bin", "data.validation"},
-    OtherName{"intermediate_size", "model.ffn_width"},
     OtherName{"iteration_step_info_interval", "train.log_every"},
     OtherName{"iterations", "train.steps"},
     OtherName{"keep_latest_k", "checkpoint.keep"},
-    OtherName{"kv_channels", "model.head_dim"},
-    OtherName{"layer_norm_eps", "model.norm_epsilon"},
-    OtherName{"layer_norm_epsilon", "model.norm_epsilon"},
-    OtherName{"layernorm_epsilon", "model.norm_epsilon"},
     OtherName{"learning_rate_decay_steps", "optimizer.decay_steps"},
     OtherName{"limit_val_batches", "train.evaluate_batches"},
     OtherName{"local_batch_size", "train.micro_batch"},
@@ -126,15 +91,10 @@ constexpr std::array other_names = {
     OtherName{"lr_warmup_samples", "optimizer.warmup_steps", "", samples},
     OtherName{"lr_warmup_steps", "optimizer.warmup_steps"},
     OtherName{"lr_wsd_decay_iters", "optimizer.decay_steps"},
-    OtherName{"make_vocab_size_divisible_by", "model.vocabulary_multiple"},
     OtherName{"max_grad_norm", "optimizer.clip"},
     OtherName{"max_iters", "train.steps"},
-    OtherName{"max_length", "model.sequence"},
     OtherName{"max_lr", "optimizer.learning_rate"},
     OtherName{"max_norm", "optimizer.clip"},
-    OtherName{"max_position_embeddings", "model.sequence"},
-    OtherName{"max_seq_len", "model.sequence"},
-    OtherName{"max_seq_length", "model.sequence"},
     OtherName{"max_steps", "train.steps"},
     OtherName{"mbs", "train.micro_batch"},
     OtherName{"micro_batch_size", "train.micro_batch"},
@@ -144,31 +104,13 @@ constexpr std::array other_names = {
     OtherName{"mixed_precision", "train.precision"},
     OtherName{"mixed_precision_param", "train.precision"},
     OtherName{"mixed_precision_reduce", "layout.reduce_type"},
-    OtherName{"n_ctx", "model.sequence"},
-    OtherName{"n_embd", "model.width"},
-    OtherName{"n_head", "model.heads"},
-    OtherName{"n_heads", "model.heads"},
-    OtherName{"n_inner", "model.ffn_width"},
-    OtherName{"n_kv_heads", "model.kv_heads"},
-    OtherName{"n_layer", "model.layers"},
-    OtherName{"n_layers", "model.layers"},
-    OtherName{"n_positions", "model.sequence"},
-    OtherName{"normalization", "model.norm"},
-    OtherName{"num_attention_heads", "model.heads"},
-    OtherName{"num_heads", "model.heads"},
-    OtherName{"num_hidden_layers", "model.layers"},
     OtherName{"num_iterations", "train.steps"},
-    OtherName{"num_key_value_heads", "model.kv_heads"},
-    OtherName{"num_kv_heads", "model.kv_heads"},
-    OtherName{"num_layers", "model.layers"},
     OtherName{"num_layers_per_virtual_pipeline_stage", "layout.chunks", "", chunks},
-    OtherName{"num_query_groups", "model.kv_heads"},
     OtherName{"num_steps", "train.steps"},
     OtherName{"num_train_epochs", "train.steps", "", epochs},
     OtherName{"out_dir", "checkpoint.folder"},
     OtherName{"output_dir", "checkpoint.folder"},
     OtherName{"output_log_dir", "checkpoint.folder"},
-    OtherName{"pad_vocab_size_multiple_of", "model.vocabulary_multiple"},
     OtherName{"per_device_batch_size", "train.micro_batch"},
     OtherName{"per_device_train_batch_size", "train.micro_batch"},
     OtherName{"pipeline_model_parallel_size", "layout.pipeline"},
@@ -177,83 +119,61 @@ constexpr std::array other_names = {
     OtherName{"pipeline_parallel_microbatch_size", "train.micro_batch"},
     OtherName{"pipeline_parallel_schedule", "layout.schedule"},
     OtherName{"pipeline_parallel_size", "layout.pipeline"},
-    OtherName{"position_embedding_type", "model.positions"},
     OtherName{"pp", "layout.pipeline"},
     OtherName{"pp_engine", "layout.schedule"},
     OtherName{"pretrained_checkpoint", "train.initial_weights"},
-    OtherName{"qk_layernorm", "model.qk_norm"},
     OtherName{"rampup_batch_size", "train.ramp_start", "", ramp},
     OtherName{"random_seed", "train.seed"},
     OtherName{"recompute_activations", "train.recompute", "\"selective\""},
     OtherName{"recompute_granularity", "train.recompute"},
-    OtherName{"reset_attention_mask", "data.reset_at_documents", "true"},
-    OtherName{"reset_position_ids", "data.reset_at_documents", "true"},
-    OtherName{"resid_pdrop", "model.dropout"},
-    OtherName{"rms_norm_eps", "model.norm_epsilon"},
-    OtherName{"rotary_base", "model.rope_theta"},
     OtherName{"save", "checkpoint.folder"},
     OtherName{"save_dir", "checkpoint.folder"},
     OtherName{"save_every", "checkpoint.every"},
     OtherName{"save_interval", "checkpoint.every"},
     OtherName{"save_steps", "checkpoint.every"},
     OtherName{"save_total_limit", "checkpoint.keep"},
-    OtherName{"seq_len", "model.sequence"},
-    OtherName{"seq_length", "model.sequence"},
-    OtherName{"sequence_length", "model.sequence"},
-    OtherName{"sliding_window", "model.window"},
-    OtherName{"split", "data.validation_share"},
     OtherName{"steps_per_print", "train.log_every"},
-    OtherName{"swiglu", "model.activation", "\"swiglu\""},
     OtherName{"tensor_model_parallel_size", "layout.tensor"},
     OtherName{"tensor_parallel", "layout.tensor"},
     OtherName{"tensor_parallel_degree", "layout.tensor"},
     OtherName{"tensor_parallel_size", "layout.tensor"},
     OtherName{"tensorboard_dir", "observe.tensorboard", "true"},
-    OtherName{"tie_word_embeddings", "model.tied_head"},
-    OtherName{"tokenizer_model", "data.tokenizer"},
-    OtherName{"tokenizer_path", "data.tokenizer"},
     OtherName{"torch_dtype", "train.precision"},
-    OtherName{"total_batch_size", "train.global_batch", "", tokens},
     OtherName{"tp", "layout.tensor"},
     OtherName{"train_batch_size", "train.global_batch"},
-    OtherName{"train_data_path", "data.train"},
-    OtherName{"train_data_pattern", "data.train"},
     OtherName{"train_iters", "train.steps"},
     OtherName{"train_micro_batch_size", "train.micro_batch"},
     OtherName{"train_micro_batch_size_per_gpu", "train.micro_batch"},
     OtherName{"train_samples", "train.steps", "", samples},
     OtherName{"train_steps", "train.steps"},
-    OtherName{"untie_embeddings_and_output_weights", "model.tied_head", "false"},
     OtherName{"use_distributed_optimizer", "layout.sharding", "\"zero1\""},
     OtherName{"val_check_interval", "train.evaluate_every"},
-    OtherName{"val_data_pattern", "data.validation"},
     OtherName{"val_loss_every", "train.evaluate_every"},
     OtherName{"val_max_steps", "train.evaluate_batches"},
-    OtherName{"valid_data_path", "data.validation"},
     OtherName{"virtual_pipeline_model_parallel_size", "layout.chunks"},
-    OtherName{"vocab_file", "data.tokenizer"},
-    OtherName{"vocab_size", "model.vocabulary"},
     OtherName{"warmup", "optimizer.warmup_steps"},
     OtherName{"warmup_iterations", "optimizer.warmup_steps"},
     OtherName{"warmup_iters", "optimizer.warmup_steps"},
     OtherName{"warmup_ratio", "optimizer.warmup_steps", "", share},
     OtherName{"weight_decay_rate", "optimizer.weight_decay"},
-    OtherName{"window_size", "model.window"},
     OtherName{"zero_optimization", "layout.sharding"},
     OtherName{"zero_stage", "layout.sharding"},
 };
-static_assert(std::ranges::is_sorted(other_names, {}, &OtherName::other));
 
 }  // namespace
 
-OwnName own_name_of(std::string_view name) {
+OwnName own_name_of(std::string_view name, const std::vector<OtherName>& of_family) {
   std::string word;
   for (const char letter : name) {
     word += letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   }
-  const auto found = std::ranges::lower_bound(other_names, std::string_view(word), std::less<>{}, &OtherName::other);
-  if (found == other_names.end() || found->other != word) return {};
-  return {.key = std::string(found->own), .value = std::string(found->value), .note = std::string(found->note)};
+  const auto of = [&](const auto& names) -> OwnName {
+    const auto found = std::ranges::find(names, word, &OtherName::other);
+    if (found == names.end()) return {};
+    return {.key = std::string(found->own), .value = std::string(found->value), .note = std::string(found->note)};
+  };
+  const OwnName shared = of(shared_names);
+  return shared.key.empty() ? of(of_family) : shared;
 }
 
 }  // namespace terrace::config

@@ -3,8 +3,15 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace terrace::config {
+
+// What another program calls one of our keys, in small letters and with underscores.
+struct OtherName {
+  std::string_view other, own;
+  std::string_view value = "", note = "";  // as in OwnName
+};
 
 // Our key for the name that another program uses.
 struct OwnName {
@@ -13,7 +20,7 @@ struct OwnName {
   std::string note;   // a sentence, where our key counts something else
 };
 
-// `name` may be written with hyphens or in capitals.
-OwnName own_name_of(std::string_view name);
+// `name` may be written with hyphens or in capitals. `of_family` are the names of the family's own keys.
+OwnName own_name_of(std::string_view name, const std::vector<OtherName>& of_family = {});
 
 }  // namespace terrace::config

@@ -162,7 +162,7 @@ TEST(Parse, ReportsEveryProblemAtOnceInTheOrderOfTheFile) {
             "  run.toml:4:9: model.heads = 7 does not divide model.width = 64; use 1, 2, 4, 8, 16, 32 or 64, or give "
             "head_dim\n"
             "  run.toml:7:1: unknown key model.biass; did you mean bias?\n"
-            "  run.toml:9:9: data.train = [] must name at least one corpus\n"
+            "  run.toml:9:9: data.train = [] must name at least one dataset\n"
             "  run.toml:11:16: train.global_batch = 10 is not a multiple of micro_batch = 4; use micro_batch 1, 2, 5 "
             "or 10, or "
             "global_batch 8 or 12\n"
@@ -243,7 +243,8 @@ TEST(Parse, KnowsWhatOtherProgramsCallItsKeys) {
             "train.micro_batch times the accumulated micro-batches times the data-parallel ranks");
   EXPECT_EQ(complaint(valid_toml + "[zero_optimization]\nstage = 1\n"),
             "run.toml:20:2: unknown table [zero_optimization]; did you mean layout.sharding?");
-  const std::vector<Key> keys = keys_of(models::planned_families().front());
+  const Family& family = *models::planned_families().front();
+  const std::vector<Key> keys = keys_of(&family);
   Config config = valid({});
   for (const char* name :
        {"batch", "micro_batch_size", "global_batch_size", "seq_len", "seq_length", "lr", "warmup", "max_steps",
@@ -272,14 +273,14 @@ TEST(Parse, KnowsWhatOtherProgramsCallItsKeys) {
         "gradient_checkpointing", "num_train_epochs", "warmup_ratio", "logging_steps", "eval_steps", "fsdp",
         "attn_pdrop", "resid_pdrop", "layer_norm_eps", "initializer_range", "n_inner", "out_dir", "init_from",
         "torch_dtype"}) {
-    const OwnName own = own_name_of(name);
+    const OwnName own = own_name_of(name, family.settings.other_names);
     const Key* key = find_key(keys, own.key);
     ASSERT_NE(key, nullptr) << name;
     if (own.value.empty()) continue;
     const toml::table table = toml::parse("value = " + own.value);
     EXPECT_EQ(key->read(*table.get("value"), config), "") << name;
   }
-  EXPECT_EQ(own_name_of("xyzzy").key, "");
+  EXPECT_EQ(own_name_of("xyzzy", family.settings.other_names).key, "");
 }
 
 TEST(NotBuiltYet, IsRefusedByName) {

@@ -23,6 +23,7 @@ config::Settings settings() {
       .keys = keys(),
       .rules = rules(),
       .idle_rules = idle_rules(),
+      .other_names = other_names(),
       .phase_keys = data::text_phase_keys(),
       .derive = [](config::Config& config) { derive(model_of(config)); },
       .layers = [](const config::Config& config) { return model_of(config).layers; },

@@ -5,6 +5,7 @@
 
 #include "terrace/config/idle.h"
 #include "terrace/config/key.h"
+#include "terrace/config/other_names.h"
 #include "terrace/config/rules.h"
 
 namespace terrace::models::gpt {
@@ -12,5 +13,6 @@ namespace terrace::models::gpt {
 std::vector<config::Key> keys();
 std::vector<config::Rule> rules();
 std::vector<config::IdleRule> idle_rules();
+std::vector<config::OtherName> other_names();
 
 }  // namespace terrace::models::gpt
