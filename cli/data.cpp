@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,11 +13,14 @@
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
+#include "cli/preparations.h"
 #include "cli/ranges.h"
+#include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/units.h"
+#include "terrace/data/preparation.h"
 #include "terrace/data/text/inspect.h"
 #include "terrace/data/text/prepare.h"
 
@@ -45,13 +49,61 @@ data::FormatChoice format_named(const std::string& word) {
       ->second;
 }
 
-void add_prepare(CLI::App& data) {
-  CLI::App* command = data.add_subcommand("prepare", "Tokenize text into a corpus for training");
+constexpr const char* text_kind = "text";
+
+std::vector<std::string> kinds_of(const Preparations& preparations) {
+  std::vector<std::string> kinds = {text_kind};
+  for (const data::Preparation* preparation : preparations) kinds.push_back(preparation->kind());
+  return kinds;
+}
+
+// Adds the flags of other kinds than text. Kinds may share a flag, with each other and with text.
+void add_flags_of_kinds(CLI::App& command, const Preparations& preparations) {
+  for (const data::Preparation* preparation : preparations) {
+    for (const data::PrepareFlag& flag : preparation->flags()) {
+      const std::string name = "--" + flag.name;
+      if (command.get_option_no_throw(name) != nullptr) continue;
+      CLI::Option* option = flag.is_switch ? command.add_flag(name, flag.about) : command.add_option(name, flag.about);
+      if (flag.is_list) option->expected(1, -1);
+      option->group(fmt::format("--kind {}", preparation->kind()));
+    }
+  }
+}
+
+// Throws UserError for a flag that the kind does not have. `own` are the names of its flags.
+void check_flags_of_kind(const CLI::App& command, const std::string& kind, const std::set<std::string>& own) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_single_name();
+    if (option->count() == 0 || own.contains(name)) continue;
+    throw UserError::of("--{} does not belong to --kind {}, whose flags are --{}", name, kind, fmt::join(own, ", --"));
+  }
+}
+
+// What every kind takes.
+const std::set<std::string> common_flags = {"inputs", "kind", "output", "threads", "overwrite", "json"};
+
+void prepare_kind(const CLI::App& command, const data::Preparation& preparation, data::PrepareRequest request,
+                  bool as_json) {
+  std::set<std::string> own = common_flags;
+  for (const data::PrepareFlag& flag : preparation.flags()) {
+    own.insert(flag.name);
+    const CLI::Option* option = command.get_option("--" + flag.name);
+    if (option->count() == 0) continue;
+    request.flags[flag.name] = flag.is_switch ? std::vector<std::string>{} : option->results();
+  }
+  check_flags_of_kind(command, preparation.kind(), own);
+  const data::PrepareResult result = preparation.prepare(request);
+  fmt::print("{}\n", as_json ? result.json.dump(2) : result.text);
+}
+
+void add_prepare(CLI::App& data, const Preparations& preparations) {
+  CLI::App* command = data.add_subcommand("prepare", "Make a dataset to train on: a corpus of tokens from text");
   auto options = std::make_shared<data::PrepareOptions>();
   auto trained = std::make_shared<std::string>();
   auto separator = std::make_shared<std::string>();
   auto format = std::make_shared<std::string>("auto");
   auto json = std::make_shared<bool>(false);
+  auto kind = std::make_shared<std::string>(text_kind);
   command
       ->add_option("inputs", options->inputs,
                    "Text, JSON lines or arrays, plain, gzip or zstd, or Parquet; folders are searched")
@@ -102,7 +154,32 @@ void add_prepare(CLI::App& data) {
   command->add_option("--threads", options->threads, "0: one per core")->check(thread_count())->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace an existing corpus or tokenizer");
   command->add_flag("--json", *json, "Print the result as JSON");
+  std::set<std::string> flags_of_text;
+  for (const CLI::Option* option : command->get_options()) flags_of_text.insert(option->get_single_name());
+  if (!preparations.empty()) {
+    command->add_option("--kind", *kind, "What to make")
+        ->check(CLI::IsMember(kinds_of(preparations)))
+        ->capture_default_str();
+    add_flags_of_kinds(*command, preparations);
+  }
   command->callback([=] {
+    for (const data::Preparation* preparation : preparations) {
+      if (*kind != preparation->kind()) continue;
+      stop_on_signals();
+      prepare_kind(*command, *preparation,
+                   {.inputs = options->inputs,
+                    .output = options->output,
+                    .overwrite = options->overwrite,
+                    .threads = options->threads,
+                    .stop = &interrupted()},
+                   *json);
+      return;
+    }
+    if (!preparations.empty()) {
+      std::set<std::string> own = flags_of_text;
+      own.insert("kind");
+      check_flags_of_kind(*command, *kind, own);
+    }
     options->train = train->count() > 0;
     options->output = data::output_prefix(options->output);
     if (options->train) options->tokenizer = *trained;
@@ -146,7 +223,7 @@ void add_inspect(CLI::App& data) {
 void add_data_command(CLI::App& app) {
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect training data");
   data->require_subcommand(1);
-  add_prepare(*data);
+  add_prepare(*data, preparations());
   add_inspect(*data);
 }
 

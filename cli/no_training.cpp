@@ -3,6 +3,7 @@
 
 #include "cli/build_kind.h"
 #include "cli/commands.h"
+#include "cli/preparations.h"
 
 namespace terrace::cli {
 
@@ -13,6 +14,8 @@ void add_export_command(CLI::App&) {}
 void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
+
+Preparations preparations() { return {}; }
 
 const BuildKind& build_kind() {
   static constexpr std::array<std::string_view, 7> missing = {"train",  "evaluate", "generate", "export",

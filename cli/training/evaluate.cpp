@@ -118,8 +118,8 @@ void add_evaluate_command(CLI::App& app) {
       ->add_option("checkpoint", request.checkpoint,
                    "A checkpoint's folder, or a run's folder for its newest complete checkpoint")
       ->required();
-  command->add_option("--data", request.corpora,
-                      "Prepared corpora, as in data.validation; if not given, the held-out data of the run itself");
+  command->add_option("--data", request.datasets,
+                      "Prepared datasets, as in data.validation; if not given, the held-out data of the run itself");
   command
       ->add_option("--ranks", request.ranks,
                    "Number of ranks, as threads of this process; under mpirun or srun each process is a rank")

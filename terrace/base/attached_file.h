@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <map>
 #include <string>
 
 namespace terrace {
@@ -11,5 +12,8 @@ struct AttachedFile {
   std::string path;       // of the file that is copied
   std::string stored_as;  // the name of the copy in the checkpoint's folder
 };
+
+// The paths of the copies that a checkpoint keeps, by role.
+using AttachedPaths = std::map<std::string, std::string>;
 
 }  // namespace terrace

@@ -102,6 +102,7 @@ class Reader {
   config::Config config(const config::Families& families) const;
   // The copy of the attached file with this role; empty where the run had none.
   std::filesystem::path attached(const std::string& role) const;
+  AttachedPaths attached() const;
 
   // Copies every named tensor's slice or range into the given tensors, whatever slices were saved. The tensors may have
   // any float type and device; values are converted. Throws one UserError with all missing, unknown or wrongly shaped

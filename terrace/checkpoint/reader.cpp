@@ -196,6 +196,12 @@ std::filesystem::path Reader::attached(const std::string& role) const {
   return found == manifest_->attached.end() ? std::filesystem::path() : path_ / found->second.name;
 }
 
+AttachedPaths Reader::attached() const {
+  AttachedPaths paths;
+  for (const auto& [role, file] : manifest_->attached) paths[role] = (path_ / file.name).string();
+  return paths;
+}
+
 const GroupRecord& Reader::group_record(const std::string& name) const {
   std::vector<std::string> names;
   for (const GroupRecord& group : manifest_->groups) {

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/attached_file.h"
 #include "terrace/config/config.h"
+#include "terrace/data/preparation.h"
 #include "terrace/data/source.h"
 
 namespace terrace::data {
@@ -27,12 +29,15 @@ class DataOfFamily {
 
   // Whether hold_out() is possible: if not, models are evaluated on the data of their run only.
   virtual bool evaluates_other_data() const { return false; }
-  // Makes these corpora the only data, all of them held out, and checks them with this tokenizer ("": with none).
-  virtual void hold_out(config::Config&, const std::vector<std::string>& /*corpora*/,
-                        const std::string& /*tokenizer*/) const {}
+  // Makes these datasets the only data, all of them held out, to be read with the files that a checkpoint keeps.
+  virtual void hold_out(config::Config&, const std::vector<std::string>& /*datasets*/,
+                        const AttachedPaths& /*attached*/) const {}
 
-  // Makes this file, the copy that a checkpoint keeps ("": none), the tokenizer of the configuration.
-  virtual void take_tokenizer(config::Config&, const std::string& /*tokenizer*/) const {}
+  // Makes the copies that a checkpoint keeps (data::Source::attached_files) the files of the configuration.
+  virtual void take_attached(config::Config&, const AttachedPaths& /*attached*/) const {}
+
+  // How terrace data prepare makes datasets of the family; null where it makes none.
+  virtual const Preparation* preparation() const { return nullptr; }
 
   // For verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
   virtual MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const = 0;

@@ -85,28 +85,28 @@ void lay_out(config::Config& config, int64_t micro_batch, int64_t ranks, int64_t
 // How to evaluate although the files that the run was trained with are not found.
 std::string way_to_data(const data::DataOfFamily& data) {
   return fmt::format("; evaluate in the folder in which the run was started{}",
-                     !data.evaluates_other_data() ? "" : ", or name prepared corpora with --data");
+                     !data.evaluates_other_data() ? "" : ", or name prepared datasets with --data");
 }
 
 config::Config configuration_of(const EvaluationRequest& request, const checkpoint::Reader& reader, int64_t ranks,
                                 int64_t here) {
   config::Config config = reader.config(models::families());
   const data::DataOfFamily& data = data::data_of_family(config);
-  if (!request.corpora.empty() && !data.evaluates_other_data()) {
+  if (!request.datasets.empty() && !data.evaluates_other_data()) {
     throw UserError::of("models of the family \"{}\" are evaluated on the data of their run only; leave --data out",
                         config.family->name);
   }
-  if (!request.corpora.empty()) {
-    data.hold_out(config, request.corpora, reader.attached("tokenizer").string());
+  if (!request.datasets.empty()) {
+    data.hold_out(config, request.datasets, reader.attached());
     config.phases.clear();
   } else {
-    // The file that the run was started with may be gone.
-    data.take_tokenizer(config, reader.attached("tokenizer").string());
+    // The files that the run was started with may be gone.
+    data.take_attached(config, reader.attached());
   }
   config.train.device = request.device;
   config.checkpoint.folder.clear();  // nothing is written
   lay_out(config, recorded_micro_batch(reader, config), ranks, here);
-  throw_file_problems(data.problems_with_files(config), request.corpora.empty() ? way_to_data(data) : "");
+  throw_file_problems(data.problems_with_files(config), request.datasets.empty() ? way_to_data(data) : "");
   return config;
 }
 
@@ -120,7 +120,7 @@ std::optional<CheckpointEvaluation> evaluate_on_rank(const EvaluationRequest& re
   Trainer trainer(config, {}, kernels_of_checkpoint(reader), &world);
   if (trainer.data().held_out_datasets().empty()) {
     const bool reports = request.world == nullptr || world.rank() == 0;
-    throw Refusal(reports ? "the run of this checkpoint held out no data; name corpora with --data" : "");
+    throw Refusal(reports ? "the run of this checkpoint held out no data; name datasets with --data" : "");
   }
   abort_on_error(world, [&] { trainer.load_weights(reader); });
   if (world.rank() == 0) trainer.add_hook(std::make_unique<EvaluationProgress>(trainer));

@@ -14,11 +14,11 @@
 namespace terrace::train {
 
 struct EvaluationRequest {
-  std::filesystem::path checkpoint;       // a checkpoint's folder, or a run's folder for its newest complete checkpoint
-  std::vector<std::string> corpora = {};  // none: what the run itself holds out
-  int64_t ranks = 1;                      // as threads of this process
-  comm::World* world = nullptr;           // or the world that a launcher made, of which this process is one rank
-  int64_t threads = 0;                    // of each rank; 0: the cores, divided among the ranks
+  std::filesystem::path checkpoint;  // a checkpoint's folder, or a run's folder for its newest complete checkpoint
+  std::vector<std::string> datasets = {};  // none: what the run itself holds out
+  int64_t ranks = 1;                       // as threads of this process
+  comm::World* world = nullptr;            // or the world that a launcher made, of which this process is one rank
+  int64_t threads = 0;                     // of each rank; 0: the cores, divided among the ranks
   std::string device = "auto";
 };
 

@@ -22,13 +22,15 @@ std::vector<std::pair<std::string, std::string>> GptData::file_facts(const confi
 }
 
 void GptData::hold_out(config::Config& config, const std::vector<std::string>& corpora,
-                       const std::string& tokenizer) const {
+                       const AttachedPaths& attached) const {
   data::TextConfig& text = data::text_of(config);
-  text = {.validation = corpora, .reset_at_documents = text.reset_at_documents, .tokenizer = tokenizer};
+  text = {.validation = corpora, .reset_at_documents = text.reset_at_documents};
+  take_attached(config, attached);
 }
 
-void GptData::take_tokenizer(config::Config& config, const std::string& tokenizer) const {
-  data::text_of(config).tokenizer = tokenizer;
+void GptData::take_attached(config::Config& config, const AttachedPaths& attached) const {
+  const auto found = attached.find("tokenizer");
+  data::text_of(config).tokenizer = found == attached.end() ? "" : found->second;
 }
 
 // Each token is a function of the seed, the number of its sequence and its place in the sequence.

@@ -12,8 +12,8 @@ class GptData : public data::DataOfFamily {
   std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const override;
   bool evaluates_other_data() const override { return true; }
   void hold_out(config::Config& config, const std::vector<std::string>& corpora,
-                const std::string& tokenizer) const override;
-  void take_tokenizer(config::Config& config, const std::string& tokenizer) const override;
+                const AttachedPaths& attached) const override;
+  void take_attached(config::Config& config, const AttachedPaths& attached) const override;
   data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
 };
 

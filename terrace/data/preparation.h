@@ -1,0 +1,47 @@
+// What terrace data prepare does for a family: it reads files that others wrote and writes a dataset to train on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+
+namespace terrace::data {
+
+// A flag of the command, such as --levels. Families may share a name.
+struct PrepareFlag {
+  std::string name = {};   // without the hyphens
+  std::string about = {};  // a sentence for the page of flags, which names the default
+  bool is_switch = false;  // takes no value
+  bool is_list = false;    // takes several values
+};
+
+struct PrepareRequest {
+  std::vector<std::string> inputs = {};  // files and folders, at least one
+  std::string output = {};               // the prefix of the files to write
+  bool overwrite = false;
+  int64_t threads = 0;  // 0: one per core
+  // What the command line gives for each flag, by the flag's name; a switch that is given has no values.
+  std::map<std::string, std::vector<std::string>> flags = {};
+  const std::atomic<bool>* stop = nullptr;  // once true, the files begun are removed and Interrupted is thrown
+};
+
+struct PrepareResult {
+  std::string text = {};  // lines for a terminal, the last one naming the files
+  Json json = {};
+};
+
+class Preparation {
+ public:
+  virtual ~Preparation() = default;
+  virtual std::string kind() const = 0;   // the value of --kind, such as "fields"
+  virtual std::string about() const = 0;  // a sentence about what it reads and writes
+  virtual std::vector<PrepareFlag> flags() const = 0;
+  // Throws UserError that names the file and the problem; then nothing half-written is left.
+  virtual PrepareResult prepare(const PrepareRequest& request) const = 0;
+};
+
+}  // namespace terrace::data
