@@ -1,4 +1,4 @@
-// Computes the samples of each corpus in a block, and the keyed orders.
+// Computes the samples of each dataset in a block, and the keyed orders.
 #include "terrace/data/mixture.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t longest_block = 4096;
 
-// The samples of each corpus in a block of `length`, by largest remainder and at least one for each.
+// The samples of each dataset in a block of `length`, by largest remainder and at least one for each.
 std::vector<uint64_t> slots_of(const std::vector<double>& weights, uint64_t length) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<uint64_t> slots(weights.size());
@@ -67,9 +67,9 @@ std::vector<uint64_t> running_sums(const std::vector<uint64_t>& sizes) {
 
 Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle)
     : sizes_(std::move(sizes)), key_(key), reshuffle_(reshuffle), weighted_(!weights.empty()) {
-  TERRACE_CHECK(!sizes_.empty() && (!weighted_ || weights.size() == sizes_.size()), "{} corpora, {} weights",
+  TERRACE_CHECK(!sizes_.empty() && (!weighted_ || weights.size() == sizes_.size()), "{} datasets, {} weights",
                 sizes_.size(), weights.size());
-  for (uint64_t size : sizes_) TERRACE_CHECK(size > 0, "a corpus without samples");
+  for (uint64_t size : sizes_) TERRACE_CHECK(size > 0, "a dataset without samples");
   if (weighted_) {
     fill_block(weights);
     return;
@@ -78,11 +78,11 @@ Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights
   samples_ = begins_.back();
 }
 
-// One corpus by itself gives the elements of its order one by one, as with a weight.
+// One dataset by itself gives the elements of its order one by one, as with a weight.
 Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key,
                  std::vector<Order> orders)
     : Mixture(sizes, sizes.size() == 1 ? std::vector{1.0} : weights, key, true) {
-  TERRACE_CHECK(orders.size() == sizes_.size(), "{} corpora, {} orders", sizes_.size(), orders.size());
+  TERRACE_CHECK(orders.size() == sizes_.size(), "{} datasets, {} orders", sizes_.size(), orders.size());
   orders_ = std::move(orders);
   std::vector<uint64_t> left;
   for (size_t i = 0; i < sizes_.size(); ++i) {
@@ -94,7 +94,7 @@ Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights
 
 void Mixture::fill_block(const std::vector<double>& weights) {
   if (weights.size() > longest_block) {
-    throw UserError::of("{} weighted corpora; at most {} are mixed", weights.size(), longest_block);
+    throw UserError::of("{} weighted datasets; at most {} are mixed", weights.size(), longest_block);
   }
   begins_.assign(1, 0);
   for (uint64_t slots : slots_of(weights, block_length(weights))) begins_.push_back(begins_.back() + slots);
@@ -104,8 +104,8 @@ void Mixture::fill_block(const std::vector<double>& weights) {
   }
 }
 
-double Mixture::share(size_t corpus) const {
-  return static_cast<double>(begins_[corpus + 1] - begins_[corpus]) / static_cast<double>(begins_.back());
+double Mixture::share(size_t dataset) const {
+  return static_cast<double>(begins_[dataset + 1] - begins_[dataset]) / static_cast<double>(begins_.back());
 }
 
 // The number of the run's sample in the shuffled order of its block.
@@ -116,38 +116,38 @@ uint64_t Mixture::slot_of(uint64_t run_sample) const {
 
 Mixture::Element Mixture::element_in_block(uint64_t run_sample) const {
   const uint64_t slot = slot_of(run_sample);
-  const size_t corpus = range_of(begins_, slot);
-  const uint64_t slots = begins_[corpus + 1] - begins_[corpus];
-  return {corpus, run_sample / begins_.back() * slots + (slot - begins_[corpus])};
+  const size_t dataset = range_of(begins_, slot);
+  const uint64_t slots = begins_[dataset + 1] - begins_[dataset];
+  return {dataset, run_sample / begins_.back() * slots + (slot - begins_[dataset])};
 }
 
 Mixture::Element Mixture::element_in_epoch(uint64_t run_sample) const {
   const uint64_t in_first = first_begins_.back();
   if (run_sample < in_first) {
     const uint64_t slot = permute(epoch_key(key_, 0, 0), in_first, run_sample);
-    const size_t corpus = range_of(first_begins_, slot);
-    return {corpus, slot - first_begins_[corpus]};
+    const size_t dataset = range_of(first_begins_, slot);
+    return {dataset, slot - first_begins_[dataset]};
   }
   const uint64_t later = (run_sample - in_first) / samples_;  // epochs between the first one and this one
   const PhiloxKey key = epoch_key(key_, reshuffle_ ? later + 1 : 0, 0);
   const uint64_t slot = permute(key, samples_, (run_sample - in_first) % samples_);
-  const size_t corpus = range_of(begins_, slot);
-  return {corpus, first_of_corpus(corpus) + later * sizes_[corpus] + (slot - begins_[corpus])};
+  const size_t dataset = range_of(begins_, slot);
+  return {dataset, first_of_dataset(dataset) + later * sizes_[dataset] + (slot - begins_[dataset])};
 }
 
-Mixture::CorpusSample Mixture::at(uint64_t run_sample) const {
-  const auto [corpus, index] = weighted_ ? element_in_block(run_sample) : element_in_epoch(run_sample);
-  if (!orders_.empty()) return {corpus, orders_[corpus]->at(index)};
-  const uint64_t size = sizes_[corpus];
-  if (!weighted_) return {corpus, index % size};
-  return {corpus, permute(epoch_key(key_, reshuffle_ ? index / size : 0, corpus + 1), size, index % size)};
+Mixture::DatasetSample Mixture::at(uint64_t run_sample) const {
+  const auto [dataset, index] = weighted_ ? element_in_block(run_sample) : element_in_epoch(run_sample);
+  if (!orders_.empty()) return {dataset, orders_[dataset]->at(index)};
+  const uint64_t size = sizes_[dataset];
+  if (!weighted_) return {dataset, index % size};
+  return {dataset, permute(epoch_key(key_, reshuffle_ ? index / size : 0, dataset + 1), size, index % size)};
 }
 
-// What at() takes the samples of a corpus from.
-Order Mixture::order_of(size_t corpus) const {
-  if (!orders_.empty()) return orders_[corpus];
-  if (weighted_) return shuffled_order(sizes_[corpus], key_, corpus + 1);
-  return sizes_.size() == 1 ? shuffled_order(sizes_[corpus], key_, 0) : in_file_order(sizes_[corpus]);
+// What at() takes the samples of a dataset from.
+Order Mixture::order_of(size_t dataset) const {
+  if (!orders_.empty()) return orders_[dataset];
+  if (weighted_) return shuffled_order(sizes_[dataset], key_, dataset + 1);
+  return sizes_.size() == 1 ? shuffled_order(sizes_[dataset], key_, 0) : in_file_order(sizes_[dataset]);
 }
 
 std::vector<Order> Mixture::rest(uint64_t drawn) const {
@@ -180,15 +180,15 @@ std::vector<Order> Mixture::rest_of_epoch(uint64_t drawn) const {
   const uint64_t in_first = first_begins_.back();
   const bool first = drawn < in_first;
   const uint64_t later = first ? 0 : (drawn - in_first) / samples_;
-  std::vector<uint64_t> from;  // for each corpus the first element of its order in the epoch
+  std::vector<uint64_t> from;  // for each dataset the first element of its order in the epoch
   std::vector<NumberSet> taken;
   for (size_t i = 0; i < sizes_.size(); ++i) {
-    from.push_back(first ? 0 : first_of_corpus(i) + later * sizes_[i]);
-    taken.emplace_back(first ? first_of_corpus(i) : sizes_[i]);
+    from.push_back(first ? 0 : first_of_dataset(i) + later * sizes_[i]);
+    taken.emplace_back(first ? first_of_dataset(i) : sizes_[i]);
   }
   for (uint64_t sample = first ? 0 : in_first + later * samples_; sample < drawn; ++sample) {
-    const auto [corpus, index] = element_in_epoch(sample);
-    taken[corpus].insert(index - from[corpus]);
+    const auto [dataset, index] = element_in_epoch(sample);
+    taken[dataset].insert(index - from[dataset]);
   }
   std::vector<Order> rest;
   for (size_t i = 0; i < sizes_.size(); ++i) {

@@ -1,4 +1,4 @@
-// Maps a sample of the run to a corpus and one of its samples: a pure function in nearly constant memory.
+// Maps a sample of the run to a dataset and one of its samples: a pure function in nearly constant memory.
 #pragma once
 
 #include <cstdint>
@@ -6,62 +6,63 @@
 #include <vector>
 
 #include "terrace/base/random.h"
-#include "terrace/data/corpus_order.h"
+#include "terrace/data/dataset_order.h"
 
 namespace terrace::data {
 
-// Without weights, all samples of all corpora form one epoch in a shuffled order, so each occurs once per epoch. With
-// weights, the run is a sequence of blocks of equal length. Each block has the same number of samples from a corpus, in
-// its own shuffled order. Each corpus has its own epochs, in which each of its samples occurs once.
+// Without weights, all samples of all datasets form one epoch in a shuffled order, so each occurs once per epoch. With
+// weights, the run is a sequence of blocks of equal length. Each block has the same number of samples from a dataset,
+// in its own shuffled order. Each dataset has its own epochs, in which each of its samples occurs once.
 //
-// A run whose corpora or weights change at a step has several mixtures. Each corpus then continues where the mixture
-// before left it: no sample occurs again before all others of its corpus have occurred as often. Without weights the
-// first epoch of a later mixture consists of what is left of the corpora's epochs.
+// A run whose datasets or weights change at a step has several mixtures. Each dataset then continues where the mixture
+// before left it: no sample occurs again before all others of its dataset have occurred as often. Without weights the
+// first epoch of a later mixture consists of what is left of the datasets' epochs.
 class Mixture {
  public:
-  struct CorpusSample {
-    size_t corpus;
-    uint64_t sample;  // within the corpus
+  struct DatasetSample {
+    size_t dataset;
+    uint64_t sample;  // within the dataset
   };
 
   // `sizes` are numbers of samples, all > 0; `weights` has as many entries or none. With `reshuffle` each epoch has
   // another order.
   Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle);
-  // A later mixture; `orders` has an entry for each corpus, null where no earlier mixture had the corpus.
+  // A later mixture; `orders` has an entry for each dataset, null where no earlier mixture had the dataset.
   Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, std::vector<Order> orders);
 
   // The sample with this number, counted from the beginning of the mixture.
-  CorpusSample at(uint64_t run_sample) const;
+  DatasetSample at(uint64_t run_sample) const;
 
-  // How each corpus continues once `drawn` samples of the mixture have been drawn. Without weights, several corpora
+  // How each dataset continues once `drawn` samples of the mixture have been drawn. Without weights, several datasets
   // need one bit for each of their samples, and 0.1 to 0.2 us for each sample drawn in the epoch that is under way.
   std::vector<Order> rest(uint64_t drawn) const;
 
-  // The number of samples in one pass over all corpora; with weights, until every sample of every corpus has occurred.
+  // The number of samples in one pass over all datasets; with weights, until every sample of every dataset has
+  // occurred.
   uint64_t samples() const { return samples_; }
 
-  // The fraction of the run's samples that come from a corpus: its weight with an error of up to 1/4096, or exactly its
-  // weight where every weight is a multiple of 1/B with B up to 4096.
-  double share(size_t corpus) const;
+  // The fraction of the run's samples that come from a dataset: its weight with an error of up to 1/4096, or exactly
+  // its weight where every weight is a multiple of 1/B with B up to 4096.
+  double share(size_t dataset) const;
 
  private:
-  // A sample as an element of its corpus's order.
+  // A sample as an element of its dataset's order.
   struct Element {
-    size_t corpus;
+    size_t dataset;
     uint64_t index;
   };
   uint64_t slot_of(uint64_t run_sample) const;
   Element element_in_block(uint64_t run_sample) const;
   Element element_in_epoch(uint64_t run_sample) const;
-  Order order_of(size_t corpus) const;
+  Order order_of(size_t dataset) const;
   std::vector<Order> rest_of_blocks(uint64_t drawn) const;
   std::vector<Order> rest_of_epoch(uint64_t drawn) const;
   // Without weights, the number of its samples in the first epoch.
-  uint64_t first_of_corpus(size_t corpus) const { return first_begins_[corpus + 1] - first_begins_[corpus]; }
+  uint64_t first_of_dataset(size_t dataset) const { return first_begins_[dataset + 1] - first_begins_[dataset]; }
   void fill_block(const std::vector<double>& weights);
 
   std::vector<uint64_t> sizes_;
-  std::vector<uint64_t> begins_;        // [corpora + 1]: running sums of samples, or with weights of samples in a block
+  std::vector<uint64_t> begins_;  // [datasets + 1]: running sums of samples, or with weights of samples in a block
   std::vector<uint64_t> first_begins_;  // without weights, the same for the first epoch
   std::vector<Order> orders_;           // of a later mixture
   PhiloxKey key_;

@@ -58,9 +58,9 @@ struct RoundShare {
   int64_t micro_batch = 1;      // samples
 };
 
-// The held-out samples of one corpus.
+// The held-out samples of one dataset.
 struct HeldOut {
-  std::string corpus;             // as the configuration names it
+  std::string dataset;            // as the configuration names it
   std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
 };
 
@@ -82,15 +82,15 @@ class Source {
   // micro-batches; some of them may be without samples.
   virtual std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const = 0;
 
-  // At most `at_most` samples of the validation split, grouped by corpus: the same ones at every call and for every
-  // seed. Corpora without such samples are left out.
+  // At most `at_most` samples of the validation split, grouped by dataset: the same ones at every call and for every
+  // seed. Datasets without such samples are left out.
   virtual std::vector<HeldOut> held_out(uint64_t at_most) const = 0;
   // In how many rounds the ranks compute them.
   virtual int64_t rounds(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const;
   // The micro-batch of a rank in a round. A rank that has no samples left computes a micro-batch whose counts are 0.
   virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                           const TensorNames& names) const = 0;
-  // The names of the held-out corpora, as in the configuration; none where nothing is held out.
+  // The names of the held-out datasets, as in the configuration; none where nothing is held out.
   virtual std::vector<std::string> held_out_datasets() const = 0;
 
   // The training samples of one pass over the data; 0 where that is not known.

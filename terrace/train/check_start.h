@@ -15,7 +15,7 @@
 
 namespace terrace::train {
 
-// A sentence for every problem: corpora that do not exist, a tokenizer that cannot be read or has more tokens than the
+// A sentence for every problem: datasets that do not exist, a tokenizer that cannot be read or has more tokens than the
 // model, folders of [checkpoint] that cannot be written to, and for a new run a train.initial_weights that does not
 // exist. A run that continues from a checkpoint of its own does not need that one any more.
 std::vector<std::string> file_problems(const config::Config& config, bool is_new_run);

@@ -9,7 +9,7 @@ namespace terrace::train {
 // Every key of the resolved configuration, the program and the kernels that it computes with on this machine.
 StartFacts program_facts(const config::Config& config);
 
-// The content of the family's data that the configuration names, such as the fingerprints of corpora. The fact of a
+// The content of the family's data that the configuration names, such as the fingerprints of datasets. The fact of a
 // file that cannot be read is the error.
 StartFacts file_facts(const config::Config& config);
 

@@ -293,7 +293,7 @@ std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
   for (const data::HeldOut& held_out : data_->held_out(limit)) {
     const std::optional<observe::TermSums> sums = held_out_sums(held_out);
     if (!sums) return std::nullopt;
-    evaluation.by_dataset.push_back(figures_of(held_out.corpus, *sums));
+    evaluation.by_dataset.push_back(figures_of(held_out.dataset, *sums));
     models::add(losses_, *sums, all);
   }
   evaluation.all = figures_of("", all);

@@ -90,8 +90,8 @@ class Trainer {
   Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels = {}, comm::World* world = nullptr);
 
   // Continues from a checkpoint: weights, optimizer states, counters. Throws a Refusal, a UserError that all ranks know
-  // of, if a key differs that must not, if corpora or tokenizer are not those of the run, or if a file is damaged; logs
-  // a warning if the run will not continue bit for bit.
+  // of, if a key differs that must not, if datasets or tokenizer are not those of the run, or if a file is damaged;
+  // logs a warning if the run will not continue bit for bit.
   void resume(const checkpoint::Reader& checkpoint);
   // Takes only the weights of a checkpoint; optimizer states and counters keep their initial values.
   void load_weights(const checkpoint::Reader& checkpoint);

@@ -137,8 +137,8 @@ TEST(Loader, EveryHeldOutSampleCountsOnceWhateverTheWeights) {
   ASSERT_EQ(loader.samples(Split::validation), 50u + 25u);
   const std::vector<HeldOut> corpora = loader.held_out(1000);
   ASSERT_EQ(corpora.size(), 2u);
-  EXPECT_EQ(corpora[0].corpus, folder / "a");
-  EXPECT_EQ(corpora[1].corpus, folder / "b");
+  EXPECT_EQ(corpora[0].dataset, folder / "a");
+  EXPECT_EQ(corpora[1].dataset, folder / "b");
   for (const auto& [held_out, first, count] : {std::tuple(&corpora[0], 1800, 50), {&corpora[1], 10'900, 25}}) {
     const SampleBatch batch = loader.batch(Split::validation, held_out->samples);
     std::set<int64_t> targets(batch.targets.begin(), batch.targets.end());
@@ -164,7 +164,7 @@ TEST(Loader, ALimitedEvaluationTakesTheFirstSamplesOfTheSplit) {
       EXPECT_TRUE(std::is_sorted(held_out.samples.begin(), held_out.samples.end()));
       samples.insert(held_out.samples.begin(), held_out.samples.end());
       for (int64_t token : loader.batch(Split::validation, held_out.samples).tokens) {
-        EXPECT_EQ(token >= 30'000, held_out.corpus == folder / "b");
+        EXPECT_EQ(token >= 30'000, held_out.dataset == folder / "b");
       }
     }
     EXPECT_EQ(samples.size(), limit);

@@ -22,10 +22,10 @@ TEST(Mixture, EachSampleComesOnceAnEpoch) {
     for (uint64_t epoch : {uint64_t{0}, uint64_t{1}, uint64_t{1'000'000}}) {
       std::set<std::pair<size_t, uint64_t>> seen;
       for (uint64_t i = 0; i < total; ++i) {
-        const Mixture::CorpusSample place = mixture.at(epoch * total + i);
-        ASSERT_LT(place.corpus, sizes.size());
-        ASSERT_LT(place.sample, sizes[place.corpus]);
-        seen.insert({place.corpus, place.sample});
+        const Mixture::DatasetSample place = mixture.at(epoch * total + i);
+        ASSERT_LT(place.dataset, sizes.size());
+        ASSERT_LT(place.sample, sizes[place.dataset]);
+        seen.insert({place.dataset, place.sample});
       }
       ASSERT_EQ(seen.size(), total);
     }
@@ -55,7 +55,7 @@ TEST(Mixture, RoundWeightsAreRealisedExactlyInEveryBlock) {
   const Mixture tenths({50, 1, 1000}, {0.7, 0.2, 0.1}, key, true);
   for (uint64_t block = 0; block < 300; ++block) {
     std::vector<int> counts(3);
-    for (uint64_t i = 0; i < 10; ++i) ++counts[tenths.at(block * 10 + i).corpus];
+    for (uint64_t i = 0; i < 10; ++i) ++counts[tenths.at(block * 10 + i).dataset];
     ASSERT_EQ(counts, (std::vector<int>{7, 2, 1}));
   }
   EXPECT_DOUBLE_EQ(tenths.share(0), 0.7);
@@ -75,7 +75,7 @@ TEST(Mixture, OddWeightsAreRealisedToOneIn4096) {
   }
   EXPECT_DOUBLE_EQ(shares, 1);
   std::vector<uint64_t> counts(3);
-  for (uint64_t i = 0; i < 3 * 4096; ++i) ++counts[mixture.at(i).corpus];
+  for (uint64_t i = 0; i < 3 * 4096; ++i) ++counts[mixture.at(i).dataset];
   for (size_t i = 0; i < 3; ++i) EXPECT_DOUBLE_EQ(static_cast<double>(counts[i]), mixture.share(i) * 3 * 4096);
 }
 
@@ -88,9 +88,9 @@ TEST(Mixture, WithWeightsEachCorpusKeepsItsOwnEpochs) {
   std::vector<uint64_t> met(2);
   // Within a block, slots are shuffled, so an epoch ends where its block's slots do: count in whole blocks of both.
   for (uint64_t i = 0; i < 7 * 50 * 3; ++i) {
-    const Mixture::CorpusSample place = mixture.at(i);
-    ++met[place.corpus];
-    epochs[place.corpus][place.sample].insert(i);
+    const Mixture::DatasetSample place = mixture.at(i);
+    ++met[place.dataset];
+    epochs[place.dataset][place.sample].insert(i);
   }
   EXPECT_EQ(met, (std::vector<uint64_t>{7 * 50 * 2, 7 * 50}));
   for (size_t corpus = 0; corpus < 2; ++corpus) {

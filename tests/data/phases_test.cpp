@@ -24,8 +24,8 @@ using Counts = std::vector<int>;
 
 void draw(const Mixture& mixture, uint64_t count, const std::vector<Counts*>& counts) {
   for (uint64_t i = 0; i < count; ++i) {
-    const Mixture::CorpusSample place = mixture.at(i);
-    ++counts.at(place.corpus)->at(place.sample);
+    const Mixture::DatasetSample place = mixture.at(i);
+    ++counts.at(place.dataset)->at(place.sample);
   }
 }
 

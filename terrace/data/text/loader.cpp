@@ -225,8 +225,8 @@ SampleBatch Loader::batch(Split split, std::span<const uint64_t> samples) const 
   };
   for (size_t row = 0; row < rows; ++row) {
     const auto& [from, begin] = state_->mix_of(split, samples[row]);
-    const Mixture::CorpusSample place = from.mixture->at(samples[row] - begin);
-    reader.read(from.corpora[place.corpus], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
+    const Mixture::DatasetSample place = from.mixture->at(samples[row] - begin);
+    reader.read(from.corpora[place.dataset], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
                 row_of(batch.positions, row), row_of(batch.documents, row));
     batch.ids.push_back(static_cast<int64_t>(samples[row]));
   }
@@ -245,7 +245,7 @@ std::vector<HeldOut> Loader::held_out(uint64_t at_most) const {
   for (const Windows& windows : split.corpora) corpora.push_back({windows.name, {}});
   const uint64_t count = std::min(at_most, samples(Split::validation));
   for (uint64_t sample = 0; sample < count; ++sample) {
-    corpora[split.mixture->at(sample).corpus].samples.push_back(sample);
+    corpora[split.mixture->at(sample).dataset].samples.push_back(sample);
   }
   std::erase_if(corpora, [](const HeldOut& held_out) { return held_out.samples.empty(); });
   return corpora;

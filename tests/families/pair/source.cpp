@@ -80,7 +80,7 @@ std::vector<data::MicroBatch> PairSource::micro_batches(const data::StepShare& s
 }
 
 std::vector<data::HeldOut> PairSource::held_out(uint64_t at_most) const {
-  data::HeldOut all{.corpus = file_, .samples = {}};
+  data::HeldOut all{.dataset = file_, .samples = {}};
   for (uint64_t i = 0; i < std::min<uint64_t>(at_most, samples_.size() - training_); ++i) all.samples.push_back(i);
   return all.samples.empty() ? std::vector<data::HeldOut>{} : std::vector{all};
 }

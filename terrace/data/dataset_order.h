@@ -1,5 +1,5 @@
-// The order in which the samples of one corpus occur in a run whose mix of corpora changes from step to step: an
-// endless sequence in which a corpus goes on where an earlier mix left it.
+// The order in which the samples of one dataset occur in a run whose mix of datasets changes from step to step: an
+// endless sequence in which a dataset goes on where an earlier mix left it.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace terrace::data {
 
-class CorpusOrder {
+class DatasetOrder {
  public:
-  virtual ~CorpusOrder() = default;
-  // An element of the sequence: a sample of the corpus.
+  virtual ~DatasetOrder() = default;
+  // An element of the sequence: a sample of the dataset.
   virtual uint64_t at(uint64_t index) const = 0;
   // The number of elements from `index` on that belong to the same epoch; at least 1.
   virtual uint64_t left_in_epoch(uint64_t index) const = 0;
 };
 
-using Order = std::shared_ptr<const CorpusOrder>;
+using Order = std::shared_ptr<const DatasetOrder>;
 
 // The key of an order that belongs to a numbered epoch of a numbered stream.
 PhiloxKey epoch_key(PhiloxKey key, uint64_t epoch, uint64_t stream);

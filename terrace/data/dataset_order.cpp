@@ -1,5 +1,5 @@
 // Makes the orders: file order, shuffled epochs, and what an earlier mix has left of an order.
-#include "terrace/data/corpus_order.h"
+#include "terrace/data/dataset_order.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 namespace terrace::data {
 namespace {
 
-class FileOrder : public CorpusOrder {
+class FileOrder : public DatasetOrder {
  public:
   explicit FileOrder(uint64_t size) : size_(size) {}
   uint64_t at(uint64_t index) const override { return index % size_; }
@@ -20,7 +20,7 @@ class FileOrder : public CorpusOrder {
   uint64_t size_;
 };
 
-class ShuffledOrder : public CorpusOrder {
+class ShuffledOrder : public DatasetOrder {
  public:
   ShuffledOrder(uint64_t size, PhiloxKey key, uint64_t stream) : size_(size), key_(key), stream_(stream) {}
   uint64_t at(uint64_t index) const override {
@@ -34,7 +34,7 @@ class ShuffledOrder : public CorpusOrder {
   uint64_t stream_;
 };
 
-class ContinuedOrder : public CorpusOrder {
+class ContinuedOrder : public DatasetOrder {
  public:
   ContinuedOrder(std::vector<uint64_t> first, Order order, uint64_t from)
       : first_(std::move(first)), order_(std::move(order)), from_(from) {}
@@ -53,7 +53,7 @@ class ContinuedOrder : public CorpusOrder {
   uint64_t from_;
 };
 
-class UndrawnOrder : public CorpusOrder {
+class UndrawnOrder : public DatasetOrder {
  public:
   UndrawnOrder(const NumberSet& drawn, Order order, uint64_t from, PhiloxKey key, Order next)
       : words_(drawn.words()), order_(std::move(order)), from_(from), key_(key), next_(std::move(next)) {
