@@ -1,24 +1,14 @@
-// Runs the trainer on pairs and collects the results.
+// Runs of the family of pairs.
 #pragma once
-
-#include <ATen/Parallel.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "terrace/base/random.h"
-#include "terrace/checkpoint/checkpoint.h"
-#include "terrace/config/config.h"
-#include "terrace/models/families.h"
-#include "terrace/observe/metrics.h"
-#include "terrace/train/run.h"
 #include "tests/families/pair/pair_family.h"
-#include "tests/scratch_folder.h"
+#include "tests/families/runs.h"
 
 namespace terrace::pair {
 
@@ -29,10 +19,9 @@ inline config::Families all_families() {
   return families;
 }
 
-class PairRuns : public testing::Test {
+class PairRuns : public RunsOfFamily {
  protected:
   PairRuns() {
-    at::set_num_threads(1);
     // Every third sample has no items, the others have one to three.
     std::ofstream file(folder_ / "samples.txt");
     for (uint64_t sample = 0; sample < 40; ++sample) {
@@ -45,7 +34,7 @@ class PairRuns : public testing::Test {
     }
   }
 
-  config::Config config(const std::vector<std::string>& overrides) const {
+  config::Config config(const std::vector<std::string>& overrides) const override {
     const std::string toml = "[model]\nfamily = \"pair\"\nlayers = 4\n[data]\ntrain = \"" +
                              (folder_ / "samples.txt").string() +
                              "\"\n[train]\nglobal_batch = 5\nmicro_batch = 2\nsteps = 4\nthreads = 1\ndevice = "
@@ -54,53 +43,6 @@ class PairRuns : public testing::Test {
                              (folder_ / "run").string() + "\"\n";
     return config::parse(toml, "pair.toml", all_families(), overrides);
   }
-
-  // Weights and optimizer states by name, whole, and the metrics of every step.
-  struct Result {
-    std::map<std::string, at::Tensor> tensors;
-    observe::RunMetrics metrics;
-  };
-
-  // The run has a folder of its own, unless it is resumed.
-  Result run(int64_t ranks, const std::vector<std::string>& overrides, const std::string& resume = "") {
-    const config::Config settings = config(overrides);
-    if (resume.empty()) std::filesystem::remove_all(settings.checkpoint.folder);
-    const train::RunResult done = train::run(settings, {.ranks = ranks, .resume = resume});
-    return {tensors_of(done.checkpoint, settings), observe::read_metrics(settings.checkpoint.folder)};
-  }
-
-  static std::map<std::string, at::Tensor> tensors_of(const std::filesystem::path& path,
-                                                      const config::Config& settings) {
-    const checkpoint::Reader reader(path);
-    const auto model = models::build_model(settings, {});
-    std::map<std::string, at::Tensor> tensors;
-    for (const char* name : {"weights", "optimizer_m", "optimizer_v"}) {
-      checkpoint::Group group{name, {}};
-      for (const nn::Parameter* parameter : model->parameters()) {
-        const at::Tensor whole = at::zeros(parameter->value.sizes());
-        group.tensors.push_back({parameter->name, whole, parameter->mark});
-        tensors[std::string(name) + "/" + parameter->name] = whole;
-      }
-      reader.read(group);
-    }
-    return tensors;
-  }
-
-  static void expect_same(const Result& ours, const Result& theirs) {
-    ASSERT_EQ(ours.tensors.size(), theirs.tensors.size());
-    for (const auto& [name, tensor] : ours.tensors) EXPECT_TRUE(tensor.equal(theirs.tensors.at(name))) << name;
-    ASSERT_EQ(ours.metrics.steps.size(), theirs.metrics.steps.size());
-    for (const auto& [step, metrics] : ours.metrics.steps) {
-      const observe::StepMetrics& other = theirs.metrics.steps.at(step);
-      EXPECT_EQ(metrics.loss, other.loss) << step;
-      EXPECT_EQ(metrics.gradient_norm, other.gradient_norm) << step;
-      EXPECT_EQ(metrics.figures, other.figures) << step;
-      EXPECT_EQ(metrics.items, other.items) << step;
-    }
-  }
-
-  ScratchFolder scratch_;
-  std::filesystem::path folder_ = scratch_.path();
 };
 
 }  // namespace terrace::pair
