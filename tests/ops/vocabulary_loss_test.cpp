@@ -14,7 +14,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/memory_meter.h"
+#include "terrace/memory/meter.h"
 
 namespace terrace::ops {
 namespace {
@@ -97,7 +97,7 @@ TEST(VocabularyLoss, RefusesATargetOutsideTheVocabulary) {
 TEST(VocabularyLoss, NeverHoldsTheLogitsOfAllTokens) {
   const int64_t tokens = 8000, width = 8, vocabulary = 3000;
   Problem problem(tokens, width, vocabulary, vocabulary);
-  const auto meter = std::make_shared<ops::MemoryMeter>();
+  const auto meter = std::make_shared<memory::Meter>();
   const int64_t chunk_bytes = int64_t{7} << 20;  // more than the least chunk of 512 rows
   {
     c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
