@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/unit_table.h"
@@ -179,34 +180,19 @@ Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)
           add_module<nn::Norm>("ffn_norm", norm_kind(config), config.width, config.bias, config.norm_epsilon, build)),
       ffn_(add_module<FeedForward>("ffn", config, build)) {}
 
-std::pair<at::Tensor, at::Tensor> Block::attention_branch(const at::Tensor& input, const ops::RotaryTable* table,
-                                                          const at::Tensor& positions, const Batch& batch,
-                                                          const Pass& pass) const {
-  const auto [x, normed] = attention_norm_.forward_sum(input, {}, pass.deferred);  // [B, T, D] both
-  const at::Tensor branch = attention_.forward(normed, table, positions, batch, pass);
-  const auto dropout = site(dropout_, batch, pass);
-  return {x, ops::dropout(branch, dropout, fmt::format("blocks.{}.attention.output", layer_))};
+ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::RotaryTable* table, const at::Tensor& positions,
+                                  const Batch& batch, const Pass& pass) const {
+  const auto dropout = [&](const at::Tensor& branch) {
+    return ops::dropout(branch, site(dropout_, batch, pass), fmt::format("blocks.{}.attention.output", layer_));
+  };
+  return x + dropout(attention_.forward(attention_norm_.forward(x, pass.deferred), table, positions, batch, pass));
 }
 
-at::Tensor Block::add_ffn(const ops::Normed& input, const Batch& batch, const Pass& pass) const {
-  const auto dropout = site(dropout_, batch, pass);
-  return ops::dropout_add(input.sum, ffn_.forward(input.y, pass), dropout, fmt::format("blocks.{}.ffn", layer_));
-}
-
-at::Tensor Block::forward(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
-                          const Batch& batch, const Pass& pass) const {
-  const auto [x, branch] = attention_branch(input, table, positions, batch, pass);
-  return add_ffn(ffn_norm_.forward_sum(x, branch, pass.deferred), batch, pass);
-}
-
-at::Tensor Block::attend(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
-                         const Batch& batch, const Pass& pass) const {
-  const auto [x, branch] = attention_branch(input, table, positions, batch, pass);
-  return x.add(branch);
-}
-
-at::Tensor Block::feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
-  return add_ffn(ffn_norm_.forward_sum(x, {}, pass.deferred), batch, pass);
+ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
+  const auto dropout = [&](const at::Tensor& branch) {
+    return ops::Dropped{branch, site(dropout_, batch, pass), fmt::format("blocks.{}.ffn", layer_)};
+  };
+  return x + dropout(ffn_.forward(ffn_norm_.forward(x, pass.deferred), pass));
 }
 
 int64_t Block::own_groups() const { return attention_.own_layout().groups; }
@@ -249,26 +235,19 @@ std::vector<nn::Parameter*> Gpt::unit_parameters(int64_t unit) {
 
 Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) {
   TERRACE_CHECK(begin >= 0 && end < num_units(), "units {} to {} of {} have no forward", begin, end - 1, num_units());
-  at::Tensor x = input.empty() ? at::Tensor() : input.front();  // [B, T, D]
+  const at::Tensor& positions = batch["positions"];
+  const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
+  ops::ResidualStream x{input.empty() ? at::Tensor() : input.front()};  // [B, T, D]
   for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t layer = unit == 0 ? 0 : layer_of(unit);
-    const Block& block = *blocks_[static_cast<size_t>(layer)];
-    if (unit > 0 && !is_attention(unit)) {
-      x = block.feed_forward(x, batch, pass);
+    if (unit == 0) {
+      x = {embedding_.forward(batch, positions, pass)};
       continue;
     }
-    const at::Tensor& positions = batch["positions"];
-    const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
-    if (unit == 0) {
-      x = embedding_.forward(batch, positions, pass);
-    } else if (unit + 1 < end) {
-      x = block.forward(x, table, positions, batch, pass);
-      ++unit;  // both halves together: the second norm's kernel computes the sum between them
-    } else {
-      x = block.attend(x, table, positions, batch, pass);
-    }
+    const Block& block = *blocks_[static_cast<size_t>(layer_of(unit))];
+    x = is_attention(unit) ? block.attend(std::move(x), table, positions, batch, pass)
+                           : block.feed_forward(std::move(x), batch, pass);
   }
-  return {x};
+  return {x.sum()};
 }
 
 std::vector<TensorShape> Gpt::output_shapes(int64_t, const Batch& batch) const {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "terrace/models/gpt/settings/config.h"
@@ -64,23 +63,15 @@ class FeedForward : public nn::Module {
 class Block : public nn::Module {
  public:
   Block(const ModelConfig& config, int64_t layer, const nn::Build& build);
-  at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
-                     const Batch& batch, const Pass& pass) const;
-  // The two halves of forward(), and the parameters of each half.
-  at::Tensor attend(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions, const Batch& batch,
-                    const Pass& pass) const;
-  at::Tensor feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const;
+  // The two units of a layer, each of which adds a branch to the stream.
+  ops::ResidualStream attend(ops::ResidualStream x, const ops::RotaryTable* table, const at::Tensor& positions,
+                             const Batch& batch, const Pass& pass) const;
+  ops::ResidualStream feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const;
   int64_t own_groups() const;  // groups of heads of this rank
   std::vector<nn::Parameter*> attention_parameters();
   std::vector<nn::Parameter*> ffn_parameters();
 
  private:
-  // The input and the output of the attention branch, which are not added yet.
-  std::pair<at::Tensor, at::Tensor> attention_branch(const at::Tensor& x, const ops::RotaryTable* table,
-                                                     const at::Tensor& positions, const Batch& batch,
-                                                     const Pass& pass) const;
-  at::Tensor add_ffn(const ops::Normed& input, const Batch& batch, const Pass& pass) const;
-
   double dropout_;
   int64_t layer_;
   nn::Norm& attention_norm_;
