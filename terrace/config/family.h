@@ -1,4 +1,4 @@
-// The one interface of a family of models, in five parts: docs/model.md. The rooms above define the types of all parts
+// The one interface of a family of models, in parts: docs/model.md. The rooms above define the types of all parts
 // but the first. This room knows no family by name: the caller that reads a configuration passes the list of families.
 #pragma once
 
@@ -23,7 +23,8 @@ class Figures;
 }
 namespace terrace::models {
 class ModelOfFamily;
-}
+class TextOfFamily;
+}  // namespace terrace::models
 
 namespace terrace::config {
 
@@ -62,7 +63,12 @@ struct Family {
   const observe::Figures* figures = nullptr;           // observe/figures.h
   const models::ModelOfFamily* model = nullptr;        // models/families.h
   const data::DataOfFamily* data = nullptr;            // data/data_of_family.h
+  // Null in every program if the family's models generate no text.
+  const models::TextOfFamily* text = nullptr;  // models/text_of_family.h
 };
+
+// The commands of this program that take a checkpoint of the family, for messages: "terrace evaluate or generate".
+std::string commands_of(const Family& family);
 
 // nullptr if no family has the name.
 const Family* find_family(const Families& families, std::string_view name);

@@ -96,8 +96,8 @@ void add_logits(testing::ErrorTally& tally, testing::PyTorch& pytorch, const std
   Json options = models::options_of(config);
   options["folder"] = folder.string();
   const auto reference = pytorch.run(script, "hf_logits", options, at::kFloat, inputs);
-  testing::add_errors(
-      tally, name, {{"logits", models::generator(model).logits(models::hidden_of(model, batch, {}), {})}}, reference);
+  testing::add_errors(tally, name, {{"logits", models::logits_of(model, models::hidden_of(model, batch, {}))}},
+                      reference);
 }
 
 std::string refusal(const std::function<void()>& call) {

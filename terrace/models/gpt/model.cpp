@@ -9,7 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/unit_table.h"
-#include "terrace/models/key_value_cache.h"
+#include "terrace/models/gpt/key_value_cache.h"
 #include "terrace/ops/activation.h"
 #include "terrace/ops/cached_attention.h"
 #include "terrace/ops/cut.h"
@@ -109,11 +109,12 @@ nn::Norm* Attention::add_head_norm(const char* name, const ModelConfig& config, 
 
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
-  const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
+  KeyValueCache* const cache = cache_of(pass);
+  const auto core = [this, table, positions, batch, pass, cache](const at::Tensor& joint) {
     const at::Tensor& documents = batch["documents"];
     const ops::HeadLayout layout = layout_.part(joint.size(-1));
     auto dropout = site(dropout_, batch, pass);
-    if (!pass.cache && dropout.rate == 0.0) {
+    if (!cache && dropout.rate == 0.0) {
       return ops::joint_attention(joint, layout, table, positions, documents, kernels_, ops::Visibility::causal,
                                   window_);
     }
@@ -123,15 +124,15 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
     at::Tensor mask =
         documents.defined() ? ops::document_mask(documents, ops::Visibility::causal, window_) : at::Tensor();
-    if (pass.cache) {
+    if (cache) {
       TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");
       const int64_t length = joint.size(1);
       if (length == 1) {
-        ops::CachedKeys kept = pass.cache->selected(layer_);
+        ops::CachedKeys kept = cache->selected(layer_);
         kept.window = window_;
         return ops::cached_attention(heads, kept);
       }
-      std::tie(heads.keys, heads.values) = pass.cache->append(layer_, heads.keys, heads.values);
+      std::tie(heads.keys, heads.values) = cache->append(layer_, heads.keys, heads.values);
       // A prompt that begins its sequence sees itself alone, as in training.
       if (heads.keys.size(2) == length) {
         return ops::joint_attention(joint, layout, table, positions, {}, kernels_, ops::Visibility::causal, window_);
@@ -152,8 +153,6 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
   const at::Tensor context = again ? ops::recompute(core, joint) : core(joint);  // [B, T, H hd]
   return output_.forward(context, pass.deferred);                                // [B, T, D]
 }
-
-ops::HeadLayout Attention::own_layout() const { return layout_.part(joint_.weight.value.size(0)); }
 
 FeedForward::FeedForward(const ModelConfig& config, const nn::Build& build)
     : activation_(activation_of(config)),
@@ -194,8 +193,6 @@ ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batc
   };
   return x + dropout(ffn_.forward(ffn_norm_.forward(x, pass.deferred), pass));
 }
-
-int64_t Block::own_groups() const { return attention_.own_layout().groups; }
 
 std::vector<nn::Parameter*> Block::attention_parameters() { return parameters_of(attention_norm_, attention_); }
 
@@ -271,25 +268,17 @@ Tensors Gpt::loss(int64_t begin, const Tensors& input, const Batch& batch, const
 
 Outputs Gpt::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
   const Tensors hidden = begin + 1 == num_units() ? input : forward(begin, num_units() - 1, input, batch, pass);
-  return {{"logits", logits(hidden.front(), pass).detach()}};
-}
-
-at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
   const ops::Weight weight = nn::weight_of(&output_weight());
-  const at::Tensor own = ops::linear(head_.norm.forward(hidden), weight, {});
-  const at::Tensor all = ops::whole_columns(weight.cut, own, "logits");  // [B, T, padded vocabulary]
-  return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);           // [B, T, vocabulary]
+  const at::Tensor own = ops::linear(head_.norm.forward(hidden.front()), weight, {});
+  const at::Tensor all = ops::whole_columns(weight.cut, own, "logits");            // [B, T, padded vocabulary]
+  const at::Tensor logits = all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
+  return {{"logits", logits.detach()}};
 }
 
 std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& build) {
   auto model = std::make_unique<Gpt>(config, build);
   mark_parameters(*model, unit_table(config, {}));
   return model;
-}
-
-std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t slots, int64_t length) {
-  return std::make_unique<KeyValueCache>(config_.layers, slots, blocks_.front()->own_groups(), length, config_.head_dim,
-                                         at::TensorOptions().device(build_.device).dtype(build_.type));
 }
 
 }  // namespace terrace::models::gpt
