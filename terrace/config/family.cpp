@@ -32,6 +32,7 @@ std::vector<IdleRule> idle_rules_of(const Family* family) {
 std::string commands_of(const Family& family) {
   std::vector<std::string> commands = {"evaluate"};
   if (family.text != nullptr) commands.emplace_back("generate");
+  if (family.exchange != nullptr) commands.emplace_back("export");
   return fmt::format("terrace {}", fmt::join(commands, " or "));
 }
 

@@ -22,6 +22,7 @@ namespace terrace::observe {
 class Figures;
 }
 namespace terrace::models {
+class ExchangeOfFamily;
 class ModelOfFamily;
 class TextOfFamily;
 }  // namespace terrace::models
@@ -63,11 +64,13 @@ struct Family {
   const observe::Figures* figures = nullptr;           // observe/figures.h
   const models::ModelOfFamily* model = nullptr;        // models/families.h
   const data::DataOfFamily* data = nullptr;            // data/data_of_family.h
-  // Null in every program if the family's models generate no text.
-  const models::TextOfFamily* text = nullptr;  // models/text_of_family.h
+  // Parts that a family may lack in every program: null if its models generate no text, or if no other program has a
+  // layout for them.
+  const models::TextOfFamily* text = nullptr;          // models/text_of_family.h
+  const models::ExchangeOfFamily* exchange = nullptr;  // models/exchange_of_family.h
 };
 
-// The commands of this program that take a checkpoint of the family, for messages: "terrace evaluate or generate".
+// The commands of this program that take a checkpoint of the family, for messages: "terrace evaluate or export".
 std::string commands_of(const Family& family);
 
 // nullptr if no family has the name.

@@ -2,6 +2,7 @@
 #include "terrace/models/families.h"
 
 #include "terrace/base/error.h"
+#include "terrace/models/exchange_of_family.h"
 #include "terrace/models/text_of_family.h"
 #include "terrace/schedule/description.h"
 
@@ -19,6 +20,13 @@ const TextOfFamily& text_of_family(const config::Config& config) {
   const config::Family& family = *config.family;
   if (family.text != nullptr) return *family.text;
   throw UserError::of("models of model.family = \"{}\" generate no text; use {}", family.name,
+                      config::commands_of(family));
+}
+
+const ExchangeOfFamily& exchange_of_family(const config::Config& config) {
+  const config::Family& family = *config.family;
+  if (family.exchange != nullptr) return *family.exchange;
+  throw UserError::of("transformers has no layout for models of model.family = \"{}\"; use {}", family.name,
                       config::commands_of(family));
 }
 

@@ -3,6 +3,7 @@
 
 #include "terrace/models/families.h"
 #include "terrace/models/gpt/gpt_data.h"
+#include "terrace/models/gpt/gpt_exchange.h"
 #include "terrace/models/gpt/gpt_text.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/models/gpt/planned_gpt.h"
@@ -24,11 +25,13 @@ const config::Family& family() {
   static const ModelOfGpt model;
   static const GptData data;
   static const GptText text;
+  static const GptExchange exchange;
   static const config::Family family = [] {
     config::Family all = planned_family();
     all.model = &model;
     all.data = &data;
     all.text = &text;
+    all.exchange = &exchange;
     return all;
   }();
   return family;

@@ -10,6 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/config/document.h"
+#include "terrace/models/exchange_of_family.h"
 #include "terrace/models/text_of_family.h"
 #include "terrace/observe/summary.h"
 #include "tests/families/pair/config.h"
@@ -81,6 +82,9 @@ TEST_F(FamilyRuns, PartsThatTheFamilyLacksAreRefusedByNameWithWhatItHas) {
   const config::Config pairs = config({});
   EXPECT_THAT([&] { models::text_of_family(pairs); },
               ThrowsMessage<UserError>("models of model.family = \"pair\" generate no text; use terrace evaluate"));
+  EXPECT_THAT([&] { models::exchange_of_family(pairs); },
+              ThrowsMessage<UserError>("transformers has no layout for models of model.family = \"pair\"; use terrace "
+                                       "evaluate"));
 }
 
 TEST_F(FamilyRuns, TheLossFalls) {
