@@ -11,8 +11,8 @@
 
 #include "bench_run.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/memory/host_memory.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/ops/host_memory.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/train/prepare_machine.h"
@@ -122,6 +122,6 @@ int main(int count, char** arguments) {
   fmt::print("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:+.1f}% | {:.0f} |\n",
              sharding, mib(program), mib(bytes.weights), mib(bytes.gradients), mib(bytes.optimizer), mib(bytes.metered),
              mib(expected), mib(peak_at_start), mib(peak), 100 * (mib(peak) / mib(expected) - 1),
-             mib(ops::host_memory().kept_bytes));
+             mib(memory::host_memory().kept_bytes));
   return 0;
 }

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "bench/ops/seconds.h"
-#include "terrace/ops/host_memory.h"
+#include "terrace/memory/host_memory.h"
 
 namespace {
 
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
                             {4096, 256, 256},   {128, 768, 8192},  {2600, 312, 900},  {2600, 900, 312},
                             {1024, 2048, 8192}, {1536, 640, 2560}, {1536, 640, 32000}};
   std::vector<at::ScalarType> types{at::kFloat, at::kBFloat16};
-  terrace::ops::keep_host_memory();
+  terrace::memory::keep_host_memory();
   int first = 1;
   for (; first < argc && (argv[first] == "fp32"s || argv[first] == "bf16"s); ++first) {
     types = {argv[first] == "fp32"s ? at::kFloat : at::kBFloat16};

@@ -115,6 +115,10 @@ generate::FreeMemory free_memory(const at::Device& device, const comm::World* wo
   return free;
 }
 
+models::TextLimits limits_of(const generate::Loaded& loaded) {
+  return models::text_of_family(loaded.config).limits(loaded.config);
+}
+
 // What one rank does: `world` is null on a single one. Only the first rank prints.
 void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> prompts, comm::World* world) {
   const bool reports = world == nullptr || world->rank() == 0;
@@ -127,10 +131,10 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
     options.device = world ? train::choose_device(arguments.device, *world) : train::choose_device(arguments.device);
     const generate::FreeMemory free = free_memory(options.device, world);
     loaded = generate::open(arguments.checkpoint, options);
-    encode_prompts(arguments.prompts, *loaded.tokenizer, models::generator_of(*loaded.model), prompts);
+    encode_prompts(arguments.prompts, *loaded.tokenizer, limits_of(loaded), prompts);
     for (const Prompt& prompt : prompts) request.prompts.push_back(prompt.tokens);
     request.end_token = end_token_of(arguments, *loaded.tokenizer);
-    const std::string too_large = generate::memory_problem(*loaded.model, request, free);
+    const std::string too_large = generate::memory_problem(loaded.config, *loaded.model, request, free);
     if (!too_large.empty()) throw UserError(too_large, ExitCode::infeasible);
   } catch (const UserError& error) {
     if (!world) throw;
@@ -149,7 +153,7 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
   ContinuationPrinter printer(reports ? form_of(arguments) : ContinuationPrinter::Form::nothing, prompts,
                               request.samples, *loaded.tokenizer);
   const auto start = std::chrono::steady_clock::now();
-  const auto continuations = generate::generate(*loaded.model, request, printer.listener());
+  const auto continuations = generate::generate(loaded.config, *loaded.model, request, printer.listener());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (!reports) return;
   size_t tokens = 0;
@@ -158,7 +162,7 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
   if (arguments.json && !arguments.prompts.has_lines()) {
     print_json(arguments, prompts.front(), loaded, continuations, tokens_per_second);
   }
-  report_ends(arguments, prompts, continuations, models::generator_of(*loaded.model).longest_sequence());
+  report_ends(arguments, prompts, continuations, limits_of(loaded).longest_sequence);
   log_info("{:.1f} tokens/s", tokens_per_second);
 }
 

@@ -76,7 +76,7 @@ std::vector<Prompt> split_prompts(const PromptSource& source, const std::string&
   return {{.text = text}};
 }
 
-void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::Generator& model,
+void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::TextLimits& model,
                     std::vector<Prompt>& prompts) {
   std::vector<std::string> problems;
   for (Prompt& prompt : prompts) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/data/text/tokenizer.h"
-#include "terrace/models/model.h"
+#include "terrace/models/text_of_family.h"
 
 namespace terrace::cli {
 
@@ -30,7 +30,7 @@ std::string read_prompt_text(const PromptSource& source);
 std::vector<Prompt> split_prompts(const PromptSource& source, const std::string& text);
 
 // Fills in the tokens. Throws UserError, with file and line, for prompts that do not fit the model.
-void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::Generator& model,
+void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::TextLimits& model,
                     std::vector<Prompt>& prompts);
 
 }  // namespace terrace::cli

@@ -1,6 +1,8 @@
 // Joins what a family adds to the configuration with what every configuration has.
 #include "terrace/config/family.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -25,6 +27,13 @@ std::vector<IdleRule> idle_rules_of(const Family* family) {
     list.insert(list.end(), family->settings.idle_rules.begin(), family->settings.idle_rules.end());
   }
   return list;
+}
+
+std::string commands_of(const Family& family) {
+  std::vector<std::string> commands = {"evaluate"};
+  if (family.text != nullptr) commands.emplace_back("generate");
+  if (family.exchange != nullptr) commands.emplace_back("export");
+  return fmt::format("terrace {}", fmt::join(commands, " or "));
 }
 
 const Family* find_family(const Families& families, std::string_view name) {

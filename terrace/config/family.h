@@ -1,4 +1,4 @@
-// The one interface of a family of models, in five parts: docs/model.md. The rooms above define the types of all parts
+// The one interface of a family of models, in parts: docs/model.md. The rooms above define the types of all parts
 // but the first. This room knows no family by name: the caller that reads a configuration passes the list of families.
 #pragma once
 
@@ -23,8 +23,10 @@ namespace terrace::observe {
 class Figures;
 }
 namespace terrace::models {
+class ExchangeOfFamily;
 class ModelOfFamily;
-}
+class TextOfFamily;
+}  // namespace terrace::models
 
 namespace terrace::config {
 
@@ -64,7 +66,14 @@ struct Family {
   const observe::Figures* figures = nullptr;           // observe/figures.h
   const models::ModelOfFamily* model = nullptr;        // models/families.h
   const data::DataOfFamily* data = nullptr;            // data/data_of_family.h
+  // Parts that a family may lack in every program: null if its models generate no text, or if no other program has a
+  // layout for them.
+  const models::TextOfFamily* text = nullptr;          // models/text_of_family.h
+  const models::ExchangeOfFamily* exchange = nullptr;  // models/exchange_of_family.h
 };
+
+// The commands of this program that take a checkpoint of the family, for messages: "terrace evaluate or export".
+std::string commands_of(const Family& family);
 
 // nullptr if no family has the name.
 const Family* find_family(const Families& families, std::string_view name);

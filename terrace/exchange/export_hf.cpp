@@ -1,6 +1,7 @@
 // Writes the model of a checkpoint into a folder for transformers.
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <map>
 
 #include "terrace/base/error.h"
@@ -13,8 +14,9 @@
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"
+#include "terrace/models/exchange_of_family.h"
 #include "terrace/models/families.h"
-#include "terrace/models/gpt/hf_layout.h"
+#include "terrace/models/text_of_family.h"
 #include "terrace/nn/precision.h"
 
 namespace terrace::exchange {
@@ -34,14 +36,14 @@ std::string type_word(config::Precision precision) {
   }
 }
 
-Tensors their_tensors(const checkpoint::Reader& reader, const models::gpt::ModelConfig& model, at::ScalarType type) {
-  const std::vector<models::gpt::HfTensor> layout = models::gpt::hf_tensors(model);
-  const checkpoint::Group weights = make_weights(model);
+Tensors their_tensors(const checkpoint::Reader& reader, const std::vector<models::HfTensor>& layout,
+                      const config::Config& config, at::ScalarType type) {
+  const checkpoint::Group weights = make_weights(config);
   reader.read(weights);
   std::map<std::string, at::Tensor> ours;
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
   Tensors tensors;
-  for (const models::gpt::HfTensor& theirs : layout) {
+  for (const models::HfTensor& theirs : layout) {
     const at::Tensor values = theirs.parameter.empty() ? at::zeros(theirs.shape)
                                                        : theirs.view(ours.at(theirs.parameter)).reshape(theirs.shape);
     tensors.emplace_back(theirs.name, values.to(type));
@@ -56,13 +58,33 @@ void add_tokens(Json& config, const data::Tokenizer& tokenizer) {
   config["eos_token_id"] = tokenizer.end_token();
 }
 
+// Adds the tokenizer and its special tokens, and returns the name of its file; "" if there is none.
+std::string add_tokenizer(const ExportOptions& options, const checkpoint::Reader& reader,
+                          const models::TextLimits& limits, Json& config, Json& generation,
+                          checkpoint::HfContents& contents) {
+  const std::filesystem::path path = options.tokenizer.empty() ? reader.attached("tokenizer") : options.tokenizer;
+  if (path.empty()) {
+    log_warning("checkpoint {} has no tokenizer, so the model is written without one; --tokenizer adds one",
+                reader.path().string());
+    return "";
+  }
+  std::string bytes = read_text(path);
+  const auto tokenizer = data::Tokenizer::from_bytes(bytes, path.string());
+  check_fits(*tokenizer, limits.vocabulary, path);
+  add_tokens(config, *tokenizer);
+  add_tokens(generation, *tokenizer);
+  std::string name = data::tokenizer_file_name(bytes);
+  add_hf_tokenizer(std::move(bytes), *tokenizer, limits.longest_sequence, contents);
+  return name;
+}
+
 }  // namespace
 
 Exported export_hf(const ExportOptions& options) {
   const checkpoint::Reader reader(checkpoint::resolve(options.checkpoint));
   const config::Config trained = reader.config(models::families());
-  const models::gpt::ModelConfig& model = models::gpt::model_of(trained);
-  Json config = models::gpt::hf_config(model);
+  const models::ExchangeOfFamily& family = models::exchange_of_family(trained);
+  Json config = family.hf_config(trained);
   config["torch_dtype"] = type_word(options.precision);
   Json generation = Json::object();
   checkpoint::HfContents contents;
@@ -71,26 +93,17 @@ Exported export_hf(const ExportOptions& options) {
                   .parameters = 0,
                   .tokenizer = ""};
 
-  const std::filesystem::path tokenizer_path =
-      options.tokenizer.empty() ? reader.attached("tokenizer") : options.tokenizer;
-  if (tokenizer_path.empty()) {
-    log_warning("checkpoint {} has no tokenizer, so the model is written without one; --tokenizer adds one",
-                reader.path().string());
-  } else {
-    std::string bytes = read_text(tokenizer_path);
-    const auto tokenizer = data::Tokenizer::from_bytes(bytes, tokenizer_path.string());
-    check_fits(*tokenizer, model, tokenizer_path);
-    add_tokens(config, *tokenizer);
-    add_tokens(generation, *tokenizer);
-    result.tokenizer = data::tokenizer_file_name(bytes);
-    add_hf_tokenizer(std::move(bytes), *tokenizer, model.sequence, contents);
+  if (trained.family->text != nullptr) {
+    result.tokenizer =
+        add_tokenizer(options, reader, trained.family->text->limits(trained), config, generation, contents);
+    contents.texts.emplace_back("generation_config.json", generation.dump(2) + "\n");
   }
   contents.texts.emplace_back("config.json", config.dump(2) + "\n");
-  contents.texts.emplace_back("generation_config.json", generation.dump(2) + "\n");
-  contents.tensors = their_tensors(reader, model, nn::scalar_type(options.precision));
+  const std::vector<models::HfTensor> layout = family.hf_tensors(trained);
+  contents.tensors = their_tensors(reader, layout, trained, nn::scalar_type(options.precision));
   for (const auto& [name, tensor] : contents.tensors) result.parameters += tensor.numel();
-  if (!model.bias && result.architecture == "GPT2LMHeadModel") {
-    log_warning("GPT-2's layout has biases, but this model has none: they are written as zeros");
+  if (std::ranges::any_of(layout, [](const models::HfTensor& theirs) { return theirs.parameter.empty(); })) {
+    log_warning("the layout of {} has biases, but this model has none: they are written as zeros", result.architecture);
   }
   checkpoint::write_hf_folder(options.output, contents);
   return result;

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "terrace/config/config.h"
-#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::exchange {
 
@@ -24,8 +23,9 @@ struct Exported {
   std::string tokenizer;     // the file's name; "" if there is none
 };
 
-// Writes config.json, generation_config.json, model.safetensors, the tokenizer and tokenizer_config.json. The folder is
-// written whole or not at all. Throws UserError if transformers has no layout for the model.
+// Writes config.json and model.safetensors and, of a family that generates text, generation_config.json, the tokenizer
+// and tokenizer_config.json. The folder is written whole or not at all. Throws UserError if transformers has no layout
+// for the model.
 Exported export_hf(const ExportOptions& options);
 
 struct ImportOptions {
@@ -39,8 +39,8 @@ struct Imported {
   std::filesystem::path checkpoint;  // OUTPUT/step_00000000: weights alone
   std::filesystem::path config;      // OUTPUT/train.toml: a run that starts from these weights
   std::filesystem::path tokenizer;   // OUTPUT/tokenizer.json or .model; empty if there is none
-  models::gpt::ModelConfig model;
-  int64_t parameters = 0;  // as in Exported
+  config::FamilySettings model;      // [model] of the checkpoint's configuration
+  int64_t parameters = 0;            // as in Exported
 };
 
 // Throws UserError if terrace does not support the model, a tensor or the tokenizer; the output is then removed.

@@ -21,10 +21,10 @@ Json settings(const char* tokenizer_class, int64_t sequence) {
 
 }  // namespace
 
-void check_fits(const data::Tokenizer& tokenizer, const models::gpt::ModelConfig& model, const fs::path& path) {
-  if (tokenizer.vocabulary() <= model.vocabulary) return;
+void check_fits(const data::Tokenizer& tokenizer, int64_t vocabulary, const fs::path& path) {
+  if (tokenizer.vocabulary() <= vocabulary) return;
   throw UserError::of("tokenizer {} has {} tokens, but the model has {}: use the tokenizer it was trained with",
-                      path.string(), tokenizer.vocabulary(), model.vocabulary);
+                      path.string(), tokenizer.vocabulary(), vocabulary);
 }
 
 void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64_t sequence,

@@ -1,18 +1,17 @@
 // Writes and reads the tokenizer of a folder for transformers.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/data/text/tokenizer.h"
-#include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::exchange {
 
-// Throws UserError if the tokenizer has more tokens than the model.
-void check_fits(const data::Tokenizer& tokenizer, const models::gpt::ModelConfig& model,
-                const std::filesystem::path& path);
+// Throws UserError if the tokenizer has more tokens than the model, whose vocabulary is given.
+void check_fits(const data::Tokenizer& tokenizer, int64_t vocabulary, const std::filesystem::path& path);
 
 // Adds the tokenizer's own file, whose content is `bytes`, and the tokenizer_config.json that AutoTokenizer reads.
 void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64_t sequence,

@@ -12,19 +12,20 @@
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
-#include "terrace/data/text/text_config.h"
+#include "terrace/data/data_of_family.h"
 #include "terrace/data/text/tokenizer.h"
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"
-#include "terrace/models/gpt/gpt_family.h"
-#include "terrace/models/gpt/hf_layout.h"
+#include "terrace/models/exchange_of_family.h"
+#include "terrace/models/families.h"
+#include "terrace/models/text_of_family.h"
 
 namespace terrace::exchange {
 namespace {
 
 namespace fs = std::filesystem;
-using models::gpt::HfTensor;
+using models::HfTensor;
 
 // The name of the tensor in this folder: models saved without a head omit the leading "transformer." or "model.".
 std::string name_in(const checkpoint::HfFolder& folder, const std::string& name) {
@@ -33,7 +34,8 @@ std::string name_in(const checkpoint::HfFolder& folder, const std::string& name)
   return folder.has(bare) && !name.starts_with("lm_head.") ? bare : "";
 }
 
-void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout, bool tied) {
+void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout,
+                 const config::Config& config) {
   std::vector<std::string> problems;
   std::set<std::string> known;
   for (const HfTensor& theirs : layout) {
@@ -53,7 +55,7 @@ void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>
     }
   }
   for (const std::string& name : folder.names()) {
-    if (known.contains(name) || models::gpt::is_hf_buffer(name) || (tied && name == "lm_head.weight")) continue;
+    if (known.contains(name) || config.family->exchange->is_hf_buffer(config, name)) continue;
     problems.push_back(fmt::format("'{}' is not a tensor of this model", name));
   }
   if (problems.empty()) return;
@@ -61,11 +63,11 @@ void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>
                       fmt::join(problems, "\n  "));
 }
 
-checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const models::gpt::ModelConfig& model) {
-  const std::vector<HfTensor> layout = models::gpt::hf_tensors(model);
-  check_names(folder, layout, model.tied_head);
+checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout,
+                               const config::Config& config) {
+  check_names(folder, layout, config);
   const at::NoGradGuard no_grad;
-  checkpoint::Group weights = make_weights(model);
+  checkpoint::Group weights = make_weights(config);
   std::map<std::string, at::Tensor> ours;
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
   for (const HfTensor& theirs : layout) {
@@ -75,11 +77,28 @@ checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const models:
   return weights;
 }
 
+// The family whose part reads the model_type of a config.json; `name` is for error messages.
+const config::Family& family_of(const Json& json, const std::string& name) {
+  if (!json.is_object()) throw UserError::of("{} is not a JSON object", name);
+  if (!json.contains("model_type")) throw UserError::of("{} has no model_type", name);
+  std::vector<std::string> types;
+  for (const config::Family* family : models::families()) {
+    if (family->exchange == nullptr) continue;
+    for (const std::string& type : family->exchange->hf_types()) {
+      if (json["model_type"] == type) return *family;
+      types.push_back(fmt::format("\"{}\"", type));
+    }
+  }
+  throw UserError::of("{}: model_type = {} is not read; these are: {}", name, json["model_type"].dump(),
+                      fmt::join(types, ", "));
+}
+
 // The configuration of a run of the model, with values to start from for the settings that the folder does not have.
-config::Config starting_config(const models::gpt::ModelConfig& model, const fs::path& output) {
-  config::Config config = config::config_of(models::gpt::family());
-  models::gpt::model_of(config) = model;
-  data::text_of(config).train = {"data/corpus"};
+config::Config starting_config(const checkpoint::HfFolder& folder, const fs::path& output) {
+  const std::string name = (folder.path() / "config.json").string();
+  const config::Family& family = family_of(folder.config(), name);
+  config::Config config = config::config_of(family);
+  family.exchange->read_hf_config(folder.config(), name, config);
   config.train.global_batch = 8;
   config.train.micro_batch = 1;
   config.train.steps = 1000;
@@ -104,8 +123,8 @@ void check_end_token(const Json& json, const data::Tokenizer& tokenizer) {
 
 // Writes the tokenizer's file into the output and returns its path; empty if there is none.
 fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder,
-                         const models::gpt::ModelConfig& model) {
-  if (options.without_tokenizer) return {};
+                         const config::Config& config) {
+  if (options.without_tokenizer || config.family->text == nullptr) return {};
   const std::string bytes = options.tokenizer.empty() ? read_hf_tokenizer(folder.path()) : read_text(options.tokenizer);
   const fs::path source = options.tokenizer.empty() ? folder.path() : options.tokenizer;
   if (bytes.empty()) {
@@ -117,7 +136,7 @@ fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolde
   const char* name = data::tokenizer_file_name(bytes);
   const auto tokenizer =
       data::Tokenizer::from_bytes(bytes, options.tokenizer.empty() ? (source / name).string() : source.string());
-  check_fits(*tokenizer, model, source);
+  check_fits(*tokenizer, config.family->text->limits(config).vocabulary, source);
   check_end_token(folder.config(), *tokenizer);
   fs::path path = options.output / name;
   write_text_atomically(path, bytes);
@@ -125,24 +144,24 @@ fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolde
 }
 
 Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& folder, config::Config config) {
-  const models::gpt::ModelConfig model = models::gpt::model_of(config);
-  Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = model};
-  result.tokenizer = place_tokenizer(options, folder, model);
-  data::text_of(config).tokenizer = result.tokenizer.string();
-  checkpoint::State state{.step = 0, .groups = {read_weights(folder, model)}, .trainer = {}, .config = config};
+  const config::Family& family = *config.family;
+  Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = config.model};
+  result.tokenizer = place_tokenizer(options, folder, config);
+  family.data->take_tokenizer(config, result.tokenizer.string());
+  const std::vector<HfTensor> layout = family.exchange->hf_tensors(config);
+  checkpoint::State state{.step = 0, .groups = {read_weights(folder, layout, config)}, .trainer = {}, .config = config};
   if (!result.tokenizer.empty()) {
     state.attached.push_back(
         {.role = "tokenizer", .path = result.tokenizer.string(), .stored_as = result.tokenizer.filename().string()});
   }
   // Without the rows that pad the vocabulary, as the folder has them and export_hf() counts them.
-  for (const HfTensor& theirs : models::gpt::hf_tensors(model)) {
+  for (const HfTensor& theirs : layout) {
     result.parameters += c10::multiply_integers(theirs.shape);
   }
   state.trainer = {{"imported_from", folder.path().string()}};
   result.checkpoint = checkpoint::save(options.output, state, {});
   config.train.initial_weights = options.output.string();
-  models::gpt::model_of(config).init_std =
-      models::gpt::ModelConfig{}.init_std;  // beside initial weights it has no effect
+  family.exchange->forget_initial_values(config);
   write_text_atomically(result.config,
                         "# Continues training from the imported weights: name corpora made with this tokenizer in "
                         "data.train,\n# and choose the steps, the batch and the learning rate.\n" +
@@ -154,12 +173,10 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
 
 Imported import_hf(const ImportOptions& options) {
   const checkpoint::HfFolder folder(options.folder);
-  const models::gpt::ModelConfig model =
-      models::gpt::config_of_hf(folder.config(), (folder.path() / "config.json").string());
+  const config::Config config = starting_config(folder, options.output);
   if (fs::exists(options.output) && !(fs::is_directory(options.output) && fs::is_empty(options.output))) {
     throw UserError::of("{} exists; name another output, or remove it", options.output.string());
   }
-  const config::Config config = starting_config(model, options.output);
   const bool existed = fs::exists(options.output);
   try {
     fs::create_directories(options.output);

@@ -3,12 +3,12 @@
 
 #include <ATen/ops/zeros.h>
 
-#include "terrace/models/gpt/model.h"
+#include "terrace/models/families.h"
 
 namespace terrace::exchange {
 
-checkpoint::Group make_weights(const models::gpt::ModelConfig& config) {
-  const auto model = models::gpt::build_model(config, {.device = at::kMeta});
+checkpoint::Group make_weights(const config::Config& config) {
+  const auto model = models::build_model(config, {.device = at::kMeta});
   checkpoint::Group weights{"weights", {}};
   for (const nn::Parameter* parameter : model->parameters()) {
     weights.tensors.push_back({parameter->name, at::zeros(parameter->value.sizes(), at::kFloat), parameter->mark});

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/models/gpt/settings/config.h"
+#include "terrace/config/config.h"
 
 namespace terrace::exchange {
 
-// The group "weights" of a model with this configuration; all values are zero.
-checkpoint::Group make_weights(const models::gpt::ModelConfig& config);
+// The group "weights" of the configuration's model; all values are zero.
+checkpoint::Group make_weights(const config::Config& config);
 
 }  // namespace terrace::exchange

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "terrace/base/error.h"
@@ -12,7 +13,7 @@
 namespace terrace::generate {
 namespace {
 
-void check(const Request& request, const models::Generator& model) {
+void check(const Request& request, const models::TextLimits& model) {
   check(request.sampling);
   if (request.max_tokens < 1) throw UserError::of("max-tokens = {}: use 1 or more", request.max_tokens);
   if (request.samples < 1) throw UserError::of("samples = {}: use 1 or more", request.samples);
@@ -29,16 +30,18 @@ int64_t longest_prompt(const Request& request) {
 
 class Generation {
  public:
-  Generation(models::Model& model, const Request& request, const Listener& listener)
+  Generation(const config::Config& config, models::Model& model, const Request& request, const Listener& listener)
       : request_(request),
         listener_(listener),
-        context_(models::generator_of(model).longest_sequence()),
-        vocabulary_(request.vocabulary > 0 ? request.vocabulary : models::generator_of(model).vocabulary()),
+        context_(models::text_of_family(config).limits(config).longest_sequence),
+        vocabulary_(request.vocabulary > 0 ? request.vocabulary
+                                           : models::text_of_family(config).limits(config).vocabulary),
         continuations_(request.prompts.size() * static_cast<size_t>(request.samples)),
         slots_(std::min(static_cast<size_t>(request.batch), continuations_.size())),
         // The last token is drawn, but not run.
-        model_(model, static_cast<int64_t>(slots_.size()),
-               longest_prompt(request) + std::min(request.max_tokens, context_) - 1) {}
+        sequences_(models::text_of_family(config).sequences(
+            config, model, static_cast<int64_t>(slots_.size()),
+            longest_prompt(request) + std::min(request.max_tokens, context_) - 1)) {}
 
   std::vector<Continuation> run() {
     for (;;) {
@@ -75,21 +78,21 @@ class Generation {
     const std::vector<int64_t>& prompt = prompt_of(number);
     const auto own = static_cast<int64_t>(slot), length = static_cast<int64_t>(prompt.size());
     if (id_of(number).sample == 0) {
-      model_.truncate(own, 0);
-      after_prompt_ = model_.next_logits(own, prompt);
+      sequences_->truncate(own, 0);
+      after_prompt_ = sequences_->next_logits(own, prompt);
       return;
     }
     const auto holds_prompt = [&](const Slot& other) {
       return other.number && id_of(*other.number).prompt == id_of(number).prompt;
     };
     if (holds_prompt(slots_[slot])) {
-      model_.truncate(own, length);
+      sequences_->truncate(own, length);
       return;
     }
     // The sample before this one is in a slot: only samples of the same prompt have begun since.
     const auto holder = std::ranges::find_if(slots_, holds_prompt);
     TERRACE_CHECK(holder != slots_.end(), "no slot holds prompt {}", id_of(number).prompt);
-    model_.copy(holder - slots_.begin(), own, length);
+    sequences_->copy(holder - slots_.begin(), own, length);
   }
 
   // One pass for all busy slots. Returns whether there was one.
@@ -101,7 +104,7 @@ class Generation {
       tokens.push_back(continuations_[*slots_[slot].number].tokens.back());
     }
     if (busy.empty()) return false;
-    const at::Tensor logits = model_.next_logits(busy, tokens);  // [B, V]
+    const at::Tensor logits = sequences_->next_logits(busy, tokens);  // [B, V]
     std::vector<int64_t> next(busy.size());
     at::parallel_for(0, static_cast<int64_t>(busy.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -126,7 +129,7 @@ class Generation {
     own.tokens.push_back(token);
     listener_.on_token(id_of(number), token);
     if (static_cast<int64_t>(own.tokens.size()) == request_.max_tokens) return end(slot, Finish::max_tokens);
-    if (model_.size(static_cast<int64_t>(slot)) == context_) end(slot, Finish::context);
+    if (sequences_->size(static_cast<int64_t>(slot)) == context_) end(slot, Finish::context);
   }
 
   void end(size_t slot, Finish finish) {
@@ -142,7 +145,7 @@ class Generation {
   size_t vocabulary_;
   std::vector<Continuation> continuations_;
   std::vector<Slot> slots_;
-  CachedModel model_;
+  std::unique_ptr<models::TextSequences> sequences_;
   size_t next_ = 0;                  // continuation that has not begun
   std::vector<float> after_prompt_;  // logits after the prompt of the last continuation that began
 };
@@ -161,24 +164,24 @@ std::string_view name_of(Finish finish) {
   return "";
 }
 
-void check_prompt(std::span<const int64_t> prompt, const models::Generator& model) {
+void check_prompt(std::span<const int64_t> prompt, const models::TextLimits& model) {
   const auto length = static_cast<int64_t>(prompt.size());
   if (length == 0) throw UserError("the prompt is empty: give at least one token");
-  if (length > model.longest_sequence()) {
+  if (length > model.longest_sequence) {
     throw UserError::of("the prompt has {} tokens, but the model's context is {} (model.sequence): shorten it by {}",
-                        length, model.longest_sequence(), length - model.longest_sequence());
+                        length, model.longest_sequence, length - model.longest_sequence);
   }
   for (int64_t token : prompt) {
-    if (token < 0 || token >= model.vocabulary()) {
-      throw UserError::of("the prompt holds token {}, but the model's tokens are 0 to {}", token,
-                          model.vocabulary() - 1);
+    if (token < 0 || token >= model.vocabulary) {
+      throw UserError::of("the prompt holds token {}, but the model's tokens are 0 to {}", token, model.vocabulary - 1);
     }
   }
 }
 
-std::vector<Continuation> generate(models::Model& model, const Request& request, const Listener& listener) {
-  check(request, models::generator_of(model));
-  return Generation(model, request, listener).run();
+std::vector<Continuation> generate(const config::Config& config, models::Model& model, const Request& request,
+                                   const Listener& listener) {
+  check(request, models::text_of_family(config).limits(config));
+  return Generation(config, model, request, listener).run();
 }
 
 }  // namespace terrace::generate

@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/generate/cached_model.h"
+#include "terrace/config/config.h"
 #include "terrace/generate/sampler.h"
+#include "terrace/models/model.h"
+#include "terrace/models/text_of_family.h"
 
 namespace terrace::generate {
 
@@ -45,13 +47,14 @@ struct Listener {
 };
 
 // Throws UserError for a prompt that is empty, longer than the model's context, or has tokens outside its vocabulary.
-void check_prompt(std::span<const int64_t> prompt, const models::Generator& model);
+void check_prompt(std::span<const int64_t> prompt, const models::TextLimits& model);
 
 // Continues every prompt request.samples times, and returns the continuations of the first prompt, then those of the
 // second one, and so on. Where a continuation ends, the next one begins in its place. A continuation is a function of
 // the model, its prompt, the number of its sample and the options; it does not depend on the other prompts, on the
-// number of samples and on `batch`. Throws UserError for options out of range and for prompts that do not fit, before
-// anything is computed.
-std::vector<Continuation> generate(models::Model& model, const Request& request, const Listener& listener = {});
+// number of samples and on `batch`. `model` is one of the configuration. Throws UserError for options out of range, for
+// prompts that do not fit and for a family that generates no text, before anything is computed.
+std::vector<Continuation> generate(const config::Config& config, models::Model& model, const Request& request,
+                                   const Listener& listener = {});
 
 }  // namespace terrace::generate

@@ -10,6 +10,7 @@
 #include "terrace/config/family.h"
 #include "terrace/mesh/mesh.h"
 #include "terrace/models/families.h"
+#include "terrace/models/text_of_family.h"
 #include "terrace/nn/precision.h"
 
 namespace terrace::generate {
@@ -59,13 +60,14 @@ Loaded open(const std::filesystem::path& path, const LoadOptions& options) {
   const int64_t rank = options.world ? options.world->rank() : 0, ranks = options.world ? options.world->size() : 1;
   auto reader = std::make_unique<const checkpoint::Reader>(checkpoint::resolve(path), rank, ranks);
   const config::Config config = reader->config(models::families());
+  const models::TextLimits limits = models::text_of_family(config).limits(config);
   if (ranks > 1) check_cut(config, ranks);
   const nn::Build build{.device = options.device,
                         .type = nn::scalar_type(options.precision),
                         .kernels = {.products = ops::ProductsByClass::all(ops::Products::decoding)},
                         .allocate = ranks == 1};
   std::unique_ptr<models::Model> model = models::build_model(config, build);
-  auto tokenizer = open_tokenizer(options.tokenizer, *reader, models::generator_of(*model).vocabulary());
+  auto tokenizer = open_tokenizer(options.tokenizer, *reader, limits.vocabulary);
   Loaded loaded{.checkpoint = reader->path(),
                 .step = reader->step(),
                 .config = config,

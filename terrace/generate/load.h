@@ -36,8 +36,8 @@ struct Loaded {
 };
 
 // Everything but the weights. `path` is a checkpoint's folder, or a run's folder, whose newest complete checkpoint is
-// then taken. Throws UserError if there is no checkpoint, if its tokenizer is missing or does not fit, or if the ranks
-// of the world cannot divide the model. Ranks do not communicate here.
+// then taken. Throws UserError if there is no checkpoint, if its family generates no text, if its tokenizer is
+// missing or does not fit, or if the ranks of the world cannot divide the model. Ranks do not communicate here.
 Loaded open(const std::filesystem::path& path, const LoadOptions& options);
 
 // Reads this rank's part of the weights, and no optimizer states. Every rank of the world calls it with the options of

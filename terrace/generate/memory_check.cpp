@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "terrace/base/units.h"
-#include "terrace/models/key_value_cache.h"
+#include "terrace/models/text_of_family.h"
 
 namespace terrace::generate {
 namespace {
@@ -26,11 +26,11 @@ std::string count_text(double count) { return format_count(static_cast<int64_t>(
 
 // The options that decide how much a request takes.
 struct Sizes {
-  Sizes(models::Model& model, const Request& request)
+  Sizes(const models::TextLimits& model, const Request& request)
       : prompts(static_cast<double>(request.prompts.size())),
         continuations(prompts * static_cast<double>(request.samples)),
         slots(std::min(static_cast<double>(request.batch), continuations)),
-        context(models::generator_of(model).longest_sequence()),
+        context(model.longest_sequence),
         own_tokens(std::min(request.max_tokens, context)) {
     for (const auto& prompt : request.prompts) {
       longest_prompt = std::max(longest_prompt, static_cast<int64_t>(prompt.size()));
@@ -77,12 +77,14 @@ std::string kept_problem(const Request& request, const Sizes& sizes, double each
 
 }  // namespace
 
-std::string memory_problem(models::Model& model, const Request& request, const FreeMemory& free) {
-  const Sizes sizes(model, request);
+std::string memory_problem(const config::Config& config, models::Model& model, const Request& request,
+                           const FreeMemory& free) {
+  const models::TextOfFamily& text = models::text_of_family(config);
+  const Sizes sizes(text.limits(config), request);
   // The share of the model, and of its keys and values, that this machine or GPU holds.
   const double share = free.on_gpu ? 1.0 / static_cast<double>(free.ranks)
                                    : static_cast<double>(free.ranks_here) / static_cast<double>(free.ranks);
-  const double token_bytes = share * models::generator_of(model).make_cache(1, 1)->bytes();
+  const double token_bytes = share * text.bytes_of_token(config, model.parameters().front()->value.scalar_type());
   const double weights = share * weight_bytes(model);
   const double in_device = free.on_gpu ? free.gpu : free.machine;
   if (in_device > weights) {

@@ -18,8 +18,9 @@ struct FreeMemory {
 };
 
 // Which option makes the request larger than the memory that is free beside the weights, what it takes, and the largest
-// value that fits; "" if the request fits. A continuation counts with the most tokens that it can have. `model` need
-// not have weights.
-std::string memory_problem(models::Model& model, const Request& request, const FreeMemory& free);
+// value that fits; "" if the request fits. A continuation counts with the most tokens that it can have. `model` is the
+// whole one of the configuration and need not have weights.
+std::string memory_problem(const config::Config& config, models::Model& model, const Request& request,
+                           const FreeMemory& free);
 
 }  // namespace terrace::generate

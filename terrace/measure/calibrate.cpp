@@ -315,8 +315,8 @@ class Calibration {
                        gradient = filled(rows, width, type);
       const ops::Weight scale = weight(width, type), shift = weight(width, type);
       seconds += seconds_of([&] {
-        const ops::Normed normed = ops::add_layer_norm(x, added, scale, shift, 1e-5);
-        normed.y.backward(gradient);
+        ops::ResidualStream stream{x, added};
+        ops::layer_norm(stream, scale, shift, 1e-5).backward(gradient);
         x.mutable_grad().reset();
       });
       bytes += 8 * static_cast<double>(x.nbytes());

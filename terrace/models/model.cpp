@@ -119,12 +119,6 @@ Outputs Model::outputs(int64_t, const Tensors&, const Batch&, const Pass&) {
   throw UserError("models of this family have no outputs beside their loss");
 }
 
-Generator& generator_of(Model& model) {
-  auto* generator = dynamic_cast<Generator*>(&model);
-  if (generator == nullptr) throw UserError("the model is of a family that generates no text");
-  return *generator;
-}
-
 void mark_parameters(Model& model, const schedule::UnitTable& table) {
   TERRACE_CHECK(model.num_units() == static_cast<int64_t>(table.size()), "{} units in the model, {} in its table",
                 model.num_units(), table.size());

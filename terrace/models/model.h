@@ -80,7 +80,11 @@ struct TensorShape {
   int64_t sequence_dim = -1;  // the dimension that sequence parallelism cuts; -1: none
 };
 
-class KeyValueCache;
+// What a family hands to its own models with a pass: only the family that made it reads it.
+class PassExtension {
+ public:
+  virtual ~PassExtension() = default;
+};
 
 // The options of one pass through the model.
 struct Pass {
@@ -92,9 +96,7 @@ struct Pass {
   bool recompute_attention = false;
   // Position of the first hidden state between layers, on a rank that holds a part of the positions.
   int64_t first_position = 0;
-  // Generation: keys and values of earlier positions, owned by the caller. The batch is one sequence, or one token of
-  // each of several ones, and names the positions unless they begin at 0.
-  KeyValueCache* cache = nullptr;
+  PassExtension* extension = nullptr;            // owned by the caller; null in training
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
 };
 
@@ -122,22 +124,6 @@ class Model : public nn::Module {
   virtual std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const = 0;
   virtual at::Device device() const = 0;
 };
-
-// What a family whose models generate text offers in addition.
-class Generator {
- public:
-  virtual ~Generator() = default;
-  // Logits [B, T, vocabulary] in fp32, without the padding of the vocabulary, from hidden states, the output of the
-  // last unit but one.
-  virtual at::Tensor logits(const at::Tensor& hidden, const Pass& pass) = 0;
-  // Keys and values of up to `slots` sequences of up to `length` tokens, for Pass::cache.
-  virtual std::unique_ptr<KeyValueCache> make_cache(int64_t slots, int64_t length) = 0;
-  virtual int64_t longest_sequence() const = 0;  // tokens
-  virtual int64_t vocabulary() const = 0;        // without the padding
-};
-
-// Throws UserError if models of the family generate no text.
-Generator& generator_of(Model& model);
 
 // Gives the parameters the marks of the model's unit table. Aborts if names or shapes differ from the table, or if a
 // parameter stays unmarked.

@@ -3,6 +3,7 @@
 
 #include "terrace/ops/embedding.h"
 #include "terrace/ops/linear.h"
+#include "terrace/ops/norm.h"
 
 namespace terrace::nn {
 
@@ -38,11 +39,14 @@ Norm::Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& bui
       kind_(kind),
       epsilon_(epsilon) {}
 
-at::Tensor Norm::forward(const at::Tensor& x) const { return forward_sum(x, {}).y; }
+at::Tensor Norm::forward(const at::Tensor& x) const {
+  ops::ResidualStream stream{x};
+  return forward(stream);
+}
 
-ops::Normed Norm::forward_sum(const at::Tensor& x, const at::Tensor& added, ops::WeightGradientQueue* deferred) const {
-  return kind_ == Kind::layer ? ops::add_layer_norm(x, added, weight_of(&weight), weight_of(bias), epsilon_, deferred)
-                              : ops::add_rms_norm(x, added, weight_of(&weight), epsilon_, deferred);
+at::Tensor Norm::forward(ops::ResidualStream& x, ops::WeightGradientQueue* deferred) const {
+  return kind_ == Kind::layer ? ops::layer_norm(x, weight_of(&weight), weight_of(bias), epsilon_, deferred)
+                              : ops::rms_norm(x, weight_of(&weight), epsilon_, deferred);
 }
 
 }  // namespace terrace::nn

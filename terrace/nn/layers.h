@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "terrace/nn/module.h"
-#include "terrace/ops/norm.h"
+#include "terrace/ops/residual_stream.h"
 #include "terrace/ops/weight.h"
 
 namespace terrace::nn {
@@ -44,9 +44,8 @@ class Norm : public Module {
   Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build);
 
   at::Tensor forward(const at::Tensor& x) const;
-  // The norm of x + added, and the sum itself; `added` may be undefined.
-  ops::Normed forward_sum(const at::Tensor& x, const at::Tensor& added,
-                          ops::WeightGradientQueue* deferred = nullptr) const;
+  // The norm of the stream's sum, which it computes on the way if a branch is still to be added.
+  at::Tensor forward(ops::ResidualStream& x, ops::WeightGradientQueue* deferred = nullptr) const;
 
   Parameter& weight;
   Parameter* const bias;  // null: none

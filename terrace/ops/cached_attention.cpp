@@ -5,7 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/cpu/decode_attention.h"
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::ops {
 namespace {
@@ -32,11 +32,11 @@ at::Tensor cached_attention(const Heads& heads, const CachedKeys& cache) {
                     cache.slots.size() == cache.sizes.size(),
                 "{} positions of {} sequences for {} slots", heads.queries.size(2), batch, cache.slots.size());
   at::Tensor context = at::empty({batch, 1, num_heads * head_dim}, heads.queries.options());
-  const OperationRecord record("terrace::attention", [&] {
+  const profile::OperationRecord record("terrace::attention", [&] {
     double keys = 0;
     for (int64_t size : cache.sizes) keys += static_cast<double>(size + 1);
     const double group_elements = keys * static_cast<double>(head_dim);
-    return OperationCost{
+    return profile::OperationCost{
         .flops = 4 * group_elements * static_cast<double>(num_heads),
         .bytes = 2 * group_elements * static_cast<double>(cache.keys.size(1) * context.element_size())};
   });

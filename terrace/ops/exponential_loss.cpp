@@ -16,7 +16,7 @@
 #include "terrace/ops/element_type.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/ops/products.h"
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::ops {
 namespace {
@@ -42,9 +42,9 @@ RowSums exponentials_of(const LossRows& rows, const LossColumns& columns, const 
   const at::Tensor references = at::empty({size}, numbers), logits = at::empty({size}, numbers);
   {
     const at::Tensor few_weights = weight.narrow(0, 0, num_few), few = at::empty({size, num_few}, numbers);
-    const OperationRecord record("terrace::loss_references", [&] {
-      return OperationCost{.bytes = 3 * bytes_of({hidden}) + bytes_of({few_weights}) +
-                                    bytes_of({few, few, columns.target, references, logits})};
+    const profile::OperationRecord record("terrace::loss_references", [&] {
+      return profile::OperationCost{.bytes = 3 * profile::bytes_of({hidden}) + profile::bytes_of({few_weights}) +
+                                             profile::bytes_of({few, few, columns.target, references, logits})};
     });
     cpu::matmul(hidden.scalar_type(), {hidden.const_data_ptr(), hidden.stride(0)},
                 {few_weights.const_data_ptr(), few_weights.stride(0)}, size, num_few, hidden.size(1),
@@ -56,7 +56,9 @@ RowSums exponentials_of(const LossRows& rows, const LossColumns& columns, const 
   exponentials_into(exponentials, parts, hidden, weight, references, columns.counted);
   const at::Tensor sums = at::empty({size}, numbers.dtype(at::kDouble));
   {
-    const OperationRecord record("terrace::row_sums", [&] { return OperationCost{.bytes = bytes_of({parts, sums})}; });
+    const profile::OperationRecord record("terrace::row_sums", [&] {
+      return profile::OperationCost{.bytes = profile::bytes_of({parts, sums})};
+    });
     cpu::row_sums(parts, sums);
   }
   return {references.to(at::kDouble), at::where(sums.le(largest_sum), sums, infinity), logits.to(at::kDouble)};

@@ -7,9 +7,9 @@
 #include "terrace/base/error.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/attention_kernels.h"
-#include "terrace/ops/record.h"
 #include "terrace/ops/saved_object.h"
 #include "terrace/ops/second_derivative.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::ops {
 namespace {
@@ -41,8 +41,9 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
     const at::Tensor log_sums =
         at::empty({joint.size(0), layout.heads(), joint.size(1)}, result.options().dtype(at::kFloat));
     {
-      const OperationRecord record("terrace::attention", [&] {
-        return OperationCost{.flops = 4 * flops_unit(arguments.input), .bytes = bytes_of({joint, result, log_sums})};
+      const profile::OperationRecord record("terrace::attention", [&] {
+        return profile::OperationCost{.flops = 4 * flops_unit(arguments.input),
+                                      .bytes = profile::bytes_of({joint, result, log_sums})};
       });
       arguments.kernels->forward(arguments.input, result, log_sums);
     }
@@ -59,9 +60,10 @@ class JointAttentionFunction : public torch::autograd::Function<JointAttentionFu
     AttentionInput input = arguments.input;
     input.joint = saved[0];
     const at::Tensor joint_gradient = at::empty(input.joint.sizes(), gradients[0].options());
-    const OperationRecord record("terrace::attention_backward", [&] {
-      return OperationCost{.flops = 10 * flops_unit(input),
-                           .bytes = bytes_of({input.joint, saved[1], saved[2], gradients[0], joint_gradient})};
+    const profile::OperationRecord record("terrace::attention_backward", [&] {
+      return profile::OperationCost{
+          .flops = 10 * flops_unit(input),
+          .bytes = profile::bytes_of({input.joint, saved[1], saved[2], gradients[0], joint_gradient})};
     });
     arguments.kernels->backward(input, saved[1], saved[2], gradients[0].contiguous(), joint_gradient);
     return {joint_gradient, {}};

@@ -83,32 +83,34 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
   }
 };
 
-Normed add_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
-                const NormShape& shape, WeightGradientQueue* deferred) {
-  const std::optional<at::Tensor> addition = added.defined() ? std::optional(added) : std::nullopt;
+at::Tensor norm(ResidualStream& stream, const Weight& weight, const Weight& bias, const NormShape& shape,
+                WeightGradientQueue* deferred) {
+  const std::optional<at::Tensor> added = stream.branch.defined() ? std::optional(stream.branch) : std::nullopt;
   const auto results =
-      NormFunction::apply(x, addition, weight.value, NormArguments{shape, bias, weight.gradient, deferred});
-  return {results[0], results[1]};
+      NormFunction::apply(stream.x, added, weight.value, NormArguments{shape, bias, weight.gradient, deferred});
+  stream = {results[0]};
+  return results[1];
 }
 
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const Weight& weight, const Weight& bias, double epsilon) {
-  return add_layer_norm(x, {}, weight, bias, epsilon).y;
+  ResidualStream stream{x};
+  return layer_norm(stream, weight, bias, epsilon);
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon) {
-  return add_rms_norm(x, {}, weight, epsilon).y;
+  ResidualStream stream{x};
+  return rms_norm(stream, weight, epsilon);
 }
 
-Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
-                      double epsilon, WeightGradientQueue* deferred) {
-  return add_norm(x, added, weight, bias, {.centered = true, .epsilon = epsilon}, deferred);
+at::Tensor layer_norm(ResidualStream& stream, const Weight& weight, const Weight& bias, double epsilon,
+                      WeightGradientQueue* deferred) {
+  return norm(stream, weight, bias, {.centered = true, .epsilon = epsilon}, deferred);
 }
 
-Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon,
-                    WeightGradientQueue* deferred) {
-  return add_norm(x, added, weight, {}, {.centered = false, .epsilon = epsilon}, deferred);
+at::Tensor rms_norm(ResidualStream& stream, const Weight& weight, double epsilon, WeightGradientQueue* deferred) {
+  return norm(stream, weight, {}, {.centered = false, .epsilon = epsilon}, deferred);
 }
 
 }  // namespace terrace::ops

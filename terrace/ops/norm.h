@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "terrace/ops/residual_stream.h"
 #include "terrace/ops/weight.h"
 
 namespace terrace::ops {
@@ -14,18 +15,13 @@ at::Tensor layer_norm(const at::Tensor& x, const Weight& weight, const Weight& b
 // x / sqrt(mean(x^2) + epsilon) * weight.
 at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon);
 
-// The residual stream after the addition of a branch's output, and its norm, which is the input of the next branch.
-struct Normed {
-  at::Tensor sum;  // x + added; x itself where nothing is added
-  at::Tensor y;    // its norm
-};
-
-// layer_norm and rms_norm of x + added, where `added` may be undefined. Forward and backward pass over memory once:
-// backward adds the gradient of the sum to the gradient of its norm and sums up the gradients of the weights in the
-// same pass. These are added to their buffers at once or by `deferred`, together with those of neighbouring layers.
-Normed add_layer_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, const Weight& bias,
-                      double epsilon, WeightGradientQueue* deferred = nullptr);
-Normed add_rms_norm(const at::Tensor& x, const at::Tensor& added, const Weight& weight, double epsilon,
+// layer_norm and rms_norm of a residual stream. If a branch is noted in it, the same kernel computes the sum, which
+// then is the stream's x. Backward too passes over memory once: it adds the gradient of the sum to the gradient of its
+// norm and sums up the gradients of the weights. These are added to their buffers at once or by `deferred`, together
+// with those of neighbouring layers.
+at::Tensor layer_norm(ResidualStream& stream, const Weight& weight, const Weight& bias, double epsilon,
+                      WeightGradientQueue* deferred = nullptr);
+at::Tensor rms_norm(ResidualStream& stream, const Weight& weight, double epsilon,
                     WeightGradientQueue* deferred = nullptr);
 
 }  // namespace terrace::ops

@@ -12,7 +12,7 @@
 #include "terrace/ops/cpu/registers.h"
 #include "terrace/ops/cpu/rows_times.h"
 #include "terrace/ops/kernels.h"
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::ops {
 namespace {
@@ -38,10 +38,11 @@ struct ProductSize {
 // `passed_over`: what finish reads and writes, once for each time.
 void product(const char* name, const at::Tensor& like, const Factor& a, const Factor& b, const ProductSize& size,
              const Finish& finish, std::initializer_list<at::Tensor> passed_over) {
-  const OperationRecord record(name, [&] {
+  const profile::OperationRecord record(name, [&] {
     const auto m = static_cast<double>(size.m), n = static_cast<double>(size.n), k = static_cast<double>(size.k);
-    return OperationCost{.flops = 2 * m * n * k,
-                         .bytes = (m + n) * k * static_cast<double>(like.element_size()) + bytes_of(passed_over)};
+    return profile::OperationCost{
+        .flops = 2 * m * n * k,
+        .bytes = (m + n) * k * static_cast<double>(like.element_size()) + profile::bytes_of(passed_over)};
   });
   cpu::matmul(like.scalar_type(), a, b, size.m, size.n, size.k, finish);
 }
@@ -89,9 +90,9 @@ void decode_into(const at::Tensor& y, const at::Tensor& active, const at::Tensor
       in_equal_pieces(y, active, [](const at::Tensor& rows) { return activated(rows, Activation::gelu); });
     return;
   }
-  const OperationRecord record("terrace::linear", [&] {
+  const profile::OperationRecord record("terrace::linear", [&] {
     const auto outputs = static_cast<double>(y.numel()), inputs = static_cast<double>(x.size(1));
-    return OperationCost{.flops = 2 * outputs * inputs, .bytes = bytes_of({x, weight, y})};
+    return profile::OperationCost{.flops = 2 * outputs * inputs, .bytes = profile::bytes_of({x, weight, y})};
   });
   const cpu::Factor rows = factor(x, true), columns = factor(weight, true);
   const Finish finish = into(y, Finish::Kind::store);

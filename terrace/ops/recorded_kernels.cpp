@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::ops {
 namespace {
@@ -16,12 +16,13 @@ struct Name {
   std::array<char, length> characters{};
 };
 
-double bytes_of_argument(const at::Tensor& tensor) { return bytes_of({tensor}); }
+double bytes_of_argument(const at::Tensor& tensor) { return profile::bytes_of({tensor}); }
 double bytes_of_argument(const NormForward& t) {
-  return bytes_of({t.x, t.added, t.weight, t.bias, t.added.defined() ? t.sum : at::Tensor(), t.y, t.mean, t.inverse});
+  return profile::bytes_of(
+      {t.x, t.added, t.weight, t.bias, t.added.defined() ? t.sum : at::Tensor(), t.y, t.mean, t.inverse});
 }
 double bytes_of_argument(const NormBackward& t) {
-  return bytes_of({t.dy, t.d_sum, t.x, t.weight, t.mean, t.inverse, t.dx, t.weight_sums, t.bias_sums});
+  return profile::bytes_of({t.dy, t.d_sum, t.x, t.weight, t.mean, t.inverse, t.dx, t.weight_sums, t.bias_sums});
 }
 template <typename Other>
 double bytes_of_argument(const Other&) {
@@ -40,9 +41,9 @@ struct Recorded;
 template <int device, typename... Arguments, void (*Kernels::*member)(Arguments...), Name name, int first_passes>
 struct Recorded<device, member, name, first_passes> {
   static void call(Arguments... arguments) {
-    const OperationRecord record(name.characters.data(), [&] {
+    const profile::OperationRecord record(name.characters.data(), [&] {
       const std::array<double, sizeof...(Arguments)> each = {bytes_of_argument(arguments)...};
-      OperationCost cost;
+      profile::OperationCost cost;
       for (const double bytes : each) cost.bytes += bytes;
       cost.bytes += (first_passes - 1) * each.front();
       return cost;
@@ -54,9 +55,9 @@ struct Recorded<device, member, name, first_passes> {
 // Only the rows of the table that the indices name count.
 template <int device>
 void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from) {
-  const OperationRecord record("terrace::add_rows", [&] {
+  const profile::OperationRecord record("terrace::add_rows", [&] {
     const double touched = static_cast<double>(from.numel()) * static_cast<double>(into.element_size());
-    return OperationCost{.bytes = bytes_of({indices, from}) + 2 * touched};
+    return profile::OperationCost{.bytes = profile::bytes_of({indices, from}) + 2 * touched};
   });
   wrapped<device>->add_rows(into, indices, from);
 }
@@ -83,7 +84,7 @@ Kernels recorded(const Kernels& kernels) {
 }  // namespace
 
 const Kernels& recorded_where_asked(const Kernels& device_kernels) {
-  if (!recording()) return device_kernels;
+  if (!profile::recording()) return device_kernels;
   if (&device_kernels == &cpu_kernels()) {
     static const Kernels table = recorded<0>(device_kernels);
     return table;

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::optim {
 
@@ -19,17 +19,17 @@ AdamWCoefficients::AdamWCoefficients(const AdamWStep& step)
 
 void adamw_step(const AdamWStep& step, const at::Tensor& gradient, at::Tensor& master, at::Tensor& m, at::Tensor& v,
                 at::Tensor& value) {
-  const ops::OperationRecord record("terrace::adamw", [&] {
-    const double written = ops::bytes_of({master, m, v});
-    const double rounded = value.is_same(master) ? 0 : ops::bytes_of({value});
-    return ops::OperationCost{.bytes = 2 * written + rounded + ops::bytes_of({gradient})};
+  const profile::OperationRecord record("terrace::adamw", [&] {
+    const double written = profile::bytes_of({master, m, v});
+    const double rounded = value.is_same(master) ? 0 : profile::bytes_of({value});
+    return profile::OperationCost{.bytes = 2 * written + rounded + profile::bytes_of({gradient})};
   });
   (master.is_cuda() ? adamw_step_cuda : adamw_step_cpu)(step, gradient, master, m, v, value);
 }
 
 at::Tensor squares_by_piece(const at::Tensor& gradient) {
-  const ops::OperationRecord record("terrace::squares",
-                                    [&] { return ops::OperationCost{.bytes = ops::bytes_of({gradient})}; });
+  const profile::OperationRecord record("terrace::squares",
+                                        [&] { return profile::OperationCost{.bytes = profile::bytes_of({gradient})}; });
   return gradient.is_cuda() ? squares_by_piece_cuda(gradient) : squares_by_piece_cpu(gradient);
 }
 

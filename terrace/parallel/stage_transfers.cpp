@@ -5,14 +5,14 @@
 
 #include <memory>
 
-#include "terrace/ops/record.h"
 #include "terrace/parallel/transfer.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::parallel {
 
 models::Tensors Incoming::take() {
   // A phase of its own, since the stage idles here and the time does not belong to the computation that follows.
-  const ops::PhaseRecord record("receive");
+  const profile::PhaseRecord record("receive");
   for (comm::Work& work : works_) work.wait();
   works_.clear();
   return std::exchange(tensors_, {});

@@ -75,10 +75,10 @@ double flops_of(const at::RecordFunction& operation) {
 }
 
 double bytes_of_value(const at::IValue& value) {
-  if (value.isTensor()) return ops::bytes_of({value.toTensor()});
+  if (value.isTensor()) return bytes_of({value.toTensor()});
   double bytes = 0;
   if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) bytes += ops::bytes_of({tensor});
+    for (const at::Tensor& tensor : value.toTensorVector()) bytes += bytes_of({tensor});
   }
   return bytes;
 }
@@ -109,7 +109,7 @@ bool overwrites(std::string_view name) { return is_one_of(name, {"copy", "fill",
 
 }  // namespace
 
-ops::OperationCost cost_before(const at::RecordFunction& operation) {
+OperationCost cost_before(const at::RecordFunction& operation) {
   const std::string_view name = name_of(operation);
   if (moves_nothing(name)) return {};
   const Inputs inputs = operation.inputs();

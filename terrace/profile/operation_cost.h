@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::profile {
 
@@ -13,7 +13,7 @@ namespace terrace::profile {
 // the input tensors. Attention counts the P pairs of query and key that a causal mask lets through: 4 P a feature and
 // head forward, and 10 P backward (its five products). Views, and operations that only allocate, move no bytes. To be
 // called in a start callback.
-ops::OperationCost cost_before(const at::RecordFunction& operation);
+OperationCost cost_before(const at::RecordFunction& operation);
 
 // Bytes of the outputs, to be added to those of the inputs. To be called in an end callback. Outputs that the caller
 // gave (out=) count as inputs already.

@@ -74,7 +74,7 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-bool is_ours(const observe::Span& span) { return span.name.starts_with(ops::own_operation_prefix); }
+bool is_ours(const observe::Span& span) { return span.name.starts_with(own_operation_prefix); }
 
 // Whether it is the autograd engine's frame around a node of the backward pass, which is no operation on tensors.
 bool is_of_engine(const at::RecordFunction& operation) {
@@ -92,7 +92,7 @@ observe::Span span_of(const at::RecordFunction& operation) {
     span.flops = inputs.at(0).toDouble();
     span.bytes = inputs.at(1).toDouble();
   } else {
-    const ops::OperationCost cost = cost_before(operation);
+    const OperationCost cost = cost_before(operation);
     span.flops = cost.flops;
     span.bytes = cost.bytes;
     span.detail = shapes_of(operation);
@@ -143,14 +143,14 @@ OperationRecorder::OperationRecorder(const at::Device& device, const RankThreads
     callback.scopes({at::RecordScope::USER_SCOPE});
   }
   state_->registration = at::addGlobalCallback(callback);
-  ops::record_own_operations(true);
+  record_own_operations(true);
 }
 
 OperationRecorder::~OperationRecorder() { finish(); }
 
 observe::Trace OperationRecorder::finish() {
   if (state_->registration == at::INVALID_CALLBACK_HANDLE) return {};
-  ops::record_own_operations(false);
+  record_own_operations(false);
   at::removeCallback(std::exchange(state_->registration, at::INVALID_CALLBACK_HANDLE));
   exchange_active(nullptr);
   const std::lock_guard lock(state_->mutex);

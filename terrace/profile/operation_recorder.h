@@ -27,7 +27,7 @@ class RankThreads {
 };
 
 // Records from its construction to finish(). Listens to torch's recorder, which also sees the operations of the
-// backward pass, and turns on the records of our own operations (terrace/ops/record.h). On a GPU it waits for each
+// backward pass, and turns on the records of our own operations (terrace/profile/record.h). On a GPU it waits for each
 // operation, so that its time is the device's and not only that of its launch; this makes steps slower. At most one
 // recorder may be active at a time, since torch's callbacks are plain functions.
 class OperationRecorder {

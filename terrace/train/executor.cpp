@@ -9,8 +9,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/recompute.h"
-#include "terrace/ops/record.h"
 #include "terrace/ops/weight.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::train {
 
@@ -159,7 +159,7 @@ models::Tensors Executor::input_of(Step& step, const StepInstruction& instructio
 }
 
 void Executor::forward(Step& step, const StepInstruction& instruction) {
-  const ops::PhaseRecord record("forward");
+  const profile::PhaseRecord record("forward");
   const int64_t micro_batch = instruction.micro_batch, chunk = instruction.chunk, segment = instruction.segment;
   MicroBatchState& state = step.state_of(instruction);
   const models::Batch& batch = step.batch(micro_batch);
@@ -186,7 +186,7 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
 
 // The forward of the model's last segment already adds to gradients, so its backward follows immediately.
 void Executor::loss(Step& step, const StepInstruction& instruction) {
-  const ops::PhaseRecord record("forward");
+  const profile::PhaseRecord record("forward");
   MicroBatchState& state = step.state_of(instruction);
   const models::Tensors input = input_of(step, instruction);
   models::Pass pass = step.pass;
@@ -211,7 +211,7 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
 
 // Computes the gradients of the segment's input and, unless they are deferred, of its weights.
 void Executor::backward(Step& step, const StepInstruction& instruction) {
-  const ops::PhaseRecord record("backward");
+  const profile::PhaseRecord record("backward");
   MicroBatchState& state = step.state_of(instruction);
   if (state.output_gradient.expected()) state.gradient = taken(state.output_gradient);
   const int64_t begin = stage_.segments(instruction.chunk).begin;
@@ -230,7 +230,7 @@ void Executor::pass_gradient_to_previous_chunk(Step& step, const StepInstruction
 }
 
 void Executor::weight_gradient(Step& step, const StepInstruction& instruction) {
-  const ops::PhaseRecord record("weight gradient");
+  const profile::PhaseRecord record("weight gradient");
   const int64_t begin = stage_.segments(instruction.chunk).begin;
   MicroBatchState& state = step.state_of(instruction);
   state.segments[static_cast<size_t>(instruction.segment - begin)].deferred.run();
@@ -280,7 +280,7 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
       }
       return sharded_.begin(instruction);
     case Kind::end_movement: {
-      const ops::PhaseRecord record("communication");
+      const profile::PhaseRecord record("communication");
       return sharded_.end(instruction);
     }
     case Kind::release:
@@ -288,17 +288,17 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
     case Kind::allocate_gradient:
       return sharded_.allocate_gradient(instruction.segment);
     case Kind::finish_gradients: {
-      const ops::PhaseRecord record("optimizer");
+      const profile::PhaseRecord record("optimizer");
       transfers_.finish();
       return cut_.sum_shared_gradients();
     }
     case Kind::norm: {
-      const ops::PhaseRecord record("optimizer");
+      const profile::PhaseRecord record("optimizer");
       step.updates = step.end.norm(step.summed_losses(model_.losses()));
       return;
     }
     case Kind::update: {
-      const ops::PhaseRecord record("optimizer");
+      const profile::PhaseRecord record("optimizer");
       if (step.updates) step.end.update();
       return;
     }

@@ -4,13 +4,13 @@
 #include <ATen/Parallel.h>
 #include <omp.h>
 
-#include "terrace/ops/host_memory.h"
+#include "terrace/memory/host_memory.h"
 
 namespace terrace::train {
 
 void prepare_machine(int64_t threads) {
   at::set_num_threads(static_cast<int>(threads));
-  ops::keep_host_memory();
+  memory::keep_host_memory();
 }
 
 void end_idle_threads() { omp_pause_resource_all(omp_pause_soft); }

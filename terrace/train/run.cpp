@@ -121,7 +121,7 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
   std::optional<machine::Machine> machine =
       abort_on_error(world, [&] { return predicted_machine(start.inputs, device, world); });
   // It counts the rank's tensors from the first one until the measured steps are over.
-  const auto meter = std::make_shared<ops::MemoryMeter>(device.type());
+  const auto meter = std::make_shared<memory::Meter>(device.type());
   auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
   const config::Config config = abort_on_error(world, [&] { return with_route(start.inputs, machine, world); });
   Trainer trainer(config, start.peak, start.kernels, &world);

@@ -52,7 +52,7 @@ class StepRecorder::Clock {
   std::vector<c10::Event> events_;
 };
 
-StepRecorder::StepRecorder(const c10::Device& device, std::shared_ptr<ops::MemoryMeter> meter)
+StepRecorder::StepRecorder(const c10::Device& device, std::shared_ptr<memory::Meter> meter)
     : meter_(std::move(meter)), clock_(std::make_unique<Clock>(device)) {}
 
 StepRecorder::~StepRecorder() = default;

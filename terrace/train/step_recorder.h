@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "terrace/memory/meter.h"
 #include "terrace/observe/step_record.h"
-#include "terrace/ops/memory_meter.h"
 #include "terrace/schedule/step.h"
 
 namespace terrace::train {
@@ -19,7 +19,7 @@ namespace terrace::train {
 class StepRecorder {
  public:
   // `meter` counts the tensors of this thread.
-  StepRecorder(const c10::Device& device, std::shared_ptr<ops::MemoryMeter> meter);
+  StepRecorder(const c10::Device& device, std::shared_ptr<memory::Meter> meter);
   ~StepRecorder();
 
   void begin_step();
@@ -41,7 +41,7 @@ class StepRecorder {
     int64_t bytes = 0, peak = 0;            // in use after it, and the most during it
   };
 
-  std::shared_ptr<ops::MemoryMeter> meter_;
+  std::shared_ptr<memory::Meter> meter_;
   std::unique_ptr<Clock> clock_;
   std::vector<Entry> entries_;
 };

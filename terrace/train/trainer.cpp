@@ -21,11 +21,11 @@
 #include "terrace/models/families.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/trace.h"
-#include "terrace/ops/record.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
 #include "terrace/plan/rank_share.h"
+#include "terrace/profile/record.h"
 #include "terrace/schedule/description.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
@@ -127,7 +127,7 @@ std::vector<models::Batch> Trainer::batches_on_host(int64_t step) const {
 }
 
 std::vector<models::Batch> Trainer::micro_batches(int64_t step) {
-  const ops::PhaseRecord record("data");
+  const profile::PhaseRecord record("data");
   std::vector<models::Batch> batches = batches_ahead_.take(step);
   for (models::Batch& batch : batches) batch = models::to_device(std::move(batch), device_);
   return batches;
@@ -154,7 +154,7 @@ std::vector<double> Trainer::summed_counts(const std::vector<models::Batch>& bat
 StepReport Trainer::step() {
   const auto began = std::chrono::steady_clock::now();
   const int64_t step = steps_done_ + 1;
-  const ops::PhaseRecord record(observe::step_phase, step);
+  const profile::PhaseRecord record(observe::step_phase, step);
   const int64_t samples = ramp_.batch_size(step);
   StepReport report;
   report.loss_scale = loss_scale_.scale;

@@ -243,7 +243,7 @@ Keys broken_by(const IdleKey& one) {
   return keys;
 }
 
-TEST(IdleKeys, OfOneFileAreRefused) {
+TEST(IdleKeys, AreRefusedInASingleFile) {
   for (const IdleKey& one : cases) {
     const std::string problem = complaint(file_with(broken_by(one)));
     EXPECT_THAT(problem, AllOf(HasSubstr("run.toml:"),
@@ -267,7 +267,7 @@ TEST(IdleKeys, AllHaveACase) {
   }
 }
 
-TEST(IdleKeys, TheValueThatAsksForNothingIsAccepted) {
+TEST(IdleKeys, AreAcceptedWithTheValueThatAsksForNothing) {
   for (const IdleRule& rule : idle_rules_of(gpt())) {
     if (rule.off.empty()) continue;
     EXPECT_EQ(complaint(file_with({rule.key + "=" + rule.off})), "") << rule.key;
@@ -299,14 +299,14 @@ TEST(IdleKeys, GiveASentenceAndTheirDefaultsWhereASetMakesThemIdle) {
                                           HasSubstr("layout.chunks = 2")));
 }
 
-TEST(IdleKeys, OfACheckpointAreReadAsIfLeftOut) {
+TEST(IdleKeys, AreReadFromACheckpointAsIfLeftOut) {
   const Config config = parsed(file_with({"model.rope_theta=500000.0", "layout.prefetch=1"}), "config.toml", {},
                                terrace::config::IdleKeys::accept);
   EXPECT_EQ(config, valid());
   EXPECT_TRUE(config.idle.empty());
 }
 
-TEST(IdleKeys, OfAFileThatIsPlannedGiveASentence) {
+TEST(IdleKeys, GiveASentenceInAFileThatIsPlanned) {
   const Config config = parsed(file_with({"layout.prefetch=1", "layout.pipeline=2", "layout.schedule=interleaved"}),
                                "run.toml", {}, terrace::config::IdleKeys::warn);
   EXPECT_EQ(config, valid({"layout.pipeline=2"}));
@@ -315,7 +315,7 @@ TEST(IdleKeys, OfAFileThatIsPlannedGiveASentence) {
 }
 
 // A planner that varies the pipeline needs to know which schedule a --set asks for.
-TEST(IdleKeys, OfASetKeepTheirValuesWhereAPlannerVariesTheOthers) {
+TEST(IdleKeys, KeepTheirValuesInASetWhereAPlannerVariesTheOthers) {
   const Config config =
       parsed(file_with({"layout.prefetch=1"}), "run.toml", {"layout.schedule=zb-h1"}, terrace::config::IdleKeys::keep);
   EXPECT_EQ(config.layout.schedule, terrace::config::PipelineSchedule::zb_h1);
@@ -324,7 +324,7 @@ TEST(IdleKeys, OfASetKeepTheirValuesWhereAPlannerVariesTheOthers) {
 }
 
 // Every layout key that has no effect on few ranks, tested on so few ranks and on more.
-TEST(IdleKeys, OfTheRanksAreNamedTogether) {
+TEST(IdleKeys, FollowFromTheNumbersOfRanks) {
   const auto idle = [](const Keys& keys, const RankFacts& ranks) {
     std::set<std::string> names;
     for (const std::string& sentence : idle_keys(valid(keys), ranks))

@@ -62,7 +62,7 @@ TEST(Parse, NamesLineAndColumnOfASyntaxError) {
   EXPECT_EQ(complaint("[model]\nlayers = 1\nlayers = 2\n").substr(0, 11), "run.toml:3:");
 }
 
-TEST(Parse, AFileThatIsNotThereIsAUserError) {
+TEST(Parse, RefusesAFileThatIsNotThere) {
   EXPECT_THROW(load("/nonexistent/run.toml", models::planned_families()), UserError);
 }
 
@@ -218,7 +218,7 @@ TEST(Overrides, MustBeWellFormed) {
   EXPECT_EQ(complaint_of({"data.tokenizer=\xff\xfe"}), "--set data.tokenizer=\xff\xfe: the value is not valid UTF-8");
 }
 
-TEST(Overrides, TheLastOneOfAKeyCounts) {
+TEST(Overrides, ReplaceEarlierOnesOfTheSameKey) {
   EXPECT_EQ(valid({"train.steps=1", "train.seed=3", "train.steps=2"}).train.steps, 2);
   EXPECT_EQ(valid({"train.steps=-1", "train.steps=2"}).train.steps, 2);
   EXPECT_EQ(
@@ -301,7 +301,7 @@ TEST(NotBuiltYet, IsRefusedByName) {
             "run.toml:16:1: optimizer.offload: offloading to CPU memory is not built yet; remove it");
 }
 
-TEST(Parse, ALengthOfTimeIsSecondsOrAText) {
+TEST(Parse, ReadsALengthOfTimeAsSecondsOrAText) {
   const auto seconds = [](const std::string& value) { return valid({"train.time_limit=" + value}).train.time_limit; };
   EXPECT_EQ(seconds("90"), 90);
   EXPECT_EQ(seconds("0.25"), 0.25);

@@ -162,7 +162,7 @@ TEST(PhasesOnResume, CannotChangeOnceTheyHaveBegun) {
   EXPECT_THAT(resume_complaint(other, one, 50), HasSubstr("data.phases[2] (from_step = 50) is in the checkpoint"));
 }
 
-TEST(PhasesOnResume, FoldersMayChange) {
+TEST(PhasesOnResume, MayChangeTheirFolders) {
   const Config here = with_phases("{from_step = 10, train = ['data/c']}");
   EXPECT_EQ(resume_complaint(here, with_phases("{from_step = 10, train = ['/fast/disk/c']}"), 20), "");
   EXPECT_NE(resume_complaint(here, with_phases("{from_step = 10, train = ['data/d']}"), 20), "");

@@ -206,13 +206,13 @@ TEST(CheckResume, KeepsWhatTheNumbersOfTheRunDependOn) {
   }
 }
 
-TEST(CheckResume, CorporaMayMoveToAnotherFolderButNotChangeTheirNames) {
+TEST(CheckResume, LetsCorporaMoveToAnotherFolderButNotChangeTheirNames) {
   EXPECT_EQ(resume_complaint(valid(), valid({"data.train=[\"/fast/disk/a\", \"b\"]"})), "");
   EXPECT_NE(resume_complaint(valid(), valid({"data.train=[\"data/b\", \"data/a\"]"})), "");
   EXPECT_NE(resume_complaint(valid(), valid({"data.train=[\"data/a\"]"})), "");
 }
 
-TEST(CheckResume, InitialWeightsMayMoveToAnotherFolderButNotChangeTheirName) {
+TEST(CheckResume, LetsInitialWeightsMoveToAnotherFolderButNotChangeTheirName) {
   const Config saved = valid({"train.initial_weights=runs/first"});
   for (const char* path : {"first", "/elsewhere/first", "runs/first/", "runs/./first/."}) {
     EXPECT_EQ(resume_complaint(saved, valid({fmt::format("train.initial_weights={}", path)})), "") << path;

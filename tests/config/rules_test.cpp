@@ -26,7 +26,7 @@ void expect(const std::vector<BrokenRule>& cases) {
   }
 }
 
-TEST(Rules, OfTheModel) {
+TEST(RuleProblems, NameBadModels) {
   expect({
       {{"model.heads=48", "model.width=6150"},
        "model.heads = 48 does not divide model.width = 6150; use 30, 41, 50 or 75, or give head_dim",
@@ -55,7 +55,7 @@ TEST(Rules, OfTheModel) {
   });
 }
 
-TEST(Rules, OfTheData) {
+TEST(RuleProblems, NameBadData) {
   expect({
       {{"data.weights=[1.0]"},
        "data.weights has 1 numbers for 2 corpora in data.train; give 2, or []",
@@ -71,7 +71,7 @@ TEST(Rules, OfTheData) {
   });
 }
 
-TEST(Rules, OfTheBatch) {
+TEST(RuleProblems, NameBadBatches) {
   expect({
       {{"train.micro_batch=5"},
        "train.global_batch = 12 is not a multiple of micro_batch = 5; use micro_batch 1, 2, 3, 4, 6 or 12, or "
@@ -108,7 +108,7 @@ TEST(Rules, OfTheBatch) {
   });
 }
 
-TEST(Rules, OfPrecision) {
+TEST(RuleProblems, NameBadPrecisions) {
   expect({
       {{"train.gradient_type=bf16"},
        "train.gradient_type = \"bf16\" does not go with precision = \"fp32\"; use \"fp32\"",
@@ -119,7 +119,7 @@ TEST(Rules, OfPrecision) {
   });
 }
 
-TEST(Rules, OfTheLearningRate) {
+TEST(RuleProblems, NameBadLearningRates) {
   expect({
       {{"optimizer.warmup_steps=101"},
        "optimizer.warmup_steps = 101 is more than train.steps = 100; use 0 to 100",
@@ -142,7 +142,7 @@ TEST(Rules, OfTheLearningRate) {
   });
 }
 
-TEST(Rules, OfStepsAndCheckpoints) {
+TEST(RuleProblems, NameBadStepsAndCheckpoints) {
   expect({
       {{"train.skip_steps=[[20, 30], [1, 2], [30, 31]]"},
        "train.skip_steps has [20, 30] and [30, 31], which overlap; write [20, 31]",
@@ -180,7 +180,7 @@ TEST(Rules, NameOnlyKnownKeys) {
   }
 }
 
-TEST(Rules, OfThePipeline) {
+TEST(RuleProblems, NameBadPipelines) {
   expect({
       {{"layout.error_feedback=true"},
        "layout.error_feedback = true has no errors to feed back with layout.reduce_type = \"same\"; remove it, or use "
@@ -209,7 +209,7 @@ TEST(Rules, OfThePipeline) {
   });
 }
 
-TEST(Rules, OfTheTensorAxis) {
+TEST(RuleProblems, NameBadSizesOfTheTensorAxis) {
   expect({
       {{"model.heads=12", "model.width=768", "layout.tensor=8"},
        "layout.tensor = 8 does not divide model.heads = 12; use 1, 2, 3, 4, 6 or 12",
@@ -230,7 +230,7 @@ TEST(Rules, OfTheTensorAxis) {
   });
 }
 
-TEST(Rules, OfTheLayout) {
+TEST(RuleProblems, NameBadLayouts) {
   expect({
       {{"layout.sharding=hybrid"},
        "layout.sharding = \"hybrid\" needs layout.shard_group, the ranks that share one copy, such as 8",

@@ -96,8 +96,8 @@ void add_logits(testing::ErrorTally& tally, testing::PyTorch& pytorch, const std
   Json options = models::options_of(config);
   options["folder"] = folder.string();
   const auto reference = pytorch.run(script, "hf_logits", options, at::kFloat, inputs);
-  testing::add_errors(
-      tally, name, {{"logits", models::generator(model).logits(models::hidden_of(model, batch, {}), {})}}, reference);
+  testing::add_errors(tally, name, {{"logits", models::logits_of(model, models::hidden_of(model, batch, {}))}},
+                      reference);
 }
 
 std::string refusal(const std::function<void()>& call) {
@@ -142,10 +142,11 @@ TEST(Import, AnImportedExportIsTheSameModelToTheLastBit) {
       return unpadded;
     }());
     EXPECT_EQ(imported.parameters, exported.parameters);
+    const auto& found_model = imported.model.get<models::gpt::ModelConfig>();
     models::gpt::ModelConfig expected = config;
-    expected.vocabulary_multiple = imported.model.vocabulary_multiple;
-    expected.bias = imported.model.bias;  // GPT-2's layout has biases, zero where the model had none
-    EXPECT_EQ(imported.model, expected) << name;
+    expected.vocabulary_multiple = found_model.vocabulary_multiple;
+    expected.bias = found_model.bias;  // GPT-2's layout has biases, zero where the model had none
+    EXPECT_EQ(found_model, expected) << name;
     const auto back = load(imported.checkpoint);
     std::map<std::string, at::Tensor> found;
     for (const nn::Parameter* parameter : back->parameters()) found[parameter->name] = parameter->value;
@@ -217,7 +218,8 @@ TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
     const auto model = load(ours);
     const std::string precision = options.value("dtype", "float32");
     for (uint64_t seed = 0; seed < 6; ++seed) {
-      add_logits(tally, pytorch, std::to_string(number), *model, imported.model, theirs, seed);
+      add_logits(tally, pytorch, std::to_string(number), *model, imported.model.get<models::gpt::ModelConfig>(), theirs,
+                 seed);
     }
     const fs::path back = folder / (std::to_string(number) + "back");
     export_hf({.checkpoint = ours,
@@ -228,7 +230,7 @@ TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
     EXPECT_EQ(after.names(), before.names());
     for (const std::string& name : before.names()) EXPECT_TRUE(after.tensor(name).equal(before.tensor(name))) << name;
     const config::Config start = config::load(imported.config, models::families());
-    EXPECT_EQ(models::gpt::model_of(start), imported.model);
+    EXPECT_EQ(start.model, imported.model);
     EXPECT_EQ(start.train.initial_weights, ours.string());
     ++number;
   }
@@ -292,7 +294,7 @@ class Damaged {
 TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"model_type", "mamba",
-       "model_type = \"mamba\" is not read; \"gpt2\", \"llama\", \"mistral\", \"qwen2\" and \"qwen3\" are"},
+       "model_type = \"mamba\" is not read; these are: \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"qwen3\""},
       {"activation_function", "relu", "activation_function = \"relu\""},
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
       {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},

@@ -13,11 +13,13 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/models/gpt/cached_sequences.h"
 #include "tests/generate/tiny_models.h"
 
 namespace terrace::generate {
 namespace {
 
+using models::gpt::CachedSequences;
 using testing::HasSubstr;
 
 struct Generation : testing::TestWithParam<models::gpt::ModelConfig> {
@@ -42,20 +44,18 @@ INSTANTIATE_TEST_SUITE_P(Models, Generation, testing::Values(gpt2_like(), llama_
 at::Tensor cacheless_logits(models::Model& model, const std::vector<int64_t>& tokens) {
   const at::NoGradGuard no_grad;
   const models::Batch batch{.samples = {}, .tensors = {{"tokens", at::tensor(tokens, at::kLong).unsqueeze(0)}}};
-  const at::Tensor hidden = model.forward(0, model.num_units() - 1, {}, batch, {}).front();
-  return dynamic_cast<models::Generator&>(model).logits(hidden, {}).squeeze(0).to(at::kDouble);
+  return model.outputs(0, {}, batch, {}).at("logits").squeeze(0).to(at::kDouble);
 }
 
-at::Tensor cached_logits(models::Model& model, const std::vector<int64_t>& tokens, const std::vector<int64_t>& pieces) {
+at::Tensor cached_logits(const models::gpt::ModelConfig& config, models::Model& model,
+                         const std::vector<int64_t>& tokens, const std::vector<int64_t>& pieces) {
   const at::NoGradGuard no_grad;
-  CachedModel cached(model, 1, 24);
+  CachedSequences cached(config, model, 1, 24);
   std::vector<at::Tensor> rows;
   std::span<const int64_t> left = tokens;
   for (int64_t piece : pieces) {
-    rows.push_back(dynamic_cast<models::Generator&>(model)
-                       .logits(cached.hidden(0, left.first(piece)), {})
-                       .squeeze(0)
-                       .to(at::kDouble));
+    const models::Outputs outputs = model.outputs(model.num_units() - 1, {cached.hidden(0, left.first(piece))}, {}, {});
+    rows.push_back(outputs.at("logits").squeeze(0).to(at::kDouble));
     left = left.subspan(piece);
   }
   return at::cat(rows);
@@ -77,7 +77,7 @@ TEST_P(Generation, CachedLogitsAreAsExactAsCachelessOnes) {
     ASSERT_GT(own_error, 0.0);
     for (const std::vector<int64_t>& pieces : {std::vector<int64_t>{20}, std::vector<int64_t>(20, 1),
                                                std::vector<int64_t>{7, 13}, std::vector<int64_t>{5, 1, 1, 10, 3}}) {
-      const double error = distance(cached_logits(*model, sequence, pieces), exact);
+      const double error = distance(cached_logits(config(), *model, sequence, pieces), exact);
       EXPECT_LE(error, 2 * own_error) << c10::toString(type) << " in " << pieces.size() << " pieces";
     }
   }
@@ -92,13 +92,13 @@ TEST_P(Generation, APromptIsComputedByTheKernelsOfTraining) {
   nn::initialize(trained->parameters(), 3);
   const models::Batch batch{.samples = {}, .tensors = {{"tokens", at::tensor(sequence, at::kLong).unsqueeze(0)}}};
   const at::Tensor expected = trained->forward(0, trained->num_units() - 1, {}, batch, {}).front();
-  EXPECT_TRUE(CachedModel(*model, 1, 24).hidden(0, sequence).equal(expected));
+  EXPECT_TRUE(CachedSequences(config(), *model, 1, 24).hidden(0, sequence).equal(expected));
 }
 
 TEST_P(Generation, LogitsDependOnEveryEarlierToken) {
   const auto model = build(config());
   const std::vector<int64_t> sequence = tokens(8);
-  CachedModel cached(*model, 1, 24);
+  CachedSequences cached(config(), *model, 1, 24);
   const std::vector<float> before = cached.next_logits(0, sequence);
   for (size_t i = 0; i < sequence.size(); ++i) {
     std::vector<int64_t> changed = sequence;
@@ -111,7 +111,7 @@ TEST_P(Generation, LogitsDependOnEveryEarlierToken) {
 TEST_P(Generation, WhatIsTruncatedIsForgotten) {
   const auto model = build(config());
   const std::vector<int64_t> sequence = tokens(9);
-  CachedModel cached(*model, 2, 24);
+  CachedSequences cached(config(), *model, 2, 24);
   cached.hidden(1, std::span(sequence).first(4));
   const std::vector<float> before = cached.next_logits(1, std::span(sequence).subspan(4));
   cached.truncate(1, 4);
@@ -133,8 +133,8 @@ TEST_P(Generation, GreedyTextEqualsRecomputingEverythingEachTime) {
     sequence.push_back(expected.back());
   }
   std::vector<int64_t> streamed;
-  const auto found =
-      generate(*model, request, {.on_token = [&](ContinuationId, int64_t token) { streamed.push_back(token); }});
+  const auto found = generate(whole(config()), *model, request,
+                              {.on_token = [&](ContinuationId, int64_t token) { streamed.push_back(token); }});
   EXPECT_EQ(found.at(0).tokens, expected);
   EXPECT_EQ(streamed, expected);
   EXPECT_EQ(found[0].finish, Finish::max_tokens);
@@ -143,24 +143,24 @@ TEST_P(Generation, GreedyTextEqualsRecomputingEverythingEachTime) {
 TEST_P(Generation, TheSameSeedGivesTheSameText) {
   const auto model = build(config());
   Request request{.prompts = {tokens(4)}, .max_tokens = 15, .samples = 3, .sampling = {.temperature = 3.0, .seed = 11}};
-  const auto first = generate(*model, request);
-  const auto again = generate(*model, request);
+  const auto first = generate(whole(config()), *model, request);
+  const auto again = generate(whole(config()), *model, request);
   ASSERT_EQ(first.size(), 3u);
   for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].tokens, again[i].tokens);
   EXPECT_NE(first[0].tokens, first[1].tokens);
   EXPECT_NE(first[1].tokens, first[2].tokens);
   request.samples = 1;
-  EXPECT_EQ(generate(*model, request)[0].tokens, first[0].tokens);
+  EXPECT_EQ(generate(whole(config()), *model, request)[0].tokens, first[0].tokens);
   request.sampling.seed = 12;
-  EXPECT_NE(generate(*model, request)[0].tokens, first[0].tokens);
+  EXPECT_NE(generate(whole(config()), *model, request)[0].tokens, first[0].tokens);
 }
 
 TEST_P(Generation, TheEndTokenEndsTheTextAndIsNotPartOfIt) {
   const auto model = build(config());
   Request request{.prompts = {tokens(4)}, .max_tokens = 12, .sampling = {.temperature = 3.0}};
-  const std::vector<int64_t> open = generate(*model, request)[0].tokens;
+  const std::vector<int64_t> open = generate(whole(config()), *model, request)[0].tokens;
   request.end_token = open[5];
-  const auto closed = generate(*model, request)[0];
+  const auto closed = generate(whole(config()), *model, request)[0];
   const auto first = std::ranges::find(open, open[5]);
   EXPECT_EQ(closed.tokens, std::vector<int64_t>(open.begin(), first));
   EXPECT_EQ(closed.finish, Finish::end_token);
@@ -169,7 +169,8 @@ TEST_P(Generation, TheEndTokenEndsTheTextAndIsNotPartOfIt) {
 TEST_P(Generation, StopsWhereTheContextEnds) {
   const auto model = build(config());
   for (int64_t length : {1, 20, 23, 24}) {
-    const auto found = generate(*model, {.prompts = {tokens(length)}, .max_tokens = 1000, .sampling = {}})[0];
+    const auto found =
+        generate(whole(config()), *model, {.prompts = {tokens(length)}, .max_tokens = 1000, .sampling = {}})[0];
     // The token after the last position can still be predicted.
     EXPECT_EQ(static_cast<int64_t>(found.tokens.size()), config().sequence - length + 1);
     EXPECT_EQ(found.finish, Finish::context);
@@ -180,14 +181,15 @@ TEST_P(Generation, DrawsOnlyBelowTheGivenVocabulary) {
   const auto model = build(config());
   const Request request{
       .prompts = {tokens(2)}, .max_tokens = 20, .samples = 10, .sampling = {.temperature = 50.0}, .vocabulary = 9};
-  generate(*model, request, {.on_token = [](ContinuationId, int64_t token) { EXPECT_LT(token, 9); }});
+  generate(whole(config()), *model, request, {.on_token = [](ContinuationId, int64_t token) { EXPECT_LT(token, 9); }});
 }
 
 TEST_P(Generation, RefusesWhatDoesNotFitWithNumbers) {
   const auto model = build(config());
   const auto refusal = [&](const Request& request) -> std::string {
     try {
-      generate(*model, request, {.on_token = [](ContinuationId, int64_t) { ADD_FAILURE() << "a token was drawn"; }});
+      generate(whole(config()), *model, request,
+               {.on_token = [](ContinuationId, int64_t) { ADD_FAILURE() << "a token was drawn"; }});
     } catch (const UserError& error) {
       return error.what();
     }
@@ -222,16 +224,17 @@ TEST_P(Generation, AContinuationDoesNotDependOnWhatIsDecodedWithIt) {
         Request own = request;
         own.prompts = {prompt};
         own.batch = 1;
-        alone.push_back(generate(*model, own));
+        alone.push_back(generate(whole(config()), *model, own));
         for (const Continuation& continuation : alone.back()) lengths.insert(continuation.tokens.size());
       }
       ASSERT_GT(lengths.size(), 1u) << "all continuations are equally long";
       for (int64_t batch : {1, 2, 4, 100}) {
         request.batch = batch;
         std::map<std::pair<size_t, int64_t>, std::vector<int64_t>> streamed;
-        const auto found = generate(*model, request, {.on_token = [&](ContinuationId id, int64_t token) {
-          streamed[{id.prompt, id.sample}].push_back(token);
-        }});
+        const auto found =
+            generate(whole(config()), *model, request, {.on_token = [&](ContinuationId id, int64_t token) {
+                       streamed[{id.prompt, id.sample}].push_back(token);
+                     }});
         ASSERT_EQ(found.size(), prompts.size() * static_cast<size_t>(samples));
         for (size_t i = 0; i < found.size(); ++i) {
           const size_t prompt = i / static_cast<size_t>(samples), sample = i % static_cast<size_t>(samples);
@@ -251,7 +254,7 @@ TEST_P(Generation, LogitsHaveTheBitsThatTheyHaveAlone) {
   const std::vector<int64_t> drawn = tokens(9);
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const auto model = build(config(), type);
-    CachedModel together(*model, 9, 24), alone(*model, 1, 24);
+    CachedSequences together(config(), *model, 9, 24), alone(config(), *model, 1, 24);
     const std::vector<int64_t> slots{8, 0, 3, 4, 1, 2, 7, 5, 6};
     for (size_t i = 0; i < slots.size(); ++i) together.hidden(slots[i], std::span(drawn).first(i + 1));
     const at::Tensor logits = together.next_logits(slots, drawn);

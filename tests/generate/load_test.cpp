@@ -56,9 +56,9 @@ std::filesystem::path save_run(const std::filesystem::path& folder, models::Mode
   return checkpoint::save(folder, state, {});
 }
 
-std::vector<float> logits_of(models::Model& model) {
-  CachedModel cached(model, 1, 3);
-  return cached.next_logits(0, std::vector<int64_t>{5, 6, 7});
+std::vector<float> logits_of(const models::gpt::ModelConfig& config, models::Model& model) {
+  const config::Config all = whole(config);
+  return models::text_of_family(all).sequences(all, model, 1, 3)->next_logits(0, std::vector<int64_t>{5, 6, 7});
 }
 
 TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
@@ -75,7 +75,7 @@ TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
     EXPECT_EQ(loaded.step, 2);
     EXPECT_EQ(loaded.checkpoint, folder / "run/step_00000002");
     EXPECT_EQ(models::gpt::model_of(loaded.config), config);
-    EXPECT_EQ(logits_of(*loaded.model), logits_of(*model));
+    EXPECT_EQ(logits_of(config, *loaded.model), logits_of(config, *model));
     EXPECT_EQ(loaded.tokenizer->decode(loaded.tokenizer->encode("the number 7")), "the number 7");
     EXPECT_EQ(load(folder / "run/step_00000001", {}).step, 1);
   }
@@ -91,7 +91,7 @@ TEST(Load, RanksThatDivideTheModelGenerateTheTextOfOneRank) {
     const std::filesystem::path saved = save_run(folder / "run", *model, config, tokenizer, 1);
     const Request request{
         .prompts = {{5, 6, 7}, {8}, {9, 1, 2, 3, 4}}, .max_tokens = 12, .batch = 2, .sampling = {.temperature = 0}};
-    const std::vector<Continuation> expected = generate(*model, request);
+    const std::vector<Continuation> expected = generate(whole(config), *model, request);
     for (int64_t ranks : {1, 2, 4}) {
       comm::run_threads(ranks, {}, [&](comm::World& world) {
         const Loaded loaded = load(saved, {.tokenizer = {}, .world = &world});
@@ -100,7 +100,7 @@ TEST(Load, RanksThatDivideTheModelGenerateTheTextOfOneRank) {
         if (ranks > 1) {
           EXPECT_LT(elements, nn::whole_elements(model->parameters()) * 3 / 4);
         }
-        const std::vector<Continuation> found = generate(*loaded.model, request);
+        const std::vector<Continuation> found = generate(loaded.config, *loaded.model, request);
         for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found.at(i).tokens, expected[i].tokens) << ranks;
       });
     }

@@ -20,7 +20,7 @@ struct MemoryCheck : testing::Test {
       weights += static_cast<double>(parameter->value.nbytes());
     }
     (free.on_gpu ? free.gpu : free.machine) += weights + beside_weights;
-    return memory_problem(*model, request, free);
+    return memory_problem(whole(gpt2_like()), *model, request, free);
   }
 
   std::unique_ptr<models::Model> model = build(gpt2_like());
@@ -29,7 +29,9 @@ struct MemoryCheck : testing::Test {
 
 TEST_F(MemoryCheck, AcceptsWhatFits) {
   EXPECT_EQ(problem(request, 1e6), "");
-  EXPECT_EQ(memory_problem(*model, {.prompts = {{1}}, .samples = int64_t{1} << 60, .sampling = {}}, {}), "")
+  EXPECT_EQ(
+      memory_problem(whole(gpt2_like()), *model, {.prompts = {{1}}, .samples = int64_t{1} << 60, .sampling = {}}, {}),
+      "")
       << "memory is unknown";
 }
 

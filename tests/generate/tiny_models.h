@@ -2,6 +2,7 @@
 #pragma once
 
 #include "terrace/config/config.h"
+#include "terrace/models/gpt/gpt_family.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/models/model.h"
 #include "terrace/nn/module.h"
@@ -32,6 +33,12 @@ inline models::gpt::ModelConfig llama_like() {
   config.activation = models::gpt::Activation::swiglu;
   config.tied_head = false;
   config.bias = false;
+  return config;
+}
+
+inline config::Config whole(const models::gpt::ModelConfig& model) {
+  config::Config config = config::config_of(models::gpt::family());
+  models::gpt::model_of(config) = model;
   return config;
 }
 

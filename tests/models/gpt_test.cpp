@@ -10,8 +10,8 @@
 #include <set>
 
 #include "terrace/base/error.h"
+#include "terrace/models/gpt/key_value_cache.h"
 #include "terrace/models/gpt/model.h"
-#include "terrace/models/key_value_cache.h"
 #include "tests/models/small_models.h"
 #include "tests/pytorch/judge.h"
 
@@ -134,21 +134,26 @@ TEST(Gpt, EvaluationDrawsNoDropout) {
   EXPECT_TRUE(loss(with_dropout(plain)).allclose(loss(plain), 1e-6));
 }
 
+gpt::KeyValueCache cache_for(const models::gpt::ModelConfig& config, int64_t slots, int64_t length,
+                             at::ScalarType type = at::kFloat) {
+  return {config.layers, slots, config.kv_heads, length, config.head_dim, at::TensorOptions(type)};
+}
+
 // Logits of all tokens, fed in pieces of the given sizes through a cache.
-at::Tensor cached_logits(Model& model, const at::Tensor& tokens, const std::vector<int64_t>& pieces) {
-  const auto cache = generator(model).make_cache(tokens.size(0), tokens.size(1));
-  const Pass pass{.cache = cache.get()};
+at::Tensor cached_logits(Model& model, gpt::KeyValueCache cache, const at::Tensor& tokens,
+                         const std::vector<int64_t>& pieces) {
+  const Pass pass{.extension = &cache};
   std::vector<at::Tensor> sequences;
   for (int64_t slot = 0; slot < tokens.size(0); ++slot) {
-    cache->select({slot});
+    cache.select({slot});
     std::vector<at::Tensor> parts;
     for (int64_t piece : pieces) {
-      const int64_t begin = cache->size(slot);
+      const int64_t begin = cache.size(slot);
       Batch batch;
       batch.tensors["tokens"] = tokens.narrow(0, slot, 1).narrow(1, begin, piece);
       batch.tensors["positions"] = at::arange(begin, begin + piece).unsqueeze(0);
-      parts.push_back(generator(model).logits(hidden_of(model, batch, pass), pass));
-      cache->advance(piece);
+      parts.push_back(logits_of(model, hidden_of(model, batch, pass)));
+      cache.advance(piece);
     }
     sequences.push_back(at::cat(parts, 1));
   }
@@ -165,11 +170,13 @@ TEST(Gpt, TheKeyValueCacheGivesTheLogitsOfTheWholeSequence) {
       const auto from = model->parameters(), to = exact_model->parameters();
       for (size_t i = 0; i < from.size(); ++i) to[i]->value.copy_(from[i]->value);
       const Batch batch = some_batch(small.config, 2);
-      const at::Tensor exact = generator(*exact_model).logits(hidden_of(*exact_model, batch, {}), {});
-      const at::Tensor whole = generator(*model).logits(hidden_of(*model, batch, {}), {});
+      const at::Tensor exact = logits_of(*exact_model, hidden_of(*exact_model, batch, {}));
+      const at::Tensor whole = logits_of(*model, hidden_of(*model, batch, {}));
       EXPECT_EQ(whole.size(2), small.config.vocabulary);
       for (const auto& pieces : {std::vector<int64_t>{19}, {1, 18}, {12, 1, 1, 5}, std::vector<int64_t>(19, 1)}) {
-        EXPECT_TRUE(testing::as_accurate(cached_logits(*model, batch["tokens"], pieces), whole, exact, type))
+        const at::Tensor cached =
+            cached_logits(*model, cache_for(small.config, 2, small.config.sequence, type), batch["tokens"], pieces);
+        EXPECT_TRUE(testing::as_accurate(cached, whole, exact, type))
             << small.name << " " << type << " in " << pieces.size();
       }
     }
@@ -183,10 +190,10 @@ TEST(Gpt, MoreTokensThanTheModelOrTheCacheHoldsAreRefused) {
     Batch batch;
     batch.tensors["tokens"] = at::zeros({1, 20}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {}), UserError) << small.name;
-    const auto cache = generator(*model).make_cache(1, 8);
-    cache->select({0});
+    gpt::KeyValueCache cache = cache_for(small.config, 1, 8);
+    cache.select({0});
     batch.tensors["tokens"] = at::zeros({1, 9}, at::kLong);
-    EXPECT_THROW(hidden_of(*model, batch, {.cache = cache.get()}), UserError) << small.name;
+    EXPECT_THROW(hidden_of(*model, batch, {.extension = &cache}), UserError) << small.name;
   }
 }
 

@@ -115,7 +115,10 @@ inline at::Tensor hidden_of(Model& model, const Batch& batch, const Pass& pass, 
   return hidden;
 }
 
-inline Generator& generator(Model& model) { return dynamic_cast<Generator&>(model); }
+// [B, T, vocabulary] in fp32.
+inline at::Tensor logits_of(Model& model, const at::Tensor& hidden) {
+  return model.outputs(model.num_units() - 1, {hidden}, {}, {}).at("logits");
+}
 
 inline at::Tensor loss_of(Model& model, const at::Tensor& hidden, const Batch& batch, const Pass& pass) {
   return model.loss(model.num_units() - 1, {hidden}, batch, pass).front();

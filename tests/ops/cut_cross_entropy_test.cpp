@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "terrace/ops/memory_meter.h"
+#include "terrace/memory/meter.h"
 
 namespace terrace::ops {
 namespace {
@@ -64,7 +64,7 @@ TEST(CutCrossEntropy, TakesLessMemoryThanAQuarterOfTheLogits) {
   const at::Tensor logits = at::randn({many, columns}, at::TensorOptions());
   const at::Tensor targets = at::randint(0, vocabulary, {many}, at::TensorOptions().dtype(at::kLong));
   const at::Tensor losses = at::empty({many}, at::TensorOptions().dtype(at::kDouble));
-  const auto meter = std::make_shared<MemoryMeter>();
+  const auto meter = std::make_shared<memory::Meter>();
   const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
   cut_cross_entropy(cut, logits, targets, vocabulary, 1.0, losses);
   EXPECT_LT(meter->peak, static_cast<int64_t>(logits.nbytes()) / 4);

@@ -151,7 +151,7 @@ TEST_P(ExponentialLoss, ComputesEachRowByItself) {
   }
 }
 
-TEST_P(ExponentialLoss, OfANumberThatIsNoneIsNone) {
+TEST_P(ExponentialLoss, IsANaNInTheRowOfABadHiddenStateAlone) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     LossProblem problem(GetParam(), 9, 8, 100, 100);
     problem.hidden[4][2] = bad;

@@ -89,26 +89,35 @@ TEST(FeedForward, DeferredWeightGradientsAreTheSameToTheLastBit) {
   }
 }
 
-TEST(AddNorm, HasTheBitsOfAdditionAndNorm) {
+TEST(ResidualStream, IsSummedByTheNextNormWithTheBitsOfAdditionAndNorm) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor x = leaf({3, 7, 20}, type, 1), added = leaf({3, 7, 20}, type, 2);
     const Weight scale = weight({20}, type, 3), shift = weight({20}, type, 4);
-    const Normed normed = add_layer_norm(x, added, scale, shift, 1e-5);
-    EXPECT_TRUE(normed.sum.equal(x.add(added)));
-    EXPECT_TRUE(normed.y.equal(layer_norm(x.add(added), scale, shift, 1e-5)));
-    EXPECT_TRUE(add_rms_norm(x, added, scale, 1e-5).y.equal(rms_norm(x.add(added), scale, 1e-5)));
-    EXPECT_TRUE(add_rms_norm(x, {}, scale, 1e-5).sum.equal(x));
+    const ResidualStream before = ResidualStream{x} + added;
+    EXPECT_TRUE(before.x.is_same(x)) << "an addition passes over memory";
+    EXPECT_TRUE(before.sum().equal(x.add(added)));
+    ResidualStream centered = before, scaled = before, alone{x};
+    EXPECT_TRUE(layer_norm(centered, scale, shift, 1e-5).equal(layer_norm(x.add(added), scale, shift, 1e-5)));
+    EXPECT_TRUE(rms_norm(scaled, scale, 1e-5).equal(rms_norm(x.add(added), scale, 1e-5)));
+    EXPECT_TRUE(rms_norm(alone, scale, 1e-5).equal(rms_norm(x, scale, 1e-5)));
+    for (const auto& [stream, sum] : {std::pair{centered, x.add(added)}, {scaled, x.add(added)}, {alone, x}}) {
+      EXPECT_FALSE(stream.branch.defined());
+      EXPECT_TRUE(stream.x.equal(sum));
+    }
+    // The first branch is summed when the second one is added.
+    EXPECT_TRUE((before + added).sum().equal(x.add(added).add(added)));
   }
 }
 
-TEST(AddNorm, GivesBothTheGradientOfTheSumAndOfItsNorm) {
+TEST(ResidualStream, HasTheGradientsOfTheSumAndOfItsNorm) {
   const auto gradients = [](bool fused, bool use_sum, bool use_norm) {
     const at::Tensor x = leaf({6, 20}, at::kFloat, 1), added = leaf({6, 20}, at::kFloat, 2);
     const Weight scale = weight({20}, at::kFloat, 3);
     at::Tensor sum, y;
     if (fused) {
-      const Normed normed = add_rms_norm(x, added, scale, 1e-5);
-      sum = normed.sum, y = normed.y;
+      ResidualStream stream = ResidualStream{x} + added;
+      y = rms_norm(stream, scale, 1e-5);
+      sum = stream.sum();
     } else {
       sum = x.add(added), y = rms_norm(sum, scale, 1e-5);
     }

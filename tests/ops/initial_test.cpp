@@ -50,7 +50,7 @@ TEST(InitialValues, DoNotDependOnTheThreads) {
   EXPECT_TRUE(alone.equal(together));
 }
 
-TEST(InitialValues, OfARangeAreThoseOfTheWhole) {
+TEST(InitialValues, AreThoseOfTheWholeInEveryRange) {
   const at::Tensor whole = filled({385});
   for (int64_t first : {1, 3, 64, 100, 384}) {
     const int64_t size = std::min<int64_t>(385 - first, 130);

@@ -119,7 +119,7 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
   tally_.expect_as_accurate();
 }
 
-TEST_P(JointAttention, OfAllKeysHasTheResultsAndGradientsOfPyTorch) {
+TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorchIfItSeesAllKeys) {
   at::set_num_threads(2);
   testing::PyTorch pytorch;
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
@@ -148,7 +148,7 @@ TEST_P(JointAttention, OfAllKeysHasTheResultsAndGradientsOfPyTorch) {
   tally_.expect_as_accurate();
 }
 
-TEST_P(JointAttention, OfAWindowHasTheResultsAndGradientsOfPyTorch) {
+TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorchWithAWindow) {
   at::set_num_threads(2);
   testing::PyTorch pytorch;
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
@@ -178,7 +178,7 @@ TEST_P(JointAttention, OfAWindowHasTheResultsAndGradientsOfPyTorch) {
   tally_.expect_as_accurate();
 }
 
-TEST_P(JointAttention, OfAWindowDependsOnItsTokensAlone) {
+TEST_P(JointAttention, DependsOnTheTokensOfItsWindowAlone) {
   const Size size{1, 600, 1, 2, 32};
   at::NoGradGuard no_grad;
   const at::Tensor input = joint(size);
@@ -248,7 +248,7 @@ TEST_P(JointAttention, DoesNotDependOnLaterTokensOrOtherDocuments) {
   EXPECT_FALSE(of(other).narrow(1, 0, 130).equal(context.narrow(1, 0, 130)));
 }
 
-TEST_P(JointAttention, OfAllKeysDependsOnEveryTokenOfTheDocumentAlone) {
+TEST_P(JointAttention, DependsOnEveryTokenOfTheDocumentAloneIfItSeesAllKeys) {
   const Size size{1, 300, 1, 2, 32};
   at::NoGradGuard no_grad;
   const at::Tensor input = joint(size), documents = at::arange(300, at::kLong).div(130, "floor").unsqueeze(0);

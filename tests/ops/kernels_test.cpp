@@ -69,7 +69,7 @@ TEST(Kernels, AddAcrossTypes) {
   }
 }
 
-TEST(Kernels, OfADeviceThisBuildLacksAreRefused) {
+TEST(Kernels, AreRefusedForADeviceThatThisBuildLacks) {
   EXPECT_THROW(kernels(at::Device(at::kMeta)), UserError);
   try {
     // A build with CUDA has a table for the device.

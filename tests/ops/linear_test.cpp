@@ -36,7 +36,7 @@ void forward_and_backward(const Layer& layer, const at::Tensor& x, WeightGradien
 
 class LinearTypes : public ::testing::TestWithParam<std::pair<at::ScalarType, at::ScalarType>> {};
 
-TEST_P(LinearTypes, ADeferredWeightGradientIsTheSameToTheLastBit) {
+TEST_P(LinearTypes, HaveTheSameBitsWithDeferredWeightGradients) {
   const auto [type, gradient_type] = GetParam();
   const Layer immediate(type, gradient_type), later(type, gradient_type);
   const at::Tensor x = some_input(type), x_later = some_input(type);
@@ -55,7 +55,7 @@ TEST_P(LinearTypes, ADeferredWeightGradientIsTheSameToTheLastBit) {
   EXPECT_TRUE(later.bias.gradient.equal(immediate.bias.gradient));
 }
 
-TEST_P(LinearTypes, TwoMicroBatchesAddUp) {
+TEST_P(LinearTypes, AddUpTheGradientsOfTwoMicroBatches) {
   const auto [type, gradient_type] = GetParam();
   const Layer once(type, gradient_type), twice(type, gradient_type);
   forward_and_backward(once, some_input(type), nullptr);
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Types, LinearTypes,
                          ::testing::Values(std::pair{at::kFloat, at::kFloat}, std::pair{at::kBFloat16, at::kFloat},
                                            std::pair{at::kBFloat16, at::kBFloat16}, std::pair{at::kHalf, at::kFloat}));
 
-TEST(Linear, AFrozenWeightStillPassesTheInputGradientOn) {
+TEST(Linear, PassesTheInputGradientOnWithAFrozenWeight) {
   Layer layer(at::kFloat, at::kFloat);
   layer.weight = {layer.weight.value.detach(), {}};
   layer.bias = {layer.bias.value.detach(), {}};
@@ -81,7 +81,7 @@ TEST(Linear, AFrozenWeightStillPassesTheInputGradientOn) {
   EXPECT_TRUE(x.grad().allclose(columns.expand(x.sizes()), 1e-5, 1e-6));
 }
 
-TEST(Linear, AnInputOutsideTheGraphCostsNoGradient) {
+TEST(Linear, ComputesNoGradientForAnInputOutsideTheGraph) {
   const Layer layer(at::kFloat, at::kFloat);
   const at::Tensor x = some_input(at::kFloat).detach();
   forward_and_backward(layer, x, nullptr);

@@ -24,7 +24,7 @@ TEST(WeightClass, FollowsFromTheSmallerDimensionUnlessThereAreEightOutputsPerInp
   EXPECT_EQ(of({16, 1, 3}), of({16, 3}));
 }
 
-TEST(ProductsByClass, OfOneKindAreEqualInEveryClass) {
+TEST(ProductsByClass, AreEqualInEveryClassIfTheyAreOfOneKind) {
   for (const Products products : {Products::own, Products::torch}) {
     const ProductsByClass all = ProductsByClass::all(products);
     for (const WeightClass weights : weight_classes) {

@@ -14,7 +14,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/memory_meter.h"
+#include "terrace/memory/meter.h"
 
 namespace terrace::ops {
 namespace {
@@ -32,14 +32,14 @@ struct Problem {
   }
 };
 
-TEST(VocabularyLoss, OfEqualLogitsIsTheLogarithmOfTheVocabulary) {
+TEST(VocabularyLoss, IsTheLogarithmOfTheVocabularyForEqualLogits) {
   Problem problem(6, 4, 10, 16);
   const at::Tensor loss = vocabulary_loss(at::zeros({6, 4}), problem.weight, problem.targets, {.vocabulary = 10});
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
   EXPECT_NEAR(loss.item<double>(), 6 * std::log(10.0), 1e-5);
 }
 
-TEST(VocabularyLoss, PaddingNeverMatters) {
+TEST(VocabularyLoss, DoesNotDependOnPadding) {
   Problem plain(9, 4, 10, 16), loud(9, 4, 10, 16);
   {
     at::NoGradGuard no_grad;
@@ -54,7 +54,7 @@ TEST(VocabularyLoss, PaddingNeverMatters) {
   EXPECT_EQ(loud.weight.gradient.narrow(0, 10, 6).abs().max().item<double>(), 0.0);
 }
 
-TEST(VocabularyLoss, TokensWithoutATargetDoNotCount) {
+TEST(VocabularyLoss, DoesNotCountTokensWithoutATarget) {
   Problem problem(5, 4, 10, 10);
   problem.targets.fill_(-1);
   const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
@@ -64,7 +64,7 @@ TEST(VocabularyLoss, TokensWithoutATargetDoNotCount) {
   EXPECT_EQ(problem.weight.gradient.abs().max().item<double>(), 0.0);
 }
 
-TEST(VocabularyLoss, ANaNInTheHiddenStateIsANaNInTheLoss) {
+TEST(VocabularyLoss, IsANaNForANaNInTheHiddenState) {
   Problem problem(3, 4, 40, 40);
   {
     at::NoGradGuard no_grad;
@@ -74,7 +74,7 @@ TEST(VocabularyLoss, ANaNInTheHiddenStateIsANaNInTheLoss) {
   EXPECT_TRUE(std::isnan(loss.item<double>()));
 }
 
-TEST(VocabularyLoss, EvaluationTouchesNoGradient) {
+TEST(VocabularyLoss, TouchesNoGradientInEvaluation) {
   Problem problem(5, 4, 10, 10);
   at::NoGradGuard no_grad;
   vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
@@ -97,7 +97,7 @@ TEST(VocabularyLoss, RefusesATargetOutsideTheVocabulary) {
 TEST(VocabularyLoss, NeverHoldsTheLogitsOfAllTokens) {
   const int64_t tokens = 8000, width = 8, vocabulary = 3000;
   Problem problem(tokens, width, vocabulary, vocabulary);
-  const auto meter = std::make_shared<ops::MemoryMeter>();
+  const auto meter = std::make_shared<memory::Meter>();
   const int64_t chunk_bytes = int64_t{7} << 20;  // more than the least chunk of 512 rows
   {
     c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);

@@ -104,7 +104,7 @@ std::vector<int64_t> deferred_on_ranks(const ActivationCase& c) {
     const models::Batch batch = batch_of(1, 0, micro_batch);
     std::vector<ops::WeightGradientQueue> queues(2);
     std::vector<int64_t> alive;
-    const auto meter = std::make_shared<ops::MemoryMeter>();
+    const auto meter = std::make_shared<memory::Meter>();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
     for (ops::WeightGradientQueue& deferred : queues) {
       const models::Pass pass{.training = true,

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "terrace/memory/meter.h"
 #include "terrace/models/forwarding_model.h"
-#include "terrace/ops/memory_meter.h"
 
 namespace terrace::parallel {
 
@@ -16,9 +16,9 @@ class MeteredModel : public models::ForwardingModel {
   // The first unit of this stage: 0 except on later pipeline stages.
   void set_first_unit(int64_t unit) { first_unit_ = unit; }
   // Discards earlier records and returns the meter to be installed.
-  std::shared_ptr<ops::MemoryMeter> new_meter() {
+  std::shared_ptr<memory::Meter> new_meter() {
     alive_.clear();
-    return meter_ = std::make_shared<ops::MemoryMeter>();
+    return meter_ = std::make_shared<memory::Meter>();
   }
   // The bytes before each forward, in the order of the forwards.
   const std::vector<int64_t>& alive() const { return alive_; }
@@ -31,7 +31,7 @@ class MeteredModel : public models::ForwardingModel {
 
  private:
   int64_t first_unit_ = 0;
-  std::shared_ptr<ops::MemoryMeter> meter_;
+  std::shared_ptr<memory::Meter> meter_;
   std::vector<int64_t> alive_;
 };
 

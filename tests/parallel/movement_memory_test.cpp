@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
+#include "terrace/memory/meter.h"
 #include "terrace/models/gpt/planned_gpt.h"
-#include "terrace/ops/memory_meter.h"
 #include "tests/parallel/training.h"
 
 namespace terrace::parallel {
@@ -62,7 +62,7 @@ class MovementMeter {
   }
 
   CutModel& cut_;
-  std::shared_ptr<ops::MemoryMeter> meter_ = std::make_shared<ops::MemoryMeter>();
+  std::shared_ptr<memory::Meter> meter_ = std::make_shared<memory::Meter>();
   int64_t most_ = 0;
 };
 

@@ -10,8 +10,8 @@
 #include "terrace/observe/operation_table.h"
 #include "terrace/ops/attention_kernels.h"
 #include "terrace/ops/products.h"
-#include "terrace/ops/record.h"
 #include "terrace/profile/operation_recorder.h"
+#include "terrace/profile/record.h"
 #include "tests/parallel/count.h"
 #include "tests/parallel/training.h"
 
@@ -209,7 +209,7 @@ TEST_F(RecordedOperations, HaveTheBytesOfTheUnitTable) {
         expected_calls += one.count;
       }
       const observe::OperationRow sum = sum_of(recorded.trace, [&](const std::string& recorded_name) {
-        return recorded_name == std::string(ops::own_operation_prefix) + name;
+        return recorded_name == std::string(profile::own_operation_prefix) + name;
       });
       EXPECT_EQ(sum.bytes, ranks * expected_bytes) << name;
       EXPECT_EQ(sum.calls, c.tensor * expected_calls) << name;

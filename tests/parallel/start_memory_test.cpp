@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "terrace/ops/memory_meter.h"
+#include "terrace/memory/meter.h"
 #include "tests/parallel/training.h"
 
 namespace terrace::parallel {
@@ -18,7 +18,7 @@ struct StartMemory {
 std::vector<StartMemory> start(const Training& training, const Layout& layout) {
   std::vector<StartMemory> memory(static_cast<size_t>(layout.ranks));
   comm::run_threads(layout.ranks, {}, [&](comm::World& world) {
-    const auto meter = std::make_shared<ops::MemoryMeter>();
+    const auto meter = std::make_shared<memory::Meter>();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
     const RankTraining rank(training, layout_config(layout, false), world);
     memory[static_cast<size_t>(world.rank())] = {.kept = meter->now, .peak = meter->peak};

@@ -14,7 +14,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 #include "tests/profile/sum_of.h"
 
 namespace terrace::profile {
@@ -25,7 +25,7 @@ template <typename Action>
 observe::OperationTable record(const Action& action) {
   OperationRecorder recorder(at::kCPU);
   {
-    const ops::PhaseRecord step(observe::step_phase, 1);
+    const profile::PhaseRecord step(observe::step_phase, 1);
     action();
   }
   return observe::count_operations(recorder.finish());
@@ -34,7 +34,7 @@ observe::OperationTable record(const Action& action) {
 TEST(OperationRecorder, LeavesOperationsOutIfItRecordsOnlyPhases) {
   OperationRecorder recorder(at::kCPU, nullptr, OperationRecorder::Records::phases);
   {
-    const ops::PhaseRecord phase("forward");
+    const profile::PhaseRecord phase("forward");
     at::add(at::ones({2}), at::ones({2}));
   }
   const observe::Trace trace = recorder.finish();
@@ -91,20 +91,20 @@ TEST(OperationCost, BytesAreThoseOfTensorsInAndOut) {
 }
 
 TEST(OperationRecorder, RecordsNothingBeforeItIsMadeAndAfterItHasFinished) {
-  EXPECT_FALSE(ops::recording());
+  EXPECT_FALSE(profile::recording());
   {
     OperationRecorder recorder(at::kCPU);
-    EXPECT_TRUE(ops::recording());
+    EXPECT_TRUE(profile::recording());
   }
-  EXPECT_FALSE(ops::recording());
+  EXPECT_FALSE(profile::recording());
   EXPECT_EQ(record([] {}).rows.size(), 0u);
 }
 
 // A thread that saves in the background may end an operation after the recording.
 TEST(OperationRecorder, LeavesOutOperationsThatEndAfterTheRecording) {
   auto recorder = std::make_unique<OperationRecorder>(at::kCPU);
-  { const ops::PhaseRecord inside("inside"); }
-  auto open = std::make_unique<ops::PhaseRecord>("save");
+  { const profile::PhaseRecord inside("inside"); }
+  auto open = std::make_unique<profile::PhaseRecord>("save");
   const observe::Trace trace = recorder->finish();
   open.reset();
   ASSERT_EQ(trace.size(), 1u);

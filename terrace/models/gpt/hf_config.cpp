@@ -271,16 +271,14 @@ Json hf_config(const ModelConfig& config) {
 }
 
 ModelConfig config_of_hf(const Json& json, const std::string& name) {
-  if (!json.is_object()) throw UserError::of("{} is not a JSON object", name);
   const Source source(json, name);
   const auto type = source.get<std::string>("model_type");
   if (type == "gpt2") return from_gpt2(source, name);
   if (type == "llama") return from_llama(json, source, name);
   if (type == "qwen2") return from_qwen2(json, source, name);
   if (type == "qwen3") return from_qwen3(json, source, name);
-  if (type == "mistral") return from_mistral(json, source, name);
-  throw UserError::of(
-      "{}: model_type = \"{}\" is not read; \"gpt2\", \"llama\", \"mistral\", \"qwen2\" and \"qwen3\" are", name, type);
+  TERRACE_CHECK(type == "mistral", "a model_type {} that no GPT has", type);
+  return from_mistral(json, source, name);
 }
 
 }  // namespace terrace::models::gpt

@@ -134,8 +134,4 @@ std::vector<HfTensor> hf_tensors(const ModelConfig& config) {
   return hf_kind(config) == HfKind::gpt2 ? table.gpt2() : table.llama();
 }
 
-bool is_hf_buffer(const std::string& name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
-}
-
 }  // namespace terrace::models::gpt

@@ -5,10 +5,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/unit_table.h"
-#include "terrace/models/key_value_cache.h"
+#include "terrace/models/gpt/key_value_cache.h"
 #include "terrace/ops/activation.h"
 #include "terrace/ops/cached_attention.h"
 #include "terrace/ops/cut.h"
@@ -108,11 +109,12 @@ nn::Norm* Attention::add_head_norm(const char* name, const ModelConfig& config, 
 
 at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                               const Batch& batch, const Pass& pass) const {
-  const auto core = [this, table, positions, batch, pass](const at::Tensor& joint) {
+  KeyValueCache* const cache = cache_of(pass);
+  const auto core = [this, table, positions, batch, pass, cache](const at::Tensor& joint) {
     const at::Tensor& documents = batch["documents"];
     const ops::HeadLayout layout = layout_.part(joint.size(-1));
     auto dropout = site(dropout_, batch, pass);
-    if (!pass.cache && dropout.rate == 0.0) {
+    if (!cache && dropout.rate == 0.0) {
       return ops::joint_attention(joint, layout, table, positions, documents, kernels_, ops::Visibility::causal,
                                   window_);
     }
@@ -122,15 +124,15 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
     at::Tensor mask =
         documents.defined() ? ops::document_mask(documents, ops::Visibility::causal, window_) : at::Tensor();
-    if (pass.cache) {
+    if (cache) {
       TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");
       const int64_t length = joint.size(1);
       if (length == 1) {
-        ops::CachedKeys kept = pass.cache->selected(layer_);
+        ops::CachedKeys kept = cache->selected(layer_);
         kept.window = window_;
         return ops::cached_attention(heads, kept);
       }
-      std::tie(heads.keys, heads.values) = pass.cache->append(layer_, heads.keys, heads.values);
+      std::tie(heads.keys, heads.values) = cache->append(layer_, heads.keys, heads.values);
       // A prompt that begins its sequence sees itself alone, as in training.
       if (heads.keys.size(2) == length) {
         return ops::joint_attention(joint, layout, table, positions, {}, kernels_, ops::Visibility::causal, window_);
@@ -151,8 +153,6 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
   const at::Tensor context = again ? ops::recompute(core, joint) : core(joint);  // [B, T, H hd]
   return output_.forward(context, pass.deferred);                                // [B, T, D]
 }
-
-ops::HeadLayout Attention::own_layout() const { return layout_.part(joint_.weight.value.size(0)); }
 
 FeedForward::FeedForward(const ModelConfig& config, const nn::Build& build)
     : activation_(activation_of(config)),
@@ -179,37 +179,20 @@ Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)
           add_module<nn::Norm>("ffn_norm", norm_kind(config), config.width, config.bias, config.norm_epsilon, build)),
       ffn_(add_module<FeedForward>("ffn", config, build)) {}
 
-std::pair<at::Tensor, at::Tensor> Block::attention_branch(const at::Tensor& input, const ops::RotaryTable* table,
-                                                          const at::Tensor& positions, const Batch& batch,
-                                                          const Pass& pass) const {
-  const auto [x, normed] = attention_norm_.forward_sum(input, {}, pass.deferred);  // [B, T, D] both
-  const at::Tensor branch = attention_.forward(normed, table, positions, batch, pass);
-  const auto dropout = site(dropout_, batch, pass);
-  return {x, ops::dropout(branch, dropout, fmt::format("blocks.{}.attention.output", layer_))};
+ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::RotaryTable* table, const at::Tensor& positions,
+                                  const Batch& batch, const Pass& pass) const {
+  const auto dropout = [&](const at::Tensor& branch) {
+    return ops::dropout(branch, site(dropout_, batch, pass), fmt::format("blocks.{}.attention.output", layer_));
+  };
+  return x + dropout(attention_.forward(attention_norm_.forward(x, pass.deferred), table, positions, batch, pass));
 }
 
-at::Tensor Block::add_ffn(const ops::Normed& input, const Batch& batch, const Pass& pass) const {
-  const auto dropout = site(dropout_, batch, pass);
-  return ops::dropout_add(input.sum, ffn_.forward(input.y, pass), dropout, fmt::format("blocks.{}.ffn", layer_));
+ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
+  const auto dropout = [&](const at::Tensor& branch) {
+    return ops::Dropped{branch, site(dropout_, batch, pass), fmt::format("blocks.{}.ffn", layer_)};
+  };
+  return x + dropout(ffn_.forward(ffn_norm_.forward(x, pass.deferred), pass));
 }
-
-at::Tensor Block::forward(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
-                          const Batch& batch, const Pass& pass) const {
-  const auto [x, branch] = attention_branch(input, table, positions, batch, pass);
-  return add_ffn(ffn_norm_.forward_sum(x, branch, pass.deferred), batch, pass);
-}
-
-at::Tensor Block::attend(const at::Tensor& input, const ops::RotaryTable* table, const at::Tensor& positions,
-                         const Batch& batch, const Pass& pass) const {
-  const auto [x, branch] = attention_branch(input, table, positions, batch, pass);
-  return x.add(branch);
-}
-
-at::Tensor Block::feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
-  return add_ffn(ffn_norm_.forward_sum(x, {}, pass.deferred), batch, pass);
-}
-
-int64_t Block::own_groups() const { return attention_.own_layout().groups; }
 
 std::vector<nn::Parameter*> Block::attention_parameters() { return parameters_of(attention_norm_, attention_); }
 
@@ -249,26 +232,19 @@ std::vector<nn::Parameter*> Gpt::unit_parameters(int64_t unit) {
 
 Tensors Gpt::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) {
   TERRACE_CHECK(begin >= 0 && end < num_units(), "units {} to {} of {} have no forward", begin, end - 1, num_units());
-  at::Tensor x = input.empty() ? at::Tensor() : input.front();  // [B, T, D]
+  const at::Tensor& positions = batch["positions"];
+  const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
+  ops::ResidualStream x{input.empty() ? at::Tensor() : input.front()};  // [B, T, D]
   for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t layer = unit == 0 ? 0 : layer_of(unit);
-    const Block& block = *blocks_[static_cast<size_t>(layer)];
-    if (unit > 0 && !is_attention(unit)) {
-      x = block.feed_forward(x, batch, pass);
+    if (unit == 0) {
+      x = {embedding_.forward(batch, positions, pass)};
       continue;
     }
-    const at::Tensor& positions = batch["positions"];
-    const ops::RotaryTable* table = table_.cosines.defined() ? &table_ : nullptr;
-    if (unit == 0) {
-      x = embedding_.forward(batch, positions, pass);
-    } else if (unit + 1 < end) {
-      x = block.forward(x, table, positions, batch, pass);
-      ++unit;  // both halves together: the second norm's kernel computes the sum between them
-    } else {
-      x = block.attend(x, table, positions, batch, pass);
-    }
+    const Block& block = *blocks_[static_cast<size_t>(layer_of(unit))];
+    x = is_attention(unit) ? block.attend(std::move(x), table, positions, batch, pass)
+                           : block.feed_forward(std::move(x), batch, pass);
   }
-  return {x};
+  return {x.sum()};
 }
 
 std::vector<TensorShape> Gpt::output_shapes(int64_t, const Batch& batch) const {
@@ -292,25 +268,17 @@ Tensors Gpt::loss(int64_t begin, const Tensors& input, const Batch& batch, const
 
 Outputs Gpt::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
   const Tensors hidden = begin + 1 == num_units() ? input : forward(begin, num_units() - 1, input, batch, pass);
-  return {{"logits", logits(hidden.front(), pass).detach()}};
-}
-
-at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
   const ops::Weight weight = nn::weight_of(&output_weight());
-  const at::Tensor own = ops::linear(head_.norm.forward(hidden), weight, {});
-  const at::Tensor all = ops::whole_columns(weight.cut, own, "logits");  // [B, T, padded vocabulary]
-  return all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);           // [B, T, vocabulary]
+  const at::Tensor own = ops::linear(head_.norm.forward(hidden.front()), weight, {});
+  const at::Tensor all = ops::whole_columns(weight.cut, own, "logits");            // [B, T, padded vocabulary]
+  const at::Tensor logits = all.narrow(-1, 0, config_.vocabulary).to(at::kFloat);  // [B, T, vocabulary]
+  return {{"logits", logits.detach()}};
 }
 
 std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& build) {
   auto model = std::make_unique<Gpt>(config, build);
   mark_parameters(*model, unit_table(config, {}));
   return model;
-}
-
-std::unique_ptr<KeyValueCache> Gpt::make_cache(int64_t slots, int64_t length) {
-  return std::make_unique<KeyValueCache>(config_.layers, slots, blocks_.front()->own_groups(), length, config_.head_dim,
-                                         at::TensorOptions().device(build_.device).dtype(build_.type));
 }
 
 }  // namespace terrace::models::gpt

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "terrace/models/gpt/settings/config.h"
@@ -34,7 +33,6 @@ class Attention : public nn::Module {
   // `table` is null if positions are learned.
   at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
                      const Batch& batch, const Pass& pass) const;
-  ops::HeadLayout own_layout() const;  // the heads of this rank
 
  private:
   nn::Norm* add_head_norm(const char* name, const ModelConfig& config, const nn::Build& build);
@@ -64,23 +62,14 @@ class FeedForward : public nn::Module {
 class Block : public nn::Module {
  public:
   Block(const ModelConfig& config, int64_t layer, const nn::Build& build);
-  at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
-                     const Batch& batch, const Pass& pass) const;
-  // The two halves of forward(), and the parameters of each half.
-  at::Tensor attend(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions, const Batch& batch,
-                    const Pass& pass) const;
-  at::Tensor feed_forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const;
-  int64_t own_groups() const;  // groups of heads of this rank
+  // The two units of a layer, each of which adds a branch to the stream.
+  ops::ResidualStream attend(ops::ResidualStream x, const ops::RotaryTable* table, const at::Tensor& positions,
+                             const Batch& batch, const Pass& pass) const;
+  ops::ResidualStream feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const;
   std::vector<nn::Parameter*> attention_parameters();
   std::vector<nn::Parameter*> ffn_parameters();
 
  private:
-  // The input and the output of the attention branch, which are not added yet.
-  std::pair<at::Tensor, at::Tensor> attention_branch(const at::Tensor& x, const ops::RotaryTable* table,
-                                                     const at::Tensor& positions, const Batch& batch,
-                                                     const Pass& pass) const;
-  at::Tensor add_ffn(const ops::Normed& input, const Batch& batch, const Pass& pass) const;
-
   double dropout_;
   int64_t layer_;
   nn::Norm& attention_norm_;
@@ -104,7 +93,7 @@ class HeadUnit : public nn::Module {
 //   positions  [B, T] int64; if absent, 0 .. T-1
 //   documents  [B, T] int64, equal within a document; if absent, attention is over the whole sequence
 // One tensor passes from unit to unit, the hidden states [B, T, D].
-class Gpt : public Model, public Generator {
+class Gpt : public Model {
  public:
   Gpt(const ModelConfig& config, const nn::Build& build);
 
@@ -116,10 +105,6 @@ class Gpt : public Model, public Generator {
   Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;
   at::Device device() const override { return build_.device; }
-  at::Tensor logits(const at::Tensor& hidden, const Pass& pass) override;
-  std::unique_ptr<KeyValueCache> make_cache(int64_t slots, int64_t length) override;
-  int64_t longest_sequence() const override { return config_.sequence; }
-  int64_t vocabulary() const override { return config_.vocabulary; }
 
  private:
   // The units are the embedding, the two halves of each layer and the head.

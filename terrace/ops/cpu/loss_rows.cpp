@@ -9,7 +9,7 @@
 
 #include "terrace/ops/cpu/lane_vectors.h"
 #include "terrace/ops/element_type.h"
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 namespace terrace::ops::cpu {
 namespace {
@@ -80,8 +80,9 @@ void row_sums(const at::Tensor& parts, const at::Tensor& sums) {
 
 at::Tensor scaled_rows(const at::Tensor& x, const at::Tensor& factors) {
   at::Tensor scaled = at::empty_like(x);
-  const OperationRecord record("terrace::scaled_rows",
-                               [&] { return OperationCost{.bytes = 2 * bytes_of({x}) + bytes_of({factors})}; });
+  const profile::OperationRecord record("terrace::scaled_rows", [&] {
+    return profile::OperationCost{.bytes = 2 * profile::bytes_of({x}) + profile::bytes_of({factors})};
+  });
   const int64_t width = x.size(1);
   const auto* factor = factors.const_data_ptr<float>();
   for_type(x.scalar_type(), [&]<typename T>(T) {

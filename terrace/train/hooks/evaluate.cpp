@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "terrace/base/log.h"
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
@@ -50,7 +50,7 @@ class EvaluateHook : public Hook {
   }
 
   void evaluate(Trainer& trainer) {
-    const ops::PhaseRecord record("evaluate");
+    const profile::PhaseRecord record("evaluate");
     const std::optional<Evaluation> evaluation = trainer.evaluate(trainer.config().train.evaluate_batches);
     missing_ = !evaluation;
     if (missing_ || !metrics_) return;

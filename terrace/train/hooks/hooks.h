@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "terrace/machine/machine.h"
+#include "terrace/memory/meter.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/operation_table.h"
-#include "terrace/ops/memory_meter.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/train/trainer.h"
 
@@ -56,7 +56,7 @@ std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
                                         const profile::RankThreads* threads = nullptr);
 
 struct Measuring {
-  std::shared_ptr<ops::MemoryMeter> meter;       // of the rank's thread, since before the model was made
+  std::shared_ptr<memory::Meter> meter;          // of the rank's thread, since before the model was made
   std::function<void()> end = {};                // called when the meter is not needed any more
   std::optional<machine::Machine> machine = {};  // for the prediction; needed on the first rank
 };

@@ -10,8 +10,8 @@
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/folder.h"
-#include "terrace/ops/record.h"
 #include "terrace/optim/kernels.h"
+#include "terrace/profile/record.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {
@@ -62,7 +62,7 @@ class SaveHook : public Hook {
   void after_step(Trainer& trainer, const StepReport& report) override {
     if (background_ && trainer.any_rank(background_->broken(), "broken weights")) background_->finish();
     if (config_.every == 0 || report.metrics.step % config_.every != 0) return;
-    const ops::PhaseRecord record("save");
+    const profile::PhaseRecord record("save");
     if (background_) return background_->save(trainer.state());
     try {
       save(trainer.state());

@@ -10,6 +10,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/config/document.h"
+#include "terrace/models/exchange_of_family.h"
+#include "terrace/models/text_of_family.h"
 #include "terrace/observe/summary.h"
 #include "tests/families/pair/config.h"
 #include "tests/families/pair/model.h"
@@ -23,6 +25,7 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::ThrowsMessage;
 
 class FamilyRuns : public PairRuns {
  protected:
@@ -73,6 +76,15 @@ TEST_F(FamilyRuns, ACheckpointKeepsTheFilesOfTheFamily) {
   EXPECT_EQ(reader.attached("samples").filename(), "samples.txt");
   EXPECT_EQ(read_text(reader.attached("samples")), samples);
   EXPECT_EQ(reader.attached("tokenizer"), "");
+}
+
+TEST_F(FamilyRuns, PartsThatTheFamilyLacksAreRefusedByNameWithWhatItHas) {
+  const config::Config pairs = config({});
+  EXPECT_THAT([&] { models::text_of_family(pairs); },
+              ThrowsMessage<UserError>("models of model.family = \"pair\" generate no text; use terrace evaluate"));
+  EXPECT_THAT([&] { models::exchange_of_family(pairs); },
+              ThrowsMessage<UserError>("transformers has no layout for models of model.family = \"pair\"; use terrace "
+                                       "evaluate"));
 }
 
 TEST_F(FamilyRuns, TheLossFalls) {

@@ -1,5 +1,5 @@
 // Implements the arenas and the torch allocator that takes memory from them.
-#include "terrace/ops/host_memory.h"
+#include "terrace/memory/host_memory.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@
 
 #include "terrace/base/error.h"
 
-namespace terrace::ops {
+namespace terrace::memory {
 namespace {
 
 constexpr size_t huge_page = size_t{2} << 20;
@@ -182,4 +182,4 @@ void keep_host_memory() {
 
 HostMemory host_memory() { return arenas().figures(); }
 
-}  // namespace terrace::ops
+}  // namespace terrace::memory

@@ -1,5 +1,5 @@
 // Appends to, copies and truncates the sequences of the key-value cache.
-#include "terrace/models/key_value_cache.h"
+#include "terrace/models/gpt/key_value_cache.h"
 
 #include <ATen/ops/empty.h>
 
@@ -7,7 +7,7 @@
 
 #include "terrace/base/error.h"
 
-namespace terrace::models {
+namespace terrace::models::gpt {
 
 KeyValueCache::KeyValueCache(int64_t layers, int64_t slots, int64_t groups, int64_t length, int64_t head_dim,
                              const at::TensorOptions& options)
@@ -16,14 +16,6 @@ KeyValueCache::KeyValueCache(int64_t layers, int64_t slots, int64_t groups, int6
     keys_.push_back(at::empty({slots, groups, length, head_dim}, options));
     values_.push_back(at::empty({slots, groups, length, head_dim}, options));
   }
-}
-
-double KeyValueCache::bytes() const {
-  double sum = 0;
-  for (const std::vector<at::Tensor>& layers : {keys_, values_}) {
-    for (const at::Tensor& layer : layers) sum += static_cast<double>(layer.nbytes());
-  }
-  return sum;
 }
 
 void KeyValueCache::check_room(int64_t slot, int64_t tokens) const {
@@ -71,4 +63,11 @@ void KeyValueCache::copy(int64_t from, int64_t to, int64_t length) {
   sizes_.at(to) = length;
 }
 
-}  // namespace terrace::models
+KeyValueCache* cache_of(const Pass& pass) {
+  if (pass.extension == nullptr) return nullptr;
+  auto* cache = dynamic_cast<KeyValueCache*>(pass.extension);
+  TERRACE_CHECK(cache != nullptr, "the extension of a GPT's pass is no key-value cache");
+  return cache;
+}
+
+}  // namespace terrace::models::gpt

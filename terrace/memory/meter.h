@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace terrace::ops {
+namespace terrace::memory {
 
 // Tensors that exist already are not counted, and torch warns when they are freed while a meter is installed.
-struct MemoryMeter : c10::MemoryReportingInfoBase {
-  explicit MemoryMeter(c10::DeviceType type = c10::DeviceType::CPU) : device_type(type) {}
+struct Meter : c10::MemoryReportingInfoBase {
+  explicit Meter(c10::DeviceType type = c10::DeviceType::CPU) : device_type(type) {}
 
   c10::DeviceType device_type;  // tensors on other devices are not counted
   int64_t now = 0;              // bytes since construction
@@ -26,4 +26,4 @@ struct MemoryMeter : c10::MemoryReportingInfoBase {
   bool memoryProfilingEnabled() const override { return true; }
 };
 
-}  // namespace terrace::ops
+}  // namespace terrace::memory

@@ -1,5 +1,5 @@
 // Checks the allocator of host memory: reuse, joining of free extents, accounting, and the contents of tensors.
-#include "terrace/ops/host_memory.h"
+#include "terrace/memory/host_memory.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "terrace/ops/memory_meter.h"
+#include "terrace/memory/meter.h"
 
-namespace terrace::ops {
+namespace terrace::memory {
 namespace {
 
 constexpr int64_t mebibyte = int64_t{1} << 20;
@@ -44,7 +44,7 @@ TEST_F(KeptMemory, CountsTheBytesInTensors) {
 }
 
 TEST_F(KeptMemory, IsMeteredLikeTorchsOwn) {
-  const auto meter = std::make_shared<ops::MemoryMeter>();
+  const auto meter = std::make_shared<Meter>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
   {
     const at::Tensor large = bytes(3 * mebibyte), small = bytes(1000);
@@ -87,4 +87,4 @@ TEST_F(KeptMemory, HoldsMoreThanAnArenaAndNoElements) {
 }
 
 }  // namespace
-}  // namespace terrace::ops
+}  // namespace terrace::memory

@@ -8,11 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/models/model.h"
 #include "terrace/ops/cached_attention.h"
 
-namespace terrace::models {
+namespace terrace::models::gpt {
 
-class KeyValueCache {
+// Pass::extension of a pass that continues sequences. The batch is then one sequence, or one token of each of several
+// ones, and has "positions" unless these begin at 0.
+class KeyValueCache : public PassExtension {
  public:
   // Room for `length` tokens in each of `slots`; `groups` are those of this rank.
   KeyValueCache(int64_t layers, int64_t slots, int64_t groups, int64_t length, int64_t head_dim,
@@ -26,8 +29,6 @@ class KeyValueCache {
   // The number of tokens in a slot, which is the position of its next token.
   int64_t size(int64_t slot) const { return sizes_.at(slot); }
   int64_t capacity() const { return capacity_; }
-  // The memory of all slots and layers.
-  double bytes() const;
 
   // Appends keys and values [1, G, T, hd] of a layer to the only selected slot, and returns views of all of them,
   // [1, G, size + T, hd]. Throws UserError if there is no room for them, as selected() does.
@@ -50,4 +51,8 @@ class KeyValueCache {
   std::vector<at::Tensor> values_;
 };
 
-}  // namespace terrace::models
+// The cache of a pass that continues sequences; null for other passes. Aborts if the pass has the extension of another
+// family.
+KeyValueCache* cache_of(const Pass& pass);
+
+}  // namespace terrace::models::gpt

@@ -12,7 +12,7 @@ namespace at {
 struct RecordFunction;
 }
 
-namespace terrace::ops {
+namespace terrace::profile {
 
 // What an operation computes and moves; recorders measure its time.
 struct OperationCost {
@@ -73,4 +73,4 @@ class PhaseRecord : public Record {
 // names and FLOPs and bytes as inputs; our phases have the scope USER_SCOPE and the step as their input.
 inline constexpr const char* own_operation_prefix = "terrace::";
 
-}  // namespace terrace::ops
+}  // namespace terrace::profile

@@ -1,12 +1,12 @@
 // Reports operations and phases through torch's RecordFunction.
-#include "terrace/ops/record.h"
+#include "terrace/profile/record.h"
 
 #include <ATen/record_function.h>
 
 #include <algorithm>
 #include <array>
 
-namespace terrace::ops {
+namespace terrace::profile {
 
 double bytes_of(std::initializer_list<at::Tensor> tensors) {
   double bytes = 0;
@@ -31,4 +31,4 @@ void Record::begin_phase(const char* name, int64_t step) {
 
 void Record::end() { delete record_; }
 
-}  // namespace terrace::ops
+}  // namespace terrace::profile

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace terrace::ops {
+namespace terrace::memory {
 
 // Replaces torch's CPU allocator for the whole process. Large tensors then come from arenas of huge pages, which are
 // never returned to the system: an allocation takes the best fit among the free extents, and a freed extent is joined
@@ -20,4 +20,4 @@ struct HostMemory {
 // The figures of the arenas; zeros before keep_host_memory().
 HostMemory host_memory();
 
-}  // namespace terrace::ops
+}  // namespace terrace::memory
