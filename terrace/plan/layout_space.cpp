@@ -9,8 +9,8 @@
 #include "terrace/config/divisors.h"
 #include "terrace/config/family.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/variation.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -147,7 +147,7 @@ class Enumeration {
 
   bool fits_ranks(const Config& config) const {
     try {
-      check_ranks(config, devices_, ranks_per_node_);
+      schedule::check_ranks(config, devices_, ranks_per_node_);
     } catch (const UserError&) {
       return false;
     }

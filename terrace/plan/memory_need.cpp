@@ -12,8 +12,8 @@
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/planned_run.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/stage_memory.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -61,7 +61,7 @@ std::string_view MemoryNeed::states_text() const {
 }
 
 schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks) {
-  return {.samples = micro_batch_of(config, data_ranks),
+  return {.samples = schedule::micro_batch_of(config, data_ranks),
           .element_bytes = config::element_bytes(config.train.precision),
           .tensor_ranks = config.layout.tensor,
           .sequence_parallel = config.layout.sequence_parallel,
@@ -94,7 +94,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
   const double left = available.gpu.value_or(available.machine);
   if (left == 0 || need.all() <= left) return "";
   const bool copied = need.copies > 0;
-  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, schedule::mesh_of(config.layout, ranks, here));
   return fmt::format(
       "a model of {} parameters needs {} for {}{} and {} for activations{}, and "
       "{} of {} are left; use a smaller {}model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start "
@@ -106,7 +106,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
                        : "",
       format_bytes(left), on_gpus ? "the GPU's memory" : "memory",
       config::find_key(config.family->settings.keys, "model.sequence") != nullptr ? "model.sequence, " : "",
-      micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
+      schedule::micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
       config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
       need.feedback > 0 ? "layout.error_feedback = false, " : "",
       copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",

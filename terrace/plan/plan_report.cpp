@@ -14,8 +14,8 @@
 #include "terrace/config/names.h"
 #include "terrace/observe/step_record.h"
 #include "terrace/plan/memory_table.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/run_cost.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -56,7 +56,7 @@ std::string layout_line(const Plan& plan) {
       plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name, layout.tensor,
       layout.pipeline, config::name_of(layout.schedule),
       layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "", data_ranks, config::name_of(layout.sharding),
-      micro_batch_of(config, data_ranks), config::name_of(config.train.recompute),
+      schedule::micro_batch_of(config, data_ranks), config::name_of(config.train.recompute),
       config::name_of(config.train.precision));
 }
 

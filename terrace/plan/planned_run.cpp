@@ -7,8 +7,8 @@
 #include "terrace/config/family.h"
 #include "terrace/config/wire_type.h"
 #include "terrace/plan/memory_need.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 
@@ -38,10 +38,10 @@ config::Config divided(config::Config config, const machine::Software& software)
 
 PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_per_node, SharedParts parts)
     : config(of),
-      mesh(mesh_of(of.layout, ranks, ranks_per_node)),
+      mesh(schedule::mesh_of(of.layout, ranks, ranks_per_node)),
       sizes(mesh::shard_sizes(of.layout, mesh)),
       shared(std::move(parts)),
-      pipeline(pipeline_of(of, mesh.size("data"))),
+      pipeline(schedule::pipeline_of(of, mesh.size("data"))),
       placement(schedule::placement(pipeline)) {
   if (!shared.table) {
     shared.table = std::make_shared<const PlannedTable>(

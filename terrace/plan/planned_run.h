@@ -35,7 +35,7 @@ struct SharedParts {
 config::Config divided(config::Config config, const machine::Software& software);
 
 struct PlannedRun {
-  // Throws UserError if the configuration does not fit the ranks, see rank_share.h.
+  // Throws UserError if the configuration does not fit the ranks, see schedule/rank_share.h.
   PlannedRun(const config::Config& config, int64_t ranks, int64_t ranks_per_node, SharedParts shared = {});
 
   const schedule::UnitTable& table() const { return shared.table->rows; }  // of one micro-batch on one rank

@@ -14,7 +14,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/models/families.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/device.h"
@@ -58,7 +58,7 @@ int64_t recorded_micro_batch(const checkpoint::Reader& reader, const config::Con
 
 bool layout_fits(const config::Config& config, int64_t ranks, int64_t here) {
   try {
-    plan::check_ranks(config, ranks, here);
+    schedule::check_ranks(config, ranks, here);
     return true;
   } catch (const UserError&) {
     return false;

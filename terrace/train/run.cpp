@@ -34,9 +34,9 @@
 #include "terrace/nn/precision.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/plan/planned_run.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/route.h"
 #include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/check_tensors.h"
@@ -155,7 +155,7 @@ void log_run_settings(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
   const plan::MemoryNeed& need = start.need;
   const int threads = at::get_num_threads();
-  const int64_t micro_batch = plan::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
+  const int64_t micro_batch = schedule::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
   log_info("{} parameters, {}, micro-batches of {} {}{}",
            format_count(nn::whole_elements(trainer.model().parameters())), counted(threads, "thread"), micro_batch,
            samples_text(*trainer.config().family, micro_batch),
@@ -261,7 +261,7 @@ struct StartChecks {
               const at::Device& device) {
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
-    plan::check_ranks(config, ranks, ranks_here);
+    schedule::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(idle_keys_of(config, ranks, ranks_here));
     const bool is_new = is_new_run(options.resume, folder);
     check_files(config, is_new);

@@ -25,8 +25,8 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
 #include "terrace/train/stop_request.h"
@@ -73,8 +73,8 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
     : solo_(world == nullptr ? comm::make_solo_world() : nullptr),
       world_(world == nullptr ? solo_.get() : world),
       config_(config),
-      mesh_(plan::mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
-      micro_batch_(plan::micro_batch_of(config, mesh_.size("data"))),
+      mesh_(schedule::mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
+      micro_batch_(schedule::micro_batch_of(config, mesh_.size("data"))),
       peak_(std::move(peak)),
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),

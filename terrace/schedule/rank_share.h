@@ -7,7 +7,7 @@
 #include "terrace/mesh/mesh.h"
 #include "terrace/schedule/pipeline.h"
 
-namespace terrace::plan {
+namespace terrace::schedule {
 
 // The mesh of a configuration on `ranks` ranks. `ranks_per_node` of them are on each machine unless the configuration
 // has another number.
@@ -24,6 +24,6 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
 
 // The pipeline of a full step on each of `data_ranks` data-parallel ranks; for a family without equal shares, that with
 // the largest micro-batches. Throws as micro_batch_of() does.
-schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks);
+Pipeline pipeline_of(const config::Config& config, int64_t data_ranks);
 
-}  // namespace terrace::plan
+}  // namespace terrace::schedule

@@ -1,5 +1,5 @@
 // Divides a step among ranks, and reports sizes that are not divisible among them.
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
 
-namespace terrace::plan {
+namespace terrace::schedule {
 namespace {
 
 std::string not_divisible(const config::Config& config, const char* key, int64_t samples, int64_t ranks) {
@@ -88,10 +88,9 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
   mesh::shard_sizes(config.layout, mesh);
 }
 
-schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
+Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
   const int64_t micro_batch = micro_batch_of(config, data_ranks);
-  return schedule::pipeline_of(config.layout,
-                               (rounded_up_share(config.train, data_ranks) + micro_batch - 1) / micro_batch);
+  return pipeline_of(config.layout, (rounded_up_share(config.train, data_ranks) + micro_batch - 1) / micro_batch);
 }
 
-}  // namespace terrace::plan
+}  // namespace terrace::schedule

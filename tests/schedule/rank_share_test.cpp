@@ -1,5 +1,5 @@
 // Tests the mesh of a configuration's layout.
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
-#include "terrace/models/planned_families.h"
 
-namespace terrace::plan {
+namespace terrace::schedule {
 namespace {
 
 TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
@@ -29,7 +28,8 @@ TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
 }
 
 TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
-  config::Config config = config::config_of(*models::planned_families().front());
+  const config::Family family;
+  config::Config config = config::config_of(family);
   config.train.global_batch = 24;
   for (const int64_t ranks : {1, 2, 3, 4}) EXPECT_EQ(micro_batch_of(config, ranks), 24 / ranks);
   config.train.micro_batch = 6;
@@ -54,4 +54,4 @@ TEST(MicroBatchOf, IsTheLargestOneOfAFamilyWithoutEqualShares) {
 }
 
 }  // namespace
-}  // namespace terrace::plan
+}  // namespace terrace::schedule
