@@ -54,7 +54,8 @@ at::Tensor owning(std::vector<Value> values, at::IntArrayRef sizes, at::ScalarTy
 Batch to_device(data::MicroBatch micro_batch, at::Device device) {
   const auto samples = static_cast<int64_t>(micro_batch.samples.size());
   Batch batch{.samples = owning(std::move(micro_batch.samples), {samples}, at::kLong).to(device),
-              .counts = std::move(micro_batch.counts)};
+              .counts = std::move(micro_batch.counts),
+              .sizes = std::move(micro_batch.sizes)};
   for (auto& [name, tensor] : micro_batch.tensors) {
     batch.tensors.emplace(name, owning(std::move(tensor.bytes), tensor.sizes, scalar_type(tensor.type)).to(device));
   }

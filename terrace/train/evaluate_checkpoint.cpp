@@ -40,7 +40,7 @@ class EvaluationProgress : public Hook {
   static int64_t batches_of(const Trainer& trainer) {
     int64_t batches = 0;
     for (const data::HeldOut& held_out : trainer.data().held_out(std::numeric_limits<uint64_t>::max())) {
-      batches += trainer.data().rounds(held_out, trainer.mesh().size("data"), trainer.config().train.micro_batch);
+      batches += trainer.rounds(held_out);
     }
     return batches;
   }

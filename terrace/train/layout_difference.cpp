@@ -41,6 +41,7 @@ bool has_other_placement(const config::LayoutConfig& a, const config::LayoutConf
 }
 
 bool has_one_micro_batch(const config::Config& config, int64_t data_ranks) {
+  if (!config.train.micro_batch_sizes.empty()) return false;  // the data decide
   for (size_t phase = 0; phase <= config.phases.size(); ++phase) {
     if (schedule::pipeline_of(config::in_phase(config, phase), data_ranks).micro_batches > 1) return false;
   }

@@ -156,9 +156,11 @@ void log_run_settings(Trainer& trainer, const Start& start) {
   const plan::MemoryNeed& need = start.need;
   const int threads = at::get_num_threads();
   const int64_t micro_batch = schedule::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
-  log_info("{} parameters, {}, micro-batches of {} {}{}",
-           format_count(nn::whole_elements(trainer.model().parameters())), counted(threads, "thread"), micro_batch,
-           samples_text(*trainer.config().family, micro_batch),
+  const Sizes& budget = trainer.config().train.micro_batch_sizes;
+  log_info("{} parameters, {}, micro-batches of {}{}", format_count(nn::whole_elements(trainer.model().parameters())),
+           counted(threads, "thread"),
+           !budget.empty() ? "up to " + sizes_text(budget)
+                           : fmt::format("{} {}", micro_batch, samples_text(*trainer.config().family, micro_batch)),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for {}, {} for activations{}",
            need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",

@@ -118,7 +118,8 @@ std::vector<data::MicroBatch> Trainer::made_by_source(int64_t step) const {
                                .samples = ramp_.batch_size(step),
                                .rank = mesh_.coordinate(world_->rank(), "data"),
                                .ranks = mesh_.size("data"),
-                               .micro_batch = micro_batch_},
+                               .micro_batch = micro_batch_,
+                               .budget = config_.train.micro_batch_sizes},
                               tensor_names_);
 }
 
@@ -131,22 +132,35 @@ std::vector<models::Batch> Trainer::micro_batches(int64_t step) {
   return batches;
 }
 
-std::vector<double> Trainer::summed_counts(const std::vector<models::Batch>& batches) {
+bool Trainer::samples_differ() const { return !config_.family->settings.sizes.empty(); }
+
+double Trainer::flops_of(const models::Batch& batch) const {
+  for (const std::string& name : config_.family->settings.sizes) {
+    TERRACE_CHECK(batch.sizes.contains(name), "a micro-batch of the data source states no {}", name);
+  }
+  return schedule::counted_flops(
+      schedule::unit_table(config_, {.samples = batch.samples.numel(), .sizes = batch.sizes}));
+}
+
+Trainer::StepCounts Trainer::summed_counts(const std::vector<models::Batch>& batches) {
   const auto own_batches = static_cast<int64_t>(batches.size());
   std::vector<double> counts(losses_.size(), 0.0);
+  double flops = 0;
   for (const models::Batch& batch : batches) {
     if (!cut_.has_loss()) break;
-    for (size_t term = 0; term < counts.size(); ++term) counts[term] += batch.counts.at(term);
+    for (size_t term = 0; term < losses_.size(); ++term) counts[term] += batch.counts.at(term);
+    if (samples_differ()) flops += flops_of(batch);
   }
+  if (samples_differ()) counts.push_back(flops);
   counts.push_back(static_cast<double>(own_batches));
   const auto number = static_cast<int64_t>(counts.size());
   cut_.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "count targets"}).wait();
   TERRACE_CHECK(counts.back() == static_cast<double>(own_batches * world_->size()),
                 "{} micro-batches on this rank and {} on all {}: the data source gave ranks different numbers",
                 own_batches, counts.back(), world_->size());
-  counts.pop_back();
-  for (double& count : counts) count = models::divisor_of(count);
-  return counts;
+  StepCounts sums{.flops = samples_differ() ? counts[losses_.size()] : 0};
+  for (size_t term = 0; term < losses_.size(); ++term) sums.of_losses.push_back(models::divisor_of(counts[term]));
+  return sums;
 }
 
 StepReport Trainer::step() {
@@ -165,13 +179,15 @@ StepReport Trainer::step() {
   for (const auto& hook : hooks_) metrics.learning_rate = hook->learning_rate(*this, step, metrics.learning_rate);
   if (!report.skipped) {
     const std::vector<models::Batch> batches = micro_batches(step);
-    const std::vector<double> counts = summed_counts(batches);
+    const StepCounts counts = summed_counts(batches);
+    report.flops =
+        samples_differ() ? counts.flops : schedule::counted_flops(unit_table_) * static_cast<double>(samples);
     const models::Pass pass{.seed = config_.train.seed,
                             .step = step,
-                            .gradient_scales = models::gradient_scales(losses_, counts, loss_scale_.scale)};
+                            .gradient_scales = models::gradient_scales(losses_, counts.of_losses, loss_scale_.scale)};
     training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
       observe::TermSums terms = sums.losses;
-      models::set_counts(counts, terms);
+      models::set_counts(counts.of_losses, terms);
       metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
       return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, report);
     });
@@ -184,7 +200,6 @@ StepReport Trainer::step() {
   if (report.skipped) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
-  report.flops = schedule::counted_flops(unit_table_) * static_cast<double>(samples);
   if (peak_.known()) add_mfu(report.flops, metrics);
   return report;
 }
@@ -252,12 +267,17 @@ void Trainer::stop_skipping() {
                                                           : "Continue from an earlier checkpoint with --resume and"));
 }
 
+data::RoundShare Trainer::first_round() const {
+  return {.rank = mesh_.coordinate(world_->rank(), "data"),
+          .ranks = mesh_.size("data"),
+          .micro_batch = micro_batch_,
+          .budget = config_.train.micro_batch_sizes};
+}
+
 std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& held_out) {
-  data::RoundShare share{
-      .rank = mesh_.coordinate(world_->rank(), "data"), .ranks = mesh_.size("data"), .micro_batch = micro_batch_};
   observe::TermSums all = models::no_sums(losses_);
-  for (const int64_t rounds = data_->rounds(held_out, share.ranks, share.micro_batch); share.round < rounds;
-       ++share.round) {
+  data::RoundShare share = first_round();
+  for (const int64_t number = rounds(held_out); share.round < number; ++share.round) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
     const models::Batch batch = models::to_device(data_->held_out_micro_batch(held_out, share, tensor_names_), device_);

@@ -18,6 +18,7 @@ void shrink_batch(config::Config& config, int64_t ranks) {
   const int64_t share = train.global_batch / ranks, micro_batch = schedule::micro_batch_of(config, ranks);
   const int64_t micro_batches = std::min(share / micro_batch, most_micro_batches);
   train.micro_batch = std::min(micro_batch, most_micro_batch);
+  train.micro_batch_sizes.clear();
   train.global_batch = ranks * micro_batches * train.micro_batch;
   train.ramp_start = train.ramp_increment = train.ramp_samples = 0;
 }
