@@ -14,7 +14,7 @@
 #include "terrace/base/spelling.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/search/expression.h"
 #include "terrace/search/value.h"
 
@@ -39,8 +39,7 @@ class Names {
   Names(const Config& config, int64_t devices) {
     add("data", [devices](const Config& c) { return static_cast<double>(data_ranks(c, devices)); });
     add("micro_batches", [devices](const Config& c) {
-      const int64_t data = data_ranks(c, devices);
-      return static_cast<double>(c.train.global_batch / data / plan::micro_batch_of(c, data));
+      return static_cast<double>(schedule::pipeline_of(c, data_ranks(c, devices)).micro_batches);
     });
     add("devices", [devices](const Config&) { return static_cast<double>(devices); });
     for (const config::Key& key : config::keys_of(config.family)) {

@@ -8,7 +8,7 @@
 
 #include "bench_run.h"
 #include "terrace/comm/threads/threads.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/sizes.h"
 #include "terrace/config/family_settings.h"
 
 namespace terrace::config {
@@ -30,7 +31,8 @@ enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  /
 
 struct TrainConfig {
   int64_t global_batch = 0;  // samples of a step
-  int64_t micro_batch = 0;   // samples; 0: all samples of a rank in a step
+  int64_t micro_batch = 0;   // samples; 0: all samples of a rank in a step, or as many as fit micro_batch_sizes
+  Sizes micro_batch_sizes;   // the most that a micro-batch holds of each of these sizes; empty: no budget
   int64_t steps = 0;
   Precision precision = Precision::fp32;
   Precision gradient_type = Precision::fp32;  // in which gradients are accumulated

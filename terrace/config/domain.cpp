@@ -44,6 +44,15 @@ std::string bracketed(const Values& values) {
   return "[" + text + "]";
 }
 
+template <typename Number, typename Order>
+std::string inline_table(const std::map<std::string, Number, Order>& values) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", toml_text(std::string_view(name)), toml_text(value));
+  }
+  return "{" + text + "}";
+}
+
 // Reads a list element by element; `element` returns the problem with one element, or "".
 template <typename Value, typename Element>
 std::string read_list(const toml::node& node, const std::string& wanted, std::vector<Value>& values, Element element) {
@@ -90,13 +99,8 @@ std::string toml_text(std::string_view value) {
   return text + '"';
 }
 
-std::string toml_text(const NamedNumbers& values) {
-  std::string text;
-  for (const auto& [name, value] : values) {
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", toml_text(std::string_view(name)), toml_text(value));
-  }
-  return "{" + text + "}";
-}
+std::string toml_text(const NamedNumbers& values) { return inline_table(values); }
+std::string toml_text(const Sizes& values) { return inline_table(values); }
 
 std::string toml_text(const std::pair<int64_t, int64_t>& range) {
   return fmt::format("[{}, {}]", range.first, range.second);
@@ -271,6 +275,30 @@ std::string emptiness_problem(const toml::node& node, bool may_be_empty, const s
   return array == nullptr || !array->empty() || may_be_empty ? "" : "must not be empty; it must be " + wanted;
 }
 
+// The domain of a small table of numbers by name, in words, and what is wrong with one.
+template <typename Domain>
+std::string table_description(const Domain& domain, std::string_view example) {
+  return domain.words.empty()
+             ? fmt::format("a table of numbers, such as {}", example)
+             : fmt::format("a table with {} for {}", domain.number.description(), Word{domain.words}.description());
+}
+
+template <typename Domain, typename Table>
+std::string read_table(const Domain& domain, const toml::node& node, Table& values) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) return mistyped(domain.description(), node);
+  Table read;
+  for (const auto& [key, value] : *table) {
+    const std::string name{key.str()};
+    std::string problem = word_problem(name, domain.words);
+    if (!problem.empty()) return fmt::format("has {}, which {}", name, problem);
+    problem = domain.number.read(value, read[name]);
+    if (!problem.empty()) return fmt::format("has {} = {}, which {}", name, shown(value), problem);
+  }
+  values = std::move(read);
+  return "";
+}
+
 }  // namespace
 
 std::string Texts::description() const {
@@ -294,25 +322,13 @@ std::string Durations::read(const toml::node& node, std::vector<double>& seconds
                    [](const toml::node& one, double& value) { return Duration{}.read(one, value); });
 }
 
-std::string NumbersByName::description() const {
-  return words.empty() ? "a table of numbers, such as {a = 1.0, b = 0.5}"
-                       : fmt::format("a table with {} for {}", number.description(), Word{words}.description());
+std::string NumbersByName::description() const { return table_description(*this, "{a = 1.0, b = 0.5}"); }
+std::string NumbersByName::read(const toml::node& node, NamedNumbers& values) const {
+  return read_table(*this, node, values);
 }
 
-std::string NumbersByName::read(const toml::node& node, NamedNumbers& values) const {
-  const toml::table* table = node.as_table();
-  if (table == nullptr) return mistyped(description(), node);
-  NamedNumbers read;
-  for (const auto& [key, value] : *table) {
-    const std::string name{key.str()};
-    std::string problem = word_problem(name, words);
-    if (!problem.empty()) return fmt::format("has {}, which {}", name, problem);
-    problem = number.read(value, read[name]);
-    if (!problem.empty()) return fmt::format("has {} = {}, which {}", name, shown(value), problem);
-  }
-  values = std::move(read);
-  return "";
-}
+std::string SizesByName::description() const { return table_description(*this, "{atoms = 2048, edges = 65536}"); }
+std::string SizesByName::read(const toml::node& node, Sizes& values) const { return read_table(*this, node, values); }
 
 std::string PositiveReals::read(const toml::node& node, std::vector<double>& values) const {
   return read_list(node, description(), values, [](const toml::node& one, double& value) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/sizes.h"
 #include "terrace/config/names.h"
 
 namespace terrace::config {
@@ -33,6 +34,7 @@ std::string toml_text(const std::vector<double>& values);
 std::string toml_text(const std::vector<int64_t>& values);
 std::string toml_text(const StepRanges& values);
 std::string toml_text(const NamedNumbers& values);  // on one line
+std::string toml_text(const Sizes& values);         // on one line
 std::string toml_text(const ShardGroup& group);
 template <typename Enum>
 requires std::is_enum_v<Enum> std::string toml_text(Enum value) { return toml_text(name_of(value)); }
@@ -144,6 +146,15 @@ struct NumbersByName {
 
   std::string description() const;
   std::string read(const toml::node& node, NamedNumbers& values) const;
+};
+
+// The same with whole numbers, such as {atoms = 2048, edges = 65536}.
+struct SizesByName {
+  Whole number = {};
+  std::vector<std::string> words = {};
+
+  std::string description() const;
+  std::string read(const toml::node& node, Sizes& values) const;
 };
 
 struct PositiveReals {

@@ -12,14 +12,20 @@ namespace {
 constexpr OnResume fixed = OnResume::fixed;
 constexpr OnResume may_change = OnResume::may_change;
 
-void add_train_keys(std::vector<Key>& list) {
+void add_train_keys(const Family* family, std::vector<Key>& list) {
   using T = TrainConfig;
   const SectionKeys train{"train", [](auto& config) -> decltype(auto) { return (config.train); }, list};
   train.required("global_batch", &T::global_batch, Whole{1, most_step_samples}, fixed, "8",
                  "Samples of a step; a sample of a language model is a sequence.");
   train.optional("micro_batch", &T::micro_batch, Whole{0, most_step_samples}, may_change,
                  "Samples that pass through the model at once; divides the samples of `global_batch` that each "
-                 "data-parallel rank has. 0: all of them.");
+                 "data-parallel rank has. 0: all of them, or as many as fit `micro_batch_sizes`.");
+  train.feature("micro_batch_sizes", &T::micro_batch_sizes,
+                SizesByName{.number = Whole{1, most_samples},
+                            .words = family == nullptr ? std::vector<std::string>{} : family->settings.sizes},
+                may_change,
+                "In place of `micro_batch`, for a family whose samples differ in size: the most that passes through "
+                "the model at once of each of these sizes. Micro-batches take as many samples as fit.");
   train.required("steps", &T::steps, Whole{1, most_steps}, may_change, "1000", "Optimizer steps, counted from 1.");
   train.optional("precision", &T::precision, Choice<Precision>{}, fixed,
                  "Type of weights and activations in forward and backward; bf16 and fp16 keep fp32 master weights.");
@@ -217,7 +223,7 @@ void add_family_key(const Family* family, std::vector<Key>& list) {
 std::vector<Key> core_keys(const Family* family) {
   std::vector<Key> list;
   add_family_key(family, list);
-  add_train_keys(list);
+  add_train_keys(family, list);
   add_optimizer_keys(list);
   add_layout_keys(list);
   add_checkpoint_keys(list);

@@ -109,7 +109,7 @@ class PhaseReader {
     check(core_rules());
     check(config_.family->settings.rules);
     const int64_t own = in.train.global_batch, first = config_.train.global_batch;
-    if (config_.train.micro_batch != 0 || own == first) return;
+    if (config_.train.micro_batch != 0 || !config_.train.micro_batch_sizes.empty() || own == first) return;
     refuse(table, fmt::format("{}: global_batch = {} needs train.micro_batch, since without it a micro-batch is all "
                               "samples that a rank has of train.global_batch = {}; give train.micro_batch, such as {}",
                               name, own, first, std::gcd(own, first)));

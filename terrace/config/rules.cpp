@@ -65,6 +65,25 @@ std::string micro_batch_divides_ramp(const Config& c) {
                      micro, train.ramp_start, train.ramp_increment, listed(divisors_near(common, micro)));
 }
 
+std::string budget_limits_sizes(const Config& c) {
+  const Sizes& budget = c.train.micro_batch_sizes;
+  if (budget.empty() || !c.family->settings.sizes.empty()) return "";
+  return fmt::format(
+      "train.micro_batch_sizes = {} limits sizes in which samples differ, and all {} of model.family = \"{}\" are "
+      "equal "
+      "in size; use train.micro_batch",
+      toml_text(budget), c.family->samples, c.family->name);
+}
+
+std::string budget_replaces_micro_batch(const Config& c) {
+  const Sizes& budget = c.train.micro_batch_sizes;
+  if (budget.empty() || c.train.micro_batch == 0) return "";
+  return fmt::format(
+      "train.micro_batch_sizes = {} and micro_batch = {} both say what a micro-batch holds; give one of "
+      "them",
+      toml_text(budget), c.train.micro_batch);
+}
+
 std::string gradient_type_fits(const Config& c) {
   const auto& [type, precision] = std::pair(c.train.gradient_type, c.train.precision);
   if (type == Precision::fp32 || type == precision) return "";
@@ -212,6 +231,8 @@ const std::vector<Rule>& core_rules() {
       {{"train.ramp_start", "train.ramp_increment", "train.global_batch"}, ramp_reaches_batch},
       {{"train.micro_batch", "train.ramp_start", "train.ramp_increment", "train.global_batch"},
        micro_batch_divides_ramp},
+      {{"train.micro_batch_sizes"}, budget_limits_sizes},
+      {{"train.micro_batch_sizes", "train.micro_batch"}, budget_replaces_micro_batch},
       {{"train.gradient_type", "train.precision"}, gradient_type_fits},
       {{"train.skip_steps"}, skipped_ranges_are_disjoint},
       {{"train.skip_steps", "train.steps"}, skipped_steps_are_taken},

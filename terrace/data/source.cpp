@@ -47,9 +47,9 @@ std::string Source::difference(const Json& older, const Json& own, int64_t /*ste
   return older == own ? "" : fmt::format("they were {}, and are {}", older.dump(), own.dump());
 }
 
-int64_t Source::rounds(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const {
+int64_t Source::rounds(const HeldOut& held_out, const RoundShare& share) const {
   const auto samples = static_cast<int64_t>(held_out.samples.size());
-  return (samples + micro_batch * ranks - 1) / (micro_batch * ranks);
+  return (samples + share.micro_batch * share.ranks - 1) / (share.micro_batch * share.ranks);
 }
 
 }  // namespace terrace::data

@@ -12,6 +12,7 @@
 
 #include "terrace/base/attached_file.h"
 #include "terrace/base/json.h"
+#include "terrace/base/sizes.h"
 
 namespace terrace::data {
 
@@ -40,6 +41,8 @@ struct MicroBatch {
   // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens, or
   // the sum of their weights.
   std::vector<double> counts = {};
+  // Its sizes, such as atoms and edges, all that config::Settings::sizes names; also where no tensor is loaded.
+  Sizes sizes = {};
 };
 
 // The share of one data-parallel rank in a step.
@@ -49,6 +52,7 @@ struct StepShare {
   int64_t samples = 0;          // of the step, on all ranks together
   int64_t rank = 0, ranks = 1;  // data-parallel
   int64_t micro_batch = 1;      // samples
+  Sizes budget = {};            // the most that a micro-batch holds in place of these samples; empty: no budget
 };
 
 // The share of one data-parallel rank in an evaluation, in which each rank computes one micro-batch in every round.
@@ -56,6 +60,7 @@ struct RoundShare {
   int64_t round = 0;            // counted from 0
   int64_t rank = 0, ranks = 1;  // data-parallel
   int64_t micro_batch = 1;      // samples
+  Sizes budget = {};            // as in StepShare
 };
 
 // The held-out samples of one dataset.
@@ -79,14 +84,14 @@ class Source {
 
   // The micro-batches of a rank in a step, with those of their tensors that `names` has: what no unit of the rank reads
   // is not loaded. Counts are right on ranks that load what the loss reads. Every rank of a step has the same number of
-  // micro-batches; some of them may be without samples.
+  // micro-batches, which may differ from step to step; some of them may be without samples (divided_samples.h).
   virtual std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const = 0;
 
   // At most `at_most` samples of the validation split, grouped by dataset: the same ones at every call and for every
   // seed. Datasets without such samples are left out.
   virtual std::vector<HeldOut> held_out(uint64_t at_most) const = 0;
   // In how many rounds the ranks compute them.
-  virtual int64_t rounds(const HeldOut& held_out, int64_t ranks, int64_t micro_batch) const;
+  virtual int64_t rounds(const HeldOut& held_out, const RoundShare& share) const;
   // The micro-batch of a rank in a round. A rank that has no samples left computes a micro-batch whose counts are 0.
   virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                           const TensorNames& names) const = 0;

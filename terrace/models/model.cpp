@@ -55,7 +55,8 @@ Batch on_host(data::MicroBatch micro_batch, bool pinned) {
   const auto given = [&](const at::Tensor& tensor) { return pinned ? tensor.pin_memory() : tensor; };
   const auto samples = static_cast<int64_t>(micro_batch.samples.size());
   Batch batch{.samples = given(owning(std::move(micro_batch.samples), {samples}, at::kLong)),
-              .counts = std::move(micro_batch.counts)};
+              .counts = std::move(micro_batch.counts),
+              .sizes = std::move(micro_batch.sizes)};
   for (auto& [name, tensor] : micro_batch.tensors) {
     batch.tensors.emplace(name, given(owning(std::move(tensor.bytes), tensor.sizes, scalar_type(tensor.type))));
   }

@@ -31,6 +31,7 @@ struct Batch {
   // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens, or
   // the sum of their weights.
   std::vector<double> counts = {};
+  Sizes sizes = {};  // data::MicroBatch::sizes
 
   // Undefined if the batch has no tensor of the name.
   const at::Tensor& operator[](std::string_view name) const;

@@ -19,10 +19,9 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/layout_space.h"
-#include "terrace/plan/memory_need.h"
 #include "terrace/plan/step_costs.h"
 #include "terrace/plan/variation.h"
-#include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -39,24 +38,26 @@ struct Candidate {
 class Cache {
  public:
   SharedParts of(const config::Config& config, int64_t data_ranks) {
-    const schedule::UnitTableOptions options = unit_table_options(config, data_ranks);
-    const auto key = std::tuple(config.layout.tensor, options.samples, config.layout.sequence_parallel);
+    schedule::MicroBatchSizes micro_batch = schedule::micro_batch_sizes_of(config, data_ranks);
+    const TableKey key{config.layout.tensor, std::move(micro_batch), config.layout.sequence_parallel};
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const PlannedTable>& table = tables_[key];
     if (!table) {
-      table = std::make_shared<const PlannedTable>(schedule::unit_table(config, options), config.layout.tensor);
+      table = std::make_shared<const PlannedTable>(planned_table(config, std::get<schedule::MicroBatchSizes>(key)));
     }
     std::shared_ptr<const schedule::Partition>& partition =
         partitions_[{config.layout.pipeline * config.layout.chunks, config.layout.stage_layers.empty()}];
     if (!partition) {
-      partition = std::make_shared<const schedule::Partition>(schedule::partition(table->rows, config.layout));
+      partition = std::make_shared<const schedule::Partition>(planned_partition(config, *table));
     }
     return {table, partition};
   }
 
  private:
+  using TableKey = std::tuple<int64_t, schedule::MicroBatchSizes, bool>;
+
   std::mutex mutex_;
-  std::map<std::tuple<int64_t, int64_t, bool>, std::shared_ptr<const PlannedTable>> tables_;
+  std::map<TableKey, std::shared_ptr<const PlannedTable>> tables_;
   std::map<std::pair<int64_t, bool>, std::shared_ptr<const schedule::Partition>> partitions_;
 };
 

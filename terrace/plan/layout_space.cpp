@@ -9,8 +9,8 @@
 #include "terrace/config/divisors.h"
 #include "terrace/config/family.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/variation.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -48,7 +48,11 @@ class Enumeration {
         if (config_.train.global_batch % data != 0) continue;
         const std::vector<ScheduleChoice> schedules = schedules_of(pipeline, layers);
         const int64_t share = config_.train.global_batch / data;
-        for (const int64_t micro_batch : choices("train.micro_batch", given_micro_batch, divisors_up_to(share, 64))) {
+        std::vector<int64_t> micro_batches = {given_micro_batch};
+        if (config_.train.micro_batch_sizes.empty()) {
+          micro_batches = choices("train.micro_batch", given_micro_batch, divisors_up_to(share, 64));
+        }
+        for (const int64_t micro_batch : micro_batches) {
           for (const ScheduleChoice& choice : schedules) vary(tensor, pipeline, data, micro_batch, choice);
         }
       }
@@ -147,7 +151,7 @@ class Enumeration {
 
   bool fits_ranks(const Config& config) const {
     try {
-      check_ranks(config, devices_, ranks_per_node_);
+      schedule::check_ranks(config, devices_, ranks_per_node_);
     } catch (const UserError&) {
       return false;
     }

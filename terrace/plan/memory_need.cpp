@@ -12,8 +12,8 @@
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/planned_run.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/stage_memory.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -60,14 +60,6 @@ std::string_view MemoryNeed::states_text() const {
                       : "weights, gradients and optimizer states";
 }
 
-schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks) {
-  return {.samples = micro_batch_of(config, data_ranks),
-          .element_bytes = config::element_bytes(config.train.precision),
-          .tensor_ranks = config.layout.tensor,
-          .sequence_parallel = config.layout.sequence_parallel,
-          .gradient_bytes = config::element_bytes(config.train.gradient_type)};
-}
-
 MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
   MemoryNeed most = least_memory_of_phase(config::in_phase(config, 0), ranks, here, together);
   for (size_t phase = 1; phase <= config.phases.size(); ++phase) {
@@ -94,7 +86,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
   const double left = available.gpu.value_or(available.machine);
   if (left == 0 || need.all() <= left) return "";
   const bool copied = need.copies > 0;
-  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh_of(config.layout, ranks, here));
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, schedule::mesh_of(config.layout, ranks, here));
   return fmt::format(
       "a model of {} parameters needs {} for {}{} and {} for activations{}, and "
       "{} of {} are left; use a smaller {}model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start "
@@ -106,7 +98,9 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
                        : "",
       format_bytes(left), on_gpus ? "the GPU's memory" : "memory",
       config::find_key(config.family->settings.keys, "model.sequence") != nullptr ? "model.sequence, " : "",
-      micro_batch_of(config, sizes.ranks) > 1 ? "a smaller train.micro_batch, " : "",
+      schedule::micro_batch_of(config, sizes.ranks) == 1 ? ""
+      : config.train.micro_batch_sizes.empty()           ? "a smaller train.micro_batch, "
+                                                         : "smaller train.micro_batch_sizes, ",
       config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
       need.feedback > 0 ? "layout.error_feedback = false, " : "",
       copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "terrace/config/config.h"
-#include "terrace/schedule/unit_table.h"
 
 namespace terrace::plan {
 
@@ -28,12 +27,9 @@ struct MemoryNeed {
 // Of a parameter's states in a checkpoint: its fp32 weight and both moments.
 inline constexpr double checkpoint_bytes_per_parameter = 12;
 
-// How each of `data_ranks` data-parallel ranks computes a micro-batch.
-schedule::UnitTableOptions unit_table_options(const config::Config& config, int64_t data_ranks);
-
-// The least memory that the run needs, in the phase that needs most; temporary tensors need more. `here` neighbouring
-// ranks of the mesh are on one machine, and `together` neighbouring ranks share a memory: those of a machine, or 1 on
-// GPUs.
+// The least memory that the run needs with its largest micro-batches, in the phase that needs most; temporary tensors
+// need more. `here` neighbouring ranks of the mesh are on one machine, and `together` neighbouring ranks share a
+// memory: those of a machine, or 1 on GPUs.
 MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together);
 
 // Bytes; 0: unknown.

@@ -41,10 +41,10 @@ class Changes {
  private:
   double kept(int64_t segment) const {
     return static_cast<double>(
-        schedule::kept_bytes(run_.table(), run_.partition().segment(segment), run_.config.train.recompute));
+        schedule::kept_bytes(run_.largest_table(), run_.partition().segment(segment), run_.config.train.recompute));
   }
   double deferred(int64_t segment) const {
-    return static_cast<double>(schedule::deferred_bytes(run_.table(), run_.partition().segment(segment)));
+    return static_cast<double>(schedule::deferred_bytes(run_.largest_table(), run_.partition().segment(segment)));
   }
   double weights(int64_t segment) const {
     return static_cast<double>(run_.padded_elements(segment) * config::element_bytes(run_.config.train.precision));

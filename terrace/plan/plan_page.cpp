@@ -10,8 +10,8 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/step_record.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -50,12 +50,13 @@ std::string layout_of(const Plan& plan) {
 
 std::string batch_of(const Plan& plan) {
   const config::Config& config = plan.config;
-  const int64_t data_ranks = data_ranks_of(plan), micro_batches = pipeline_of(config, data_ranks).micro_batches;
-  return fmt::format("{} {} a step; {} of {}{} on each of {}", format_count(config.train.global_batch),
-                     config.family->samples,
-                     counted(static_cast<uint64_t>(micro_batches), "micro-batch", "micro-batches"),
-                     config.family->settings.equal_shares ? "" : "at most ", micro_batch_of(config, data_ranks),
-                     counted(static_cast<uint64_t>(data_ranks), "data-parallel rank"));
+  const int64_t data_ranks = data_ranks_of(plan);
+  const int64_t micro_batches = schedule::pipeline_of(config, data_ranks).micro_batches;
+  const bool holds_fewer = !config.family->settings.equal_shares && config.train.micro_batch_sizes.empty();
+  return fmt::format(
+      "{} {} a step; {} of {}{} on each of {}", format_count(config.train.global_batch), config.family->samples,
+      counted(static_cast<uint64_t>(micro_batches), "micro-batch", "micro-batches"), holds_fewer ? "at most " : "",
+      micro_batch_text(plan), counted(static_cast<uint64_t>(data_ranks), "data-parallel rank"));
 }
 
 }  // namespace
@@ -73,6 +74,7 @@ observe::PlanStatements statements_of(const Plan& plan, const std::string& comma
                 {"recompute", std::string(config::name_of(plan.config.train.recompute))},
                 {"precision", std::string(config::name_of(plan.config.train.precision))},
                 {"software", plan.target.software.name}};
+  if (const std::string sizes = sizes_text(plan); !sizes.empty()) said.facts.push_back({"sizes", sizes});
   said.command = command;
   for (const Change& change : plan.changes) {
     said.changes.push_back(

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "terrace/base/plural.h"
@@ -14,8 +16,8 @@
 #include "terrace/config/names.h"
 #include "terrace/observe/step_record.h"
 #include "terrace/plan/memory_table.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/plan/run_cost.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -47,16 +49,30 @@ Json changes_json(const Plan& plan) {
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
+int64_t data_ranks_of_plan(const Plan& plan) {
+  return plan.target.devices / (plan.config.layout.tensor * plan.config.layout.pipeline);
+}
+
+// The average and the largest of each size that differs between micro-batches of the same samples.
+std::map<std::string, std::pair<int64_t, int64_t>> counted_sizes(const Plan& plan) {
+  std::map<std::string, std::pair<int64_t, int64_t>> sizes;
+  if (plan.config.family->settings.sizes.empty()) return sizes;
+  const schedule::MicroBatchSizes all = schedule::micro_batch_sizes_of(plan.config, data_ranks_of_plan(plan));
+  for (const std::string& name : plan.config.family->settings.sizes) {
+    sizes[name] = {all.average.sizes.at(name), all.largest.sizes.at(name)};
+  }
+  return sizes;
+}
+
 std::string layout_line(const Plan& plan) {
   const config::Config& config = plan.config;
   const config::LayoutConfig& layout = config.layout;
-  const int64_t data_ranks = plan.target.devices / (layout.tensor * layout.pipeline);
   return fmt::format(
       "{} {} of {}: tensor {}, pipeline {} ({}{}), data {}, sharding {}, micro-batch {}, recompute {}, {}",
       plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name, layout.tensor,
       layout.pipeline, config::name_of(layout.schedule),
-      layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "", data_ranks, config::name_of(layout.sharding),
-      micro_batch_of(config, data_ranks), config::name_of(config.train.recompute),
+      layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "", data_ranks_of_plan(plan),
+      config::name_of(layout.sharding), micro_batch_text(plan), config::name_of(config.train.recompute),
       config::name_of(config.train.precision));
 }
 
@@ -112,6 +128,21 @@ std::string change_lines(const Plan& plan) {
 
 }  // namespace
 
+std::string micro_batch_text(const Plan& plan) {
+  const Sizes& budget = plan.config.train.micro_batch_sizes;
+  if (!budget.empty()) return "up to " + terrace::sizes_text(budget);
+  return std::to_string(schedule::micro_batch_of(plan.config, data_ranks_of_plan(plan)));
+}
+
+std::string sizes_text(const Plan& plan) {
+  std::string text;
+  for (const auto& [name, sizes] : counted_sizes(plan)) {
+    text += fmt::format("{}{} {} on average, at most {} a micro-batch", text.empty() ? "" : "; ", name,
+                        format_count(sizes.first), format_count(sizes.second));
+  }
+  return text;
+}
+
 std::string options_of(const Change& change) {
   std::string options;
   for (const std::string& setting : change.settings) {
@@ -151,6 +182,9 @@ Json json_of(const Plan& plan) {
     json["computation_seconds"][std::string(name_of(kind))] = slowest.computation.of(kind);
   }
   json["update_seconds"] = slowest.update_seconds;
+  for (const auto& [name, sizes] : counted_sizes(plan)) {
+    json["micro_batch_sizes"][name] = {{"average", sizes.first}, {"largest", sizes.second}};
+  }
   json["limit"] = limit(prediction);
   json["run"] = json_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config);
   for (const double items : items_per_parameter) {
@@ -192,6 +226,8 @@ std::string text_of(const Plan& plan) {
   text += fmt::format("{} parameters; a step of {} {}: {:.4g} FLOPs of the model, {:.4g} executed\n",
                       format_count(prediction.parameters), format_count(prediction.samples),
                       plan.config.family->samples, prediction.model_flops, prediction.hardware_flops);
+  const std::string sizes = sizes_text(plan);
+  if (!sizes.empty()) text += sizes + "\n";
   text += fmt::format("step {}, {:.4g} {}/s, MFU {}, HFU {}, bubble {}\n", format_seconds(prediction.step_seconds),
                       prediction.items_per_second(), plan.config.family->items, percent(prediction.mfu()),
                       percent(prediction.hfu()), percent(prediction.bubble_share));

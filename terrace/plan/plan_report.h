@@ -25,10 +25,16 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 
 // The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, samples_per_second,
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
-// computation_seconds by kind of the slowest stage, update_seconds, limit, run, trainings, checkpoint, roofline,
+// computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
+// where samples differ in size), limit, run, trainings, checkpoint, roofline,
 // changes, and stages: a list with memory_bytes by category and in total.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
+
+// "8", samples of a micro-batch, or "up to 2,048 atoms", its budget.
+std::string micro_batch_text(const Plan& plan);
+// "atoms 1,024 on average, at most 2,048 a micro-batch": the sizes that were counted; "" where samples do not differ.
+std::string sizes_text(const Plan& plan);
 
 // What makes a change on a shell's command line: "--set layout.pipeline=1".
 std::string options_of(const Change& change);

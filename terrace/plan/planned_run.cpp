@@ -6,13 +6,25 @@
 
 #include "terrace/config/family.h"
 #include "terrace/config/wire_type.h"
-#include "terrace/plan/memory_need.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/schedule/description.h"
 
 namespace terrace::plan {
 
-PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks) : rows(std::move(table)) {
+namespace {
+
+schedule::UnitTable table_of(const config::Config& config, const schedule::MicroBatchSize& micro_batch) {
+  return schedule::unit_table(config, {.samples = micro_batch.samples,
+                                       .sizes = micro_batch.sizes,
+                                       .element_bytes = config::element_bytes(config.train.precision),
+                                       .tensor_ranks = config.layout.tensor,
+                                       .sequence_parallel = config.layout.sequence_parallel,
+                                       .gradient_bytes = config::element_bytes(config.train.gradient_type)});
+}
+
+}  // namespace
+
+PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest)
+    : rows(std::move(table)), largest_rows(std::move(of_largest)) {
   for (const schedule::UnitRow& row : rows) {
     const auto sum = [&](int64_t alignment) {
       int64_t total = 0;
@@ -27,6 +39,17 @@ PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks) : ro
   }
 }
 
+PlannedTable planned_table(const config::Config& config, const schedule::MicroBatchSizes& micro_batch) {
+  const bool is_one_size = micro_batch.average == micro_batch.largest;
+  return {table_of(config, micro_batch.average), config.layout.tensor,
+          is_one_size ? schedule::UnitTable{} : table_of(config, micro_batch.largest)};
+}
+
+schedule::Partition planned_partition(const config::Config& config, const PlannedTable& table) {
+  const bool is_one_size = config.family->settings.sizes.empty();
+  return schedule::partition(is_one_size ? table.rows : schedule::unit_table(config), config.layout);
+}
+
 config::Config divided(config::Config config, const machine::Software& software) {
   config::LayoutConfig& layout = config.layout;
   const int64_t virtual_stages = layout.pipeline * layout.chunks, layers = config.family->settings.layers(config);
@@ -38,17 +61,17 @@ config::Config divided(config::Config config, const machine::Software& software)
 
 PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_per_node, SharedParts parts)
     : config(of),
-      mesh(mesh_of(of.layout, ranks, ranks_per_node)),
+      mesh(schedule::mesh_of(of.layout, ranks, ranks_per_node)),
       sizes(mesh::shard_sizes(of.layout, mesh)),
       shared(std::move(parts)),
-      pipeline(pipeline_of(of, mesh.size("data"))),
+      pipeline(schedule::pipeline_of(of, mesh.size("data"))),
       placement(schedule::placement(pipeline)) {
   if (!shared.table) {
-    shared.table = std::make_shared<const PlannedTable>(
-        schedule::unit_table(of, unit_table_options(of, mesh.size("data"))), of.layout.tensor);
+    shared.table =
+        std::make_shared<const PlannedTable>(planned_table(of, schedule::micro_batch_sizes_of(of, mesh.size("data"))));
   }
   if (!shared.partition) {
-    shared.partition = std::make_shared<const schedule::Partition>(schedule::partition(table(), of.layout));
+    shared.partition = std::make_shared<const schedule::Partition>(planned_partition(of, *shared.table));
   }
   schedule::check_recompute(partition(), of.train.recompute);
   for (int64_t stage = 0; stage < placement.stages; ++stage) {

@@ -11,19 +11,27 @@
 #include "terrace/mesh/shards.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::plan {
 
 // A unit table with what is computed from it once.
 struct PlannedTable {
-  PlannedTable(schedule::UnitTable table, int64_t tensor_ranks);
+  // `of_largest` is the table of the largest micro-batch; empty: it is as large as the others.
+  PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest = {});
 
-  schedule::UnitTable rows;
+  schedule::UnitTable rows, largest_rows;  // the latter is empty if both are equal
   // By unit, of its parameters on one tensor rank: elements, and with each parameter padded to the alignment of flat
   // buffers without and with quantized movements (mesh::parameter_alignment).
   std::vector<int64_t> elements, aligned, aligned_to_blocks;
 };
+
+// Of the configuration, with these micro-batches on each data-parallel rank.
+PlannedTable planned_table(const config::Config& config, const schedule::MicroBatchSizes& micro_batch);
+// As training divides the model. The costs of units have nearly the same proportions in micro-batches of all sizes; a
+// family whose samples differ divides by the costs of one average sample.
+schedule::Partition planned_partition(const config::Config& config, const PlannedTable& table);
 
 // What many layouts have in common, so that a search computes it once; null: computed here.
 struct SharedParts {
@@ -35,10 +43,15 @@ struct SharedParts {
 config::Config divided(config::Config config, const machine::Software& software);
 
 struct PlannedRun {
-  // Throws UserError if the configuration does not fit the ranks, see rank_share.h.
+  // Throws UserError if the configuration does not fit the ranks, see schedule/rank_share.h.
   PlannedRun(const config::Config& config, int64_t ranks, int64_t ranks_per_node, SharedParts shared = {});
 
-  const schedule::UnitTable& table() const { return shared.table->rows; }  // of one micro-batch on one rank
+  // Of one micro-batch on one rank: of average size, from which times are computed, and the largest, which memory is
+  // needed for.
+  const schedule::UnitTable& table() const { return shared.table->rows; }
+  const schedule::UnitTable& largest_table() const {
+    return shared.table->largest_rows.empty() ? table() : shared.table->largest_rows;
+  }
   const schedule::Partition& partition() const { return *shared.partition; }
 
   // Elements of the parameters of a segment on one tensor rank, and padded as in its flat buffer.

@@ -135,7 +135,7 @@ Prediction predict(const SimulatedStep& step) {
   prediction.model_flops = micro_batches * schedule::counted_flops(run.table());
   prediction.hardware_flops = prediction.model_flops + micro_batches * recomputed_flops(run);
   prediction.samples = config.train.global_batch;
-  prediction.items = config.train.global_batch * schedule::description_of(config).items_of_sample(config);
+  prediction.items = schedule::average_items(config, config.train.global_batch);
   prediction.peak_flops = static_cast<double>(step.target.devices) * device.rate(config.train.precision).peak;
 
   double bubble = 0, queued = 0;

@@ -21,7 +21,7 @@ int64_t received_bytes(const PlannedRun& run, int64_t stage, int64_t chunk) {
   const std::vector<int64_t>& segments = run.chunk(stage, chunk);
   if (segments.empty()) return 0;
   const int64_t first = run.partition().segment(segments.front()).units.begin;
-  return first == 0 ? 0 : run.table()[static_cast<size_t>(first - 1)].output_bytes;
+  return first == 0 ? 0 : run.largest_table()[static_cast<size_t>(first - 1)].output_bytes;
 }
 
 // Bytes of a stage's activations with the schedule's most live micro-batches. All chunks count with their mean size.
@@ -31,8 +31,8 @@ double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Sof
   int64_t kept = 0, deferred = 0;
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     for (const int64_t number : run.chunk(stage, chunk)) {
-      kept += schedule::kept_bytes(run.table(), run.partition().segment(number), run.config.train.recompute);
-      deferred += schedule::deferred_bytes(run.table(), run.partition().segment(number));
+      kept += schedule::kept_bytes(run.largest_table(), run.partition().segment(number), run.config.train.recompute);
+      deferred += schedule::deferred_bytes(run.largest_table(), run.partition().segment(number));
     }
     if (software.sends_parts) kept += received_bytes(run, stage, chunk) / run.config.layout.tensor;
   }
@@ -123,11 +123,11 @@ double temporary_bytes(const PlannedRun& run, int64_t number, bool backward) {
   const schedule::Segment& segment = run.partition().segment(number);
   int64_t temporary = 0;
   for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-    temporary = std::max(temporary, run.table()[static_cast<size_t>(unit)].temporary_bytes);
+    temporary = std::max(temporary, run.largest_table()[static_cast<size_t>(unit)].temporary_bytes);
   }
   if (!backward) return static_cast<double>(temporary);
-  return static_cast<double>(temporary + schedule::kept_bytes(run.table(), segment, config::Recompute::none) -
-                             schedule::kept_bytes(run.table(), segment, run.config.train.recompute));
+  return static_cast<double>(temporary + schedule::kept_bytes(run.largest_table(), segment, config::Recompute::none) -
+                             schedule::kept_bytes(run.largest_table(), segment, run.config.train.recompute));
 }
 
 StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software) {

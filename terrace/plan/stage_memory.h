@@ -26,7 +26,7 @@ enum class MemoryKind {
 inline constexpr size_t num_memory_kinds = 10;
 std::string_view name_of(MemoryKind kind);
 
-// Bytes on one rank when most memory is taken.
+// Bytes on one rank when most memory is taken, with micro-batches of the largest size.
 struct StageMemory {
   std::array<double, num_memory_kinds> bytes = {};
   int64_t live_micro_batches = 0;  // whose activations are kept at once

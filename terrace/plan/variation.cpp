@@ -72,6 +72,9 @@ std::vector<Variation> variations(const Config& config) {
   for (const bool up : {true, false}) {
     if (config.train.micro_batch > 0)
       varying.add([&](Config& c) { c.train.micro_batch = scale(c.train.micro_batch, up); });
+    varying.add([&](Config& c) {
+      for (auto& [name, size] : c.train.micro_batch_sizes) size = scale(size, up);
+    });
     varying.add([&](Config& c) { c.layout.tensor = scale(c.layout.tensor, up); });
     varying.add([&](Config& c) {
       c.layout.pipeline = scale(c.layout.pipeline, up);

@@ -1,23 +1,42 @@
 // The part of a family that describes its models without building them.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "terrace/base/sizes.h"
 #include "terrace/config/config.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::schedule {
+
+// The sizes of one sample by name: the tokens of a sequence, or the atoms and edges of a graph, in which samples
+// differ. Both have the same names.
+struct SampleSizes {
+  std::map<std::string, double, std::less<>> average = {};
+  Sizes largest = {};
+};
 
 // All functions are called with configurations of the family.
 class Description {
  public:
   virtual ~Description() = default;
 
+  // The figures of a micro-batch with the options' samples and sizes, which have all names of sample_sizes().
   virtual UnitTable unit_table(const config::Config& config, const UnitTableOptions& options) const = 0;
-  // Items of one sample (config::Family::items), such as the tokens of a sequence.
-  virtual int64_t items_of_sample(const config::Config&) const { return 1; }
+  // The sizes of the training samples, for planning: those of [model] and [data], or of prepared data that [data] names
+  // if they are there. They have config::Family::items, where items are not samples, and config::Settings::sizes.
+  virtual SampleSizes sample_sizes(const config::Config&) const { return {}; }
 };
 
 // Of the configuration's family.
 const Description& description_of(const config::Config& config);
-UnitTable unit_table(const config::Config& config, const UnitTableOptions& options = {});
+UnitTable unit_table(const config::Config& config, UnitTableOptions options = {});
+// The sizes of so many samples of average size, rounded; at least 1 of what samples have.
+Sizes average_sizes(const SampleSizes& sizes, double samples);
+// Items (config::Family::items) of so many samples of average size, such as the tokens of sequences.
+int64_t average_items(const config::Config& config, int64_t samples);
 
 }  // namespace terrace::schedule

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/sizes.h"
 #include "terrace/config/config.h"
 #include "terrace/mesh/param_mark.h"
 #include "terrace/schedule/operation.h"
@@ -17,7 +18,10 @@ namespace terrace::schedule {
 
 // How a rank computes a micro-batch: what FLOPs and bytes depend on beside the configuration.
 struct UnitTableOptions {
-  int64_t samples = 1;        // of the micro-batch
+  int64_t samples = 1;  // of the micro-batch
+  // Those of the micro-batch that the family's samples have beside their number (Description::sample_sizes). The
+  // functions of description.h fill them for samples of average size where they are left empty.
+  Sizes sizes = {};
   int64_t element_bytes = 4;  // of the type that the model computes in
   int64_t tensor_ranks = 1;
   bool sequence_parallel = false;

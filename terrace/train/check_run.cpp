@@ -8,7 +8,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/data/source.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/check_tensors.h"
@@ -28,7 +28,7 @@ class RunChecker {
 
   void run() {
     note([&] { check_kept_folder(options_.config_file, config_.checkpoint.folder); });
-    const bool ranks_fit = note([&] { plan::check_ranks(config_, ranks_, here_); });
+    const bool ranks_fit = note([&] { schedule::check_ranks(config_, ranks_, here_); });
     if (ranks_fit) warn_of_idle_keys(idle_keys_of(config_, ranks_, here_));
     const bool is_new = is_new_run(options_.resume, config_.checkpoint.folder);
     const std::vector<std::string> of_files = file_problems(config_, is_new);

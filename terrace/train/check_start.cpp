@@ -23,7 +23,7 @@
 #include "terrace/machine/machine.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/observe/memory.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/schedule/step.h"
 #include "terrace/train/device.h"
 #include "terrace/train/hooks/hooks.h"
@@ -108,7 +108,7 @@ void throw_file_problems(const std::vector<std::string>& problems, const std::st
 }
 
 std::vector<std::string> idle_keys_of(const config::Config& config, int64_t ranks, int64_t here) {
-  const mesh::Mesh mesh = plan::mesh_of(config.layout, ranks, here);
+  const mesh::Mesh mesh = schedule::mesh_of(config.layout, ranks, here);
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, mesh);
   return config::idle_keys(config, {.all = ranks,
                                     .data = sizes.ranks,

@@ -14,7 +14,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/models/families.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/device.h"
@@ -40,7 +40,7 @@ class EvaluationProgress : public Hook {
   static int64_t batches_of(const Trainer& trainer) {
     int64_t batches = 0;
     for (const data::HeldOut& held_out : trainer.data().held_out(std::numeric_limits<uint64_t>::max())) {
-      batches += trainer.data().rounds(held_out, trainer.mesh().size("data"), trainer.config().train.micro_batch);
+      batches += trainer.rounds(held_out);
     }
     return batches;
   }
@@ -58,7 +58,7 @@ int64_t recorded_micro_batch(const checkpoint::Reader& reader, const config::Con
 
 bool layout_fits(const config::Config& config, int64_t ranks, int64_t here) {
   try {
-    plan::check_ranks(config, ranks, here);
+    schedule::check_ranks(config, ranks, here);
     return true;
   } catch (const UserError&) {
     return false;

@@ -11,8 +11,8 @@
 #include "terrace/config/names.h"
 #include "terrace/config/phases.h"
 #include "terrace/data/batch_ramp.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::train {
 namespace {
@@ -20,17 +20,20 @@ namespace {
 int64_t rounded_up(int64_t all, int64_t parts) { return (all + parts - 1) / parts; }
 
 IdleStages idle_stages_of(const config::Config& config, int64_t data_ranks, int64_t samples, const std::string& when) {
-  schedule::Pipeline pipeline = plan::pipeline_of(config, data_ranks);
+  schedule::Pipeline pipeline = schedule::pipeline_of(config, data_ranks);
   const int64_t share = rounded_up(samples, data_ranks);
-  pipeline.micro_batches = rounded_up(share, plan::micro_batch_of(config, data_ranks));
-  const std::string each = counted(pipeline.micro_batches, "micro-batch", "micro-batches") + " each" + when;
+  pipeline.micro_batches = rounded_up(share, schedule::micro_batch_of(config, data_ranks));
+  const bool is_estimate = !config.train.micro_batch_sizes.empty();
+  const std::string each =
+      (is_estimate ? "about " : "") + counted(pipeline.micro_batches, "micro-batch", "micro-batches") + " each" + when;
   if (pipeline.micro_batches < pipeline.stages) {
     const int64_t smaller = share / pipeline.stages;
     return {
         .text = fmt::format("{} stages with {}: most stages idle; {}", pipeline.stages, each,
-                            smaller > 0 ? fmt::format("use train.micro_batch = {} or less", smaller)
-                                        : fmt::format("use a global_batch of {} or more, with train.micro_batch = 1",
-                                                      pipeline.stages * data_ranks)),
+                            is_estimate   ? "use smaller train.micro_batch_sizes"
+                            : smaller > 0 ? fmt::format("use train.micro_batch = {} or less", smaller)
+                                          : fmt::format("use a global_batch of {} or more, with train.micro_batch = 1",
+                                                        pipeline.stages * data_ranks)),
         .is_warning = true};
   }
   return {.text = fmt::format("{} stages with {}, {}: the stages idle about {:.0f}% of a step", pipeline.stages,

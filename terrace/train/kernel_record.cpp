@@ -69,16 +69,18 @@ void add_differences(const std::string& key, const Json& saved, const Json& now,
 
 Json kernel_record(const KernelFacts& facts) {
   const bool own_attention = facts.choice.attention == ops::AttentionChoice::fastest;
-  return {{"threads", facts.threads},
-          {"micro_batch", facts.micro_batch},
-          {"ranks", facts.ranks},
-          {"device", facts.device.str()},
-          {"processor", processor_name()},
-          {"vector_instructions", at::get_cpu_capability()},
-          {"products", products_record(facts)},
-          {"attention", own_attention ? ops::attention_instructions(facts.device) : "torch"},
-          {"onednn", at::globalContext().userEnabledMkldnn()},
-          {"torch", TORCH_VERSION}};
+  Json record = {{"threads", facts.threads},
+                 {"micro_batch", facts.micro_batch},
+                 {"ranks", facts.ranks},
+                 {"device", facts.device.str()},
+                 {"processor", processor_name()},
+                 {"vector_instructions", at::get_cpu_capability()},
+                 {"products", products_record(facts)},
+                 {"attention", own_attention ? ops::attention_instructions(facts.device) : "torch"},
+                 {"onednn", at::globalContext().userEnabledMkldnn()},
+                 {"torch", TORCH_VERSION}};
+  if (!facts.micro_batch_sizes.empty()) record["micro_batch_sizes"] = facts.micro_batch_sizes;
+  return record;
 }
 
 ops::KernelChoice recorded_choice(const Json& record) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "terrace/base/json.h"
+#include "terrace/base/sizes.h"
 #include "terrace/ops/kernel_choice.h"
 
 namespace terrace::train {
@@ -16,6 +17,7 @@ namespace terrace::train {
 struct KernelFacts {
   int64_t threads = 1;
   int64_t micro_batch = 1;
+  Sizes micro_batch_sizes = {};  // the budget of a micro-batch, if it has one
   int64_t ranks = 1;
   at::Device device = at::kCPU;
   at::ScalarType type = at::kFloat;

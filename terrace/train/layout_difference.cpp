@@ -10,7 +10,7 @@
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::train {
 namespace {
@@ -41,8 +41,9 @@ bool has_other_placement(const config::LayoutConfig& a, const config::LayoutConf
 }
 
 bool has_one_micro_batch(const config::Config& config, int64_t data_ranks) {
+  if (!config.train.micro_batch_sizes.empty()) return false;  // the data decide
   for (size_t phase = 0; phase <= config.phases.size(); ++phase) {
-    if (plan::pipeline_of(config::in_phase(config, phase), data_ranks).micro_batches > 1) return false;
+    if (schedule::pipeline_of(config::in_phase(config, phase), data_ranks).micro_batches > 1) return false;
   }
   return true;
 }
@@ -57,10 +58,10 @@ bool sums_at_once(const mesh::ShardSizes& sizes) {
 bool sums_alike(const config::Config& saved, const config::Config& now, int64_t ranks, int64_t here) {
   if (saved.layout.deterministic != now.layout.deterministic) return false;
   if (now.layout.deterministic) return true;
-  const mesh::Mesh mesh = plan::mesh_of(now.layout, ranks, here);
+  const mesh::Mesh mesh = schedule::mesh_of(now.layout, ranks, here);
   mesh::ShardSizes before, after = mesh::shard_sizes(now.layout, mesh);
   try {
-    before = mesh::shard_sizes(saved.layout, plan::mesh_of(saved.layout, ranks, here));
+    before = mesh::shard_sizes(saved.layout, schedule::mesh_of(saved.layout, ranks, here));
   } catch (const UserError&) {  // the saved run had other nodes
     return false;
   }

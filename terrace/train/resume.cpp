@@ -82,7 +82,8 @@ checkpoint::State Trainer::state() {
 
 Json Trainer::kernels() const {
   return kernel_record({.threads = at::get_num_threads(),
-                        .micro_batch = micro_batch_,
+                        .micro_batch = config_.train.micro_batch_sizes.empty() ? micro_batch_ : 0,
+                        .micro_batch_sizes = config_.train.micro_batch_sizes,
                         .ranks = world_->size(),
                         .device = device_,
                         .type = nn::scalar_type(config_.train.precision),

@@ -21,7 +21,7 @@
 #include "terrace/machine/machine.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/memory_need.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/check_tensors.h"
@@ -72,10 +72,12 @@ void log_run_settings(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
   const plan::MemoryNeed& need = start.need;
   const int threads = at::get_num_threads();
-  const int64_t micro_batch = plan::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
-  log_info("{} parameters, {}, micro-batches of {} {}{}",
-           format_count(nn::whole_elements(trainer.model().parameters())), counted(threads, "thread"), micro_batch,
-           samples_text(*trainer.config().family, micro_batch),
+  const int64_t micro_batch = schedule::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
+  const Sizes& budget = trainer.config().train.micro_batch_sizes;
+  log_info("{} parameters, {}, micro-batches of {}{}", format_count(nn::whole_elements(trainer.model().parameters())),
+           counted(threads, "thread"),
+           !budget.empty() ? "up to " + sizes_text(budget)
+                           : fmt::format("{} {}", micro_batch, samples_text(*trainer.config().family, micro_batch)),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for {}, {} for activations{}",
            need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",
@@ -137,7 +139,7 @@ struct StartChecks {
               const at::Device& device) {
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
-    plan::check_ranks(config, ranks, ranks_here);
+    schedule::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(idle_keys_of(config, ranks, ranks_here));
     const bool is_new = is_new_run(options.resume, folder);
     check_files(config, is_new);

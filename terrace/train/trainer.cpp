@@ -24,9 +24,9 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/learning_rate.h"
 #include "terrace/parallel/states.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/profile/record.h"
 #include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
 #include "terrace/train/stop_request.h"
@@ -73,8 +73,8 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
     : solo_(world == nullptr ? comm::make_solo_world() : nullptr),
       world_(world == nullptr ? solo_.get() : world),
       config_(config),
-      mesh_(plan::mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
-      micro_batch_(plan::micro_batch_of(config, mesh_.size("data"))),
+      mesh_(schedule::mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
+      micro_batch_(schedule::micro_batch_of(config, mesh_.size("data"))),
       peak_(std::move(peak)),
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
@@ -118,7 +118,8 @@ std::vector<models::Batch> Trainer::batches_on_host(int64_t step) const {
                               .samples = ramp_.batch_size(step),
                               .rank = mesh_.coordinate(world_->rank(), "data"),
                               .ranks = mesh_.size("data"),
-                              .micro_batch = micro_batch_};
+                              .micro_batch = micro_batch_,
+                              .budget = config_.train.micro_batch_sizes};
   std::vector<models::Batch> batches;
   for (data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
     batches.push_back(models::on_host(std::move(micro_batch), device_.is_cuda()));
@@ -133,22 +134,35 @@ std::vector<models::Batch> Trainer::micro_batches(int64_t step) {
   return batches;
 }
 
-std::vector<double> Trainer::summed_counts(const std::vector<models::Batch>& batches) {
+bool Trainer::samples_differ() const { return !config_.family->settings.sizes.empty(); }
+
+double Trainer::flops_of(const models::Batch& batch) const {
+  for (const std::string& name : config_.family->settings.sizes) {
+    TERRACE_CHECK(batch.sizes.contains(name), "a micro-batch of the data source states no {}", name);
+  }
+  return schedule::counted_flops(
+      schedule::unit_table(config_, {.samples = batch.samples.numel(), .sizes = batch.sizes}));
+}
+
+Trainer::StepCounts Trainer::summed_counts(const std::vector<models::Batch>& batches) {
   const auto own_batches = static_cast<int64_t>(batches.size());
   std::vector<double> counts(losses_.size(), 0.0);
+  double flops = 0;
   for (const models::Batch& batch : batches) {
     if (!cut_.has_loss()) break;
-    for (size_t term = 0; term < counts.size(); ++term) counts[term] += batch.counts.at(term);
+    for (size_t term = 0; term < losses_.size(); ++term) counts[term] += batch.counts.at(term);
+    if (samples_differ()) flops += flops_of(batch);
   }
+  if (samples_differ()) counts.push_back(flops);
   counts.push_back(static_cast<double>(own_batches));
   const auto number = static_cast<int64_t>(counts.size());
   cut_.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "count targets"}).wait();
   TERRACE_CHECK(counts.back() == static_cast<double>(own_batches * world_->size()),
                 "{} micro-batches on this rank and {} on all {}: the data source gave ranks different numbers",
                 own_batches, counts.back(), world_->size());
-  counts.pop_back();
-  for (double& count : counts) count = models::divisor_of(count);
-  return counts;
+  StepCounts sums{.flops = samples_differ() ? counts[losses_.size()] : 0};
+  for (size_t term = 0; term < losses_.size(); ++term) sums.of_losses.push_back(models::divisor_of(counts[term]));
+  return sums;
 }
 
 StepReport Trainer::step() {
@@ -167,13 +181,15 @@ StepReport Trainer::step() {
   for (const auto& hook : hooks_) metrics.learning_rate = hook->learning_rate(*this, step, metrics.learning_rate);
   if (!report.skipped) {
     const std::vector<models::Batch> batches = micro_batches(step);
-    const std::vector<double> counts = summed_counts(batches);
+    const StepCounts counts = summed_counts(batches);
+    report.flops =
+        samples_differ() ? counts.flops : schedule::counted_flops(unit_table_) * static_cast<double>(samples);
     const models::Pass pass{.seed = config_.train.seed,
                             .step = step,
-                            .gradient_scales = models::gradient_scales(losses_, counts, loss_scale_.scale)};
+                            .gradient_scales = models::gradient_scales(losses_, counts.of_losses, loss_scale_.scale)};
     training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
       observe::TermSums terms = sums.losses;
-      models::set_counts(counts, terms);
+      models::set_counts(counts.of_losses, terms);
       metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
       return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, report);
     });
@@ -186,7 +202,6 @@ StepReport Trainer::step() {
   if (report.skipped) return report;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
-  report.flops = schedule::counted_flops(unit_table_) * static_cast<double>(samples);
   if (peak_.known()) add_mfu(report.flops, metrics);
   return report;
 }
@@ -254,12 +269,17 @@ void Trainer::stop_skipping() {
                                                           : "Continue from an earlier checkpoint with --resume and"));
 }
 
+data::RoundShare Trainer::first_round() const {
+  return {.rank = mesh_.coordinate(world_->rank(), "data"),
+          .ranks = mesh_.size("data"),
+          .micro_batch = micro_batch_,
+          .budget = config_.train.micro_batch_sizes};
+}
+
 std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& held_out) {
-  data::RoundShare share{
-      .rank = mesh_.coordinate(world_->rank(), "data"), .ranks = mesh_.size("data"), .micro_batch = micro_batch_};
   observe::TermSums all = models::no_sums(losses_);
-  for (const int64_t rounds = data_->rounds(held_out, share.ranks, share.micro_batch); share.round < rounds;
-       ++share.round) {
+  data::RoundShare share = first_round();
+  for (const int64_t number = rounds(held_out); share.round < number; ++share.round) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
     const models::Batch batch =

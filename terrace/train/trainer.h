@@ -141,6 +141,8 @@ class Trainer {
   const config::Config& config() const { return config_; }
   const Peak& peak() const { return peak_; }
   const data::Source& data() const { return *data_; }
+  // In how many rounds the ranks evaluate these samples.
+  int64_t rounds(const data::HeldOut& held_out) const { return data_->rounds(held_out, first_round()); }
   models::Model& model() { return *model_; }
   optim::AdamW& optimizer() { return optimizer_; }
   const mesh::Mesh& mesh() const { return mesh_; }
@@ -161,10 +163,18 @@ class Trainer {
   // thread.
   std::vector<models::Batch> micro_batches(int64_t step);
   std::vector<models::Batch> batches_on_host(int64_t step) const;
-  // For each loss of the model, the number of targets that it is summed over on all ranks, 1 where there are
-  // none. Aborts unless
-  // all ranks have the same number of micro-batches.
-  std::vector<double> summed_counts(const std::vector<models::Batch>& batches);
+  // What the micro-batches of a step count on all ranks together.
+  struct StepCounts {
+    std::vector<double> of_losses = {};  // for each loss of the model, what it is summed over; 1 where there is nothing
+    double flops = 0;                    // of the model; 0 unless samples differ in size
+  };
+  // Aborts unless all ranks have the same number of micro-batches.
+  StepCounts summed_counts(const std::vector<models::Batch>& batches);
+  // Whether the family's samples differ in size.
+  bool samples_differ() const;
+  // Of the model's forward and backward for a micro-batch of such samples.
+  double flops_of(const models::Batch& batch) const;
+  data::RoundShare first_round() const;
   // Over the held-out samples of a dataset and all ranks; nothing if a stop was requested.
   std::optional<observe::TermSums> held_out_sums(const data::HeldOut& held_out);
   HeldOutFigures figures_of(const std::string& dataset, const observe::TermSums& sums) const;
@@ -191,7 +201,7 @@ class Trainer {
   comm::World* world_;
   config::Config config_;
   mesh::Mesh mesh_;
-  int64_t micro_batch_;  // samples
+  int64_t micro_batch_;  // samples; without effect beside a budget
   Peak peak_;            // ranks raise it by their own clocks and may differ; only the first rank's is written
   bool peak_raised_ = false;
   ops::KernelChoice kernels_;

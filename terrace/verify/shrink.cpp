@@ -5,7 +5,7 @@
 #include <array>
 
 #include "terrace/config/family.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::verify {
 namespace {
@@ -15,9 +15,10 @@ constexpr double most_loss_scale = 1024;  // avoids overflows, since a skipped s
 
 void shrink_batch(config::Config& config, int64_t ranks) {
   config::TrainConfig& train = config.train;
-  const int64_t share = train.global_batch / ranks, micro_batch = plan::micro_batch_of(config, ranks);
+  const int64_t share = train.global_batch / ranks, micro_batch = schedule::micro_batch_of(config, ranks);
   const int64_t micro_batches = std::min(share / micro_batch, most_micro_batches);
   train.micro_batch = std::min(micro_batch, most_micro_batch);
+  train.micro_batch_sizes.clear();
   train.global_batch = ranks * micro_batches * train.micro_batch;
   train.ramp_start = train.ramp_increment = train.ramp_samples = 0;
 }

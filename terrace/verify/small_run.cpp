@@ -18,8 +18,8 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/device.h"
 #include "terrace/train/run.h"
 #include "terrace/train/training_step.h"
@@ -69,7 +69,7 @@ class RankTraining {
         run_(run),
         mutex_(mutex),
         device_(train::take_device(config.train.device == "cuda" ? "cuda" : "cpu", world)),
-        mesh_(plan::mesh_of(config.layout, world.size(), world.ranks_per_node())),
+        mesh_(schedule::mesh_of(config.layout, world.size(), world.ranks_per_node())),
         model_(models::build_model(
                    config, {.device = device_, .type = nn::scalar_type(config.train.precision), .allocate = false}),
                partition),
@@ -218,7 +218,7 @@ SmallRun train_small(const config::Config& config, const RunRanks& ranks, const 
   }
   const auto world = comm::make_mpi_world(ranks.processes, options);
   run_rank(*world);
-  const auto all = world->connect(plan::mesh_of({}, world->size(), world->ranks_per_node()).group(0, "data"));
+  const auto all = world->connect(schedule::mesh_of({}, world->size(), world->ranks_per_node()).group(0, "data"));
   gather_run(run, *all);
   return run;
 }

@@ -13,8 +13,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/wire_type.h"
-#include "terrace/plan/rank_share.h"
 #include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/verify/first_divergence.h"
 #include "terrace/verify/named_segments.h"
@@ -31,7 +31,7 @@ int64_t fitting_ranks(const config::Config& config) {
   std::optional<UserError> first_problem;
   for (int64_t ranks = 2; ranks <= most_guessed_ranks; ++ranks) {
     try {
-      plan::check_ranks(config, ranks, ranks);
+      schedule::check_ranks(config, ranks, ranks);
       return ranks;
     } catch (const UserError& error) {
       if (!first_problem) first_problem = error;
@@ -239,7 +239,7 @@ bool Verdict::accurate() const {
 
 Verdict verify(const config::Config& config, const VerifyOptions& options) {
   const int64_t ranks = options.ranks > 0 ? options.ranks : fitting_ranks(config);
-  plan::check_ranks(config, ranks, options.processes ? options.ranks_here : ranks);
+  schedule::check_ranks(config, ranks, options.processes ? options.ranks_here : ranks);
   train::prepare_machine(1);
   config::Config small = shrunk(config, ranks, options.steps);
   // Threads of one process cannot share its GPU.

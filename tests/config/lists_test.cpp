@@ -29,6 +29,7 @@ TEST(Lists, AreReadBackExactly) {
   expect_read_back(Durations{}, std::vector<double>{21600, 0.1, 1e-300 * 1e300, 1.0 / 3});
   expect_read_back(NumbersByName{}, NamedNumbers{{"t2m", 1.0 / 3}, {"z.500", 1e-17}, {"with \"quotes\"", 2}});
   expect_read_back(NumbersByName{}, NamedNumbers{});
+  expect_read_back(SizesByName{}, Sizes{{"atoms", 2048}, {"edges of \"b\"", 1L << 60}});
 }
 
 TEST(Lists, ReadDurationsInEveryForm) {
@@ -49,6 +50,17 @@ TEST(Lists, NameUnknownAndRepeatedStrings) {
               HasSubstr("at place 2, which stands there twice"));
   EXPECT_THAT(problem_of(variables, "\"pressure\"", values), HasSubstr("; write [\"pressure\"]"));
   EXPECT_THAT(problem_of(variables, "[3]", values), HasSubstr("has 3 at place 1"));
+}
+
+TEST(Lists, ReadSizesAsWholeNumbers) {
+  const SizesByName budget{.number = {.least = 1}, .words = {"atoms", "edges"}};
+  Sizes values;
+  EXPECT_EQ(problem_of(budget, "{atoms = 2048}", values), "");
+  EXPECT_EQ(values, (Sizes{{"atoms", 2048}}));
+  EXPECT_THAT(problem_of(budget, "{atom = 1}", values), HasSubstr("did you mean \"atoms\"?"));
+  EXPECT_THAT(problem_of(budget, "{edges = 0}", values), HasSubstr("has edges = 0, which must be"));
+  EXPECT_THAT(problem_of(budget, "{edges = 0.5}", values), HasSubstr("has edges = 0.5, which must be"));
+  EXPECT_EQ(values, (Sizes{{"atoms", 2048}}));
 }
 
 TEST(Lists, NameWhatIsWrongInATable) {

@@ -82,6 +82,10 @@ TEST(RuleProblems, NameBadBatches) {
        "train.global_batch = 12 is not a multiple of micro_batch = 13; use micro_batch 1, 2, 3, 4, 6 or 12, or "
        "global_batch 13",
        {"train.micro_batch=13", "train.global_batch=13"}},
+      {{"train.micro_batch_sizes={tokens = 64}"},
+       "train.micro_batch_sizes = {\"tokens\" = 64} limits sizes in which samples differ, and all sequences of "
+       "model.family = \"gpt\" are equal in size; use train.micro_batch",
+       {"train.micro_batch=2"}},
       {{"train.ramp_start=4", "train.micro_batch=4"},
        "train.ramp_start = 4 needs ramp_increment and ramp_samples, both at least 1",
        {"train.ramp_start=4", "train.micro_batch=4", "train.ramp_increment=4", "train.ramp_samples=1"}},

@@ -83,8 +83,8 @@ TEST_F(TextSourceTest, ARankWithoutHeldOutSamplesComputesOneThatDoesNotCount) {
   const std::vector<HeldOut> corpora = source.held_out(100);
   ASSERT_EQ(corpora.size(), 1u);
   ASSERT_EQ(corpora[0].samples.size(), 2u);
-  EXPECT_EQ(source.rounds(corpora[0], 3, 1), 1);
-  EXPECT_EQ(source.rounds(corpora[0], 1, 1), 2);
+  EXPECT_EQ(source.rounds(corpora[0], {.ranks = 3}), 1);
+  EXPECT_EQ(source.rounds(corpora[0], {}), 2);
   double counted = 0;
   for (int64_t rank = 0; rank < 3; ++rank) {
     const MicroBatch batch =

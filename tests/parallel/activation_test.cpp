@@ -99,7 +99,7 @@ std::vector<int64_t> deferred_on_ranks(const ActivationCase& c) {
   comm::run_threads(c.tensor, {.timeout_seconds = 60}, [&](comm::World& world) {
     const auto model = small_model(training, nn::scalar_type(training.precision));
     const schedule::Partition partition = schedule::partition(small_table(training), layout);
-    CutModel cut(*model, partition, world, plan::mesh_of(layout, world.size(), world.size()), layout,
+    CutModel cut(*model, partition, world, schedule::mesh_of(layout, world.size(), world.size()), layout,
                  sharding_options(layout, at::kFloat));
     const models::Batch batch = batch_of(1, 0, micro_batch);
     std::vector<ops::WeightGradientQueue> queues(2);

@@ -18,7 +18,7 @@ using Counts = std::map<std::string, Count>;
 struct Formula {
   Formula(const Training& training, const Layout& layout) : training(training) {
     const config::LayoutConfig config = layout_config(layout, false);
-    const mesh::Mesh mesh = plan::mesh_of(config, layout.ranks, layout.ranks);
+    const mesh::Mesh mesh = schedule::mesh_of(config, layout.ranks, layout.ranks);
     const mesh::ShardSizes sizes = mesh::shard_sizes(config, mesh);
     gather_type = config.gather_type, reduce_type = config.reduce_type, update_type = config.update_type;
     const int64_t alignment = quantized(gather_type) || quantized(reduce_type) || quantized(update_type) ? 256 : 32;

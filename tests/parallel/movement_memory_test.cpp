@@ -76,7 +76,7 @@ std::vector<CountedMovements> counted_movements(const MovementCase& one) {
   std::vector<CountedMovements> counted(static_cast<size_t>(one.layout.ranks));
   comm::run_threads(one.layout.ranks, {.timeout_seconds = 60}, [&](comm::World& world) {
     const auto model = small_model(one.training, nn::scalar_type(one.training.precision));
-    const mesh::Mesh mesh = plan::mesh_of(layout, world.size(), world.size());
+    const mesh::Mesh mesh = schedule::mesh_of(layout, world.size(), world.size());
     CutModel cut(*model, schedule::partition(small_table(one.training), layout), world, mesh, layout,
                  sharding_options(layout, nn::scalar_type(one.gradient_type)));
     const MovementMeter meter(cut, one.micro_batches);

@@ -31,7 +31,7 @@ Step step_with(const Layout& layout, const std::function<void(ShardingOptions&)>
     options.poison = true;
     change(options);
     CutModel cut(*model, schedule::partition(small_table(training), config), world,
-                 plan::mesh_of(config, world.size(), world.size()), config, options);
+                 schedule::mesh_of(config, world.size(), world.size()), config, options);
     optim::AdamW optimizer(cut.shards, optimizer_config());
     train::TrainingStep step(*model, cut, optimizer, config::Recompute::none);
     set_initial_values(cut.sharded, optimizer, 5);
@@ -102,7 +102,7 @@ TEST(Sharded, NoticesAGradientThatIsNotFiniteOnAllRanks) {
       const config::LayoutConfig config = layout_config({3, {sharding, reduce}}, false);
       comm::run_threads(3, {.timeout_seconds = 60, .check_calls = true}, [&](comm::World& world) {
         const auto model = small_model(training, at::kFloat);
-        CutModel cut(*model, schedule::partition(small_table(training), config), world, plan::mesh_of(config, 3, 3),
+        CutModel cut(*model, schedule::partition(small_table(training), config), world, schedule::mesh_of(config, 3, 3),
                      config, sharding_options(config, at::kFloat));
         optim::AdamW optimizer(cut.shards, optimizer_config());
         train::TrainingStep step(*model, cut, optimizer, config::Recompute::none);

@@ -67,7 +67,7 @@ TEST(TensorParallel, ACutWeightComputesWithTheKernelsOfTheWhole) {
   const auto choice_of = [&](at::IntArrayRef shape) { return kernels.products[ops::weight_class_of(shape)]; };
   comm::run_threads(2, {}, [&](comm::World& world) {
     const auto model = models::gpt::build_model(config, {.kernels = kernels, .allocate = false});
-    const mesh::Mesh mesh = plan::mesh_of(layout_config({2, {"tensor=2"}}, false), 2, 2);
+    const mesh::Mesh mesh = schedule::mesh_of(layout_config({2, {"tensor=2"}}, false), 2, 2);
     const TensorParallel tensor(*model, world, mesh, false);
     int64_t differently_by_part = 0;
     for (const nn::Parameter* parameter : model->parameters()) {

@@ -26,7 +26,7 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/training_step.h"
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
@@ -177,7 +177,7 @@ class RankTraining {
   RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
       : training_(training),
         world_(world),
-        mesh_(plan::mesh_of(layout, world.size(), world.size())),
+        mesh_(schedule::mesh_of(layout, world.size(), world.size())),
         model_(small_model(training, nn::scalar_type(training.precision), training.allocates_first)),
         cut_(model_, schedule::partition(small_table(training), layout), world, mesh_, layout,
              poisoned(sharding_options(layout, at::kFloat))),

@@ -13,7 +13,7 @@
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/observe/metrics.h"
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
@@ -216,7 +216,7 @@ TEST_F(Ranks, AllNameAGradientThatIsNotFinite) {
 TEST_F(Ranks, AreRefusedIfAStepIsNotDivisibleAmongThem) {
   const auto complaint = [&](int64_t ranks, const Keys& keys) -> std::string {
     try {
-      plan::check_ranks(tiny_config(keys), ranks, ranks);
+      schedule::check_ranks(tiny_config(keys), ranks, ranks);
     } catch (const UserError& error) {
       return error.what();
     }

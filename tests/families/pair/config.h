@@ -18,6 +18,9 @@ struct ModelConfig {
 struct DataConfig {
   std::string train;       // a file with one line for each sample, see source.h
   double held_out = 0.25;  // share of the samples, at the file's end
+  // Items of a sample, for planning.
+  double average_items = 1.0;
+  int64_t largest_items = 1;
   bool operator==(const DataConfig&) const = default;
 };
 

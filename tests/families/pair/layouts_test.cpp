@@ -74,6 +74,18 @@ TEST_F(FamilyLayouts, PipelinesOfManyRanksHaveRanksWithoutSamples) {
   expect_one_stage(4, {"train.global_batch=3", "train.micro_batch=1", "layout.sharding=zero1"});
 }
 
+// With a budget, steps have different numbers of micro-batches. The ranks compare their calls.
+TEST_F(FamilyLayouts, EveryShardingTrainsToTheLastBitInABudget) { expect_equal(parallel::all_layouts(), in_budget()); }
+
+TEST_F(FamilyLayouts, PipelinesTrainAsOneStageDoesInABudget) {
+  expect_one_stage(1, in_budget());
+  expect_one_stage(2, in_budget());
+  Keys few_samples = in_budget();
+  few_samples.emplace_back("train.global_batch=3");
+  few_samples.emplace_back("layout.sharding=zero1");
+  expect_one_stage(4, few_samples);
+}
+
 // A hook that has the model predict five samples, without their targets, and writes the predictions to a file.
 class WritesPredictions : public train::Hook {
  public:

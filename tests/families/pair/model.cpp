@@ -125,7 +125,7 @@ std::vector<models::LossTerm> PairModel::losses() const {
 }
 
 std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const models::Batch& batch) const {
-  const int64_t items = batch["owner"].size(0);
+  const int64_t items = batch.sizes.at("items");
   std::vector<models::TensorShape> shapes = {{.sizes = {items, config_.width}, .type = build_.type}};
   if (unit > 0) shapes.push_back({.sizes = {items, narrow_width}, .type = build_.type});
   shapes.push_back({.sizes = {items}, .type = at::kLong});
@@ -134,8 +134,7 @@ std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const mo
 
 schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options) {
   schedule::UnitTable table;
-  // The table counts one item a sample.
-  const int64_t items = options.samples;
+  const int64_t items = options.sizes.at("items");
   const auto add = [&](const std::string& name, std::string_view kind, int64_t inputs, int64_t outputs) {
     const schedule::LinearLayer layer{.name = kind,
                                       .rows = items,

@@ -17,7 +17,7 @@ double flops(const std::vector<Operation>& operations) {
 }
 
 TEST(FamilyOperations, HaveTheFlopsOfTheUnitTable) {
-  const UnitTable table = unit_table({.layers = 3, .width = 8}, {.samples = 5});
+  const UnitTable table = unit_table({.layers = 3, .width = 8}, {.sizes = {{"items", 5}}});
   for (const UnitRow& row : table) {
     SCOPED_TRACE(row.name);
     EXPECT_EQ(flops(row.operations.forward), row.forward_flops);
@@ -30,7 +30,7 @@ TEST(FamilyOperations, HaveTheFlopsOfTheUnitTable) {
 }
 
 TEST(FamilyOperations, AreThoseOfALayerWorkedOutByHand) {
-  const UnitTable table = unit_table({.layers = 2, .width = 8}, {.samples = 5, .element_bytes = 2});
+  const UnitTable table = unit_table({.layers = 2, .width = 8}, {.sizes = {{"items", 5}}, .element_bytes = 2});
   const schedule::Operations& layer = table[2].operations;
   ASSERT_EQ(layer.forward.size(), 4u);
   EXPECT_EQ(layer.forward[0], schedule::matrix_product("wide", 5, 8, 8, 2));

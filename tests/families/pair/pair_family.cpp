@@ -34,6 +34,9 @@ std::vector<config::Key> keys() {
       "data", [](auto& config) -> decltype(auto) { return (config.data.template get<DataConfig>()); }, list};
   data.required("train", &D::train, config::Text{}, OnResume::names_fixed, "\"samples.txt\"", "One line a sample.");
   data.optional("held_out", &D::held_out, config::share, OnResume::fixed, "Share of the samples.");
+  data.optional("average_items", &D::average_items, config::Real{}, OnResume::may_change, "Items of a sample.");
+  data.optional("largest_items", &D::largest_items, config::Whole{0, 1000}, OnResume::may_change,
+                "The most items of a sample.");
   return list;
 }
 
@@ -58,6 +61,10 @@ class PairDescription : public schedule::Description {
  public:
   schedule::UnitTable unit_table(const Config& config, const schedule::UnitTableOptions& options) const override {
     return pair::unit_table(model_of(config), options);
+  }
+  schedule::SampleSizes sample_sizes(const Config& config) const override {
+    const DataConfig& data = data_of(config);
+    return {.average = {{"items", data.average_items}}, .largest = {{"items", data.largest_items}}};
   }
 };
 
@@ -88,7 +95,7 @@ class ModelOfPairs : public models::ModelOfFamily {
 class PairData : public data::DataOfFamily {
  public:
   std::unique_ptr<data::Source> open(const Config& config) const override {
-    return std::make_unique<PairSource>(data_of(config), config.train.seed);
+    return std::make_unique<PairSource>(data_of(config), config.train.seed, config.train.micro_batch_sizes);
   }
   std::vector<std::string> problems_with_files(const Config& config) const override {
     const std::string& path = data_of(config).train;
@@ -135,7 +142,8 @@ const config::Family& family() {
                    .rules = {{{"layout.tensor"}, tensor_is_one}, {{"model.width"}, narrow_fits}},
                    .layers = [](const Config& config) { return model_of(config).layers; },
                    .shrink = shrink,
-                   .equal_shares = false},
+                   .equal_shares = false,
+                   .sizes = {"items"}},
       .description = &description,
       .figures = &figures,
       .model = &model,

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "terrace/plan/best.h"
+#include "terrace/plan/memory_need.h"
+#include "terrace/plan/plan_report.h"
 #include "terrace/plan/step_record.h"
 #include "tests/families/pair/config.h"
 #include "tests/families/pair/pair_family.h"
@@ -61,6 +63,57 @@ TEST(PlannedPairs, OneDeviceHoldsStatesAndInputs) {
   // fp32 weights, gradients and two moments; six features, and the hidden state for both products of the layer.
   const double inputs = 4 * (6 + 2 * 4);
   EXPECT_DOUBLE_EQ(prediction.stages[0].memory.total(), 16.0 * elements + inputs);
+}
+
+// Samples of 2.5 items on average and of at most 4 in micro-batches of at most 12: four average samples fit.
+config::Config planned_budget() {
+  config::Config config = planned_pairs(1, 16);
+  config.data.get<DataConfig>().average_items = 2.5;
+  config.data.get<DataConfig>().largest_items = 4;
+  config.train.micro_batch = 0;
+  config.train.micro_batch_sizes = {{"items", 12}};
+  return config;
+}
+
+TEST(PlannedPairs, AverageMicroBatchesTakeTimeAndTheLargestTakesMemory) {
+  const plan::Prediction prediction = predict(planned_budget(), on_devices(1));
+  // Four micro-batches of one sample with ten items.
+  config::Config equal = planned_pairs(1, 4);
+  equal.data.get<DataConfig>().average_items = 10;
+  equal.data.get<DataConfig>().largest_items = 10;
+  const plan::Prediction of_equal = predict(equal, on_devices(1));
+  EXPECT_DOUBLE_EQ(prediction.step_seconds, of_equal.step_seconds);
+  EXPECT_DOUBLE_EQ(prediction.model_flops, of_equal.model_flops);
+  EXPECT_EQ(prediction.items, 40);
+  constexpr double inputs = 4 * (6 + 2 * 4);
+  EXPECT_DOUBLE_EQ(of_equal.stages[0].memory.total(), 16.0 * elements + 10 * inputs);
+  EXPECT_DOUBLE_EQ(prediction.stages[0].memory.total(), 16.0 * elements + 12 * inputs);
+  EXPECT_DOUBLE_EQ(plan::least_memory(planned_budget(), 1, 1, 1).activations, 12 * inputs);
+  // Without a budget, four of the largest samples.
+  config::Config by_samples = planned_budget();
+  by_samples.train.micro_batch_sizes.clear();
+  by_samples.train.micro_batch = 4;
+  EXPECT_DOUBLE_EQ(predict(by_samples, on_devices(1)).stages[0].memory.total(), 16.0 * elements + 16 * inputs);
+  EXPECT_DOUBLE_EQ(predict(by_samples, on_devices(1)).step_seconds, of_equal.step_seconds);
+}
+
+TEST(PlannedPairs, APlanSaysTheSizesThatItCounted) {
+  const plan::Plan plan = plan::make_plan(planned_budget(), on_devices(1));
+  const std::string text = text_of(plan);
+  EXPECT_NE(text.find("micro-batch up to 12 items,"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nitems 10 on average, at most 12 a micro-batch\n"), std::string::npos) << text;
+  EXPECT_EQ(json_of(plan)["micro_batch_sizes"], (Json{{"items", {{"average", 10}, {"largest", 12}}}}));
+}
+
+TEST(PlannedPairs, ASearchKeepsTheBudget) {
+  config::Config config = planned_budget();
+  config.model.get<ModelConfig>().layers = 4;
+  const plan::BestLayouts best = best_layouts(config, on_devices(4), {.count = 1000});
+  EXPECT_GT(best.layouts.size(), 10);
+  for (const plan::Change& one : best.layouts) {
+    EXPECT_EQ(one.config.train.micro_batch_sizes, config.train.micro_batch_sizes);
+    EXPECT_EQ(one.config.train.micro_batch, 0);
+  }
 }
 
 // All that a stage does and waits for takes the whole step, except that stages with fewer parameters update them

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
@@ -135,9 +136,112 @@ TEST_F(FamilyRuns, TheHeldOutLossIsTheSameOnAnyRanks) {
   }
 }
 
+std::vector<std::string> joined(std::vector<std::string> keys, const std::vector<std::string>& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+// The FLOPs of a step are a sum over micro-batches of different sizes, and those of an item times its items: 3 times 2
+// for each weight.
+TEST_F(FamilyRuns, TheFlopsOfAStepAreThoseOfItsItems) {
+  constexpr int64_t width = 8, weights = 6 * width + width * (width + 3) + 3 * (width * width + 3 * 3) + width;
+  struct NotesFlops : train::Hook {
+    explicit NotesFlops(std::vector<double>& to) : flops(to) {}
+    void after_step(train::Trainer&, const train::StepReport& report) override { flops.push_back(report.flops); }
+    std::vector<double>& flops;
+  };
+  for (const std::vector<std::string>& keys :
+       {std::vector<std::string>{}, in_budget(), joined(in_budget(), {"layout.pipeline=2"})}) {
+    for (const int64_t ranks : {2, 4}) {
+      std::vector<double> flops;
+      const config::Config settings = config(keys);
+      std::filesystem::remove_all(settings.checkpoint.folder);
+      train::run(settings, {.ranks = ranks, .prepare = [&](train::Trainer& trainer) {
+                              if (trainer.rank() == 0) trainer.add_hook(std::make_unique<NotesFlops>(flops));
+                            }});
+      const observe::RunMetrics metrics = observe::read_metrics(settings.checkpoint.folder);
+      ASSERT_EQ(flops.size(), 4u);
+      int64_t items_before = 0;
+      for (size_t step = 0; step < 4; ++step) {
+        const auto items = static_cast<int64_t>(metrics.steps.at(static_cast<int64_t>(step) + 1).items);
+        EXPECT_EQ(flops[step], static_cast<double>(6 * weights * (items - items_before))) << step;
+        EXPECT_GT(items, items_before);
+        items_before = items;
+      }
+    }
+  }
+}
+
+// The ranks of a step have as many micro-batches as each other, and steps have different numbers of them.
+TEST_F(FamilyRuns, ABudgetLimitsTheItemsOfEveryMicroBatch) {
+  const config::Config settings = config(in_budget());
+  const PairSource source(data_of(settings), settings.train.seed, settings.train.micro_batch_sizes);
+  std::set<size_t> numbers;
+  for (int64_t step = 1; step <= 8; ++step) {
+    data::StepShare share{.step = step,
+                          .first_sample = static_cast<uint64_t>(11 * (step - 1)),
+                          .samples = 11,
+                          .ranks = 2,
+                          .budget = settings.train.micro_batch_sizes};
+    int64_t items = 0;
+    size_t number = 0;
+    for (share.rank = 0; share.rank < 2; ++share.rank) {
+      const std::vector<data::MicroBatch> batches = source.micro_batches(share, {});
+      if (share.rank == 0) number = batches.size();
+      EXPECT_EQ(batches.size(), number);
+      for (const data::MicroBatch& batch : batches) {
+        EXPECT_TRUE(batch.tensors.empty());
+        EXPECT_LE(batch.sizes.at("items"), 5);
+        items += batch.sizes.at("items");
+      }
+    }
+    numbers.insert(number);
+    EXPECT_EQ(items, source.items(share.first_sample, 11));
+  }
+  EXPECT_GT(numbers.size(), 1u);
+}
+
+TEST_F(FamilyRuns, TheLossesAreTheSameOnAnyRanksInABudget) {
+  const std::vector<std::string> keys = joined(in_budget(), {"train.evaluate_every=4"});
+  const observe::RunMetrics one =
+      run(1, {"train.micro_batch=11", "train.global_batch=11", "train.evaluate_every=4"}).metrics;
+  for (const int64_t ranks : {1, 2, 3, 8}) {
+    const observe::RunMetrics other = run(ranks, keys).metrics;
+    for (const auto& [step, metrics] : one.steps) {
+      EXPECT_NEAR(other.steps.at(step).loss, metrics.loss, 1e-5 * metrics.loss) << ranks << " ranks, step " << step;
+    }
+    EXPECT_NEAR(other.evaluations.at(4).validation_loss, one.evaluations.at(4).validation_loss,
+                1e-5 * one.evaluations.at(4).validation_loss);
+  }
+}
+
+TEST_F(FamilyRuns, ABudgetIsReadBackFromTheResolvedConfiguration) {
+  const std::string text = config::dump(config(in_budget()));
+  EXPECT_THAT(text, HasSubstr("\nmicro_batch_sizes = {\"items\" = 5}\n"));
+  EXPECT_EQ(config::parse(text, "dump.toml", all_families(), {}), config(in_budget()));
+  EXPECT_THAT(config::dump(config({})), Not(HasSubstr("micro_batch_sizes")));
+}
+
+TEST_F(FamilyRuns, BudgetsThatCannotBeKeptAreRefused) {
+  EXPECT_THAT(refusal({"train.micro_batch=0", "train.micro_batch_sizes={item = 5}"}),
+              HasSubstr("has item, which is not known; did you mean \"items\"?"));
+  EXPECT_THAT(refusal({"train.micro_batch_sizes={items = 5}"}),
+              HasSubstr("train.micro_batch_sizes = {\"items\" = 5} and micro_batch = 2 both say"));
+  EXPECT_THAT(refusal({"train.micro_batch=0", "train.micro_batch_sizes={items = 0.5}"}),
+              HasSubstr("has items = 0.5, which must be"));
+  try {
+    run(2, {"train.micro_batch=0", "train.micro_batch_sizes={items = 3}"});
+    FAIL() << "nothing was refused";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(HasSubstr("have more than 3 items; the largest is sample 5 (counted from 0) with 4"),
+                               HasSubstr("use micro_batch_sizes = {\"items\" = 4} or more")));
+  }
+}
+
 TEST_F(FamilyRuns, AResumedRunHasTheBitsOfAnUninterruptedOne) {
-  for (const std::vector<std::string>& layout :
-       std::vector<std::vector<std::string>>{{"layout.sharding=zero3"}, {"layout.pipeline=2"}}) {
+  for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+           {"layout.sharding=zero3"}, {"layout.pipeline=2"}, joined(in_budget(), {"layout.sharding=zero3"})}) {
     std::vector<std::string> keys = layout;
     keys.emplace_back("optimizer.schedule=constant");  // a decay would end at another step
     keys.emplace_back("train.steps=10");

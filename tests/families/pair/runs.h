@@ -22,7 +22,7 @@ inline config::Families all_families() {
 class PairRuns : public RunsOfFamily {
  protected:
   PairRuns() {
-    // Every third sample has no items, the others have one to three.
+    // Every third sample has no items, the others have one to four.
     std::ofstream file(folder_ / "samples.txt");
     for (uint64_t sample = 0; sample < 40; ++sample) {
       for (uint64_t item = 0; item < sample % 3 * (1 + sample % 2); ++item) {
@@ -42,6 +42,12 @@ class PairRuns : public RunsOfFamily {
                              "true\n[checkpoint]\nfolder = \"" +
                              (folder_ / "run").string() + "\"\n";
     return config::parse(toml, "pair.toml", all_families(), overrides);
+  }
+
+  // Keys of runs whose micro-batches hold at most five items; the ranks compare their calls.
+  static std::vector<std::string> in_budget() {
+    return {"train.micro_batch=0", "train.micro_batch_sizes={items = 5}", "train.global_batch=11",
+            "layout.check_calls=true"};
   }
 };
 

@@ -28,6 +28,7 @@ data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<
   const auto number_of_items = static_cast<double>(items);
   double weights = 0;
   for (const float target : targets) weights += std::abs(target);
+  batch.sizes = {{"items", items}};
   batch.counts = {number_of_items, static_cast<double>(samples.size()), number_of_items, number_of_items, weights};
   const auto add = [&](const char* name, data::HostTensor tensor) {
     if (names.contains(name)) batch.tensors[name] = std::move(tensor);
@@ -38,7 +39,18 @@ data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<
   return batch;
 }
 
-PairSource::PairSource(const DataConfig& config, uint64_t seed) : file_(config.train) {
+namespace {
+
+int64_t items_of(const std::vector<float>& sample) { return std::ssize(sample) / numbers_per_item; }
+
+}  // namespace
+
+PairSource::PairSource(const DataConfig& config, uint64_t seed, const Sizes& budget)
+    : file_(config.train), rounds_([this](const data::HeldOut& held_out) {
+        data::SizesOfSamples sizes = {{"items", {}}};
+        for (const uint64_t number : held_out.samples) sizes["items"].push_back(items_of(samples_[training_ + number]));
+        return sizes;
+      }) {
   const std::string text = read_text(file_);
   checksum_ = checksum(std::as_bytes(std::span(text)));
   std::istringstream lines(text);
@@ -51,6 +63,9 @@ PairSource::PairSource(const DataConfig& config, uint64_t seed) : file_(config.t
                           numbers_per_item);
     }
   }
+  data::SizesOfSamples sizes = {{"items", {}}};
+  for (const std::vector<float>& one : samples_) sizes["items"].push_back(items_of(one));
+  data::check_budget(sizes, budget, file_);
   const auto held_out = static_cast<size_t>(config.held_out * static_cast<double>(samples_.size()));
   training_ = samples_.size() - held_out;
   if (training_ == 0)
@@ -62,17 +77,20 @@ const std::vector<float>& PairSource::sample(uint64_t number) const { return sam
 
 std::vector<data::MicroBatch> PairSource::micro_batches(const data::StepShare& share,
                                                         const data::TensorNames& names) const {
-  const auto begin_of = [&](int64_t rank) { return rank * share.samples / share.ranks; };
-  const int64_t largest = (share.samples + share.ranks - 1) / share.ranks;
-  int64_t next = begin_of(share.rank);
-  const int64_t end = begin_of(share.rank + 1);
+  const auto sizes_of_step = [&] {
+    data::SizesOfSamples sizes = {{"items", {}}};
+    for (int64_t i = 0; i < share.samples; ++i) {
+      sizes["items"].push_back(items_of(sample(share.first_sample + static_cast<uint64_t>(i))));
+    }
+    return sizes;
+  };
   std::vector<data::MicroBatch> batches;
-  for (int64_t done = 0; done < largest; done += share.micro_batch) {
+  for (const std::vector<int64_t>& own : data::own_samples(share, sizes_of_step)) {
     std::vector<int64_t> numbers;
     std::vector<std::vector<float>> samples;
-    for (int64_t i = 0; i < share.micro_batch && next < end; ++i, ++next) {
-      numbers.push_back(static_cast<int64_t>(share.first_sample) + next);
-      samples.push_back(sample(share.first_sample + static_cast<uint64_t>(next)));
+    for (const int64_t place : own) {
+      numbers.push_back(static_cast<int64_t>(share.first_sample) + place);
+      samples.push_back(sample(static_cast<uint64_t>(numbers.back())));
     }
     batches.push_back(micro_batch_of(std::move(numbers), samples, names));
   }
@@ -87,12 +105,10 @@ std::vector<data::HeldOut> PairSource::held_out(uint64_t at_most) const {
 
 data::MicroBatch PairSource::held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
                                                   const data::TensorNames& names) const {
-  const auto end = static_cast<int64_t>(held_out.samples.size());
-  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
   std::vector<int64_t> numbers;
   std::vector<std::vector<float>> samples;
-  for (int64_t i = first; i < std::min(first + share.micro_batch, end); ++i) {
-    const uint64_t number = held_out.samples[static_cast<size_t>(i)];
+  for (const int64_t place : rounds_.samples(held_out, share)) {
+    const uint64_t number = held_out.samples[static_cast<size_t>(place)];
     numbers.push_back(static_cast<int64_t>(number));
     samples.push_back(samples_[training_ + number]);
   }
@@ -100,9 +116,9 @@ data::MicroBatch PairSource::held_out_micro_batch(const data::HeldOut& held_out,
 }
 
 int64_t PairSource::items(uint64_t first, int64_t samples) const {
-  size_t numbers = 0;
-  for (int64_t i = 0; i < samples; ++i) numbers += sample(first + static_cast<uint64_t>(i)).size();
-  return static_cast<int64_t>(numbers) / numbers_per_item;
+  int64_t items = 0;
+  for (int64_t i = 0; i < samples; ++i) items += items_of(sample(first + static_cast<uint64_t>(i)));
+  return items;
 }
 
 }  // namespace terrace::pair

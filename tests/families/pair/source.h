@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/data/divided_samples.h"
 #include "terrace/data/mixture.h"
 #include "terrace/data/source.h"
 #include "tests/families/pair/config.h"
@@ -19,15 +20,19 @@ constexpr int64_t numbers_per_item = 7;
 data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<std::vector<float>>& samples,
                                 const data::TensorNames& names);
 
-// Each rank takes consecutive samples of a step. The numbers of samples may differ by one between ranks and may be 0.
+// Each rank takes consecutive samples of a step, whose numbers may differ by one between ranks and may be 0, or with a
+// budget those that data::divide() gives it.
 class PairSource : public data::Source {
  public:
-  // Throws UserError that names the file and the line.
-  PairSource(const DataConfig& config, uint64_t seed);
+  // Throws UserError that names the file and the line, or the sample that is larger than the budget.
+  PairSource(const DataConfig& config, uint64_t seed, const Sizes& budget = {});
 
   std::vector<data::MicroBatch> micro_batches(const data::StepShare& share,
                                               const data::TensorNames& names) const override;
   std::vector<data::HeldOut> held_out(uint64_t at_most) const override;
+  int64_t rounds(const data::HeldOut& held_out, const data::RoundShare& share) const override {
+    return rounds_.rounds(held_out, share);
+  }
   data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
                                         const data::TensorNames& names) const override;
   std::vector<std::string> held_out_datasets() const override { return {file_}; }
@@ -47,6 +52,7 @@ class PairSource : public data::Source {
   std::vector<std::vector<float>> samples_;
   size_t training_ = 0;  // the first of them
   std::optional<data::Mixture> order_;
+  data::DividedRounds rounds_;
 };
 
 }  // namespace terrace::pair

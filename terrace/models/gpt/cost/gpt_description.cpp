@@ -12,6 +12,9 @@ schedule::UnitTable GptDescription::unit_table(const config::Config& config,
   return gpt::unit_table(model_of(config), options, data::text_of(config).reset_at_documents);
 }
 
-int64_t GptDescription::items_of_sample(const config::Config& config) const { return model_of(config).sequence; }
+schedule::SampleSizes GptDescription::sample_sizes(const config::Config& config) const {
+  const int64_t tokens = model_of(config).sequence;
+  return {.average = {{"tokens", static_cast<double>(tokens)}}, .largest = {{"tokens", tokens}}};
+}
 
 }  // namespace terrace::models::gpt

@@ -9,7 +9,7 @@ class GptDescription : public schedule::Description {
  public:
   schedule::UnitTable unit_table(const config::Config& config,
                                  const schedule::UnitTableOptions& options) const override;
-  int64_t items_of_sample(const config::Config& config) const override;
+  schedule::SampleSizes sample_sizes(const config::Config& config) const override;
 };
 
 }  // namespace terrace::models::gpt

@@ -1,5 +1,5 @@
 // Divides a step among ranks, and reports sizes that are not divisible among them.
-#include "terrace/plan/rank_share.h"
+#include "terrace/schedule/rank_share.h"
 
 #include <algorithm>
 #include <numeric>
@@ -12,8 +12,9 @@
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"
+#include "terrace/schedule/description.h"
 
-namespace terrace::plan {
+namespace terrace::schedule {
 namespace {
 
 std::string not_divisible(const config::Config& config, const char* key, int64_t samples, int64_t ranks) {
@@ -28,6 +29,17 @@ std::string not_divisible(const config::Config& config, const char* key, int64_t
 
 int64_t rounded_up_share(const config::TrainConfig& train, int64_t data_ranks) {
   return (train.global_batch + data_ranks - 1) / data_ranks;
+}
+
+// Samples of average size that fit the budget, at least 1 and at most `most`.
+int64_t fitting_samples(const config::Config& config, int64_t most) {
+  const SampleSizes sizes = description_of(config).sample_sizes(config);
+  int64_t fitting = most;
+  for (const auto& [name, limit] : config.train.micro_batch_sizes) {
+    const double average = sizes.average.at(name), budget = static_cast<double>(limit);
+    if (budget < average * static_cast<double>(fitting)) fitting = static_cast<int64_t>(budget / average);
+  }
+  return std::max<int64_t>(1, fitting);
 }
 
 }  // namespace
@@ -53,6 +65,7 @@ int64_t micro_batch_of(const config::Config& config, int64_t data_ranks) {
   const config::TrainConfig& train = config.train;
   if (!config.family->settings.equal_shares) {
     const int64_t share = rounded_up_share(train, data_ranks);
+    if (!train.micro_batch_sizes.empty()) return fitting_samples(config, share);
     return train.micro_batch == 0 ? share : std::min(share, train.micro_batch);
   }
   std::string problems = not_divisible(config, "global_batch", train.global_batch, data_ranks) +
@@ -88,10 +101,25 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
   mesh::shard_sizes(config.layout, mesh);
 }
 
-schedule::Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
-  const int64_t micro_batch = micro_batch_of(config, data_ranks);
-  return schedule::pipeline_of(config.layout,
-                               (rounded_up_share(config.train, data_ranks) + micro_batch - 1) / micro_batch);
+MicroBatchSizes micro_batch_sizes_of(const config::Config& config, int64_t data_ranks) {
+  const SampleSizes sample = description_of(config).sample_sizes(config);
+  const int64_t samples = micro_batch_of(config, data_ranks), share = rounded_up_share(config.train, data_ranks);
+  const int64_t number = data_ranks * pipeline_of(config, data_ranks).micro_batches;
+  const double mean = static_cast<double>(config.train.global_batch) / static_cast<double>(number);
+  MicroBatchSizes sizes{
+      .average = {.samples = (config.train.global_batch + number - 1) / number, .sizes = average_sizes(sample, mean)},
+      .largest = {.samples = samples}};
+  for (const auto& [name, largest] : sample.largest) {
+    const auto budget = config.train.micro_batch_sizes.find(name);
+    sizes.largest.sizes[name] =
+        budget == config.train.micro_batch_sizes.end() ? samples * largest : std::min(budget->second, share * largest);
+  }
+  return sizes;
 }
 
-}  // namespace terrace::plan
+Pipeline pipeline_of(const config::Config& config, int64_t data_ranks) {
+  const int64_t micro_batch = micro_batch_of(config, data_ranks);
+  return pipeline_of(config.layout, (rounded_up_share(config.train, data_ranks) + micro_batch - 1) / micro_batch);
+}
+
+}  // namespace terrace::schedule

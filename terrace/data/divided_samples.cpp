@@ -1,0 +1,219 @@
+// Fills micro-batches from the largest sample to the smallest, and deals them to the ranks.
+#include "terrace/data/divided_samples.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "terrace/base/error.h"
+#include "terrace/base/units.h"
+#include "terrace/config/domain.h"
+
+namespace terrace::data {
+namespace {
+
+int64_t number_of_samples(const SizesOfSamples& sizes) {
+  const size_t number = sizes.empty() ? 0 : sizes.begin()->second.size();
+  for (const auto& [name, list] : sizes) {
+    TERRACE_CHECK(list.size() == number, "{} numbers of {} for {} samples", list.size(), name, number);
+  }
+  return static_cast<int64_t>(number);
+}
+
+int64_t parts_of(int64_t all, int64_t part) { return (all + part - 1) / part; }
+
+// What a micro-batch holds, or one sample.
+struct Load {
+  std::vector<int64_t> sizes = {};  // by name of the budget
+  double share = 0;                 // of the budget that is exhausted first
+};
+
+struct FilledBatch {
+  Load load = {};
+  std::vector<int64_t> samples = {};
+};
+
+class Filling {
+ public:
+  Filling(const SizesOfSamples& sizes, const Sizes& budget) : samples_(number_of_samples(sizes)) {
+    for (const auto& [name, limit] : budget) {
+      const auto found = sizes.find(name);
+      TERRACE_CHECK(found != sizes.end(), "the samples have no {}, which the budget limits", name);
+      limits_.push_back(limit);
+      lists_.push_back(&found->second);
+    }
+    for (int64_t sample = 0; sample < samples_; ++sample) {
+      Load load{.sizes = std::vector<int64_t>(limits_.size(), 0)};
+      for (size_t i = 0; i < limits_.size(); ++i) load.sizes[i] = (*lists_[i])[static_cast<size_t>(sample)];
+      update_share(load);
+      TERRACE_CHECK(load.share <= 1, "sample {} alone exceeds the budget", sample);
+      loads_.push_back(std::move(load));
+    }
+    order_.resize(loads_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::ranges::stable_sort(order_, std::ranges::greater{}, [&](size_t sample) { return loads_[sample].share; });
+  }
+
+  // So many micro-batches hold all samples if nothing is left free in them; at least 1.
+  int64_t fewest() const {
+    int64_t fewest = 1;
+    for (size_t i = 0; i < limits_.size(); ++i) {
+      const int64_t sum = std::accumulate(lists_[i]->begin(), lists_[i]->end(), int64_t{0});
+      fewest = std::max(fewest, parts_of(sum, limits_[i]));
+    }
+    return fewest;
+  }
+
+  // So many micro-batches, and more where a sample fits into none of them.
+  std::vector<FilledBatch> fill(int64_t number) const {
+    std::vector<FilledBatch> batches;
+    std::set<std::pair<double, size_t>> by_share;
+    const auto open = [&] {
+      by_share.emplace(0.0, batches.size());
+      batches.push_back({.load = {.sizes = std::vector<int64_t>(limits_.size(), 0)}});
+    };
+    while (std::ssize(batches) < number) open();
+    for (const size_t sample : order_) {
+      auto place = std::ranges::find_if(
+          by_share, [&](const auto& one) { return fits(loads_[sample], batches[one.second].load); });
+      if (place == by_share.end()) {
+        open();
+        place = by_share.find({0.0, batches.size() - 1});
+      }
+      FilledBatch& batch = batches[place->second];
+      const size_t chosen = place->second;
+      by_share.erase(place);
+      for (size_t i = 0; i < limits_.size(); ++i) batch.load.sizes[i] += loads_[sample].sizes[i];
+      update_share(batch.load);
+      batch.samples.push_back(static_cast<int64_t>(sample));
+      by_share.emplace(batch.load.share, chosen);
+    }
+    return batches;
+  }
+
+ private:
+  void update_share(Load& load) const {
+    for (size_t i = 0; i < limits_.size(); ++i) {
+      load.share = std::max(load.share, static_cast<double>(load.sizes[i]) / static_cast<double>(limits_[i]));
+    }
+  }
+
+  bool fits(const Load& sample, const Load& held) const {
+    for (size_t i = 0; i < limits_.size(); ++i) {
+      if (held.sizes[i] + sample.sizes[i] > limits_[i]) return false;
+    }
+    return true;
+  }
+
+  int64_t samples_;
+  std::vector<int64_t> limits_;
+  std::vector<const std::vector<int64_t>*> lists_;
+  std::vector<Load> loads_;
+  std::vector<size_t> order_;  // from the largest sample to the smallest
+};
+
+// Micro-batches of the same place have nearly equal work on all ranks, and so have the ranks in all.
+DividedSamples dealt(std::vector<FilledBatch> batches, int64_t ranks) {
+  std::ranges::stable_sort(batches, std::ranges::greater{}, [](const FilledBatch& one) { return one.load.share; });
+  DividedSamples divided(static_cast<size_t>(ranks));
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const size_t turn = i / divided.size(), place = i % divided.size();
+    std::ranges::sort(batches[i].samples);
+    divided[turn % 2 == 0 ? place : divided.size() - 1 - place].push_back(std::move(batches[i].samples));
+  }
+  return divided;
+}
+
+// The samples [begin, end).
+std::vector<int64_t> consecutive(int64_t begin, int64_t end) {
+  std::vector<int64_t> samples(static_cast<size_t>(std::max<int64_t>(0, end - begin)));
+  std::iota(samples.begin(), samples.end(), begin);
+  return samples;
+}
+
+}  // namespace
+
+Sizes sum_of(const SizesOfSamples& sizes, std::span<const int64_t> samples) {
+  Sizes sums;
+  for (const auto& [name, list] : sizes) {
+    int64_t& sum = sums[name];
+    for (const int64_t sample : samples) sum += list.at(static_cast<size_t>(sample));
+  }
+  return sums;
+}
+
+void check_budget(const SizesOfSamples& sizes, const Sizes& budget, const std::string& data) {
+  Sizes enough = budget;
+  std::string problems;
+  for (auto& [name, limit] : enough) {
+    const std::vector<int64_t>& list = sizes.at(name);
+    const auto largest = std::ranges::max_element(list);
+    if (largest == list.end() || *largest <= limit) continue;
+    const auto larger = std::ranges::count_if(list, [most = limit](int64_t size) { return size > most; });
+    problems +=
+        fmt::format("{}{} of its samples have more than {} {}; the largest is sample {} (counted from 0) with {}",
+                    problems.empty() ? "" : ", and ", format_count(larger), format_count(limit), name,
+                    largest - list.begin(), format_count(*largest));
+    limit = *largest;
+  }
+  if (problems.empty()) return;
+  throw UserError::of(
+      "train.micro_batch_sizes = {} is too small for {}: {}; use micro_batch_sizes = {} or more, or leave these "
+      "samples "
+      "out",
+      config::toml_text(budget), data, problems, config::toml_text(enough));
+}
+
+DividedSamples divide(const SizesOfSamples& sizes, const Sizes& budget, int64_t ranks) {
+  const Filling filling(sizes, budget);
+  for (int64_t each = parts_of(filling.fewest(), ranks);;) {
+    std::vector<FilledBatch> batches = filling.fill(each * ranks);
+    if (std::ssize(batches) == each * ranks) return dealt(std::move(batches), ranks);
+    each = parts_of(std::ssize(batches), ranks);
+  }
+}
+
+std::vector<std::vector<int64_t>> own_samples(const StepShare& share,
+                                              const std::function<SizesOfSamples()>& sizes_of_step) {
+  if (!share.budget.empty()) {
+    return divide(sizes_of_step(), share.budget, share.ranks).at(static_cast<size_t>(share.rank));
+  }
+  const int64_t begin = share.rank * share.samples / share.ranks, end = (share.rank + 1) * share.samples / share.ranks;
+  std::vector<std::vector<int64_t>> own;
+  for (int64_t done = 0; done < parts_of(share.samples, share.ranks); done += share.micro_batch) {
+    own.push_back(consecutive(begin + done, std::min(begin + done + share.micro_batch, end)));
+  }
+  return own;
+}
+
+int64_t DividedRounds::rounds(const HeldOut& held_out, const RoundShare& share) const {
+  if (!share.budget.empty()) return std::ssize(division(held_out, share)->divided.front());
+  return parts_of(std::ssize(held_out.samples), share.micro_batch * share.ranks);
+}
+
+std::vector<int64_t> DividedRounds::samples(const HeldOut& held_out, const RoundShare& share) const {
+  if (!share.budget.empty()) {
+    return division(held_out, share)->divided.at(static_cast<size_t>(share.rank)).at(static_cast<size_t>(share.round));
+  }
+  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
+  return consecutive(first, std::min<int64_t>(first + share.micro_batch, std::ssize(held_out.samples)));
+}
+
+std::shared_ptr<const DividedRounds::Division> DividedRounds::division(const HeldOut& held_out,
+                                                                       const RoundShare& share) const {
+  const std::lock_guard lock(mutex_);
+  const bool is_known = last_ && last_->corpus == held_out.corpus && last_->of_samples == held_out.samples &&
+                        last_->ranks == share.ranks && last_->budget == share.budget;
+  if (!is_known) {
+    last_ =
+        std::make_shared<const Division>(Division{.corpus = held_out.corpus,
+                                                  .of_samples = held_out.samples,
+                                                  .ranks = share.ranks,
+                                                  .budget = share.budget,
+                                                  .divided = divide(sizes_of_(held_out), share.budget, share.ranks)});
+  }
+  return last_;
+}
+
+}  // namespace terrace::data
