@@ -118,9 +118,9 @@ DividedSamples dealt(std::vector<FilledBatch> batches, int64_t ranks) {
   std::ranges::stable_sort(batches, std::ranges::greater{}, [](const FilledBatch& one) { return one.load.share; });
   DividedSamples divided(static_cast<size_t>(ranks));
   for (size_t i = 0; i < batches.size(); ++i) {
-    const size_t turn = i / divided.size(), place = i % divided.size();
+    const size_t round = i / divided.size(), place = i % divided.size();
     std::ranges::sort(batches[i].samples);
-    divided[turn % 2 == 0 ? place : divided.size() - 1 - place].push_back(std::move(batches[i].samples));
+    divided[round % 2 == 0 ? place : divided.size() - 1 - place].push_back(std::move(batches[i].samples));
   }
   return divided;
 }
@@ -203,11 +203,11 @@ std::vector<int64_t> DividedRounds::samples(const HeldOut& held_out, const Round
 std::shared_ptr<const DividedRounds::Division> DividedRounds::division(const HeldOut& held_out,
                                                                        const RoundShare& share) const {
   const std::lock_guard lock(mutex_);
-  const bool is_known = last_ && last_->corpus == held_out.corpus && last_->of_samples == held_out.samples &&
+  const bool is_known = last_ && last_->dataset == held_out.dataset && last_->of_samples == held_out.samples &&
                         last_->ranks == share.ranks && last_->budget == share.budget;
   if (!is_known) {
     last_ =
-        std::make_shared<const Division>(Division{.corpus = held_out.corpus,
+        std::make_shared<const Division>(Division{.dataset = held_out.dataset,
                                                   .of_samples = held_out.samples,
                                                   .ranks = share.ranks,
                                                   .budget = share.budget,

@@ -54,7 +54,7 @@ class DividedRounds {
 
  private:
   struct Division {
-    std::string corpus;
+    std::string dataset;
     std::vector<uint64_t> of_samples;
     int64_t ranks = 0;
     Sizes budget;

@@ -118,7 +118,7 @@ TEST(OwnSamples, AreThoseOfTheDivisionWithABudget) {
 }
 
 TEST(DividedRounds, EvaluateEverySampleOnceAndDivideOnce) {
-  const HeldOut held_out{.corpus = "molecules", .samples = {3, 4, 8, 9, 11}};
+  const HeldOut held_out{.dataset = "molecules", .samples = {3, 4, 8, 9, 11}};
   int divisions = 0;
   const DividedRounds divided([&](const HeldOut& of) {
     ++divisions;
