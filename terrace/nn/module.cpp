@@ -14,6 +14,34 @@
 
 namespace terrace::nn {
 
+namespace {
+
+// Fills `out` with the elements of a whole tensor that begin at `first`.
+void fill_initial(const InitialValue& initial, PhiloxKey key, const at::Tensor& out, int64_t first) {
+  switch (initial.kind) {
+    case InitialValue::Kind::constant:
+      out.fill_(initial.value);
+      return;
+    case InitialValue::Kind::normal:
+      return ops::fill_normal(out, key, initial.value, first);
+    case InitialValue::Kind::truncated_normal:
+      return ops::fill_truncated_normal(out, key, initial.value, initial.high, first);
+    case InitialValue::Kind::uniform:
+      return ops::fill_uniform(out, key, initial.low, initial.high, first);
+    case InitialValue::Kind::table:
+      out.copy_(initial.elements(first, first + out.numel()));
+      return;
+  }
+}
+
+}  // namespace
+
+InitialValue InitialValue::table(const at::Tensor& whole) {
+  return table([flat = whole.detach().cpu().flatten()](int64_t begin, int64_t end) {
+    return flat.narrow(0, begin, end - begin);
+  });
+}
+
 std::vector<Parameter*> Module::parameters() { return order_; }
 
 Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
@@ -23,7 +51,7 @@ Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, Initia
   const at::Device device = build.allocate ? build.device : at::kMeta;
   parameter->value = at::empty(shape, at::TensorOptions().device(device).dtype(build.type));
   parameter->value.set_requires_grad(true);
-  parameter->initial = initial;
+  parameter->initial = std::move(initial);
   parameter->decay = decay;
   // The shape is that of the whole parameter: a model is cut after it is built.
   parameter->products = build.kernels.products[ops::weight_class_of(shape)];
@@ -48,20 +76,13 @@ at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarTy
   at::NoGradGuard no_grad;
   // Computed on the CPU for every device, so that all devices start from the same bits.
   at::Tensor values = at::empty({end - begin}, at::TensorOptions().dtype(type));
-  switch (parameter.initial.kind) {
-    case InitialValue::Kind::constant:
-      values.fill_(parameter.initial.value);
-      break;
-    case InitialValue::Kind::normal:
-      // A parameter outside of a model needs no mark.
-      const ParamMark mark = parameter.mark.kind == ParamMark::Kind::unmarked
-                                 ? ParamMark::replicated(parameter.value.sizes().vec())
-                                 : parameter.mark;
-      for (const MappedRange& run : mapped_ranges(mark, begin, end)) {
-        ops::fill_normal(values.narrow(0, run.local - begin, run.size), stream_key(seed, parameter.name),
-                         parameter.initial.value, run.global);
-      }
-      break;
+  // A parameter outside of a model needs no mark.
+  const ParamMark mark = parameter.mark.kind == ParamMark::Kind::unmarked
+                             ? ParamMark::replicated(parameter.value.sizes().vec())
+                             : parameter.mark;
+  for (const MappedRange& run : mapped_ranges(mark, begin, end)) {
+    fill_initial(parameter.initial, stream_key(seed, parameter.name), values.narrow(0, run.local - begin, run.size),
+                 run.global);
   }
   return values.to(parameter.value.device());
 }

@@ -16,15 +16,30 @@
 
 namespace terrace::nn {
 
-// The initial value of a parameter: a constant, or normal with mean 0. The n-th element of the parameter named N under
-// seed s is a function of (s, N, global index n) only.
+// The initial value of a parameter or buffer. The n-th element of the one named N under seed s is a function of (s, N,
+// global index n) only, so that every layout starts from the same bits.
 struct InitialValue {
-  enum class Kind { constant, normal };
-  Kind kind = Kind::constant;
-  double value = 0.0;  // the constant, or the standard deviation
+  enum class Kind { constant, normal, truncated_normal, uniform, table };
+  // Returns the elements [begin, end) of the flattened whole tensor: 1-D on the CPU, of any floating-point type.
+  using Elements = std::function<at::Tensor(int64_t begin, int64_t end)>;
 
-  static InitialValue constant(double value) { return {Kind::constant, value}; }
-  static InitialValue normal(double deviation) { return {Kind::normal, deviation}; }
+  Kind kind = Kind::constant;
+  double value = 0.0;            // the constant, or the standard deviation
+  double low = 0.0, high = 0.0;  // the range of `uniform`; of `truncated_normal` in standard deviations
+  Elements elements = {};        // of `table`
+
+  static InitialValue constant(double value) { return {.value = value}; }
+  // With mean 0.
+  static InitialValue normal(double deviation) { return {.kind = Kind::normal, .value = deviation}; }
+  // The same, cut at so many standard deviations on both sides; see ops::fill_truncated_normal.
+  static InitialValue truncated_normal(double deviation, double cut = 2.0) {
+    return {.kind = Kind::truncated_normal, .value = deviation, .low = -cut, .high = cut};
+  }
+  static InitialValue uniform(double low, double high) { return {.kind = Kind::uniform, .low = low, .high = high}; }
+  // A function of the index, or a small whole tensor of the parameter's shape, such as sine and cosine positions.
+  // Neither depends on the seed.
+  static InitialValue table(Elements elements) { return {.kind = Kind::table, .elements = std::move(elements)}; }
+  static InitialValue table(const at::Tensor& whole);
 };
 
 // One trained tensor. `value` is an autograd leaf in the type in which the model computes. Operations accumulate
