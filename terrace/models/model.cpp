@@ -117,7 +117,7 @@ Generator& generator_of(Model& model) {
   return *generator;
 }
 
-void mark_parameters(Model& model, const schedule::UnitTable& table) {
+void mark_parameters(Model& model, const schedule::UnitTable& table, at::ScalarType type) {
   TERRACE_CHECK(model.num_units() == static_cast<int64_t>(table.size()), "{} units in the model, {} in its table",
                 model.num_units(), table.size());
   for (size_t unit = 0; unit < table.size(); ++unit) {
@@ -129,6 +129,8 @@ void mark_parameters(Model& model, const schedule::UnitTable& table) {
       TERRACE_CHECK(parameters[i]->name == rows[i].name, "{} is {} in the table", parameters[i]->name, rows[i].name);
       TERRACE_CHECK(parameters[i]->value.sizes().vec() == rows[i].mark.global_shape,
                     "{} has another shape in the table", rows[i].name);
+      const at::ScalarType stated = rows[i].always_fp32 ? nn::Build{.type = type}.in_fp32().type : type;
+      TERRACE_CHECK(parameters[i]->value.scalar_type() == stated, "{} has another type in the table", rows[i].name);
       parameters[i]->mark = rows[i].mark;
     }
   }

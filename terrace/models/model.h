@@ -136,9 +136,9 @@ class Generator {
 // Throws UserError if models of the family generate no text.
 Generator& generator_of(Model& model);
 
-// Gives the parameters the marks of the model's unit table. Aborts if names or shapes differ from the table, or if a
-// parameter stays unmarked.
-void mark_parameters(Model& model, const schedule::UnitTable& table);
+// Gives the parameters the marks of the unit table of a model that was built for `type` (nn::Build). Aborts if names,
+// shapes or types of parameters or buffers differ from the table, or if a parameter stays unmarked.
+void mark_parameters(Model& model, const schedule::UnitTable& table, at::ScalarType type);
 
 // Aborts with the parameter's name if a parameter is unmarked or cut in a dimension that it does not have.
 void check_marks(const std::vector<nn::Parameter*>& parameters);

@@ -42,6 +42,12 @@ InitialValue InitialValue::table(const at::Tensor& whole) {
   });
 }
 
+Build Build::in_fp32() const {
+  Build build = *this;
+  if (type != at::kDouble) build.type = at::kFloat;
+  return build;
+}
+
 std::vector<Parameter*> Module::parameters() { return order_; }
 
 Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,

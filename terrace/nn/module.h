@@ -42,10 +42,10 @@ struct InitialValue {
   static InitialValue table(const at::Tensor& whole);
 };
 
-// One trained tensor. `value` is an autograd leaf in the type in which the model computes. Operations accumulate
-// d loss / d value over micro-batches in `gradient`, which has the same shape and the gradient type and is undefined
-// until allocate_gradients(). The operations in ops/ add to it themselves; collect_autograd_gradients() adds the
-// gradients that autograd accumulated in value.grad().
+// One trained tensor. `value` is an autograd leaf in the type in which the model computes, or in fp32. Operations
+// accumulate d loss / d value over micro-batches in `gradient`, which has the same shape and the gradient type and is
+// undefined until allocate_gradients(). The operations in ops/ add to it themselves; collect_autograd_gradients() adds
+// the gradients that autograd accumulated in value.grad().
 struct Parameter {
   std::string name;  // global: "blocks.3.attention.qkv.weight"
   at::Tensor value;
@@ -68,6 +68,10 @@ struct Build {
   // Whether the parameters have memory. If not, they are on device "meta" until parallel::CutModel allocates what the
   // rank keeps, so that no rank ever has the whole model in memory.
   bool allocate = true;
+
+  // The same for parameters that stay in fp32 where the model computes in a 16-bit type; their rows in the unit table
+  // say always_fp32. A model of doubles, which errors are measured with, has only doubles.
+  Build in_fp32() const;
 };
 
 class Module {
@@ -81,7 +85,7 @@ class Module {
   virtual std::vector<Parameter*> parameters();
 
  protected:
-  // The parameter lives as long as the module; its value is not initialized yet.
+  // The parameter, of build.type, lives as long as the module; its value is not initialized yet.
   Parameter& add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
                            const Build& build);
 

@@ -90,11 +90,10 @@ std::vector<nn::Parameter*> Stage::parameters() const {
 void Stage::sum_copies(const std::vector<optim::Shard>& shards) {
   if (shared_.empty()) return;
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < own_.held.size(); ++i) {
-    if (std::ranges::find(shared_, own_.held[i]) == shared_.end()) continue;
-    const at::Tensor& gradient = shards.at(i).gradient;
-    Transfer::all_reduce(*sharing_, gradient, gradient.scalar_type(),
-                         {.what = "sum gradients of tied weights", .segment = own_.held[i], .phase = "step"})
+  for (const optim::Shard& shard : shards) {
+    if (std::ranges::find(shared_, shard.segment) == shared_.end()) continue;
+    Transfer::all_reduce(*sharing_, shard.gradient, shard.gradient.scalar_type(),
+                         {.what = "sum gradients of tied weights", .segment = shard.segment, .phase = "step"})
         .finish();
   }
 }

@@ -48,7 +48,7 @@ class Stage {
   comm::Comm& sharing() { return *sharing_; }
 
   // Sums the gradients of segments that two stages hold. Called when the optimizer parts of the gradients are summed
-  // over micro-batches and data-parallel ranks. `shards` are those of own().held.
+  // over micro-batches and data-parallel ranks. `shards` are those of all segments in own().held.
   void sum_copies(const std::vector<optim::Shard>& shards);
 
  private:

@@ -33,6 +33,8 @@ struct UnitTableOptions {
 struct UnitParameter {
   std::string name;  // as in the model and in checkpoints
   ParamMark mark;    // of the whole parameter, not yet cut
+  // Whether its weights are fp32 also where the model computes in a 16-bit type (nn::Build::in_fp32).
+  bool always_fp32 = false;
 
   bool operator==(const UnitParameter&) const = default;
 };

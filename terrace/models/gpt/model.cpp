@@ -304,7 +304,7 @@ at::Tensor Gpt::logits(const at::Tensor& hidden, const Pass&) {
 
 std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& build) {
   auto model = std::make_unique<Gpt>(config, build);
-  mark_parameters(*model, unit_table(config, {}));
+  mark_parameters(*model, unit_table(config, {}), build.type);
   return model;
 }
 
