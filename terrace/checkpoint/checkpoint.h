@@ -32,13 +32,17 @@ struct NamedTensor {
   std::optional<ElementRange> range = std::nullopt;
 };
 
-// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", and "gradient_errors" of runs with
-// error feedback, in which each rank has tensors of its own. Each rank writes one file for each group. With several
-// ranks a rank names every tensor of its stage, with an empty range where it holds no element of it.
+// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", "buffers" of models that have some, and
+// "gradient_errors" of runs with error feedback, in which each rank has tensors of its own. Each rank writes one file
+// for each group. With several ranks a rank names every tensor of its stage, with an empty range where it holds no
+// element of it.
 struct Group {
   std::string name;
   std::vector<NamedTensor> tensors;
 };
+
+// The group of the tensors that are saved and not trained (nn::Buffer). A checkpoint without it holds none.
+inline constexpr const char* buffers_group = "buffers";
 
 // Everything that a run continues from.
 struct State {

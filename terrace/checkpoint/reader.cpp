@@ -197,11 +197,13 @@ std::filesystem::path Reader::attached(const std::string& role) const {
 }
 
 const GroupRecord& Reader::group_record(const std::string& name) const {
+  static const GroupRecord no_buffers{.name = buffers_group, .files = {}};
   std::vector<std::string> names;
   for (const GroupRecord& group : manifest_->groups) {
     if (group.name == name) return group;
     names.push_back(group.name);
   }
+  if (name == buffers_group) return no_buffers;
   throw UserError::of("checkpoint {} has no group '{}'; it holds {}", path_.string(), name, fmt::join(names, ", "));
 }
 

@@ -93,6 +93,8 @@ struct Pass {
   // each of several ones, and names the positions unless they begin at 0.
   KeyValueCache* cache = nullptr;
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
+  // A forward that recompute makes a second time. A model that changes a buffer in training does so in the first one.
+  bool repeated = false;
 };
 
 // A model is a list of units, 0 .. num_units() - 1, such as embedding, halves of layers and head. Its unit table
@@ -103,6 +105,8 @@ class Model : public nn::Module {
   virtual int64_t num_units() const = 0;
   // Parameters of one unit, in the order of its row in the unit table.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
+  // The same of its buffers.
+  virtual std::vector<nn::Buffer*> unit_buffers(int64_t /*unit*/) { return {}; }
   // Computes the units [begin, end), which do not include the model's last unit. Unit 0 takes no tensors and reads the
   // batch; every other unit takes the output of the unit before it.
   virtual Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) = 0;

@@ -1,4 +1,4 @@
-// Implements names, initial values and gradient buffers of parameters.
+// Implements names and initial values of parameters and buffers, and gradient buffers.
 #include "terrace/nn/module.h"
 
 #include <ATen/core/grad_mode.h>
@@ -49,6 +49,7 @@ Build Build::in_fp32() const {
 }
 
 std::vector<Parameter*> Module::parameters() { return order_; }
+std::vector<Buffer*> Module::buffers() { return buffer_order_; }
 
 Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
                                  const Build& build) {
@@ -66,10 +67,23 @@ Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, Initia
   return *own_.back();
 }
 
+Buffer& Module::add_buffer(std::string name, at::IntArrayRef shape, InitialValue initial, const Build& build) {
+  const at::Device device = build.allocate ? build.device : at::kMeta;
+  const auto options = at::TensorOptions().device(device).dtype(build.in_fp32().type);
+  own_buffers_.push_back(std::make_unique<Buffer>(
+      Buffer{.name = std::move(name), .value = at::empty(shape, options), .initial = std::move(initial)}));
+  buffer_order_.push_back(own_buffers_.back().get());
+  return *own_buffers_.back();
+}
+
 void Module::adopt(std::string name, std::unique_ptr<Module> module) {
   for (Parameter* parameter : module->order_) {
     parameter->name = name + "." + parameter->name;
     order_.push_back(parameter);
+  }
+  for (Buffer* buffer : module->buffer_order_) {
+    buffer->name = name + "." + buffer->name;
+    buffer_order_.push_back(buffer);
   }
   children_.push_back(std::move(module));
 }
@@ -97,6 +111,15 @@ void initialize(const std::vector<Parameter*>& parameters, uint64_t seed) {
   at::NoGradGuard no_grad;
   for (Parameter* parameter : parameters) {
     parameter->value.copy_(initial_value(*parameter, seed, parameter->value.scalar_type()));
+  }
+}
+
+void initialize(const std::vector<Buffer*>& buffers, uint64_t seed) {
+  at::NoGradGuard no_grad;
+  for (Buffer* buffer : buffers) {
+    const at::Tensor values = at::empty(buffer->value.sizes(), buffer->value.options().device(at::kCPU));
+    fill_initial(buffer->initial, stream_key(seed, buffer->name), values.view({-1}), 0);
+    buffer->value.copy_(values);
   }
 }
 

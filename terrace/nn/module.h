@@ -60,6 +60,15 @@ struct Parameter {
   const ops::Cut* cut = nullptr;
 };
 
+// A tensor that a model keeps and does not train, such as running statistics or a table: fp32 (double in a model of
+// doubles), whole on every rank that computes its unit, and saved with the weights. A forward in training may change
+// `value` in place, by numbers that are the same on all ranks.
+struct Buffer {
+  std::string name;  // global, and no parameter's
+  at::Tensor value;
+  InitialValue initial;
+};
+
 // The device and types for which a module is built. Device "meta" gives shapes without memory, for counting.
 struct Build {
   at::Device device = at::kCPU;
@@ -83,11 +92,14 @@ class Module {
 
   // Parameters of this module and its children, in the order of registration, with their full dotted names.
   virtual std::vector<Parameter*> parameters();
+  // The same of their buffers.
+  virtual std::vector<Buffer*> buffers();
 
  protected:
   // The parameter, of build.type, lives as long as the module; its value is not initialized yet.
   Parameter& add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
                            const Build& build);
+  Buffer& add_buffer(std::string name, at::IntArrayRef shape, InitialValue initial, const Build& build);
 
   template <typename M, typename... Args>
   M& add_module(std::string name, Args&&... args) {
@@ -101,8 +113,10 @@ class Module {
   void adopt(std::string name, std::unique_ptr<Module> module);
 
   std::vector<std::unique_ptr<Parameter>> own_;
+  std::vector<std::unique_ptr<Buffer>> own_buffers_;
   std::vector<std::unique_ptr<Module>> children_;
   std::vector<Parameter*> order_;
+  std::vector<Buffer*> buffer_order_;
 };
 
 // The initial value of a parameter for the seed in the given type, on the parameter's device. The fp32 masters of a
@@ -112,6 +126,7 @@ at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarTy
 
 // Fills every value with its initial value for the seed. The bits do not depend on device, threads or layout.
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);
+void initialize(const std::vector<Buffer*>& buffers, uint64_t seed);
 
 // The number of elements of the parameters in the whole model, not only on this rank.
 int64_t whole_elements(const std::vector<Parameter*>& parameters);

@@ -36,6 +36,15 @@ std::vector<nn::Parameter*> segment_parameters(models::Model& model, const sched
   return list;
 }
 
+std::vector<nn::Buffer*> segment_buffers(models::Model& model, const schedule::Segment& segment) {
+  std::vector<nn::Buffer*> list;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    const std::vector<nn::Buffer*> own = model.unit_buffers(unit);
+    list.insert(list.end(), own.begin(), own.end());
+  }
+  return list;
+}
+
 Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const schedule::Placement& placement,
              const schedule::Partition& partition)
     : model_(model),
@@ -67,6 +76,13 @@ Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, c
       if (copy) parameter->mark.counted = false;
       for (RowRange& rows : parameter->mark.row_ranges) rows.counted = rows.counted && !copy;
     }
+    const bool computed = std::ranges::any_of(
+        own_.chunks, [&](const std::vector<int64_t>& chunk) { return std::ranges::binary_search(chunk, number); });
+    for (nn::Buffer* buffer : segment_buffers(model, segment(number))) {
+      const at::Device device = computed ? model.device() : at::kMeta;
+      if (buffer->value.device() == device) continue;
+      buffer->value = at::empty(buffer->value.sizes(), buffer->value.options().device(device));
+    }
   }
 }
 
@@ -83,6 +99,17 @@ std::vector<nn::Parameter*> Stage::parameters() const {
   for (const int64_t number : own_.held) {
     const std::vector<nn::Parameter*> own = segment_parameters(model_, segment(number));
     list.insert(list.end(), own.begin(), own.end());
+  }
+  return list;
+}
+
+std::vector<nn::Buffer*> Stage::buffers() const {
+  std::vector<nn::Buffer*> list;
+  for (const std::vector<int64_t>& chunk : own_.chunks) {
+    for (const int64_t number : chunk) {
+      const std::vector<nn::Buffer*> own = segment_buffers(model_, segment(number));
+      list.insert(list.end(), own.begin(), own.end());
+    }
   }
   return list;
 }

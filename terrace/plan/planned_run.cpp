@@ -128,6 +128,17 @@ int64_t PlannedRun::stage_fp32_elements(int64_t stage) const {
   return sum;
 }
 
+int64_t PlannedRun::buffer_bytes(int64_t stage) const {
+  int64_t sum = 0;
+  for (const std::vector<int64_t>& segments : stages.at(static_cast<size_t>(stage)).chunks) {
+    for (const int64_t number : segments) {
+      const auto& [begin, end] = partition().segment(number).units;
+      for (int64_t unit = begin; unit < end; ++unit) sum += schedule::buffer_bytes(table()[static_cast<size_t>(unit)]);
+    }
+  }
+  return sum;
+}
+
 const std::vector<int64_t>& PlannedRun::chunk(int64_t stage, int64_t chunk) const {
   return stages.at(static_cast<size_t>(stage)).chunks.at(static_cast<size_t>(chunk));
 }

@@ -60,6 +60,8 @@ struct PlannedRun {
   // Of all segments that a stage holds.
   int64_t stage_elements(int64_t stage) const;
   int64_t stage_fp32_elements(int64_t stage) const;
+  // Bytes of the buffers of the units that a stage computes.
+  int64_t buffer_bytes(int64_t stage) const;
   // Movements go by this route.
   void take_route(config::Routing route);
   // The segments of a chunk, in order.

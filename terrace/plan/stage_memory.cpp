@@ -138,7 +138,8 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   const auto states = [&](int64_t bytes) { return 8 + (bytes < 4 || publishing_rounds(run, bytes) ? 4 : 0); };
   const int64_t all = run.stage_elements(stage), fp32 = run.stage_fp32_elements(stage);
   StageMemory memory;
-  memory.of(MemoryKind::weights) = bytes_of((all - fp32) * weight + fp32 * 4, 1, run.sizes.weights);
+  memory.of(MemoryKind::weights) =
+      bytes_of((all - fp32) * weight + fp32 * 4, 1, run.sizes.weights) + static_cast<double>(run.buffer_bytes(stage));
   memory.of(MemoryKind::gradients) = bytes_of(all, gradient, run.sizes.gradients);
   memory.of(MemoryKind::optimizer) = bytes_of((all - fp32) * states(weight) + fp32 * states(4), 1, run.sizes.optimizer);
   memory.of(MemoryKind::feedback) = feedback_bytes(run, stage);

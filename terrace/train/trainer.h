@@ -93,7 +93,8 @@ class Trainer {
   // of, if a key differs that must not, if corpora or tokenizer are not those of the run, or if a file is damaged; logs
   // a warning if the run will not continue bit for bit.
   void resume(const checkpoint::Reader& checkpoint);
-  // Takes only the weights of a checkpoint; optimizer states and counters keep their initial values.
+  // Takes only the weights and buffers of a checkpoint of this model; optimizer states and counters keep their initial
+  // values.
   void load_weights(const checkpoint::Reader& checkpoint);
 
   void add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
@@ -185,6 +186,9 @@ class Trainer {
   // For saving, the groups hold what this rank writes; for reading also copies that other tensor ranks have.
   enum class Purpose { save, read };
   std::vector<checkpoint::Group> groups(Purpose purpose);
+  checkpoint::Group buffer_group(Purpose purpose);
+  // The groups of the model alone, for reading.
+  std::vector<checkpoint::Group> model_groups() { return {groups(Purpose::read).front(), buffer_group(Purpose::read)}; }
 
   std::unique_ptr<comm::World> solo_;  // if no world was given
   comm::World* world_;

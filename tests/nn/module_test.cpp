@@ -110,6 +110,38 @@ TEST(Initialize, EveryKindOfValueIsAFunctionOfTheGlobalIndex) {
   }
 }
 
+struct Counting : Module {
+  explicit Counting(const Build& build)
+      : mean(add_buffer("mean", {3}, InitialValue::uniform(0, 1), build)),
+        scale(add_parameter("scale", {3}, InitialValue::constant(2.0), false, build.in_fp32())) {}
+  Buffer& mean;
+  Parameter& scale;
+};
+
+struct TwoCounters : Module {
+  explicit TwoCounters(const Build& build)
+      : first(add_module<Counting>("first", build)), second(add_module<Counting>("second", build)) {}
+  Counting &first, &second;
+};
+
+TEST(Module, BuffersAreNoParametersAndFp32) {
+  TwoCounters bf16({.type = at::kBFloat16}), fp64({.type = at::kDouble});
+  EXPECT_EQ(names_of(bf16), (std::vector<std::string>{"first.scale", "second.scale"}));
+  ASSERT_EQ(bf16.buffers().size(), 2u);
+  EXPECT_EQ(bf16.buffers()[1], &bf16.second.mean);
+  EXPECT_EQ(bf16.second.mean.name, "second.mean");
+  EXPECT_FALSE(bf16.first.mean.value.requires_grad());
+  EXPECT_EQ(bf16.first.mean.value.scalar_type(), at::kFloat);
+  EXPECT_EQ(bf16.first.scale.value.scalar_type(), at::kFloat);
+  EXPECT_EQ(fp64.first.scale.value.scalar_type(), at::kDouble);
+  initialize(bf16.buffers(), 3);
+  initialize(fp64.buffers(), 3);
+  EXPECT_TRUE(bf16.first.mean.value.equal(fp64.first.mean.value.to(at::kFloat)));
+  EXPECT_FALSE(bf16.first.mean.value.equal(bf16.second.mean.value));
+  TwoCounters unallocated({.allocate = false});
+  EXPECT_TRUE(unallocated.first.mean.value.is_meta());
+}
+
 TEST(Gradients, AreAllocatedZeroedAndCollected) {
   Pair pair({.type = at::kBFloat16});
   const auto parameters = pair.parameters();
