@@ -15,6 +15,7 @@
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/gradient_errors.h"
+#include "terrace/train/initial_weights.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/layout_difference.h"
 #include "terrace/train/trainer.h"
@@ -149,13 +150,26 @@ void Trainer::warn_of_other_bits(const checkpoint::Reader& checkpoint) const {
               kernels_differ.empty() || layouts_differ.empty() ? "" : ", ", layouts_differ);
 }
 
-void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
+void Trainer::take_weights(const std::function<void()>& read) {
   const at::NoGradGuard no_grad;
-  agree_on([&] {
-    for (const checkpoint::Group& group : model_groups()) checkpoint.read(group);
-  });
+  agree_on(read);
   parallel::spread_states(cut_.sharded, optimizer_, false);
   cut_.sharded.finish_update();
+}
+
+void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
+  take_weights([&] {
+    for (const checkpoint::Group& group : model_groups()) checkpoint.read(group);
+  });
+}
+
+void Trainer::take_initial_weights(const checkpoint::Reader& checkpoint) {
+  take_weights([&] {
+    const InitialWeights initial(config_, checkpoint);
+    initial.read(checkpoint, model_groups());
+    const std::string text = initial.text();
+    if (rank() == 0 && !text.empty()) log_info("from {}: {}", checkpoint.path().string(), text);
+  });
 }
 
 }  // namespace terrace::train
