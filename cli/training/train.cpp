@@ -140,6 +140,7 @@ Json json_of(const train::RunCheck& check, const config::Config& config) {
                {"steps", config.train.steps},
                {"steps_done", check.steps_done}};
   json["checkpoint"] = check.checkpoint.empty() ? Json() : Json(check.checkpoint.string());
+  if (!check.initial_weights.empty()) json["initial_weights"] = check.initial_weights;
   return json;
 }
 
@@ -160,6 +161,7 @@ void print_check(const train::RunCheck& check, const config::Config& config) {
   row("starts", is_new ? fmt::format("at step 1 of {}", config.train.steps)
                        : fmt::format("from {}, after step {} of {}", check.checkpoint.string(), check.steps_done,
                                      config.train.steps));
+  if (!check.initial_weights.empty()) row("initial weights", check.initial_weights);
   if (check.problems.empty()) fmt::print("ready to train\n");
 }
 

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,13 +34,17 @@ struct NamedTensor {
   std::optional<ElementRange> range = std::nullopt;
 };
 
-// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", and "gradient_errors" of runs with
-// error feedback, in which each rank has tensors of its own. Each rank writes one file for each group. With several
-// ranks a rank names every tensor of its stage, with an empty range where it holds no element of it.
+// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", "buffers" of models that have some, and
+// "gradient_errors" of runs with error feedback, in which each rank has tensors of its own. Each rank writes one file
+// for each group. With several ranks a rank names every tensor of its stage, with an empty range where it holds no
+// element of it.
 struct Group {
   std::string name;
   std::vector<NamedTensor> tensors;
 };
+
+// The group of the tensors that are saved and not trained (nn::Buffer). A checkpoint without it holds none.
+inline constexpr const char* buffers_group = "buffers";
 
 // Everything that a run continues from.
 struct State {
@@ -107,20 +113,23 @@ class Reader {
   // Copies every named tensor's slice or range into the given tensors, whatever slices were saved. The tensors may have
   // any float type and device; values are converted. Throws one UserError with all missing, unknown or wrongly shaped
   // names before anything is copied. Then it checks the size and checksum of each file with wanted elements; it opens
-  // no other file. Thread-safe, and no other rank needs to take part.
-  void read(const Group& group) const;
+  // no other file. Thread-safe, and no other rank needs to take part. The group's tensors with the names `left_out` may
+  // be in the checkpoint and not be wanted.
+  void read(const Group& group, const std::set<std::string>& left_out = {}) const;
   // The same for a group that may hold tensors that are not wanted, such as those of other ranks.
   void read_some(const Group& group) const;
 
   // Throws the error that read() would throw about names and shapes. Uses no values, so that the tensors may be without
   // memory (of the meta device).
-  void check_fits(const Group& group) const;
+  void check_fits(const Group& group, const std::set<std::string>& left_out = {}) const;
+  // The whole shapes of a group's tensors by name.
+  std::map<std::string, std::vector<int64_t>> shapes(const std::string& group) const;
   // Reads every file of the group, and throws UserError that names the first damaged one.
   void check_files(const std::string& group) const;
 
  private:
   enum class Unwanted { refuse, accept };
-  void read(const Group& group, Unwanted unwanted) const;
+  void read(const Group& group, Unwanted unwanted, const std::set<std::string>& left_out) const;
   const GroupRecord& group_record(const std::string& name) const;
   void open(int64_t member, int64_t members);
 

@@ -79,7 +79,7 @@ struct Copy {
 // The copies that fill the wanted tensors of a group, and the problems that prevent it.
 class ReadPlan {
  public:
-  ReadPlan(const GroupRecord& stored, const Group& wanted, bool wants_all) {
+  ReadPlan(const GroupRecord& stored, const Group& wanted, bool wants_all, const std::set<std::string>& left_out) {
     for (const TensorFile& file : stored.files) {
       for (const TensorRecord& record : file.tensors) stored_[record.name].push_back({&file, &record});
     }
@@ -91,6 +91,7 @@ class ReadPlan {
     }
     if (!wants_all) return;
     for (const std::string& name : unknown) {
+      if (left_out.contains(name)) continue;
       problems_.push_back(fmt::format("'{}' is in the checkpoint and not in this model", name));
     }
   }
@@ -203,20 +204,32 @@ AttachedPaths Reader::attached() const {
 }
 
 const GroupRecord& Reader::group_record(const std::string& name) const {
+  static const GroupRecord no_buffers{.name = buffers_group, .files = {}};
   std::vector<std::string> names;
   for (const GroupRecord& group : manifest_->groups) {
     if (group.name == name) return group;
     names.push_back(group.name);
   }
+  if (name == buffers_group) return no_buffers;
   throw UserError::of("checkpoint {} has no group '{}'; it holds {}", path_.string(), name, fmt::join(names, ", "));
 }
 
-void Reader::read(const Group& group) const { read(group, Unwanted::refuse); }
+void Reader::read(const Group& group, const std::set<std::string>& left_out) const {
+  read(group, Unwanted::refuse, left_out);
+}
 
-void Reader::read_some(const Group& group) const { read(group, Unwanted::accept); }
+void Reader::read_some(const Group& group) const { read(group, Unwanted::accept, {}); }
 
-void Reader::check_fits(const Group& group) const {
-  refuse_misfit(ReadPlan(group_record(group.name), group, true), group, path_);
+void Reader::check_fits(const Group& group, const std::set<std::string>& left_out) const {
+  refuse_misfit(ReadPlan(group_record(group.name), group, true, left_out), group, path_);
+}
+
+std::map<std::string, std::vector<int64_t>> Reader::shapes(const std::string& group) const {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const TensorFile& file : group_record(group).files) {
+    for (const TensorRecord& record : file.tensors) shapes.emplace(record.name, record.global_shape);
+  }
+  return shapes;
 }
 
 void Reader::check_files(const std::string& group) const {
@@ -225,8 +238,8 @@ void Reader::check_files(const std::string& group) const {
   }
 }
 
-void Reader::read(const Group& group, Unwanted unwanted) const {
-  const ReadPlan plan(group_record(group.name), group, unwanted == Unwanted::refuse);
+void Reader::read(const Group& group, Unwanted unwanted, const std::set<std::string>& left_out) const {
+  const ReadPlan plan(group_record(group.name), group, unwanted == Unwanted::refuse, left_out);
   refuse_misfit(plan, group, path_);
   std::map<const TensorFile*, SafetensorsFile> files;
   for (const Copy& copy : plan.copies()) {

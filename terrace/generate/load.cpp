@@ -51,6 +51,9 @@ std::unique_ptr<parallel::TensorParallel> cut(models::Model& model, comm::World&
   for (nn::Parameter* parameter : model.parameters()) {
     parameter->value = at::empty(parameter->value.sizes(), parameter->value.options().device(device));
   }
+  for (nn::Buffer* buffer : model.buffers()) {
+    buffer->value = at::empty(buffer->value.sizes(), buffer->value.options().device(device));
+  }
   return tensor;
 }
 
@@ -84,6 +87,11 @@ void read_weights(Loaded& loaded, const LoadOptions& options) {
     weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }
   loaded.reader->read(weights);
+  checkpoint::Group buffers{checkpoint::buffers_group, {}};
+  for (const nn::Buffer* buffer : loaded.model->buffers()) {
+    buffers.tensors.push_back({buffer->name, buffer->value, ParamMark::replicated(buffer->value.sizes().vec())});
+  }
+  loaded.reader->read(buffers);
 }
 
 Loaded load(const std::filesystem::path& path, const LoadOptions& options) {

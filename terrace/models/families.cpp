@@ -12,7 +12,7 @@ std::unique_ptr<Model> build_model(const config::Config& config, const nn::Build
   TERRACE_CHECK(config.family != nullptr && config.family->model != nullptr,
                 "a configuration whose family builds no models");
   std::unique_ptr<Model> model = config.family->model->build(config, build);
-  mark_parameters(*model, schedule::unit_table(config));
+  mark_parameters(*model, schedule::unit_table(config), build.type);
   return model;
 }
 

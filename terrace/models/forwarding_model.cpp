@@ -9,9 +9,13 @@ ForwardingModel::ForwardingModel(std::unique_ptr<Model> model) : model_(std::mov
 
 std::vector<nn::Parameter*> ForwardingModel::parameters() { return model_->parameters(); }
 
+std::vector<nn::Buffer*> ForwardingModel::buffers() { return model_->buffers(); }
+
 int64_t ForwardingModel::num_units() const { return model_->num_units(); }
 
 std::vector<nn::Parameter*> ForwardingModel::unit_parameters(int64_t unit) { return model_->unit_parameters(unit); }
+
+std::vector<nn::Buffer*> ForwardingModel::unit_buffers(int64_t unit) { return model_->unit_buffers(unit); }
 
 Tensors ForwardingModel::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch,
                                  const Pass& pass) {

@@ -13,8 +13,10 @@ class ForwardingModel : public Model {
   explicit ForwardingModel(std::unique_ptr<Model> model);
 
   std::vector<nn::Parameter*> parameters() override;
+  std::vector<nn::Buffer*> buffers() override;
   int64_t num_units() const override;
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
+  std::vector<nn::Buffer*> unit_buffers(int64_t unit) override;
   Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
   Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<LossTerm> losses() const override;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -120,7 +121,31 @@ Outputs Model::outputs(int64_t, const Tensors&, const Batch&, const Pass&) {
   throw UserError("models of this family have no outputs beside their loss");
 }
 
-void mark_parameters(Model& model, const schedule::UnitTable& table) {
+namespace {
+
+// Aborts if the buffers of the units are not those of the table, or if one has the name of a parameter.
+void check_buffers(Model& model, const schedule::UnitTable& table) {
+  std::set<std::string_view> names;
+  for (const nn::Parameter* parameter : model.parameters()) names.insert(parameter->name);
+  size_t in_table = 0;
+  for (size_t unit = 0; unit < table.size(); ++unit) {
+    const std::vector<nn::Buffer*> buffers = model.unit_buffers(static_cast<int64_t>(unit));
+    const std::vector<schedule::UnitBuffer>& rows = table[unit].buffers;
+    TERRACE_CHECK(buffers.size() == rows.size(), "{} has {} buffers, {} in the table", table[unit].name, buffers.size(),
+                  rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      TERRACE_CHECK(buffers[i]->name == rows[i].name && buffers[i]->value.sizes().vec() == rows[i].shape,
+                    "the buffer {} is {} in the table or has another shape there", buffers[i]->name, rows[i].name);
+      TERRACE_CHECK(names.insert(buffers[i]->name).second, "two tensors have the name {}", buffers[i]->name);
+    }
+    in_table += rows.size();
+  }
+  TERRACE_CHECK(in_table == model.buffers().size(), "{} buffers, {} in the table", model.buffers().size(), in_table);
+}
+
+}  // namespace
+
+void mark_parameters(Model& model, const schedule::UnitTable& table, at::ScalarType type) {
   TERRACE_CHECK(model.num_units() == static_cast<int64_t>(table.size()), "{} units in the model, {} in its table",
                 model.num_units(), table.size());
   for (size_t unit = 0; unit < table.size(); ++unit) {
@@ -132,9 +157,12 @@ void mark_parameters(Model& model, const schedule::UnitTable& table) {
       TERRACE_CHECK(parameters[i]->name == rows[i].name, "{} is {} in the table", parameters[i]->name, rows[i].name);
       TERRACE_CHECK(parameters[i]->value.sizes().vec() == rows[i].mark.global_shape,
                     "{} has another shape in the table", rows[i].name);
+      const at::ScalarType stated = rows[i].always_fp32 ? nn::Build{.type = type}.in_fp32().type : type;
+      TERRACE_CHECK(parameters[i]->value.scalar_type() == stated, "{} has another type in the table", rows[i].name);
       parameters[i]->mark = rows[i].mark;
     }
   }
+  check_buffers(model, table);
   check_marks(model.parameters());
 }
 

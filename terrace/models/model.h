@@ -99,6 +99,8 @@ struct Pass {
   int64_t first_position = 0;
   PassExtension* extension = nullptr;            // owned by the caller; null in training
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
+  // A forward that recompute makes a second time. A model that changes a buffer in training does so in the first one.
+  bool repeated = false;
 };
 
 // A model is a list of units, 0 .. num_units() - 1, such as embedding, halves of layers and head. Its unit table
@@ -109,6 +111,8 @@ class Model : public nn::Module {
   virtual int64_t num_units() const = 0;
   // Parameters of one unit, in the order of its row in the unit table.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
+  // The same of its buffers.
+  virtual std::vector<nn::Buffer*> unit_buffers(int64_t /*unit*/) { return {}; }
   // Computes the units [begin, end), which do not include the model's last unit. Unit 0 takes no tensors and reads the
   // batch; every other unit takes the output of the unit before it.
   virtual Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
@@ -126,9 +130,9 @@ class Model : public nn::Module {
   virtual at::Device device() const = 0;
 };
 
-// Gives the parameters the marks of the model's unit table. Aborts if names or shapes differ from the table, or if a
-// parameter stays unmarked.
-void mark_parameters(Model& model, const schedule::UnitTable& table);
+// Gives the parameters the marks of the unit table of a model that was built for `type` (nn::Build). Aborts if names,
+// shapes or types of parameters or buffers differ from the table, or if a parameter stays unmarked.
+void mark_parameters(Model& model, const schedule::UnitTable& table, at::ScalarType type);
 
 // Aborts with the parameter's name if a parameter is unmarked or cut in a dimension that it does not have.
 void check_marks(const std::vector<nn::Parameter*>& parameters);

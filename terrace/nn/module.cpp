@@ -1,4 +1,4 @@
-// Implements names, initial values and gradient buffers of parameters.
+// Implements names and initial values of parameters and buffers, and gradient buffers.
 #include "terrace/nn/module.h"
 
 #include <ATen/core/grad_mode.h>
@@ -14,7 +14,42 @@
 
 namespace terrace::nn {
 
+namespace {
+
+// Fills `out` with the elements of a whole tensor that begin at `first`.
+void fill_initial(const InitialValue& initial, PhiloxKey key, const at::Tensor& out, int64_t first) {
+  switch (initial.kind) {
+    case InitialValue::Kind::constant:
+      out.fill_(initial.value);
+      return;
+    case InitialValue::Kind::normal:
+      return ops::fill_normal(out, key, initial.value, first);
+    case InitialValue::Kind::truncated_normal:
+      return ops::fill_truncated_normal(out, key, initial.value, initial.high, first);
+    case InitialValue::Kind::uniform:
+      return ops::fill_uniform(out, key, initial.low, initial.high, first);
+    case InitialValue::Kind::table:
+      out.copy_(initial.elements(first, first + out.numel()));
+      return;
+  }
+}
+
+}  // namespace
+
+InitialValue InitialValue::table(const at::Tensor& whole) {
+  return table([flat = whole.detach().cpu().flatten()](int64_t begin, int64_t end) {
+    return flat.narrow(0, begin, end - begin);
+  });
+}
+
+Build Build::in_fp32() const {
+  Build build = *this;
+  if (type != at::kDouble) build.type = at::kFloat;
+  return build;
+}
+
 std::vector<Parameter*> Module::parameters() { return order_; }
+std::vector<Buffer*> Module::buffers() { return buffer_order_; }
 
 Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
                                  const Build& build) {
@@ -23,7 +58,7 @@ Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, Initia
   const at::Device device = build.allocate ? build.device : at::kMeta;
   parameter->value = at::empty(shape, at::TensorOptions().device(device).dtype(build.type));
   parameter->value.set_requires_grad(true);
-  parameter->initial = initial;
+  parameter->initial = std::move(initial);
   parameter->decay = decay;
   // The shape is that of the whole parameter: a model is cut after it is built.
   parameter->products = build.kernels.products[ops::weight_class_of(shape)];
@@ -32,10 +67,23 @@ Parameter& Module::add_parameter(std::string name, at::IntArrayRef shape, Initia
   return *own_.back();
 }
 
+Buffer& Module::add_buffer(std::string name, at::IntArrayRef shape, InitialValue initial, const Build& build) {
+  const at::Device device = build.allocate ? build.device : at::kMeta;
+  const auto options = at::TensorOptions().device(device).dtype(build.in_fp32().type);
+  own_buffers_.push_back(std::make_unique<Buffer>(
+      Buffer{.name = std::move(name), .value = at::empty(shape, options), .initial = std::move(initial)}));
+  buffer_order_.push_back(own_buffers_.back().get());
+  return *own_buffers_.back();
+}
+
 void Module::adopt(std::string name, std::unique_ptr<Module> module) {
   for (Parameter* parameter : module->order_) {
     parameter->name = name + "." + parameter->name;
     order_.push_back(parameter);
+  }
+  for (Buffer* buffer : module->buffer_order_) {
+    buffer->name = name + "." + buffer->name;
+    buffer_order_.push_back(buffer);
   }
   children_.push_back(std::move(module));
 }
@@ -48,20 +96,13 @@ at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarTy
   at::NoGradGuard no_grad;
   // Computed on the CPU for every device, so that all devices start from the same bits.
   at::Tensor values = at::empty({end - begin}, at::TensorOptions().dtype(type));
-  switch (parameter.initial.kind) {
-    case InitialValue::Kind::constant:
-      values.fill_(parameter.initial.value);
-      break;
-    case InitialValue::Kind::normal:
-      // A parameter outside of a model needs no mark.
-      const ParamMark mark = parameter.mark.kind == ParamMark::Kind::unmarked
-                                 ? ParamMark::replicated(parameter.value.sizes().vec())
-                                 : parameter.mark;
-      for (const MappedRange& run : mapped_ranges(mark, begin, end)) {
-        ops::fill_normal(values.narrow(0, run.local - begin, run.size), stream_key(seed, parameter.name),
-                         parameter.initial.value, run.global);
-      }
-      break;
+  // A parameter outside of a model needs no mark.
+  const ParamMark mark = parameter.mark.kind == ParamMark::Kind::unmarked
+                             ? ParamMark::replicated(parameter.value.sizes().vec())
+                             : parameter.mark;
+  for (const MappedRange& run : mapped_ranges(mark, begin, end)) {
+    fill_initial(parameter.initial, stream_key(seed, parameter.name), values.narrow(0, run.local - begin, run.size),
+                 run.global);
   }
   return values.to(parameter.value.device());
 }
@@ -70,6 +111,15 @@ void initialize(const std::vector<Parameter*>& parameters, uint64_t seed) {
   at::NoGradGuard no_grad;
   for (Parameter* parameter : parameters) {
     parameter->value.copy_(initial_value(*parameter, seed, parameter->value.scalar_type()));
+  }
+}
+
+void initialize(const std::vector<Buffer*>& buffers, uint64_t seed) {
+  at::NoGradGuard no_grad;
+  for (Buffer* buffer : buffers) {
+    const at::Tensor values = at::empty(buffer->value.sizes(), buffer->value.options().device(at::kCPU));
+    fill_initial(buffer->initial, stream_key(seed, buffer->name), values.view({-1}), 0);
+    buffer->value.copy_(values);
   }
 }
 

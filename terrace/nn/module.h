@@ -16,21 +16,36 @@
 
 namespace terrace::nn {
 
-// The initial value of a parameter: a constant, or normal with mean 0. The n-th element of the parameter named N under
-// seed s is a function of (s, N, global index n) only.
+// The initial value of a parameter or buffer. The n-th element of the one named N under seed s is a function of (s, N,
+// global index n) only, so that every layout starts from the same bits.
 struct InitialValue {
-  enum class Kind { constant, normal };
-  Kind kind = Kind::constant;
-  double value = 0.0;  // the constant, or the standard deviation
+  enum class Kind { constant, normal, truncated_normal, uniform, table };
+  // Returns the elements [begin, end) of the flattened whole tensor: 1-D on the CPU, of any floating-point type.
+  using Elements = std::function<at::Tensor(int64_t begin, int64_t end)>;
 
-  static InitialValue constant(double value) { return {Kind::constant, value}; }
-  static InitialValue normal(double deviation) { return {Kind::normal, deviation}; }
+  Kind kind = Kind::constant;
+  double value = 0.0;            // the constant, or the standard deviation
+  double low = 0.0, high = 0.0;  // the range of `uniform`; of `truncated_normal` in standard deviations
+  Elements elements = {};        // of `table`
+
+  static InitialValue constant(double value) { return {.value = value}; }
+  // With mean 0.
+  static InitialValue normal(double deviation) { return {.kind = Kind::normal, .value = deviation}; }
+  // The same, cut at so many standard deviations on both sides; see ops::fill_truncated_normal.
+  static InitialValue truncated_normal(double deviation, double cut = 2.0) {
+    return {.kind = Kind::truncated_normal, .value = deviation, .low = -cut, .high = cut};
+  }
+  static InitialValue uniform(double low, double high) { return {.kind = Kind::uniform, .low = low, .high = high}; }
+  // A function of the index, or a small whole tensor of the parameter's shape, such as sine and cosine positions.
+  // Neither depends on the seed.
+  static InitialValue table(Elements elements) { return {.kind = Kind::table, .elements = std::move(elements)}; }
+  static InitialValue table(const at::Tensor& whole);
 };
 
-// One trained tensor. `value` is an autograd leaf in the type in which the model computes. Operations accumulate
-// d loss / d value over micro-batches in `gradient`, which has the same shape and the gradient type and is undefined
-// until allocate_gradients(). The operations in ops/ add to it themselves; collect_autograd_gradients() adds the
-// gradients that autograd accumulated in value.grad().
+// One trained tensor. `value` is an autograd leaf in the type in which the model computes, or in fp32. Operations
+// accumulate d loss / d value over micro-batches in `gradient`, which has the same shape and the gradient type and is
+// undefined until allocate_gradients(). The operations in ops/ add to it themselves; collect_autograd_gradients() adds
+// the gradients that autograd accumulated in value.grad().
 struct Parameter {
   std::string name;  // global: "blocks.3.attention.qkv.weight"
   at::Tensor value;
@@ -45,6 +60,15 @@ struct Parameter {
   const ops::Cut* cut = nullptr;
 };
 
+// A tensor that a model keeps and does not train, such as running statistics or a table: fp32 (double in a model of
+// doubles), whole on every rank that computes its unit, and saved with the weights. A forward in training may change
+// `value` in place, by numbers that are the same on all ranks.
+struct Buffer {
+  std::string name;  // global, and no parameter's
+  at::Tensor value;
+  InitialValue initial;
+};
+
 // The device and types for which a module is built. Device "meta" gives shapes without memory, for counting.
 struct Build {
   at::Device device = at::kCPU;
@@ -53,6 +77,10 @@ struct Build {
   // Whether the parameters have memory. If not, they are on device "meta" until parallel::CutModel allocates what the
   // rank keeps, so that no rank ever has the whole model in memory.
   bool allocate = true;
+
+  // The same for parameters that stay in fp32 where the model computes in a 16-bit type; their rows in the unit table
+  // say always_fp32. A model of doubles, which errors are measured with, has only doubles.
+  Build in_fp32() const;
 };
 
 class Module {
@@ -64,11 +92,14 @@ class Module {
 
   // Parameters of this module and its children, in the order of registration, with their full dotted names.
   virtual std::vector<Parameter*> parameters();
+  // The same of their buffers.
+  virtual std::vector<Buffer*> buffers();
 
  protected:
-  // The parameter lives as long as the module; its value is not initialized yet.
+  // The parameter, of build.type, lives as long as the module; its value is not initialized yet.
   Parameter& add_parameter(std::string name, at::IntArrayRef shape, InitialValue initial, bool decay,
                            const Build& build);
+  Buffer& add_buffer(std::string name, at::IntArrayRef shape, InitialValue initial, const Build& build);
 
   template <typename M, typename... Args>
   M& add_module(std::string name, Args&&... args) {
@@ -82,8 +113,10 @@ class Module {
   void adopt(std::string name, std::unique_ptr<Module> module);
 
   std::vector<std::unique_ptr<Parameter>> own_;
+  std::vector<std::unique_ptr<Buffer>> own_buffers_;
   std::vector<std::unique_ptr<Module>> children_;
   std::vector<Parameter*> order_;
+  std::vector<Buffer*> buffer_order_;
 };
 
 // The initial value of a parameter for the seed in the given type, on the parameter's device. The fp32 masters of a
@@ -93,6 +126,7 @@ at::Tensor initial_value(const Parameter& parameter, uint64_t seed, at::ScalarTy
 
 // Fills every value with its initial value for the seed. The bits do not depend on device, threads or layout.
 void initialize(const std::vector<Parameter*>& parameters, uint64_t seed);
+void initialize(const std::vector<Buffer*>& buffers, uint64_t seed);
 
 // The number of elements of the parameters in the whole model, not only on this rank.
 int64_t whole_elements(const std::vector<Parameter*>& parameters);

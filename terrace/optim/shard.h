@@ -21,13 +21,14 @@ struct ShardPiece {
 
 struct Shard {
   at::Tensor gradient;  // [n] in the gradient type
-  at::Tensor value;     // [n] in the type of the model
+  at::Tensor value;     // [n] in the type of its parameters
   // Whether the optimizer keeps separate fp32 masters although `value` is fp32, since publishing rounds `value`.
   bool keeps_master = false;
   // The elements that this rank owns among the ranks that hold this shard, a whole number of norm pieces. An owned
   // element is counted in the norm and saved by its owner only.
   int64_t own_begin = 0, own_end = 0;
   std::vector<ShardPiece> pieces;  // ascending; the elements between them are padding
+  int64_t segment = -1;            // of the model, if the shard is of a segment
 
   // The pieces, restricted to [own_begin, own_end).
   std::vector<ShardPiece> own_pieces() const;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -19,35 +18,64 @@ namespace terrace::parallel {
 
 using schedule::Movement;
 
-struct Sharded::Segment {
-  std::optional<ShardedSegment> flat = {};  // none: the segment has no parameters, or this rank does not hold them
+// The parameters of one type in a segment, and what is under way with them.
+struct Sharded::Flat {
+  ShardedSegment own;
   PendingCollective gather = {}, update = {};
   // The gradient's only movement under way, and the sum of a micro-batch that is to be added to earlier ones.
   PendingCollective reduction = {};
   at::Tensor sum = {};
-  uint32_t reductions = 0;                          // begun in this step
   std::map<Movement, ErrorFeedback> feedback = {};  // of the reductions whose errors are kept
+
+  PendingCollective& pending(Movement movement) {
+    return movement == Movement::gather_weights ? gather : movement == Movement::publish ? update : reduction;
+  }
 };
+
+struct Sharded::Segment {
+  // By type, in the order of the parameters; none: the segment has no parameters, or this rank does not hold them.
+  std::vector<Flat> flats = {};
+  uint32_t reductions = 0;  // begun in this step
+};
+
+namespace {
+
+// The parameters by their types, in the order in which the types first occur.
+std::vector<std::vector<nn::Parameter*>> by_type(const std::vector<nn::Parameter*>& parameters) {
+  std::vector<std::vector<nn::Parameter*>> lists;
+  for (nn::Parameter* parameter : parameters) {
+    const auto same = std::ranges::find(lists, parameter->value.scalar_type(),
+                                        [](const auto& list) { return list.front()->value.scalar_type(); });
+    if (same == lists.end()) {
+      lists.push_back({parameter});
+    } else {
+      same->push_back(parameter);
+    }
+  }
+  return lists;
+}
+
+}  // namespace
 
 Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
     : groups_(groups), options_(options), segments_(stage.partition().segments.size()) {
   // If gradients are reduced after each micro-batch, the whole buffer is needed only from backward to the reduction.
   const schedule::Movements movements = schedule::movements_of(groups.place.sizes, options.deterministic);
   const bool keeps_whole = !movements.reduces_each;
-  for (const int64_t segment : stage.own().held) {
-    std::vector<nn::Parameter*> parameters = segment_parameters(model, stage.segment(segment));
-    segments_[segment].flat.emplace(std::move(parameters), groups.place, model.device(), options.gradient_type,
-                                    keeps_whole, options.alignment);
-    held_.weights += static_cast<int64_t>(segments_[segment].flat->weights().nbytes());
-    held_.gradients += static_cast<int64_t>(segments_[segment].flat->gradient().nbytes());
-    if (!options.feedback) continue;
-    for (const Movement movement : movements.reductions()) {
-      if (!collective(movement).rounds_before_sums()) continue;
-      const int64_t values =
-          schedule::reduced_elements(movement, groups.place.sizes, segments_[segment].flat->padded());
-      const auto& [at, added] =
-          segments_[segment].feedback.try_emplace(movement, *options.feedback, values, model.device());
-      held_.feedback += static_cast<int64_t>(at->second.kept().nbytes());
+  for (const int64_t number : stage.own().held) {
+    for (std::vector<nn::Parameter*>& parameters : by_type(segment_parameters(model, stage.segment(number)))) {
+      Flat& flat = segments_[number].flats.emplace_back(
+          Flat{.own = ShardedSegment(std::move(parameters), groups.place, model.device(), options.gradient_type,
+                                     keeps_whole, options.alignment)});
+      held_.weights += static_cast<int64_t>(flat.own.weights().nbytes());
+      held_.gradients += static_cast<int64_t>(flat.own.gradient().nbytes());
+      if (!options.feedback) continue;
+      for (const Movement movement : movements.reductions()) {
+        if (!collective(movement).rounds_before_sums()) continue;
+        const int64_t values = schedule::reduced_elements(movement, groups.place.sizes, flat.own.padded());
+        const auto& [at, added] = flat.feedback.try_emplace(movement, *options.feedback, values, model.device());
+        held_.feedback += static_cast<int64_t>(at->second.kept().nbytes());
+      }
     }
   }
   peak_ = held_;
@@ -58,19 +86,21 @@ Sharded::~Sharded() = default;
 std::vector<optim::Shard> Sharded::shards() const {
   std::vector<optim::Shard> shards;
   const Collective update = collective(Movement::publish);
-  for (const Segment& segment : segments_) {
-    if (!segment.flat) continue;
-    shards.push_back(segment.flat->shard());
-    const bool arrives_rounded = !update.preserves(shards.back().value.scalar_type());
-    shards.back().keeps_master = update.route().size() > 1 && arrives_rounded;
+  for (size_t number = 0; number < segments_.size(); ++number) {
+    for (const Flat& flat : segments_[number].flats) {
+      shards.push_back(flat.own.shard());
+      shards.back().segment = static_cast<int64_t>(number);
+      const bool arrives_rounded = !update.preserves(shards.back().value.scalar_type());
+      shards.back().keeps_master = update.route().size() > 1 && arrives_rounded;
+    }
   }
   return shards;
 }
 
-const ShardedSegment& Sharded::flat(int64_t segment) const {
-  const std::optional<ShardedSegment>& flat = segments_.at(static_cast<size_t>(segment)).flat;
-  TERRACE_CHECK(flat.has_value(), "segment {} has no parameters here", segment);
-  return *flat;
+Sharded::Segment& Sharded::segment(int64_t number) {
+  Segment& segment = segments_.at(static_cast<size_t>(number));
+  TERRACE_CHECK(!segment.flats.empty(), "segment {} has no parameters here", number);
+  return segment;
 }
 
 void Sharded::begin_step(uint64_t seed, int64_t step) {
@@ -79,67 +109,66 @@ void Sharded::begin_step(uint64_t seed, int64_t step) {
   rounding_key_ = {block[0], block[1]};
   for (Segment& segment : segments_) {
     segment.reductions = 0;
-    if (segment.flat && segment.flat->keeps_whole_gradient()) segment.flat->clear_whole_gradient(options_.poison);
+    for (const Flat& flat : segment.flats) {
+      if (flat.own.keeps_whole_gradient()) flat.own.clear_whole_gradient(options_.poison);
+    }
   }
 }
 
-Collective Sharded::reduction(Movement movement, int64_t segment) {
-  Segment& of = segments_.at(static_cast<size_t>(segment));
-  const uint32_t number = of.reductions++;
-  const auto feedback = of.feedback.find(movement);
+Collective Sharded::reduction(Movement movement, int64_t number, Flat& flat) {
+  const uint32_t reduction = segment(number).reductions++;
+  const auto feedback = flat.feedback.find(movement);
   // Members are ordered by their parts, which depend on the layout; the data coordinate does not.
   const int64_t sender = groups_.place.everyone.at(static_cast<size_t>(groups_.everyone->member()));
   return collective_of(
       movement, groups_, options_,
-      {.key = rounding_key_, .words = {static_cast<uint32_t>(segment), number, static_cast<uint32_t>(sender)}},
-      feedback == of.feedback.end() ? nullptr : &feedback->second);
+      {.key = rounding_key_, .words = {static_cast<uint32_t>(number), reduction, static_cast<uint32_t>(sender)}},
+      feedback == flat.feedback.end() ? nullptr : &feedback->second);
 }
 
-PendingCollective& Sharded::pending(int64_t segment, Movement movement) {
-  Segment& of = segments_.at(static_cast<size_t>(segment));
-  return movement == Movement::gather_weights ? of.gather : movement == Movement::publish ? of.update : of.reduction;
-}
-
-PendingCollective Sharded::gather(int64_t index, bool for_backward) {
-  const at::Tensor& whole = flat(index).whole_weights();
+PendingCollective Sharded::gather(const ShardedSegment& own, int64_t segment, bool for_backward) {
+  const at::Tensor& whole = own.whole_weights();
   take(whole, &StateBytes::gathered_weights);
   const at::NoGradGuard no_grad;
   if (options_.poison) whole.fill_(std::numeric_limits<float>::quiet_NaN());
   return collective(Movement::gather_weights)
-      .all_gather(flat(index).weights(), whole,
+      .all_gather(own.weights(), whole,
                   {.what = to_string(Movement::gather_weights),
-                   .segment = index,
+                   .segment = segment,
                    .phase = for_backward ? "backward" : "forward"});
 }
 
-PendingCollective Sharded::reduce(int64_t index, bool accumulates) {
-  const at::Tensor kept = options_.deterministic ? flat(index).own_gradient() : flat(index).gradient();
-  at::Tensor& sum = segments_[static_cast<size_t>(index)].sum;
-  sum = accumulates ? at::empty_like(kept) : kept;
-  return reduction(Movement::reduce, index)
-      .reduce_scatter(flat(index).whole_gradient(), sum,
-                      {.what = to_string(Movement::reduce), .segment = index, .phase = "backward"});
+PendingCollective Sharded::reduce(Flat& flat, int64_t segment, bool accumulates) {
+  const at::Tensor kept = options_.deterministic ? flat.own.own_gradient() : flat.own.gradient();
+  flat.sum = accumulates ? at::empty_like(kept) : kept;
+  return reduction(Movement::reduce, segment, flat)
+      .reduce_scatter(flat.own.whole_gradient(), flat.sum,
+                      {.what = to_string(Movement::reduce), .segment = segment, .phase = "backward"});
 }
 
 void Sharded::begin(const schedule::StepInstruction& instruction) {
+  for (Flat& flat : segment(instruction.segment).flats) begin(instruction, flat);
+}
+
+void Sharded::begin(const schedule::StepInstruction& instruction, Flat& flat) {
   const int64_t index = instruction.segment;
   const Movement movement = instruction.movement;
-  PendingCollective& begun = pending(index, movement);
+  PendingCollective& begun = flat.pending(movement);
   if (!schedule::is_first_hop(instruction)) return begun.begin_call();
-  const ShardedSegment& own = flat(index);
+  const ShardedSegment& own = flat.own;
   const comm::Label label{.what = to_string(movement), .segment = index, .phase = "backward"};
   switch (movement) {
     case Movement::gather_weights:
-      begun = gather(index, instruction.for_backward);
+      begun = gather(own, index, instruction.for_backward);
       return;
     case Movement::reduce:
-      begun = reduce(index, instruction.accumulates);
+      begun = reduce(flat, index, instruction.accumulates);
       return;
     case Movement::reduce_across:
-      begun = reduction(movement, index).reduce_scatter(own.gradient(), own.optimizer_gradient(), label);
+      begun = reduction(movement, index, flat).reduce_scatter(own.gradient(), own.optimizer_gradient(), label);
       return;
     case Movement::reduce_replicas:
-      begun = reduction(movement, index).all_reduce(own.optimizer_gradient(), label);
+      begun = reduction(movement, index, flat).all_reduce(own.optimizer_gradient(), label);
       return;
     case Movement::gather_gradients:
       begun = collective(movement).all_gather(own.own_gradient(), own.optimizer_gradient(), label);
@@ -152,9 +181,11 @@ void Sharded::begin(const schedule::StepInstruction& instruction) {
 }
 
 void Sharded::end(const schedule::StepInstruction& instruction) {
-  const int64_t index = instruction.segment;
-  Segment& segment = segments_.at(static_cast<size_t>(index));
-  PendingCollective& begun = pending(index, instruction.movement);
+  for (Flat& flat : segment(instruction.segment).flats) end(instruction, flat);
+}
+
+void Sharded::end(const schedule::StepInstruction& instruction, Flat& flat) {
+  PendingCollective& begun = flat.pending(instruction.movement);
   // Only two hops of a list are waited for one by one.
   if (instruction.hop == schedule::Hop::whole) {
     begun.finish();
@@ -162,30 +193,35 @@ void Sharded::end(const schedule::StepInstruction& instruction) {
     begun.end_call();
   }
   if (instruction.movement != Movement::reduce) return;
-  if (is_first_hop(instruction)) give_back(segment.flat->whole_gradient(), &StateBytes::whole_gradients);
+  if (is_first_hop(instruction)) give_back(flat.own.whole_gradient(), &StateBytes::whole_gradients);
   if (!is_last_hop(instruction)) return;
-  const at::Tensor kept = options_.deterministic ? segment.flat->own_gradient() : segment.flat->gradient();
-  if (instruction.accumulates) ops::kernels(kept.device()).add(kept, segment.sum);
-  segment.sum.reset();
+  const at::Tensor kept = options_.deterministic ? flat.own.own_gradient() : flat.own.gradient();
+  if (instruction.accumulates) ops::kernels(kept.device()).add(kept, flat.sum);
+  flat.sum.reset();
 }
 
-void Sharded::release(int64_t segment) { give_back(flat(segment).whole_weights(), &StateBytes::gathered_weights); }
+void Sharded::release(int64_t number) {
+  for (const Flat& flat : segment(number).flats) give_back(flat.own.whole_weights(), &StateBytes::gathered_weights);
+}
 
-void Sharded::allocate_gradient(int64_t segment) {
-  take(flat(segment).whole_gradient(), &StateBytes::whole_gradients);
+void Sharded::allocate_gradient(int64_t number) {
   const at::NoGradGuard no_grad;
-  flat(segment).clear_whole_gradient(options_.poison);
+  for (const Flat& flat : segment(number).flats) {
+    take(flat.own.whole_gradient(), &StateBytes::whole_gradients);
+    flat.own.clear_whole_gradient(options_.poison);
+  }
 }
 
-void Sharded::collect_gradient(int64_t segment) {
-  const std::optional<ShardedSegment>& own = segments_.at(static_cast<size_t>(segment)).flat;
-  if (own) nn::collect_autograd_gradients(own->parameters());
+void Sharded::collect_gradient(int64_t number) {
+  for (const Flat& flat : segments_.at(static_cast<size_t>(number)).flats) {
+    nn::collect_autograd_gradients(flat.own.parameters());
+  }
 }
 
 void Sharded::publish() {
   if (groups_.place.update.size() == 1) return;
   for (size_t i = 0; i < segments_.size(); ++i) {
-    if (!segments_[i].flat) continue;
+    if (segments_[i].flats.empty()) continue;
     begin({.kind = schedule::StepInstruction::Kind::begin_movement,
            .segment = static_cast<int64_t>(i),
            .movement = Movement::publish});
@@ -193,7 +229,9 @@ void Sharded::publish() {
 }
 
 void Sharded::finish_update() {
-  for (Segment& segment : segments_) segment.update.finish();
+  for (Segment& segment : segments_) {
+    for (Flat& flat : segment.flats) flat.update.finish();
+  }
 }
 
 void Sharded::spread(const at::Tensor& optimizer_part, const char* what) {
@@ -207,8 +245,11 @@ void Sharded::spread(const at::Tensor& optimizer_part, const char* what) {
 std::vector<KeptErrors> Sharded::kept_errors() const {
   std::vector<KeptErrors> kept;
   for (size_t i = 0; i < segments_.size(); ++i) {
-    for (const auto& [movement, feedback] : segments_[i].feedback) {
-      kept.push_back({static_cast<int64_t>(i), movement, feedback.kept()});
+    const std::vector<Flat>& flats = segments_[i].flats;
+    for (size_t flat = 0; flat < flats.size(); ++flat) {
+      for (const auto& [movement, feedback] : flats[flat].feedback) {
+        kept.push_back({static_cast<int64_t>(i), static_cast<int64_t>(flat), movement, feedback.kept()});
+      }
     }
   }
   return kept;
@@ -216,13 +257,17 @@ std::vector<KeptErrors> Sharded::kept_errors() const {
 
 void Sharded::forget_errors() {
   for (Segment& segment : segments_) {
-    for (auto& [movement, feedback] : segment.feedback) feedback.forget();
+    for (Flat& flat : segment.flats) {
+      for (auto& [movement, feedback] : flat.feedback) feedback.forget();
+    }
   }
 }
 
 void Sharded::scale_errors(double factor) {
   for (Segment& segment : segments_) {
-    for (auto& [movement, feedback] : segment.feedback) feedback.scale(factor);
+    for (Flat& flat : segment.flats) {
+      for (auto& [movement, feedback] : flat.feedback) feedback.scale(factor);
+    }
   }
 }
 

@@ -32,18 +32,19 @@ struct StateBytes {
 // The errors of one reduction of a segment's gradient (ErrorFeedback::kept), which share memory with those in use.
 struct KeptErrors {
   int64_t segment;
+  int64_t flat;  // the number of the flat buffer in the segment, of which one with parameters of one type has one
   schedule::Movement movement;
   at::Tensor codes;
 };
 
 class Sharded {
  public:
-  // Moves the parameters of the stage's segments into flat buffers. All arguments outlive the object, which uses
-  // `groups` exclusively.
+  // Moves the parameters of the stage's segments into flat buffers, one for each type in a segment. All arguments
+  // outlive the object, which uses `groups` exclusively.
   Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options);
   ~Sharded();
 
-  // This rank's optimizer part of each segment with parameters, in the order of the segments.
+  // This rank's optimizer part of each flat buffer, in the order of the segments.
   std::vector<optim::Shard> shards() const;
 
   // Begins a step: zeroes the whole gradients that are held permanently. Gradients that are rounded at random draw from
@@ -80,15 +81,18 @@ class Sharded {
   const StateBytes& peak_bytes() const { return peak_; }
 
  private:
+  struct Flat;
   struct Segment;
 
-  const ShardedSegment& flat(int64_t segment) const;
-  PendingCollective& pending(int64_t segment, schedule::Movement movement);
+  // Of a segment that this rank holds and that has parameters.
+  Segment& segment(int64_t number);
   Collective collective(schedule::Movement movement) const { return collective_of(movement, groups_, options_); }
   // Of the segment's next reduction in this step.
-  Collective reduction(schedule::Movement movement, int64_t segment);
-  PendingCollective gather(int64_t segment, bool for_backward);
-  PendingCollective reduce(int64_t segment, bool accumulates);
+  Collective reduction(schedule::Movement movement, int64_t segment, Flat& flat);
+  void begin(const schedule::StepInstruction& instruction, Flat& flat);
+  void end(const schedule::StepInstruction& instruction, Flat& flat);
+  PendingCollective gather(const ShardedSegment& own, int64_t segment, bool for_backward);
+  PendingCollective reduce(Flat& flat, int64_t segment, bool accumulates);
   // Take and release the memory of a whole segment and count it.
   void take(const at::Tensor& whole, int64_t StateBytes::*category);
   void give_back(const at::Tensor& whole, int64_t StateBytes::*category);

@@ -1,4 +1,4 @@
-// Holds the parameters of one segment in flat buffers, of which each data-parallel rank keeps its parts.
+// Holds the parameters of one type of a segment in flat buffers, of which each data-parallel rank keeps its parts.
 //
 // A flat buffer contains the parameters one after another, each at a multiple of the alignment. The end is padded so
 // that every rank's part is a whole number of norm pieces. Gaps and padding are zeros.
@@ -17,9 +17,9 @@ namespace terrace::parallel {
 
 class ShardedSegment {
  public:
-  // Makes the parameters' values and gradients views of flat buffers on the device; the previous contents of the
-  // values, if they had memory, are lost. If `keeps_whole_gradient`, the whole gradient keeps its memory; otherwise it
-  // has memory from take to release only. `alignment` is in elements.
+  // The parameters have one type. Makes the parameters' values and gradients views of flat buffers on the device; the
+  // previous contents of the values, if they had memory, are lost. If `keeps_whole_gradient`, the whole gradient keeps
+  // its memory; otherwise it has memory from take to release only. `alignment` is in elements.
   ShardedSegment(std::vector<nn::Parameter*> parameters, const mesh::ShardPlace& place, at::Device device,
                  at::ScalarType gradient_type, bool keeps_whole_gradient, int64_t alignment);
 

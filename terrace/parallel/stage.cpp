@@ -36,6 +36,15 @@ std::vector<nn::Parameter*> segment_parameters(models::Model& model, const sched
   return list;
 }
 
+std::vector<nn::Buffer*> segment_buffers(models::Model& model, const schedule::Segment& segment) {
+  std::vector<nn::Buffer*> list;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    const std::vector<nn::Buffer*> own = model.unit_buffers(unit);
+    list.insert(list.end(), own.begin(), own.end());
+  }
+  return list;
+}
+
 Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const schedule::Placement& placement,
              const schedule::Partition& partition)
     : model_(model),
@@ -67,6 +76,13 @@ Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, c
       if (copy) parameter->mark.counted = false;
       for (RowRange& rows : parameter->mark.row_ranges) rows.counted = rows.counted && !copy;
     }
+    const bool computed = std::ranges::any_of(
+        own_.chunks, [&](const std::vector<int64_t>& chunk) { return std::ranges::binary_search(chunk, number); });
+    for (nn::Buffer* buffer : segment_buffers(model, segment(number))) {
+      const at::Device device = computed ? model.device() : at::kMeta;
+      if (buffer->value.device() == device) continue;
+      buffer->value = at::empty(buffer->value.sizes(), buffer->value.options().device(device));
+    }
   }
 }
 
@@ -87,14 +103,24 @@ std::vector<nn::Parameter*> Stage::parameters() const {
   return list;
 }
 
+std::vector<nn::Buffer*> Stage::buffers() const {
+  std::vector<nn::Buffer*> list;
+  for (const std::vector<int64_t>& chunk : own_.chunks) {
+    for (const int64_t number : chunk) {
+      const std::vector<nn::Buffer*> own = segment_buffers(model_, segment(number));
+      list.insert(list.end(), own.begin(), own.end());
+    }
+  }
+  return list;
+}
+
 void Stage::sum_copies(const std::vector<optim::Shard>& shards) {
   if (shared_.empty()) return;
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < own_.held.size(); ++i) {
-    if (std::ranges::find(shared_, own_.held[i]) == shared_.end()) continue;
-    const at::Tensor& gradient = shards.at(i).gradient;
-    Transfer::all_reduce(*sharing_, gradient, gradient.scalar_type(),
-                         {.what = "sum gradients of tied weights", .segment = own_.held[i], .phase = "step"})
+  for (const optim::Shard& shard : shards) {
+    if (std::ranges::find(shared_, shard.segment) == shared_.end()) continue;
+    Transfer::all_reduce(*sharing_, shard.gradient, shard.gradient.scalar_type(),
+                         {.what = "sum gradients of tied weights", .segment = shard.segment, .phase = "step"})
         .finish();
   }
 }

@@ -15,13 +15,15 @@
 
 namespace terrace::parallel {
 
-// The parameters of all units of the segment, in order.
+// The parameters and the buffers of all units of the segment, in order.
 std::vector<nn::Parameter*> segment_parameters(models::Model& model, const schedule::Segment& segment);
+std::vector<nn::Buffer*> segment_buffers(models::Model& model, const schedule::Segment& segment);
 
 class Stage {
  public:
-  // Frees the memory of parameters that this stage does not hold, and marks those of copies as counted elsewhere.
-  // Collective: every rank of the world calls it. On an axis "pipeline" of size 1 the stage holds every segment.
+  // Frees the memory of parameters and buffers that this stage does not hold, and marks those of copies as counted
+  // elsewhere. Collective: every rank of the world calls it. On an axis "pipeline" of size 1 the stage holds every
+  // segment.
   Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const schedule::Placement& placement,
         const schedule::Partition& partition);
 
@@ -40,6 +42,8 @@ class Stage {
   // The segments that this stage computes and holds.
   const schedule::StageSegments& own() const { return own_; }
   std::vector<nn::Parameter*> parameters() const;
+  // Those of the units that this stage computes, which have memory on the model's device.
+  std::vector<nn::Buffer*> buffers() const;
 
   int64_t number() const { return stage_; }
   const schedule::Placement& placement() const { return placement_; }
@@ -48,7 +52,7 @@ class Stage {
   comm::Comm& sharing() { return *sharing_; }
 
   // Sums the gradients of segments that two stages hold. Called when the optimizer parts of the gradients are summed
-  // over micro-batches and data-parallel ranks. `shards` are those of own().held.
+  // over micro-batches and data-parallel ranks. `shards` are those of all segments in own().held.
   void sum_copies(const std::vector<optim::Shard>& shards);
 
  private:

@@ -31,11 +31,12 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
   std::vector<MemoryNeed> by_stage;  // of one rank
   for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) {
     const StageMemory memory = stage_memory(run, stage, {});
+    const double buffer_copy = static_cast<double>(run.buffer_bytes(stage)) / static_cast<double>(run.sizes.ranks);
     by_stage.push_back({.states = memory.states(),
                         .feedback = memory.of(MemoryKind::feedback),
                         .activations = memory.of(MemoryKind::activations),
                         .copies = copy * static_cast<double>(run.stage_elements(stage)) +
-                                  (copy > 0 ? memory.of(MemoryKind::feedback) : 0)});
+                                  (copy > 0 ? memory.of(MemoryKind::feedback) + buffer_copy : 0)});
   }
   MemoryNeed most;
   for (int64_t first = 0; first < run.mesh.size(); first += together) {

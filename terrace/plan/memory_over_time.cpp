@@ -46,9 +46,7 @@ class Changes {
   double deferred(int64_t segment) const {
     return static_cast<double>(schedule::deferred_bytes(run_.largest_table(), run_.partition().segment(segment)));
   }
-  double weights(int64_t segment) const {
-    return static_cast<double>(run_.padded_elements(segment) * config::element_bytes(run_.config.train.precision));
-  }
+  double weights(int64_t segment) const { return static_cast<double>(run_.weight_bytes(segment)); }
   double gradients(int64_t segment) const {
     return static_cast<double>(run_.padded_elements(segment) * config::element_bytes(run_.config.train.gradient_type));
   }
@@ -95,7 +93,7 @@ class Changes {
   void add_movement(const StepInstruction& one, double reached, const schedule::TimeInterval& interval) {
     const bool begins = one.kind == Kind::begin_movement;
     if (!begins && one.kind != Kind::end_movement) return;
-    const CallMemory memory = call_memory(run_, one, run_.padded_elements(one.segment));
+    const CallMemory memory = call_memory(run_, one);
     const auto most = static_cast<double>(begins ? memory.beginning : memory.ending);
     const auto after = static_cast<double>(begins ? memory.moving : memory.after);
     const double seconds = begins ? reached : interval.end;

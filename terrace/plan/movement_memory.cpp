@@ -157,8 +157,11 @@ bool takes_memory(const PlannedRun& run) {
       return !preserves(schedule::wire_type(layout, run.sizes, movement, hop), kept);
     });
   };
-  return (movements.gathers && changes(Movement::gather_weights, weights)) ||
-         (movements.publishes && changes(Movement::publish, weights)) ||
+  const auto changes_weights = [&](Movement movement) {
+    return changes(movement, weights) || (run.has_two_types() && changes(movement, Precision::fp32));
+  };
+  return (movements.gathers && changes_weights(Movement::gather_weights)) ||
+         (movements.publishes && changes_weights(Movement::publish)) ||
          std::ranges::any_of(movements.reductions(), [&](Movement one) { return changes(one, gradients); }) ||
          (movements.reduces_each && run.pipeline.micro_batches > 1) || movements.has_two_hops(Movement::reduce) ||
          movements.has_two_hops(Movement::reduce_across);
@@ -166,11 +169,11 @@ bool takes_memory(const PlannedRun& run) {
 
 }  // namespace
 
-CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction, int64_t padded) {
+CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction, int64_t padded, Precision weights) {
   const config::LayoutConfig& layout = run.config.layout;
   const mesh::ShardSizes& sizes = run.sizes;
   const bool deterministic = layout.deterministic;
-  const Precision weights = run.config.train.precision, gradients = run.config.train.gradient_type;
+  const Precision gradients = run.config.train.gradient_type;
   const auto type_of = [&](Hop hop) { return schedule::wire_type(layout, sizes, instruction.movement, hop); };
   const WireType type = type_of(instruction.hop);
   const auto gather = [&](int64_t values, int64_t inner, int64_t outer) {
@@ -217,6 +220,20 @@ CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction
   TERRACE_CHECK(false, "movement {}", static_cast<int>(instruction.movement));
 }
 
+CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction) {
+  const int64_t all = run.padded_elements(instruction.segment), fp32 = run.padded_fp32_elements(instruction.segment);
+  const Precision precision = run.config.train.precision;
+  if (fp32 == 0) return call_memory(run, instruction, all, precision);
+  CallMemory memory = call_memory(run, instruction, fp32, Precision::fp32);
+  if (all == fp32) return memory;
+  const CallMemory others = call_memory(run, instruction, all - fp32, precision);
+  memory.beginning += others.beginning;
+  memory.moving += others.moving;
+  memory.ending += others.ending;
+  memory.after += others.after;
+  return memory;
+}
+
 int64_t movement_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software) {
   if (!takes_memory(run)) return 0;
   const int64_t micro_batches = std::min<int64_t>(3, run.pipeline.micro_batches);
@@ -227,7 +244,7 @@ int64_t movement_bytes(const PlannedRun& run, int64_t stage, const machine::Soft
   for (const StepInstruction& one : list) {
     const bool begins = one.kind == Kind::begin_movement;
     if (!begins && one.kind != Kind::end_movement) continue;
-    const CallMemory memory = call_memory(run, one, run.padded_elements(one.segment));
+    const CallMemory memory = call_memory(run, one);
     int64_t& own = taken[{one.segment, one.movement}];
     most = std::max(most, all - own + (begins ? memory.beginning : memory.ending));
     all += (begins ? memory.moving : memory.after) - own;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "terrace/config/config.h"
 #include "terrace/machine/software.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/schedule/step.h"
@@ -21,9 +22,12 @@ struct CallMemory {
   bool operator==(const CallMemory&) const = default;
 };
 
-// For a segment with so many elements in its flat buffer. `instruction` begins or ends a movement of a run that goes by
-// one route (Routing::automatic counts as flat).
-CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction, int64_t padded_elements);
+// For a flat buffer of so many elements, whose weights have the type. `instruction` begins or ends a movement of a run
+// that goes by one route (Routing::automatic counts as flat).
+CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction, int64_t padded_elements,
+                       config::Precision weights);
+// For the flat buffers of the instruction's segment together.
+CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction);
 
 // The most that all movements of a stage's rank take at one time in a step that follows others. Micro-batches beyond
 // the third are not followed, since those between the first and the last are alike; with several stages, three

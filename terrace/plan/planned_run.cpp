@@ -1,6 +1,7 @@
 // Derives the parts of a run from its configuration.
 #include "terrace/plan/planned_run.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -21,22 +22,36 @@ schedule::UnitTable table_of(const config::Config& config, const schedule::Micro
                                        .gradient_bytes = config::element_bytes(config.train.gradient_type)});
 }
 
-}  // namespace
-
-PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest)
-    : rows(std::move(table)), largest_rows(std::move(of_largest)) {
+// Of the parameters for which `counts` is true, given whether they are always fp32.
+PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, int64_t tensor_ranks, bool (*counts)(bool)) {
+  PlannedTable::Sizes sizes;
   for (const schedule::UnitRow& row : rows) {
     const auto sum = [&](int64_t alignment) {
       int64_t total = 0;
       for (const schedule::UnitParameter& parameter : row.parameters) {
+        if (!counts(parameter.always_fp32)) continue;
         total += mesh::padded_size(schedule::elements_on_rank(parameter.mark, tensor_ranks), 1, alignment);
       }
       return total;
     };
-    elements.push_back(sum(1));
-    aligned.push_back(sum(mesh::parameter_alignment({})));
-    aligned_to_blocks.push_back(sum(mesh::parameter_alignment({.gather_type = config::WireType::int8})));
+    sizes.elements.push_back(sum(1));
+    sizes.aligned.push_back(sum(mesh::parameter_alignment({})));
+    sizes.aligned_to_blocks.push_back(sum(mesh::parameter_alignment({.gather_type = config::WireType::int8})));
   }
+  return sizes;
+}
+
+}  // namespace
+
+PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest)
+    : rows(std::move(table)), largest_rows(std::move(of_largest)) {
+  all = sizes_of(rows, tensor_ranks, [](bool) { return true; });
+  const auto has_fp32 = [](const schedule::UnitRow& row) {
+    return std::ranges::any_of(row.parameters, [](const auto& parameter) { return parameter.always_fp32; });
+  };
+  if (std::ranges::none_of(rows, has_fp32)) return;
+  always_fp32 = sizes_of(rows, tensor_ranks, [](bool is_fp32) { return is_fp32; });
+  others = sizes_of(rows, tensor_ranks, [](bool is_fp32) { return !is_fp32; });
 }
 
 PlannedTable planned_table(const config::Config& config, const schedule::MicroBatchSizes& micro_batch) {
@@ -90,18 +105,56 @@ int64_t PlannedRun::sum(const std::vector<int64_t>& by_unit, int64_t segment) co
   return std::accumulate(by_unit.begin() + begin, by_unit.begin() + end, int64_t{0});
 }
 
-int64_t PlannedRun::elements(int64_t segment) const { return sum(shared.table->elements, segment); }
+int64_t PlannedRun::padded(const PlannedTable::Sizes& of, int64_t segment) const {
+  const bool in_blocks = config::quantizes(config.layout);
+  return mesh::padded_size(sum(in_blocks ? of.aligned_to_blocks : of.aligned, segment), sizes.ranks,
+                           mesh::piece_elements);
+}
+
+bool PlannedRun::has_two_types() const {
+  return shared.table->always_fp32.has_value() && config.train.precision != config::Precision::fp32;
+}
+
+int64_t PlannedRun::elements(int64_t segment) const { return sum(shared.table->all.elements, segment); }
+
+int64_t PlannedRun::fp32_elements(int64_t segment) const {
+  return has_two_types() ? sum(shared.table->always_fp32->elements, segment) : 0;
+}
 
 int64_t PlannedRun::padded_elements(int64_t segment) const {
-  const PlannedTable& table = *shared.table;
-  const bool in_blocks = config::quantizes(config.layout);
-  return mesh::padded_size(sum(in_blocks ? table.aligned_to_blocks : table.aligned, segment), sizes.ranks,
-                           mesh::piece_elements);
+  const PlannedTable& of = *shared.table;
+  return has_two_types() ? padded(of.others, segment) + padded(*of.always_fp32, segment) : padded(of.all, segment);
+}
+
+int64_t PlannedRun::padded_fp32_elements(int64_t segment) const {
+  return has_two_types() ? padded(*shared.table->always_fp32, segment) : 0;
+}
+
+int64_t PlannedRun::weight_bytes(int64_t segment) const {
+  const int64_t fp32 = padded_fp32_elements(segment);
+  return (padded_elements(segment) - fp32) * config::element_bytes(config.train.precision) + 4 * fp32;
 }
 
 int64_t PlannedRun::stage_elements(int64_t stage) const {
   int64_t sum = 0;
   for (const int64_t segment : stages.at(static_cast<size_t>(stage)).held) sum += elements(segment);
+  return sum;
+}
+
+int64_t PlannedRun::stage_fp32_elements(int64_t stage) const {
+  int64_t sum = 0;
+  for (const int64_t segment : stages.at(static_cast<size_t>(stage)).held) sum += fp32_elements(segment);
+  return sum;
+}
+
+int64_t PlannedRun::buffer_bytes(int64_t stage) const {
+  int64_t sum = 0;
+  for (const std::vector<int64_t>& segments : stages.at(static_cast<size_t>(stage)).chunks) {
+    for (const int64_t number : segments) {
+      const auto& [begin, end] = partition().segment(number).units;
+      for (int64_t unit = begin; unit < end; ++unit) sum += schedule::buffer_bytes(table()[static_cast<size_t>(unit)]);
+    }
+  }
   return sum;
 }
 

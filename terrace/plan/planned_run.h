@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "terrace/config/config.h"
@@ -22,9 +23,15 @@ struct PlannedTable {
   PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest = {});
 
   schedule::UnitTable rows, largest_rows;  // the latter is empty if both are equal
-  // By unit, of its parameters on one tensor rank: elements, and with each parameter padded to the alignment of flat
+  // By unit, of parameters on one tensor rank: elements, and with each parameter padded to the alignment of flat
   // buffers without and with quantized movements (mesh::parameter_alignment).
-  std::vector<int64_t> elements, aligned, aligned_to_blocks;
+  struct Sizes {
+    std::vector<int64_t> elements, aligned, aligned_to_blocks;
+  };
+
+  Sizes all;
+  std::optional<Sizes> always_fp32;  // of the parameters that are fp32 in every precision; none: there are none
+  Sizes others;                      // of all other parameters, if there are such
 };
 
 // Of the configuration, with these micro-batches on each data-parallel rank.
@@ -54,11 +61,20 @@ struct PlannedRun {
   }
   const schedule::Partition& partition() const { return *shared.partition; }
 
-  // Elements of the parameters of a segment on one tensor rank, and padded as in its flat buffer.
+  // Elements of the parameters of a segment on one tensor rank, and padded as in its flat buffers.
   int64_t elements(int64_t segment) const;
   int64_t padded_elements(int64_t segment) const;
+  // Those of them that are fp32 beside 16-bit ones, which have a flat buffer of their own.
+  int64_t fp32_elements(int64_t segment) const;
+  int64_t padded_fp32_elements(int64_t segment) const;
+  bool has_two_types() const;
+  // Bytes of the segment's whole weights.
+  int64_t weight_bytes(int64_t segment) const;
   // Of all segments that a stage holds.
   int64_t stage_elements(int64_t stage) const;
+  int64_t stage_fp32_elements(int64_t stage) const;
+  // Bytes of the buffers of the units that a stage computes.
+  int64_t buffer_bytes(int64_t stage) const;
   // Movements go by this route.
   void take_route(config::Routing route);
   // The segments of a chunk, in order.
@@ -74,6 +90,8 @@ struct PlannedRun {
 
  private:
   int64_t sum(const std::vector<int64_t>& by_unit, int64_t segment) const;
+  // Of the segment's flat buffer with these parameters.
+  int64_t padded(const PlannedTable::Sizes& sizes, int64_t segment) const;
 };
 
 }  // namespace terrace::plan

@@ -51,11 +51,12 @@ double most_temporary_bytes(const PlannedRun& run, int64_t stage) {
   return most;
 }
 
-// Of the segments of the stage one after another: the largest sum of padded elements of so many of them.
-int64_t largest_neighbours(const PlannedRun& run, int64_t stage, int64_t count) {
+// Of the segments of the stage one after another: the largest sum of the sizes of so many of them.
+template <typename SizeOf>
+double largest_neighbours(const PlannedRun& run, int64_t stage, int64_t count, const SizeOf& size_of) {
   std::vector<int64_t> sizes;
   for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
-    for (const int64_t number : chunk) sizes.push_back(run.padded_elements(number));
+    for (const int64_t number : chunk) sizes.push_back(size_of(number));
   }
   int64_t most = 0;
   for (size_t first = 0; first < sizes.size(); ++first) {
@@ -63,7 +64,7 @@ int64_t largest_neighbours(const PlannedRun& run, int64_t stage, int64_t count) 
         sizes.begin() + static_cast<std::ptrdiff_t>(std::min(sizes.size(), first + static_cast<size_t>(count)));
     most = std::max(most, std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), end, int64_t{0}));
   }
-  return most;
+  return static_cast<double>(most);
 }
 
 // One hidden state for each receive that is posted at a time, and one that is sent in each direction.
@@ -94,9 +95,9 @@ double feedback_bytes(const PlannedRun& run, int64_t stage) {
   return static_cast<double>(bytes);
 }
 
-bool publishing_rounds(const PlannedRun& run) {
+// Whether weights of so many bytes each are rounded when they are published.
+bool publishing_rounds(const PlannedRun& run, int64_t weight) {
   const config::LayoutConfig& layout = run.config.layout;
-  const int64_t weight = config::element_bytes(run.config.train.precision);
   const schedule::Movements movements = schedule::movements_of(run.sizes, layout.deterministic);
   constexpr auto publish = schedule::Movement::publish;
   return movements.publishes && std::ranges::any_of(movements.hops(publish), [&](schedule::Hop hop) {
@@ -134,22 +135,25 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   const config::TrainConfig& train = run.config.train;
   const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
   // The optimizer keeps fp32 weights beside those that are computed with, where these are rounded.
-  const bool is_rounded = train.precision != config::Precision::fp32 || publishing_rounds(run);
-  const int64_t master = is_rounded ? 4 : 0, elements = run.stage_elements(stage);
+  const auto states = [&](int64_t bytes) { return 8 + (bytes < 4 || publishing_rounds(run, bytes) ? 4 : 0); };
+  const int64_t all = run.stage_elements(stage), fp32 = run.stage_fp32_elements(stage);
   StageMemory memory;
-  memory.of(MemoryKind::weights) = bytes_of(elements, weight, run.sizes.weights);
-  memory.of(MemoryKind::gradients) = bytes_of(elements, gradient, run.sizes.gradients);
-  memory.of(MemoryKind::optimizer) = bytes_of(elements, master + 8, run.sizes.optimizer);
+  memory.of(MemoryKind::weights) =
+      bytes_of((all - fp32) * weight + fp32 * 4, 1, run.sizes.weights) + static_cast<double>(run.buffer_bytes(stage));
+  memory.of(MemoryKind::gradients) = bytes_of(all, gradient, run.sizes.gradients);
+  memory.of(MemoryKind::optimizer) = bytes_of((all - fp32) * states(weight) + fp32 * states(4), 1, run.sizes.optimizer);
   memory.of(MemoryKind::feedback) = feedback_bytes(run, stage);
   memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
   memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage);
   if (run.sizes.weights > 1) {
     const config::LayoutConfig& layout = run.config.layout;
     const int64_t ahead = schedule::movements_of(run.sizes, layout.deterministic, layout.prefetch).uses_ahead();
-    memory.of(MemoryKind::gathers) += bytes_of(largest_neighbours(run, stage, 1 + ahead), weight, 1);
+    memory.of(MemoryKind::gathers) +=
+        largest_neighbours(run, stage, 1 + ahead, [&](int64_t number) { return run.weight_bytes(number); });
   }
   if (run.sizes.gradients > 1) {
-    memory.of(MemoryKind::gathers) += bytes_of(largest_neighbours(run, stage, 2), gradient, 1);
+    memory.of(MemoryKind::gathers) +=
+        largest_neighbours(run, stage, 2, [&](int64_t number) { return gradient * run.padded_elements(number); });
   }
   memory.of(MemoryKind::movements) = static_cast<double>(movement_bytes(run, stage, software));
   memory.of(MemoryKind::communication) = communication_bytes(run, stage);

@@ -122,12 +122,27 @@ void StepCosts::time_segments() {
 
 void StepCosts::time_movements() {
   const MovementTimes times(run_.config, run_.mesh, run_.sizes, machine_, algorithms_);
+  config::Config in_fp32 = run_.config;
+  in_fp32.train.precision = config::Precision::fp32;
+  const MovementTimes fp32_times(in_fp32, run_.mesh, run_.sizes, machine_, algorithms_);
+  // Of the flat buffers of a segment, one after another.
+  const auto time_of = [&](Movement movement, schedule::Hop hop, int64_t padded, int64_t fp32) {
+    if (fp32 == 0) return times.of(movement, hop, padded);
+    MovementTime time = fp32_times.of(movement, hop, fp32);
+    if (padded == fp32) return time;
+    const MovementTime others = times.of(movement, hop, padded - fp32);
+    time.seconds += others.seconds;
+    time.bytes += others.bytes;
+    time.coding += others.coding;
+    return time;
+  };
   const schedule::Movements all = schedule::movements_of(run_.sizes, run_.config.layout.deterministic);
   movements_.resize(num_movements * num_hops);
-  std::map<int64_t, size_t> known;  // by padded elements: a segment with so many
+  std::map<std::pair<int64_t, int64_t>, size_t> known;  // by padded elements, all and fp32: a segment with so many
   for (size_t number = 0; number < run_.partition().segments.size(); ++number) {
     const int64_t padded = run_.padded_elements(static_cast<int64_t>(number));
-    if (const auto [same, is_new] = known.emplace(padded, number); !is_new) {
+    const int64_t fp32 = run_.padded_fp32_elements(static_cast<int64_t>(number));
+    if (const auto [same, is_new] = known.emplace(std::pair(padded, fp32), number); !is_new) {
       for (std::vector<MovementTime>& by_segment : movements_) {
         if (!by_segment.empty()) by_segment.push_back(by_segment[same->second]);
       }
@@ -136,7 +151,7 @@ void StepCosts::time_movements() {
     for (size_t movement = 0; movement < num_movements; ++movement) {
       for (const schedule::Hop hop : all.hops(static_cast<Movement>(movement))) {
         movements_[movement * num_hops + static_cast<size_t>(hop)].push_back(
-            times.of(static_cast<Movement>(movement), hop, padded));
+            time_of(static_cast<Movement>(movement), hop, padded, fp32));
       }
     }
   }
@@ -194,7 +209,12 @@ void StepCosts::time_stages() {
   for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
     const double elements = static_cast<double>(run_.stage_elements(stage)) / static_cast<double>(run_.sizes.optimizer);
     norm_.push_back(gradient * elements / machine_.device.memory_bandwidth);
-    update_.push_back(software_.optimizer_passes * element * elements / machine_.device.memory_bandwidth);
+    // An fp32 weight is its own master.
+    const double without_copies = run_.has_two_types() ? weight * static_cast<double>(run_.stage_fp32_elements(stage)) /
+                                                             static_cast<double>(run_.sizes.optimizer)
+                                                       : 0;
+    update_.push_back(software_.optimizer_passes * (element * elements - without_copies) /
+                      machine_.device.memory_bandwidth);
     double shared = 0;
     for (const int64_t copy : run_.stages[static_cast<size_t>(stage)].copies) {
       const mesh::Group pair{.name = "", .ranks = {ranks.front(), ranks.back()}};

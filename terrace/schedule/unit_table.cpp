@@ -3,11 +3,17 @@
 
 namespace terrace::schedule {
 
-int64_t elements(const ParamMark& mark) {
+namespace {
+
+int64_t elements_of(const std::vector<int64_t>& shape) {
   int64_t product = 1;
-  for (const int64_t size : mark.global_shape) product *= size;
+  for (const int64_t size : shape) product *= size;
   return product;
 }
+
+}  // namespace
+
+int64_t elements(const ParamMark& mark) { return elements_of(mark.global_shape); }
 
 int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks) {
   const int64_t whole = elements(mark);
@@ -23,6 +29,13 @@ int64_t elements(const UnitTable& table) {
   for (const UnitRow& row : table) {
     for (const UnitParameter& parameter : row.parameters) sum += elements(parameter.mark);
   }
+  return sum;
+}
+
+int64_t buffer_bytes(const UnitRow& row) {
+  constexpr int64_t fp32_bytes = 4;
+  int64_t sum = 0;
+  for (const UnitBuffer& buffer : row.buffers) sum += fp32_bytes * elements_of(buffer.shape);
   return sum;
 }
 

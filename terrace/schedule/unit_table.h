@@ -37,15 +37,26 @@ struct UnitTableOptions {
 struct UnitParameter {
   std::string name;  // as in the model and in checkpoints
   ParamMark mark;    // of the whole parameter, not yet cut
+  // Whether its weights are fp32 also where the model computes in a 16-bit type (nn::Build::in_fp32).
+  bool always_fp32 = false;
 
   bool operator==(const UnitParameter&) const = default;
+};
+
+// A tensor that is not trained (nn::Buffer): fp32, and whole on every rank that computes its unit.
+struct UnitBuffer {
+  std::string name;
+  std::vector<int64_t> shape;
+
+  bool operator==(const UnitBuffer&) const = default;
 };
 
 struct UnitRow {
   std::string name;                            // "blocks.3.attention"
   int64_t layer = -1;                          // units of one layer on one stage are one segment; -1: of no layer
   std::vector<UnitParameter> parameters = {};  // a tied parameter belongs to the first unit that reads it
-  std::vector<int64_t> reads_also = {};        // other units whose parameters this unit's computation reads
+  std::vector<UnitBuffer> buffers = {};
+  std::vector<int64_t> reads_also = {};  // other units whose parameters this unit's computation reads
   // Tensors of the batch that the unit reads, by name: a rank loads those of its own units.
   std::vector<std::string> batch_tensors = {};
   // The backward needs the autograd graph of the unit before as well, as derivatives of an output with respect to an
@@ -80,6 +91,9 @@ int64_t elements(const ParamMark& mark);
 int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks);
 // Of all parameters of the whole model.
 int64_t elements(const UnitTable& table);
+
+// Bytes of the unit's buffers.
+int64_t buffer_bytes(const UnitRow& row);
 
 // Model FLOPs of a micro-batch's forward and backward, as MFU counts them.
 double counted_flops(const UnitTable& table);

@@ -36,7 +36,9 @@ class RunChecker {
     if (of_files.empty()) note([&] { open_data(); });
     const bool weights_exist = std::ranges::none_of(
         of_files, [](const std::string& problem) { return problem.starts_with("train.initial_weights"); });
-    if (is_new && weights_exist) note([&] { check_initial_weights(config_, Depth::checksums); });
+    if (is_new && weights_exist) {
+      note([&] { check.initial_weights = check_initial_weights(config_, Depth::checksums); });
+    }
     note([&] { check_machine(config_, ranks_); });
     note([&] { look_at_checkpoint(); });
     note([&] { check_profile(config_, options_.profile_steps, check.steps_done); });

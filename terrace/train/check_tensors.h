@@ -1,6 +1,8 @@
 // Checks that the tensors of the checkpoint with which a run begins fit its model, and that their files are whole.
 #pragma once
 
+#include <string>
+
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/config.h"
 
@@ -9,12 +11,15 @@ namespace terrace::train {
 // With `checksums` every file with wanted tensors is read and compared with its checksum.
 enum class Depth { manifest, checksums };
 
-// Throws UserError that names train.initial_weights with every tensor that does not fit the model, or the damaged file.
-// Does nothing without this key.
-void check_initial_weights(const config::Config& config, Depth depth);
+// The tensors of the model in the group "weights", "optimizer_m", "optimizer_v" or "buffers", whole and without memory.
+checkpoint::Group whole_group(const config::Config& config, const std::string& name);
 
-// The same for weights and optimizer states of a checkpoint that a run continues from, and the errors of quantized
-// gradients, if the run may need them.
+// Throws UserError that names train.initial_weights with every tensor that does not fit the model, or the damaged file.
+// Returns InitialWeights::text(). Does nothing without this key.
+std::string check_initial_weights(const config::Config& config, Depth depth);
+
+// The same for weights, buffers and optimizer states of a checkpoint that a run continues from, and the errors of
+// quantized gradients, if the run may need them.
 void check_resumed_tensors(const config::Config& config, const checkpoint::Reader& checkpoint, Depth depth);
 
 }  // namespace terrace::train

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <memory>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -171,8 +172,12 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   if (state.split) pass.deferred = &own.deferred;
   own.input = input_of(step, instruction);
   const auto& [units, layer, reads, has_parameters] = stage_.segment(segment);
-  const auto compute = [this, units = units, batch, pass](const models::Tensors& input) {
-    return model_.forward(units.begin, units.end, input, batch, pass);
+  // All copies of the function share what says whether it was called.
+  const auto compute = [this, units = units, batch, pass,
+                        called = std::make_shared<bool>(false)](const models::Tensors& input) {
+    models::Pass own_pass = pass;
+    own_pass.repeated = std::exchange(*called, true);
+    return model_.forward(units.begin, units.end, input, batch, own_pass);
   };
   const bool recomputes = layer >= 0 && pass.training && recompute_ == config::Recompute::full;
   own.output = recomputes ? ops::recompute(compute, own.input) : compute(own.input);

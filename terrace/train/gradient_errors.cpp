@@ -13,7 +13,8 @@ checkpoint::Group gradient_errors(const parallel::Sharded& sharded, int64_t rank
   checkpoint::Group group{.name = errors_group, .tensors = {}};
   for (const parallel::KeptErrors& kept : sharded.kept_errors()) {
     group.tensors.push_back(
-        {.name = fmt::format("rank {}, segment {}, {}", rank, kept.segment, schedule::group_of(kept.movement)),
+        {.name = fmt::format("rank {}, segment {}, {}{}", rank, kept.segment, schedule::group_of(kept.movement),
+                             kept.flat == 0 ? "" : fmt::format(", type {}", kept.flat)),
          .tensor = kept.codes,
          .mark = ParamMark::replicated(kept.codes.sizes().vec())});
   }

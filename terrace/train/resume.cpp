@@ -15,6 +15,7 @@
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/gradient_errors.h"
+#include "terrace/train/initial_weights.h"
 #include "terrace/train/kernel_record.h"
 #include "terrace/train/layout_difference.h"
 #include "terrace/train/trainer.h"
@@ -56,7 +57,26 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
     add(m, &optim::AdamW::State::m);
     add(v, &optim::AdamW::State::v);
   }
-  return {std::move(weights), std::move(m), std::move(v)};
+  std::vector<checkpoint::Group> all = {std::move(weights), std::move(m), std::move(v)};
+  // The group is on all ranks or on none.
+  if (!model_->buffers().empty()) all.push_back(buffer_group(purpose));
+  return all;
+}
+
+checkpoint::Group Trainer::buffer_group(Purpose purpose) {
+  // Of the ranks that hold a buffer, one saves it.
+  const bool writes = mesh_.coordinate(rank(), "data") == 0 && mesh_.coordinate(rank(), "tensor") == 0;
+  checkpoint::Group group{checkpoint::buffers_group, {}};
+  for (const nn::Buffer* buffer : purpose == Purpose::save ? cut_.stage.buffers() : model_->buffers()) {
+    const std::vector<int64_t> shape = buffer->value.sizes().vec();
+    checkpoint::NamedTensor named{.name = buffer->name, .tensor = buffer->value, .mark = ParamMark::replicated(shape)};
+    if (buffer->value.is_meta() || (purpose == Purpose::save && !writes)) {
+      named.tensor = at::empty({0});
+      named.range = {.begin = 0, .end = 0, .shape = shape};
+    }
+    group.tensors.push_back(std::move(named));
+  }
+  return group;
 }
 
 checkpoint::State Trainer::state() {
@@ -131,11 +151,26 @@ void Trainer::warn_of_other_bits(const checkpoint::Reader& checkpoint) const {
               kernels_differ.empty() || layouts_differ.empty() ? "" : ", ", layouts_differ);
 }
 
-void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
+void Trainer::take_weights(const std::function<void()>& read) {
   const at::NoGradGuard no_grad;
-  agree_on([&] { checkpoint.read(groups(Purpose::read).front()); });
+  agree_on(read);
   parallel::spread_states(cut_.sharded, optimizer_, false);
   cut_.sharded.finish_update();
+}
+
+void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
+  take_weights([&] {
+    for (const checkpoint::Group& group : model_groups()) checkpoint.read(group);
+  });
+}
+
+void Trainer::take_initial_weights(const checkpoint::Reader& checkpoint) {
+  take_weights([&] {
+    const InitialWeights initial(config_, checkpoint);
+    initial.read(checkpoint, model_groups());
+    const std::string text = initial.text();
+    if (rank() == 0 && !text.empty()) log_info("from {}: {}", checkpoint.path().string(), text);
+  });
 }
 
 }  // namespace terrace::train

@@ -47,7 +47,7 @@ void restore_state(Trainer& trainer, const checkpoint::Reader* resumed) {
     trainer.resume(*resumed);
     if (trainer.rank() == 0) log_info("continues from {}", resumed->path().string());
   } else if (!initial_weights.empty()) {
-    trainer.load_weights(checkpoint::Reader(checkpoint::resolve(initial_weights)));
+    trainer.take_initial_weights(checkpoint::Reader(checkpoint::resolve(initial_weights)));
     if (trainer.rank() == 0) log_info("starts from the weights of {}; nothing else is taken from it", initial_weights);
   }
 }

@@ -95,6 +95,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       training_step_(*model_, cut_, optimizer_, config.train.recompute),
       batches_ahead_([this](int64_t step) { return batches_on_host(step); }, config.train.steps) {
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
+  nn::initialize(cut_.stage.buffers(), config_.train.seed);
   cut_.sharded.finish_update();
 }
 

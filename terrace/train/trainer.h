@@ -93,8 +93,12 @@ class Trainer {
   // of, if a key differs that must not, if datasets or tokenizer are not those of the run, or if a file is damaged;
   // logs a warning if the run will not continue bit for bit.
   void resume(const checkpoint::Reader& checkpoint);
-  // Takes only the weights of a checkpoint; optimizer states and counters keep their initial values.
+  // Takes only the weights and buffers of a checkpoint of this model; optimizer states and counters keep their initial
+  // values.
   void load_weights(const checkpoint::Reader& checkpoint);
+  // The same of a checkpoint of another model, as the family maps it (models/weight_map.h). The first rank logs what is
+  // not taken as it is.
+  void take_initial_weights(const checkpoint::Reader& checkpoint);
 
   void add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
 
@@ -196,6 +200,11 @@ class Trainer {
   // For saving, the groups hold what this rank writes; for reading also copies that other tensor ranks have.
   enum class Purpose { save, read };
   std::vector<checkpoint::Group> groups(Purpose purpose);
+  checkpoint::Group buffer_group(Purpose purpose);
+  // The groups of the model alone, for reading.
+  std::vector<checkpoint::Group> model_groups() { return {groups(Purpose::read).front(), buffer_group(Purpose::read)}; }
+  // Reads weights in agreement with all ranks and brings them to those that hold copies.
+  void take_weights(const std::function<void()>& read);
 
   std::unique_ptr<comm::World> solo_;  // if no world was given
   comm::World* world_;

@@ -60,6 +60,12 @@ void DigestLoggingModel::note_weights(LoggedDigest::What what, int64_t micro_bat
   }
 }
 
+void DigestLoggingModel::note_buffers(int64_t micro_batch, int64_t segment) {
+  for (const nn::Buffer* buffer : parallel::segment_buffers(*this, partition_.segment(segment))) {
+    note(LoggedDigest::What::buffer, micro_batch, segment, buffer->value, buffer->name);
+  }
+}
+
 void DigestLoggingModel::note_backward(const models::Tensors& input, int64_t micro_batch, int64_t segment) {
   if (!at::GradMode::is_enabled()) return;
   for (const at::Tensor& tensor : input) {
@@ -80,6 +86,7 @@ models::Tensors DigestLoggingModel::forward(int64_t begin, int64_t end, const mo
   const int64_t micro_batch = again ? passes.repeats++ : passes.forwards++;
   if (!with_graph) ++passes.without_graph;
   note_weights(again ? LoggedDigest::What::weight_again : LoggedDigest::What::weight_forward, micro_batch, segment);
+  if (!again) note_buffers(micro_batch, segment);
   note_backward(input, micro_batch, segment);
   models::Tensors output = ForwardingModel::forward(begin, end, input, batch, pass);
   for (const at::Tensor& tensor : output) {
@@ -100,6 +107,7 @@ models::Tensors DigestLoggingModel::loss(int64_t begin, const models::Tensors& i
   const int64_t head = partition_.last();
   const auto micro_batch = static_cast<int64_t>(losses_.size());
   note_weights(LoggedDigest::What::weight_forward, micro_batch, head);
+  note_buffers(micro_batch, head);
   note_backward(input, micro_batch, head);
   models::Tensors losses = ForwardingModel::loss(begin, input, batch, pass);
   double sum = 0;  // of the terms that are trained on

@@ -1,5 +1,5 @@
-// A model that logs digests of the weights, activations and gradients of each segment in the order of execution, so
-// that two runs can be compared without keeping their activations.
+// A model that logs digests of the weights, buffers, activations and gradients of each segment in the order of
+// execution, so that two runs can be compared without keeping their activations.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace terrace::verify {
 
 struct LoggedDigest {
   // words_of() in first_divergence.cpp describes each value.
-  enum class What { weight_forward, output, weight_again, output_again, loss, input_gradient, weight_backward };
+  enum class What { weight_forward, output, weight_again, output_again, loss, input_gradient, weight_backward, buffer };
 
   int64_t step = 0, micro_batch = 0, segment = 0;
   What what = What::output;
-  std::string tensor = {};  // the parameter's name for weights, otherwise ""
+  std::string tensor = {};  // the name for weights and buffers, otherwise ""
   uint64_t digest = 0;
 
   bool same_place(const LoggedDigest& other) const {
@@ -55,6 +55,7 @@ class DigestLoggingModel : public models::ForwardingModel {
   void note(LoggedDigest::What what, int64_t micro_batch, int64_t segment, const at::Tensor& tensor,
             std::string name = "");
   void note_weights(LoggedDigest::What what, int64_t micro_batch, int64_t segment);
+  void note_buffers(int64_t micro_batch, int64_t segment);
   void note_backward(const models::Tensors& input, int64_t micro_batch, int64_t segment);
 
   int64_t segment_with(int64_t unit) const;

@@ -8,7 +8,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string_view>
+#include <tuple>
 
 #include "terrace/base/error.h"
 #include "terrace/verify/named_segments.h"
@@ -37,6 +39,8 @@ Words words_of(LoggedDigest::What what) {
       return {"backward", "the gradient that backward passes on"};
     case LoggedDigest::What::weight_backward:
       return {"gather weights", "the weights that backward computes with"};
+    case LoggedDigest::What::buffer:
+      return {"forward", "the buffer that forward reads"};
   }
   TERRACE_CHECK(false, "no such event");
 }
@@ -54,7 +58,8 @@ class Search {
       if (auto found = in_figures(step)) return found;
       if (auto found = in_states(step)) return found;
     }
-    return in_digest_logs(static_cast<int64_t>(ours_.steps.size()) + 1);
+    if (auto found = in_digest_logs(static_cast<int64_t>(ours_.steps.size()) + 1)) return found;
+    return between_ranks();
   }
 
  private:
@@ -96,6 +101,30 @@ class Search {
                              named(first->segment), first_rank, first->micro_batch, words.result,
                              first->tensor.empty() ? "" : ", " + first->tensor);
     return found;
+  }
+
+  // A buffer that differs between ranks, of which a checkpoint keeps only one.
+  std::optional<Divergence> between_ranks() const {
+    std::map<std::tuple<int64_t, int64_t, std::string>, uint64_t> known;  // by step, micro-batch of the rank, and name
+    for (size_t rank = 0; rank < ours_.digest_logs.size(); ++rank) {
+      for (const LoggedDigest& one : ours_.digest_logs[rank]) {
+        if (one.what != LoggedDigest::What::buffer) continue;
+        const auto [first, is_new] = known.emplace(std::tuple(one.step, one.micro_batch, one.tensor), one.digest);
+        if (is_new || first->second == one.digest) continue;
+        return Divergence{
+            .step = one.step,
+            .segment = one.segment,
+            .segment_name = segment(one.segment).name,
+            .rank = static_cast<int64_t>(rank),
+            .micro_batch = one.micro_batch,
+            .operation = "forward",
+            .tensor = one.tensor,
+            .what = fmt::format("step {}, {}, rank {}, micro-batch {}: the buffer {} is not that of other "
+                                "ranks",
+                                one.step, named(one.segment), rank, one.micro_batch, one.tensor)};
+      }
+    }
+    return std::nullopt;
   }
 
   std::optional<Divergence> in_tensors(size_t step, int64_t number, Compared compared, const char* operation,

@@ -79,6 +79,7 @@ class RankTraining {
     // Attention's gradients are otherwise added in any order.
     if (device_.is_cuda()) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
+    nn::initialize(cut_.stage.buffers(), config.train.seed);
   }
 
   void run() {
@@ -235,6 +236,7 @@ SmallRun train_exactly(const config::Config& config) {
       states.push_back({parameter, at::zeros_like(parameter->value), at::zeros_like(parameter->value)});
     }
   }
+  nn::initialize(model->buffers(), config.train.seed);
   nn::allocate_gradients(parameters, at::kDouble);
   for (int64_t step = 1; step <= config.train.steps; ++step) {
     StepState& whole = run.steps[static_cast<size_t>(step - 1)];

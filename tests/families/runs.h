@@ -54,6 +54,13 @@ class RunsOfFamily : public testing::Test {
       }
       reader.read(group);
     }
+    checkpoint::Group buffers{checkpoint::buffers_group, {}};
+    for (const nn::Buffer* buffer : model->buffers()) {
+      const at::Tensor whole = at::zeros(buffer->value.sizes());
+      buffers.tensors.push_back({buffer->name, whole, ParamMark::replicated(buffer->value.sizes().vec())});
+      tensors["buffers/" + buffer->name] = whole;
+    }
+    reader.read(buffers);
     return tensors;
   }
 
@@ -67,6 +74,10 @@ class RunsOfFamily : public testing::Test {
       EXPECT_EQ(metrics.gradient_norm, other.gradient_norm) << step;
       EXPECT_EQ(metrics.figures, other.figures) << step;
       EXPECT_EQ(metrics.items, other.items) << step;
+    }
+    ASSERT_EQ(ours.metrics.evaluations.size(), theirs.metrics.evaluations.size());
+    for (const auto& [step, metrics] : ours.metrics.evaluations) {
+      EXPECT_EQ(metrics.validation_loss, theirs.metrics.evaluations.at(step).validation_loss) << step;
     }
   }
 

@@ -2,6 +2,7 @@
 #include "terrace/nn/module.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -84,6 +85,61 @@ TEST(Initialize, AShardStartsFromItsPartOfTheWhole) {
   shard.mark.row_ranges = {{.begin = 2, .size = 2}};
   initialize({&shard}, 4);
   EXPECT_TRUE(shard.value.equal(whole.second.weight.value.narrow(1, 2, 2)));
+}
+
+// A shard of each kind of initial value is the part of the whole, of which the marks say where it lies.
+TEST(Initialize, EveryKindOfValueIsAFunctionOfTheGlobalIndex) {
+  const at::Tensor table = at::arange(35, at::TensorOptions(at::kDouble)).mul(0.1).sin();
+  const auto sines = [](int64_t begin, int64_t end) {
+    return at::arange(begin, end, at::TensorOptions(at::kDouble)).mul(0.1).sin();
+  };
+  for (const InitialValue& initial :
+       {InitialValue::constant(3), InitialValue::normal(0.5), InitialValue::truncated_normal(0.5),
+        InitialValue::uniform(-1, 2), InitialValue::table(table.view({7, 5})), InitialValue::table(sines)}) {
+    Linear whole(5, 7, false, initial, {}), part(5, 7, false, initial, {});
+    initialize(whole.parameters(), 4);
+    if (initial.kind == InitialValue::Kind::table) {
+      EXPECT_TRUE(whole.weight.value.equal(table.view({7, 5}).to(at::kFloat)));
+    }
+    EXPECT_TRUE(initial_value(whole.weight, 4, at::kFloat, 9, 23).equal(whole.weight.value.flatten().narrow(0, 9, 14)));
+    part.weight.value = at::zeros({7, 2}).set_requires_grad(true);
+    part.weight.mark = ParamMark::sharded({7, 5}, 1, "tensor");
+    part.weight.mark.row_ranges = {{.begin = 2, .size = 2}};
+    initialize(part.parameters(), 4);
+    EXPECT_TRUE(part.weight.value.equal(whole.weight.value.narrow(1, 2, 2)));
+  }
+}
+
+struct Counting : Module {
+  explicit Counting(const Build& build)
+      : mean(add_buffer("mean", {3}, InitialValue::uniform(0, 1), build)),
+        scale(add_parameter("scale", {3}, InitialValue::constant(2.0), false, build.in_fp32())) {}
+  Buffer& mean;
+  Parameter& scale;
+};
+
+struct TwoCounters : Module {
+  explicit TwoCounters(const Build& build)
+      : first(add_module<Counting>("first", build)), second(add_module<Counting>("second", build)) {}
+  Counting &first, &second;
+};
+
+TEST(Module, BuffersAreNoParametersAndFp32) {
+  TwoCounters bf16({.type = at::kBFloat16}), fp64({.type = at::kDouble});
+  EXPECT_EQ(names_of(bf16), (std::vector<std::string>{"first.scale", "second.scale"}));
+  ASSERT_EQ(bf16.buffers().size(), 2u);
+  EXPECT_EQ(bf16.buffers()[1], &bf16.second.mean);
+  EXPECT_EQ(bf16.second.mean.name, "second.mean");
+  EXPECT_FALSE(bf16.first.mean.value.requires_grad());
+  EXPECT_EQ(bf16.first.mean.value.scalar_type(), at::kFloat);
+  EXPECT_EQ(bf16.first.scale.value.scalar_type(), at::kFloat);
+  EXPECT_EQ(fp64.first.scale.value.scalar_type(), at::kDouble);
+  initialize(bf16.buffers(), 3);
+  initialize(fp64.buffers(), 3);
+  EXPECT_TRUE(bf16.first.mean.value.equal(fp64.first.mean.value.to(at::kFloat)));
+  EXPECT_FALSE(bf16.first.mean.value.equal(bf16.second.mean.value));
+  TwoCounters unallocated({.allocate = false});
+  EXPECT_TRUE(unallocated.first.mean.value.is_meta());
 }
 
 TEST(Gradients, AreAllocatedZeroedAndCollected) {

@@ -277,7 +277,7 @@ Outputs Gpt::outputs(int64_t begin, const Tensors& input, const Batch& batch, co
 
 std::unique_ptr<Gpt> build_model(const ModelConfig& config, const nn::Build& build) {
   auto model = std::make_unique<Gpt>(config, build);
-  mark_parameters(*model, unit_table(config, {}));
+  mark_parameters(*model, unit_table(config, {}), build.type);
   return model;
 }
 

@@ -107,7 +107,11 @@ class MeasureHook : public Hook {
     if (other > 0) stage.seconds.push_back({"other", other});
     const parallel::StateBytes &held = trainer.cut().sharded.bytes(), &peak = trainer.cut().sharded.peak_bytes();
     const auto bytes = [](int64_t number) { return static_cast<double>(number); };
-    stage.memory_bytes = {{"weights", bytes(held.weights)},
+    int64_t buffers = 0;
+    for (const nn::Buffer* buffer : trainer.cut().stage.buffers()) {
+      buffers += static_cast<int64_t>(buffer->value.nbytes());
+    }
+    stage.memory_bytes = {{"weights", bytes(held.weights + buffers)},
                           {"gradients", bytes(held.gradients)},
                           {"optimizer", optimizer_bytes(trainer.optimizer())}};
     if (held.feedback > 0) stage.memory_bytes.push_back({"feedback", bytes(held.feedback)});

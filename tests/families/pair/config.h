@@ -11,7 +11,10 @@ namespace terrace::pair {
 struct ModelConfig {
   int64_t layers = 0;
   int64_t width = 8;
-  double sample_weight = 0.25;  // of the second loss
+  double sample_weight = 0.25;     // of the second loss
+  bool fp32_narrow = false;        // the narrow branch is computed in fp32 in every precision
+  bool buffers = false;            // the features are scaled by a table, and layers count their passes
+  std::string initial = "normal";  // or "uniform", "truncated", "table": of the weights
   bool operator==(const ModelConfig&) const = default;
 };
 

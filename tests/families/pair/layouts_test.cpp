@@ -65,6 +65,31 @@ TEST_F(FamilyLayouts, SomeDoInBf16WithRecomputeAndAccumulation) {
                {"train.precision=bf16", "train.recompute=full", "train.global_batch=11", "train.micro_batch=1"});
 }
 
+TEST_F(FamilyLayouts, FP32BesideBf16InASegmentDoes) {
+  const Keys keys = {"train.precision=bf16", "model.fp32_narrow=true"};
+  expect_equal(parallel::all_layouts(), keys);
+  expect_equal(parallel::some_layouts(), {keys[0], keys[1], "train.global_batch=11", "train.micro_batch=1",
+                                          "train.recompute=full", "train.gradient_type=bf16"});
+  expect_one_stage(2, keys);
+}
+
+TEST_F(FamilyLayouts, BuffersAreThoseOfPlainDataParallelism) {
+  const Keys keys = {"model.buffers=true", "train.evaluate_every=2"};
+  expect_equal(parallel::some_layouts(), keys);
+  expect_one_stage(2, {keys[0], keys[1], "train.recompute=full"});
+  // What recompute repeats is counted once.
+  expect_same(run(2, {keys[0], keys[1], "train.recompute=full"}), run(2, keys));
+}
+
+// The first step's loss and gradients are those of the initial values.
+TEST_F(FamilyLayouts, EveryInitialValueIsTheSame) {
+  for (const char* initial : {"model.initial=uniform", "model.initial=truncated", "model.initial=table"}) {
+    SCOPED_TRACE(initial);
+    expect_equal(parallel::some_layouts(), {initial, "train.steps=1"});
+    expect_one_stage(1, {initial, "train.steps=1", "train.micro_batch=1"});
+  }
+}
+
 TEST_F(FamilyLayouts, PipelinesTrainAsOneStageDoes) {
   expect_one_stage(1, {"train.micro_batch=1"});
   expect_one_stage(2, {"train.recompute=full"});
@@ -138,7 +163,9 @@ TEST_F(FamilyLayouts, PredictTheSameAtEveryLayout) {
 TEST_F(FamilyLayouts, AreHeldByVerify) {
   for (const Keys& keys : std::vector<Keys>{{"layout.sharding=zero3", "train.global_batch=8"},
                                             {"layout.sharding=zero1", "train.precision=bf16", "train.global_batch=8"},
-                                            {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"}}) {
+                                            {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"},
+                                            {"layout.sharding=zero3", "train.precision=bf16", "train.global_batch=8",
+                                             "model.fp32_narrow=true", "model.buffers=true", "train.recompute=full"}}) {
     const verify::Verdict verdict = verify::verify(config(keys), {.ranks = 2});
     EXPECT_TRUE(verdict.holds()) << keys.front() << "\n" << verify::text(verdict);
   }

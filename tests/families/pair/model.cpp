@@ -1,6 +1,8 @@
 // The units of the model, and the table that describes them.
 #include "tests/families/pair/model.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
@@ -32,6 +34,15 @@ class Scaled : public torch::autograd::Function<Scaled> {
   }
 };
 
+nn::InitialValue initial_of(const ModelConfig& config) {
+  if (config.initial == "uniform") return nn::InitialValue::uniform(-0.5, 0.5);
+  if (config.initial == "truncated") return nn::InitialValue::truncated_normal(0.3);
+  if (config.initial == "normal") return nn::InitialValue::normal(0.3);
+  return nn::InitialValue::table([](int64_t begin, int64_t end) {
+    return at::arange(begin, end, at::TensorOptions(at::kDouble)).mul(0.7).sin().mul(0.5);
+  });
+}
+
 int64_t narrow_inputs(const ModelConfig& config, int64_t layer) { return layer == 0 ? config.width : narrow_width; }
 
 }  // namespace
@@ -39,22 +50,50 @@ int64_t narrow_inputs(const ModelConfig& config, int64_t layer) { return layer =
 PairModel::PairModel(const ModelConfig& config, const nn::Build& build)
     : config_(config),
       build_(build),
-      features_(add("features", features_per_item, config.width)),
+      features_(add("features", features_per_item, config.width, build)),
+      scale_(add_scale()),
       layers_(add_layers()),
-      output_(add("output", config.width, 1)) {}
+      output_(add("output", config.width, 1, build)) {}
 
-nn::Linear& PairModel::add(const std::string& name, int64_t inputs, int64_t outputs) {
-  return add_module<nn::Linear>(name, inputs, outputs, /*bias=*/true, nn::InitialValue::normal(0.3), build_);
+nn::Linear& PairModel::add(const std::string& name, int64_t inputs, int64_t outputs, const nn::Build& build) {
+  return add_module<nn::Linear>(name, inputs, outputs, /*bias=*/true, initial_of(config_), build);
+}
+
+nn::Buffer* PairModel::add_scale() {
+  if (!config_.buffers) return nullptr;
+  const at::Tensor table = at::arange(features_per_item, at::TensorOptions(at::kDouble)).mul(0.125).add(0.75);
+  return &add_buffer("scale", {features_per_item}, nn::InitialValue::table(table), build_);
 }
 
 std::vector<PairModel::Layer> PairModel::add_layers() {
   std::vector<Layer> layers;
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    const nn::Build narrow = config_.fp32_narrow ? build_.in_fp32() : build_;
     layers.push_back(
-        {.wide = &add(fmt::format("layers.{}.wide", layer), config_.width, config_.width),
-         .narrow = &add(fmt::format("layers.{}.narrow", layer), narrow_inputs(config_, layer), narrow_width)});
+        {.wide = &add(fmt::format("layers.{}.wide", layer), config_.width, config_.width, build_),
+         .narrow = &add(fmt::format("layers.{}.narrow", layer), narrow_inputs(config_, layer), narrow_width, narrow),
+         .passes = config_.buffers ? &add_buffer(fmt::format("layers.{}.passes", layer), {config_.width},
+                                                 nn::InitialValue::uniform(0, 0.5), build_)
+                                   : nullptr});
   }
   return layers;
+}
+
+at::Tensor PairModel::features_of(const models::Batch& batch) const {
+  const at::Tensor& features = batch["features"];
+  return (scale_ == nullptr ? features : features.mul(scale_->value)).to(build_.type);
+}
+
+// A repeated forward has been counted.
+void PairModel::count_pass(const nn::Buffer& passes, const models::Pass& pass) const {
+  if (!pass.training || pass.repeated) return;
+  const at::NoGradGuard no_grad;
+  passes.value.mul_(0.75).add_(0.25 * static_cast<double>(pass.step));
+}
+
+std::vector<nn::Buffer*> PairModel::unit_buffers(int64_t unit) {
+  if (!config_.buffers || unit + 1 == num_units()) return {};
+  return {unit == 0 ? scale_ : layers_.at(static_cast<size_t>(unit - 1)).passes};
 }
 
 std::vector<nn::Parameter*> PairModel::unit_parameters(int64_t unit) {
@@ -71,13 +110,17 @@ models::Tensors PairModel::forward(int64_t begin, int64_t end, const models::Ten
   models::Tensors x = input;
   for (int64_t unit = begin; unit < end; ++unit) {
     if (unit == 0) {
-      x = {features_.forward(batch["features"].to(build_.type), pass.deferred), batch["owner"]};
+      x = {features_.forward(features_of(batch), pass.deferred), batch["owner"]};
       continue;
     }
-    const auto& [wide, narrow] = layers_[static_cast<size_t>(unit - 1)];
-    const at::Tensor hidden = x[0].add(wide->forward(x[0], pass.deferred));  // [I, width]
+    const auto& [wide, narrow, passes] = layers_[static_cast<size_t>(unit - 1)];
+    at::Tensor hidden = x[0].add(wide->forward(x[0], pass.deferred));  // [I, width]
+    if (passes != nullptr) {
+      count_pass(*passes, pass);
+      if (!pass.training) hidden = hidden.add(passes->value.to(build_.type), 0.01);
+    }
     if (unit == 1) {
-      x = {hidden, narrow->forward(x[0], pass.deferred), x[1]};
+      x = {hidden, narrow->forward(x[0].to(narrow->weight.value.scalar_type()), pass.deferred), x[1]};
     } else {
       x = {hidden, x[1].add(narrow->forward(x[1], pass.deferred)), x[2]};
     }
@@ -127,7 +170,8 @@ std::vector<models::LossTerm> PairModel::losses() const {
 std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const models::Batch& batch) const {
   const int64_t items = batch.sizes.at("items");
   std::vector<models::TensorShape> shapes = {{.sizes = {items, config_.width}, .type = build_.type}};
-  if (unit > 0) shapes.push_back({.sizes = {items, narrow_width}, .type = build_.type});
+  const at::ScalarType narrow = config_.fp32_narrow ? build_.in_fp32().type : build_.type;
+  if (unit > 0) shapes.push_back({.sizes = {items, narrow_width}, .type = narrow});
   shapes.push_back({.sizes = {items}, .type = at::kLong});
   return shapes;
 }
@@ -135,7 +179,8 @@ std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const mo
 schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options) {
   schedule::UnitTable table;
   const int64_t items = options.sizes.at("items");
-  const auto add = [&](const std::string& name, std::string_view kind, int64_t inputs, int64_t outputs) {
+  const auto add = [&](const std::string& name, std::string_view kind, int64_t inputs, int64_t outputs,
+                       bool always_fp32 = false) {
     const schedule::LinearLayer layer{.name = kind,
                                       .rows = items,
                                       .inputs = inputs,
@@ -143,8 +188,8 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
                                       .element_bytes = options.element_bytes,
                                       .gradient_bytes = options.gradient_bytes};
     schedule::UnitRow& row = table.back();
-    row.parameters.push_back({name + ".weight", ParamMark::replicated({outputs, inputs})});
-    row.parameters.push_back({name + ".bias", ParamMark::replicated({outputs})});
+    row.parameters.push_back({name + ".weight", ParamMark::replicated({outputs, inputs}), always_fp32});
+    row.parameters.push_back({name + ".bias", ParamMark::replicated({outputs}), always_fp32});
     const bool reads_batch = table.size() == 1;  // so that its input has no gradient
     const double products = 2.0 * static_cast<double>(items * inputs * outputs);
     row.forward_flops += products;
@@ -166,10 +211,13 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
   };
   table.push_back({.name = "features", .batch_tensors = {"features", "owner"}});
   add("features", "features", features_per_item, config.width);
+  if (config.buffers) table.back().buffers = {{"scale", {features_per_item}}};
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     table.push_back({.name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = {"owner"}});
     add(fmt::format("layers.{}.wide", layer), "wide", config.width, config.width);
-    add(fmt::format("layers.{}.narrow", layer), "narrow", narrow_inputs(config, layer), narrow_width);
+    add(fmt::format("layers.{}.narrow", layer), "narrow", narrow_inputs(config, layer), narrow_width,
+        config.fp32_narrow);
+    if (config.buffers) table.back().buffers = {{fmt::format("layers.{}.passes", layer), {config.width}}};
     schedule::Operations& operations = table.back().operations;
     operations.forward.push_back(sums(config.width, 1));
     operations.input_gradient.push_back(sums(config.width, layer == 0 ? 2 : 1));

@@ -19,6 +19,8 @@ constexpr int64_t features_per_item = 6;
 //   features  [I, 6] fp32
 //   targets   [I, 1] fp32
 //   owner     [I] int64: the sample in the batch that the item belongs to
+// With buffers each layer has a running mean of the numbers of the steps in which it computed a micro-batch, which are
+// the same on all ranks, and which it adds to its output where it is not trained.
 // The tensors that pass from unit to unit are the items' hidden states [I, width], after the first layer also a narrow
 // branch [I, 3], and owner.
 class PairModel : public models::Model {
@@ -27,6 +29,7 @@ class PairModel : public models::Model {
 
   int64_t num_units() const override { return config_.layers + 2; }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
+  std::vector<nn::Buffer*> unit_buffers(int64_t unit) override;
   models::Tensors forward(int64_t begin, int64_t end, const models::Tensors& input, const models::Batch& batch,
                           const models::Pass& pass) override;
   models::Tensors loss(int64_t begin, const models::Tensors& input, const models::Batch& batch,
@@ -42,14 +45,19 @@ class PairModel : public models::Model {
   struct Layer {
     nn::Linear* wide;
     nn::Linear* narrow;
+    nn::Buffer* passes;  // [width], null without buffers
   };
 
-  nn::Linear& add(const std::string& name, int64_t inputs, int64_t outputs);
+  nn::Linear& add(const std::string& name, int64_t inputs, int64_t outputs, const nn::Build& build);
+  nn::Buffer* add_scale();
   std::vector<Layer> add_layers();
+  at::Tensor features_of(const models::Batch& batch) const;
+  void count_pass(const nn::Buffer& passes, const models::Pass& pass) const;
 
   ModelConfig config_;
   nn::Build build_;
   nn::Linear& features_;
+  nn::Buffer* scale_;  // [6], null without buffers
   std::vector<Layer> layers_;
   nn::Linear& output_;
 };

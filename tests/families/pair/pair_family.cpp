@@ -1,6 +1,8 @@
 // Defines the family of pairs: its keys, rules, model, data, and the sizes that verify trains.
 #include "tests/families/pair/pair_family.h"
 
+#include <ATen/ops/arange.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -30,6 +32,10 @@ std::vector<config::Key> keys() {
   model.required("layers", &M::layers, config::Whole{1, 100}, OnResume::fixed, "2", "Pairs of linear layers.");
   model.optional("width", &M::width, config::Whole{1, 1000}, OnResume::fixed, "Of the hidden states.");
   model.optional("sample_weight", &M::sample_weight, config::Real{}, OnResume::may_change, "Of the second loss.");
+  model.optional("fp32_narrow", &M::fp32_narrow, config::Flag{}, OnResume::fixed, "Whether the narrow branch is fp32.");
+  model.optional("buffers", &M::buffers, config::Flag{}, OnResume::fixed, "Whether the model has buffers.");
+  model.optional("initial", &M::initial, config::Word{{"normal", "uniform", "truncated", "table"}}, OnResume::fixed,
+                 "The distribution of the initial weights.");
   const config::SectionKeys data{
       "data", [](auto& config) -> decltype(auto) { return (config.data.template get<DataConfig>()); }, list};
   data.required("train", &D::train, config::Text{}, OnResume::names_fixed, "\"samples.txt\"", "One line a sample.");
@@ -85,10 +91,40 @@ class PairFigures : public observe::Figures {
   }
 };
 
+// Element i in a dimension is element i modulo the tensor's size.
+at::Tensor repeated(at::Tensor tensor, const std::vector<int64_t>& shape) {
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    const at::Tensor numbers = at::arange(shape[static_cast<size_t>(dim)]).remainder(tensor.size(dim));
+    tensor = tensor.index_select(dim, numbers);
+  }
+  return tensor;
+}
+
 class ModelOfPairs : public models::ModelOfFamily {
  public:
   std::unique_ptr<models::Model> build(const Config& config, const nn::Build& build) const override {
     return std::make_unique<PairModel>(model_of(config), build);
+  }
+
+  // Pairs may get wider and have another number of layers. A wider tensor repeats the stored one, a layer that is not
+  // stored begins as in a new model, and a layer that is not wanted is dropped.
+  models::WeightMap map_weights(const models::WeightMapRequest& request) const override {
+    models::WeightMap map;
+    if (model_of(request.config).width < model_of(request.stored_config()).width) return map;
+    for (const auto& [name, shape] : request.wanted) {
+      const auto stored = request.stored.find(name);
+      if (stored == request.stored.end()) {
+        map.initial.insert(name);
+      } else if (stored->second != shape) {
+        map.computed[name] = {.from = {name}, .compute = [shape = shape](const std::vector<at::Tensor>& from) {
+                                return repeated(from.front(), shape);
+                              }};
+      }
+    }
+    for (const auto& [name, shape] : request.stored) {
+      if (!request.wanted.contains(name)) map.dropped.insert(name);
+    }
+    return map;
   }
 };
 

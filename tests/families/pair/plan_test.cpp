@@ -116,6 +116,27 @@ TEST(PlannedPairs, ASearchKeepsTheBudget) {
   }
 }
 
+// bf16 weights have fp32 masters; the narrow branch and the buffers are fp32 anyway.
+TEST(PlannedPairs, CountsFp32ParametersBesideBf16OnesAndBuffers) {
+  config::Config config = planned_pairs(1, 3);
+  config.train.precision = config::Precision::bf16;
+  config.model.get<ModelConfig>().fp32_narrow = config.model.get<ModelConfig>().buffers = true;
+  constexpr int64_t fp32 = 15, bf16 = elements - fp32;
+  constexpr double buffers = 4 * (6 + 4);
+  using enum plan::MemoryKind;
+  const plan::StageMemory alone = predict(config, on_devices(1)).stages[0].memory;
+  EXPECT_EQ(alone.of(weights), 2 * bf16 + 4 * fp32 + buffers);
+  EXPECT_EQ(alone.of(gradients), 4 * elements);
+  EXPECT_EQ(alone.of(optimizer), 12 * bf16 + 8 * fp32);
+  // The largest neighbours are the layer and a segment beside it, whose three flat buffers are each padded to a piece
+  // for both ranks.
+  config.train.global_batch = 4;
+  config.layout.sharding = config::Sharding::zero3;
+  const plan::StageMemory sharded = predict(config, on_devices(2)).stages[0].memory;
+  EXPECT_EQ(sharded.of(weights), (2 * bf16 + 4 * fp32) / 2.0 + buffers);
+  EXPECT_EQ(sharded.of(gathers), 2048 * (2 + 4 + 2) + 4 * 2048 * 3);
+}
+
 // All that a stage does and waits for takes the whole step, except that stages with fewer parameters update them
 // sooner.
 TEST(PlannedPairs, TheSecondsOfEachStageAddUpToTheStep) {

@@ -1,0 +1,32 @@
+// What a new run takes from the checkpoint of another model that train.initial_weights names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "terrace/checkpoint/checkpoint.h"
+#include "terrace/config/config.h"
+#include "terrace/models/weight_map.h"
+
+namespace terrace::train {
+
+class InitialWeights {
+ public:
+  // Asks the configuration's family. Throws UserError with every tensor that does not fit the model.
+  InitialWeights(const config::Config& config, const checkpoint::Reader& checkpoint);
+
+  // "2 tensors computed: a, b; 1 tensor at its initial values: c; 1 tensor of the checkpoint dropped: d"; "" if all
+  // tensors are taken as they are.
+  std::string text() const;
+
+  // Fills a rank's tensors of the groups "weights" and "buffers", apart from those that keep their initial values.
+  // Whole tensors are read only if the rank holds elements that are computed from them.
+  void read(const checkpoint::Reader& checkpoint, const std::vector<checkpoint::Group>& groups) const;
+
+ private:
+  models::WeightMap map_;
+  std::map<std::string, models::Shapes> stored_;  // by group
+  std::set<std::string> left_out_;                // stored tensors that are not taken as they are
+};
+
+}  // namespace terrace::train
