@@ -147,7 +147,7 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
   const config::Family& family = *config.family;
   Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = config.model};
   result.tokenizer = place_tokenizer(options, folder, config);
-  family.data->take_tokenizer(config, result.tokenizer.string());
+  family.data->take_attached(config, {{"tokenizer", result.tokenizer.string()}});
   const std::vector<HfTensor> layout = family.exchange->hf_tensors(config);
   checkpoint::State state{.step = 0, .groups = {read_weights(folder, layout, config)}, .trainer = {}, .config = config};
   if (!result.tokenizer.empty()) {

@@ -116,7 +116,7 @@ class Training(FinishedRun):
         self.expect(0, terrace("evaluate", "run", folder=self.folder))
         away = self.scratch().resolve()
         self.expect(2, terrace("evaluate", self.folder / "run", folder=away), f"corpus.bin does not exist in {away} (a relative path); ",
-                    "evaluate in the folder in which the run was started, or name prepared corpora with --data")
+                    "evaluate in the folder in which the run was started, or name prepared datasets with --data")
 
     def test_evaluate_names_what_is_missing(self):
         self.expect(2, terrace("evaluate", "absent", folder=self.folder), "absent")

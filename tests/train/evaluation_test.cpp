@@ -154,11 +154,11 @@ TEST_F(EvaluationTest, ACheckpointHasTheLossOfItsRunToTheLastBit) {
     start(layout, {held_out, "train.steps=3", "train.evaluate_every=3"});
     const double loss = observe::read_metrics(folder_ / "run").evaluations.at(3).validation_loss;
     EvaluationRequest request{
-        .checkpoint = folder_ / "run", .corpora = {name("second")}, .ranks = layout.ranks, .threads = 1};
+        .checkpoint = folder_ / "run", .datasets = {name("second")}, .ranks = layout.ranks, .threads = 1};
     const CheckpointEvaluation same = evaluate_checkpoint(request).value();
     EXPECT_EQ(same.evaluation.all.loss, loss);
     EXPECT_EQ(same.step, 3);
-    request.corpora.clear();  // what the run held out
+    request.datasets.clear();  // what the run held out
     EXPECT_EQ(evaluate_checkpoint(request)->evaluation.all.loss, loss);
     // One rank has the whole model, whatever the layout of the run.
     request.ranks = 1;
@@ -176,7 +176,7 @@ TEST_F(EvaluationTest, ACheckpointIsEvaluatedOnEachCorpusAndWritesNothing) {
   };
   const auto before = files();
   const CheckpointEvaluation both =
-      evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {name("corpus"), name("second")}, .threads = 1})
+      evaluate_checkpoint({.checkpoint = folder_ / "run", .datasets = {name("corpus"), name("second")}, .threads = 1})
           .value();
   EXPECT_EQ(files(), before);
   ASSERT_EQ(both.evaluation.by_dataset.size(), 2u);
@@ -185,7 +185,7 @@ TEST_F(EvaluationTest, ACheckpointIsEvaluatedOnEachCorpusAndWritesNothing) {
     const std::string corpus = both.evaluation.by_dataset[i].dataset;
     const double loss = both.evaluation.by_dataset[i].loss;
     const Evaluation alone =
-        evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {corpus}, .threads = 1})->evaluation;
+        evaluate_checkpoint({.checkpoint = folder_ / "run", .datasets = {corpus}, .threads = 1})->evaluation;
     EXPECT_NEAR(loss, alone.all.loss, 1e-6 * loss);
     EXPECT_EQ(alone.all.count, both.evaluation.by_dataset[i].count);
     EXPECT_EQ(std::fmod(alone.all.count, 16), 0);  // whole sequences of 16 tokens
@@ -197,7 +197,7 @@ TEST_F(EvaluationTest, ACheckpointIsEvaluatedOnEachCorpusAndWritesNothing) {
 TEST_F(EvaluationTest, EveryMissingCorpusOfAnEvaluationIsNamed) {
   start({1, {}}, {"train.steps=2"});
   try {
-    evaluate_checkpoint({.checkpoint = folder_ / "run", .corpora = {"absent", "none"}});
+    evaluate_checkpoint({.checkpoint = folder_ / "run", .datasets = {"absent", "none"}});
     FAIL() << "evaluates corpora that do not exist";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("--data = \"absent\": absent.bin does not exist"));

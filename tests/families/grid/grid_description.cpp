@@ -144,7 +144,10 @@ class GridDescription : public schedule::Description {
     table.back().operations.input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 6));
     return table;
   }
-  int64_t items_of_sample(const Config& config) const override { return model_of(config).places(); }
+  schedule::SampleSizes sample_sizes(const Config& config) const override {
+    const int64_t places = model_of(config).places();
+    return {.average = {{"places", static_cast<double>(places)}}, .largest = {{"places", places}}};
+  }
 };
 
 class GridFigures : public observe::Figures {

@@ -38,7 +38,7 @@ class DataOfGrids : public data::DataOfFamily {
                 const AttachedPaths& attached) const override {
     DataConfig& data = data_of(config);
     if (datasets.size() != 1) throw UserError::of("{} datasets; models of grids are evaluated on one", datasets.size());
-    data = {.fields = datasets.front(), .leads = data.leads, .held_out = 1};
+    data = {.fields = datasets.front(), .statistics = {}, .leads = data.leads, .held_out = 1};
     take_attached(config, attached);
   }
   void take_attached(Config& config, const AttachedPaths& attached) const override {

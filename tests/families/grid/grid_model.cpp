@@ -22,7 +22,7 @@ nn::InitialValue initial() { return nn::InitialValue::normal(0.2); }
 
 // The sums over samples and places of x [B, L, V], each place with its weight [L]: [V].
 at::Tensor weighted_sums(const at::Tensor& x, const at::Tensor& weights) {
-  return x.mul(weights.view({1, -1, 1})).sum({0, 1});
+  return x.mul(weights.view({1, -1, 1})).sum(at::IntArrayRef{0, 1});
 }
 
 }  // namespace
