@@ -64,7 +64,7 @@ void add_flags_of_kinds(CLI::App& command, const Preparations& preparations) {
       const std::string name = "--" + flag.name;
       if (command.get_option_no_throw(name) != nullptr) continue;
       CLI::Option* option = flag.is_switch ? command.add_flag(name, flag.about) : command.add_option(name, flag.about);
-      if (flag.is_list) option->expected(1, -1);
+      if (flag.is_list) option->expected(1, -1)->delimiter(',')->allow_extra_args(false);
       option->group(fmt::format("--kind {}", preparation->kind()));
     }
   }
@@ -96,104 +96,113 @@ void prepare_kind(const CLI::App& command, const data::Preparation& preparation,
   fmt::print("{}\n", as_json ? result.json.dump(2) : result.text);
 }
 
-void add_prepare(CLI::App& data, const Preparations& preparations) {
-  CLI::App* command = data.add_subcommand("prepare", "Make a dataset to train on: a corpus of tokens from text");
-  auto options = std::make_shared<data::PrepareOptions>();
-  auto trained = std::make_shared<std::string>();
-  auto separator = std::make_shared<std::string>();
-  auto format = std::make_shared<std::string>("auto");
-  auto json = std::make_shared<bool>(false);
-  auto kind = std::make_shared<std::string>(text_kind);
+// What the command line gives; the options live as long as the command.
+struct PrepareFlags {
+  data::PrepareOptions options = {};
+  std::string kind = text_kind, trained = {}, separator = {}, format = "auto";
+  bool as_json = false;
+  const CLI::Option* separated = nullptr;
+  CLI::Option* train = nullptr;
+};
+
+void add_flags_of_text(CLI::App& command, PrepareFlags& flags) {
   command
-      ->add_option("inputs", options->inputs,
-                   "Text, JSON lines or arrays, plain, gzip or zstd, or Parquet; folders are searched")
+      .add_option("inputs", flags.options.inputs,
+                  "Text, JSON lines or arrays, plain, gzip or zstd, or Parquet; folders are searched")
       ->required();
-  command->add_option("--output", options->output, "Prefix of the .bin and .idx to write")->required();
-  CLI::Option* given =
-      command->add_option("--tokenizer", options->tokenizer, "SentencePiece model or tokenizer.json to encode with");
-  CLI::Option* train =
-      command->add_option("--train-tokenizer", *trained, "Train a SentencePiece model and write it here");
-  train->excludes(given);
-  command->add_option("--vocabulary", options->vocabulary, "Size of a trained vocabulary")
+  command.add_option("--output", flags.options.output, "Prefix of the .bin and .idx to write")->required();
+  CLI::Option* given = command.add_option("--tokenizer", flags.options.tokenizer,
+                                          "SentencePiece model or tokenizer.json to encode with");
+  flags.train = command.add_option("--train-tokenizer", flags.trained, "Train a SentencePiece model and write it here");
+  flags.train->excludes(given);
+  command.add_option("--vocabulary", flags.options.vocabulary, "Size of a trained vocabulary")
       ->check(positive())
       ->capture_default_str()
-      ->needs(train);
-  command->add_option("--tokenizer-sample-bytes", options->sample_bytes, "Text to train a tokenizer on")
+      ->needs(flags.train);
+  command.add_option("--tokenizer-sample-bytes", flags.options.sample_bytes, "Text to train a tokenizer on")
       ->capture_default_str()
-      ->needs(train)
+      ->needs(flags.train)
       ->transform(CLI::AsSizeValue(false))
       ->check(positive());
-  command->add_option("--include", options->patterns.include, "Take only files of folders that match, such as '*.txt'")
+  command
+      .add_option("--include", flags.options.patterns.include, "Take only files of folders that match, such as '*.txt'")
       ->allow_extra_args(false);
   command
-      ->add_option("--exclude", options->patterns.exclude, "Leave out files of folders that match; may be given again")
+      .add_option("--exclude", flags.options.patterns.exclude,
+                  "Leave out files of folders that match; may be given again")
       ->allow_extra_args(false);
   std::vector<std::string> format_words;
   for (const auto& [word, choice] : format_choices) format_words.emplace_back(word);
-  command->add_option("--format", *format, "auto: by name and first bytes")
+  command.add_option("--format", flags.format, "auto: by name and first bytes")
       ->check(CLI::IsMember(format_words))
       ->capture_default_str();
   command
-      ->add_option("--field", options->rules.field,
-                   "Field of a JSON object or column of Parquet that holds the text; meta.text: text in meta")
+      .add_option("--field", flags.options.rules.field,
+                  "Field of a JSON object or column of Parquet that holds the text; meta.text: text in meta")
       ->capture_default_str();
-  CLI::Option* separated = command->add_option(
-      "--separator", *separator,
+  flags.separated = command.add_option(
+      "--separator", flags.separator,
       "A line of plain text that ends a document; \"\": blank lines (default: a file is a document)");
   command
-      ->add_option("--max-malformed", options->max_malformed,
-                   "Malformed JSON lines and rows of Parquet to leave out before giving up")
+      .add_option("--max-malformed", flags.options.max_malformed,
+                  "Malformed JSON lines and rows of Parquet to leave out before giving up")
       ->check(not_negative())
       ->capture_default_str();
   command
-      ->add_option("--max-line-bytes", options->rules.max_line_bytes,
-                   "A longer JSON line, or text of a row, counts as malformed")
+      .add_option("--max-line-bytes", flags.options.rules.max_line_bytes,
+                  "A longer JSON line, or text of a row, counts as malformed")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false))
       ->check(positive());
-  command->add_option("--threads", options->threads, "0: one per core")->check(thread_count())->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace an existing corpus or tokenizer");
-  command->add_flag("--json", *json, "Print the result as JSON");
-  std::set<std::string> flags_of_text;
+  command.add_option("--threads", flags.options.threads, "0: one per core")
+      ->check(thread_count())
+      ->capture_default_str();
+  command.add_flag("--overwrite", flags.options.overwrite, "Replace an existing corpus or tokenizer");
+  command.add_flag("--json", flags.as_json, "Print the result as JSON");
+}
+
+void prepare_text(PrepareFlags& flags) {
+  data::PrepareOptions& options = flags.options;
+  options.train = flags.train->count() > 0;
+  options.output = data::output_prefix(options.output);
+  if (options.train) options.tokenizer = flags.trained;
+  options.format = format_named(flags.format);
+  if (flags.separated->count() > 0) options.rules.separator = flags.separator;
+  options.stop = &interrupted();
+  const data::PrepareReport report = data::prepare(options);
+  if (flags.as_json) {
+    fmt::print("{}\n", report.json().dump(2));
+  } else {
+    print_prepared(options, report);
+  }
+}
+
+void add_prepare(CLI::App& data, const Preparations& preparations) {
+  CLI::App* command = data.add_subcommand("prepare", "Make a dataset to train on: a corpus of tokens from text");
+  const auto flags = std::make_shared<PrepareFlags>();
+  add_flags_of_text(*command, *flags);
+  std::set<std::string> flags_of_text = {"kind"};
   for (const CLI::Option* option : command->get_options()) flags_of_text.insert(option->get_single_name());
   if (!preparations.empty()) {
-    command->add_option("--kind", *kind, "What to make")
+    command->add_option("--kind", flags->kind, "What to make")
         ->check(CLI::IsMember(kinds_of(preparations)))
         ->capture_default_str();
     add_flags_of_kinds(*command, preparations);
   }
   command->callback([=] {
-    for (const data::Preparation* preparation : preparations) {
-      if (*kind != preparation->kind()) continue;
-      stop_on_signals();
-      prepare_kind(*command, *preparation,
-                   {.inputs = options->inputs,
-                    .output = options->output,
-                    .overwrite = options->overwrite,
-                    .threads = options->threads,
-                    .stop = &interrupted()},
-                   *json);
-      return;
+    stop_on_signals();  // after the first signal the program removes its temporary files
+    const auto of_family = std::ranges::find(preparations, flags->kind, &data::Preparation::kind);
+    if (of_family == preparations.end()) {
+      check_flags_of_kind(*command, flags->kind, flags_of_text);
+      return prepare_text(*flags);
     }
-    if (!preparations.empty()) {
-      std::set<std::string> own = flags_of_text;
-      own.insert("kind");
-      check_flags_of_kind(*command, *kind, own);
-    }
-    options->train = train->count() > 0;
-    options->output = data::output_prefix(options->output);
-    if (options->train) options->tokenizer = *trained;
-    options->format = format_named(*format);
-    if (separated->count() > 0) options->rules.separator = *separator;
-    // After the first signal the program removes its temporary files.
-    options->stop = &interrupted();
-    stop_on_signals();
-    const data::PrepareReport report = data::prepare(*options);
-    if (*json) {
-      fmt::print("{}\n", report.json().dump(2));
-    } else {
-      print_prepared(*options, report);
-    }
+    prepare_kind(*command, **of_family,
+                 {.inputs = flags->options.inputs,
+                  .output = flags->options.output,
+                  .overwrite = flags->options.overwrite,
+                  .threads = flags->options.threads,
+                  .stop = &interrupted()},
+                 flags->as_json);
   });
 }
 

@@ -16,7 +16,7 @@ struct PrepareFlag {
   std::string name = {};   // without the hyphens
   std::string about = {};  // a sentence for the page of flags, which names the default
   bool is_switch = false;  // takes no value
-  bool is_list = false;    // takes several values
+  bool is_list = false;    // takes several values, with commas between them or given again
 };
 
 struct PrepareRequest {

@@ -1,5 +1,6 @@
 // The lists of families of a program that has grids too.
 #include "terrace/models/families.h"
+
 #include "terrace/models/gpt/gpt_family.h"
 #include "terrace/models/gpt/planned_gpt.h"
 #include "terrace/models/planned_families.h"

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAM = sys.argv[1]
+PROGRAM = os.path.abspath(sys.argv[1])
 
 
 def run(folder, *arguments, code=0):
@@ -20,10 +20,10 @@ def run(folder, *arguments, code=0):
 
 
 def waves(times):
-    """Two variables on 4 x 6 places that move by one place every six hours."""
+    """Two variables on 4 x 6 places, a quarter of a wave apart, that move by one place every six hours."""
     lines = []
     for time in range(times):
-        lines.append(" ".join(f"{(variable + 1) * math.cos((place % 6 + time) * math.pi / 3 + 0.3 * (place // 6)):.5f}"
+        lines.append(" ".join(f"{(variable + 1) * math.cos((place % 6 + time) * math.pi / 3 + 0.3 * (place // 6) - variable * math.pi / 2):.5f}"
                               for variable in range(2) for place in range(24)))
     return "\n".join(lines)
 
@@ -56,7 +56,8 @@ STUDY = """
 [search]
 evaluator = "train"
 config = "grid.toml"
-objective = "skill"
+objective = "validation_skill"
+devices = 1
 direction = "maximize"
 seed = 5
 [parameters.model.width]
@@ -70,7 +71,7 @@ values = [1e-5, 1e-2]
 
 def prepare(folder):
     (folder / "waves.txt").write_text(waves(120))
-    flags = ["--variables", "u", "v", "--latitudes", 4, "--longitudes", 6, "--seconds", 21600]
+    flags = ["--variables", "u,v", "--latitudes", 4, "--longitudes", 6, "--seconds", 21600]
     text = run(folder, "data", "prepare", "waves.txt", "--kind", "grid", "--output", "waves", *flags)
     assert "120 times of 2 variables" in text, text
     error = run(folder, "data", "prepare", "waves.txt", "--kind", "grid", "--output", "waves", *flags, "--vocabulary", 600,
@@ -90,9 +91,9 @@ def train_and_evaluate(folder):
     assert last["validation_rmse_u"] < 0.3, last
     # A run that stops and continues at another layout, and an evaluation of the checkpoint by itself and of other data.
     evaluated = json.loads(run(folder, "evaluate", "run", "--json"))
-    assert abs(evaluated["validation_skill"] - last["validation_skill"]) < 1e-4, (evaluated, last)
+    assert abs(evaluated["skill"] - last["validation_skill"]) < 1e-4, (evaluated, last)
     other = json.loads(run(folder, "evaluate", "run", "--data", "waves", "--json"))
-    assert other["validation_skill"] > 0.9, other
+    assert other["skill"] > 0.9, other
     run(folder, "train", "grid.toml", "--ranks", 4, "--resume", "auto", "--set", "layout.tensor=2", "--set",
         "layout.pipeline=2", "--set", "train.steps=152")
     report = run(folder, "report", "run", "--text")
@@ -107,9 +108,9 @@ def plan_verify_and_search(folder):
     assert "places" in plan, plan
     run(folder, "verify", "grid.toml", "--ranks", 2, "--set", "layout.tensor=2")
     (folder / "study.toml").write_text(STUDY)
-    (folder / "wrong.toml").write_text(STUDY.replace("skill", "skil"))
+    (folder / "wrong.toml").write_text(STUDY.replace("validation_skill", "validation_skil"))
     error = run(folder, "search", "wrong.toml", "--trials", 2, code=2)
-    assert "skill" in error, error
+    assert 'use "validation_skill"' in error, error
     run(folder, "search", "study.toml", "--trials", 4, "--method", "exhaustive")
     with open(folder / "runs/study/results.csv") as table:
         rows = list(csv.DictReader(table))
