@@ -1,4 +1,4 @@
-// Splits a range of a tensor's elements in row-major order into regions, which every safetensors reader can represent.
+// Splits a range of a tensor's elements in row-major order into slices, which every safetensors reader can represent.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct ElementRange {
 };
 
 // A rectangular block of a tensor: the elements [offset, offset + shape) in each dimension.
-struct Region {
+struct SliceBounds {
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
 
   int64_t numel() const;
-  bool operator==(const Region&) const = default;
+  bool operator==(const SliceBounds&) const = default;
 };
 
-// The fewest regions that together are the range, in the order of their elements: for d dimensions at most 2 d - 1 (the
+// The fewest slices that together are the range, in the order of their elements: for d dimensions at most 2 d - 1 (the
 // rest of a row, whole rows, the start of a row), and none for an empty range. The range must lie inside its shape.
-std::vector<Region> regions_of(const ElementRange& range);
+std::vector<SliceBounds> slices_in(const ElementRange& range);
 
 }  // namespace terrace::checkpoint

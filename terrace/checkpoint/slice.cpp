@@ -10,15 +10,15 @@ namespace terrace::checkpoint {
 
 namespace {
 
-// The record of a region that lies in one piece in the whole tensor.
-TensorRecord record_of(const NamedTensor& named, const Region& region) {
+// The record of a slice that lies in one piece in the whole tensor.
+TensorRecord record_of(const NamedTensor& named, const SliceBounds& bounds) {
   const ParamMark& mark = named.mark;
   return {.name = named.name,
           .entry = named.name,
           .type = std::string(safetensors_type(named.tensor.scalar_type())),
           .global_shape = mark.global_shape,
-          .offset = region.offset,
-          .shape = region.shape,
+          .offset = bounds.offset,
+          .shape = bounds.shape,
           .kind = mark.kind,
           .dim = mark.dim,
           .axis = mark.axis};
@@ -48,20 +48,21 @@ std::string entry_of(const TensorRecord& record) {
 
 namespace {
 
-// Adds a region of this rank's tensor and its values, as one slice for each row range that it overlaps.
-void add_slices(const NamedTensor& named, const Region& region, const at::Tensor& values, std::vector<Slice>& slices) {
-  const auto add = [&](const Region& place, const at::Tensor& own) {
+// Adds a slice of this rank's tensor and its values, as one for each row range that it overlaps.
+void add_slices(const NamedTensor& named, const SliceBounds& bounds, const at::Tensor& values,
+                std::vector<Slice>& slices) {
+  const auto add = [&](const SliceBounds& place, const at::Tensor& own) {
     Slice slice{record_of(named, place), own};
     slice.record.entry = entry_of(slice.record);
     slices.push_back(std::move(slice));
   };
-  if (named.mark.kind != ParamMark::Kind::sharded) return add(region, values);
-  const int64_t dim = named.mark.dim, begin = region.offset[dim], end = begin + region.shape[dim];
+  if (named.mark.kind != ParamMark::Kind::sharded) return add(bounds, values);
+  const int64_t dim = named.mark.dim, begin = bounds.offset[dim], end = begin + bounds.shape[dim];
   int64_t at = 0;
   for (const RowRange& rows : named.mark.row_ranges) {
     const int64_t from = std::max(begin, at), to = std::min(end, at + rows.size);
     if (from < to) {
-      Region place = region;
+      SliceBounds place = bounds;
       place.offset[dim] = rows.begin + from - at;
       place.shape[dim] = to - from;
       add(place, values.narrow(dim, from - begin, to - from));
@@ -86,9 +87,9 @@ std::vector<Slice> slices_of(const NamedTensor& named) {
                 range.begin, range.end);
   check_fits(named, range.shape);
   int64_t done = 0;
-  for (const Region& region : regions_of(range)) {
-    add_slices(named, region, named.tensor.detach().narrow(0, done, region.numel()).view(region.shape), slices);
-    done += region.numel();
+  for (const SliceBounds& bounds : slices_in(range)) {
+    add_slices(named, bounds, named.tensor.detach().narrow(0, done, bounds.numel()).view(bounds.shape), slices);
+    done += bounds.numel();
   }
   return slices;
 }

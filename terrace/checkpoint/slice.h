@@ -11,7 +11,7 @@
 
 namespace terrace::checkpoint {
 
-// A region of a whole tensor with its values, which are a rank's tensor or a view of it.
+// A rectangular portion of a whole tensor with its values, which are a rank's tensor or a view of it.
 struct Slice {
   TensorRecord record;
   at::Tensor values;
@@ -33,7 +33,7 @@ struct Overlap {
 // Both records have the same number of dimensions. The result has size 0 in dimensions without common indices.
 Overlap overlap(const TensorRecord& first, const TensorRecord& second);
 
-// The view of the region [offset, offset + shape) of `tensor`.
+// The view of the slice [offset, offset + shape) of `tensor`.
 at::Tensor view_at(at::Tensor tensor, const std::vector<int64_t>& offset, const std::vector<int64_t>& shape);
 
 }  // namespace terrace::checkpoint
