@@ -1,7 +1,6 @@
 // Ranks as processes under mpirun or srun: every rank runs all cases, each on a world of its own over one start of MPI.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -216,32 +215,32 @@ TEST(MpiGroups, OfPartOfTheWorldAndConnectedTwiceKeepTheirCallsApart) {
   EXPECT_EQ(c, 100 * world->size() * (world->size() - 1) / 2);
 }
 
-// A file by which the ranks of one machine tell each other, without MPI, that they are through with a round.
-std::filesystem::path sign_of(int64_t rank, int round) {
-  return std::filesystem::temp_directory_path() / fmt::format("terrace_ranks_{}_{}_{}", ::getppid(), round, rank);
+// A file by which a rank tells another one, without MPI, that it is through with what has this number.
+std::filesystem::path sign_of(int64_t rank, int64_t number) {
+  return std::filesystem::temp_directory_path() / fmt::format("terrace_ranks_{}_{}", number, rank);
 }
 
 // Rank 0 computes, as far as MPI can see, until the others are through: it waits for them without a call.
 TEST(MpiCalls, CompleteWhileAPeerComputes) {
-  int round = 0;
   for (const MpiLimits& limits : {MpiLimits{}, MpiLimits{.ring_members = 0}, native}) {
     const auto world = make_mpi_world(library, {}, limits);
     const auto comm = world->connect(everyone(*world));
     std::vector<float> data(1 << 20, 1.0F);
-    comm->barrier({}).wait();
+    // The same on all ranks, which may have process numbers of different namespaces.
+    int64_t number = std::chrono::steady_clock::now().time_since_epoch().count();
+    comm->broadcast(&number, 1, Type::int64, 0, {}).wait();
     Work work = comm->all_reduce(data.data(), 1 << 20, Type::fp32, {"sum"});
     const int64_t others = world->rank() == 0 ? world->size() : 0;
     const auto given_up = std::chrono::steady_clock::now() + 60s;
     for (int64_t rank = 1; rank < others; ++rank) {
-      const std::filesystem::path sign = sign_of(rank, round);
+      const std::filesystem::path sign = sign_of(rank, number);
       while (!std::filesystem::exists(sign) && std::chrono::steady_clock::now() < given_up) {
         std::this_thread::sleep_for(1ms);
       }
       EXPECT_TRUE(std::filesystem::remove(sign)) << "rank " << rank << " waits for rank 0, which computes";
     }
     work.wait();
-    if (world->rank() > 0) std::ofstream(sign_of(world->rank(), round));
-    ++round;
+    if (world->rank() > 0) std::ofstream(sign_of(world->rank(), number));
     EXPECT_EQ(data.back(), static_cast<float>(world->size()));
   }
 }
