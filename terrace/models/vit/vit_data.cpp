@@ -5,8 +5,9 @@
 #include <numbers>
 #include <numeric>
 
-#include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/data/fields/fields_source.h"
+#include "terrace/data/fields/prepare_fields.h"
 #include "terrace/models/vit/settings/config.h"
 #include "terrace/models/vit/settings/vit_figures.h"
 
@@ -28,15 +29,42 @@ std::vector<float> latitude_weights(int64_t latitudes) {
   return weights;
 }
 
-}  // namespace
-
-std::unique_ptr<data::Source> VitData::open(const config::Config&) const {
-  throw UserError("fields are not read yet; use terrace verify, which draws its own");
+// Each term counts samples.
+data::FieldsRequest request_of(const ModelConfig& model) {
+  return {.inputs = model.variables,
+          .outputs = model.outputs,
+          .latitudes = model.latitudes(),
+          .longitudes = model.longitudes(),
+          .counts = std::vector<double>(num_terms, 1.0)};
 }
 
-std::vector<std::string> VitData::problems_with_files(const config::Config&) const { return {}; }
+}  // namespace
 
-std::vector<std::pair<std::string, std::string>> VitData::file_facts(const config::Config&) const { return {}; }
+std::unique_ptr<data::Source> VitData::open(const config::Config& config) const {
+  return std::make_unique<data::FieldsSource>(data_of(config), request_of(model_of(config)), config.train.seed);
+}
+
+std::vector<std::string> VitData::problems_with_files(const config::Config& config) const {
+  return data::problems_with_fields(data_of(config), request_of(model_of(config)));
+}
+
+std::vector<std::pair<std::string, std::string>> VitData::file_facts(const config::Config& config) const {
+  return data::facts_of_fields(data_of(config));
+}
+
+void VitData::hold_out(config::Config& config, const std::vector<std::string>& datasets,
+                       const AttachedPaths& attached) const {
+  data::hold_out_fields(data_of(config), datasets, attached);
+}
+
+void VitData::take_attached(config::Config& config, const AttachedPaths& attached) const {
+  data::take_attached_statistics(data_of(config), attached);
+}
+
+const data::Preparation* VitData::preparation() const {
+  static const data::FieldsPreparation preparation;
+  return &preparation;
+}
 
 // Each number is a function of the seed, of the tensor, of its sample and of its place in the sample.
 data::MicroBatch VitData::random_batch(const config::Config& config, int64_t first, int64_t count) const {
