@@ -65,6 +65,7 @@ void add_flags_of_kinds(CLI::App& command, const Preparations& preparations) {
       if (command.get_option_no_throw(name) != nullptr) continue;
       CLI::Option* option = flag.is_switch ? command.add_flag(name, flag.about) : command.add_option(name, flag.about);
       if (flag.is_list) option->expected(1, -1)->delimiter(',')->allow_extra_args(false);
+      if (flag.is_range) option->expected(2);
       option->group(fmt::format("--kind {}", preparation->kind()));
     }
   }

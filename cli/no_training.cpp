@@ -4,6 +4,7 @@
 #include "cli/build_kind.h"
 #include "cli/commands.h"
 #include "cli/preparations.h"
+#include "terrace/data/fields/prepare_fields.h"
 
 namespace terrace::cli {
 
@@ -15,7 +16,10 @@ void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
 
-Preparations preparations() { return {}; }
+Preparations preparations() {
+  static const data::FieldsPreparation fields;
+  return {&fields};
+}
 
 const BuildKind& build_kind() {
   static constexpr std::array<std::string_view, 7> missing = {"train",  "evaluate", "generate", "export",

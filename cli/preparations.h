@@ -9,7 +9,7 @@ namespace terrace::cli {
 
 using Preparations = std::vector<const data::Preparation*>;
 
-// Those of the families of this build; a planner has none.
+// Fields, and those of the families of this build, of which a planner has none; each kind once.
 Preparations preparations();
 
 }  // namespace terrace::cli

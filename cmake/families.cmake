@@ -1,6 +1,6 @@
 # The families of models, each a folder of that name under terrace/models; the first is the default of model.family. A
 # new family is a new word here.
-set(TERRACE_FAMILIES gpt)
+set(TERRACE_FAMILIES gpt vit)
 
 # Adds the definition of a list of families to a target: terrace::models::LIST() of each family's FUNCTION(), which
 # HEADER declares, where @ stands for the family.

@@ -1,16 +1,23 @@
 // Collects what the families of the program prepare.
 #include "cli/preparations.h"
 
+#include <algorithm>
+
 #include "terrace/data/data_of_family.h"
+#include "terrace/data/fields/prepare_fields.h"
 #include "terrace/models/families.h"
 
 namespace terrace::cli {
 
+// Several families may have data of one kind.
 Preparations preparations() {
-  Preparations all;
+  static const data::FieldsPreparation fields;
+  Preparations all = {&fields};
   for (const config::Family* family : models::families()) {
     if (family->data == nullptr || family->data->preparation() == nullptr) continue;
-    all.push_back(family->data->preparation());
+    const data::Preparation* own = family->data->preparation();
+    const auto is_same = [&](const data::Preparation* one) { return one->kind() == own->kind(); };
+    if (std::ranges::none_of(all, is_same)) all.push_back(own);
   }
   return all;
 }

@@ -17,6 +17,7 @@ struct PrepareFlag {
   std::string about = {};  // a sentence for the page of flags, which names the default
   bool is_switch = false;  // takes no value
   bool is_list = false;    // takes several values, with commas between them or given again
+  bool is_range = false;   // takes two values, the first and the last
 };
 
 struct PrepareRequest {

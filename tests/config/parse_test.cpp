@@ -284,8 +284,10 @@ TEST(Parse, KnowsWhatOtherProgramsCallItsKeys) {
 }
 
 TEST(NotBuiltYet, IsRefusedByName) {
-  EXPECT_EQ(complaint(with_line("model", "family = \"vit\"")), "run.toml:2:10: model.family = \"vit\" must be \"gpt\"");
-  EXPECT_EQ(complaint_of({"model.family=cnn"}), "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\"");
+  EXPECT_EQ(complaint(with_line("model", "family = \"gnn\"")),
+            "run.toml:2:10: model.family = \"gnn\" must be \"gpt\" or \"vit\"");
+  EXPECT_EQ(complaint_of({"model.family=cnn"}),
+            "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\" or \"vit\"");
   EXPECT_EQ(complaint(with_line("train", "context_parallel = 2")),
             "run.toml:12:1: train.context_parallel: context parallelism is not built yet; remove it");
   EXPECT_EQ(complaint_of({"layout.context=2"}),

@@ -146,8 +146,9 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
   };
   at::Tensor joint = joint_.forward(x, pass.deferred);  // [B, T, (H + 2G) hd]
   if (query_norm_) {
-    joint = ops::normalize_heads(joint, layout_.part(joint.size(-1)), nn::weight_of(&query_norm_->weight),
-                                 nn::weight_of(&key_norm_->weight), epsilon_, pass.deferred);
+    joint = ops::normalize_heads(joint, layout_.part(joint.size(-1)), {nn::weight_of(&query_norm_->weight)},
+                                 {nn::weight_of(&key_norm_->weight)}, {.centered = false, .epsilon = epsilon_},
+                                 pass.deferred);
   }
   const bool again = pass.training && pass.recompute_attention;
   const at::Tensor context = again ? ops::recompute(core, joint) : core(joint);  // [B, T, H hd]

@@ -1,0 +1,64 @@
+// What a file of fields offers, whatever its format: variables on one grid at its times, read by name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/data/fields/calendar.h"
+
+namespace terrace::data {
+
+// In degrees: latitudes from south to north, longitudes from 0 up and below 360.
+struct FieldGrid {
+  std::vector<double> latitudes = {}, longitudes = {};
+  size_t places() const { return latitudes.size() * longitudes.size(); }
+};
+
+// A variable of a file. Levels are in hPa where the file has pressures, otherwise in the units of the file.
+struct FileVariable {
+  std::string name = {};
+  std::string units = {}, standard_name = {}, long_name = {};
+  std::vector<double> levels = {};  // none where it has no dimension of levels
+  std::string level_units = {};
+  bool has_times = false;
+};
+
+// The contents of a file, without values.
+struct FileContents {
+  std::filesystem::path path = {};
+  FieldGrid grid = {};
+  Calendar calendar = Calendar::standard;
+  std::vector<int64_t> times = {};  // instants, in the order of the file
+  std::vector<FileVariable> variables = {};
+};
+
+// Which part of a variable is read.
+struct FieldSlab {
+  size_t variable = 0;                 // of FileContents::variables
+  size_t first_time = 0, times = 1;    // where the variable has times
+  size_t first_level = 0, levels = 1;  // where it has levels
+};
+
+// An open file. Its functions throw UserError that names the file.
+class FieldFile {
+ public:
+  virtual ~FieldFile() = default;
+  virtual const FileContents& contents() const = 0;
+  // Values [times, levels, latitudes, longitudes] in the order of the grid, in physical units; NaN where the file says
+  // that a value is missing.
+  virtual void read(const FieldSlab& slab, std::vector<float>& values) = 0;
+  // Times that are best read together, such as those of a compressed chunk.
+  virtual size_t times_in_chunk(size_t variable) const = 0;
+};
+
+std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path);
+
+// ClimaX's shards where the name ends with .npz, otherwise NetCDF.
+std::unique_ptr<FieldFile> open_field_file(const std::filesystem::path& path);
+
+}  // namespace terrace::data

@@ -1,0 +1,206 @@
+// Computes statistics by blocks of rows of one variable, so that the memory does not grow with the number of times.
+#include "terrace/data/fields/field_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "terrace/data/ordered_map.h"
+
+namespace terrace::data {
+namespace {
+
+constexpr size_t most_block_bytes = size_t{24} << 20;  // of the sums of one block's climatology
+
+// Rows first_row .. first_row + rows - 1 of a variable.
+struct RowBlock {
+  size_t variable = 0;
+  size_t first_row = 0, rows = 0;
+};
+
+struct BlockStatistics {
+  RowBlock block = {};
+  RunningMoments values = {}, changes = {};
+  std::vector<float> climatology = {};  // [periods, rows, longitudes]
+};
+
+// What all blocks need to know of the training times.
+struct TrainingTimes {
+  size_t first = 0, end = 0;
+  std::vector<bool> follows = {};    // whether the time lies one step after the one before, by time - first
+  std::vector<size_t> periods = {};  // of the climatology
+};
+
+TrainingTimes training_times(const FieldsDescription& description, const TimeSplit& split) {
+  TrainingTimes times{.first = static_cast<size_t>(split.first_time), .end = static_cast<size_t>(split.end_time)};
+  for (size_t time = times.first; time < times.end; ++time) {
+    const int64_t now = description.times[time];
+    times.follows.push_back(time > times.first &&
+                            description.step.between(description.calendar, description.times[time - 1], now) == 1);
+    if (description.climatology != ClimatologyKind::none) {
+      times.periods.push_back(static_cast<size_t>(description.climatology_period(now)));
+    }
+  }
+  return times;
+}
+
+// Sums by period and place.
+class ClimatologySums {
+ public:
+  ClimatologySums(size_t periods, size_t places)
+      : places_(places), sums_(periods * places), counts_(periods * places) {}
+
+  void add(size_t period, std::span<const float> values) {
+    for (size_t place = 0; place < places_; ++place) {
+      const bool has_value = !std::isnan(values[place]);
+      sums_[period * places_ + place] += has_value ? static_cast<double>(values[place]) : 0.0;
+      counts_[period * places_ + place] += has_value ? 1 : 0;
+    }
+  }
+
+  std::vector<float> means() const {
+    std::vector<double> all(places_);
+    std::vector<uint64_t> counted(places_);
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      all[i % places_] += sums_[i];
+      counted[i % places_] += counts_[i];
+    }
+    std::vector<float> means(sums_.size());
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      const bool has_values = counts_[i] > 0;
+      const double sum = has_values ? sums_[i] : all[i % places_];
+      const auto count = static_cast<double>(has_values ? counts_[i] : counted[i % places_]);
+      means[i] = static_cast<float>(sum / count);  // NaN where no time has a value
+    }
+    return means;
+  }
+
+ private:
+  size_t places_;
+  std::vector<double> sums_;
+  std::vector<uint32_t> counts_;
+};
+
+BlockStatistics statistics_of(const RowBlock& block, const FieldsDescription& description, const StoreFile& store,
+                              const TrainingTimes& times) {
+  const size_t columns = description.longitudes.size(), rows = description.latitudes.size();
+  const size_t places = block.rows * columns;
+  BlockStatistics statistics{.block = block};
+  ClimatologySums sums(static_cast<size_t>(description.climatology_periods()), places);
+  std::vector<float> values(places), before(places);
+  for (size_t time = times.first; time < times.end; ++time) {
+    const size_t field = time * description.variables.size() + block.variable;
+    store.read(description.fields, (field * rows + block.first_row) * columns, values);
+    statistics.values.add(values);
+    if (times.follows[time - times.first]) statistics.changes.add_changes(before, values);
+    if (!times.periods.empty()) sums.add(times.periods[time - times.first], values);
+    std::swap(values, before);
+  }
+  statistics.climatology = sums.means();
+  return statistics;
+}
+
+// Adds a group of numbers, read by `number(i)`.
+template <typename Number>
+void add_group(size_t size, Number number, double& count, double& mean, double& squares) {
+  double sum = 0, numbers = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const double value = number(i);
+    const bool is_number = !std::isnan(value);
+    sum += is_number ? value : 0.0;
+    numbers += is_number ? 1.0 : 0.0;
+  }
+  if (numbers == 0) return;
+  const double own = sum / numbers;
+  double own_squares = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const double difference = number(i) - own;
+    own_squares += std::isnan(difference) ? 0.0 : difference * difference;
+  }
+  const double all = count + numbers, apart = own - mean;
+  squares += own_squares + apart * apart * count * numbers / all;
+  mean += apart * numbers / all;
+  count = all;
+}
+
+}  // namespace
+
+void RunningMoments::add(std::span<const float> values) {
+  add_group(
+      values.size(), [&](size_t i) { return static_cast<double>(values[i]); }, count_, mean_, squares_);
+}
+
+void RunningMoments::add_changes(std::span<const float> earlier, std::span<const float> later) {
+  add_group(
+      later.size(), [&](size_t i) { return static_cast<double>(later[i]) - static_cast<double>(earlier[i]); }, count_,
+      mean_, squares_);
+}
+
+void RunningMoments::merge(const RunningMoments& other) {
+  if (other.count_ == 0) return;
+  const double all = count_ + other.count_, apart = other.mean_ - mean_;
+  squares_ += other.squares_ + apart * apart * count_ * other.count_ / all;
+  mean_ += apart * other.count_ / all;
+  count_ = all;
+}
+
+Moments RunningMoments::moments() const { return {mean_, count_ > 0 ? std::sqrt(squares_ / count_) : 0}; }
+
+void compute_statistics(FieldsDescription& description, const StoreFile& store, int64_t threads,
+                        const std::function<void(uint64_t)>& look) {
+  const size_t rows = description.latitudes.size(), columns = description.longitudes.size();
+  for (size_t i = 0; i < description.constants.size(); ++i) {
+    std::vector<float> constant(rows * columns);
+    store.read(description.constant_fields, i * constant.size(), constant);
+    RunningMoments moments;
+    moments.add(constant);
+    description.constants[i].moments = moments.moments();
+  }
+  const auto split = description.splits.find("train");
+  if (split == description.splits.end()) return;
+  const TrainingTimes times = training_times(description, split->second);
+  const auto periods = static_cast<size_t>(description.climatology_periods());
+  const size_t row_bytes = std::max<size_t>(1, periods * columns * (sizeof(double) + sizeof(uint32_t)));
+  const size_t block_rows = std::clamp<size_t>(most_block_bytes / row_bytes, 1, rows);
+  const size_t variables = description.variables.size();
+  std::vector<RunningMoments> values(variables), changes(variables);
+  RowBlock next{.rows = std::min(block_rows, rows)};
+  uint64_t done = 0;
+  const auto produce = [&]() -> std::optional<RowBlock> {
+    look(done);
+    if (next.variable == variables) return std::nullopt;
+    const RowBlock block = next;
+    next.first_row += next.rows;
+    if (next.first_row == rows) next = {.variable = next.variable + 1};
+    next.rows = std::min(block_rows, rows - next.first_row);
+    return block;
+  };
+  const auto consume = [&](BlockStatistics& statistics) {
+    const RowBlock& block = statistics.block;
+    values[block.variable].merge(statistics.values);
+    changes[block.variable].merge(statistics.changes);
+    const size_t places = block.rows * columns;
+    for (size_t period = 0; period < periods; ++period) {
+      store.write(description.climatology_fields,
+                  ((period * variables + block.variable) * rows + block.first_row) * columns,
+                  std::span(statistics.climatology).subspan(period * places, places));
+    }
+    done += places * (times.end - times.first);
+    look(done);
+  };
+  ordered_map<RowBlock, BlockStatistics>(
+      static_cast<int>(threads), produce,
+      [&]() -> std::function<BlockStatistics(RowBlock&)> {
+        return [&](RowBlock& block) { return statistics_of(block, description, store, times); };
+      },
+      consume);
+  for (size_t i = 0; i < variables; ++i) {
+    description.variables[i].moments = values[i].moments();
+    description.variables[i].changes = changes[i].moments();
+  }
+}
+
+}  // namespace terrace::data

@@ -1,0 +1,36 @@
+// Means, deviations and the climatology of the training part of a dataset, in double precision.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "terrace/data/fields/fields_description.h"
+#include "terrace/data/fields/fields_store.h"
+
+namespace terrace::data {
+
+// Count, mean and sum of squared differences from it, of numbers that come in groups (Welford; Chan, Golub and LeVeque,
+// "Updating formulae", 1979). NaN are left out.
+class RunningMoments {
+ public:
+  void add(std::span<const float> values);
+  // The differences later - earlier.
+  void add_changes(std::span<const float> earlier, std::span<const float> later);
+  void merge(const RunningMoments& other);
+  double count() const { return count_; }
+  // With the deviation of the whole population.
+  Moments moments() const;
+
+ private:
+  double count_ = 0, mean_ = 0, squares_ = 0;
+};
+
+// Fills the moments of the description, those of constants over their places, and writes the climatology. A period of
+// the year without a training time has the mean of all training times. Variables are divided among the threads; the
+// results do not depend on their number. `look` is called with the number of training values done, and may throw to
+// stop.
+void compute_statistics(FieldsDescription& description, const StoreFile& store, int64_t threads,
+                        const std::function<void(uint64_t)>& look);
+
+}  // namespace terrace::data

@@ -1,0 +1,55 @@
+// A prepared dataset of fields, mapped into memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "terrace/base/file.h"
+#include "terrace/data/fields/fields_description.h"
+
+namespace terrace::data {
+
+// The arrays of a file P.nc, as its description says. Throws UserError where the file is too short for them.
+class MappedFields {
+ public:
+  MappedFields() = default;
+  MappedFields(const std::filesystem::path& path, const FieldsDescription& description);
+
+  std::span<const float> fields() const { return fields_; }
+  std::span<const float> constants() const { return constants_; }
+  std::span<const float> climatology() const { return climatology_; }
+  const MappedFile& file() const { return file_; }
+
+ private:
+  std::span<const float> array(const StoredArray& array) const;
+
+  MappedFile file_;
+  std::span<const float> fields_, constants_, climatology_;
+};
+
+class FieldsDataset {
+ public:
+  // Throws UserError that names the file and the problem.
+  explicit FieldsDataset(const std::string& prefix);
+
+  const std::string& prefix() const { return prefix_; }
+  const FieldsDescription& description() const { return description_; }
+  // [latitudes, longitudes]; numbers of times, variables, constants and periods as in the description.
+  std::span<const float> field(int64_t time, int64_t variable) const;
+  std::span<const float> constant(int64_t constant) const;
+  std::span<const float> climatology(int64_t period, int64_t variable) const;
+  // Announces that all variables of a time will be read soon.
+  void expect(int64_t time) const;
+  // The number of the time that lies so many steps after (or, below 0, before) another; -1 where the data have none.
+  int64_t time_after(int64_t time, int64_t steps) const;
+
+ private:
+  std::string prefix_;
+  FieldsDescription description_;
+  MappedFields mapped_;
+  std::vector<int64_t> steps_;  // of each time, from the first
+  bool has_gaps_ = false;
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,222 @@
+// Chooses variables, checks their units, and finds the place of every time.
+#include "terrace/data/fields/fields_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "terrace/base/error.h"
+#include "terrace/base/problem_list.h"
+#include "terrace/base/spelling.h"
+#include "terrace/data/fields/fields_times.h"
+#include "terrace/data/fields/physical_units.h"
+#include "terrace/data/fields/scanned_fields.h"
+
+namespace terrace::data {
+namespace {
+
+FieldOfDataset field_at(const FileVariable& variable, std::optional<double> level) {
+  return {.name = level ? name_at_level(variable.name, *level) : variable.name,
+          .variable = variable.name,
+          .level = level,
+          .level_units = level ? variable.level_units : "",
+          .units = variable.units,
+          .standard_name = variable.standard_name,
+          .long_name = variable.long_name};
+}
+
+// All fields of a variable: at each level that is wanted, and without a level.
+std::vector<FieldOfDataset> fields_at_levels(const KnownVariable& known, const std::vector<double>& wanted) {
+  std::vector<FieldOfDataset> fields;
+  if (known.without_levels) fields.push_back(field_at(known.first, std::nullopt));
+  for (const double level : known.levels) {
+    const bool is_wanted = wanted.empty() || std::ranges::any_of(wanted, [&](double one) {
+                             return std::abs(one - level) <= 1e-6 * std::abs(level);
+                           });
+    if (is_wanted) fields.push_back(field_at(known.first, level));
+  }
+  return fields;
+}
+
+class FieldChoice {
+ public:
+  FieldChoice(const ScannedFields& scanned, const FieldsSelection& selection)
+      : known_(variables_of(scanned)), selection_(selection) {
+    check_levels();
+    for (const std::string& name : selection.constants) add(name, true);
+    for (const std::string& name : selection.variables) add(name, false);
+    for (const KnownVariable& known : known_) {
+      if (selection.constants.empty() && !known.first.has_times) add(known.first.name, true);
+    }
+    for (const KnownVariable& known : known_) {
+      if (selection.variables.empty() && known.first.has_times && !is_constant(known)) add(known.first.name, false);
+    }
+    if (variables.empty() && problems_.empty()) {
+      problems_.emplace_back("the files have no variable that changes with time; name some with --variables");
+    }
+    throw_problems(problems_, "variables that cannot be taken");
+  }
+
+  std::vector<FieldOfDataset> variables, constants;
+
+ private:
+  void check_levels() {
+    for (const double level : selection_.levels) {
+      const bool is_known = std::ranges::any_of(known_, [&](const KnownVariable& known) {
+        return std::ranges::any_of(known.levels,
+                                   [&](double one) { return std::abs(one - level) <= 1e-6 * std::abs(one); });
+      });
+      if (!is_known) problems_.push_back(fmt::format("no variable of the files has the level {:g}", level));
+    }
+  }
+
+  bool is_constant(const KnownVariable& known) const {
+    return std::ranges::any_of(constants, [&](const FieldOfDataset& one) { return one.variable == known.first.name; });
+  }
+
+  void add(const std::string& name, bool as_constant) {
+    std::vector<std::string> names;
+    for (const KnownVariable& known : known_) {
+      const std::vector<FieldOfDataset> all = fields_at_levels(known, {});
+      const bool is_whole = known.first.name == name;
+      for (const FieldOfDataset& field : is_whole ? fields_at_levels(known, selection_.levels) : all) {
+        names.push_back(field.name);
+        if (!is_whole && field.name != name) continue;
+        take(field, known, as_constant);
+        if (!is_whole) return;
+      }
+      if (is_whole) return;
+      names.push_back(known.first.name);
+    }
+    const std::string nearest = nearest_word(name, names);
+    problems_.push_back(fmt::format("no file has a variable {}{}; the files have {}", name,
+                                    nearest.empty() ? "" : fmt::format(" (like {}?)", nearest), listed_names()));
+  }
+
+  void take(const FieldOfDataset& field, const KnownVariable& known, bool as_constant) {
+    if (!as_constant && !known.first.has_times) {
+      problems_.push_back(fmt::format("{} does not change with time; name it with --constants", field.name));
+      return;
+    }
+    std::vector<FieldOfDataset>& list = as_constant ? constants : variables;
+    if (FieldsDescription::find(list, field.name) < 0) list.push_back(field);
+  }
+
+  std::string listed_names() const {
+    std::vector<std::string> names;
+    for (const KnownVariable& known : known_) {
+      names.push_back(known.levels.empty() ? known.first.name
+                                           : fmt::format("{} at {} levels", known.first.name, known.levels.size()));
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  std::vector<KnownVariable> known_;
+  const FieldsSelection& selection_;
+  std::vector<std::string> problems_;
+};
+
+// The part of a file's variable that the list has; no outputs where it has none.
+FieldPiece piece_of(size_t file, size_t variable, const FileVariable& described,
+                    const std::vector<FieldOfDataset>& list) {
+  FieldPiece piece{.file = file, .variable = variable};
+  for (const std::string& name : field_names(described)) piece.outputs.push_back(FieldsDescription::find(list, name));
+  const auto is_wanted = [](int64_t output) { return output >= 0; };
+  const auto begin = std::ranges::find_if(piece.outputs, is_wanted);
+  piece.first_level = static_cast<size_t>(begin - piece.outputs.begin());
+  piece.outputs.erase(piece.outputs.begin(), begin);
+  while (!piece.outputs.empty() && !is_wanted(piece.outputs.back())) piece.outputs.pop_back();
+  return piece;
+}
+
+// Fields of one variable have the same units in all files.
+class UnitsCheck {
+ public:
+  explicit UnitsCheck(const FieldsSelection& selection) : selection_(selection) {}
+
+  void look_at(const ScannedFile& file, const FileVariable& variable) {
+    const auto given = selection_.units.find(variable.name);
+    if (given != selection_.units.end()) return;
+    const std::optional<std::string> units = canonical_units(variable.units);
+    const auto [known, is_first] = units_.emplace(variable.name, std::pair{units.value_or(variable.units), file.path});
+    if (!units && is_first) {
+      problems.push_back(
+          fmt::format("{}: {} has the units \"{}\", which are not known; give the right ones with --units "
+                      "{}=UNITS",
+                      file.path.string(), variable.name, variable.units, variable.name));
+    } else if (units.value_or(variable.units) != known->second.first) {
+      problems.push_back(fmt::format("{}: {} has the units \"{}\", and in {} it has \"{}\"; convert one of them",
+                                     file.path.string(), variable.name, variable.units, known->second.second.string(),
+                                     known->second.first));
+    }
+  }
+
+  std::vector<std::string> problems;
+
+ private:
+  const FieldsSelection& selection_;
+  std::map<std::string, std::pair<std::string, std::filesystem::path>> units_;
+};
+
+void set_units(std::vector<FieldOfDataset>& fields, const FieldsSelection& selection) {
+  for (FieldOfDataset& field : fields) {
+    const auto given = selection.units.find(field.variable);
+    if (given != selection.units.end()) field.units = given->second;
+  }
+}
+
+void check_given_units(const FieldsSelection& selection, const FieldChoice& choice) {
+  for (const auto& [name, units] : selection.units) {
+    const auto has = [&](const FieldOfDataset& field) { return field.variable == name; };
+    if (std::ranges::any_of(choice.variables, has) || std::ranges::any_of(choice.constants, has)) continue;
+    throw UserError::of("--units names {}, and no variable that is taken has that name", name);
+  }
+}
+
+}  // namespace
+
+FieldsPlan plan_fields(const std::vector<std::filesystem::path>& files, const FieldsSelection& selection,
+                       const std::function<void(size_t)>& look) {
+  ScannedFields scanned = scan_fields(files, look);
+  FieldChoice choice(scanned, selection);
+  check_given_units(selection, choice);
+  FieldsPlan plan;
+  UnitsCheck units(selection);
+  std::set<int64_t> constants_found;
+  for (size_t file = 0; file < scanned.files.size(); ++file) {
+    const ScannedFile& one = scanned.files[file];
+    plan.files.push_back(one.path);
+    plan.axis_of_file.push_back(one.axis);
+    for (size_t variable = 0; variable < one.variables.size(); ++variable) {
+      const FileVariable& described = one.variables[variable];
+      FieldPiece constant = piece_of(file, variable, described, choice.constants);
+      FieldPiece piece = piece_of(file, variable, described, choice.variables);
+      if (constant.outputs.empty() && piece.outputs.empty()) continue;
+      units.look_at(one, described);
+      // Files may repeat a constant.
+      const bool is_new = std::ranges::any_of(
+          constant.outputs, [&](int64_t output) { return output >= 0 && !constants_found.contains(output); });
+      constants_found.insert(constant.outputs.begin(), constant.outputs.end());
+      if (is_new) plan.constants.push_back(std::move(constant));
+      if (!piece.outputs.empty() && described.has_times) plan.pieces.push_back(std::move(piece));
+    }
+  }
+  throw_problems(units.problems, "variables with units that do not fit");
+  FieldsDescription& description = plan.description;
+  description.variables = std::move(choice.variables);
+  description.constants = std::move(choice.constants);
+  set_units(description.variables, selection);
+  set_units(description.constants, selection);
+  description.latitudes = scanned.grid.latitudes;
+  description.longitudes = scanned.grid.longitudes;
+  description.calendar = scanned.calendar;
+  plan.axes = std::move(scanned.axes);
+  place_times(plan, selection.allow_gaps);
+  place_splits(description, selection.splits);
+  return plan;
+}
+
+}  // namespace terrace::data

@@ -1,0 +1,346 @@
+// Makes samples of mapped fields.
+#include "terrace/data/fields/fields_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "terrace/base/error.h"
+#include "terrace/base/problem_list.h"
+#include "terrace/base/spelling.h"
+
+namespace terrace::data {
+namespace {
+
+std::string statistics_path(const FieldsConfig& config) {
+  return config.statistics.empty() ? description_path(config.fields).string() : config.statistics;
+}
+
+// Problems with the names that a configuration or a model has.
+void check_names(const std::vector<std::string>& names, const std::vector<FieldOfDataset>& known, const std::string& of,
+                 const char* what, std::vector<std::string>& problems) {
+  const std::vector<std::string> has = FieldsDescription::names(known);
+  for (const std::string& name : names) {
+    if (std::ranges::find(has, name) != has.end()) continue;
+    const std::string nearest = nearest_word(name, has);
+    problems.push_back(fmt::format("{} has no {} {}{}; it has {}", of, what, name,
+                                   nearest.empty() ? "" : fmt::format(" (like {}?)", nearest),
+                                   has.empty() ? "none" : fmt::format("{}", fmt::join(has, ", "))));
+  }
+}
+
+void check_statistics(const std::vector<std::string>& names, const std::vector<FieldOfDataset>& known,
+                      const std::string& path, std::vector<std::string>& problems) {
+  for (const std::string& name : names) {
+    const int64_t number = FieldsDescription::find(known, name);
+    if (number >= 0 && known[static_cast<size_t>(number)].moments) continue;
+    problems.push_back(
+        fmt::format("{} has no mean and deviation of {}; name with data.statistics a description of a "
+                    "dataset that was prepared with a training part and has it",
+                    path, name));
+  }
+}
+
+void check_lengths(const FieldsConfig& config, const FieldsDescription& description,
+                   std::vector<std::string>& problems) {
+  for (const double lead : config.leads) {
+    if (description.step.steps(lead).value_or(0) > 0) continue;
+    problems.push_back(fmt::format("data.leads has {} s, which is no multiple of the {} between two times of {}", lead,
+                                   description.step.text(), config.fields));
+  }
+  if (config.input_step != 0 && description.step.steps(config.input_step).value_or(0) <= 0) {
+    problems.push_back(fmt::format("data.input_step = {} s is no multiple of the {} between two times of {}",
+                                   config.input_step, description.step.text(), config.fields));
+  }
+}
+
+// Of what can be checked once the descriptions are there.
+std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, const FieldsRequest& request,
+                                                    const FieldsDescription& description,
+                                                    const FieldsDescription& statistics) {
+  std::vector<std::string> problems;
+  const auto latitudes = std::ssize(description.latitudes), longitudes = std::ssize(description.longitudes);
+  const bool fits = (request.latitudes == 0 || request.latitudes == latitudes) &&
+                    (request.longitudes == 0 || request.longitudes == longitudes);
+  if (!fits) {
+    problems.push_back(fmt::format("the model has a grid of {} x {} places, and {} has one of {} x {}",
+                                   request.latitudes, request.longitudes, config.fields, latitudes, longitudes));
+  }
+  std::vector<std::string> names = request.inputs;
+  std::ranges::copy_if(request.outputs, std::back_inserter(names), [&](const std::string& name) {
+    return std::ranges::find(request.inputs, name) == request.inputs.end();
+  });
+  check_names(names, description.variables, config.fields, "variable", problems);
+  check_names(config.constants, description.constants, config.fields, "constant", problems);
+  if (!problems.empty()) return problems;
+  check_statistics(names, statistics.variables, statistics_path(config), problems);
+  check_statistics(config.constants, statistics.constants, statistics_path(config), problems);
+  check_lengths(config, description, problems);
+  return problems;
+}
+
+// All times must be there and lie within the split.
+bool lies_in(const TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
+
+float normalised(float value, const Moments& moments) {
+  if (std::isnan(value)) return 0;
+  const double deviation = moments.deviation > 0 ? moments.deviation : 1;
+  return static_cast<float>((static_cast<double>(value) - moments.mean) / deviation);
+}
+
+void add_normalised(std::span<const float> field, const Moments& moments, std::vector<float>& values) {
+  for (const float value : field) values.push_back(normalised(value, moments));
+}
+
+std::vector<float> latitude_weights(const std::vector<double>& latitudes) {
+  std::vector<double> cosines;
+  for (const double latitude : latitudes) cosines.push_back(std::cos(latitude * std::numbers::pi / 180));
+  const double mean = std::accumulate(cosines.begin(), cosines.end(), 0.0) / static_cast<double>(cosines.size());
+  std::vector<float> weights;
+  for (const double cosine : cosines) weights.push_back(static_cast<float>(cosine / mean));
+  return weights;
+}
+
+}  // namespace
+
+std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request) {
+  try {
+    const FieldsDescription description = read_fields_description(description_path(config.fields));
+    const FieldsDescription statistics = read_fields_description(statistics_path(config));
+    std::vector<std::string> problems = problems_with_descriptions(config, request, description, statistics);
+    if (!problems.empty()) return problems;
+    if (!description.splits.contains("train")) {
+      return {fmt::format("{} has no training part; prepare it with --train FROM TO", config.fields)};
+    }
+    if (FieldsSource(config, request, 0).samples_in_epoch() == 0) {
+      return {fmt::format("the training part of {} has {} times, too few for {} inputs and the longest of data.leads",
+                          config.fields, description.splits.at("train").count(), config.inputs)};
+    }
+    return {};
+  } catch (const UserError& error) {
+    return {error.what()};
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> facts_of_fields(const FieldsConfig& config) {
+  const auto of_file = [](const std::filesystem::path& path) {
+    return std::pair{path.string(), checksum(MappedFile(path).bytes())};
+  };
+  std::vector<std::pair<std::string, std::string>> facts = {of_file(description_path(config.fields))};
+  if (!config.statistics.empty()) facts.push_back(of_file(config.statistics));
+  if (!config.climatology.empty()) facts.push_back(of_file(description_path(config.climatology)));
+  return facts;
+}
+
+FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed)
+    : config_(config), request_(request), dataset_(config.fields), lead_key_(stream_key(seed, "leads of fields")) {
+  const FieldsDescription& all = description();
+  const FieldsDescription statistics = read_fields_description(statistics_path(config));
+  throw_problems(problems_with_descriptions(config, request, all, statistics), "problems with the fields");
+  const auto channels = [](const std::vector<std::string>& names, const std::vector<FieldOfDataset>& known,
+                           const std::vector<FieldOfDataset>& described) {
+    std::vector<Channel> list;
+    for (const std::string& name : names) {
+      const auto at = static_cast<size_t>(FieldsDescription::find(described, name));
+      list.push_back({FieldsDescription::find(known, name), *described[at].moments});
+    }
+    return list;
+  };
+  inputs_ = channels(request.inputs, all.variables, statistics.variables);
+  outputs_ = channels(request.outputs, all.variables, statistics.variables);
+  constants_ = channels(config.constants, all.constants, statistics.constants);
+  for (const Channel& output : outputs_) output_moments_.push_back(output.moments);
+  for (const double lead : config.leads) leads_.push_back(*all.step.steps(lead));
+  if (config.input_step != 0) input_steps_ = *all.step.steps(config.input_step);
+  training_starts_ = starts_in("train", leads_);
+  for (const int64_t lead : leads_) {
+    for (const int64_t start : starts_in(config.held_out_split, {lead})) {
+      held_out_.push_back({start, dataset_.time_after(start, lead)});
+    }
+  }
+  if (!training_starts_.empty()) {
+    order_.emplace(std::vector<uint64_t>{training_starts_.size()}, std::vector<double>{},
+                   stream_key(seed, "order of fields"), true);
+  }
+  if (!config.climatology.empty() && config.climatology != config.fields) climatology_.emplace(config.climatology);
+}
+
+std::vector<int64_t> FieldsSource::starts_in(const std::string& split, const std::vector<int64_t>& leads) const {
+  const auto found = description().splits.find(split);
+  if (found == description().splits.end()) return {};
+  std::vector<int64_t> starts;
+  for (int64_t time = found->second.first_time; time < found->second.end_time; ++time) {
+    const auto is_there = [&](int64_t steps) { return lies_in(found->second, dataset_.time_after(time, steps)); };
+    bool is_start = std::ranges::all_of(leads, is_there);
+    for (int64_t input = 1; input < config_.inputs; ++input) is_start = is_start && is_there(-input * input_steps_);
+    if (is_start) starts.push_back(time);
+  }
+  return starts;
+}
+
+FieldPair FieldsSource::training_pair(uint64_t sample) const {
+  if (!order_) {
+    throw UserError::of("{} has no training times; prepare it with --train FROM TO", config_.fields);
+  }
+  const int64_t start = training_starts_[order_->at(sample).sample];
+  const uint64_t draw = (uint64_t{philox_at(lead_key_, sample, 0)[0]} * leads_.size()) >> 32;
+  return {start, dataset_.time_after(start, leads_[draw])};
+}
+
+FieldPair FieldsSource::held_out_pair(uint64_t number) const { return held_out_.at(number); }
+uint64_t FieldsSource::held_out_pairs() const { return held_out_.size(); }
+
+std::vector<MicroBatch> FieldsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
+  const int64_t own = share.samples / share.ranks;
+  const int64_t first = static_cast<int64_t>(share.first_sample) + share.rank * own;
+  std::vector<MicroBatch> batches;
+  for (int64_t done = 0; done < own; done += share.micro_batch) {
+    std::vector<int64_t> numbers(static_cast<size_t>(std::min(share.micro_batch, own - done)));
+    std::iota(numbers.begin(), numbers.end(), first + done);
+    std::vector<FieldPair> pairs;
+    for (const int64_t number : numbers) pairs.push_back(training_pair(static_cast<uint64_t>(number)));
+    batches.push_back(batch(pairs, std::move(numbers), names));
+  }
+  return batches;
+}
+
+std::vector<std::string> FieldsSource::held_out_datasets() const {
+  return held_out_.empty() ? std::vector<std::string>{} : std::vector{config_.fields};
+}
+
+// Evenly over all pairs, so that few samples stand for the whole year and for all leads.
+std::vector<HeldOut> FieldsSource::held_out(uint64_t at_most) const {
+  const uint64_t count = std::min<uint64_t>(at_most, held_out_.size());
+  if (count == 0) return {};
+  HeldOut chosen{.dataset = config_.fields, .samples = {}};
+  for (uint64_t i = 0; i < count; ++i) chosen.samples.push_back(i * held_out_.size() / count);
+  return {chosen};
+}
+
+MicroBatch FieldsSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
+                                              const TensorNames& names) const {
+  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
+  const int64_t end = std::min(first + share.micro_batch, std::ssize(held_out.samples));
+  std::vector<int64_t> numbers;
+  std::vector<FieldPair> pairs;
+  for (int64_t i = first; i < end; ++i) {
+    numbers.push_back(static_cast<int64_t>(held_out.samples[static_cast<size_t>(i)]));
+    pairs.push_back(held_out_pair(static_cast<uint64_t>(numbers.back())));
+  }
+  return batch(pairs, std::move(numbers), names);
+}
+
+void FieldsSource::add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const {
+  dataset_.expect(time);
+  for (const Channel& channel : channels)
+    add_normalised(dataset_.field(time, channel.variable), channel.moments, values);
+}
+
+std::vector<float> FieldsSource::input_fields(const FieldPair& pair) const {
+  std::vector<float> values;
+  for (int64_t input = config_.inputs; input-- > 0;) {
+    add_fields(dataset_.time_after(pair.start, -input * input_steps_), inputs_, values);
+  }
+  for (const Channel& constant : constants_) {
+    add_normalised(dataset_.constant(constant.variable), constant.moments, values);
+  }
+  return values;
+}
+
+HostTensor FieldsSource::climatology_tensor(const std::vector<FieldPair>& pairs, std::vector<int64_t> sizes) const {
+  const FieldsDataset& from = climatology_dataset();
+  const FieldsDescription& all = from.description();
+  if (all.climatology == ClimatologyKind::none) {
+    throw UserError::of("{} has no climatology; prepare it with --train FROM TO and --climatology monthly or daily",
+                        from.prefix());
+  }
+  const bool same_grid = all.latitudes.size() == description().latitudes.size() &&
+                         all.longitudes.size() == description().longitudes.size();
+  std::vector<float> values;
+  for (const FieldPair& pair : pairs) {
+    const int64_t period = all.climatology_period(description().times[static_cast<size_t>(pair.target)]);
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const int64_t variable = FieldsDescription::find(all.variables, request_.outputs[i]);
+      if (variable < 0 || !same_grid || all.calendar != description().calendar) {
+        throw UserError::of(
+            "the climatology of {} lacks {} on the grid and in the calendar of {}; name another dataset "
+            "with data.climatology",
+            from.prefix(), request_.outputs[i], config_.fields);
+      }
+      add_normalised(from.climatology(period, variable), outputs_[i].moments, values);
+    }
+  }
+  return HostTensor::of(std::span<const float>(values), std::move(sizes));
+}
+
+MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<int64_t> numbers,
+                               const TensorNames& names) const {
+  const FieldsDescription& all = description();
+  const auto samples = std::ssize(pairs), rows = std::ssize(all.latitudes), columns = std::ssize(all.longitudes);
+  const std::vector<int64_t> of_outputs = {samples, std::ssize(outputs_), rows, columns};
+  MicroBatch batch{.samples = std::move(numbers)};
+  for (const double count : request_.counts) batch.counts.push_back(count * static_cast<double>(samples));
+  const auto add = [&](const char* name, std::vector<int64_t> sizes, const auto& values_of_pair) {
+    if (!names.contains(name)) return;
+    std::vector<float> values;
+    for (const FieldPair& pair : pairs) values_of_pair(pair, values);
+    batch.tensors[name] = HostTensor::of(std::span<const float>(values), std::move(sizes));
+  };
+  const int64_t channels = config_.inputs * std::ssize(inputs_) + std::ssize(constants_);
+  const auto instant = [&](int64_t time) { return all.times[static_cast<size_t>(time)]; };
+  add("inputs", {samples, channels, rows, columns}, [&](const FieldPair& pair, std::vector<float>& values) {
+    const std::vector<float> fields = input_fields(pair);
+    values.insert(values.end(), fields.begin(), fields.end());
+  });
+  add("targets", of_outputs,
+      [&](const FieldPair& pair, std::vector<float>& values) { add_fields(pair.target, outputs_, values); });
+  add("before", of_outputs,
+      [&](const FieldPair& pair, std::vector<float>& values) { add_fields(pair.start, outputs_, values); });
+  add("mask", of_outputs, [&](const FieldPair& pair, std::vector<float>& values) {
+    for (const Channel& output : outputs_) {
+      for (const float value : dataset_.field(pair.target, output.variable))
+        values.push_back(std::isnan(value) ? 0 : 1);
+    }
+  });
+  add("leads", {samples}, [&](const FieldPair& pair, std::vector<float>& values) {
+    values.push_back(static_cast<float>(static_cast<double>(instant(pair.target) - instant(pair.start)) / 3600));
+  });
+  add("times", {samples, 2}, [&](const FieldPair& pair, std::vector<float>& values) {
+    values.push_back(static_cast<float>(part_of_year(all.calendar, instant(pair.start))));
+    values.push_back(
+        static_cast<float>(static_cast<double>(date_of(all.calendar, instant(pair.start)).second) / 86400));
+  });
+  if (names.contains("climatology")) batch.tensors["climatology"] = climatology_tensor(pairs, of_outputs);
+  if (names.contains("weights")) {
+    batch.tensors["weights"] = HostTensor::of(std::span<const float>(latitude_weights(all.latitudes)), {rows});
+  }
+  return batch;
+}
+
+std::vector<AttachedFile> FieldsSource::attached_files() const {
+  return {{.role = "statistics", .path = statistics_path(config_), .stored_as = "statistics.json"}};
+}
+
+Json FieldsSource::identity() const {
+  const FieldsDescription& all = description();
+  Json moments = Json::array();
+  for (const auto* channels : {&inputs_, &outputs_, &constants_}) {
+    for (const Channel& channel : *channels) moments.push_back({channel.moments.mean, channel.moments.deviation});
+  }
+  const auto split = all.splits.find("train");
+  return {
+      {"fields", all.fields.checksum},
+      {"constants", all.constant_fields.checksum},
+      {"climatology", climatology_dataset().description().climatology_fields.checksum},
+      {"training_times", split == all.splits.end() ? Json() : Json{split->second.first_time, split->second.end_time}},
+      {"leads", leads_},
+      {"inputs", config_.inputs},
+      {"input_steps", input_steps_},
+      {"moments", moments}};
+}
+
+}  // namespace terrace::data

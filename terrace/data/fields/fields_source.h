@@ -1,0 +1,103 @@
+// The samples of a model of fields: pairs of a start and a later time, with their inputs, targets and what else a model
+// may read of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/random.h"
+#include "terrace/data/fields/fields_config.h"
+#include "terrace/data/fields/fields_dataset.h"
+#include "terrace/data/mixture.h"
+#include "terrace/data/source.h"
+
+namespace terrace::data {
+
+// What a model reads and predicts.
+struct FieldsRequest {
+  std::vector<std::string> inputs = {}, outputs = {};  // variables of the dataset, such as "z_500"
+  int64_t latitudes = 0, longitudes = 0;               // of the model's grid; 0: any
+  std::vector<double> counts = {};  // for each loss of the model what one sample counts (MicroBatch::counts)
+};
+
+// A sample by numbers of times of the dataset.
+struct FieldPair {
+  int64_t start = 0, target = 0;
+  bool operator==(const FieldPair&) const = default;
+};
+
+// Tensors of B samples on H latitudes, from south to north, and W longitudes, all fp32. Fields are normalised by the
+// means and deviations of their variables; a deviation of 0 counts as 1, and missing values are 0.
+//   "inputs" [B, C, H, W]       C: the inputs at each input time, earliest first, then the constants once
+//   "targets" [B, Vo, H, W]     the outputs at the target's time
+//   "before" [B, Vo, H, W]      the outputs at the start
+//   "climatology" [B, Vo, H, W] the outputs' climatology at the target's time
+//   "mask" [B, Vo, H, W]        1 where the target has a value, 0 where it is missing
+//   "leads" [B]                 hours from the start to the target
+//   "times" [B, 2]              of the start: the part of the year and of the day that have passed
+//   "weights" [H]               cosine of the latitude divided by the mean of all of them
+// All times of a sample lie in one split, so that nothing of the validation or test part is trained on.
+class FieldsSource : public Source {
+ public:
+  // Throws UserError with every problem.
+  FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed);
+
+  std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
+  std::vector<HeldOut> held_out(uint64_t at_most) const override;
+  MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
+                                  const TensorNames& names) const override;
+  std::vector<std::string> held_out_datasets() const override;
+  uint64_t samples_in_epoch() const override { return training_starts_.size(); }
+  int64_t items(uint64_t /*first*/, int64_t samples) const override { return samples; }
+  std::vector<AttachedFile> attached_files() const override;
+  Json identity() const override;
+  Json fingerprint() const override { return identity(); }
+
+  // A sample of the run, and one of the held-out split: all starts with the first lead, then with the second.
+  FieldPair training_pair(uint64_t sample) const;
+  FieldPair held_out_pair(uint64_t number) const;
+  uint64_t held_out_pairs() const;
+
+  // The samples as tensors; `numbers` become MicroBatch::samples.
+  MicroBatch batch(const std::vector<FieldPair>& pairs, std::vector<int64_t> numbers, const TensorNames& names) const;
+
+  const FieldsDescription& description() const { return dataset_.description(); }
+  // By which an output is normalised: value = mean + deviation * number.
+  Moments moments_of_output(size_t output) const { return output_moments_.at(output); }
+
+ private:
+  // How a field becomes numbers of a tensor.
+  struct Channel {
+    int64_t variable = 0;
+    Moments moments = {};
+  };
+  std::vector<int64_t> starts_in(const std::string& split, const std::vector<int64_t>& leads) const;
+  std::vector<float> input_fields(const FieldPair& pair) const;
+  void add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const;
+  const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }
+  HostTensor climatology_tensor(const std::vector<FieldPair>& pairs, std::vector<int64_t> sizes) const;
+
+  FieldsConfig config_;
+  FieldsRequest request_;
+  FieldsDataset dataset_;
+  std::optional<FieldsDataset> climatology_;  // of another dataset
+  std::vector<Channel> inputs_, outputs_, constants_;
+  std::vector<Moments> output_moments_;
+  std::vector<int64_t> leads_;  // in steps
+  int64_t input_steps_ = 1;
+  std::vector<int64_t> training_starts_;
+  std::vector<FieldPair> held_out_;
+  PhiloxKey lead_key_;
+  std::optional<Mixture> order_;  // of the training starts
+};
+
+// Sentences about what does not fit between the configuration, the model and the files, without reading values.
+std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request);
+
+// The names and checksums of what the files of the configuration hold, which must be equal on all ranks.
+std::vector<std::pair<std::string, std::string>> facts_of_fields(const FieldsConfig& config);
+
+}  // namespace terrace::data

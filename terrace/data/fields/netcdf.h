@@ -1,0 +1,50 @@
+// Calls of libnetcdf whose errors name the file.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace terrace::data {
+
+// An open NetCDF file. The library is not safe to call from several threads, so that all of them are opened, read and
+// closed by one.
+class NetcdfFile {
+ public:
+  // Opens to read. Throws UserError for what is no NetCDF file, or a truncated one.
+  explicit NetcdfFile(std::filesystem::path path);
+  NetcdfFile(const NetcdfFile&) = delete;
+  ~NetcdfFile();
+
+  struct Dimension {
+    std::string name;
+    size_t size;
+  };
+
+  int id() const { return id_; }
+  const std::filesystem::path& path() const { return path_; }
+  int variables() const;
+  std::string name(int variable) const;
+  std::vector<Dimension> dimensions(int variable) const;
+  // The number of a variable, -1 where there is none.
+  int find(const std::string& name) const;
+  std::string text(int variable, const std::string& attribute) const;  // "" where it is missing
+  std::vector<double> numbers(int variable, const std::string& attribute) const;
+  bool has_text(int variable) const;  // a variable of characters or strings
+  int type(int variable) const;       // NC_FLOAT and so on
+  std::vector<double> values(int variable) const;
+  void read(int variable, const std::vector<size_t>& start, const std::vector<size_t>& count, double* values) const;
+  // How many entries of each dimension are stored together; empty where the variable is not chunked.
+  std::vector<size_t> chunks(int variable) const;
+
+  // Throws UserError with the file, `what` and the library's message where the status is an error.
+  void check(int status, const std::string& what) const;
+
+ private:
+  std::filesystem::path path_;
+  int id_ = -1;
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,270 @@
+// Reads the fields of NetCDF files, classic and 4: coordinates by name, missing and packed values as CF defines them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netcdf.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "terrace/base/error.h"
+#include "terrace/data/fields/field_file.h"
+#include "terrace/data/fields/netcdf.h"
+#include "terrace/data/fields/netcdf_axes.h"
+#include "terrace/data/fields/physical_units.h"
+
+namespace terrace::data {
+namespace {
+
+// How the stored numbers of a variable become physical values.
+struct Packing {
+  std::vector<double> missing = {};  // stored numbers that stand for none
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+  double scale = 1, offset = 0;
+  double wraps_at = 0;  // what a negative number of an unsigned variable lacks; 0: the type has its own sign
+  bool is_float = false;
+
+  float value_of(double stored) const {
+    if (stored < 0 && wraps_at > 0) stored += wraps_at;
+    for (const double none : missing) {
+      if (stored == none || (is_float && static_cast<float>(stored) == static_cast<float>(none))) {
+        return std::numeric_limits<float>::quiet_NaN();
+      }
+    }
+    if (!(stored >= least && stored <= most)) return std::numeric_limits<float>::quiet_NaN();
+    return static_cast<float>(stored * scale + offset);
+  }
+};
+
+// The number that the library fills a variable with where nothing was written; CF takes it for missing too.
+std::optional<double> default_fill(int type) {
+  switch (type) {
+    case NC_FLOAT:
+      return NC_FILL_FLOAT;
+    case NC_DOUBLE:
+      return NC_FILL_DOUBLE;
+    case NC_SHORT:
+      return NC_FILL_SHORT;
+    case NC_INT:
+      return NC_FILL_INT;
+    default:
+      return std::nullopt;
+  }
+}
+
+Packing packing_of(const NetcdfFile& file, int variable) {
+  Packing packing;
+  const int type = file.type(variable);
+  packing.is_float = type == NC_FLOAT;
+  for (const char* attribute : {"_FillValue", "missing_value"}) {
+    for (const double none : file.numbers(variable, attribute)) packing.missing.push_back(none);
+  }
+  if (file.numbers(variable, "_FillValue").empty()) {
+    if (const auto fill = default_fill(type)) packing.missing.push_back(*fill);
+  }
+  if (const auto range = file.numbers(variable, "valid_range"); range.size() == 2) {
+    packing.least = range[0];
+    packing.most = range[1];
+  }
+  if (const auto least = file.numbers(variable, "valid_min"); !least.empty()) packing.least = least[0];
+  if (const auto most = file.numbers(variable, "valid_max"); !most.empty()) packing.most = most[0];
+  if (const auto scale = file.numbers(variable, "scale_factor"); !scale.empty()) packing.scale = scale[0];
+  if (const auto offset = file.numbers(variable, "add_offset"); !offset.empty()) packing.offset = offset[0];
+  if (file.text(variable, "_Unsigned") == "true") {
+    if (type == NC_BYTE) packing.wraps_at = 256;
+    if (type == NC_SHORT) packing.wraps_at = 65536;
+  }
+  return packing;
+}
+
+// A variable of the file and the places of its dimensions.
+struct StoredVariable {
+  int id = 0;
+  std::vector<NetcdfFile::Dimension> dimensions = {};
+  std::vector<AxisKind> kinds = {};
+  Packing packing = {};
+  std::vector<size_t> level_order = {};
+};
+
+class NetcdfFields : public FieldFile {
+ public:
+  explicit NetcdfFields(const std::filesystem::path& path) : file_(path), axes_(file_) {
+    contents_.path = path;
+    const int count = file_.variables();
+    for (int variable = 0; variable < count; ++variable) add(variable);
+    if (contents_.variables.empty()) {
+      throw UserError::of(
+          "{} has no variable with dimensions of latitudes and longitudes (coordinates in degrees_north and "
+          "degrees_east); other grids have to be interpolated to one that has them",
+          path.string());
+    }
+  }
+
+  const FileContents& contents() const override { return contents_; }
+
+  size_t times_in_chunk(size_t variable) const override {
+    const StoredVariable& stored = stored_[variable];
+    const std::vector<size_t> chunks = file_.chunks(stored.id);
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (stored.kinds[i] == AxisKind::time) return chunks[i];
+    }
+    return 1;
+  }
+
+  void read(const FieldSlab& slab, std::vector<float>& values) override {
+    const StoredVariable& stored = stored_[slab.variable];
+    const size_t rank = stored.dimensions.size();
+    // Levels that follow one another in the dataset may lie anywhere in the file.
+    size_t least_level = 0, most_level = 0;
+    if (!stored.level_order.empty()) {
+      const auto wanted = stored.level_order.begin() + static_cast<std::ptrdiff_t>(slab.first_level);
+      const auto [least, most] = std::minmax_element(wanted, wanted + static_cast<std::ptrdiff_t>(slab.levels));
+      least_level = *least;
+      most_level = *most;
+    }
+    std::vector<size_t> start(rank, 0), count(rank, 1), stride(rank, 1);
+    size_t time_stride = 0, level_stride = 0, row_stride = 0, column_stride = 0;
+    for (size_t i = 0; i < rank; ++i) {
+      if (stored.kinds[i] == AxisKind::time) start[i] = slab.first_time, count[i] = slab.times;
+      if (stored.kinds[i] == AxisKind::level && !stored.level_order.empty()) {
+        start[i] = least_level, count[i] = most_level - least_level + 1;
+      }
+      if (stored.kinds[i] == AxisKind::latitude || stored.kinds[i] == AxisKind::longitude) {
+        count[i] = stored.dimensions[i].size;
+      }
+    }
+    size_t numbers = 1;
+    for (size_t i = rank; i-- > 0;) {
+      if (stored.kinds[i] == AxisKind::time) time_stride = numbers;
+      if (stored.kinds[i] == AxisKind::level) level_stride = numbers;
+      if (stored.kinds[i] == AxisKind::latitude) row_stride = numbers;
+      if (stored.kinds[i] == AxisKind::longitude) column_stride = numbers;
+      numbers *= count[i];
+    }
+    buffer_.resize(numbers);
+    file_.read(stored.id, start, count, buffer_.data());
+    values.clear();
+    values.reserve(slab.times * slab.levels * contents_.grid.places());
+    for (size_t time = 0; time < slab.times; ++time) {
+      for (size_t level = 0; level < slab.levels; ++level) {
+        const size_t of_file =
+            stored.level_order.empty() ? 0 : stored.level_order[slab.first_level + level] - least_level;
+        for (const size_t row : row_order_) {
+          const double* line = buffer_.data() + time * time_stride + of_file * level_stride + row * row_stride;
+          for (const size_t column : column_order_) {
+            values.push_back(stored.packing.value_of(line[column * column_stride]));
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  // Takes the variable where it has latitudes and longitudes; others are coordinates, bounds and the like.
+  void add(int variable) {
+    if (file_.has_text(variable)) return;
+    StoredVariable stored{.id = variable, .dimensions = file_.dimensions(variable)};
+    if (stored.dimensions.size() < 2) return;
+    const NetcdfAxis *time = nullptr, *level = nullptr, *latitude = nullptr, *longitude = nullptr;
+    for (const auto& dimension : stored.dimensions) {
+      const NetcdfAxis& axis = axes_.of(dimension);
+      const NetcdfAxis** place = axis.kind == AxisKind::time        ? &time
+                                 : axis.kind == AxisKind::level     ? &level
+                                 : axis.kind == AxisKind::latitude  ? &latitude
+                                 : axis.kind == AxisKind::longitude ? &longitude
+                                                                    : nullptr;
+      stored.kinds.push_back(axis.kind);
+      if (place == nullptr ? axis.size != 1 : *place != nullptr) return;
+      if (place != nullptr) *place = &axis;
+    }
+    if (latitude == nullptr || longitude == nullptr) return;
+    take_grid(variable, *latitude, *longitude);
+    if (time != nullptr) take_times(variable, *time);
+    FileVariable described{.name = file_.name(variable),
+                           .units = file_.text(variable, "units"),
+                           .standard_name = file_.text(variable, "standard_name"),
+                           .long_name = file_.text(variable, "long_name"),
+                           .has_times = time != nullptr};
+    if (level != nullptr) take_levels(*level, stored, described);
+    stored.packing = packing_of(file_, variable);
+    stored_.push_back(std::move(stored));
+    contents_.variables.push_back(std::move(described));
+  }
+
+  void take_grid(int variable, const NetcdfAxis& latitude, const NetcdfAxis& longitude) {
+    if (!row_order_.empty()) {
+      if (latitude.name == latitude_ && longitude.name == longitude_) return;
+      throw UserError::of(
+          "{}: {} lies on {} and {}, other variables on {} and {}; a dataset has one grid, so make files "
+          "of one grid each",
+          file_.path().string(), file_.name(variable), latitude.name, longitude.name, latitude_, longitude_);
+    }
+    latitude_ = latitude.name;
+    longitude_ = longitude.name;
+    row_order_ = ascending_order(latitude.values, false, contents_.grid.latitudes);
+    column_order_ = ascending_order(longitude.values, true, contents_.grid.longitudes);
+    for (const auto* values : {&contents_.grid.latitudes, &contents_.grid.longitudes}) {
+      for (size_t i = 0; i < values->size(); ++i) {
+        const bool is_twice = i > 0 && (*values)[i] - (*values)[i - 1] < 1e-6;
+        if (std::isfinite((*values)[i]) && !is_twice) continue;
+        throw UserError::of("{}: {} {} degrees {}", file_.path().string(),
+                            values == &contents_.grid.latitudes ? latitude_ : longitude_, (*values)[i],
+                            is_twice ? "occurs twice, from 0 to 360; leave one of the two out" : "is no coordinate");
+      }
+    }
+    if (contents_.grid.latitudes.front() < -90.001 || contents_.grid.latitudes.back() > 90.001) {
+      throw UserError::of("{}: {} goes from {} to {}, and latitudes from -90 to 90 degrees", file_.path().string(),
+                          latitude_, contents_.grid.latitudes.front(), contents_.grid.latitudes.back());
+    }
+  }
+
+  void take_times(int variable, const NetcdfAxis& time) {
+    if (!time_.empty()) {
+      if (time.name == time_) return;
+      throw UserError::of("{}: {} has the times {}, other variables have {}; make files of one axis of times each",
+                          file_.path().string(), file_.name(variable), time.name, time_);
+    }
+    time_ = time.name;
+    const std::string calendar = file_.text(time.variable, "calendar");
+    try {
+      contents_.calendar = calendar.empty() ? Calendar::standard : calendar_named(calendar);
+      const TimeUnits units = time_units(contents_.calendar, file_.text(time.variable, "units"));
+      for (const double value : time.values) {
+        if (!std::isfinite(value) || std::abs(value * units.seconds) > 1e15) {
+          throw UserError::of("entry {} of {} is {}, which is no time; the file may be truncated or damaged",
+                              contents_.times.size() + 1, time_, value);
+        }
+        contents_.times.push_back(units.reference + std::llround(value * units.seconds));
+      }
+    } catch (const UserError& error) {
+      throw UserError::of("{}: {}", file_.path().string(), error.what());
+    }
+  }
+
+  // Pressures in hPa. A single height, such as the 2 m of a temperature, is none.
+  void take_levels(const NetcdfAxis& level, StoredVariable& stored, FileVariable& described) const {
+    const std::string units = level.variable < 0 ? "" : file_.text(level.variable, "units");
+    const std::optional<double> pressure = hectopascals(units);
+    if (level.size == 1 && !pressure) return;
+    stored.level_order = ascending_order(level.values, false, described.levels);
+    described.level_units = pressure ? "hPa" : units;
+    for (double& value : described.levels) value *= pressure.value_or(1);
+  }
+
+  NetcdfFile file_;
+  NetcdfAxes axes_;
+  FileContents contents_;
+  std::vector<StoredVariable> stored_;
+  std::string latitude_, longitude_, time_;
+  std::vector<size_t> row_order_, column_order_;
+  std::vector<double> buffer_;
+};
+
+}  // namespace
+
+std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path) {
+  return std::make_unique<NetcdfFields>(path);
+}
+
+}  // namespace terrace::data

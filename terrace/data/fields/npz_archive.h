@@ -1,0 +1,57 @@
+// Reads arrays of numpy's .npz files: zip archives of .npy files, stored or deflated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/base/file.h"
+
+namespace terrace::data {
+
+// An array of little-endian fp32 or fp64 numbers, row-major.
+struct NpyArray {
+  std::vector<uint64_t> shape = {};
+  bool is_double = false;
+  std::span<const std::byte> bytes = {};  // of the numbers
+
+  uint64_t numbers() const;
+  // Numbers first .. first + values.size() - 1.
+  void read(uint64_t first, std::span<float> values) const;
+};
+
+// Of the bytes of a .npy file; `name` is used in errors. Throws UserError for other types, for Fortran's order, and
+// where numbers are missing.
+NpyArray parse_npy(std::span<const std::byte> file, const std::string& name);
+
+class NpzArchive {
+ public:
+  // Throws UserError for what is no zip archive, or a truncated one.
+  explicit NpzArchive(const std::filesystem::path& path);
+
+  struct Entry {
+    std::string name = {};  // without .npy
+    uint16_t method = 0;    // 0: stored, 8: deflated
+    uint32_t checksum = 0;  // CRC-32 of the bytes
+    uint64_t offset = 0;    // of the entry's own header
+    uint64_t packed_bytes = 0, bytes = 0;
+  };
+  const std::vector<Entry>& entries() const { return entries_; }
+  // Its shape, without its numbers where they are packed.
+  NpyArray header(const Entry& entry) const;
+  // The array, whose bytes are in the file or in `unpacked`. Throws UserError where its checksum is wrong.
+  NpyArray array(const Entry& entry, std::vector<std::byte>& unpacked) const;
+
+ private:
+  std::span<const std::byte> packed(const Entry& entry) const;
+  std::vector<std::byte> inflated(const Entry& entry, uint64_t at_most) const;
+  std::string name_of(const Entry& entry) const { return file_.path().string() + ": " + entry.name; }
+
+  MappedFile file_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,217 @@
+// Reads units as products of powers of known symbols.
+#include "terrace/data/fields/physical_units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <vector>
+
+namespace terrace::data {
+namespace {
+
+std::string lower_letters(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+using Names = std::map<std::string, std::string, std::less<>>;
+
+// Whole texts that are no product of symbols, in lower case and without spaces and underscores.
+const Names& whole_names() {
+  static const Names names = {{"", "1"},
+                              {"1", "1"},
+                              {"-", "1"},
+                              {"~", "1"},
+                              {"none", "1"},
+                              {"(0-1)", "1"},
+                              {"0-1", "1"},
+                              {"fraction", "1"},
+                              {"unitless", "1"},
+                              {"dimensionless", "1"},
+                              {"nondim", "1"},
+                              {"degc", "degC"},
+                              {"deg.c", "degC"},
+                              {"celsius", "degC"},
+                              {"degreescelsius", "degC"},
+                              {"degreecelsius", "degC"},
+                              {"degreesc", "degC"},
+                              {"degk", "K"},
+                              {"degreesk", "K"},
+                              {"degf", "degF"},
+                              {"mofwaterequivalent", "m of water equivalent"}};
+  return names;
+}
+
+const Names& symbols() {
+  static const Names names = [] {
+    Names all;
+    for (const char* same :
+         {"m",   "s",    "kg",   "g",   "K",  "Pa", "hPa", "kPa", "bar", "J",   "kJ",   "MJ",  "W",     "kW",  "N",
+          "mol", "degC", "degF", "rad", "km", "cm", "mm",  "um",  "dam", "h",   "d",    "min", "kt",    "gpm", "gpdm",
+          "DU",  "ppm",  "ppb",  "psu", "Sv", "mg", "ug",  "sr",  "V",   "dBZ", "okta", "%",   "degree"}) {
+      all[same] = same;
+    }
+    const std::vector<std::pair<const char*, const char*>> others = {{"meter", "m"},
+                                                                     {"meters", "m"},
+                                                                     {"metre", "m"},
+                                                                     {"metres", "m"},
+                                                                     {"sec", "s"},
+                                                                     {"second", "s"},
+                                                                     {"seconds", "s"},
+                                                                     {"kelvin", "K"},
+                                                                     {"pascal", "Pa"},
+                                                                     {"pascals", "Pa"},
+                                                                     {"mb", "hPa"},
+                                                                     {"mbar", "hPa"},
+                                                                     {"millibar", "hPa"},
+                                                                     {"millibars", "hPa"},
+                                                                     {"hectopascal", "hPa"},
+                                                                     {"hectopascals", "hPa"},
+                                                                     {"joule", "J"},
+                                                                     {"joules", "J"},
+                                                                     {"watt", "W"},
+                                                                     {"watts", "W"},
+                                                                     {"percent", "%"},
+                                                                     {"degrees", "degree"},
+                                                                     {"deg", "degree"},
+                                                                     {"radian", "rad"},
+                                                                     {"radians", "rad"},
+                                                                     {"hour", "h"},
+                                                                     {"hours", "h"},
+                                                                     {"hr", "h"},
+                                                                     {"day", "d"},
+                                                                     {"days", "d"},
+                                                                     {"minute", "min"},
+                                                                     {"minutes", "min"},
+                                                                     {"knot", "kt"},
+                                                                     {"knots", "kt"},
+                                                                     {"dobson", "DU"},
+                                                                     {"ppmv", "ppm"},
+                                                                     {"ppbv", "ppb"},
+                                                                     {"gram", "g"},
+                                                                     {"gr", "g"},
+                                                                     {"grams", "g"},
+                                                                     {"kilogram", "kg"},
+                                                                     {"okta", "okta"},
+                                                                     {"oktas", "okta"}};
+    for (const auto& [name, symbol] : others) all[name] = symbol;
+    return all;
+  }();
+  return names;
+}
+
+std::string symbol_of(std::string_view word) {
+  const auto exact = symbols().find(word);
+  if (exact != symbols().end()) return exact->second;
+  const std::string lower = lower_letters(word);
+  const auto found =
+      std::ranges::find_if(symbols(), [&](const auto& one) { return lower_letters(one.first) == lower; });
+  return found == symbols().end() ? "" : found->second;
+}
+
+// Cuts "m**2/s" into factors and reads them one by one.
+class UnitReader {
+ public:
+  explicit UnitReader(std::string_view text) : text_(text) {}
+
+  std::optional<std::string> read() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == ' ' || c == '.' || c == '*' || c == '(' || c == ')') {
+        ++at_;
+      } else if (c == '/') {
+        divides_ = true;
+        ++at_;
+      } else if (!read_factor()) {
+        return std::nullopt;
+      }
+    }
+    std::vector<std::string> parts;
+    for (const auto& [symbol, power] : powers_) {
+      if (power != 0) parts.push_back(power == 1 ? symbol : fmt::format("{}{}", symbol, power));
+    }
+    return parts.empty() ? "1" : fmt::format("{}", fmt::join(parts, " "));
+  }
+
+ private:
+  bool read_factor() {
+    const size_t begin = at_;
+    while (at_ < text_.size() &&
+           (std::isalpha(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '%' || text_[at_] == '_')) {
+      ++at_;
+    }
+    const std::string_view word = text_.substr(begin, at_ - begin);
+    int power = 1;
+    if (word.empty()) {
+      // A number 1, as in "1/s".
+      if (text_[at_] != '1' || (at_ + 1 < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_ + 1])))) {
+        return false;
+      }
+      ++at_;
+      divides_ = false;
+      return true;
+    }
+    const std::string symbol = symbol_of(word);
+    if (symbol.empty() || !read_power(power)) return false;
+    powers_[symbol] += divides_ ? -power : power;
+    divides_ = false;
+    return true;
+  }
+
+  bool read_power(int& power) {
+    size_t at = at_;
+    if (text_.substr(at).starts_with("**")) {
+      at += 2;
+    } else if (text_.substr(at).starts_with("^")) {
+      at += 1;
+    } else if (at == text_.size() || (std::isdigit(static_cast<unsigned char>(text_[at])) == 0 && text_[at] != '-')) {
+      return true;
+    }
+    const auto [end, error] = std::from_chars(text_.data() + at, text_.data() + text_.size(), power);
+    at_ = static_cast<size_t>(end - text_.data());
+    return error == std::errc();
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  bool divides_ = false;
+  std::map<std::string, int> powers_;
+};
+
+bool is_one_of(std::string_view text, const std::vector<std::string_view>& words) {
+  return std::ranges::find(words, lower_letters(text)) != words.end();
+}
+
+}  // namespace
+
+std::optional<std::string> canonical_units(std::string_view text) {
+  std::string packed = lower_letters(text);
+  std::erase_if(packed, [](char c) { return c == ' ' || c == '_'; });
+  const auto whole = whole_names().find(packed);
+  if (whole != whole_names().end()) return whole->second;
+  return UnitReader(text).read();
+}
+
+bool are_degrees_north(std::string_view units) {
+  return is_one_of(units, {"degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn"});
+}
+
+bool are_degrees_east(std::string_view units) {
+  return is_one_of(units, {"degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese"});
+}
+
+std::optional<double> hectopascals(std::string_view units) {
+  const std::optional<std::string> known = canonical_units(units);
+  if (known == "hPa") return 1;
+  if (known == "Pa") return 0.01;
+  if (known == "kPa") return 10;
+  if (known == "bar") return 1000;
+  return std::nullopt;
+}
+
+}  // namespace terrace::data

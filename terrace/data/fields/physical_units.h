@@ -1,0 +1,19 @@
+// Units of variables as files write them, in one form: "m**2 s**-2", "m^2/s^2" and "m2 s-2" are the same.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace terrace::data {
+
+// The units in the form "m2 s-2", "1" for none; no value where a symbol is not known. Upper and lower case differ only
+// where a symbol of the other case is known too. Nothing is converted: "hPa" and "Pa" are different.
+std::optional<std::string> canonical_units(std::string_view text);
+
+bool are_degrees_north(std::string_view units);
+bool are_degrees_east(std::string_view units);
+// How many hPa a unit of pressure is; no value where it is none.
+std::optional<double> hectopascals(std::string_view units);
+
+}  // namespace terrace::data

@@ -1,0 +1,360 @@
+// Reads fields file by file into their places in the dataset, then computes statistics of what was written.
+#include "terrace/data/fields/prepare_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "terrace/base/cores.h"
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/log.h"
+#include "terrace/base/plural.h"
+#include "terrace/base/progress.h"
+#include "terrace/base/temporary_name.h"
+#include "terrace/base/units.h"
+#include "terrace/data/fields/field_files.h"
+#include "terrace/data/fields/field_statistics.h"
+#include "terrace/data/fields/fields_plan.h"
+#include "terrace/data/fields/fields_store.h"
+
+namespace terrace::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t block_bytes = size_t{32} << 20;  // of a file's numbers that are read at once
+
+struct FieldsFlags {
+  FieldsSelection selection = {};
+  ClimatologyKind climatology = ClimatologyKind::monthly;
+  bool mask = false;
+};
+
+std::vector<double> levels_of(const std::vector<std::string>& words) {
+  std::vector<double> levels;
+  for (const std::string& word : words) {
+    double level = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), level);
+    if (error != std::errc() || end != word.data() + word.size()) {
+      throw UserError::of("--levels {} is no number; give levels such as 500,850 (hPa)", word);
+    }
+    levels.push_back(level);
+  }
+  return levels;
+}
+
+std::map<std::string, std::string> units_of(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> units;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw UserError::of("--units {} is no VARIABLE=UNITS, such as z=m2/s2", word);
+    }
+    units[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  return units;
+}
+
+FieldsFlags flags_of(const PrepareRequest& request) {
+  const auto values = [&](const char* flag) {
+    const auto found = request.flags.find(flag);
+    return found == request.flags.end() ? std::vector<std::string>{} : found->second;
+  };
+  FieldsFlags flags;
+  flags.selection.variables = values("variables");
+  flags.selection.constants = values("constants");
+  flags.selection.levels = levels_of(values("levels"));
+  flags.selection.units = units_of(values("units"));
+  flags.selection.allow_gaps = request.flags.contains("allow-gaps");
+  flags.mask = request.flags.contains("mask");
+  for (const char* split : {"train", "validation", "test"}) {
+    if (!request.flags.contains(split)) continue;
+    const std::vector<std::string> dates = values(split);
+    if (dates.size() != 2) {
+      throw UserError::of("--{} has {}; give its first and last date, such as --{} 1979 2015", split,
+                          counted(dates.size(), "date"), split);
+    }
+    flags.selection.splits[split] = {dates[0], dates[1]};
+  }
+  if (const std::vector<std::string> word = values("climatology"); !word.empty()) {
+    if (word[0] != "monthly" && word[0] != "daily" && word[0] != "none") {
+      throw UserError::of("--climatology {}; give monthly, daily (by day of year and time of day) or none", word[0]);
+    }
+    flags.climatology = word[0] == "monthly" ? ClimatologyKind::monthly
+                        : word[0] == "daily" ? ClimatologyKind::daily
+                                             : ClimatologyKind::none;
+  }
+  return flags;
+}
+
+// The prefix that --output means: P, also where it is given as P.nc or P.json.
+std::string fields_prefix(const std::string& output) {
+  if (output.empty() || output.ends_with('/')) {
+    throw UserError::of("--output \"{}\" names no file; give a prefix such as data/era5", output);
+  }
+  const fs::path path(output);
+  return path.extension() == ".nc" || path.extension() == ".json" ? fs::path(path).replace_extension().string()
+                                                                  : output;
+}
+
+void check_fields_absent(const std::string& prefix) {
+  for (const fs::path& path : {fields_path(prefix), description_path(prefix)}) {
+    if (fs::exists(path)) {
+      throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
+    }
+  }
+}
+
+// One preparation, step by step.
+class FieldsRun {
+ public:
+  FieldsRun(const PrepareRequest& request, std::string prefix)
+      : request_(request), prefix_(std::move(prefix)), flags_(flags_of(request)) {}
+
+  PrepareResult run() {
+    plan();
+    AtomicFile file(fields_path(prefix_));
+    make_fields_store(file.temporary_path(), plan_.description);
+    {
+      const StoreFile store(file.temporary_path());
+      write_all(store);
+      compute(store);
+      add_checksums(store);
+    }
+    commit(file);
+    return result();
+  }
+
+ private:
+  FieldsDescription& description() { return plan_.description; }
+
+  void check_fields_stop() const {
+    if (request_.stop != nullptr && *request_.stop) {
+      throw UserError(fmt::format("interrupted; nothing was written to {}.nc and .json", prefix_), ExitCode::failure);
+    }
+  }
+
+  void plan() {
+    const std::vector<fs::path> files =
+        find_field_files(request_.inputs, {fields_path(prefix_), description_path(prefix_)});
+    Progress progress("looking at files", files.size());
+    plan_ = plan_fields(files, flags_.selection, [&](size_t done) {
+      check_fields_stop();
+      progress.update(done);
+    });
+    FieldsDescription& all = description();
+    if (flags_.selection.splits.empty()) {
+      const int64_t count = std::ssize(all.times);
+      all.splits["train"] = {text_of(all.calendar, all.times.front()), text_of(all.calendar, all.times.back()), 0,
+                             count};
+    }
+    all.climatology = all.splits.contains("train") ? flags_.climatology : ClimatologyKind::none;
+    all.has_missing = false;
+  }
+
+  void write_all(const StoreFile& store) {
+    const uint64_t fields = description().times.size() * description().variables.size();
+    Progress progress("reading fields", fields * places() * sizeof(float));
+    write_constants(store);
+    size_t open = plan_.files.size();
+    std::unique_ptr<FieldFile> file;
+    for (const FieldPiece& piece : plan_.pieces) {
+      if (piece.file != open) {
+        file.reset();
+        file = open_field_file(plan_.files[piece.file]);
+        open = piece.file;
+      }
+      write_piece(*file, piece, store, progress);
+    }
+  }
+
+  void write_constants(const StoreFile& store) {
+    for (const FieldPiece& piece : plan_.constants) {
+      const std::unique_ptr<FieldFile> file = open_field_file(plan_.files[piece.file]);
+      file->read({.variable = piece.variable, .first_level = piece.first_level, .levels = piece.outputs.size()},
+                 values_);
+      for (size_t level = 0; level < piece.outputs.size(); ++level) {
+        if (piece.outputs[level] < 0) continue;
+        const auto number = static_cast<size_t>(piece.outputs[level]);
+        const std::span<const float> field = std::span(values_).subspan(level * places(), places());
+        check_values(field, plan_.files[piece.file], description().constants[number].name, "");
+        store.write(description().constant_fields, number * places(), field);
+      }
+    }
+  }
+
+  // Blocks of times that fit the memory, and where possible the file's own chunks.
+  size_t times_at_once(const FieldFile& file, const FieldPiece& piece) const {
+    const size_t levels = piece.outputs.size(), time_bytes = levels * places() * sizeof(double);
+    const size_t fitting = std::max<size_t>(1, block_bytes / time_bytes), chunk = file.times_in_chunk(piece.variable);
+    if (fitting >= chunk) return fitting / chunk * chunk;
+    return chunk * time_bytes <= 8 * block_bytes ? chunk : fitting;
+  }
+
+  void write_piece(FieldFile& file, const FieldPiece& piece, const StoreFile& store, Progress& progress) {
+    const std::vector<int64_t>& axis = plan_.axes[plan_.axis_of_file[piece.file]];
+    if (file.contents().times.size() != axis.size()) {
+      throw UserError::of("{} changed while it was read", plan_.files[piece.file].string());
+    }
+    const size_t at_once = times_at_once(file, piece);
+    for (size_t first = 0; first < axis.size(); first += at_once) {
+      check_fields_stop();
+      const size_t times = std::min(at_once, axis.size() - first);
+      const auto begin = axis.begin() + static_cast<std::ptrdiff_t>(first);
+      const bool is_left_out =
+          std::all_of(begin, begin + static_cast<std::ptrdiff_t>(times), [](int64_t time) { return time < 0; });
+      if (is_left_out) continue;
+      file.read({piece.variable, first, times, piece.first_level, piece.outputs.size()}, values_);
+      for (size_t i = 0; i < times; ++i) write_time(piece, axis[first + i], i, store);
+      progress.update(written_ * sizeof(float), fs::path(plan_.files[piece.file]).filename().string());
+    }
+  }
+
+  void write_time(const FieldPiece& piece, int64_t time, size_t of_block, const StoreFile& store) {
+    if (time < 0) return;
+    const size_t levels = piece.outputs.size();
+    for (size_t level = 0; level < levels; ++level) {
+      if (piece.outputs[level] < 0) continue;
+      const auto variable = static_cast<size_t>(piece.outputs[level]), at = static_cast<size_t>(time);
+      const std::span<const float> field = std::span(values_).subspan((of_block * levels + level) * places(), places());
+      check_values(field, plan_.files[piece.file], description().variables[variable].name,
+                   " at " + text_of(description().calendar, description().times[at]));
+      store.write(description().fields, (at * description().variables.size() + variable) * places(), field);
+      written_ += places();
+    }
+  }
+
+  void check_values(std::span<const float> field, const fs::path& file, const std::string& name,
+                    const std::string& when) {
+    size_t missing = 0, infinite = 0;
+    for (const float value : field) {
+      missing += std::isnan(value) ? 1 : 0;
+      infinite += std::isinf(value) ? 1 : 0;
+    }
+    if (infinite > 0) {
+      throw UserError::of("{}: {}{} has {} of {} values that are infinite", file.string(), name, when, infinite,
+                          field.size());
+    }
+    if (missing > 0 && !flags_.mask) {
+      throw UserError::of(
+          "{}: {}{} has {} of {} values missing; leave the variable out, or keep them missing with --mask",
+          file.string(), name, when, missing, field.size());
+    }
+    if (missing > 0) description().has_missing = true;
+  }
+
+  void compute(const StoreFile& store) {
+    uint64_t training = 0;
+    if (const auto split = description().splits.find("train"); split != description().splits.end()) {
+      training = static_cast<uint64_t>(split->second.count()) * description().variables.size() * places();
+    }
+    Progress progress("computing statistics", training * sizeof(float));
+    const int64_t threads = request_.threads > 0 ? request_.threads : usable_cores();
+    compute_statistics(description(), store, threads, [&](uint64_t done) {
+      check_fields_stop();
+      progress.update(done * sizeof(float));
+    });
+  }
+
+  void add_checksums(const StoreFile& store) {
+    Progress progress("computing checksums", description().fields.numbers() * sizeof(float));
+    for (StoredArray* array :
+         {&description().fields, &description().constant_fields, &description().climatology_fields}) {
+      array->checksum = store.checksum_of(*array, [&](uint64_t done) {
+        check_fields_stop();
+        if (array == &description().fields) progress.update(done);
+      });
+    }
+  }
+
+  // Without its description no dataset is opened, so that old fields never have a new description or the other way.
+  void commit(AtomicFile& file) {
+    AtomicFile described(description_path(prefix_));
+    described.write(description().text());
+    described.sync();
+    file.sync();
+    check_fields_stop();
+    if (fs::remove(description_path(prefix_))) sync_folder(description_path(prefix_).parent_path());
+    file.commit();
+    described.commit();
+  }
+
+  PrepareResult result() {
+    const FieldsDescription& all = description();
+    std::vector<std::string> parts;
+    Json splits = Json::object();
+    for (const auto& [name, split] : all.splits) {
+      parts.push_back(fmt::format("{}: {}", name, counted(static_cast<uint64_t>(split.count()), "time")));
+      splits[name] = split.count();
+    }
+    const std::string first = text_of(all.calendar, all.times.front());
+    const std::string last = text_of(all.calendar, all.times.back());
+    const std::string variables = counted(all.variables.size(), "variable");
+    const std::string what = all.times.size() == 1
+                                 ? fmt::format("{} at {}", variables, first)
+                                 : fmt::format("{} at {} from {} to {}, every {}", variables,
+                                               counted(all.times.size(), "time"), first, last, all.step.text());
+    PrepareResult result;
+    result.text =
+        fmt::format("{} (calendar {}), on {} x {} places; {}\nwrote {}.nc and {}.json", what, name_of(all.calendar),
+                    all.latitudes.size(), all.longitudes.size(), fmt::join(parts, ", "), prefix_, prefix_);
+    result.json = {{"variables", FieldsDescription::names(all.variables)},
+                   {"constants", FieldsDescription::names(all.constants)},
+                   {"latitudes", all.latitudes.size()},
+                   {"longitudes", all.longitudes.size()},
+                   {"times", all.times.size()},
+                   {"from", first},
+                   {"to", last},
+                   {"step", all.step.text()},
+                   {"calendar", name_of(all.calendar)},
+                   {"splits", splits},
+                   {"files", plan_.files.size()},
+                   {"has_missing", all.has_missing}};
+    return result;
+  }
+
+  size_t places() const { return static_cast<size_t>(plan_.description.places()); }
+
+  const PrepareRequest& request_;
+  std::string prefix_;
+  FieldsFlags flags_;
+  FieldsPlan plan_;
+  std::vector<float> values_;
+  uint64_t written_ = 0;  // numbers
+};
+
+}  // namespace
+
+std::vector<PrepareFlag> FieldsPreparation::flags() const {
+  return {
+      {.name = "variables",
+       .about = "Variables by name, such as z,t_850: all levels of z and one of t (default: all that have times)",
+       .is_list = true},
+      {.name = "levels", .about = "Levels, pressures in hPa, such as 500,850 (default: all)", .is_list = true},
+      {.name = "constants", .about = "Fields that do not change (default: all without times)", .is_list = true},
+      {.name = "train",
+       .about = "First and last date of the training part, such as 1979 2015 (default: all times)",
+       .is_range = true},
+      {.name = "validation", .about = "First and last date of the validation part (default: none)", .is_range = true},
+      {.name = "test", .about = "First and last date of the test part (default: none)", .is_range = true},
+      {.name = "climatology",
+       .about = "Mean of the training part by month (monthly), by day of year and time of day (daily), or none "
+                "(default: monthly)"},
+      {.name = "units", .about = "VARIABLE=UNITS in place of those in the files (default: none)", .is_list = true},
+      {.name = "allow-gaps", .about = "Take the times that all variables have, with gaps", .is_switch = true},
+      {.name = "mask", .about = "Keep missing values, which are otherwise refused", .is_switch = true}};
+}
+
+PrepareResult FieldsPreparation::prepare(const PrepareRequest& request) const {
+  const std::string prefix = fields_prefix(request.output);
+  if (!request.overwrite) check_fields_absent(prefix);
+  for (const fs::path& path : {fields_path(prefix), description_path(prefix)}) remove_abandoned_partials(path);
+  return FieldsRun(request, prefix).run();
+}
+
+}  // namespace terrace::data

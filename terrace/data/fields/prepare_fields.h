@@ -1,0 +1,19 @@
+// Makes a dataset of fields of NetCDF files: terrace data prepare --kind fields.
+#pragma once
+
+#include "terrace/data/preparation.h"
+
+namespace terrace::data {
+
+class FieldsPreparation : public Preparation {
+ public:
+  std::string kind() const override { return "fields"; }
+  std::string about() const override {
+    return "Fields on latitudes and longitudes from NetCDF files, for models of weather and climate";
+  }
+  std::vector<PrepareFlag> flags() const override;
+  // Writes P.nc and P.json (fields_description.h) for the prefix P. Inputs are files and folders.
+  PrepareResult prepare(const PrepareRequest& request) const override;
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,47 @@
+// The contents of many files of fields on one grid, without their values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "terrace/data/fields/field_file.h"
+
+namespace terrace::data {
+
+struct ScannedFile {
+  std::filesystem::path path = {};
+  std::vector<FileVariable> variables = {};
+  size_t axis = 0;  // of ScannedFields::axes
+};
+
+struct ScannedFields {
+  FieldGrid grid = {};
+  Calendar calendar = Calendar::standard;
+  std::vector<ScannedFile> files = {};
+  // The times of files, each list of times once: many files have the same ones.
+  std::vector<std::vector<int64_t>> axes = {};
+};
+
+// Files whose grids or calendars differ, or that have a time twice, are problems. Throws UserError with all of them.
+ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::function<void(size_t)>& look);
+
+// "z_500" for z at 500 hPa.
+std::string name_at_level(const std::string& variable, double level);
+// For each level of a variable its name in the dataset; its own name where it has no levels.
+std::vector<std::string> field_names(const FileVariable& variable);
+
+// The variables of all files, by name in the order in which they occur, with the levels of all files, ascending.
+struct KnownVariable {
+  FileVariable first = {};  // as in the first file that has it
+  size_t first_file = 0;
+  std::vector<double> levels = {};
+  bool without_levels = false;  // in some file it has none
+};
+std::vector<KnownVariable> variables_of(const ScannedFields& scanned);
+
+}  // namespace terrace::data

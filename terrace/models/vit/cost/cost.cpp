@@ -1,0 +1,172 @@
+// Counts parameters, floating-point operations and activations of the vision transformer.
+#include "terrace/models/vit/cost/cost.h"
+
+#include <algorithm>
+
+namespace terrace::models::vit {
+namespace {
+
+// Bytes of fp32, in which statistics and the aggregation are.
+constexpr int64_t wide_bytes = 4;
+// As in aggregation.cpp.
+constexpr int64_t piece_bytes = int64_t{64} << 20;
+
+double as_double(int64_t number) { return static_cast<double>(number); }
+
+int64_t places_of(const ModelConfig& config, const UnitTableOptions& options) {
+  return options.samples * config.places();
+}
+
+int64_t heads_on_rank(const ModelConfig& config, const UnitTableOptions& options) {
+  return config.heads / options.tensor_ranks;
+}
+
+// A layer norm keeps its input, its output and its statistics.
+int64_t norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return 2 * hidden_bytes(config, options) + 2 * own_places(config, options) * wide_bytes;
+}
+
+// That of queries and keys keeps its input and its statistics.
+int64_t head_norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  if (!config.qk_norm) return 0;
+  const int64_t heads = 2 * heads_on_rank(config, options);
+  return places_of(config, options) * heads * (config.head_dim() * options.element_bytes + 2 * wide_bytes);
+}
+
+// Elements of a place on a rank in queries, keys, values and context, and before and after the activation.
+int64_t attention_columns(const ModelConfig& config, const UnitTableOptions& options) {
+  return 4 * heads_on_rank(config, options) * config.head_dim();
+}
+int64_t ffn_columns(const ModelConfig& config, const UnitTableOptions& options) {
+  return 2 * config.ffn_width() / options.tensor_ranks;
+}
+
+// For the weight gradients of a half of a block: the input of its first product and the gradient of its output, which
+// with sequence parallelism exists of all places and of the rank's own, and what is between the products.
+int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
+  const int64_t places = places_of(config, options);
+  const int64_t own = options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
+  return places * (2 * config.width + columns) * options.element_bytes + own + 2 * config.width * wide_bytes;
+}
+
+int64_t half_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
+  return 2 * hidden_bytes(config, options) + places_of(config, options) * columns * options.element_bytes;
+}
+
+}  // namespace
+
+int64_t parameter_count(const ModelConfig& config) {
+  const int64_t width = config.width, inner = config.ffn_width(), patch = config.patch_size();
+  const int64_t head_norms = config.qk_norm ? 4 * config.head_dim() : 0;
+  const int64_t tokens = config.num_channels() * width * (patch + 2);
+  const int64_t aggregation = width + 4 * width * width + 4 * width + head_norms;
+  const int64_t positions = config.places() * width;
+  const int64_t told = (config.lead_embedding ? 2 : 0) * width + (config.time_inputs ? 5 : 0) * width;
+  const int64_t attention = 4 * width * width + 4 * width + head_norms, ffn = 2 * width * inner + inner + width;
+  const int64_t head =
+      2 * width + config.head_layers * width * (width + 1) + config.num_outputs() * patch * (width + 1);
+  return tokens + aggregation + positions + told + config.layers * (attention + ffn + 4 * width) + head;
+}
+
+AggregationFlops aggregation_flops(const ModelConfig& config) {
+  const double width = as_double(config.width), heads = as_double(config.heads);
+  const double of_channel = as_double(config.patch_size() + 1), inputs = as_double(config.num_channels()) * of_channel;
+  AggregationFlops flops{.once = 2 * width * width + 2 * inputs * width * width,
+                         .of_place = 2 * inputs * (heads + width) + 2 * width * width};
+  if (config.qk_norm) {
+    // The map of keys, its products with the query and with itself, and the squares of deviations.
+    flops.once += 2 * inputs * width * (width + 1 + of_channel);
+    flops.of_place += 2 * inputs * of_channel * heads;
+  } else {
+    flops.once += 2 * width * width + 2 * inputs * width * heads;
+  }
+  return flops;
+}
+
+double attention_linear_flops(const ModelConfig& config) {
+  return 8.0 * as_double(config.places()) * as_double(config.width) * as_double(config.width);
+}
+
+double attention_score_flops(const ModelConfig& config) {
+  return 4.0 * as_double(config.places()) * as_double(config.places()) * as_double(config.width);
+}
+
+double ffn_flops(const ModelConfig& config) {
+  return 4.0 * as_double(config.places()) * as_double(config.width) * as_double(config.ffn_width());
+}
+
+double head_flops(const ModelConfig& config) {
+  const int64_t columns = config.head_layers * config.width + config.num_outputs() * config.patch_size();
+  return 2.0 * as_double(config.places()) * as_double(config.width) * as_double(columns);
+}
+
+int64_t own_places(const ModelConfig& config, const UnitTableOptions& options) {
+  return places_of(config, options) / (options.sequence_parallel ? options.tensor_ranks : 1);
+}
+
+int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return own_places(config, options) * config.width * options.element_bytes;
+}
+
+// The patches, of which the attention to variables is computed again, and the input of the output layer.
+int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return own_places(config, options) * config.num_channels() * config.patch_size() * wide_bytes +
+         hidden_bytes(config, options);
+}
+
+int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
+  if (recompute == config::Recompute::full) return hidden_bytes(config, options);
+  const int64_t places = places_of(config, options);
+  const int64_t log_sums =
+      recompute == config::Recompute::none ? places * heads_on_rank(config, options) * wide_bytes : 0;
+  return norm_bytes(config, options) + head_norm_bytes(config, options) +
+         places * attention_columns(config, options) * options.element_bytes + log_sums;
+}
+
+int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
+  if (recompute == config::Recompute::full) return hidden_bytes(config, options);
+  return norm_bytes(config, options) +
+         places_of(config, options) * ffn_columns(config, options) * options.element_bytes;
+}
+
+// Copies of the weights and their gradients, and the tensors of one piece of the places.
+int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t inputs = config.num_channels() * (config.patch_size() + 1);
+  const int64_t row = config.heads * inputs * wide_bytes;
+  const int64_t piece = std::min(own_places(config, options) * row, std::max(piece_bytes, row));
+  const int64_t maps = (config.qk_norm ? 5 : 2) * inputs;
+  return 2 * (3 * config.width + maps) * config.width * wide_bytes + (config.qk_norm ? 6 : 3) * piece +
+         2 * hidden_bytes(config, options);
+}
+
+int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return half_temporary_bytes(config, options, attention_columns(config, options)) + head_norm_bytes(config, options);
+}
+
+int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  // With dropout there are copies of the inner values in the order of heads.
+  const int64_t columns = ffn_columns(config, options);
+  return half_temporary_bytes(config, options, config.dropout > 0 ? 2 * columns : columns);
+}
+
+// The activations of the head, patches of all places and fields in fp32.
+int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t fields = places_of(config, options) * config.num_outputs() * config.patch_size();
+  return (3 + 2 * config.head_layers) * hidden_bytes(config, options) +
+         fields * (2 * options.element_bytes + 5 * wide_bytes);
+}
+
+int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return 2 * hidden_bytes(config, options);
+}
+
+int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  const int64_t head_norms = config.qk_norm ? 4 * config.head_dim() * wide_bytes : 0;
+  return half_deferred_bytes(config, options, attention_columns(config, options)) + head_norms;
+}
+
+int64_t ffn_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return half_deferred_bytes(config, options, ffn_columns(config, options));
+}
+
+}  // namespace terrace::models::vit

@@ -1,0 +1,17 @@
+// Says how each parameter of a vision transformer is cut over the axis "tensor".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/mesh/param_mark.h"
+#include "terrace/models/vit/settings/config.h"
+
+namespace terrace::models::vit {
+
+// The mark of a parameter by its full name and whole shape: the joint projection of queries, keys and values and the
+// first feed-forward layer are cut by outputs, the layers after them by inputs, all other parameters are replicated.
+ParamMark mark_of(const ModelConfig& config, const std::string& name, std::vector<int64_t> shape);
+
+}  // namespace terrace::models::vit

@@ -1,0 +1,36 @@
+// Adds the parts that train and use models to the family of the vision transformer.
+#include "terrace/models/vit/vit_family.h"
+
+#include "terrace/models/families.h"
+#include "terrace/models/vit/model.h"
+#include "terrace/models/vit/planned_vit.h"
+#include "terrace/models/vit/settings/config.h"
+#include "terrace/models/vit/vit_data.h"
+#include "terrace/models/vit/vit_weight_map.h"
+
+namespace terrace::models::vit {
+namespace {
+
+class ModelOfVit : public ModelOfFamily {
+ public:
+  std::unique_ptr<Model> build(const config::Config& config, const nn::Build& build) const override {
+    return std::make_unique<Vit>(model_of(config), build);
+  }
+  WeightMap map_weights(const WeightMapRequest& request) const override { return vit_weight_map(request); }
+};
+
+}  // namespace
+
+const config::Family& family() {
+  static const ModelOfVit model;
+  static const VitData data;
+  static const config::Family family = [] {
+    config::Family all = planned_family();
+    all.model = &model;
+    all.data = &data;
+    return all;
+  }();
+  return family;
+}
+
+}  // namespace terrace::models::vit

@@ -1,0 +1,79 @@
+// Compares the closed forms of the vision transformer with the built model and with its unit table.
+#include <gtest/gtest.h>
+
+#include "terrace/models/vit/cost/cost.h"
+#include "tests/models/small_vits.h"
+
+namespace terrace::models::vit {
+namespace {
+
+using schedule::Operation;
+using schedule::UnitRow;
+
+// ClimaX as published, at 5.625 degrees (arXiv 2301.10343).
+ModelConfig climax(int64_t variables = 48) {
+  ModelConfig config{.grid = {32, 64}, .patch = 2, .layers = 8, .width = 1024, .heads = 16};
+  for (int64_t i = 0; i < variables; ++i) config.variables.push_back(fmt::format("variable_{}", i));
+  config.channels = config.outputs = config.variables;
+  return config;
+}
+
+int64_t elements_built(const ModelConfig& config) {
+  return nn::whole_elements(built(config, {.device = at::kMeta})->parameters());
+}
+
+TEST(VitCost, ClimaXHasItsNumberOfParameters) {
+  EXPECT_EQ(parameter_count(climax()), 108'088'512);
+  EXPECT_EQ(elements_built(climax()), 108'088'512);
+}
+
+TEST(VitCost, ParametersAreThoseOfTheModelAndOfTheTable) {
+  for (const SmallVit& small : small_vits()) {
+    EXPECT_EQ(elements_built(small.config), parameter_count(small.config)) << small.name;
+    EXPECT_EQ(schedule::elements(unit_table(small.config, {})), parameter_count(small.config)) << small.name;
+  }
+}
+
+// Keys and values of 48 variables would take 202 MFLOP at a place, beside 218 for all blocks.
+TEST(VitCost, VariablesAreAggregatedForLittle) {
+  ModelConfig config = climax();
+  const double places = static_cast<double>(config.places());
+  const double blocks = static_cast<double>(config.layers) *
+                        (attention_linear_flops(config) + attention_score_flops(config) + ffn_flops(config)) / places;
+  EXPECT_NEAR(blocks / 1e6, 218, 1);
+  const double output_layer = 2.0 * 1024 * 1024;
+  EXPECT_NEAR((aggregation_flops(config).of_place - output_layer) / 1e6, 0.5, 0.05);
+  config.qk_norm = true;
+  EXPECT_NEAR((aggregation_flops(config).of_place - output_layer) / 1e6, 0.54, 0.05);
+}
+
+double flops_of(const std::vector<Operation>& operations) {
+  double sum = 0;
+  for (const Operation& one : operations) sum += one.flops();
+  return sum;
+}
+
+TEST(VitCost, TheOperationsHaveTheFlopsOfTheFormulas) {
+  for (const SmallVit& small : small_vits()) {
+    for (const UnitRow& row : unit_table(small.config, {.samples = 3})) {
+      SCOPED_TRACE(small.name + " " + row.name);
+      EXPECT_DOUBLE_EQ(flops_of(row.operations.forward), row.forward_flops);
+      EXPECT_DOUBLE_EQ(flops_of(row.operations.weight_gradient), row.weight_gradient_flops);
+    }
+  }
+}
+
+// A tensor rank has its part of what is cut, and with sequence parallelism its part of the places.
+TEST(VitCost, TensorRanksShareTheWork) {
+  const ModelConfig config = small_vit();
+  const auto whole = unit_table(config, {.samples = 2});
+  const auto part = unit_table(config, {.samples = 2, .tensor_ranks = 3, .sequence_parallel = true});
+  for (size_t unit = 1; unit < whole.size(); ++unit) {
+    EXPECT_DOUBLE_EQ(flops_of(part[unit].operations.forward) * 3, flops_of(whole[unit].operations.forward));
+    EXPECT_EQ(part[unit].forward_flops, whole[unit].forward_flops);
+    EXPECT_EQ(part[unit].output_bytes * 3, whole[unit].output_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace terrace::models::vit

@@ -1,0 +1,155 @@
+// A vision transformer trains on prepared fields at every layout of the tables, resumes, learns and fine-tunes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "terrace/base/error.h"
+#include "tests/data/fields_files.h"
+#include "tests/families/runs.h"
+#include "tests/parallel/layouts.h"
+
+namespace terrace::models::vit {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+Keys keys_of(const parallel::Layout& layout, const Keys& more = {}) {
+  Keys keys = more;
+  for (const std::string& key : layout.keys) keys.push_back("layout." + key);
+  return keys;
+}
+
+// Waves that move around the globe by 45 degrees in six hours, on 6 x 8 places.
+class VitRuns : public RunsOfFamily {
+ protected:
+  VitRuns() {
+    data::TestFile file;
+    file.times.clear();
+    for (int i = 0; i < 160; ++i) file.times.push_back(6 * i);
+    file.latitudes = {-75, -45, -15, 15, 45, 75};
+    file.longitudes = {0, 45, 90, 135, 180, 225, 270, 315};
+    const auto wave = [](double size, double latitudes) {
+      return [=](double time, double, double latitude, double longitude) {
+        return size * std::cos((longitude - 7.5 * time) * 0.0174533 + latitudes * latitude) + latitude / 50;
+      };
+    };
+    file.variables = {{.name = "t", .value = wave(2, 0.02)},
+                      {.name = "u", .value = wave(5, 0)},
+                      {.name = "orography", .dimensions = {"lat", "lon"}, .value = wave(1, 0.1)}};
+    data::prepare_fields({file.write((folder_ / "in.nc").string())}, (folder_ / "waves").string(),
+                         {{"train", {"2000-01-01", "2000-01-30"}}, {"validation", {"2000-01-31", "2000-02-09"}}});
+  }
+
+  config::Config config(const Keys& overrides) const override {
+    const std::string toml = fmt::format(
+        "[model]\nfamily = \"vit\"\nvariables = [\"t\", \"u\"]\ngrid = [6, 8]\npatch = 2\nlayers = 3\nwidth = 24\n"
+        "heads = 12\nloss_weights = {{t = 0.5}}\n"
+        "[data]\nfields = \"{0}/waves\"\nleads = [\"6h\", \"12h\"]\nconstants = [\"orography\"]\n"
+        "[train]\nglobal_batch = 24\nmicro_batch = 1\nsteps = 3\nthreads = 1\ndevice = \"cpu\"\n"
+        "[optimizer]\nlearning_rate = 1e-2\n[layout]\ndeterministic = true\n[checkpoint]\nfolder = \"{0}/run\"\n",
+        folder_.string());
+    return config::parse(toml, "vit.toml", families(), overrides);
+  }
+
+  // Weights and losses are those of one rank up to the rounding of sums in another order. A weight whose gradient is
+  // noise is moved by AdamW all the same, with the epsilon of the tests by little.
+  static void expect_near(const Result& ours, const Result& one) {
+    ASSERT_EQ(ours.tensors.size(), one.tensors.size());
+    for (const auto& [name, tensor] : ours.tensors) {
+      EXPECT_TRUE(tensor.allclose(one.tensors.at(name), 1e-4, 2e-5)) << name;
+    }
+    for (const auto& [step, metrics] : ours.metrics.steps) {
+      EXPECT_NEAR(metrics.loss, one.metrics.steps.at(step).loss, 1e-5 * metrics.loss) << step;
+    }
+  }
+};
+
+TEST_F(VitRuns, HaveTheSameBitsWithEverySharding) {
+  std::map<int64_t, Result> plain;
+  for (const parallel::Layout& layout : parallel::all_layouts()) {
+    SCOPED_TRACE(layout.name());
+    if (!plain.contains(layout.ranks)) plain[layout.ranks] = run(layout.ranks, {});
+    expect_same(run(layout.ranks, keys_of(layout)), plain.at(layout.ranks));
+  }
+}
+
+TEST_F(VitRuns, AreThoseOfOneRankOnTensorRanks) {
+  const Keys keys = {"optimizer.epsilon=1e-4"};
+  const Result one = run(1, keys);
+  for (const int64_t tensor : {2, 3, 4}) {
+    for (const parallel::Layout& layout : parallel::tensor_layouts(tensor)) {
+      if (layout.ranks / tensor == 3) continue;
+      SCOPED_TRACE(layout.name());
+      expect_near(run(layout.ranks, keys_of(layout, keys)), one);
+    }
+  }
+}
+
+TEST_F(VitRuns, HaveTheSameBitsInPipelines) {
+  const Keys unclipped = {"optimizer.clip=0.0"};
+  const Result one = run(1, unclipped);
+  for (const Keys& pipeline : std::vector<Keys>{{"layout.pipeline=2", "layout.schedule=gpipe"},
+                                                {"layout.pipeline=3", "train.recompute=full"},
+                                                {"layout.pipeline=2", "layout.schedule=interleaved", "layout.chunks=2"},
+                                                {"layout.pipeline=2", "layout.schedule=zb-h1"},
+                                                {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}}) {
+    SCOPED_TRACE(pipeline.front() + " " + pipeline.back());
+    Keys keys = unclipped;
+    keys.insert(keys.end(), pipeline.begin(), pipeline.end());
+    const Result ours = run(pipeline.front().back() - '0', keys);
+    for (const auto& [name, tensor] : ours.tensors) EXPECT_TRUE(tensor.equal(one.tensors.at(name))) << name;
+  }
+}
+
+TEST_F(VitRuns, AResumedRunHasTheBitsOfAnUninterruptedOne) {
+  const auto with = [](const char* steps) {
+    return Keys{"layout.sharding=zero3", "optimizer.schedule=constant", "train.evaluate_every=2", steps};
+  };
+  const Result whole = run(2, with("train.steps=4"));
+  run(2, with("train.steps=2"));
+  expect_same(run(2, with("train.steps=4"), "auto"), whole);
+}
+
+// A wave that has turned by 45 or 90 degrees differs from the start by 0.59 or 2 of its variance, so that a forecast of
+// the mean alone would have a skill of 0.23.
+TEST_F(VitRuns, LearnWhereTheWavesMove) {
+  for (const char* predicts : {"field", "change", "anomaly"}) {
+    const Result done =
+        run(1, {"train.steps=120", "train.evaluate_every=120", "train.micro_batch=24", "model.dropout=0.0",
+                "model.drop_path=0.0", fmt::format("model.predicts={}", predicts)});
+    const observe::EvaluationMetrics& evaluation = done.metrics.evaluations.at(120);
+    EXPECT_GT(evaluation.figures.at(0), 0.5) << predicts;  // skill
+  }
+}
+
+TEST_F(VitRuns, BeginWithTheWeightsOfOtherVariables) {
+  run(2, {"train.steps=2", "checkpoint.folder=" + (folder_ / "stored").string()});
+  const std::filesystem::path checkpoint = checkpoint::resolve(folder_ / "stored");
+  const Keys keys = {"train.initial_weights=" + checkpoint.string(), "model.variables=[\"u\"]", "model.loss_weights={}",
+                     "data.constants=[]", "train.steps=1"};
+  const Result one = run(1, keys);
+  Keys sharded = keys;
+  sharded.emplace_back("layout.sharding=zero3");
+  const Result two = run(2, sharded);
+  EXPECT_TRUE(std::isfinite(one.metrics.steps.at(1).loss));
+  EXPECT_NEAR(two.metrics.steps.at(1).loss, one.metrics.steps.at(1).loss, 1e-5 * one.metrics.steps.at(1).loss);
+}
+
+TEST_F(VitRuns, RefuseWhatTheDataLack) {
+  const auto refusal = [&](const Keys& keys) -> std::string {
+    try {
+      run(1, keys);
+      return "";
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(refusal({"model.variables=[\"t\", \"w\"]"}),
+              testing::HasSubstr("/waves has no variable w (like t?); it has t, u"));
+  EXPECT_THAT(refusal({"model.grid=[4, 8]"}), testing::HasSubstr("6 x 8"));
+  EXPECT_THAT(refusal({"data.leads=[\"7h\"]"}), testing::HasSubstr("25200 s, which is no multiple of the 6 h"));
+}
+
+}  // namespace
+}  // namespace terrace::models::vit
