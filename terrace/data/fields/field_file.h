@@ -19,6 +19,9 @@ struct FieldGrid {
   size_t places() const { return latitudes.size() * longitudes.size(); }
 };
 
+// An order of the values in which they ascend: longitudes by their value from 0 to 360. `sorted` gets them.
+std::vector<size_t> ascending_order(std::vector<double> values, bool are_longitudes, std::vector<double>& sorted);
+
 // A variable of a file. Levels are in hPa where the file has pressures, otherwise in the units of the file.
 struct FileVariable {
   std::string name = {};

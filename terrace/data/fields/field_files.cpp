@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numeric>
 #include <set>
 
 #include "terrace/base/error.h"
@@ -76,6 +78,18 @@ std::vector<fs::path> find_field_files(const std::vector<std::string>& inputs, c
 
 std::unique_ptr<FieldFile> open_field_file(const fs::path& path) {
   return path.extension() == ".npz" ? open_npz(path) : open_netcdf(path);
+}
+
+std::vector<size_t> ascending_order(std::vector<double> values, bool are_longitudes, std::vector<double>& sorted) {
+  if (are_longitudes) {
+    for (double& value : values) value -= 360 * std::floor(value / 360);
+  }
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return values[a] < values[b]; });
+  sorted.clear();
+  for (const size_t at : order) sorted.push_back(values[at]);
+  return order;
 }
 
 }  // namespace terrace::data

@@ -13,7 +13,6 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
-#include "terrace/data/fields/netcdf_axes.h"
 #include "terrace/data/fields/npz_archive.h"
 
 namespace terrace::data {

@@ -1,10 +1,7 @@
 // Names of axes: CF's attributes first, then the names that files without them use.
-#include "terrace/data/fields/netcdf_axes.h"
+#include "terrace/data/fields/netcdf/axes.h"
 
-#include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -60,18 +57,6 @@ const NetcdfAxis& NetcdfAxes::of(const NetcdfFile::Dimension& dimension) {
     axis.variable = -1;
   }
   return axes_.emplace(dimension.name, std::move(axis)).first->second;
-}
-
-std::vector<size_t> ascending_order(std::vector<double> values, bool are_longitudes, std::vector<double>& sorted) {
-  if (are_longitudes) {
-    for (double& value : values) value -= 360 * std::floor(value / 360);
-  }
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return values[a] < values[b]; });
-  sorted.clear();
-  for (const size_t at : order) sorted.push_back(values[at]);
-  return order;
 }
 
 }  // namespace terrace::data

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/fields/netcdf.h"
+#include "terrace/data/fields/netcdf/netcdf_file.h"
 
 namespace terrace::data {
 
@@ -33,8 +33,5 @@ class NetcdfAxes {
   const NetcdfFile& file_;
   std::map<std::string, NetcdfAxis> axes_;
 };
-
-// An order of the values in which they ascend: longitudes by their value from 0 to 360. `sorted` gets them.
-std::vector<size_t> ascending_order(std::vector<double> values, bool are_longitudes, std::vector<double>& sorted);
 
 }  // namespace terrace::data

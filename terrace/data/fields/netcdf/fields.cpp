@@ -10,8 +10,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
-#include "terrace/data/fields/netcdf.h"
-#include "terrace/data/fields/netcdf_axes.h"
+#include "terrace/data/fields/netcdf/axes.h"
+#include "terrace/data/fields/netcdf/netcdf_file.h"
 #include "terrace/data/fields/physical_units.h"
 
 namespace terrace::data {

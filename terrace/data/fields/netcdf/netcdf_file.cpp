@@ -1,5 +1,5 @@
 // Wraps the calls of libnetcdf that reading needs.
-#include "terrace/data/fields/netcdf.h"
+#include "terrace/data/fields/netcdf/netcdf_file.h"
 
 #include <fmt/format.h>
 #include <netcdf.h>
