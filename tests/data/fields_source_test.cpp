@@ -196,7 +196,11 @@ TEST_F(FieldSamples, WhatDoesNotFitIsRefusedWithNames) {
   request_.latitudes = 32;
   EXPECT_THAT(problem(), HasSubstr("the model has a grid of 32 x 0 places"));
   request_.latitudes = 0;
+  EXPECT_EQ(problems_with_fields(config_, request_, true), std::vector<std::string>{});
+  config_.leads = {10 * 86400};
   EXPECT_EQ(problems_with_fields(config_, request_), std::vector<std::string>{});
+  EXPECT_THAT(problems_with_fields(config_, request_, true),
+              ElementsAre(HasSubstr("the validation part of " + config_.fields + " has no start")));
   config_.leads = {20 * 86400};
   EXPECT_THAT(problems_with_fields(config_, request_),
               ElementsAre(HasSubstr("the training part of " + config_.fields + " has 60 times, too few")));

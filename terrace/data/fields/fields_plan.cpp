@@ -170,7 +170,7 @@ void set_units(std::vector<FieldOfDataset>& fields, const FieldsSelection& selec
 
 void check_given_units(const FieldsSelection& selection, const FieldChoice& choice) {
   for (const auto& [name, units] : selection.units) {
-    const auto has = [&](const FieldOfDataset& field) { return field.variable == name; };
+    const auto has = [&name = name](const FieldOfDataset& field) { return field.variable == name; };
     if (std::ranges::any_of(choice.variables, has) || std::ranges::any_of(choice.constants, has)) continue;
     throw UserError::of("--units names {}, and no variable that is taken has that name", name);
   }

@@ -107,7 +107,8 @@ std::vector<float> latitude_weights(const std::vector<double>& latitudes) {
 
 }  // namespace
 
-std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request) {
+std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request,
+                                              bool evaluates) {
   try {
     const FieldsDescription description = read_fields_description(description_path(config.fields));
     const FieldsDescription statistics = read_fields_description(statistics_path(config));
@@ -116,9 +117,16 @@ std::vector<std::string> problems_with_fields(const FieldsConfig& config, const 
     if (!description.splits.contains("train")) {
       return {fmt::format("{} has no training part; prepare it with --train FROM TO", config.fields)};
     }
-    if (FieldsSource(config, request, 0).samples_in_epoch() == 0) {
+    const FieldsSource source(config, request, 0);
+    if (source.samples_in_epoch() == 0) {
       return {fmt::format("the training part of {} has {} times, too few for {} inputs and the longest of data.leads",
                           config.fields, description.splits.at("train").count(), config.inputs)};
+    }
+    if (evaluates && source.held_out_pairs() == 0) {
+      return {
+          fmt::format("the {0} part of {1} has no start of which all inputs and a target are in it; prepare it with "
+                      "--{0} FROM TO and more times, or use train.evaluate_every = 0",
+                      config.held_out_split, config.fields)};
     }
     return {};
   } catch (const UserError& error) {

@@ -94,8 +94,10 @@ class FieldsSource : public Source {
   std::optional<Mixture> order_;  // of the training starts
 };
 
-// Sentences about what does not fit between the configuration, the model and the files, without reading values.
-std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request);
+// Sentences about what does not fit between the configuration, the model and the files of a run that trains, without
+// reading values. A run that `evaluates` needs held-out times too.
+std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request,
+                                              bool evaluates = false);
 
 // The names and checksums of what the files of the configuration hold, which must be equal on all ranks.
 std::vector<std::pair<std::string, std::string>> facts_of_fields(const FieldsConfig& config);
