@@ -45,7 +45,7 @@ std::unique_ptr<data::Source> VitData::open(const config::Config& config) const 
 }
 
 std::vector<std::string> VitData::problems_with_files(const config::Config& config) const {
-  return data::problems_with_fields(data_of(config), request_of(model_of(config)));
+  return data::problems_with_fields(data_of(config), request_of(model_of(config)), config.train.evaluate_every > 0);
 }
 
 std::vector<std::pair<std::string, std::string>> VitData::file_facts(const config::Config& config) const {
