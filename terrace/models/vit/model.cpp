@@ -20,6 +20,7 @@
 #include "terrace/ops/linear.h"
 #include "terrace/ops/loss_term.h"
 #include "terrace/ops/positions.h"
+#include "terrace/ops/recompute.h"
 #include "terrace/ops/trained_value.h"
 
 namespace terrace::models::vit {
