@@ -286,13 +286,14 @@ TEST_F(FamilyRuns, AFileThatIsNotThereIsNamed) {
 }
 
 TEST_F(FamilyRuns, AKeyOfAnotherFamilyIsRefusedWithTheFamilyThatHasIt) {
-  EXPECT_THAT(refusal({"model.heads=4"}), HasSubstr("model.heads belongs to model.family = \"gpt\", not to \"pair\""));
+  EXPECT_THAT(refusal({"model.kv_heads=4"}),
+              HasSubstr("model.kv_heads belongs to model.family = \"gpt\", not to \"pair\""));
   EXPECT_THAT(refusal({"data.tokenizer=a"}), HasSubstr("data.tokenizer belongs to model.family = \"gpt\""));
   EXPECT_THAT(refusal({"model.family=gpt", "model.sample_weight=1.0"}),
               HasSubstr("model.sample_weight belongs to model.family = \"pair\", not to \"gpt\""));
   EXPECT_THAT(refusal({"model.widht=4"}), HasSubstr("did you mean width?"));
   EXPECT_THAT(refusal({"model.family=pear"}),
-              HasSubstr("--set model.family=pear: model.family = \"pear\" must be \"gpt\" or \"pair\""));
+              HasSubstr("--set model.family=pear: model.family = \"pear\" must be \"gpt\", \"vit\" or \"pair\""));
 }
 
 TEST_F(FamilyRuns, TheFamilysRulesAreChecked) {
