@@ -49,10 +49,15 @@ std::vector<TensorVerdict> rows_of(const std::vector<TensorVerdict>& tensors) {
   return rows;
 }
 
+// "8 sequences", in the words of the family.
+std::string samples_of(const Verdict& verdict) {
+  const std::string& several = verdict.samples_name;
+  return counted(verdict.sequences, several.ends_with('s') ? several.substr(0, several.size() - 1) : several, several);
+}
+
 std::string head_of(const Verdict& verdict) {
   std::string text = fmt::format("{}, {}: {} of {}; errors over {}\n", counted(verdict.ranks, "rank"), verdict.layout,
-                                 counted(verdict.steps, "step"), counted(verdict.sequences, "sequence"),
-                                 counted(verdict.seeds, "seed"));
+                                 counted(verdict.steps, "step"), samples_of(verdict), counted(verdict.seeds, "seed"));
   for (const KeyChange& change : verdict.changes) {
     text += fmt::format("  {} = {} instead of {}\n", change.key, change.to, change.from);
   }

@@ -266,6 +266,7 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
   Verdict verdict{.ranks = ranks,
                   .steps = options.steps,
                   .sequences = small.train.global_batch,
+                  .samples_name = small.family->samples,
                   .seeds = options.seeds,
                   .layout = described(small.layout),
                   .changes = key_changes(config, small),

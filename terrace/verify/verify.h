@@ -81,9 +81,10 @@ struct Divergence {
 };
 
 struct Verdict {
-  int64_t ranks = 0, steps = 0, sequences = 0;
-  int64_t seeds = 0;   // over which the errors are taken
-  std::string layout;  // "zero3, prefetch 1"
+  int64_t ranks = 0, steps = 0, sequences = 0;  // the samples of a step, such as sequences
+  std::string samples_name = {};                // what the family calls them
+  int64_t seeds = 0;                            // over which the errors are taken
+  std::string layout;                           // "zero3, prefetch 1"
   std::vector<KeyChange> changes;
   std::vector<std::string> notes;
   std::vector<TensorVerdict> tensors;
