@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,12 +16,15 @@
 #include "terrace/models/families.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/train/run.h"
+#include "tests/parallel/layouts.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace {
 
 class RunsOfFamily : public testing::Test {
  protected:
+  using Keys = std::vector<std::string>;
+
   RunsOfFamily() { at::set_num_threads(1); }
 
   // The configuration of a small run in the folder of the test.
@@ -78,6 +82,70 @@ class RunsOfFamily : public testing::Test {
     ASSERT_EQ(ours.metrics.evaluations.size(), theirs.metrics.evaluations.size());
     for (const auto& [step, metrics] : ours.metrics.evaluations) {
       EXPECT_EQ(metrics.validation_loss, theirs.metrics.evaluations.at(step).validation_loss) << step;
+    }
+  }
+
+  static Keys keys_of(const parallel::Layout& layout, const Keys& more = {}) {
+    Keys keys = more;
+    for (const std::string& key : layout.keys) keys.push_back("layout." + key);
+    return keys;
+  }
+
+  // Compared with plain data parallelism on the same number of ranks.
+  void expect_equal(const std::vector<parallel::Layout>& layouts, const Keys& more = {}) {
+    std::map<int64_t, Result> plain;
+    for (const parallel::Layout& layout : layouts) {
+      SCOPED_TRACE(layout.name());
+      if (!plain.contains(layout.ranks)) plain[layout.ranks] = run(layout.ranks, more);
+      expect_same(run(layout.ranks, keys_of(layout, more)), plain.at(layout.ranks));
+    }
+  }
+
+  static std::vector<Keys> pipelines() {
+    return {{"layout.pipeline=2", "layout.schedule=gpipe"},
+            {"layout.pipeline=2"},
+            {"layout.pipeline=3"},
+            {"layout.pipeline=2", "layout.schedule=interleaved", "layout.chunks=2"},
+            {"layout.pipeline=2", "layout.schedule=zb-h1"},
+            {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}};
+  }
+
+  // Pipelines, whose first keys are their numbers of stages, compared with one stage and the same number of
+  // data-parallel ranks; without clipping, whose norm is a sum over stages.
+  void expect_one_stage(int64_t data_ranks, const Keys& more = {}, const std::vector<Keys>& compared = pipelines()) {
+    Keys unclipped = more;
+    unclipped.emplace_back("optimizer.clip=0.0");
+    const Result one = run(data_ranks, unclipped);
+    for (const Keys& pipeline : compared) {
+      SCOPED_TRACE(pipeline.front() + " " + pipeline.back());
+      Keys keys = unclipped;
+      keys.insert(keys.end(), pipeline.begin(), pipeline.end());
+      const int64_t stages = pipeline.front().back() - '0';
+      const Result ours = run(stages * data_ranks, keys);
+      ASSERT_EQ(ours.tensors.size(), one.tensors.size());
+      for (const auto& [name, tensor] : ours.tensors) EXPECT_TRUE(tensor.equal(one.tensors.at(name))) << name;
+    }
+  }
+
+  // Tensor ranks compared with one rank: weights and losses are equal up to the rounding of sums in another order.
+  // `expect_more` compares what else should be.
+  void expect_one_rank(const Keys& more = {},
+                       const std::function<void(const Result&, const Result&)>& expect_more = {}) {
+    const Result one = run(1, more);
+    for (const int64_t tensor : {2, 3, 4}) {
+      for (const parallel::Layout& layout : parallel::tensor_layouts(tensor)) {
+        SCOPED_TRACE(layout.name());
+        const Result ours = run(layout.ranks, keys_of(layout, more));
+        ASSERT_EQ(ours.tensors.size(), one.tensors.size());
+        for (const auto& [name, values] : ours.tensors) {
+          EXPECT_TRUE(values.allclose(one.tensors.at(name), 1e-4, 2e-5)) << name;
+        }
+        for (const auto& [step, metrics] : ours.metrics.steps) {
+          const double loss = one.metrics.steps.at(step).loss;
+          EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss) << step;
+        }
+        if (expect_more) expect_more(ours, one);
+      }
     }
   }
 

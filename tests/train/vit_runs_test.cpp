@@ -7,18 +7,9 @@
 #include "terrace/base/error.h"
 #include "tests/data/fields_files.h"
 #include "tests/families/runs.h"
-#include "tests/parallel/layouts.h"
 
 namespace terrace::models::vit {
 namespace {
-
-using Keys = std::vector<std::string>;
-
-Keys keys_of(const parallel::Layout& layout, const Keys& more = {}) {
-  Keys keys = more;
-  for (const std::string& key : layout.keys) keys.push_back("layout." + key);
-  return keys;
-}
 
 // Waves that move around the globe by 45 degrees in six hours, on 6 x 8 places.
 class VitRuns : public RunsOfFamily {
@@ -51,55 +42,17 @@ class VitRuns : public RunsOfFamily {
         folder_.string());
     return config::parse(toml, "vit.toml", families(), overrides);
   }
-
-  // Weights and losses are those of one rank up to the rounding of sums in another order. A weight whose gradient is
-  // noise is moved by AdamW all the same, with the epsilon of the tests by little.
-  static void expect_near(const Result& ours, const Result& one) {
-    ASSERT_EQ(ours.tensors.size(), one.tensors.size());
-    for (const auto& [name, tensor] : ours.tensors) {
-      EXPECT_TRUE(tensor.allclose(one.tensors.at(name), 1e-4, 2e-5)) << name;
-    }
-    for (const auto& [step, metrics] : ours.metrics.steps) {
-      EXPECT_NEAR(metrics.loss, one.metrics.steps.at(step).loss, 1e-5 * metrics.loss) << step;
-    }
-  }
 };
 
-TEST_F(VitRuns, HaveTheSameBitsWithEverySharding) {
-  std::map<int64_t, Result> plain;
-  for (const parallel::Layout& layout : parallel::all_layouts()) {
-    SCOPED_TRACE(layout.name());
-    if (!plain.contains(layout.ranks)) plain[layout.ranks] = run(layout.ranks, {});
-    expect_same(run(layout.ranks, keys_of(layout)), plain.at(layout.ranks));
-  }
-}
+TEST_F(VitRuns, HaveTheSameBitsWithEverySharding) { expect_equal(parallel::all_layouts()); }
 
-TEST_F(VitRuns, AreThoseOfOneRankOnTensorRanks) {
-  const Keys keys = {"optimizer.epsilon=1e-4"};
-  const Result one = run(1, keys);
-  for (const int64_t tensor : {2, 3, 4}) {
-    for (const parallel::Layout& layout : parallel::tensor_layouts(tensor)) {
-      if (layout.ranks / tensor == 3) continue;
-      SCOPED_TRACE(layout.name());
-      expect_near(run(layout.ranks, keys_of(layout, keys)), one);
-    }
-  }
-}
+// A weight whose gradient is noise is moved by AdamW all the same, with this epsilon by little.
+TEST_F(VitRuns, AreThoseOfOneRankOnTensorRanks) { expect_one_rank({"optimizer.epsilon=1e-4"}); }
 
 TEST_F(VitRuns, HaveTheSameBitsInPipelines) {
-  const Keys unclipped = {"optimizer.clip=0.0"};
-  const Result one = run(1, unclipped);
-  for (const Keys& pipeline : std::vector<Keys>{{"layout.pipeline=2", "layout.schedule=gpipe"},
-                                                {"layout.pipeline=3", "train.recompute=full"},
-                                                {"layout.pipeline=2", "layout.schedule=interleaved", "layout.chunks=2"},
-                                                {"layout.pipeline=2", "layout.schedule=zb-h1"},
-                                                {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}}) {
-    SCOPED_TRACE(pipeline.front() + " " + pipeline.back());
-    Keys keys = unclipped;
-    keys.insert(keys.end(), pipeline.begin(), pipeline.end());
-    const Result ours = run(pipeline.front().back() - '0', keys);
-    for (const auto& [name, tensor] : ours.tensors) EXPECT_TRUE(tensor.equal(one.tensors.at(name))) << name;
-  }
+  std::vector<Keys> compared = pipelines();
+  compared.push_back({"layout.pipeline=3", "train.recompute=full"});
+  expect_one_stage(1, {}, compared);
 }
 
 TEST_F(VitRuns, AResumedRunHasTheBitsOfAnUninterruptedOne) {

@@ -13,6 +13,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/random.h"
+#include "terrace/data/divided_samples.h"
 
 namespace terrace::grid {
 namespace {
@@ -150,12 +151,9 @@ data::MicroBatch GridSource::batch(std::vector<int64_t> numbers, bool held_out, 
 
 std::vector<data::MicroBatch> GridSource::micro_batches(const data::StepShare& share,
                                                         const data::TensorNames& names) const {
-  const int64_t own = share.samples / share.ranks;
-  const int64_t first = static_cast<int64_t>(share.first_sample) + share.rank * own;
   std::vector<data::MicroBatch> batches;
-  for (int64_t done = 0; done < own; done += share.micro_batch) {
-    std::vector<int64_t> numbers(static_cast<size_t>(std::min(share.micro_batch, own - done)));
-    std::iota(numbers.begin(), numbers.end(), first + done);
+  for (std::vector<int64_t>& numbers : data::own_samples(share, nullptr)) {
+    for (int64_t& number : numbers) number += static_cast<int64_t>(share.first_sample);
     batches.push_back(batch(std::move(numbers), false, names));
   }
   return batches;

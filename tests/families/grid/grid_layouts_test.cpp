@@ -9,71 +9,25 @@
 #include "terrace/verify/verify.h"
 #include "tests/families/grid/grid_data.h"
 #include "tests/families/grid/grid_runs.h"
-#include "tests/parallel/layouts.h"
 
 namespace terrace::grid {
 namespace {
 
-using Keys = std::vector<std::string>;
+class GridLayouts : public GridRuns {};
 
-Keys keys_of(const parallel::Layout& layout, const Keys& more = {}) {
-  Keys keys = more;
-  for (const std::string& key : layout.keys) keys.push_back("layout." + key);
-  return keys;
-}
+TEST_F(GridLayouts, TrainTheSameBitsWithEverySharding) { expect_equal(parallel::all_layouts()); }
 
-class GridLayouts : public GridRuns {
- protected:
-  // Weights and losses are those of one rank up to the rounding of sums in another order.
-  static void expect_near(const Result& ours, const Result& one) {
-    ASSERT_EQ(ours.tensors.size(), one.tensors.size());
-    for (const auto& [name, tensor] : ours.tensors) {
-      EXPECT_TRUE(tensor.allclose(one.tensors.at(name), 1e-4, 2e-5)) << name;
-    }
+TEST_F(GridLayouts, TrainAsOneRankDoesOnTensorRanks) {
+  expect_one_rank({}, [](const Result& ours, const Result& one) {
     for (const auto& [step, metrics] : ours.metrics.steps) {
       const observe::StepMetrics& other = one.metrics.steps.at(step);
-      EXPECT_NEAR(metrics.loss, other.loss, 1e-5 * other.loss) << step;
       ASSERT_EQ(metrics.figures.size(), 3u);
       for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(metrics.figures[i], other.figures[i], 1e-5 * other.figures[i]) << i;
     }
-  }
-};
-
-TEST_F(GridLayouts, TrainTheSameBitsWithEverySharding) {
-  std::map<int64_t, Result> plain;
-  for (const parallel::Layout& layout : parallel::all_layouts()) {
-    SCOPED_TRACE(layout.name());
-    if (!plain.contains(layout.ranks)) plain[layout.ranks] = run(layout.ranks, {});
-    expect_same(run(layout.ranks, keys_of(layout)), plain.at(layout.ranks));
-  }
+  });
 }
 
-TEST_F(GridLayouts, TrainAsOneRankDoesOnTensorRanks) {
-  const Result one = run(1, {});
-  for (const int64_t tensor : {2, 3, 4}) {
-    for (parallel::Layout layout : parallel::tensor_layouts(tensor)) {
-      if (layout.ranks / tensor == 3) continue;
-      SCOPED_TRACE(layout.name());
-      expect_near(run(layout.ranks, keys_of(layout)), one);
-    }
-  }
-}
-
-TEST_F(GridLayouts, TrainTheSameBitsInPipelines) {
-  const Keys unclipped = {"optimizer.clip=0.0"};
-  const Result one = run(1, unclipped);
-  for (const Keys& pipeline : std::vector<Keys>{{"layout.pipeline=2", "layout.schedule=gpipe"},
-                                                {"layout.pipeline=3"},
-                                                {"layout.pipeline=2", "layout.schedule=interleaved", "layout.chunks=2"},
-                                                {"layout.pipeline=2", "layout.schedule=zb-h1"},
-                                                {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}}) {
-    SCOPED_TRACE(pipeline.front() + " " + pipeline.back());
-    Keys keys = unclipped;
-    keys.insert(keys.end(), pipeline.begin(), pipeline.end());
-    const Result ours = run(pipeline.front().back() - '0', keys);
-    for (const auto& [name, tensor] : ours.tensors) EXPECT_TRUE(tensor.equal(one.tensors.at(name))) << name;
-  }
-}
+TEST_F(GridLayouts, TrainTheSameBitsInPipelines) { expect_one_stage(1); }
 
 // A hook that has the model forecast two starts and writes the forecasts, in the units of the files, as text.
 class WritesForecast : public train::Hook {

@@ -1,7 +1,5 @@
 // Tests that the trainer trains pairs to the same bits with every layout. With five samples in a step, some ranks of
 // larger worlds have no samples, and some micro-batches have no items.
-#include "tests/parallel/layouts.h"
-
 #include <gtest/gtest.h>
 
 #include "terrace/base/file.h"
@@ -14,49 +12,7 @@
 namespace terrace::pair {
 namespace {
 
-using Keys = std::vector<std::string>;
-
-class FamilyLayouts : public PairRuns {
- protected:
-  static Keys keys_of(const parallel::Layout& layout, const Keys& more = {}) {
-    Keys keys = more;
-    for (const std::string& key : layout.keys) keys.push_back("layout." + key);
-    return keys;
-  }
-
-  // Compared with plain data parallelism on the same number of ranks.
-  void expect_equal(const std::vector<parallel::Layout>& layouts, const Keys& more) {
-    std::map<int64_t, Result> plain;
-    for (const parallel::Layout& layout : layouts) {
-      SCOPED_TRACE(layout.name());
-      if (!plain.contains(layout.ranks)) plain[layout.ranks] = run(layout.ranks, more);
-      expect_same(run(layout.ranks, keys_of(layout, more)), plain.at(layout.ranks));
-    }
-  }
-
-  // Compared with one stage and the same number of data-parallel ranks; without clipping, whose norm is a sum over
-  // stages.
-  void expect_one_stage(int64_t data_ranks, const Keys& more = {}) {
-    Keys unclipped = more;
-    unclipped.emplace_back("optimizer.clip=0.0");
-    const Result one = run(data_ranks, unclipped);
-    for (const Keys& pipeline :
-         std::vector<Keys>{{"layout.pipeline=2", "layout.schedule=gpipe"},
-                           {"layout.pipeline=2"},
-                           {"layout.pipeline=3"},
-                           {"layout.pipeline=2", "layout.schedule=interleaved", "layout.chunks=2"},
-                           {"layout.pipeline=2", "layout.schedule=zb-h1"},
-                           {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}}) {
-      SCOPED_TRACE(pipeline.front() + " " + pipeline.back());
-      Keys keys = unclipped;
-      keys.insert(keys.end(), pipeline.begin(), pipeline.end());
-      const int64_t stages = pipeline.front().back() - '0';
-      const Result ours = run(stages * data_ranks, keys);
-      ASSERT_EQ(ours.tensors.size(), one.tensors.size());
-      for (const auto& [name, tensor] : ours.tensors) EXPECT_TRUE(tensor.equal(one.tensors.at(name))) << name;
-    }
-  }
-};
+class FamilyLayouts : public PairRuns {};
 
 TEST_F(FamilyLayouts, EveryShardingTrainsToTheLastBit) { expect_equal(parallel::all_layouts(), {}); }
 

@@ -8,31 +8,18 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "terrace/ops/loss_term.h"
+
 namespace terrace::pair {
 namespace {
 
 constexpr int64_t narrow_width = 3;
-
-// Returns the sum unchanged in forward and multiplies its gradient by a number in backward, as Model::loss promises.
-class Scaled : public torch::autograd::Function<Scaled> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& sum, double scale) {
-    context->saved_data["scale"] = scale;
-    return sum.to(at::kFloat);
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    return {gradients[0].mul(context->saved_data["scale"].toDouble()), {}};
-  }
-};
 
 nn::InitialValue initial_of(const ModelConfig& config) {
   if (config.initial == "uniform") return nn::InitialValue::uniform(-0.5, 0.5);
@@ -147,9 +134,9 @@ models::Tensors PairModel::loss(int64_t, const models::Tensors& input, const mod
   const int64_t samples = batch.samples.size(0);
   const at::Tensor by_sample =
       at::zeros({samples, narrow_width}, input[1].options()).index_add(0, input[2], input[1]);  // [N, 3]
-  return {Scaled::apply(error.square().sum(), pass.gradient_scales.at(0)),
-          Scaled::apply(by_sample.square().sum(), pass.gradient_scales.at(1)),
-          Scaled::apply(error.abs().sum(), pass.gradient_scales.at(2)), largest_of(error.detach().abs()),
+  return {ops::loss_term(error.square().sum(), pass.gradient_scales.at(0)),
+          ops::loss_term(by_sample.square().sum(), pass.gradient_scales.at(1)),
+          ops::loss_term(error.abs().sum(), pass.gradient_scales.at(2)), largest_of(error.detach().abs()),
           weighted_sums(error.detach(), batch)};
 }
 
