@@ -9,7 +9,7 @@ namespace terrace::cli {
 
 using Preparations = std::vector<const data::Preparation*>;
 
-// Fields, and those of the families of this build, of which a planner has none; each kind once.
+// Those of the families of this build, each kind once. A planner, whose families have no data, makes fields too.
 Preparations preparations();
 
 }  // namespace terrace::cli

@@ -4,15 +4,13 @@
 #include <algorithm>
 
 #include "terrace/data/data_of_family.h"
-#include "terrace/data/fields/prepare_fields.h"
 #include "terrace/models/families.h"
 
 namespace terrace::cli {
 
 // Several families may have data of one kind.
 Preparations preparations() {
-  static const data::FieldsPreparation fields;
-  Preparations all = {&fields};
+  Preparations all;
   for (const config::Family* family : models::families()) {
     if (family->data == nullptr || family->data->preparation() == nullptr) continue;
     const data::Preparation* own = family->data->preparation();
