@@ -62,22 +62,18 @@ struct Start {
   profile::RankThreads* threads = nullptr;  // if ranks are threads
 };
 
-// What the family calls so many samples: "sequence" if it is one.
-std::string samples_text(const config::Family& family, int64_t count) {
-  return count == 1 && family.samples.ends_with('s') ? family.samples.substr(0, family.samples.size() - 1)
-                                                     : family.samples;
-}
-
 void log_run_settings(Trainer& trainer, const Start& start) {
   const Peak& peak = start.peak;
   const plan::MemoryNeed& need = start.need;
   const int threads = at::get_num_threads();
   const int64_t micro_batch = schedule::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
   const Sizes& budget = trainer.config().train.micro_batch_sizes;
+  const std::string& samples = trainer.config().family->samples;
   log_info("{} parameters, {}, micro-batches of {}{}", format_count(nn::whole_elements(trainer.model().parameters())),
            counted(threads, "thread"),
            !budget.empty() ? "up to " + sizes_text(budget)
-                           : fmt::format("{} {}", micro_batch, samples_text(*trainer.config().family, micro_batch)),
+                           : fmt::format("{} {}", micro_batch,
+                                         plural(static_cast<uint64_t>(micro_batch), singular(samples), samples)),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
   log_info("memory{}: {} for {}, {} for activations{}",
            need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",

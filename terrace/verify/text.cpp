@@ -52,7 +52,7 @@ std::vector<TensorVerdict> rows_of(const std::vector<TensorVerdict>& tensors) {
 // "8 sequences", in the words of the family.
 std::string samples_of(const Verdict& verdict) {
   const std::string& several = verdict.samples_name;
-  return counted(verdict.sequences, several.ends_with('s') ? several.substr(0, several.size() - 1) : several, several);
+  return counted(verdict.sequences, singular(several), several);
 }
 
 std::string head_of(const Verdict& verdict) {
