@@ -12,6 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/spelling.h"
+#include "terrace/data/divided_samples.h"
 
 namespace terrace::data {
 namespace {
@@ -203,14 +204,13 @@ FieldPair FieldsSource::held_out_pair(uint64_t number) const { return held_out_.
 uint64_t FieldsSource::held_out_pairs() const { return held_out_.size(); }
 
 std::vector<MicroBatch> FieldsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
-  const int64_t own = share.samples / share.ranks;
-  const int64_t first = static_cast<int64_t>(share.first_sample) + share.rank * own;
   std::vector<MicroBatch> batches;
-  for (int64_t done = 0; done < own; done += share.micro_batch) {
-    std::vector<int64_t> numbers(static_cast<size_t>(std::min(share.micro_batch, own - done)));
-    std::iota(numbers.begin(), numbers.end(), first + done);
+  for (std::vector<int64_t>& numbers : own_samples(share, nullptr)) {
     std::vector<FieldPair> pairs;
-    for (const int64_t number : numbers) pairs.push_back(training_pair(static_cast<uint64_t>(number)));
+    for (int64_t& number : numbers) {
+      number += static_cast<int64_t>(share.first_sample);
+      pairs.push_back(training_pair(static_cast<uint64_t>(number)));
+    }
     batches.push_back(batch(pairs, std::move(numbers), names));
   }
   return batches;
