@@ -86,9 +86,9 @@ WeightMap vit_weight_map(const WeightMapRequest& request) {
   WeightMap map;
   const config::Config stored_config = request.stored_config();
   const ModelConfig &stored = model_of(stored_config), &wanted = model_of(request.config);
-  for (const char* told : {"embedding.lead", "embedding.time"}) {
+  for (const char* input : {"embedding.lead", "embedding.time"}) {
     for (const char* part : {".weight", ".bias"}) {
-      const std::string name = std::string(told) + part;
+      const std::string name = std::string(input) + part;
       const bool was = request.stored.contains(name), is = request.wanted.contains(name);
       if (is && !was) map.initial.insert(name);
       if (was && !is) map.dropped.insert(name);

@@ -61,11 +61,11 @@ int64_t parameter_count(const ModelConfig& config) {
   const int64_t tokens = config.num_channels() * width * (patch + 2);
   const int64_t aggregation = width + 4 * width * width + 4 * width + head_norms;
   const int64_t positions = config.places() * width;
-  const int64_t told = (config.lead_embedding ? 2 : 0) * width + (config.time_inputs ? 5 : 0) * width;
+  const int64_t lead_and_time = (config.lead_embedding ? 2 : 0) * width + (config.time_inputs ? 5 : 0) * width;
   const int64_t attention = 4 * width * width + 4 * width + head_norms, ffn = 2 * width * inner + inner + width;
   const int64_t head =
       2 * width + config.head_layers * width * (width + 1) + config.num_outputs() * patch * (width + 1);
-  return tokens + aggregation + positions + told + config.layers * (attention + ffn + 4 * width) + head;
+  return tokens + aggregation + positions + lead_and_time + config.layers * (attention + ffn + 4 * width) + head;
 }
 
 AggregationFlops aggregation_flops(const ModelConfig& config) {

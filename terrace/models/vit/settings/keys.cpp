@@ -47,9 +47,9 @@ std::vector<config::Key> keys() {
   model.optional("qk_norm", &M::qk_norm, Flag{}, OnResume::fixed,
                  "LayerNorm of the queries and keys of each head, as in ORBIT, in the aggregation of variables too.");
   model.optional("lead_embedding", &M::lead_embedding, Flag{}, OnResume::fixed,
-                 "The model is told how far ahead it predicts.");
+                 "How far ahead it predicts is an input of the model.");
   model.optional("time_inputs", &M::time_inputs, Flag{}, OnResume::fixed,
-                 "The model is told the day of the year and the hour of the day of the start.");
+                 "The day of the year and the hour of the day of the start are inputs of the model.");
   model.optional("predicts", &M::predicts, Choice<Predicts>{}, OnResume::fixed,
                  "What the network computes: the normalised field itself, its change since the last input, or its "
                  "anomaly, the difference from climatology.");

@@ -130,7 +130,7 @@ std::string figures_have_names_of_their_own(const Config& c) {
   return "";
 }
 
-std::string leads_are_told(const Config& c) {
+std::string leads_are_inputs(const Config& c) {
   const size_t leads = data_of(c).leads.size();
   if (model_of(c).lead_embedding || leads <= 1) return "";
   return fmt::format(
@@ -174,7 +174,7 @@ std::vector<config::Rule> rules() {
       {{"data.constants", "model.variables"}, constants_are_others},
       {{"model.loss_weights", "model.outputs", "model.variables"}, weights_are_of_outputs},
       {{"model.outputs", "model.variables"}, figures_have_names_of_their_own},
-      {{"model.lead_embedding", "data.leads"}, leads_are_told},
+      {{"model.lead_embedding", "data.leads"}, leads_are_inputs},
       {{"layout.tensor", "model.heads"}, tensor_divides_heads},
       {{"layout.sequence_parallel", "layout.tensor", "model.grid", "model.patch"}, places_are_cut},
   };
