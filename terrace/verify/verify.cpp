@@ -12,6 +12,7 @@
 #include <map>
 
 #include "terrace/base/error.h"
+#include "terrace/config/family.h"
 #include "terrace/config/wire_type.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
