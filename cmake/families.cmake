@@ -1,6 +1,12 @@
-# The families of models, each a folder of that name under terrace/models; the first is the default of model.family. A
-# new family is a new word here.
-set(TERRACE_FAMILIES gpt vit)
+# The families of models: each folder NAME under terrace/models with a header NAME_family.h. The default of model.family
+# stands first, the others follow by name.
+set(TERRACE_DEFAULT_FAMILY gpt)
+set(TERRACE_MODELS_FOLDER ${CMAKE_CURRENT_LIST_DIR}/../terrace/models)
+file(GLOB TERRACE_FAMILIES CONFIGURE_DEPENDS RELATIVE ${TERRACE_MODELS_FOLDER} ${TERRACE_MODELS_FOLDER}/*/*_family.h)
+list(TRANSFORM TERRACE_FAMILIES REPLACE "/.*" "")
+list(SORT TERRACE_FAMILIES)
+list(REMOVE_ITEM TERRACE_FAMILIES ${TERRACE_DEFAULT_FAMILY})
+list(PREPEND TERRACE_FAMILIES ${TERRACE_DEFAULT_FAMILY})
 
 # Adds the definition of a list of families to a target: terrace::models::LIST() of each family's FUNCTION(), which
 # HEADER declares, where @ stands for the family.

@@ -95,8 +95,6 @@ struct Pass {
   // For each loss of the model, d(scaled loss) / d(summed loss): loss scale * weight / count in the whole step.
   std::vector<double> gradient_scales = {1.0};
   bool recompute_attention = false;
-  // Position of the first hidden state between layers, on a rank that holds a part of the positions.
-  int64_t first_position = 0;
   PassExtension* extension = nullptr;            // owned by the caller; null in training
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
   // A forward that recompute makes a second time. A model that changes a buffer in training does so in the first one.

@@ -46,6 +46,11 @@ at::Tensor own_positions(const Cut* cut, const at::Tensor& x) {
   return by_rank(x, cut->ranks->size()).select(0, cut->ranks->member());
 }
 
+int64_t first_own_position(const Cut* cut, int64_t own_positions) {
+  if (cut == nullptr || !cut->sequence) return 0;
+  return cut->ranks->member() * own_positions;
+}
+
 SharesSum::SharesSum(const Cut* cut, const at::Tensor& share, const char* what) {
   if (cut == nullptr) {
     result_ = share;

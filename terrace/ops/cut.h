@@ -56,6 +56,9 @@ at::Tensor whole_sequence(const Cut* cut, const at::Tensor& x, const char* what)
 // This rank's positions of x [B, T, ..], a tensor of all positions; x itself in the same cases.
 at::Tensor own_positions(const Cut* cut, const at::Tensor& x);
 
+// Where this rank's first position stands among all, given the number of its own positions; 0 in the same cases.
+int64_t first_own_position(const Cut* cut, int64_t own_positions);
+
 // Gathers the columns of all ranks: `own` [B, T, D / ranks], the output of a layer cut by outputs, to [B, T, D]. `own`
 // itself if the weight is not cut so. No gradients.
 at::Tensor whole_columns(const Cut* cut, const at::Tensor& own, const char* what);

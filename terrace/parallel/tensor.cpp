@@ -81,10 +81,6 @@ TensorParallel::~TensorParallel() = default;
 int64_t TensorParallel::size() const { return group_->size(); }
 int64_t TensorParallel::member() const { return group_->member(); }
 
-int64_t TensorParallel::first_position(int64_t length) const {
-  return sequence_parallel_ ? member() * (length / size()) : 0;
-}
-
 void TensorParallel::cut(nn::Parameter& parameter) {
   ParamMark& mark = parameter.mark;
   const bool sharded = mark.kind == ParamMark::Kind::sharded && mark.axis == "tensor";

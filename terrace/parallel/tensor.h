@@ -28,8 +28,6 @@ class TensorParallel {
 
   int64_t size() const;
   int64_t member() const;
-  // This rank's first position, of `length`, between the cut layers.
-  int64_t first_position(int64_t length) const;
 
   // Sums the gradients of which each tensor rank has only a share: those of keys and values that several ranks hold,
   // those of replicated parameters that the heads share and, with sequence parallelism, of all replicated parameters.

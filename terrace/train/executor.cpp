@@ -129,16 +129,6 @@ std::vector<models::TensorShape> Executor::output_shapes(int64_t segment, const 
   return shapes;
 }
 
-// The first position of this rank's part of the sequence.
-int64_t Executor::first_position(const models::Batch& batch) const {
-  if (cut_.sequence_ranks() == 1) return 0;
-  for (const models::TensorShape& shape : model_.output_shapes(0, batch)) {
-    if (shape.sequence_dim < 0) continue;
-    return cut_.tensor.first_position(shape.sizes.at(static_cast<size_t>(shape.sequence_dim)));
-  }
-  return 0;
-}
-
 // Waits for tensors of another stage.
 models::Tensors Executor::taken(parallel::Incoming& incoming) {
   models::Tensors tensors = incoming.take();
@@ -168,7 +158,6 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   if (state.segments.empty()) state.segments.resize(static_cast<size_t>(stage_.segments(chunk).end - begin));
   MicroBatchState::Segment& own = state.segments[static_cast<size_t>(segment - begin)];
   models::Pass pass = step.pass;
-  pass.first_position = pass.training ? first_position(batch) : 0;
   if (state.split) pass.deferred = &own.deferred;
   own.input = input_of(step, instruction);
   const auto& [units, layer, reads, has_parameters] = stage_.segment(segment);
@@ -196,7 +185,6 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
   const models::Tensors input = input_of(step, instruction);
   models::Pass pass = step.pass;
   const models::Batch& batch = step.batch(instruction.micro_batch);
-  pass.first_position = pass.training ? first_position(batch) : 0;
   if (step.outputs != nullptr) {
     *step.outputs = model_.outputs(stage_.segment(instruction.segment).units.begin, input, batch, pass);
     return;

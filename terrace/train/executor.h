@@ -60,7 +60,6 @@ class Executor {
   models::Tensors taken(parallel::Incoming& incoming);
   models::Tensors input_of(Step& step, const schedule::StepInstruction& instruction);
   std::vector<models::TensorShape> output_shapes(int64_t segment, const models::Batch& batch) const;
-  int64_t first_position(const models::Batch& batch) const;
 
   models::Model& model_;
   parallel::CutModel& cut_;

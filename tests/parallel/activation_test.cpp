@@ -107,10 +107,8 @@ std::vector<int64_t> deferred_on_ranks(const ActivationCase& c) {
     const auto meter = std::make_shared<memory::Meter>();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
     for (ops::WeightGradientQueue& deferred : queues) {
-      const models::Pass pass{.training = true,
-                              .recompute_attention = c.recompute == config::Recompute::selective,
-                              .first_position = cut.tensor.first_position(small_sequence),
-                              .deferred = &deferred};
+      const models::Pass pass{
+          .training = true, .recompute_attention = c.recompute == config::Recompute::selective, .deferred = &deferred};
       at::Tensor hidden = model->forward(0, 1, {}, batch, pass).front();
       for (int64_t number = 1; number < partition.last(); ++number) {
         const auto segment = [&, units = partition.segment(number).units](const at::Tensor& x) {

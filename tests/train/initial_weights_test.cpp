@@ -3,6 +3,7 @@
 #include "terrace/train/initial_weights.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/upsample_linear1d.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -55,8 +55,16 @@ ops::RotaryScaling scaling_of(const ModelConfig& config) {
           .original_positions = config.rope_original_sequence};
 }
 
+// Dropout where a rank has all positions.
 ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
-  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples, pass.first_position};
+  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples};
+}
+
+// Dropout of hidden states x [B, own T, D]. `cut` is that of any parameter.
+ops::DropoutSite site_of(const at::Tensor& x, const ops::Cut* cut, double rate, const Batch& batch, const Pass& pass) {
+  ops::DropoutSite all = site(rate, batch, pass);
+  all.first_position = ops::first_own_position(cut, x.size(1));
+  return all;
 }
 
 std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second) {
@@ -85,7 +93,7 @@ at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, c
     const at::Tensor index = given.defined() ? given : count().expand(ids.sizes());
     x = x.add(positions->forward(index, "position", pass.deferred));  // [B, T, D]
   }
-  return ops::dropout_add({}, x, site(dropout_, batch, pass), "embedding");
+  return ops::dropout_add({}, x, site_of(x, tokens.weight.cut, dropout_, batch, pass), "embedding");
 }
 
 Attention::Attention(const ModelConfig& config, int64_t layer, const nn::Build& build)
@@ -119,7 +127,6 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
                                   window_);
     }
     // In attention a rank has all positions and a part of the heads.
-    dropout.first_position = 0;
     if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.row_ranges.front().begin);
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
     at::Tensor mask =
@@ -183,14 +190,16 @@ Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)
 ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::RotaryTable* table, const at::Tensor& positions,
                                   const Batch& batch, const Pass& pass) const {
   const auto dropout = [&](const at::Tensor& branch) {
-    return ops::dropout(branch, site(dropout_, batch, pass), fmt::format("blocks.{}.attention.output", layer_));
+    return ops::dropout(branch, site_of(branch, attention_norm_.weight.cut, dropout_, batch, pass),
+                        fmt::format("blocks.{}.attention.output", layer_));
   };
   return x + dropout(attention_.forward(attention_norm_.forward(x, pass.deferred), table, positions, batch, pass));
 }
 
 ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
   const auto dropout = [&](const at::Tensor& branch) {
-    return ops::Dropped{branch, site(dropout_, batch, pass), fmt::format("blocks.{}.ffn", layer_)};
+    return ops::Dropped{branch, site_of(branch, ffn_norm_.weight.cut, dropout_, batch, pass),
+                        fmt::format("blocks.{}.ffn", layer_)};
   };
   return x + dropout(ffn_.forward(ffn_norm_.forward(x, pass.deferred), pass));
 }

@@ -33,8 +33,17 @@ nn::InitialValue normal_initial() { return nn::InitialValue::normal(initial_devi
 
 at::ScalarType wide_of(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
+// Dropout where a rank has all places, or of whole samples.
 ops::DropoutSite dropout_site(double rate, const Batch& batch, const Pass& pass) {
-  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples, pass.first_position};
+  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples};
+}
+
+// Dropout of hidden states x [B, own L, D]. `cut` is that of any parameter.
+ops::DropoutSite dropout_site_of(const at::Tensor& x, const ops::Cut* cut, double rate, const Batch& batch,
+                                 const Pass& pass) {
+  ops::DropoutSite all = dropout_site(rate, batch, pass);
+  all.first_position = ops::first_own_position(cut, x.size(1));
+  return all;
 }
 
 // x [B, inputs] W^T + b in the type of x.
@@ -112,7 +121,8 @@ at::Tensor EmbeddingUnit::forward(const Batch& batch, const Pass& pass) const {
   const int64_t samples = own.size(0), places = own.size(1);
   const at::Tensor patches = own.reshape({samples, places, config_.num_channels(), config_.patch_size()});
   const at::Tensor x = aggregation_.forward(patches, tokens_, pass);  // [B, L, D]
-  return ops::dropout(x.add(added(batch, samples).to(type_)), dropout_site(config_.dropout, batch, pass), "embedding");
+  return ops::dropout(x.add(added(batch, samples).to(type_)),
+                      dropout_site_of(x, positions_.cut, config_.dropout, batch, pass), "embedding");
 }
 
 Attention::Attention(const ModelConfig& config, int64_t, const nn::Build& build)
@@ -160,7 +170,6 @@ at::Tensor FeedForward::forward(const at::Tensor& x, const Batch& batch, const P
     return ops::feed_forward(x, weights, activation, pass.deferred);
   }
   // Between its layers a rank has all places and some columns, which are those of whole heads.
-  site.first_position = 0;
   site.first_head = first_.weight.mark.row_ranges.front().begin / columns_of_head_;
   const at::Tensor inner = ops::activated(first_.forward(x, pass.deferred), activation);
   const at::Tensor heads = inner.unflatten(-1, {inner.size(-1) / columns_of_head_, columns_of_head_}).transpose(1, 2);
@@ -182,10 +191,10 @@ Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)
 // The branch after dropout and stochastic depth, which drops all of a sample.
 at::Tensor Block::dropped(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const {
   const std::string site = fmt::format("{}.{}", name_, name);
-  const at::Tensor kept = ops::dropout(branch, dropout_site(dropout_, batch, pass), site);
+  const at::Tensor kept =
+      ops::dropout(branch, dropout_site_of(branch, attention_norm_.weight.cut, dropout_, batch, pass), site);
   if (!pass.training || drop_path_ == 0.0) return kept;
-  ops::DropoutSite path = dropout_site(drop_path_, batch, pass);
-  path.first_position = 0;
+  const ops::DropoutSite path = dropout_site(drop_path_, batch, pass);
   const at::Tensor ones = at::ones({branch.size(0), 1, 1}, branch.options().requires_grad(false));
   return kept.mul(ops::dropout(ones, path, site + ".path"));
 }
