@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ struct StepShare {
   int64_t rank = 0, ranks = 1;  // data-parallel
   int64_t micro_batch = 1;      // samples
   Sizes budget = {};            // the most that a micro-batch holds in place of these samples; empty: no budget
+  // Once it is requested, nobody reads the step's micro-batches, and a source may return without them.
+  std::stop_token stop = {};
 };
 
 // The share of one data-parallel rank in an evaluation, in which each rank computes one micro-batch in every round.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
@@ -93,7 +94,8 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train, config.phases),
       training_step_(*model_, cut_, optimizer_, config.train.recompute),
-      batches_ahead_([this](int64_t step) { return batches_on_host(step); }, config.train.steps) {
+      batches_ahead_([this](int64_t step, std::stop_token stop) { return batches_on_host(step, std::move(stop)); },
+                     config.train.steps) {
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   nn::initialize(cut_.stage.buffers(), config_.train.seed);
   cut_.sharded.finish_update();
@@ -113,14 +115,15 @@ std::string Trainer::of_rank(int64_t rank, std::string text, const char* what) {
   return broadcast_text(*cut_.groups.control, std::move(text), rank, what);
 }
 
-std::vector<models::Batch> Trainer::batches_on_host(int64_t step) const {
+std::vector<models::Batch> Trainer::batches_on_host(int64_t step, std::stop_token stop) const {
   const data::StepShare share{.step = step,
                               .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
                               .samples = ramp_.batch_size(step),
                               .rank = mesh_.coordinate(world_->rank(), "data"),
                               .ranks = mesh_.size("data"),
                               .micro_batch = micro_batch_,
-                              .budget = config_.train.micro_batch_sizes};
+                              .budget = config_.train.micro_batch_sizes,
+                              .stop = std::move(stop)};
   std::vector<models::Batch> batches;
   for (data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
     batches.push_back(models::on_host(std::move(micro_batch), device_.is_cuda()));

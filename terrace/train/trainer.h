@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -166,7 +167,7 @@ class Trainer {
   // This rank's micro-batches of a step, on its device; and made from the source in the memory of the host, on any
   // thread.
   std::vector<models::Batch> micro_batches(int64_t step);
-  std::vector<models::Batch> batches_on_host(int64_t step) const;
+  std::vector<models::Batch> batches_on_host(int64_t step, std::stop_token stop) const;
   // What the micro-batches of a step count on all ranks together.
   struct StepCounts {
     std::vector<double> of_losses = {};  // for each loss of the model, what it is summed over; 1 where there is nothing

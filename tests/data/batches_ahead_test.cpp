@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <set>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,7 +19,9 @@ namespace {
 
 using Ahead = BatchesAhead<std::vector<MicroBatch>>;
 
-std::vector<MicroBatch> batches_of(int64_t step) { return {MicroBatch{.samples = {step, 10 * step}}}; }
+std::vector<MicroBatch> batches_of(int64_t step, const std::stop_token& = {}) {
+  return {MicroBatch{.samples = {step, 10 * step}}};
+}
 
 int64_t step_of(const std::vector<MicroBatch>& batches) { return batches.at(0).samples.at(0); }
 
@@ -32,7 +37,7 @@ TEST(BatchesAhead, MakesNoMoreThanItsBound) {
   std::condition_variable changed;
   std::multiset<int64_t> made;
   Ahead ahead(
-      [&](int64_t step) {
+      [&](int64_t step, const std::stop_token&) {
         const std::lock_guard lock(mutex);
         made.insert(step);
         changed.notify_all();
@@ -57,7 +62,7 @@ TEST(BatchesAhead, JumpsToAnyStep) {
 
 TEST(BatchesAhead, ShowsAnErrorAtItsStep) {
   Ahead ahead(
-      [](int64_t step) {
+      [](int64_t step, const std::stop_token&) {
         if (step == 3) throw std::runtime_error("the file of step 3 is gone");
         return batches_of(step);
       },
@@ -77,7 +82,7 @@ TEST(BatchesAhead, EndsWhileStepsAreMade) {
   std::atomic<int64_t> made = 0;
   {
     Ahead ahead(
-        [&](int64_t step) {
+        [&](int64_t step, const std::stop_token&) {
           ++made;
           return batches_of(step);
         },
@@ -85,6 +90,20 @@ TEST(BatchesAhead, EndsWhileStepsAreMade) {
     ahead.take(1);
   }
   EXPECT_LE(made, 102);
+}
+
+// The step that is made never ends by itself.
+TEST(BatchesAhead, StopsTheStepThatIsMadeAtItsEndAndAtAJump) {
+  const auto until_stopped = [](int64_t step, const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    if (step % 2 == 0) stopped.wait(lock, stop, [] { return false; });
+    return batches_of(step);
+  };
+  Ahead ahead(until_stopped, 1000);
+  EXPECT_EQ(step_of(ahead.take(1)), 1);
+  EXPECT_EQ(step_of(ahead.take(5)), 5);
 }
 
 }  // namespace

@@ -206,6 +206,7 @@ uint64_t FieldsSource::held_out_pairs() const { return held_out_.size(); }
 std::vector<MicroBatch> FieldsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
   std::vector<MicroBatch> batches;
   for (std::vector<int64_t>& numbers : own_samples(share, nullptr)) {
+    if (share.stop.stop_requested()) break;
     std::vector<FieldPair> pairs;
     for (int64_t& number : numbers) {
       number += static_cast<int64_t>(share.first_sample);

@@ -156,7 +156,7 @@ std::vector<MicroBatch> TextSource::micro_batches(const StepShare& share, const 
   const int64_t own = share.samples / share.ranks;
   const uint64_t first = share.first_sample + static_cast<uint64_t>(share.rank * own);
   std::vector<MicroBatch> batches;
-  for (int64_t done = 0; done < own; done += share.micro_batch) {
+  for (int64_t done = 0; done < own && !share.stop.stop_requested(); done += share.micro_batch) {
     const int64_t count = std::min(share.micro_batch, own - done);
     const uint64_t next = first + static_cast<uint64_t>(done);
     if (needs_tokens(names)) {
