@@ -62,12 +62,12 @@ TEST_F(Children, EndWithTheirExitCodeOrSignal) {
   EXPECT_EQ(killed.code, SIGKILL);
 }
 
-TEST_F(Children, HaveNoInputAndNoOtherFiles) {
+TEST_F(Children, EmptyInputAndNoInheritedFiles) {
   EXPECT_TRUE(shell("cat; ls /proc/$$/fd").succeeded());
   EXPECT_EQ(log(), "0\n1\n2\n");
 }
 
-TEST_F(Children, AreNotStartedWithoutAProgram) {
+TEST_F(Children, ThrowsForAMissingProgram) {
   EXPECT_THROW(children_.run({"no_such_program_here"}, folder_ / "log"), std::system_error);
 }
 
@@ -78,7 +78,7 @@ TEST_F(Children, EndAtTheLimitOfTimeWithAllTheirProcesses) {
   EXPECT_TRUE(ends_within(std::stoi(text_of("below")), 1));
 }
 
-TEST_F(Children, ThatIgnoreTheirEndAreKilled) {
+TEST_F(Children, KillsAChildThatIgnoresTerm) {
   const ChildEnd end = shell("trap '' TERM; while true; do sleep 0.1; done", {.seconds = 0.1});
   EXPECT_EQ(end.how, How::over_time);
   EXPECT_GE(end.seconds, 5);

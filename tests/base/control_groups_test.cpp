@@ -26,7 +26,7 @@ class System {
   ScratchFolder folder_;
 };
 
-TEST(ControlGroups, OfVersion2LimitAlongThePath) {
+TEST(ControlGroups, Version2LimitsAlongThePath) {
   const System system({{"proc/self/cgroup", "0::/slurm/job_7\n"},
                        {"sys/fs/cgroup/memory.max", "max\n"},
                        {"sys/fs/cgroup/memory.current", "900\n"},
@@ -42,7 +42,7 @@ TEST(ControlGroups, OfVersion2LimitAlongThePath) {
 }
 
 // Containers see their own group as the root, and a path that is not there.
-TEST(ControlGroups, OfVersion1LimitAtTheirRoot) {
+TEST(ControlGroups, Version1LimitsAtTheRoot) {
   const System system({{"proc/self/cgroup", "5:cpu,cpuacct:/docker/4f\n4:memory:/docker/4f\n0::/\n"},
                        {"sys/fs/cgroup/memory/memory.limit_in_bytes", "5000\n"},
                        {"sys/fs/cgroup/memory/memory.usage_in_bytes", "4000\n"},
@@ -53,7 +53,7 @@ TEST(ControlGroups, OfVersion1LimitAtTheirRoot) {
   EXPECT_EQ(core_quota(system.root()), 1.5);
 }
 
-TEST(ControlGroups, MayHaveNoLimit) {
+TEST(ControlGroups, NoLimit) {
   const System system({{"proc/self/cgroup", "4:memory:/job\n0::/\n"},
                        {"sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n"},
                        {"sys/fs/cgroup/memory/job/memory.usage_in_bytes", "4000\n"},
@@ -64,7 +64,7 @@ TEST(ControlGroups, MayHaveNoLimit) {
   EXPECT_EQ(memory_under_limits(system.root() / "nothing"), std::nullopt);
 }
 
-TEST(ControlGroups, ThatAreFullLeaveNothing) {
+TEST(ControlGroups, FullGroupLeavesNoMemory) {
   const System system({{"proc/self/cgroup", "0::/\n"},
                        {"sys/fs/cgroup/memory.max", "1000\n"},
                        {"sys/fs/cgroup/memory.current", "1200\n"}});

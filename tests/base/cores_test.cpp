@@ -21,7 +21,7 @@ void bound_to(const CoreMask& cores, Action&& action) {
   }).join();
 }
 
-TEST(Cores, NearADeviceAreThoseThatTheKernelLists) {
+TEST(Cores, CoresNearADeviceAsListedByTheKernel) {
   const ScratchFolder system;
   const auto list = [&](const std::string& device, const std::string& text) {
     const auto folder = system.path() / "sys/bus/pci/devices" / device;
@@ -50,7 +50,7 @@ TEST(Cores, AThreadIsBoundToThoseOfAMask) {
   }).join();
 }
 
-TEST(Cores, AreThoseOfTheAffinityMask) {
+TEST(Cores, UsableCoresFollowTheAffinityMask) {
   const CoreMask all = core_mask();
   ASSERT_GE(all.count(), 1U);
   EXPECT_LE(usable_cores(), static_cast<int64_t>(all.count()));

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-TEST(FileLock, IsHeldByOneAtATime) {
+TEST(FileLock, RefusesASecondHolder) {
   const ScratchFolder folder;
   const FileLock lock(folder / "a.lock", "held");
   const Clock::time_point begin = Clock::now();
@@ -27,7 +27,7 @@ TEST(FileLock, IsHeldByOneAtATime) {
   EXPECT_GE(Clock::now() - begin, seconds(1));
 }
 
-TEST(FileLock, IsWaitedForUntilItIsFree) {
+TEST(FileLock, WaitsUntilTheLockIsFree) {
   const ScratchFolder folder;
   auto lock = std::make_unique<FileLock>(folder / "a.lock", "held");
   std::jthread other([&] {

@@ -48,7 +48,7 @@ TEST_F(Files, AnEmptyFileMapsToNoBytes) {
   EXPECT_EQ(read_text(folder_ / "empty"), "");
 }
 
-TEST_F(Files, WhatCannotBeMappedIsAUserErrorThatNamesIt) {
+TEST_F(Files, UnmappablePathIsAUserErrorThatNamesIt) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);  // it has no writer, so that a blocking open would wait
   for (const std::filesystem::path& path :
        {folder_ / "missing", folder_, folder_ / "pipe", std::filesystem::path("/dev/null")}) {
@@ -83,7 +83,7 @@ TEST_F(Files, AnAtomicFileAppearsOnlyWhenCommitted) {
   EXPECT_EQ(read_text(folder_ / "out"), "half whole");
 }
 
-TEST_F(Files, WithoutACommitNothingIsLeftAndTheOldFileStays) {
+TEST_F(Files, UncommittedFileLeavesOnlyTheOldOne) {
   write_text_atomically(folder_ / "out", "old");
   {
     AtomicFile file(folder_ / "out");
@@ -144,7 +144,7 @@ TEST_F(Files, AFailedWriteThrowsAndLeavesNothing) {
 }
 
 // Two published values of XXH3 with 64 bits and seed 0.
-TEST(Checksum, IsXxh3InHexadecimal) {
+TEST(Checksum, MatchesPublishedXxh3InHexadecimal) {
   EXPECT_EQ(checksum({}), "2d06800538d394c2");
   const std::string text = "a";
   EXPECT_EQ(checksum(std::as_bytes(std::span(text))), "e6c632b61e964e1f");

@@ -27,7 +27,7 @@ std::string text_in(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(OwnerFile, IsHeldByOneAtATime) {
+TEST(OwnerFile, RefusesASecondOwnerAndNamesTheFirst) {
   const ScratchFolder folder;
   const auto path = folder / "run.owner";
   for (int round = 0; round < 2; ++round) {
@@ -39,7 +39,7 @@ TEST(OwnerFile, IsHeldByOneAtATime) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(OwnerFile, OfAKilledProcessIsTakenOver) {
+TEST(OwnerFile, TakesOverFromAKilledProcess) {
   const ScratchFolder folder;
   const auto path = folder / "run.owner";
   int ready[2];
@@ -66,7 +66,7 @@ TEST(OwnerFile, OfAKilledProcessIsTakenOver) {
   EXPECT_THAT(text_in(path), HasSubstr(" " + std::to_string(getpid()) + " "));
 }
 
-TEST(OwnerFile, OfAnotherMachineIsTakenOverWhenItsSignsOfLifeStop) {
+TEST(OwnerFile, TakesOverFromAnotherMachineWithoutSignsOfLife) {
   const ScratchFolder folder;
   const auto path = folder / "run.owner";
   for (const char* text : {"elsewhere 4242 99 another-kernel\n", ""}) {

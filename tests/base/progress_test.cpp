@@ -76,7 +76,7 @@ TEST(Progress, EstimatesFromTheMeanSpeedSinceTheStart) {
   EXPECT_EQ(progress.seconds_left(120), 0);
 }
 
-TEST(Progress, HasNoEstimateBeforeAnythingIsDoneOrWhereTheTotalIsUnknown) {
+TEST(Progress, NoEstimateBeforeAnyWorkOrWithoutATotal) {
   EXPECT_LT(Progress("steps", 100, 50).seconds_left(50), 0);
   EXPECT_LT(Progress("steps", 0).seconds_left(10), 0);
 }

@@ -35,7 +35,7 @@ TEST(NormalQuantile, InvertsTheDistributionFunction) {
   }
 }
 
-TEST(Permute, IsABijectionAtEverySize) {
+TEST(Permute, BijectionAtEverySize) {
   for (uint64_t size : {1, 2, 3, 5, 64, 65, 1000}) {
     std::vector<bool> seen(size);
     for (uint64_t i = 0; i < size; ++i) {

@@ -18,7 +18,7 @@ TEST(NearestWord, FindsOneLetterDroppedAddedReplacedOrExchanged) {
 }
 
 // "layers" and "players" have distance 1. "xx" has two letters, and a distance of 2 always counts as near.
-TEST(NearestWord, IsEmptyBeyondHalfOfTheWord) {
+TEST(NearestWord, FindsNothingBeyondHalfOfTheWord) {
   EXPECT_EQ(nearest_word("precision", words), "");
   EXPECT_EQ(nearest_word("players", words), "layers");
   EXPECT_EQ(nearest_word("abcd", {"abxy"}), "abxy");

@@ -36,7 +36,7 @@ std::string refusal(const fs::path& final_path) {
 }
 
 // Such as two hosts or containers, whose processes have equal ids.
-TEST(TemporaryName, IsAnotherOneForEachWriter) {
+TEST(TemporaryName, UniqueForEachWriter) {
   std::set<fs::path> names;
   for (int i = 0; i < 100; ++i) names.insert(temporary_path("runs/model.bin"));
   EXPECT_EQ(names.size(), 100);
@@ -64,7 +64,7 @@ std::string this_host() {
   return name.substr(3, name.find('-' + std::to_string(::getpid()) + '-') - 3);
 }
 
-TEST(AbandonedPartials, OfEndedProcessesAreRemoved) {
+TEST(AbandonedPartials, RemovesFilesOfEndedProcesses) {
   const ScratchFolder folder;
   const int64_t never_used = 1 << 23;  // above the largest process id of Linux
   write_text_atomically(folder / left_by(this_host(), never_used), "x");
@@ -74,7 +74,7 @@ TEST(AbandonedPartials, OfEndedProcessesAreRemoved) {
   EXPECT_EQ(names_in(folder), std::vector<std::string>{of_another_name});
 }
 
-TEST(AbandonedPartials, OfAProcessThatRunsAreRefused) {
+TEST(AbandonedPartials, RefusesFilesOfARunningProcess) {
   const ScratchFolder folder;
   write_text_atomically(folder / left_by(this_host(), ::getppid()), "x");
   const std::string error = refusal(folder / "a");
@@ -82,7 +82,7 @@ TEST(AbandonedPartials, OfAProcessThatRunsAreRefused) {
 }
 
 // Nobody here knows whether a process of another host runs.
-TEST(AbandonedPartials, OfAnotherHostAreRefusedWhileTheyAreYoungAndKeptAfterwards) {
+TEST(AbandonedPartials, RefusesYoungFilesOfAnotherHostAndKeepsOldOnes) {
   const ScratchFolder folder;
   const fs::path other = folder / left_by("another-host", ::getpid());
   write_text_atomically(other, "x");

@@ -8,7 +8,7 @@
 namespace terrace {
 namespace {
 
-TEST(Units, OfBytes) {
+TEST(Units, FormatsBytes) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");
   EXPECT_EQ(format_bytes(1024), "1.0 KiB");
@@ -18,7 +18,7 @@ TEST(Units, OfBytes) {
   EXPECT_EQ(format_bytes(0x1p60), "1024.0 PiB");
 }
 
-TEST(Units, OfSeconds) {
+TEST(Units, FormatsSeconds) {
   EXPECT_EQ(format_seconds(0), "0 us");
   EXPECT_EQ(format_seconds(4.3e-7), "0.43 us");
   EXPECT_EQ(format_seconds(2.5e-6), "2.50 us");
@@ -41,7 +41,7 @@ TEST(Units, OfSeconds) {
   EXPECT_EQ(format_seconds(std::numeric_limits<double>::infinity()), "inf h");
 }
 
-TEST(Units, OfDaysAndEnergy) {
+TEST(Units, FormatsDaysAndEnergy) {
   EXPECT_EQ(format_days(86'400), "24 h 00 min");
   EXPECT_EQ(format_days(2 * 86'400), "2.0 days");
   EXPECT_EQ(format_days(12.34 * 86'400), "12.3 days");
@@ -54,7 +54,7 @@ TEST(Units, OfDaysAndEnergy) {
   EXPECT_EQ(format_energy(3.6e15 * 56'789), "5.68e+04 TWh");
 }
 
-TEST(Units, OfRates) {
+TEST(Units, FormatsFlopRates) {
   EXPECT_EQ(format_flops(2e6), "2.0 MFLOP/s");
   EXPECT_EQ(format_flops(412e9), "412.0 GFLOP/s");
   EXPECT_EQ(format_flops(191.5e12), "191.5 TFLOP/s");
@@ -62,7 +62,7 @@ TEST(Units, OfRates) {
   EXPECT_EQ(format_flops(5e21), "5000.0 EFLOP/s");
 }
 
-TEST(Units, OfCounts) {
+TEST(Units, FormatsCounts) {
   EXPECT_EQ(format_count(0), "0");
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1000), "1,000");

@@ -78,7 +78,7 @@ TEST(BackgroundRanks, ARefusedSaveIsCountedOnAllAndTheNextOneIsMade) {
   EXPECT_EQ(list(folder / "run"), std::vector<fs::path>{folder / "run/step_00000002"});
 }
 
-TEST(BackgroundRanks, WhatOneMustNotSaveNoneSavesAndAllSaySo) {
+TEST(BackgroundRanks, OneRanksRefusedStateIsSavedByNoneAndReportedByAll) {
   const ScratchFolder folder;
   for (const char* staging : {"", "fast"}) {
     std::atomic<int> thrown = 0;
@@ -107,7 +107,7 @@ TEST(BackgroundRanks, WhatOneMustNotSaveNoneSavesAndAllSaySo) {
   }
 }
 
-TEST(BackgroundRanks, WhereOneCannotStageAllWriteIntoTheFolderAtOnce) {
+TEST(BackgroundRanks, OneFailedStagingSendsAllToTheRunFolder) {
   const ScratchFolder folder;
   const fs::path staged = staging_of(folder / "fast", folder / "run");
   on_savers({.folder = folder / "run", .retention = {}, .staging = folder / "fast"},
@@ -124,7 +124,7 @@ TEST(BackgroundRanks, WhereOneCannotStageAllWriteIntoTheFolderAtOnce) {
   EXPECT_FALSE(fs::exists(staged / "rank_0000" / step_name(1)));
 }
 
-TEST(BackgroundRanks, LeftOversOfAnyNumberOfRanksAreRemovedAtTheNextStart) {
+TEST(BackgroundRanks, NextStartRemovesLeftOversOfAnyNumberOfRanks) {
   const ScratchFolder folder;
   const fs::path staged = staging_of(folder / "fast", folder / "run");
   for (int rank = 0; rank < 8; ++rank) {

@@ -114,7 +114,7 @@ TEST(BackgroundSaver, ASaveThatComesTooSoonWaitsAndNoneIsLeftOut) {
   EXPECT_TRUE(fs::is_empty(staging_of(folder / "fast", folder / "runfast")));
 }
 
-TEST(BackgroundSaver, ItsEndWaitsForTheWrite) {
+TEST(BackgroundSaver, DestructorWaitsForTheWrite) {
   const ScratchFolder folder;
   {
     BackgroundSaver saver({.folder = folder.path(), .retention = {}, .before_write = [](const State&) {
@@ -140,7 +140,7 @@ TEST(BackgroundSaver, ARefusedSaveIsCountedAndTheNextOneIsMade) {
   EXPECT_EQ(saver.saved_step(), 2);
 }
 
-TEST(BackgroundSaver, WhatMustNotBeSavedIsNotAndSaysSo) {
+TEST(BackgroundSaver, RefusedStateIsNotSavedAndReported) {
   const ScratchFolder folder;
   BackgroundSaver saver({.folder = folder.path(), .retention = {}, .before_write = [](const State& state) {
                            if (state.step == 2) throw std::runtime_error("broken weights");
@@ -197,7 +197,7 @@ TEST(Staging, LeftOversOfTheRunAreRemovedAtItsNextStart) {
   EXPECT_TRUE(fs::exists(other / "step_00000001"));
 }
 
-TEST(Staging, InAFolderThatAnotherUserCouldChangeIsRefused) {
+TEST(Staging, RefusesAFolderThatAnotherUserCouldChange) {
   const ScratchFolder folder;
   const fs::path own = staging_of(folder / "shared", folder / "run");
   const auto said = [&] {
@@ -228,7 +228,7 @@ TEST(Staging, InAFolderThatAnotherUserCouldChangeIsRefused) {
   EXPECT_EQ(fs::status(own).permissions(), fs::perms::owner_all);
 }
 
-TEST(Staging, WhereItCannotBeUsedTheCheckpointIsWrittenIntoItsFolder) {
+TEST(Staging, UnusableStagingWritesIntoTheRunFolder) {
   const ScratchFolder folder;
   std::ofstream(folder / "file") << "no folder";
   BackgroundSaver saver({.folder = folder / "run", .retention = {}, .staging = folder / "file"});

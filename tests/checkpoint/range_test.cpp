@@ -21,7 +21,7 @@ std::vector<int64_t> elements_of(const SliceBounds& slice, const std::vector<int
   return elements;
 }
 
-TEST(Range, IsTheRestOfARowWholeRowsAndTheStartOfOne) {
+TEST(Range, SplitsIntoRestOfRowWholeRowsAndStartOfRow) {
   EXPECT_EQ(slices_in({5, 17, {6, 4}}),
             (std::vector<SliceBounds>{{{1, 1}, {1, 3}}, {{2, 0}, {2, 4}}, {{4, 0}, {1, 1}}}));
   EXPECT_EQ(slices_in({5, 7, {6, 4}}), (std::vector<SliceBounds>{{{1, 1}, {1, 2}}}));
@@ -32,7 +32,7 @@ TEST(Range, IsTheRestOfARowWholeRowsAndTheStartOfOne) {
                 {{0, 0, 1}, {1, 1, 3}}, {{0, 1, 0}, {1, 2, 4}}, {{1, 0, 0}, {1, 2, 4}}, {{1, 2, 0}, {1, 1, 3}}}));
 }
 
-TEST(Range, OfEverythingIsOneBox) {
+TEST(Range, WholeShapeIsOneBox) {
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {1}, {7}, {3, 5}, {1, 1, 4}, {2, 3, 1, 5}}) {
     const SliceBounds whole{std::vector<int64_t>(shape.size(), 0), shape};
     EXPECT_EQ(slices_in({0, whole.numel(), shape}), std::vector<SliceBounds>{whole});
@@ -60,7 +60,7 @@ TEST(Range, EveryElementIsInOneBoxAndInOrder) {
   }
 }
 
-TEST(RangeDeathTest, OutsideItsShapeBreaksAnInvariant) {
+TEST(RangeDeathTest, RangeOutsideItsShape) {
   EXPECT_DEATH(slices_in({3, 7, {2, 3}}), "elements 3 to 7 of a slice of shape \\[2, 3\\]");
   EXPECT_DEATH(slices_in({3, 2, {2, 3}}), "elements 3 to 2");
 }

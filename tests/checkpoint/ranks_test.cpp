@@ -129,7 +129,7 @@ TEST(Ranks, AWholeTensorAndSeveralRangesOfOneAreReadToo) {
   EXPECT_TRUE(same_bits(wanted.tensors.back().tensor, whole.to(wanted.tensors.back().tensor.scalar_type())));
 }
 
-TEST(Ranks, TheOneRankFilesAreAsTheyWere) {
+TEST(Ranks, OneRankWritesTheSameFilesAsAPlainSave) {
   const ScratchFolder folder;
   const State state = sample_state(3);
   const fs::path plain = save(folder / "plain", state, {});
@@ -172,7 +172,7 @@ struct FailingRanks : testing::Test {
   ScratchFolder folder;
 };
 
-TEST_F(FailingRanks, OneThatTheDiskRefusesEndsTheSaveOnAll) {
+TEST_F(FailingRanks, AFailedWriteOfOneRankEndsTheSaveOnAll) {
   for (int64_t culprit : {0, 1, 2}) {
     const FileSizeLimit limit(100'000);
     EXPECT_THAT(saving([&](State& state, int64_t rank) {
@@ -185,7 +185,7 @@ TEST_F(FailingRanks, OneThatTheDiskRefusesEndsTheSaveOnAll) {
   }
 }
 
-TEST_F(FailingRanks, WhatAllNeedTogetherIsComparedWithTheRoom) {
+TEST_F(FailingRanks, TotalSizeIsComparedWithTheFreeSpace) {
   EXPECT_THAT(saving([](State& state, int64_t rank) {
                 const at::Tensor huge = at::full({1}, 1.0F).expand({int64_t{1} << 46});
                 if (rank == 1) state.groups[0].tensors.push_back(replicated("huge", huge));

@@ -114,7 +114,7 @@ TEST_F(TwoCheckpoints, WeightsAloneDoNotNeedTheOptimizer) {
   EXPECT_THAT(user_error([&] { reader.read(found.groups[1]); }), HasSubstr("optimizer_m.safetensors is damaged"));
 }
 
-TEST(WayOut, IsACommandThatAShellTakes) {
+TEST(WayOut, SuggestedCommandRunsInAShell) {
   const ScratchFolder folder;
   const std::filesystem::path run = folder / "it's a run";
   const auto older = save(run, sample_state(1), {}), newer = save(run, sample_state(2), {});
@@ -269,7 +269,7 @@ struct ManifestOfParts : testing::Test {
   Manifest manifest;
 };
 
-TEST_F(ManifestOfParts, HasAFormatThatOlderReadersRefuse) {
+TEST_F(ManifestOfParts, FormatNumberThatOlderReadersRefuse) {
   const std::string text = dump_manifest(manifest);
   EXPECT_THAT(text, HasSubstr("\"format\": 2,"));
   EXPECT_EQ(parse_manifest(text, "m"), manifest);

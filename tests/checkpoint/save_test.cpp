@@ -33,7 +33,7 @@ std::vector<int64_t> steps_in(const std::filesystem::path& folder) {
   return steps;
 }
 
-TEST(Save, EverythingComesBackToTheLastBit) {
+TEST(Save, EverythingComesBackBitForBit) {
   const ScratchFolder folder;
   const State state = sample_state(200);
   const std::filesystem::path path = save(folder / "run", state, {});

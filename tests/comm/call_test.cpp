@@ -35,7 +35,7 @@ TEST(SentBytes, FollowTheFormulas) {
   EXPECT_EQ(sent_bytes({.kind = Kind::all_reduce, .type = Type::uint8, .count = 5}, 3, 0), 6);  // 6.67
 }
 
-TEST(SentBytes, OfAGroupOfOneAreNone) {
+TEST(SentBytes, NoneInAGroupOfOne) {
   for (const Kind kind :
        {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all, Kind::broadcast}) {
     EXPECT_EQ(sent_bytes({.kind = kind, .type = Type::fp64, .count = 3, .peer = 0}, 1, 0), 0) << name_of(kind);
@@ -76,7 +76,7 @@ TEST(Traffic, ExposedSecondsAreThoseOfWaiting) {
   });
 }
 
-TEST(SoloWorld, DoesEveryOperationAtOnce) {
+TEST(SoloWorld, CompletesEveryOperationAtOnce) {
   const auto world = make_solo_world();
   EXPECT_EQ(world->rank(), 0);
   EXPECT_EQ(world->size(), 1);

@@ -31,7 +31,7 @@ std::string error_of(const std::function<void()>& call) {
   return "nothing";
 }
 
-TEST(Failure, OfOneRankReachesTheOthersAndTheCaller) {
+TEST(Failure, FailedRankIsReportedToTheOthersAndTheCaller) {
   for (const int64_t ranks : {1, 2, 3, 8}) {
     std::atomic<int64_t> informed = 0;
     const auto run = [&] {
@@ -52,7 +52,7 @@ TEST(Failure, OfOneRankReachesTheOthersAndTheCaller) {
 }
 
 // The exception destroys a call of its own, which the others never make.
-TEST(Failure, OfARankWithACallUnderWayReachesTheOthersBeforeTheyGiveUp) {
+TEST(Failure, FailedRankWithACallUnderWayIsReportedBeforeTimeOut) {
   const auto began = std::chrono::steady_clock::now();
   for (const int64_t count : {int64_t{1}, int64_t{1} << 20}) {
     const auto run = [&] {
@@ -76,7 +76,7 @@ TEST(Failure, OfARankWithACallUnderWayReachesTheOthersBeforeTheyGiveUp) {
 }
 
 // The others have long ended when it has.
-TEST(Failure, OfARankThatTakesLongToEndIsWhatTheCallerGets) {
+TEST(Failure, CallerGetsTheErrorOfARankThatEndsLate) {
   struct Slow {
     ~Slow() { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }
   };
@@ -92,7 +92,7 @@ TEST(Failure, OfARankThatTakesLongToEndIsWhatTheCallerGets) {
   EXPECT_THAT(run, testing::ThrowsMessage<std::invalid_argument>("no bread"));
 }
 
-TEST(Failure, OfARankThatOthersHaveGivenUpOnIsWhatTheCallerGets) {
+TEST(Failure, CallerGetsTheErrorOfARankThatTimedOut) {
   const auto run = [] {
     run_threads(2, {.timeout_seconds = 0.2}, [](World& world) {
       const auto comm = world.connect({"data", {0, 1}});
@@ -104,7 +104,7 @@ TEST(Failure, OfARankThatOthersHaveGivenUpOnIsWhatTheCallerGets) {
   EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("the disk is broken"));
 }
 
-TEST(Failure, IsNoTimeOutWhereTheLimitIsLifted) {
+TEST(Failure, NoTimeOutWhereTheLimitIsLifted) {
   run_threads(3, {.timeout_seconds = 0.1}, [](World& world) {
     const auto comm = world.connect({"saving", {0, 1, 2}});
     comm->lift_time_limit();
@@ -132,7 +132,7 @@ TEST(Failure, EndsCallsWhoseLimitIsLifted) {
   EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("no bread"));
 }
 
-TEST(Failure, OfARankThatHasEndedIsNamed) {
+TEST(Failure, NamesAnEndedRank) {
   std::string error;
   const auto run = [&] {
     run_threads(3, {}, [&](World& world) {
@@ -150,7 +150,7 @@ TEST(Failure, OfARankThatHasEndedIsNamed) {
 }
 
 // Rank 0 waits for rank 2, which waits for rank 1, which computes.
-TEST(Failure, OfARankThatWaitsNamesTheOneItWaitsFor) {
+TEST(Failure, NamesTheRankThatAWaitingRankWaitsFor) {
   std::atomic<bool> over = false;
   const auto run = [&] {
     run_threads(3, {.timeout_seconds = 0.6}, [&](World& world) {
@@ -174,7 +174,7 @@ TEST(Failure, OfARankThatWaitsNamesTheOneItWaitsFor) {
   run();
 }
 
-TEST(Failure, DoesNotHitACallThatTheEndedRankHasMade) {
+TEST(Failure, CallsMadeBeforeARankEndedComplete) {
   run_threads(2, {}, [](World& world) {
     const auto comm = world.connect({"data", {0, 1}});
     int64_t sent = 5, received = 0;
@@ -188,7 +188,7 @@ TEST(Failure, DoesNotHitACallThatTheEndedRankHasMade) {
   });
 }
 
-TEST(Failure, ByAbortGivesTheReason) {
+TEST(Failure, AbortGivesItsReason) {
   std::atomic<int64_t> informed = 0;
   run_threads(3, {}, [&](World& world) {
     const auto comm = world.connect({"data", {0, 1, 2}});
@@ -199,7 +199,7 @@ TEST(Failure, ByAbortGivesTheReason) {
   EXPECT_EQ(informed, 2);
 }
 
-TEST(Failure, ByTimeOutSaysWhatEachRankWaitsFor) {
+TEST(Failure, TimeOutEndsTheRunAndSaysTheLimit) {
   const auto began = std::chrono::steady_clock::now();
   const auto run = [] {
     run_threads(4, {.timeout_seconds = 0.2}, [](World& world) {
@@ -234,7 +234,7 @@ TEST(Failure, LeavesNoBufferBehindThatAPeerStillTouches) {
 }
 
 // Kind, type, count and root are always compared; the label only where it is asked for.
-TEST(Failure, ByDisagreementNamesBothSides) {
+TEST(Failure, DisagreeingCallsAreBothNamed) {
   using Start = std::function<Work(Comm&, void*)>;
   const Start usual = [](Comm& comm, void* data) { return comm.all_reduce(data, 8, Type::fp32, label); };
   struct Case {
@@ -278,7 +278,7 @@ TEST(Failure, ByDisagreementNamesBothSides) {
   }
 }
 
-TEST(Failure, OfLabelsIsNoFailureUnlessCallsAreChecked) {
+TEST(Failure, DifferentLabelsAreAcceptedUnlessCallsAreChecked) {
   run_threads(2, {}, [](World& world) {
     const auto comm = world.connect({"data", {0, 1}});
     float data = 1;
@@ -287,7 +287,7 @@ TEST(Failure, OfLabelsIsNoFailureUnlessCallsAreChecked) {
   });
 }
 
-TEST(Failure, BySendAndReceiveOfDifferentSizes) {
+TEST(Failure, SendAndReceiveOfDifferentSizesAreBothNamed) {
   const auto run = [] {
     run_threads(2, {}, [](World& world) {
       const auto comm = world.connect({"pipeline", {0, 1}});

@@ -64,7 +64,7 @@ TEST(FlightRecorder, KeepsTheLastCallsInOrder) {
               HasSubstr("its last call is all_gather(pair), segment 299, call 299, done"));
 }
 
-TEST(FlightRecorder, IsReadWhileItIsWritten) {
+TEST(FlightRecorder, ConsistentReadsWhileCallsAreWritten) {
   FlightRecorder recorder(0);
   const int64_t group = recorder.add_group({"data", {0}});
   std::atomic<bool> stop = false;
@@ -194,7 +194,7 @@ void wait_for_file(const std::filesystem::path& path) {
   }
 }
 
-TEST(Report, OfRanksThatComputeIsWrittenToo) {
+TEST(Report, WritesFilesOfComputingRanksToo) {
   for (const int64_t ranks : {1, 3}) {
     const ScratchFolder folder;
     std::atomic<int> requests = 7;
@@ -210,7 +210,7 @@ TEST(Report, OfRanksThatComputeIsWrittenToo) {
   }
 }
 
-TEST(Report, IsWrittenWhenItIsAskedForAndTheRunGoesOn) {
+TEST(Report, WritesOnRequestWhileTheRunGoesOn) {
   const ScratchFolder folder;
   std::atomic<int> requests = 0;
   run_threads(2, {.flight_folder = folder.path(), .report_requests = &requests}, [&](World& world) {

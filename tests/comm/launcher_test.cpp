@@ -25,7 +25,7 @@ int64_t processes_in(const Environment& environment) {
   return launched_processes();
 }
 
-TEST(Launcher, IsFoundInTheEnvironment) {
+TEST(Launcher, FindsTheLauncherInTheEnvironment) {
   EXPECT_EQ(processes_in({}), 1);
   EXPECT_FALSE(started_by_mpi());
   EXPECT_EQ(processes_in({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "2"}}), 4);
@@ -52,16 +52,16 @@ TEST(Launcher, SaysWhichRankAProcessIs) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) unsetenv(name);
 }
 
-TEST(Launcher, OfOneProcessIsNone) {
+TEST(Launcher, OneProcessIsNoMpiRun) {
   EXPECT_EQ(processes_in({{"SLURM_STEP_NUM_TASKS", "1"}, {"PMIX_RANK", "0"}}), 1);
   EXPECT_FALSE(started_by_mpi());
 }
 
-TEST(Launcher, OfProcessesInsideOfASlurmStepCounts) {
+TEST(Launcher, InnerLauncherCountsInsideASlurmStep) {
   EXPECT_EQ(processes_in({{"OMPI_COMM_WORLD_SIZE", "2"}, {"SLURM_STEP_NUM_TASKS", "1"}}), 2);
 }
 
-TEST(Mpi, WhereItIsNotBuiltInIsRefusedWithTheWayOut) {
+TEST(Mpi, RefusedWithTheWayOutInABuildWithoutMpi) {
   if (made_with_mpi()) GTEST_SKIP() << "this build has MPI";
   try {
     make_mpi_world({});

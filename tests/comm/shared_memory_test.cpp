@@ -79,7 +79,7 @@ TEST(SharedRings, KeepTheOrderFromEachToAllAndToEachOther) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(SharedRings, HaveNoFreeSlotUntilTheLastReaderHasReleasedIt) {
+TEST(SharedRings, SlotIsFreeOnlyAfterItsLastReader) {
   const auto all = rings_of_all();
   RingWriter& ring = all[0]->to_all();
   for (int64_t i = 0; i < size.slots; ++i) write(ring, i);
@@ -91,12 +91,12 @@ TEST(SharedRings, HaveNoFreeSlotUntilTheLastReaderHasReleasedIt) {
   EXPECT_EQ(all[1]->from(0).filled_slot(), nullptr);
 }
 
-TEST(SharedMemory, OfNobodyIsNotMapped) {
+TEST(SharedMemory, UnknownDescriptorIsNotMapped) {
   constexpr int no_descriptor = 1 << 20;
   EXPECT_FALSE(SharedMemory(getpid(), no_descriptor, 4096).is_mapped());
 }
 
-TEST(FifoOrder, IsTheOrderOfJoining) {
+TEST(FifoOrder, FollowsTheOrderOfJoining) {
   FifoOrder order;
   const uint64_t first = order.join(), second = order.join();
   EXPECT_TRUE(order.is_first(first));

@@ -73,7 +73,7 @@ TEST(Float16, KeepsInfinityAndNaN) {
 }
 
 // 256 + 1 + 1: in bf16 every step would round back to 256; in fp32 the sum is 258, which bf16 holds.
-TEST(Sum, OfSixteenBitTypesRoundsOnce) {
+TEST(Sum, SixteenBitTypesRoundOnce) {
   std::vector<uint16_t> a(1001, 0x4380), b(1001, 0x3f80), c(1001, 0x3f80);
   const void* const from[] = {a.data(), b.data(), c.data()};
   void* const to[] = {a.data(), b.data(), c.data()};
@@ -91,7 +91,7 @@ TEST(Sum, OfSixteenBitTypesRoundsOnce) {
   EXPECT_EQ(f[0], 0x6801);
 }
 
-TEST(Sum, OfIntegersWrapsAround) {
+TEST(Sum, IntegersWrapAround) {
   int64_t a = std::numeric_limits<int64_t>::max(), b = 1;
   uint8_t c = 200, d = 100;
   const void* const wide[] = {&a, &b};
@@ -105,7 +105,7 @@ TEST(Sum, OfIntegersWrapsAround) {
 }
 
 // From and to every position within a cache line, and of sizes around one.
-TEST(Copy, PastCachesIsExactAtEveryAlignment) {
+TEST(Copy, CopyPastCachesIsExactAtEveryAlignment) {
   std::vector<char> from(400), expected(400);
   for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i % 251);
   for (size_t start = 0; start < 64; ++start) {

@@ -27,13 +27,13 @@ mesh::Group everyone(const World& world, const std::string& name = "data") {
 class Threads : public testing::TestWithParam<int64_t> {};
 
 // 35,000 bytes are one whole piece and a shorter one.
-TEST_P(Threads, DoEveryOperationWithEveryTypeAndSize) {
+TEST_P(Threads, EveryOperationWithEveryTypeAndSize) {
   run_threads(GetParam(), {}, [](World& world) {
     EXPECT_EQ(wrong_operations(world, everyone(world), {0, 1, 3, 1000}, 35000), std::vector<std::string>{});
   });
 }
 
-TEST_P(Threads, DoEveryOperationInAGroupInAnotherOrder) {
+TEST_P(Threads, EveryOperationInAGroupInAnotherOrder) {
   run_threads(GetParam(), {}, [](World& world) {
     mesh::Group group = everyone(world);
     std::rotate(group.ranks.begin(), group.ranks.begin() + 1, group.ranks.end());
@@ -88,7 +88,7 @@ TEST_P(Threads, MakeManyCallsOneAfterTheOther) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Threads, testing::Values(1, 2, 3, 4, 8));
 
 // 2^24 + 1 + 1 is 2^24 + 2 from the right and 2^24 from the left, in fp32.
-TEST(ThreadSums, AreInTheOrderOfRanksInAGroupOfAnyOrder) {
+TEST(ThreadSums, RankOrderInAGroupOfAnyOrder) {
   for (const Type type : {Type::fp32, Type::fp64}) {
     const double large = type == Type::fp32 ? 0x1p24 : 0x1p53;
     for (const std::vector<int64_t>& order : {std::vector<int64_t>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
@@ -111,7 +111,7 @@ TEST(ThreadSums, AreInTheOrderOfRanksInAGroupOfAnyOrder) {
   }
 }
 
-TEST(ThreadGroups, OfPartOfTheWorldAndConnectedTwiceKeepTheirCallsApart) {
+TEST(ThreadGroups, CallsOfOverlappingGroupsStayApart) {
   run_threads(4, {}, [](World& world) {
     const mesh::Group pair = world.rank() % 2 == 0 ? mesh::Group{"pair", {0, 2}} : mesh::Group{"pair", {3, 1}};
     const auto first = world.connect(pair), second = world.connect(pair), all = world.connect(everyone(world));
@@ -179,7 +179,7 @@ TEST(ThreadCalls, CompleteWhileThePeerComputes) {
 }
 
 // Copies of 12 MiB and more bypass the caches.
-TEST(ThreadCalls, OfManyMegabytesAreExact) {
+TEST(ThreadCalls, ManyMegabytesAreExact) {
   run_threads(2, {}, [](World& world) {
     const auto comm = world.connect(everyone(world));
     constexpr int64_t count = (4 << 20) + 3;
@@ -204,7 +204,7 @@ TEST(ThreadCalls, ProgressWhenTheyArePolled) {
   });
 }
 
-TEST(ThreadCalls, AreWaitedForByTheDestructorOfTheirWork) {
+TEST(ThreadCalls, DestructorOfWorkWaitsForItsCall) {
   run_threads(2, {}, [](World& world) {
     const auto comm = world.connect(everyone(world));
     std::vector<float> data(1 << 18, 1.0F), other(4, 1.0F);
@@ -217,7 +217,7 @@ TEST(ThreadCalls, AreWaitedForByTheDestructorOfTheirWork) {
   });
 }
 
-TEST(ThreadRanks, CannotUseGpusTogether) {
+TEST(ThreadRanks, RefusesGpusForSeveralThreadRanks) {
   run_threads(1, {}, [](World& world) { world.use_gpu(0); });
   try {
     run_threads(2, {}, [](World& world) { world.use_gpu(0); });

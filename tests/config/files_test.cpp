@@ -16,7 +16,7 @@ namespace {
 
 const std::filesystem::path root = tests::source_dir();
 
-TEST(ConfigurationFiles, AllLoadAndAreWrittenInTheirOwnFolder) {
+TEST(ConfigurationFiles, EveryFileLoadsAndNamesItsOwnFolder) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(root / "configs")) {
     if (entry.path().extension() != ".toml") continue;
@@ -34,7 +34,7 @@ struct Shape {
 };
 
 // The Frontier shapes are those of the table in arXiv 2312.12705; the embedding of the 22B run had 50,688 rows.
-TEST(ConfigurationFiles, HaveThePublishedShapes) {
+TEST(ConfigurationFiles, PublishedShapes) {
   const std::map<std::string, Shape> shapes = {
       {"gpt2-124m", {12, 768, 12, 50304}},       {"gpt2-355m", {24, 1024, 16, 50304}},
       {"gpt2-774m", {36, 1280, 20, 50304}},      {"gpt2-1.5b", {48, 1600, 25, 50304}},
@@ -61,7 +61,7 @@ std::string current_page(const std::string& page) {
 }
 
 // With TERRACE_UPDATE_DOCS=1 the test writes the page first.
-TEST(ConfigurationPage, IsCurrent) {
+TEST(ConfigurationPage, UpToDate) {
   const std::filesystem::path path = root / "docs" / "configuration.md";
   if (std::getenv("TERRACE_UPDATE_DOCS") != nullptr) write_text_atomically(path, current_page(read_text(path)));
   const std::string page = read_text(path);

@@ -243,7 +243,7 @@ Keys broken_by(const IdleKey& one) {
   return keys;
 }
 
-TEST(IdleKeys, AreRefusedInASingleFile) {
+TEST(IdleKeys, RefusedInASingleFile) {
   for (const IdleKey& one : cases) {
     const std::string problem = complaint(file_with(broken_by(one)));
     EXPECT_THAT(problem, AllOf(HasSubstr("run.toml:"),
@@ -256,7 +256,7 @@ TEST(IdleKeys, AreRefusedInASingleFile) {
 }
 
 // A rule without a case above would have a message that no test compares.
-TEST(IdleKeys, AllHaveACase) {
+TEST(IdleKeys, EveryRuleHasACase) {
   const std::vector<Key> keys = keys_of(gpt());
   for (const IdleRule& rule : idle_rules_of(gpt())) {
     ASSERT_NE(find_key(keys, rule.key), nullptr) << rule.key;
@@ -267,7 +267,7 @@ TEST(IdleKeys, AllHaveACase) {
   }
 }
 
-TEST(IdleKeys, AreAcceptedWithTheValueThatAsksForNothing) {
+TEST(IdleKeys, AcceptedWithTheValueThatAsksForNothing) {
   for (const IdleRule& rule : idle_rules_of(gpt())) {
     if (rule.off.empty()) continue;
     EXPECT_EQ(complaint(file_with({rule.key + "=" + rule.off})), "") << rule.key;
@@ -275,7 +275,7 @@ TEST(IdleKeys, AreAcceptedWithTheValueThatAsksForNothing) {
 }
 
 // A user who writes the default into the file expects an effect too.
-TEST(IdleKeys, AreRefusedAtTheirDefaultsToo) {
+TEST(IdleKeys, RefusedAtTheirDefaultsToo) {
   EXPECT_THAT(complaint(file_with({"model.rope_theta=10000.0"})), HasSubstr("has no effect with positions"));
   EXPECT_THAT(complaint(file_with({"layout.prefetch=1"})), HasSubstr("cuts no weights"));
 }
@@ -299,7 +299,7 @@ TEST(IdleKeys, GiveASentenceAndTheirDefaultsWhereASetMakesThemIdle) {
                                           HasSubstr("layout.chunks = 2")));
 }
 
-TEST(IdleKeys, AreReadFromACheckpointAsIfLeftOut) {
+TEST(IdleKeys, ReadFromACheckpointAsIfLeftOut) {
   const Config config = parsed(file_with({"model.rope_theta=500000.0", "layout.prefetch=1"}), "config.toml", {},
                                terrace::config::IdleKeys::accept);
   EXPECT_EQ(config, valid());

@@ -23,7 +23,7 @@ void expect_read_back(const Domain& domain, const Value& value) {
   EXPECT_EQ(again, value);
 }
 
-TEST(Lists, AreReadBackExactly) {
+TEST(Lists, ReadBackExactly) {
   expect_read_back(Texts{}, std::vector<std::string>{"t2m", "a \"b\"", "ü, [x]"});
   expect_read_back(Texts{.may_be_empty = true}, std::vector<std::string>{});
   expect_read_back(Durations{}, std::vector<double>{21600, 0.1, 1e-300 * 1e300, 1.0 / 3});

@@ -182,7 +182,7 @@ TEST(Overrides, ReplaceWhatTheFileSays) {
             Precision::bf16);
 }
 
-TEST(Overrides, AreNamedInsteadOfALine) {
+TEST(Overrides, ErrorsNameTheOverrideInsteadOfALine) {
   EXPECT_EQ(
       complaint_of({"model.heads=7"}),
       "--set model.heads=7: model.heads = 7 does not divide model.width = 64; use 1, 2, 4, 8, 16, 32 or 64, or give "
@@ -203,7 +203,7 @@ TEST(Overrides, AreNamedInsteadOfALine) {
       "or false");
 }
 
-TEST(Overrides, MustBeWellFormed) {
+TEST(Overrides, RefusesMalformedOverrides) {
   const std::string form = "must be section.key=value, such as train.steps=100";
   EXPECT_EQ(complaint_of({"train.steps"}), "--set train.steps: " + form);
   EXPECT_EQ(complaint_of({"steps=3"}), "--set steps=3: " + form + "; did you mean train.steps?");
@@ -283,7 +283,7 @@ TEST(Parse, KnowsWhatOtherProgramsCallItsKeys) {
   EXPECT_EQ(own_name_of("xyzzy", family.settings.other_names).key, "");
 }
 
-TEST(NotBuiltYet, IsRefusedByName) {
+TEST(NotBuiltYet, RefusedByName) {
   EXPECT_EQ(complaint(with_line("model", "family = \"gnn\"")),
             "run.toml:2:10: model.family = \"gnn\" must be \"gpt\" or \"vit\"");
   EXPECT_EQ(complaint_of({"model.family=cnn"}),

@@ -27,7 +27,7 @@ const data::TextConfig& text_in(const Config& config, size_t phase) {
   return config.phases.at(phase - 1).data.get<data::TextConfig>();
 }
 
-TEST(PhasesOfAFile, AreTablesWhichKeepWhatTheyDoNotName) {
+TEST(PhasesOfAFile, TablesKeepWhatTheyDoNotName) {
   const std::string toml = std::string(valid_toml) + R"(
 [[data.phases]]
 from_step = 10
@@ -57,7 +57,7 @@ weights = []
   EXPECT_EQ(phase_changes_text(config, 3), "train = [\"data/a\"], weights = []");
 }
 
-TEST(PhasesOfAFile, AreWrittenAndReadBack) {
+TEST(PhasesOfAFile, WrittenAndReadBack) {
   const Config config =
       with_phases("{from_step = 10, global_batch = 24}, {from_step = 20, train = ['data/c'], weights = [0.5]}");
   const std::string text = dump(config);
@@ -70,7 +70,7 @@ TEST(PhasesOfAFile, AreWrittenAndReadBack) {
   EXPECT_THAT(dump(valid()), Not(HasSubstr("phases")));
 }
 
-TEST(PhasesOfAFile, HaveTheirProblemsInOneMessage) {
+TEST(PhasesOfAFile, AllProblemsInOneMessage) {
   const std::string toml = std::string(valid_toml) + R"(
 [[data.phases]]
 from_step = 10
@@ -130,7 +130,7 @@ std::string resume_complaint(const Config& saved, const Config& now, int64_t ste
   }
 }
 
-TEST(PhasesOnResume, MayChangeBeforeTheyBegin) {
+TEST(PhasesOnResume, ChangesBeforeAPhaseBeginsAreAccepted) {
   const Config none = with_phases(""), one = with_phases("{from_step = 10, weights = [1, 2]}");
   const Config other = with_phases("{from_step = 10, weights = [2, 2]}, {from_step = 50, global_batch = 24}");
   for (const Config* saved : {&none, &one, &other}) {
@@ -144,7 +144,7 @@ TEST(PhasesOnResume, MayChangeBeforeTheyBegin) {
             "");
 }
 
-TEST(PhasesOnResume, CannotChangeOnceTheyHaveBegun) {
+TEST(PhasesOnResume, RefusesChangesOnceAPhaseHasBegun) {
   const Config none = with_phases(""), one = with_phases("{from_step = 10, weights = [1, 2]}");
   const Config other = with_phases("{from_step = 10, weights = [2, 2]}, {from_step = 50, global_batch = 24}");
   EXPECT_THAT(resume_complaint(one, other, 10),
@@ -162,13 +162,13 @@ TEST(PhasesOnResume, CannotChangeOnceTheyHaveBegun) {
   EXPECT_THAT(resume_complaint(other, one, 50), HasSubstr("data.phases[2] (from_step = 50) is in the checkpoint"));
 }
 
-TEST(PhasesOnResume, MayChangeTheirFolders) {
+TEST(PhasesOnResume, FoldersOfCorporaMayChange) {
   const Config here = with_phases("{from_step = 10, train = ['data/c']}");
   EXPECT_EQ(resume_complaint(here, with_phases("{from_step = 10, train = ['/fast/disk/c']}"), 20), "");
   EXPECT_NE(resume_complaint(here, with_phases("{from_step = 10, train = ['data/d']}"), 20), "");
 }
 
-TEST(PhasesOnResume, AreTheWayToOtherDataAndAnotherBatch) {
+TEST(PhasesOnResume, RefusedChangesOfDataAndBatchPointToPhases) {
   for (const char* change : {"data.train=[\"data/c\"]", "data.weights=[1, 2]", "train.global_batch=24"}) {
     EXPECT_THAT(resume_complaint(valid(), valid({change}), 7),
                 HasSubstr("Set them back; to train on other data or with another global_batch from here on, add "

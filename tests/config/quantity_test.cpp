@@ -108,7 +108,7 @@ TEST(Quantity, WritesTheShortestText) {
   EXPECT_EQ(quantity_text(1000, Measure::watts), "1 kW");
 }
 
-TEST(Quantity, IsReadBackToTheLastBit) {
+TEST(Quantity, ReadsBackBitForBit) {
   std::mt19937_64 random(5);
   for (const Measure measure : {Measure::bytes, Measure::bytes_per_second, Measure::flops_per_second, Measure::seconds,
                                 Measure::hours, Measure::watts}) {

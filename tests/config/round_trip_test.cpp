@@ -108,7 +108,7 @@ const std::vector<std::string> the_rest = {
     "layout.reduce_type=int4", "layout.error_feedback=true", "layout.node_type=bf16",
 };
 
-TEST(Dump, IsReadBackAsAnEqualConfiguration) {
+TEST(Dump, ReadsBackAsAnEqualConfiguration) {
   for (const auto& overrides : {std::vector<std::string>{}, everything, the_rest}) {
     const Config config = valid(overrides);
     EXPECT_EQ(config.idle, std::vector<std::string>{});
@@ -119,7 +119,7 @@ TEST(Dump, IsReadBackAsAnEqualConfiguration) {
 }
 
 // Guards the test above, which would not test a key that its lists omit.
-TEST(Dump, HasEveryKeyAwayFromItsDefaultInTheTest) {
+TEST(Dump, TestCoversEveryKeyAwayFromItsDefault) {
   const Config most = valid(everything), rest = valid(the_rest), defaults = config_of(*gpt());
   for (const Key& key : keys_of(gpt())) {
     const std::string value = key.write(defaults);

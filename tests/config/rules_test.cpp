@@ -168,7 +168,7 @@ TEST(RuleProblems, NameBadStepsAndCheckpoints) {
   });
 }
 
-TEST(Rules, AreSilentAboutKeysThatAreWrongThemselves) {
+TEST(Rules, SilentAboutKeysThatAreWrongThemselves) {
   EXPECT_EQ(complaint_of({"model.heads=0"}),
             "--set model.heads=0: model.heads = 0 must be a whole number from 1 to 10,000; the nearest is 1");
 }

@@ -17,7 +17,7 @@ config::TrainConfig ramp(int64_t start, int64_t increment, int64_t samples, int6
   return train;
 }
 
-TEST(BatchRamp, WithoutARampEveryStepIsTheGlobalBatch) {
+TEST(BatchRamp, EveryStepIsTheGlobalBatchIfThereIsNoRamp) {
   const BatchRamp flat(ramp(0, 0, 0, 7));
   EXPECT_EQ(flat.batch_size(1), 7);
   EXPECT_EQ(flat.batch_size(1'000'000), 7);

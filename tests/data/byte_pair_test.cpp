@@ -182,7 +182,7 @@ TEST(BytePair, KeysOfTheModelMayBeNull) {
   }
 }
 
-TEST(BytePair, WhatIsNotSupportedIsRefusedByName) {
+TEST(BytePair, RefusesUnsupportedPartsByName) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {changed("/normalizer", {{"type", "NFKC"}}), "normalizer NFKC"},
       {changed("/model/type", "WordPiece"), "model WordPiece"},

@@ -67,7 +67,7 @@ TEST(CorpusIndex, EveryTruncationIsRefused) {
   EXPECT_NE(user_error([&] { fields.parse(more); }).find("behind its last entry"), std::string::npos);
 }
 
-TEST(CorpusIndex, WhatIsWrongIsNamed) {
+TEST(CorpusIndex, NamesEveryKindOfDamage) {
   const std::vector<std::pair<void (*)(Fields&), const char*>> cases{
       {[](Fields& f) { f.magic[0] = 'X'; }, "does not begin with MMIDIDX"},
       {[](Fields& f) { f.version = 2; }, "format version 2"},

@@ -41,7 +41,7 @@ list [or two] .
             "\"Quoted words.\"\n");
 }
 
-TEST(CorpusTool, ItNeitherRepeatsItselfNorTouchesOthersFolders) {
+TEST(CorpusTool, MakesACorpusOnceAndLeavesOtherFoldersAlone) {
   const TemporaryFolder folder;
   folder.write("foreign/file", "mine");
   const std::string output = run_tool(folder, R"(

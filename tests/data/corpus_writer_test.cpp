@@ -92,7 +92,7 @@ TEST(CorpusWriter, ALongDocumentBecomesSeveralSequencesOfOneDocument) {
   EXPECT_EQ(corpus.tokens(), 13u);
 }
 
-TEST(CorpusWriter, WithoutCommitNothingStays) {
+TEST(CorpusWriter, UncommittedCorpusLeavesNoFile) {
   const TemporaryFolder folder;
   {
     CorpusWriter writer(folder / "c", 1000, {});

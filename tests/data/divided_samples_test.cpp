@@ -30,7 +30,7 @@ SizesOfSamples drawn_sizes(uint32_t seed, int64_t samples) {
   return sizes;
 }
 
-TEST(DividedSamples, HaveEverySampleOnceWithinTheBudgetAndAsManyMicroBatchesOnEachRank) {
+TEST(DividedSamples, EverySampleOnceInBudgetWithEqualMicroBatchCounts) {
   const Sizes budget = {{"atoms", 64}, {"edges", 330}};
   for (const int64_t samples : {0, 1, 2, 7, 64, 301}) {
     const SizesOfSamples sizes = drawn_sizes(static_cast<uint32_t>(samples), samples);
@@ -60,7 +60,7 @@ TEST(DividedSamples, HaveEverySampleOnceWithinTheBudgetAndAsManyMicroBatchesOnEa
 }
 
 // Of two micro-batches neither has room for the last sample. The third one makes room for smaller ones everywhere.
-TEST(DividedSamples, AreThoseWorkedOutByHand) {
+TEST(DividedSamples, MatchesHandCalculation) {
   const SizesOfSamples sizes = {{"atoms", {5, 4, 3, 3, 3}}};
   EXPECT_EQ(divide(sizes, {{"atoms", 9}}, 1), (DividedSamples{{{1, 4}, {2, 3}, {0}}}));
   EXPECT_EQ(divide(sizes, {{"atoms", 9}}, 2), (DividedSamples{{{2, 4}, {3}}, {{0}, {1}}}));
@@ -75,7 +75,7 @@ TEST(DividedSamples, FillTheBudgetWhereSamplesAreEqual) {
   }
 }
 
-TEST(DividedSamples, AreLimitedByEachSizeOfTheBudgetAndByNoOther) {
+TEST(DividedSamples, OnlySizesOfTheBudgetLimitMicroBatches) {
   const SizesOfSamples sizes = {{"atoms", {1, 1, 1}}, {"edges", {6, 6, 6}}};
   EXPECT_EQ(divide(sizes, {{"atoms", 3}}, 1).front().size(), 1u);
   EXPECT_EQ(divide(sizes, {{"atoms", 3}, {"edges", 12}}, 1).front().size(), 2u);
@@ -101,7 +101,7 @@ TEST(DividedSamples, ASampleLargerThanTheBudgetIsRefusedWithTheWayOut) {
   }
 }
 
-TEST(OwnSamples, AreConsecutiveWithoutABudget) {
+TEST(OwnSamples, ConsecutiveIfThereIsNoBudget) {
   const auto of_rank = [](int64_t rank) {
     return own_samples({.samples = 5, .rank = rank, .ranks = 2, .micro_batch = 2}, nullptr);
   };
@@ -109,7 +109,7 @@ TEST(OwnSamples, AreConsecutiveWithoutABudget) {
   EXPECT_EQ(of_rank(1), (Batches{{2, 3}, {4}}));
 }
 
-TEST(OwnSamples, AreThoseOfTheDivisionWithABudget) {
+TEST(OwnSamples, EqualTheDivisionUnderABudget) {
   const SizesOfSamples sizes = {{"atoms", {5, 4, 3, 3, 3}}};
   for (const int64_t rank : {0, 1}) {
     const StepShare share{.samples = 5, .rank = rank, .ranks = 2, .budget = {{"atoms", 9}}};

@@ -46,7 +46,7 @@ TEST_F(FieldShards, GiveTheDatasetOfTheSameFieldsAsNetcdf) {
   EXPECT_EQ(a.variables[1].moments, b.variables[1].moments);
 }
 
-TEST_F(FieldShards, WhatIsMissingOrDamagedIsRefused) {
+TEST_F(FieldShards, RefusesMissingOrDamagedShards) {
   const std::string whole = read_text(shard("1999_2.npz"));
   folder_.write("shards/train/1999_2.npz", whole.substr(0, whole.size() / 2));
   EXPECT_THAT(refused(), AllOf(HasSubstr("1999_2.npz is no whole zip archive"), HasSubstr("truncated or damaged")));

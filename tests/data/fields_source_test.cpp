@@ -180,7 +180,7 @@ TEST_F(FieldSamples, RanksShareAStepAndEveryStepIsWhereItWas) {
   EXPECT_EQ(parts, whole);
 }
 
-TEST_F(FieldSamples, WhatDoesNotFitIsRefusedWithNames) {
+TEST_F(FieldSamples, RefusesMisfitsByName) {
   request_.inputs = {"u", "tt"};
   EXPECT_THAT(problem(), AllOf(HasSubstr("has no variable tt (like t?)"), HasSubstr("it has t, u")));
   request_.inputs = {"u"};
@@ -208,7 +208,7 @@ TEST_F(FieldSamples, WhatDoesNotFitIsRefusedWithNames) {
   EXPECT_THAT(problem(), AllOf(HasSubstr("other.json does not exist"), HasSubstr("--kind fields")));
 }
 
-TEST_F(FieldSamples, AnotherDatasetIsEvaluatedWithTheStatisticsAndClimatologyOfTheRun) {
+TEST_F(FieldSamples, HeldOutDatasetUsesTheStatisticsOfTheRun) {
   TestFile file;
   file.times = {8784, 8790, 8796, 8802};  // in the year 2001
   const auto warm = [](double, double, double, double) { return 50; };

@@ -206,7 +206,7 @@ TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
   EXPECT_EQ(row(batch.documents, 1 - first), (std::vector<int64_t>{0, 0, 0, 0, 1, 1, 1, 1}));
 }
 
-TEST(Loader, WhatCannotBeLoadedIsRefusedWithTheWayOut) {
+TEST(Loader, RefusesUnloadableDataWithTheWayOut) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 20)}, vocabulary);
   const auto error = [&](const data::TextConfig& config, int64_t sequence = 4, int64_t limit = vocabulary) {

@@ -55,7 +55,7 @@ int64_t peak_of_preparing(int64_t bytes) {
   return usage.ru_maxrss * 1024;
 }
 
-TEST(Memory, OfPreparingDoesNotGrowWithTheInput) {
+TEST(Memory, PreparingTakesBoundedMemoryForAnyInput) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers keep freed memory";
 #endif
@@ -81,7 +81,7 @@ void write_sparse_corpus(const std::string& prefix, int64_t tokens, int64_t docu
   for (int64_t i = 0; i <= documents; ++i) put(i);
 }
 
-TEST(Memory, OfOpeningABillionTokensIsThatOfTheDocuments) {
+TEST(Memory, OpeningABillionTokensTakesMemoryForDocumentsOnly) {
   const TemporaryFolder folder;
   constexpr int64_t tokens = 1'000'000'000, documents = 1000;
   write_sparse_corpus(folder / "billion", tokens, documents);

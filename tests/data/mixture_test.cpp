@@ -79,7 +79,7 @@ TEST(Mixture, OddWeightsAreRealisedToOneIn4096) {
   for (size_t i = 0; i < 3; ++i) EXPECT_DOUBLE_EQ(static_cast<double>(counts[i]), mixture.share(i) * 3 * 4096);
 }
 
-TEST(Mixture, WithWeightsEachCorpusKeepsItsOwnEpochs) {
+TEST(Mixture, EachWeightedCorpusKeepsItsOwnEpochs) {
   const std::vector<uint64_t> sizes{7, 50};
   const Mixture mixture(sizes, {2, 1}, key, true);
   // 50 blocks of 3 until the second corpus is through.

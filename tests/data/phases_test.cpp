@@ -83,7 +83,7 @@ TEST(MixtureChange, EverySampleOccursOnceBeforeTheEpochEnds) {
 
 // Without weights the first epoch after the change has what is left of each corpus, of which something is left here,
 // and the whole new corpus, each sample once.
-TEST(MixtureChange, WithoutWeightsTheFirstEpochHasWhatIsLeft) {
+TEST(MixtureChange, FirstUnweightedEpochHasTheRemainingSamples) {
   for (uint64_t drawn : {0, 1, 50, 90, 100, 130}) {
     Counts a(40), b(60), c(10);
     const Mixture before({40, 60}, {}, order_key, true);
@@ -151,7 +151,7 @@ class Phases : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Phases, WhatComesBeforeAPhaseStaysAsItWas) {
+TEST_F(Phases, SamplesBeforeAPhaseStayAsTheyWere) {
   EXPECT_EQ(starts(source(0, {}), 0, 60), starts(source(0, two_phases()), 0, 60));
   std::vector<TextPhase> first_only = two_phases();
   first_only.pop_back();
@@ -205,7 +205,7 @@ TEST_F(Phases, HoldOutAPartOfEveryCorpus) {
   for (const int64_t token : starts(whole, 0, 1'000)) EXPECT_FALSE(held_out.contains(token)) << token;
 }
 
-TEST_F(Phases, MayHaveOtherDataBeforeTheyBegin) {
+TEST_F(Phases, DataMayChangeBeforeAPhaseBegins) {
   const TextSource with_c = source(0.1, two_phases());
   std::vector<TextPhase> others = two_phases();
   others[0].train = {corpus("b")};

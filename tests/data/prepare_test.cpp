@@ -215,7 +215,7 @@ TEST(Prepare, ATokenizerIsReplacedOnlyTogetherWithItsCorpus) {
             std::string::npos);
 }
 
-TEST(Prepare, WhatExistsIsNamedBeforeATokenizerIsTrained) {
+TEST(Prepare, NamesAnExistingOutputBeforeTrainingATokenizer) {
   const TemporaryFolder folder;
   PrepareOptions options = options_for(folder, {folder.write("a.txt", sample_english())});
   prepare(options);
@@ -226,7 +226,7 @@ TEST(Prepare, WhatExistsIsNamedBeforeATokenizerIsTrained) {
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
 }
 
-TEST(Prepare, WhatMightNeverEndIsRefusedByName) {
+TEST(Prepare, RefusesPipesSocketsAndDevicesByName) {
   const TemporaryFolder folder;
   const std::string pipe = folder / "pipe", name = folder / "socket";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -346,7 +346,7 @@ sentencepiece.SentencePieceTrainer.train(input=sys.argv[1] + '/english', model_p
   EXPECT_EQ(report.warnings().size(), 2u);
 }
 
-TEST(Prepare, StoppedItLeavesNothing) {
+TEST(Prepare, AStopLeavesNothing) {
   const TemporaryFolder folder;
   PrepareOptions options = options_for(folder, {folder.write("a.txt", sample_english())});
   const std::atomic<bool> stop = true;
@@ -355,7 +355,7 @@ TEST(Prepare, StoppedItLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "out"));
 }
 
-TEST(Prepare, KilledInTheMiddleItLeavesNoCorpusAndTheNextRunTidiesUp) {
+TEST(Prepare, AKilledRunLeavesNoCorpusAndTheNextTidiesUp) {
   const TemporaryFolder folder;
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

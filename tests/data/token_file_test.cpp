@@ -56,7 +56,7 @@ TEST(TokenFile, DocumentsEndAtTheEndToken) {
   }
 }
 
-TEST(TokenFile, IsACorpusToTrainOnAndToInspect) {
+TEST(TokenFile, OpensAsACorpusForTrainingAndInspection) {
   const TemporaryFolder folder;
   std::string tokens = "50256";
   for (int i = 1; i < 400; ++i) tokens += i % 40 == 0 ? " 50256" : " " + std::to_string(i % 40);
@@ -110,7 +110,7 @@ TEST(TokenFile, OneOfAPairIsNotTakenForOne) {
               HasSubstr("is not a token file of llm.c"));
 }
 
-TEST(TokenFile, WithoutTokensIsEmpty) {
+TEST(TokenFile, FileOfNoTokensIsAnEmptyCorpus) {
   const TemporaryFolder folder;
   const TokenCorpus corpus(write_file(folder, "", 1));
   EXPECT_EQ(corpus.tokens(), 0U);

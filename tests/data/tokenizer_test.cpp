@@ -63,7 +63,7 @@ TEST(Tokenizer, EveryStringOfBytesRoundTrips) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(all_bytes)), all_bytes);
 }
 
-TEST(Tokenizer, WhatSentencePieceCannotKeepIsCounted) {
+TEST(Tokenizer, CountsBytesAndMarksThatSentencePieceLoses) {
   const SentencePieceTokenizer tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
   SentencePieceEncoder encoder(tokenizer);
   std::vector<int32_t> ids;
@@ -192,7 +192,7 @@ TEST(Tokenizer, TrainingIsRepeatableAndBounded) {
   }
 }
 
-TEST(Tokenizer, WhatCannotWorkIsRefusedWithTheReason) {
+TEST(Tokenizer, RefusesBadModelsAndVocabulariesWithTheReason) {
   const TemporaryFolder folder;
   EXPECT_NE(user_error([&] { Tokenizer::open(folder / "absent"); }).find("absent"), std::string::npos);
   EXPECT_NE(user_error([&] { Tokenizer::open(folder.write("empty", "")); }).find("not a SentencePiece model"),

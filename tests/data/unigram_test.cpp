@@ -13,7 +13,7 @@
 namespace terrace::data {
 namespace {
 
-TEST(UnigramLoss, IsTheCrossEntropyOfTheTrainingFrequencies) {
+TEST(UnigramLoss, CrossEntropyOfTheTrainingFrequencies) {
   const TemporaryFolder folder;
   // Targets are tokens 1 to 12: in training 0 0 0 1 0 2 0 0, held out 1 0 1 3.
   write_corpus(folder / "a", {{9, 0, 0, 0, 1, 0, 2, 0, 0, 1, 0, 1, 3}}, 10);
@@ -24,7 +24,7 @@ TEST(UnigramLoss, IsTheCrossEntropyOfTheTrainingFrequencies) {
   EXPECT_NEAR(loader.unigram_loss(), expected, 1e-12);
 }
 
-TEST(UnigramLoss, OfAMixtureWeighsItsCorpora) {
+TEST(UnigramLoss, WeighsTheCorporaOfAMixture) {
   const TemporaryFolder folder;
   // Corpus a is all 0, b all 1, each with 2 samples of 2 to train on and 1 held out; b comes three times as often.
   write_corpus(folder / "a", {{0, 0, 0, 0, 0, 0, 0}}, 4);
@@ -36,7 +36,7 @@ TEST(UnigramLoss, OfAMixtureWeighsItsCorpora) {
   EXPECT_NEAR(loader.unigram_loss(), -(std::log(3.0 / 12) + std::log(7.0 / 12)) / 2, 1e-12);
 }
 
-TEST(UnigramLoss, OfASampleIsNearThatOfTheWhole) {
+TEST(UnigramLoss, LossOfASampleIsNearThatOfTheWhole) {
   const TemporaryFolder folder;
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 40'001; ++i) tokens.push_back((i * i + i / 7) % 11);
@@ -79,7 +79,7 @@ class StoredUnigramLoss : public testing::Test {
   data::TextConfig config_;
 };
 
-TEST_F(StoredUnigramLoss, IsComputedAtTheFirstStartOnly) {
+TEST_F(StoredUnigramLoss, ComputedAtTheFirstStartOnly) {
   const double computed = loss(config_);
   EXPECT_EQ(loss(config_), computed) << "bit for bit";
   mark_stored(folder_ / "a.unigram.json");
@@ -87,7 +87,7 @@ TEST_F(StoredUnigramLoss, IsComputedAtTheFirstStartOnly) {
   EXPECT_EQ(Loader(config_, 4, 3, 99).unigram_loss(), marked) << "the seed orders samples and changes no loss";
 }
 
-TEST_F(StoredUnigramLoss, IsComputedAgainWhereAnythingChangesThatItDependsOn) {
+TEST_F(StoredUnigramLoss, ComputedAgainAfterAChangeOfItsInputs) {
   loss(config_);
   mark_stored(folder_ / "a.unigram.json");
   EXPECT_NE(loss(config_, 5), marked);

@@ -125,7 +125,7 @@ TEST(Export, TransformersHasOurLogits) {
   tally.expect_as_accurate();
 }
 
-TEST(Import, AnImportedExportIsTheSameModelToTheLastBit) {
+TEST(Import, AnImportedExportIsTheSameModelBitForBit) {
   const ScratchFolder folder;
   for (const auto& [name, config] : expressible_models()) {
     const auto model = perturbed(config, 1);

@@ -108,7 +108,7 @@ TEST_P(Generation, LogitsDependOnEveryEarlierToken) {
   }
 }
 
-TEST_P(Generation, WhatIsTruncatedIsForgotten) {
+TEST_P(Generation, ForgetsTruncatedTokens) {
   const auto model = build(config());
   const std::vector<int64_t> sequence = tokens(9);
   CachedSequences cached(config(), *model, 2, 24);

@@ -43,7 +43,7 @@ std::map<int64_t, double> softmax(std::span<const float> logits, double temperat
 // Exponents, sum and quotient are each rounded a few times: 1e-12 is far above these errors and far below a real one.
 constexpr double rounding = 1e-12;
 
-TEST(Sampler, WithoutFiltersProbabilitiesAreTheSoftmax) {
+TEST(Sampler, UnfilteredProbabilitiesAreTheSoftmax) {
   for (double temperature : {0.25, 1.0, 3.0}) {
     const std::vector<float> logits = random_logits(57, 1);
     const auto found = probabilities(logits, {.temperature = temperature});

@@ -14,7 +14,7 @@ namespace {
 
 using config::Precision;
 
-TEST(BuiltIn, AreTheFilesOfTheTree) {
+TEST(BuiltIn, EqualsTheFilesOfTheTree) {
   EXPECT_EQ(names(),
             (std::vector<std::string>{"dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100", "frontier", "laptop", "lumi"}));
   for (const BuiltIn& one : built_in_machines()) {
@@ -22,7 +22,7 @@ TEST(BuiltIn, AreTheFilesOfTheTree) {
   }
 }
 
-TEST(BuiltIn, HaveTheirNamesAndAreReadBackFromTheirDumps) {
+TEST(BuiltIn, NamesFiguresAndDumpsReadBack) {
   for (const std::string& name : names()) {
     const Machine machine = load(name);
     EXPECT_EQ(machine.name, name);
@@ -73,7 +73,7 @@ TEST(BuiltIn, BothA100DifferInTheirMemory) {
   EXPECT_EQ(large.tiers, small.tiers);
 }
 
-TEST(BuiltIn, OthersHaveTheFiguresOfTheirDataSheets) {
+TEST(BuiltIn, DgxH100AndLaptopHaveTheirPublishedFigures) {
   const Machine hopper = load("dgx-h100");
   EXPECT_EQ(hopper.devices(), 16'384);
   EXPECT_EQ(hopper.device.rate(Precision::bf16).peak, 989.4e12);

@@ -53,7 +53,7 @@ TEST(Machine, NamesTheTypesWhoseRatesItHasInsteadOfAMissingOne) {
   EXPECT_EQ(machine.source(), "ours");
 }
 
-TEST(Machine, DoesWithoutTheOptionalFigures) {
+TEST(Machine, DefaultsOfOptionalFigures) {
   const Machine machine = parse(R"(name = "one"
 [device]
 name = "a core"

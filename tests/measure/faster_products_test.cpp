@@ -22,19 +22,19 @@ bool has_own(at::ScalarType type) {
   return ops::products_instructions(at::kCPU, type, Products::own) != std::string("torch");
 }
 
-TEST(FasterProducts, AreTorchsOnlyIfTheyAreClearlyFaster) {
+TEST(FasterProducts, TorchOnlyIfClearlyFaster) {
   EXPECT_EQ((MeasuredProduct{.own = 100, .torch = 50}.faster()), Products::own);
   EXPECT_EQ((MeasuredProduct{.own = 100, .torch = 110}.faster()), Products::own);
   EXPECT_EQ((MeasuredProduct{.own = 100, .torch = 130}.faster()), Products::torch);
 }
 
-TEST(FasterProducts, AreTorchsWithoutOurInstructionsAndOnAGpu) {
+TEST(FasterProducts, TorchIfOwnInstructionsAreMissingOrOnAGpu) {
   EXPECT_TRUE(measured_products(at::kDouble, every_class).empty());
   EXPECT_EQ(faster_products(at::kCPU, at::kDouble, every_class), ProductsByClass::all(Products::torch));
   EXPECT_EQ(faster_products(at::kCUDA, at::kFloat, every_class), ProductsByClass::all(Products::torch));
 }
 
-TEST(FasterProducts, AreMeasuredForTheClassesThatAreAsked) {
+TEST(FasterProducts, MeasuredForTheRequestedClasses) {
   if (!has_own(at::kFloat)) GTEST_SKIP() << "this processor has no instructions for our products";
   const std::vector<MeasuredProduct> products = measured_products(at::kFloat, {WeightClass::small, WeightClass::tall});
   ASSERT_EQ(products.size(), 6u);
@@ -74,7 +74,7 @@ int products_until_decided(double own, double torch) {
   return clock.products() / static_cast<int>(products.size());
 }
 
-TEST(FasterProducts, AreMeasuredOnlyUntilTheyAreDecided) {
+TEST(FasterProducts, MeasuredOnlyUntilDecided) {
   if (!has_own(at::kFloat)) GTEST_SKIP() << "this processor has no instructions for our products";
   EXPECT_EQ(products_until_decided(0.001, 0.001), 4 + 2 * 16);  // as often as is useful
   EXPECT_EQ(products_until_decided(0.02, 0.02), 4 + 2 * 3);     // more than a tenth of a second

@@ -51,7 +51,7 @@ TEST(FitProducts, FindsTheFiguresOfADevice) {
   EXPECT_GE(fitted.rate(Precision::fp32).peak, fitted.rate(Precision::fp32).achievable);
 }
 
-TEST(FitProducts, IsCloseToTimesThatScatter) {
+TEST(FitProducts, FitsScatteredTimesClosely) {
   machine::Device device = device_of(80e9, 300e9);
   device.tiles = {{.rows = 16, .columns = 16, .efficiency = 1}};
   machine::Device fitted = device_of(0, 0);

@@ -13,7 +13,7 @@ double half_seconds() {
   return now += 0.5;
 }
 
-TEST(MatmulRate, IsTwoOperationsAMultiplyAddOfAllThreadsTogether) {
+TEST(MatmulRate, CountsTwoOperationsPerMultiplyAddOfAllThreads) {
   const int threads = at::get_num_threads();
   for (const int several : {1, 2, 3}) {
     at::set_num_threads(several);
@@ -24,7 +24,7 @@ TEST(MatmulRate, IsTwoOperationsAMultiplyAddOfAllThreadsTogether) {
   at::set_num_threads(threads);
 }
 
-TEST(MatmulRate, IsThatOfTheFastestProducts) {
+TEST(MatmulRate, TakesTheFastestProducts) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   int readings = 0;

@@ -22,7 +22,7 @@ class KeptMemory : public ::testing::Test {
   void SetUp() override { keep_host_memory(); }
 };
 
-TEST_F(KeptMemory, IsReusedAtTheSamePlace) {
+TEST_F(KeptMemory, ReusedAtTheSamePlace) {
   const void* first = nullptr;
   {
     const at::Tensor tensor = bytes(3 * mebibyte);
@@ -43,7 +43,7 @@ TEST_F(KeptMemory, CountsTheBytesInTensors) {
   EXPECT_EQ(host_memory().used_bytes, before);
 }
 
-TEST_F(KeptMemory, IsMeteredLikeTorchsOwn) {
+TEST_F(KeptMemory, MeteredLikeTorchsOwn) {
   const auto meter = std::make_shared<Meter>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
   {

@@ -31,7 +31,7 @@ TEST(Mesh, EveryRankIsWhereItsCoordinatesSay) {
   }
 }
 
-TEST(Reach, IsTheSlowestLinkOfAGroup) {
+TEST(Reach, SlowestLinkOfAGroup) {
   const Topology frontier{.ranks_per_pair = 2, .ranks_per_node = 8};
   EXPECT_EQ(reach_of({3}, frontier), Reach::rank);
   EXPECT_EQ(reach_of({2, 3}, frontier), Reach::pair);

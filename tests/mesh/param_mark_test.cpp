@@ -13,7 +13,7 @@ ParamMark cut(ParamMark mark, int64_t member, int64_t ranks) {
   return mark;
 }
 
-TEST(Slabs, AreEqualPiecesWhereRowsStandAlone) {
+TEST(Slabs, EqualPiecesOfIndependentRows) {
   const ParamMark mark = ParamMark::sharded({12, 5}, 0, "tensor");
   EXPECT_EQ(row_ranges_of(mark, 0, 1), (std::vector<RowRange>{{0, 12}}));
   EXPECT_EQ(row_ranges_of(mark, 2, 3), (std::vector<RowRange>{{8, 4}}));
@@ -21,7 +21,7 @@ TEST(Slabs, AreEqualPiecesWhereRowsStandAlone) {
 }
 
 // Two groups of six rows; all ranks of a group hold its last two rows.
-TEST(Slabs, OfGroupsShareTheRowsAtTheirEnd) {
+TEST(Slabs, GroupsShareTheRowsAtTheirEnd) {
   ParamMark mark = ParamMark::sharded({12, 5}, 0, "tensor");
   mark.groups = 2;
   mark.shared = 2;
@@ -31,18 +31,18 @@ TEST(Slabs, OfGroupsShareTheRowsAtTheirEnd) {
   EXPECT_EQ(local_shape(cut(mark, 3, 4)), (std::vector<int64_t>{4, 5}));
 }
 
-TEST(Runs, OfAReplicatedParameterAreOneRun) {
+TEST(Runs, ReplicatedParameterIsOneRun) {
   const ParamMark mark = ParamMark::replicated({3, 4});
   EXPECT_EQ(mapped_ranges(mark, 2, 9), (std::vector<MappedRange>{{2, 2, 7}}));
   EXPECT_TRUE(mapped_ranges(mark, 4, 4).empty());
 }
 
-TEST(Runs, OfRowsAreOneRunEach) {
+TEST(Runs, EachRowOfCutColumnsIsOneRun) {
   const ParamMark mark = cut(ParamMark::sharded({4, 6}, 1, "tensor"), 1, 3);  // columns 2 and 3
   EXPECT_EQ(mapped_ranges(mark, 1, 5), (std::vector<MappedRange>{{1, 3, 1}, {2, 8, 2}, {4, 14, 1}}));
 }
 
-TEST(Runs, OfSlabsSayWhoCountsThem) {
+TEST(Runs, SlabsMarkTheCountedRuns) {
   ParamMark mark = ParamMark::sharded({12, 2}, 0, "tensor");
   mark.groups = 2;
   mark.shared = 2;
@@ -52,13 +52,13 @@ TEST(Runs, OfSlabsSayWhoCountsThem) {
   EXPECT_TRUE(counted_ranges(mark, 4, 8).empty());
 }
 
-TEST(CountedRanges, OfAdjacentRunsAreOne) {
+TEST(CountedRanges, AdjacentRunsBecomeOneRange) {
   const ParamMark mark = cut(ParamMark::sharded({4, 6}, 1, "tensor"), 1, 3);
   EXPECT_EQ(counted_ranges(mark, 1, 5), (std::vector<LocalRange>{{1, 5}}));
 }
 
 // Exactly one rank counts each element of the whole parameter.
-TEST(Runs, OfAllRanksAreTheWholeOnce) {
+TEST(Runs, AllRanksCountEachElementOnce) {
   ParamMark grouped = ParamMark::sharded({24, 3}, 0, "tensor");
   grouped.groups = 2;
   grouped.shared = 4;

@@ -40,7 +40,7 @@ bool lies_in(const Part& inner, const Part& outer) {
          inner.begin(total) + inner.size(total) <= outer.begin(total) + outer.size(total);
 }
 
-TEST(ThreeLevels, AreAsWorkedOutByHand) {
+TEST(ThreeLevels, MatchHandCalculation) {
   // Pairs hold the weights, nodes of four the gradients, all eight the optimizer states.
   const ShardPlace rank0({2, 4, 8, 8}, 0), rank6({2, 4, 8, 8}, 6);
   EXPECT_EQ(rank0.everyone, (Ranks{0, 4, 2, 6, 1, 5, 3, 7}));
@@ -63,7 +63,7 @@ TEST(Hybrid, ReplicatesEachPart) {
   EXPECT_EQ(place.own, (Part{4, 6}));
 }
 
-TEST(EverySetting, HasPartsThatLieInEachOther) {
+TEST(EverySetting, NestsItsParts) {
   for (const ShardSizes& sizes : all_sizes()) {
     for (int64_t rank = 0; rank < sizes.ranks; ++rank) {
       const ShardPlace place(sizes, rank);
@@ -74,7 +74,7 @@ TEST(EverySetting, HasPartsThatLieInEachOther) {
   }
 }
 
-TEST(EverySetting, HasGroupsThatTheirMembersAgreeOn) {
+TEST(EverySetting, MembersAgreeOnTheirGroups) {
   for (const ShardSizes& sizes : all_sizes()) {
     for (int64_t rank = 0; rank < sizes.ranks; ++rank) {
       const ShardPlace place(sizes, rank);
@@ -110,7 +110,7 @@ TEST(EverySetting, HandsOutTheBlocksOfEachMovementByMember) {
 }
 
 // Members of a node next to each other, and one of each node.
-TEST(Rails, HaveTheBlocksOfTheWholeGroupByNodeAndPlace) {
+TEST(Rails, HoldTheBlocksOfTheWholeGroupByNodeAndPlace) {
   int64_t checked = 0;
   for (const ShardSizes& sizes : all_sizes()) {
     for (int64_t rank = 0; rank < sizes.ranks; ++rank) {
@@ -150,7 +150,7 @@ ShardSizes sizes_of(const config::LayoutConfig& layout, int64_t ranks, int64_t n
   return shard_sizes(layout, mesh);
 }
 
-TEST(Names, AreTheTableOfTheField) {
+TEST(Names, ShardSizesOfEachName) {
   using config::Sharding;
   const auto named = [](Sharding sharding) {
     return sizes_of({.sharding = sharding, .shard_group = sharding == Sharding::hybrid ? 2 : 0}, 8, 4);
@@ -164,7 +164,7 @@ TEST(Names, AreTheTableOfTheField) {
   EXPECT_EQ(named(Sharding::three_level), (ShardSizes{2, 4, 8, 8}));
 }
 
-TEST(Rails, AreNumberedByNodesOfDataParallelRanks) {
+TEST(Rails, NumberedByNodesOfDataParallelRanks) {
   const config::LayoutConfig zero3{.sharding = config::Sharding::zero3, .route = config::Routing::rails};
   EXPECT_EQ(sizes_of(zero3, 16, 8), (ShardSizes{16, 16, 16, 16, 8}));
   EXPECT_EQ(sizes_of(zero3, 16, 8, 2), (ShardSizes{8, 8, 8, 8, 4}));
@@ -173,7 +173,7 @@ TEST(Rails, AreNumberedByNodesOfDataParallelRanks) {
   EXPECT_EQ(rank0.gather, (Ranks{0, 4, 1, 5, 2, 6, 3, 7}));
 }
 
-TEST(Rails, ThatDoNotFitTheNodesAreRefused) {
+TEST(Rails, RefusesGroupsThatDoNotFitTheNodes) {
   const auto complaint = [](int64_t ranks, int64_t node, int64_t group) -> std::string {
     config::LayoutConfig layout{.sharding = config::Sharding::hybrid, .shard_group = group};
     layout.route = config::Routing::rails;
@@ -195,13 +195,13 @@ TEST(Names, CountOnlyDataParallelRanks) {
   EXPECT_EQ(sizes_of({.sharding = config::Sharding::three_level}, 16, 8, 2), (ShardSizes{1, 4, 8, 8}));
 }
 
-TEST(Groups, GivenInFullReplaceTheNamedOnes) {
+TEST(Groups, GivenSizesReplaceTheNamedOnes) {
   EXPECT_EQ(
       sizes_of({.sharding = config::Sharding::zero1, .shard_gradients = {.word = Word::number, .number = 2}}, 4, 4),
       (ShardSizes{1, 2, 4, 4}));
 }
 
-TEST(Groups, ThatDoNotLieInEachOtherAreRefusedTogether) {
+TEST(Groups, RefusesAllUnnestedGroupsTogether) {
   try {
     sizes_of({.shard_weights = {.word = Word::number, .number = 4},
               .shard_gradients = {.word = Word::number, .number = 6},
@@ -232,7 +232,7 @@ TEST(TypedNodes, HoldTheGroupsThatLieInsideThem) {
   EXPECT_FALSE(sizes_of({.sharding = config::Sharding::zero3}, 16, 4).is_inside_typed_node(2));
 }
 
-TEST(TypedNodes, OfDifferentSizesAreRefused) {
+TEST(TypedNodes, RefusesNodesOfDifferentSizes) {
   try {
     sizes_of({.sharding = config::Sharding::zero1, .node_type = config::NodeType::bf16}, 6, 4);
     FAIL();
@@ -245,7 +245,7 @@ TEST(TypedNodes, OfDifferentSizesAreRefused) {
 }
 
 // A quantized movement gives every parameter blocks of its own, whichever movement it is.
-TEST(Alignment, IsABlockWhereAMovementQuantizes) {
+TEST(Alignment, OneBlockWhereAMovementQuantizes) {
   using config::WireType;
   EXPECT_EQ(parameter_alignment({}), 32);
   EXPECT_EQ(parameter_alignment({.gather_type = WireType::bf16, .reduce_type = WireType::fp32}), 32);

@@ -32,7 +32,7 @@ testing::Tensors results_of(Model& model, const Batch& batch, const Pass& pass) 
 class GptAgainstPyTorch : public ::testing::TestWithParam<at::ScalarType> {};
 
 // All models are in one test, since every test is a process of its own and Python takes seconds to start.
-TEST_P(GptAgainstPyTorch, HasItsLogitsLossAndGradients) {
+TEST_P(GptAgainstPyTorch, LogitsLossAndGradientsAreAsAccurate) {
   testing::PyTorch pytorch;
   testing::ErrorTally tally(GetParam());
   for (const SmallModel& small : small_models()) {

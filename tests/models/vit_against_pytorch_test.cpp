@@ -60,7 +60,7 @@ bool is_judged(const std::string& name, const Batch& batch) {
 
 class VitAgainstPyTorch : public ::testing::TestWithParam<at::ScalarType> {};
 
-TEST_P(VitAgainstPyTorch, HasItsForecastsLossAndGradients) {
+TEST_P(VitAgainstPyTorch, ForecastsLossAndGradientsAreAsAccurate) {
   testing::PyTorch pytorch;
   testing::ErrorTally tally(GetParam());
   for (const SmallVit& small : small_vits()) {
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Types, VitAgainstPyTorch, ::testing::Values(at::kFloat,
                          [](const auto& type) { return std::string(c10::toString(type.param)); });
 
 // What is returned in fp32 even by a model of doubles is compared to its rounding.
-TEST(VitInDouble, HasPyTorchsGradientsTo1e10) {
+TEST(VitInDouble, EqualsPyTorchTo1e10) {
   testing::PyTorch pytorch;
   const std::set<std::string> in_fp32 = {"forecast", "loss", "rmse", "bias", "persistence"};
   for (const SmallVit& small : small_vits()) {

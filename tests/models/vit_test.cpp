@@ -66,7 +66,7 @@ struct Aggregated : nn::Module {
   Aggregation& aggregation;
 };
 
-TEST(Aggregation, WithAQueryOfZerosIsTheMeanOfTheProjectedTokens) {
+TEST(Aggregation, QueryOfZerosGivesTheMeanOfTheProjectedTokens) {
   const ModelConfig config = small_vit();
   const Aggregated model(config, at::kDouble);
   const at::NoGradGuard no_grad;
@@ -85,7 +85,7 @@ TEST(Aggregation, WithAQueryOfZerosIsTheMeanOfTheProjectedTokens) {
 }
 
 // The places are computed in pieces, of which a large micro-batch has several.
-TEST(Aggregation, InPiecesIsThatOfEachPlace) {
+TEST(Aggregation, PiecesGiveTheResultOfEachPlace) {
   ModelConfig config = small_vit();
   for (const bool normed : {false, true}) {
     config.qk_norm = normed;
@@ -102,7 +102,7 @@ TEST(Aggregation, InPiecesIsThatOfEachPlace) {
   }
 }
 
-TEST(Vit, BeginsWithTheValuesOfClimaX) {
+TEST(Vit, InitialValuesAreThoseOfClimaX) {
   ModelConfig config = small_vit();
   const auto model = built(config, {});
   nn::initialize(model->parameters(), 1);

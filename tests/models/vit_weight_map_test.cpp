@@ -64,7 +64,7 @@ at::Tensor first_value(const Keys& keys, const std::string& name) {
   return {};
 }
 
-TEST(VitWeightMap, OfTheSameModelTakesAllTensorsAsTheyAre) {
+TEST(VitWeightMap, SameModelTakesAllTensorsAsTheyAre) {
   const WeightMap map = map_to({});
   EXPECT_TRUE(map.computed.empty() && map.initial.empty() && map.dropped.empty());
 }
@@ -119,7 +119,7 @@ TEST(VitWeightMap, InterpolatesPositions) {
   EXPECT_TRUE(result.narrow(0, 12, 4).allclose(rows[1]));
 }
 
-TEST(VitWeightMap, WhatOnlyOneOfThemIsToldIsNewOrLeftOut) {
+TEST(VitWeightMap, InputsOfOneModelOnlyAreNewOrDropped) {
   const Keys keys = {"model.lead_embedding=false", "model.time_inputs=true"};
   const std::set<std::string> lead = {"embedding.lead.bias", "embedding.lead.weight"};
   const std::set<std::string> time = {"embedding.time.bias", "embedding.time.weight"};
@@ -129,7 +129,7 @@ TEST(VitWeightMap, WhatOnlyOneOfThemIsToldIsNewOrLeftOut) {
   EXPECT_EQ(map_to({}, keys).initial, lead);
 }
 
-TEST(VitWeightMap, OfAnotherWidthOrPatchIsLeftToTheCheckOfShapes) {
+TEST(VitWeightMap, AnotherWidthOrPatchIsLeftToTheCheckOfShapes) {
   EXPECT_TRUE(map_to({"model.width=16"}).computed.empty());
   EXPECT_TRUE(map_to({"model.patch=1"}).computed.empty());
 }

@@ -142,7 +142,7 @@ TEST(Module, BuffersAreNoParametersAndFp32) {
   EXPECT_TRUE(unallocated.first.mean.value.is_meta());
 }
 
-TEST(Gradients, AreAllocatedZeroedAndCollected) {
+TEST(Gradients, AllocatedZeroedAndCollected) {
   Pair pair({.type = at::kBFloat16});
   const auto parameters = pair.parameters();
   initialize(parameters, 1);
@@ -163,7 +163,7 @@ TEST(Gradients, AreAllocatedZeroedAndCollected) {
 }
 
 // Without a sum, what memory holds counts as zero: poison in it must not be seen.
-TEST(Gradients, AreStoredOverWhatIsThereBeforeTheyAreAdded) {
+TEST(Gradients, FirstSumOverwritesWhatMemoryHolds) {
   Pair pair({});
   Embedding rows(4, 3, 4, InitialValue::normal(1.0), {});
   std::vector<Parameter*> parameters = pair.parameters();
@@ -185,7 +185,7 @@ TEST(Gradients, AreStoredOverWhatIsThereBeforeTheyAreAdded) {
   }
 }
 
-TEST(Build, OnTheMetaDeviceHasShapesOnly) {
+TEST(Build, MetaDeviceHasShapesOnly) {
   Linear huge(1'000'000, 1'000'000, true, InitialValue::normal(0.02), {.device = at::kMeta});
   EXPECT_EQ(huge.weight.value.numel(), 1'000'000'000'000);
 }

@@ -23,7 +23,7 @@ std::string row(int64_t step, const std::string& validation = "") {
   return std::to_string(step) + ",0.1,,0.0003," + std::to_string(64 * step) + ",0,0,,,0," + validation + "\n";
 }
 
-TEST(Csv, HasARowAStepWithTheEvaluationInIt) {
+TEST(Csv, RowPerStepWithEvaluation) {
   const ScratchFolder scratch;
   {
     MetricsWriter writer(scratch / "run", 0, {.csv = true, .names = {.items = "tokens"}});
@@ -52,7 +52,7 @@ TEST(Csv, AResumedRunHasEachStepOnce) {
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1) + row(2) + row(3, "4.5") + row(4));
 }
 
-TEST(Csv, TurnedOnLaterItHasTheStepsBefore) {
+TEST(Csv, EnabledOnResumeHasTheEarlierSteps) {
   const ScratchFolder scratch;
   MetricsWriter(scratch / "run", 0, {.names = {.items = "tokens"}}).write(metrics_of(1));
   {
@@ -80,7 +80,7 @@ TEST(Csv, AnEvaluationAfterItsStepWasMadeDurableStandsInTheStepsRow) {
   EXPECT_EQ(read_text(scratch / "run/metrics.csv"), header + row(1, "4.5") + row(2, "4.25"));
 }
 
-TEST(Csv, HasAColumnForEachOfSeveralCorpora) {
+TEST(Csv, ColumnPerCorpus) {
   const ScratchFolder scratch;
   const MetricsFormats formats{.csv = true, .datasets = {"data/a", "one, \"two\""}, .names = {.items = "tokens"}};
   const std::string names = std::string(header).substr(0, std::string(header).size() - 1) +

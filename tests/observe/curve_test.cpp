@@ -39,7 +39,7 @@ Points falling(int count) {
   return points;
 }
 
-TEST(Curve, HasTheSizeThatWasAskedFor) {
+TEST(Curve, KeepsToTheRequestedSize) {
   for (const int width : {24, 25, 40, 72, 101, 200}) {
     for (const int height : {6, 7, 18, 41}) {
       Chart chart{.series = {{"train", falling(500)}, {"validation", {{100, 5}, {400, 4.4}}}},

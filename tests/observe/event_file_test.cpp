@@ -17,7 +17,7 @@
 namespace terrace::observe {
 namespace {
 
-TEST(Crc32c, IsThatOfTheStandard) {
+TEST(Crc32c, MatchesTheStandard) {
   // RFC 3720, appendix B.4, and the check value of the polynomial.
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
   EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43u);
@@ -52,7 +52,7 @@ StepMetrics metrics_of(int64_t step, double loss) {
   return {.step = step, .loss = loss, .gradient_norm = 0.5, .learning_rate = 3e-4, .items = 64 * step};
 }
 
-TEST(EventFile, IsReadByTensorBoardAndAResumedRunHasEachStepOnce) {
+TEST(EventFile, TensorBoardReadsEachStepOfAResumedRunOnce) {
   const ScratchFolder scratch;
   const std::filesystem::path folder = scratch / "run";
   {

@@ -25,7 +25,7 @@ TEST(Memory, FollowsPagesThatAreTouchedAndGivenBack) {
   EXPECT_GE(peak_resident_bytes(), before + size - slack);
 }
 
-TEST(Memory, WhatIsAvailableIsSomeOfTheMachine) {
+TEST(Memory, AvailableMemoryIsPartOfTheMachine) {
   EXPECT_GT(available_bytes(), 0);
   EXPECT_LE(available_bytes(), sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
 }

@@ -75,7 +75,7 @@ TEST_F(Metrics, FiguresOfTheFamilyAreReadUnderTheirNames) {
   EXPECT_EQ(read.evaluations.at(1).figures, evaluation.figures);
 }
 
-TEST_F(Metrics, HasTheFixedKeysInEveryLine) {
+TEST_F(Metrics, FixedKeysInEveryLine) {
   MetricsWriter writer(folder_ / "made" / "too", 0, of_text);
   writer.write(StepMetrics{.step = 3,
                            .loss = 0.1,
@@ -330,7 +330,7 @@ TEST_F(Metrics, LinesThatTheDiskRefusesWaitAndAreNotLost) {
   EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST_F(Metrics, OfSeveralEvaluationsOfAStepTheLastCounts) {
+TEST_F(Metrics, LastOfSeveralEvaluationsOfAStepCounts) {
   {
     MetricsWriter writer(folder_, 0, of_text);
     for (double loss : {8.0, 7.0}) writer.write(EvaluationMetrics{.step = 2, .validation_loss = loss});

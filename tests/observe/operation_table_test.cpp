@@ -90,7 +90,7 @@ TEST(OperationTable, TextShowsTheFirstRowsAndSumsUpTheRest) {
   EXPECT_EQ(count_operations({}).text(), "no step was recorded\n");
 }
 
-TEST(ChromeTrace, IsAnEventASpanWithTimesInMicroseconds) {
+TEST(ChromeTrace, EventPerSpanWithTimesInMicroseconds) {
   const ScratchFolder folder;
   Trace trace = one_step();
   for (Span& span : trace[0].spans) span.begin_ns += 5'000'000, span.end_ns += 5'000'000;

@@ -77,7 +77,7 @@ TEST(ReportPage, HoldsWhatAPlanSaysInWords) {
     "changes": [{"settings": "--set layout.tensor=4", "step_seconds": 2.0, "gain": 0.25}]})"));
 }
 
-TEST(ReportPage, IsOneFileWithItsStyleItsScriptsAndTheLicenceOfD3) {
+TEST(ReportPage, SingleFileWithStyleScriptsAndLicenceOfD3) {
   const std::string page = report_page("a title", {example_run()});
   EXPECT_NE(page.find("<title>a title</title>"), std::string::npos);
   for (const char* part : {"--colour-0: #0072b2", "class Timeline", "d3_document", "Michael Bostock"}) {
@@ -130,7 +130,7 @@ TEST(ReportPage, SaysHowToGetTheRecordsThatARunLacks) {
   EXPECT_TRUE(report_data("", {prediction})["runs"].at(0)["losses"].is_null());
 }
 
-TEST(ReportedRuns, AreReadWithAndWithoutRecords) {
+TEST(ReportedRuns, ReadsRunsWithAndWithoutRecords) {
   const ScratchFolder folder;
   write_run(folder.path());
   ReportedRun run = read_reported_run(folder / "");
@@ -149,7 +149,7 @@ TEST(ReportedRuns, AreReadWithAndWithoutRecords) {
   EXPECT_EQ(run.measured, example_record("measured"));
 }
 
-TEST(ReportedRuns, AreRefusedWithoutARunAndWithARecordThatIsNone) {
+TEST(ReportedRuns, RefusesAFolderWithoutARunAndABrokenRecord) {
   const ScratchFolder folder;
   try {
     read_reported_run(folder.path());

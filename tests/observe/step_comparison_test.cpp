@@ -61,7 +61,7 @@ TEST(StepComparison, NamesTheCategoryThatIsOff) {
                           AllOf(HasSubstr("-33.3%"), HasSubstr("100 B predicted, 200 B measured"))));
 }
 
-TEST(StepComparison, IsATableOfBoth) {
+TEST(StepComparison, TableOfPredictedAndMeasured) {
   EXPECT_EQ(table_of(predicted(), measured(0.5, 100)),
             "  a step                           predicted    measured    error\n"
             "  time                                1.00 s      1.10 s    -9.1%\n"

@@ -34,14 +34,14 @@ StepRecord example() {
       .operations = {{.name = "products", .seconds = 1, .flops = 1e12, .bytes = 1e9}}};
 }
 
-TEST(StepRecord, IsReadBackWhole) {
+TEST(StepRecord, ReadsBackEqual) {
   const ScratchFolder folder;
   const auto path = folder.path() / measured_step_file;
   write_step_record(example(), path);
   EXPECT_EQ(read_step_record(path), example());
 }
 
-TEST(StepRecord, OfAnEarlierVersionHasNoStagesOfGroups) {
+TEST(StepRecord, EarlierVersionHasNoStagesOfGroups) {
   Json json = json_of(example());
   json["groups"].at(0).erase("stage");
   EXPECT_EQ(step_record_of(json).groups.at(0).stage, -1);
@@ -60,7 +60,7 @@ TEST(StepRecord, AFileThatIsNoneIsRefusedByName) {
   }
 }
 
-TEST(NamedFigures, AreFoundByNameAndSummed) {
+TEST(NamedFigures, FindsByNameAndSums) {
   const StageRecord stage = example().stages.front();
   EXPECT_EQ(figure(stage.memory_bytes, "gradients"), 50);
   EXPECT_EQ(figure(stage.memory_bytes, "slack"), 0);

@@ -44,7 +44,7 @@ class SummaryTest : public testing::Test {
   std::filesystem::path folder_ = scratch_.path();
 };
 
-TEST_F(SummaryTest, HasTheRunsFigures) {
+TEST_F(SummaryTest, FiguresOfTheRun) {
   write_run();
   const Json summary = summarize_run(folder_);
   EXPECT_EQ(summary["steps"], 3);
@@ -57,7 +57,7 @@ TEST_F(SummaryTest, HasTheRunsFigures) {
   EXPECT_EQ(summary["files"].size(), 2u);
 }
 
-TEST_F(SummaryTest, HasTheLossOfEachOfSeveralCorpora) {
+TEST_F(SummaryTest, LossOfEachCorpus) {
   write_run();
   EXPECT_EQ(summarize_run(folder_)["validation_loss_by_dataset"], Json::object());
   MetricsWriter(folder_, 3, {.names = {.items = "tokens"}})

@@ -172,7 +172,7 @@ void OpsAgainstPyTorch::check_attention() {
 }
 
 // One test for all operations, since each test is a process and Python takes seconds to start.
-TEST_P(OpsAgainstPyTorch, HaveItsResultsAndGradients) {
+TEST_P(OpsAgainstPyTorch, ResultsAndGradientsAreAsAccurate) {
   at::set_num_threads(1);
   for (int draw = 0; draw < 4; ++draw) {
     check_linear();

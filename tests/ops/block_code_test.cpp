@@ -172,7 +172,7 @@ TEST(BlockCodes, DecodeABlockWithANaNOrAnInfinityAsNaN) {
 }
 
 // One value is drawn at 10,000 places; the mean is within four standard errors of it.
-TEST(BlockCodes, HaveTheValueAsTheMeanOfRandomRoundings) {
+TEST(BlockCodes, MeanOfRandomRoundingsIsTheValue) {
   constexpr int64_t draws = 10'000;
   for (const BlockCode code : codes) {
     for (const double value : {0.0, 1.0 / 3, -0.0123, 0.9, -0.5, 0.001}) {
@@ -236,7 +236,7 @@ TEST(BlockCodes, AddInFp32) {
 }
 
 // 1,000 values: four scales, and a byte or half a byte for each value.
-TEST(BlockCodes, HavePayloadsOfTheFormulasSize) {
+TEST(BlockCodes, PayloadSizesMatchTheFormula) {
   EXPECT_EQ((BlockLayout{BlockCode::int8, 1, 1000}.payload_bytes()), 1016);
   EXPECT_EQ((BlockLayout{BlockCode::fp8, 2, 1000}.payload_bytes()), 1016);
   EXPECT_EQ((BlockLayout{BlockCode::int4, 1, 1000}.payload_bytes()), 516);

@@ -106,7 +106,7 @@ TEST_F(CudaKernels, AddAndSumInTheCpusOrder) {
   }
 }
 
-TEST_F(CudaKernels, HaveTheCpusNormAndItsGradients) {
+TEST_F(CudaKernels, NormAndItsGradientsAreAsAccurateAsTheCpus) {
   for (at::ScalarType type : types) {
     for (const bool centered : {true, false}) {
       for (const auto& [rows, columns] : {std::pair{1, 1}, {70, 300}, {33, 1000}}) {
@@ -133,7 +133,7 @@ TEST_F(CudaKernels, HaveTheCpusNormAndItsGradients) {
   }
 }
 
-TEST_F(CudaKernels, HaveTheCpusSwigluAndItsGradient) {
+TEST_F(CudaKernels, SwigluAndItsGradientAreAsAccurateAsTheCpus) {
   for (at::ScalarType type : types) {
     const auto compute = [](const Kernels& kernels, const TensorList& t) {
       const at::Tensor y = at::empty_like(t[1]), dx = at::empty_like(t[0]);
@@ -180,7 +180,7 @@ TEST_F(CudaKernels, DrawTheCpusDropoutMask) {
   }
 }
 
-TEST_F(CudaKernels, HaveTheCpusCrossEntropyAndItsGradient) {
+TEST_F(CudaKernels, CrossEntropyAndItsGradientAreAsAccurateAsTheCpus) {
   for (at::ScalarType type : types) {
     for (const auto& [vocabulary, columns] : {std::pair{1, 1}, {500, 512}, {1024, 1024}, {40000, 40001}}) {
       for (const double scale : {0.0, 0.25}) {

@@ -59,13 +59,13 @@ TEST(Dropout, DropsAtItsRateAndKeepsTheMean) {
   }
 }
 
-TEST(Dropout, DoesNotDependOnTheMicroBatch) {
+TEST(Dropout, SameMaskInAnyMicroBatch) {
   const at::Tensor whole = mask(samples_from(10, 5), {5, 9, 130});
   const at::Tensor first = mask(samples_from(10, 2), {2, 9, 130}), second = mask(samples_from(12, 3), {3, 9, 130});
   EXPECT_TRUE(whole.equal(at::cat({first, second})));
 }
 
-TEST(Dropout, DoesNotDependOnTheThreads) {
+TEST(Dropout, SameMaskOnAnyThreads) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const at::Tensor alone = mask(samples_from(0, 8), {8, 64, 257});
@@ -107,7 +107,7 @@ TEST(Dropout, BackwardDrawsTheSameMask) {
   }
 }
 
-TEST(Dropout, AtRateZeroIsTheSum) {
+TEST(Dropout, RateZeroGivesTheSum) {
   const at::Tensor x = at::full({1, 2, 3}, 0.25), residual = at::ones({1, 2, 3});
   EXPECT_TRUE(dropout_add(residual, x, site_of({}, 0.0), "a").equal(at::full({1, 2, 3}, 1.25)));
   EXPECT_TRUE(dropout_add({}, x, site_of({}, 0.0), "a").equal(x));

@@ -97,7 +97,7 @@ class ExponentialLoss : public testing::OwnProductsOfType {
   }
 };
 
-TEST_P(ExponentialLoss, IsThatOfDoublePrecision) {
+TEST_P(ExponentialLoss, NearThatOfDoublePrecision) {
   for (const int64_t vocabulary : {1, 7, 64, 65, 500, 701}) {
     for (const int64_t padding : {0, 3, 70}) {
       SCOPED_TRACE(::testing::Message() << vocabulary << " and " << padding);
@@ -107,7 +107,7 @@ TEST_P(ExponentialLoss, IsThatOfDoublePrecision) {
   }
 }
 
-TEST_P(ExponentialLoss, IsTheSameWithoutGradients) {
+TEST_P(ExponentialLoss, SameBitsIfNoGradientIsComputed) {
   const LossProblem problem(GetParam(), 40, 24, 300, 300);
   EXPECT_TRUE(found_losses(problem, 0).losses.equal(found_losses(problem).losses));
 }
@@ -151,7 +151,7 @@ TEST_P(ExponentialLoss, ComputesEachRowByItself) {
   }
 }
 
-TEST_P(ExponentialLoss, IsANaNInTheRowOfABadHiddenStateAlone) {
+TEST_P(ExponentialLoss, BadHiddenStateGivesANaNInItsRowAlone) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     LossProblem problem(GetParam(), 9, 8, 100, 100);
     problem.hidden[4][2] = bad;
@@ -260,7 +260,7 @@ TEST_P(ExponentialLoss, HoldsHoweverFarApartTheLogitsOfRanksAre) {
 }
 
 // Types whose losses are computed from logits. Logits in fp16 are rounded, so only what is finite is compared.
-TEST(LossesOfLogits, AreFiniteHoweverFarApartTheLogitsOfRanksAre) {
+TEST(LossesOfLogits, FiniteHoweverFarApartTheLogitsOfRanksAre) {
   for (const at::ScalarType type : {at::kHalf, at::kDouble}) {
     for (const int64_t num_ranks : {2, 4, 8}) {
       for (const double spread : {0.0, 31.0, 89.0, 1000.0}) {

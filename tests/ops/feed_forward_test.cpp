@@ -49,7 +49,7 @@ void expect_close(const at::Tensor& a, const at::Tensor& b, double relative) {
   EXPECT_LE(a.sub(b).abs().max().item<double>(), relative * b.abs().max().item<double>());
 }
 
-TEST(FeedForward, IsTwoLinearLayersAndAnActivation) {
+TEST(FeedForward, EqualsTwoLinearLayersAndAnActivation) {
   // Sums of 40 terms, rounded in another order.
   constexpr double rounding = 40 * 0x1p-24;
   for (const Activation activation : activations) {
@@ -72,7 +72,7 @@ TEST(FeedForward, IsTwoLinearLayersAndAnActivation) {
   }
 }
 
-TEST(FeedForward, DeferredWeightGradientsAreTheSameToTheLastBit) {
+TEST(FeedForward, DeferredWeightGradientsHaveTheSameBits) {
   for (const Activation activation : activations) {
     Layers now(at::kFloat, true, activation), later(at::kFloat, true, activation);
     WeightGradientQueue queue;
@@ -89,7 +89,7 @@ TEST(FeedForward, DeferredWeightGradientsAreTheSameToTheLastBit) {
   }
 }
 
-TEST(ResidualStream, IsSummedByTheNextNormWithTheBitsOfAdditionAndNorm) {
+TEST(ResidualStream, NextNormSumsWithTheBitsOfAdditionAndNorm) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor x = leaf({3, 7, 20}, type, 1), added = leaf({3, 7, 20}, type, 2);
     const Weight scale = weight({20}, type, 3), shift = weight({20}, type, 4);
@@ -109,7 +109,7 @@ TEST(ResidualStream, IsSummedByTheNextNormWithTheBitsOfAdditionAndNorm) {
   }
 }
 
-TEST(ResidualStream, HasTheGradientsOfTheSumAndOfItsNorm) {
+TEST(ResidualStream, GradientsOfTheSumAndOfItsNorm) {
   const auto gradients = [](bool fused, bool use_sum, bool use_norm) {
     const at::Tensor x = leaf({6, 20}, at::kFloat, 1), added = leaf({6, 20}, at::kFloat, 2);
     const Weight scale = weight({20}, at::kFloat, 3);

@@ -29,7 +29,7 @@ TEST(InitialValues, EqualTheirDefinition) {
   }
 }
 
-TEST(InitialValues, AreNormal) {
+TEST(InitialValues, MomentsOfTheNormalDistribution) {
   const int64_t count = 200000;
   const at::Tensor z = filled({count}, at::kDouble).div(0.02);
   const double root = std::sqrt(static_cast<double>(count));
@@ -89,7 +89,7 @@ TEST(InitialValues, TruncatedOnesHaveTheVarianceOfTheCut) {
   }
 }
 
-TEST(InitialValues, DoNotDependOnTheThreads) {
+TEST(InitialValues, SameBitsOnAnyThreads) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const at::Tensor alone = filled({300007});
@@ -99,7 +99,7 @@ TEST(InitialValues, DoNotDependOnTheThreads) {
   EXPECT_TRUE(alone.equal(together));
 }
 
-TEST(InitialValues, AreThoseOfTheWholeInEveryRange) {
+TEST(InitialValues, EveryRangeHasTheValuesOfTheWhole) {
   const at::Tensor whole = filled({385});
   for (int64_t first : {1, 3, 64, 100, 384}) {
     const int64_t size = std::min<int64_t>(385 - first, 130);
@@ -107,7 +107,7 @@ TEST(InitialValues, AreThoseOfTheWholeInEveryRange) {
   }
 }
 
-TEST(InitialValues, AreRoundedOnceToTheirType) {
+TEST(InitialValues, RoundOnceToTheirType) {
   EXPECT_TRUE(filled({999}, at::kBFloat16).equal(filled({999}).to(at::kBFloat16)));
   EXPECT_TRUE(filled({999}).equal(filled({999}, at::kDouble).to(at::kFloat)));
 }

@@ -87,7 +87,7 @@ at::Tensor documents_of(const Size& size) {
 // A few short sequences have too few numbers to judge an error.
 int64_t batch_of(int64_t batch, int64_t length) { return length < 64 ? 4 * batch : batch; }
 
-TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
+TEST_P(JointAttention, MatchesPyTorchUnderACausalMask) {
   at::set_num_threads(2);
   testing::PyTorch pytorch;
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
@@ -119,7 +119,7 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorch) {
   tally_.expect_as_accurate();
 }
 
-TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorchIfItSeesAllKeys) {
+TEST_P(JointAttention, MatchesPyTorchIfItSeesAllKeys) {
   at::set_num_threads(2);
   testing::PyTorch pytorch;
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
@@ -148,7 +148,7 @@ TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorchIfItSeesAllKeys) {
   tally_.expect_as_accurate();
 }
 
-TEST_P(JointAttention, HasTheResultsAndGradientsOfPyTorchWithAWindow) {
+TEST_P(JointAttention, MatchesPyTorchWithAWindow) {
   at::set_num_threads(2);
   testing::PyTorch pytorch;
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
@@ -193,7 +193,7 @@ TEST_P(JointAttention, DependsOnTheTokensOfItsWindowAlone) {
   EXPECT_TRUE(same.narrow(0, 329, 271).all().item<bool>());
 }
 
-TEST_P(JointAttention, HasTheSameBitsOnAnyNumberOfThreads) {
+TEST_P(JointAttention, SameBitsOnAnyThreads) {
   const int threads = at::get_num_threads();
   for (const Size& size :
        {Size{3, 300, 2, 2, 64}, Size{1, 2100, 2, 1, 32}, Size{1, 700, 1, 4, 16}, Size{2, 300, 2, 1, 52}}) {
@@ -234,7 +234,7 @@ TEST_P(JointAttention, StaysFiniteAndShowsANaN) {
   EXPECT_FALSE(finite.narrow(1, 20, 20).any().item<bool>());
 }
 
-TEST_P(JointAttention, DoesNotDependOnLaterTokensOrOtherDocuments) {
+TEST_P(JointAttention, IgnoresLaterTokensAndOtherDocuments) {
   const Size size{1, 300, 1, 2, 32};
   at::NoGradGuard no_grad;
   const at::Tensor input = joint(size), documents = at::arange(300, at::kLong).div(130, "floor").unsqueeze(0);
@@ -274,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(Types, JointAttention, ::testing::Values(at::kFloat, at
                          [](const auto& type) { return std::string(c10::toString(type.param)); });
 
 // A run records the name of the kernels that compute.
-TEST(AttentionKernels, AreNamedByTheirInstructions) {
+TEST(AttentionKernels, NamedByTheirInstructions) {
   const HeadLayout layout{1, 1, 64}, odd{1, 1, 23}, widest{1, 1, 256}, too_wide{1, 1, 257};
   const std::string_view name = attention_instructions(at::kCPU);
   EXPECT_EQ(attention_kernels(at::kCPU, at::kFloat, layout) != nullptr, name.starts_with("avx512"));

@@ -69,7 +69,7 @@ TEST(Kernels, AddAcrossTypes) {
   }
 }
 
-TEST(Kernels, AreRefusedForADeviceThatThisBuildLacks) {
+TEST(Kernels, RefusesADeviceThatThisBuildLacks) {
   EXPECT_THROW(kernels(at::Device(at::kMeta)), UserError);
   try {
     // A build with CUDA has a table for the device.

@@ -36,7 +36,7 @@ void forward_and_backward(const Layer& layer, const at::Tensor& x, WeightGradien
 
 class LinearTypes : public ::testing::TestWithParam<std::pair<at::ScalarType, at::ScalarType>> {};
 
-TEST_P(LinearTypes, HaveTheSameBitsWithDeferredWeightGradients) {
+TEST_P(LinearTypes, DeferredWeightGradientsHaveTheSameBits) {
   const auto [type, gradient_type] = GetParam();
   const Layer immediate(type, gradient_type), later(type, gradient_type);
   const at::Tensor x = some_input(type), x_later = some_input(type);

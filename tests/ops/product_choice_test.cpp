@@ -8,7 +8,7 @@
 namespace terrace::ops {
 namespace {
 
-TEST(WeightClass, FollowsFromTheSmallerDimensionUnlessThereAreEightOutputsPerInput) {
+TEST(WeightClass, FollowsTheSmallerDimensionBelow8OutputsPerInput) {
   const auto of = [](const std::vector<int64_t>& shape) { return weight_class_of(shape); };
   EXPECT_EQ(of({1, 1}), WeightClass::small);
   EXPECT_EQ(of({768, 511}), WeightClass::small);
@@ -24,7 +24,7 @@ TEST(WeightClass, FollowsFromTheSmallerDimensionUnlessThereAreEightOutputsPerInp
   EXPECT_EQ(of({16, 1, 3}), of({16, 3}));
 }
 
-TEST(ProductsByClass, AreEqualInEveryClassIfTheyAreOfOneKind) {
+TEST(ProductsByClass, OneKindIsEqualInEveryClass) {
   for (const Products products : {Products::own, Products::torch}) {
     const ProductsByClass all = ProductsByClass::all(products);
     for (const WeightClass weights : weight_classes) {

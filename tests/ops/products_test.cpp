@@ -49,7 +49,7 @@ void expect_exact(at::ScalarType type, int64_t rows, int64_t inputs, int64_t out
   }
 }
 
-TEST_P(OwnProducts, AreExactOnSmallIntegersInEveryShape) {
+TEST_P(OwnProducts, ExactOnSmallIntegersInEveryShape) {
   for (const int64_t rows : {1, 6, 47, 65}) {
     for (const int64_t inputs : {1, 2, 17, 64, 129}) {
       for (const int64_t outputs : {1, 16, 63, 130}) {
@@ -60,14 +60,14 @@ TEST_P(OwnProducts, AreExactOnSmallIntegersInEveryShape) {
   }
 }
 
-TEST_P(OwnProducts, AreExactOverMoreRowsThanOnePieceOfTheSum) { expect_exact(GetParam(), 2100, 7, 9); }
+TEST_P(OwnProducts, ExactOverMoreRowsThanOnePieceOfTheSum) { expect_exact(GetParam(), 2100, 7, 9); }
 
 // More rows and more words of k than are computed at a time.
-TEST_P(OwnProducts, AreExactOverSeveralBlocksOfTheSum) { expect_exact(GetParam(), 2100, 1601, 1700); }
+TEST_P(OwnProducts, ExactOverSeveralBlocksOfTheSum) { expect_exact(GetParam(), 2100, 1601, 1700); }
 
-TEST_P(OwnProducts, AreExactForMoreOutputsThanOnePieceOfTheGradient) { expect_exact(GetParam(), 5, 3, 4100); }
+TEST_P(OwnProducts, ExactForMoreOutputsThanOnePieceOfTheGradient) { expect_exact(GetParam(), 5, 3, 4100); }
 
-TEST_P(OwnProducts, HaveTheSameBitsHoweverTheMatrixIsCut) {
+TEST_P(OwnProducts, SameBitsHoweverTheMatrixIsCut) {
   for (const int64_t inputs : {80, 1700}) {
     const at::Tensor x = normal({96, inputs}, GetParam()), weight = normal({200, inputs}, GetParam());
     const at::Tensor whole = times_transposed(x, weight, {}, Products::own);
@@ -80,7 +80,7 @@ TEST_P(OwnProducts, HaveTheSameBitsHoweverTheMatrixIsCut) {
   }
 }
 
-TEST_P(OwnProducts, HaveTheSameBitsOnAnyNumberOfThreads) {
+TEST_P(OwnProducts, SameBitsOnAnyThreads) {
   const at::Tensor x = normal({300, 70}, GetParam()), dy = normal({300, 1900}, GetParam(), 6);
   const auto compute = [&](int threads) {
     at::set_num_threads(threads);
@@ -104,7 +104,7 @@ void expect_no_worse(const at::Tensor& ours, const at::Tensor& torchs, const at:
   EXPECT_LE(error(ours), 2 * error(torchs)) << what;
 }
 
-TEST_P(OwnProducts, WithActivationsHaveAtMostTwiceTheErrorOfTorchs) {
+TEST_P(OwnProducts, ActivationsHaveAtMostTwiceTheErrorOfTorchs) {
   const at::ScalarType type = GetParam();
   const auto in_double = [](const at::Tensor& t) { return t.to(at::kDouble); };
   for (const Activation activation : {Activation::gelu, Activation::gelu_erf, Activation::swiglu}) {
@@ -126,7 +126,7 @@ TEST_P(OwnProducts, WithActivationsHaveAtMostTwiceTheErrorOfTorchs) {
   }
 }
 
-TEST_P(OwnProducts, WithGeluHaveItsLimitsAndShowANaN) {
+TEST_P(OwnProducts, GeluHasItsLimitsAndShowsANaN) {
   const at::Tensor weight = at::zeros({3, 1}, at::TensorOptions().dtype(GetParam())).add(1);
   at::Tensor x = at::zeros({3, 1}, at::TensorOptions().dtype(GetParam()));
   x[0] = 1000;
@@ -142,7 +142,7 @@ TEST_P(OwnProducts, WithGeluHaveItsLimitsAndShowANaN) {
   EXPECT_NEAR(slope[1][0].item<double>(), 0, 1e-25);
 }
 
-TEST_P(OwnProducts, WithSwigluHaveItsLimitsAndShowANaN) {
+TEST_P(OwnProducts, SwigluHasItsLimitsAndShowsANaN) {
   const auto one = at::zeros({1, 1}, at::TensorOptions().dtype(GetParam())).add(1);
   const at::Tensor weight = at::zeros({2, 1}, one.options()).add(1);
   const auto found = [&](double x) {

@@ -61,7 +61,7 @@ TEST(Recompute, NestsInItself) {
   EXPECT_TRUE(x.grad().allclose(y.detach().square().mul(3), 1e-6, 1e-7));
 }
 
-TEST(Recompute, IsAPlainCallWhereNothingIsDifferentiated) {
+TEST(Recompute, PlainCallWhereNothingIsDifferentiated) {
   int calls = 0;
   const auto function = [&](const at::Tensor& input) {
     ++calls;

@@ -32,7 +32,7 @@ void PrintTo(const DifferentiatedCase& one, std::ostream* stream) { *stream << o
 
 class SecondDerivative : public ::testing::TestWithParam<DifferentiatedCase> {};
 
-TEST_P(SecondDerivative, IsRefusedAndTheFirstIsNot) {
+TEST_P(SecondDerivative, RefusesTheSecondButNotTheFirst) {
   const at::Tensor x = graded_line(3, 4);
   const Weight weight = weight_of(GetParam().name == "linear" ? graded_line(5, 4) : graded_line(1, 4).view({4}));
   const auto derivative = [&](bool create_graph) {

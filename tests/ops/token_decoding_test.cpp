@@ -83,7 +83,7 @@ at::Tensor attend(const Heads& heads, const at::Tensor& keys, const at::Tensor& 
   return cached_attention(heads, {keys, values, sequences.slots, sequences.sizes});
 }
 
-TEST_P(Decoding, AttentionToACacheIsThatOfTheWholeSequenceAndHasTheBitsThatItHasAlone) {
+TEST_P(Decoding, CachedAttentionMatchesTheWholeAndHasTheBitsOfOne) {
   for (const auto& [groups, per_group, head_dim] : {std::tuple{3, 1, 8}, {2, 7, 40}, {1, 4, 64}, {1, 1, 100}}) {
     const Sequences all{{4, 0, 2}, {0, 5, 33}};
     const Heads heads{normal({3, groups * per_group, 1, head_dim}), normal({3, groups, 1, head_dim}),

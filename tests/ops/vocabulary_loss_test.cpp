@@ -32,14 +32,14 @@ struct Problem {
   }
 };
 
-TEST(VocabularyLoss, IsTheLogarithmOfTheVocabularyForEqualLogits) {
+TEST(VocabularyLoss, EqualLogitsGiveTheLogarithmOfTheVocabulary) {
   Problem problem(6, 4, 10, 16);
   const at::Tensor loss = vocabulary_loss(at::zeros({6, 4}), problem.weight, problem.targets, {.vocabulary = 10});
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
   EXPECT_NEAR(loss.item<double>(), 6 * std::log(10.0), 1e-5);
 }
 
-TEST(VocabularyLoss, DoesNotDependOnPadding) {
+TEST(VocabularyLoss, IgnoresPadding) {
   Problem plain(9, 4, 10, 16), loud(9, 4, 10, 16);
   {
     at::NoGradGuard no_grad;
@@ -54,7 +54,7 @@ TEST(VocabularyLoss, DoesNotDependOnPadding) {
   EXPECT_EQ(loud.weight.gradient.narrow(0, 10, 6).abs().max().item<double>(), 0.0);
 }
 
-TEST(VocabularyLoss, DoesNotCountTokensWithoutATarget) {
+TEST(VocabularyLoss, IgnoresTokensWithoutATarget) {
   Problem problem(5, 4, 10, 10);
   problem.targets.fill_(-1);
   const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
@@ -64,7 +64,7 @@ TEST(VocabularyLoss, DoesNotCountTokensWithoutATarget) {
   EXPECT_EQ(problem.weight.gradient.abs().max().item<double>(), 0.0);
 }
 
-TEST(VocabularyLoss, IsANaNForANaNInTheHiddenState) {
+TEST(VocabularyLoss, NaNForANaNInTheHiddenState) {
   Problem problem(3, 4, 40, 40);
   {
     at::NoGradGuard no_grad;
@@ -112,7 +112,7 @@ TEST(VocabularyLoss, NeverHoldsTheLogitsOfAllTokens) {
   EXPECT_GT(tokens * vocabulary * 4, 5 * meter->peak);
 }
 
-TEST(VocabularyLossDeathTest, MustBeTheRootOfBackward) {
+TEST(VocabularyLossDeathTest, LossThatIsNotTheRootOfBackward) {
   Problem problem(5, 4, 10, 10);
   const at::Tensor loss = vocabulary_loss(problem.hidden, problem.weight, problem.targets, {.vocabulary = 10});
   EXPECT_DEATH(torch::autograd::backward({loss.mul(2)}, {}), "root of backward");

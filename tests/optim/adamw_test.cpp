@@ -33,7 +33,7 @@ States random_states(int64_t size) {
           random_tensor(size, "v", 0.1).square()};
 }
 
-TEST(AdamW, DoesNotDependOnTheEndsOfShards) {
+TEST(AdamW, SameBitsWhereverShardsEnd) {
   for (int64_t size : {1, 2, 3, 17, 1000, 40001}) {
     States whole = random_states(size);
     adamw_step(some_step(), whole.gradient, whole.master, whole.m, whole.v, whole.master);
@@ -72,7 +72,7 @@ TEST(AdamW, GradientsOfSixteenBitsAreReadAsTheirValues) {
   }
 }
 
-TEST(AdamW, DoesNotDependOnThreads) {
+TEST(AdamW, SameBitsOnAnyThreads) {
   States one = random_states(100003), two = random_states(100003);
   const int threads = at::get_num_threads();
   at::set_num_threads(1);

@@ -31,7 +31,7 @@ GradientNorm norm_of(const std::vector<nn::Parameter*>& parameters) {
   return gradient_norm(whole_parameters(parameters), *group, *group);
 }
 
-TEST(GradientNorm, IsExactOnIntegers) {
+TEST(GradientNorm, ExactOnIntegers) {
   // 4 * 9 + 5 * 16 = 116 = 10.77..^2; then as many ones as a piece has elements, plus one.
   nn::Parameter a = parameter_with("a", at::full({2, 2}, 3.0, at::kFloat));
   nn::Parameter b = parameter_with("b", at::full({5}, 4.0, at::kBFloat16));
@@ -41,7 +41,7 @@ TEST(GradientNorm, IsExactOnIntegers) {
   EXPECT_EQ(squares_by_piece(c.gradient).numel(), 2);
 }
 
-TEST(GradientNorm, DoesNotDependOnThreads) {
+TEST(GradientNorm, SameBitsOnAnyThreads) {
   nn::Parameter a = parameter_with("a", at::ones({300001}).div_(3).cumsum(0));
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
@@ -82,14 +82,14 @@ std::vector<GradientNorm> norms_of_halves(double last_gradient) {
   return norms;
 }
 
-TEST(GradientNorm, OverModelParallelRanksCountsEachElementOnce) {
+TEST(GradientNorm, CountsElementsOfModelParallelRanksOnce) {
   for (const GradientNorm& result : norms_of_halves(2.0)) {
     EXPECT_EQ(result.norm, std::sqrt(1500.0 + 4 * 1500.0 + 4 * 9.0));
     EXPECT_EQ(result.first_bad, "");
   }
 }
 
-TEST(GradientNorm, OverModelParallelRanksNamesABadParameterOfAnyRank) {
+TEST(GradientNorm, NamesABadParameterOfAnyModelParallelRank) {
   for (const GradientNorm& result : norms_of_halves(std::nan(""))) {
     EXPECT_FALSE(std::isfinite(result.norm));
     EXPECT_EQ(result.first_bad, "b");

@@ -45,7 +45,7 @@ void expect_equal(const std::vector<double>& ours, const std::vector<double>& ex
   for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], expected[i], bound) << "step " << i + 1;
 }
 
-TEST(LearningRate, OfConstantWarmsUpLinearlyThenStays) {
+TEST(LearningRate, ConstantWarmsUpLinearlyThenStays) {
   expect_equal(rates(schedule(Decay::constant, 4, 0, 8, 0), 10, 7), {2, 4, 6, 8, 8, 8, 8}, 8, 1);
   expect_equal(rates(schedule(Decay::constant, 0, 0, 8, 0), 10, 3), {8, 8, 8}, 8, 1);
 }
@@ -63,7 +63,7 @@ TEST(LearningRate, FallsAsHalfACosine) {
   expect_equal(rates(schedule(Decay::cosine, 2, 4, 9, 1), 100, 5), {4.5, 9, 5, 1, 1}, 9, 6);
 }
 
-TEST(LearningRate, OfWarmUpStableDecayStaysUntilTheLastSteps) {
+TEST(LearningRate, WarmUpStableDecayStaysUntilTheLastSteps) {
   expect_equal(rates(schedule(Decay::wsd, 2, 4, 8, 0), 10, 10), {4, 8, 8, 8, 8, 8, 6, 4, 2, 0}, 8, 4);
   expect_equal(rates(schedule(Decay::wsd, 0, 1, 8, 3), 3, 3), {8, 8, 3}, 8, 4);
 }

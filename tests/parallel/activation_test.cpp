@@ -135,7 +135,7 @@ class Activations : public ::testing::Test {
 };
 
 // GPipe keeps all micro-batches until the forward of the last one.
-TEST_F(Activations, AreThoseOfTheFormula) {
+TEST_F(Activations, MatchTheFormula) {
   for (const ActivationCase& c : activation_cases()) {
     const auto bytes = alive(c, "gpipe", 5);
     for (int64_t rank = 0; rank < stages * c.tensor; ++rank) {
@@ -151,7 +151,7 @@ TEST_F(Activations, AreThoseOfTheFormula) {
 }
 
 // With and without dropout, whose backward makes another gradient tensor.
-TEST_F(Activations, OfDeferredWeightGradientsAreThoseOfTheFormula) {
+TEST_F(Activations, DeferredWeightGradientsMatchTheFormula) {
   std::vector<ActivationCase> all = activation_cases();
   for (const char* name : {"gpt2", "llama"}) all.push_back({name});
   for (const ActivationCase& c : all) {
@@ -163,7 +163,7 @@ TEST_F(Activations, OfDeferredWeightGradientsAreThoseOfTheFormula) {
 }
 
 // Stage s of p stages keeps p - s micro-batches in 1F1B, in addition to hidden states in transfer and losses.
-TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
+TEST_F(Activations, AliveAsLongAsTheScheduleSays) {
   for (const ActivationCase& c : {ActivationCase{"cut_gpt2_deep"}, ActivationCase{"cut_llama_deep"}}) {
     const auto bytes = alive(c, "1f1b", 6);
     const int64_t in_transfer = 3 * models::gpt::hidden_bytes(small_config(c.model), {.samples = micro_batch}) + 24;
@@ -182,7 +182,7 @@ TEST_F(Activations, AreAliveAsLongAsTheScheduleSays) {
 
 // Before each forward of ZB-H1: the micro-batches between forward and input gradient, those between input gradient and
 // weight gradients, and hidden states in transfer.
-TEST_F(Activations, AndDeferredWeightInputsAreAliveAsLongAsTheScheduleSays) {
+TEST_F(Activations, DeferredInputsAreAliveAsLongAsTheScheduleSays) {
   using Kind = schedule::Instruction::Kind;
   const auto lists = schedule::instructions(
       {.schedule = config::PipelineSchedule::zb_h1, .stages = stages, .micro_batches = 6, .chunks = 1});

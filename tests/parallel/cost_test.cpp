@@ -200,7 +200,7 @@ std::vector<Training> trainings() {
           {.model = "tied_stack", .deterministic = false}};
 }
 
-TEST(Traffic, IsWhatTheCostModelSaysToTheByte) {
+TEST(Traffic, EqualsTheCostModelToTheByte) {
   for (const Training& training : trainings()) {
     for (const Layout& layout : all_layouts()) {
       SCOPED_TRACE(training.model + " on " + layout.name());
@@ -211,7 +211,7 @@ TEST(Traffic, IsWhatTheCostModelSaysToTheByte) {
   }
 }
 
-TEST(Traffic, OfQuantizedMovementsIsWhatTheCostModelSaysToTheByte) {
+TEST(Traffic, QuantizedMovementsEqualTheCostModelToTheByte) {
   for (const Training& training : trainings()) {
     for (const std::vector<std::string>& types :
          {std::vector<std::string>{"gather_type=int8", "reduce_type=int4", "update_type=fp8"},
@@ -229,7 +229,7 @@ TEST(Traffic, OfQuantizedMovementsIsWhatTheCostModelSaysToTheByte) {
   }
 }
 
-TEST(Memory, IsWhatThePageOnShardingSaysToTheByte) {
+TEST(Memory, EqualsThePageOnShardingToTheByte) {
   for (const Training& training : trainings()) {
     std::vector<Layout> layouts = all_layouts();
     for (const Layout& layout : feedback_layouts()) layouts.push_back(layout);

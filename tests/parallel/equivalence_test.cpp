@@ -22,9 +22,9 @@ class AgainstPlain : public ::testing::Test {
   }
 };
 
-TEST_F(AgainstPlain, EveryLayoutTrainsAGptToTheLastBit) { expect_equal({.model = "gpt2"}, all_layouts()); }
+TEST_F(AgainstPlain, EveryLayoutTrainsAGptToTheSameBits) { expect_equal({.model = "gpt2"}, all_layouts()); }
 
-TEST_F(AgainstPlain, EveryLayoutTrainsAStackOfLinearLayersToTheLastBit) {
+TEST_F(AgainstPlain, EveryLayoutTrainsLinearLayersToTheSameBits) {
   expect_equal({.model = "tied_stack"}, all_layouts());
 }
 
@@ -65,7 +65,7 @@ TEST_F(AgainstPlain, OneSumOverAllRanksNeedsNoSetting) {
 
 // Each block is rounded with the draws of its place in the whole gradient, so gradients that are summed over all ranks
 // at once do not depend on who keeps which part.
-TEST(QuantizedGradients, AreTheSameAtEveryShardingToTheLastBit) {
+TEST(QuantizedGradients, SameBitsAtEverySharding) {
   for (const char* reduce : {"reduce_type=int8", "reduce_type=int4", "reduce_type=fp8"}) {
     for (const Training& training : {Training{.model = "gpt2", .micro_batch = 2},
                                      Training{.model = "llama", .precision = config::Precision::bf16}}) {
@@ -80,7 +80,7 @@ TEST(QuantizedGradients, AreTheSameAtEveryShardingToTheLastBit) {
 }
 
 // Each rank keeps the errors of its whole gradient, also those of parts whose sums other ranks keep.
-TEST(QuantizedGradients, WithErrorFeedbackAreTheSameAtEveryShardingToTheLastBit) {
+TEST(QuantizedGradients, SameBitsAtEveryShardingUnderErrorFeedback) {
   for (const char* reduce : {"reduce_type=int8", "reduce_type=int4", "reduce_type=fp8"}) {
     for (const Training& training : {Training{.model = "gpt2", .steps = 3, .micro_batch = 1},
                                      Training{.model = "llama", .precision = config::Precision::bf16}}) {
@@ -97,7 +97,7 @@ TEST(QuantizedGradients, WithErrorFeedbackAreTheSameAtEveryShardingToTheLastBit)
   }
 }
 
-TEST(ErrorFeedbackOfLayouts, DoesNotDependOnThePrefetch) {
+TEST(ErrorFeedbackOfLayouts, SameBitsAtAnyPrefetch) {
   const Training training{.model = "gpt2", .steps = 3, .micro_batch = 1, .deterministic = false};
   for (const Layout& layout : feedback_layouts()) {
     const Outcome one = train(training, layout);
@@ -111,7 +111,7 @@ TEST(ErrorFeedbackOfLayouts, DoesNotDependOnThePrefetch) {
 // The rounded weights that ranks compute with are those of the unrounded ones that the optimizer keeps, and blocks do
 // not lie across parameters or ranks: so it does not matter whether weights are rounded where they are gathered for use
 // or where they are published, on the ranks that own them or on others.
-TEST(QuantizedWeights, AreTheSameAtEveryShardingToTheLastBit) {
+TEST(QuantizedWeights, SameBitsAtEverySharding) {
   for (const std::string type : {"int8", "int4", "fp8"}) {
     for (const Training& training : {Training{.model = "gpt2"}, Training{.model = "tied_stack"},
                                      Training{.model = "llama", .precision = config::Precision::bf16}}) {
@@ -129,7 +129,7 @@ TEST(QuantizedWeights, AreTheSameAtEveryShardingToTheLastBit) {
 
 // On one node nothing is quantized. Parameters are aligned to blocks all the same, which changes the order in which the
 // norm is summed; without clipping no weight depends on it.
-TEST(NodeType, LeavesOneNodeUnquantizedToTheLastBit) {
+TEST(NodeType, LeavesOneNodeUnquantizedBitForBit) {
   for (const Training& training : {Training{.model = "gpt2", .micro_batch = 2, .clip = 0},
                                    Training{.model = "llama", .precision = config::Precision::bf16, .clip = 0}}) {
     const Outcome plain = train(training, {4, {"sharding=ddp"}});
@@ -145,7 +145,7 @@ TEST(NodeType, LeavesOneNodeUnquantizedToTheLastBit) {
 }
 
 // Weights are rounded once, on their way between the nodes, whether they go on inside the nodes in one call or two.
-TEST(NodeType, OfWeightsHasTheBitsOfWeightsRoundedWhereTheyArePublished) {
+TEST(NodeType, WeightsHaveTheBitsOfWeightsRoundedWhenPublished) {
   for (const Training& training : {Training{.model = "gpt2"}, Training{.model = "tied_stack"}}) {
     const Outcome published = train(training, {4, {"sharding=zero1", "update_type=int8"}});
     for (const Layout& some :
@@ -161,7 +161,7 @@ TEST(NodeType, OfWeightsHasTheBitsOfWeightsRoundedWhereTheyArePublished) {
 
 // Gradients that are only rounded between the nodes are nearer to the plain run's than those that are rounded inside
 // the nodes too, micro-batch by micro-batch.
-TEST(NodeType, OfGradientsRoundsLess) {
+TEST(NodeType, RoundsGradientsLess) {
   for (const char* route : {"route=flat", "route=rails"}) {
     const Training training{.model = "gpt2", .steps = 1, .micro_batch = 1, .deterministic = false};
     const Layout layout{4, {"shard_gradients=2", "shard_optimizer=4", "ranks_per_node=2", route}};
@@ -181,7 +181,7 @@ TEST(NodeType, OfGradientsRoundsLess) {
   }
 }
 
-TEST(QuantizedMovements, DoNotDependOnThePrefetch) {
+TEST(QuantizedMovements, SameBitsAtAnyPrefetch) {
   for (const Layout& layout : {Layout{4, {"sharding=zero3", "gather_type=int8", "reduce_type=int4"}},
                                Layout{4,
                                       {"shard_weights=2", "shard_gradients=2", "shard_optimizer=4", "gather_type=int8",
@@ -198,7 +198,7 @@ TEST(QuantizedMovements, DoNotDependOnThePrefetch) {
 // A sum of rounded gradients, not a multiple of it, and no bias: the errors are independent, so the norm by which
 // gradients are clipped grows by half of the square of their relative size. That is 0.18 for int4 and blocks of normal
 // numbers (1.6%), more for these blocks with a few large values; with `ddp` the sums are rounded once more.
-TEST(QuantizedGradients, HaveNearlyTheNormOfThePlainRun) {
+TEST(QuantizedGradients, NormIsNearThatOfThePlainRun) {
   for (const char* model : {"gpt2", "llama", "tied_stack"}) {
     for (const char* sharding : {"sharding=ddp", "sharding=zero2", "sharding=zero3"}) {
       const Training training{.model = model, .steps = 1, .deterministic = false};
@@ -215,7 +215,7 @@ TEST(QuantizedGradients, HaveNearlyTheNormOfThePlainRun) {
 
 // Errors of the micro-batches of a step cancel but for the last one, and so do those of steps: the norm of every step
 // is nearer to the plain run's than the norm of gradients that are rounded at random.
-TEST(QuantizedGradients, WithErrorFeedbackHaveTheNormOfThePlainRun) {
+TEST(QuantizedGradients, ErrorFeedbackKeepsTheNormOfThePlainRun) {
   for (const char* model : {"gpt2", "llama", "tied_stack"}) {
     for (const char* sharding : {"sharding=zero2", "sharding=zero3"}) {
       const Training training{.model = model, .steps = 6, .micro_batch = 1, .deterministic = false};
@@ -240,7 +240,7 @@ TEST(Recompute, ChangesNoBit) {
   }
 }
 
-TEST(WholeNumbers, AreExactAtEveryLayout) {
+TEST(WholeNumbers, ExactAtEveryLayout) {
   const Training training{.model = "whole_stack", .steps = 1, .micro_batch = 1, .clip = 0, .deterministic = false};
   const Outcome one = train(training, {1, {}});
   EXPECT_GT(one.norms.front(), 0);

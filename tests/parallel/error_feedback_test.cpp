@@ -111,7 +111,7 @@ TEST(ErrorFeedback, KeepsTheSumOfManyCallsWithinOneRounding) {
   }
 }
 
-TEST(ErrorFeedback, DoesNotDependOnPiecesPartsOrThreads) {
+TEST(ErrorFeedback, SameBitsForAnyPiecesPartsAndThreads) {
   const int threads = at::get_num_threads();
   for (const BlockCode code : all_codes) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -160,7 +160,7 @@ TEST(ErrorFeedback, SendsABlockThatIsNotFiniteAndForgetsItsError) {
   }
 }
 
-TEST(ErrorFeedback, IsScaledExactly) {
+TEST(ErrorFeedback, ScalesExactly) {
   constexpr int64_t values = 2048;
   ErrorFeedback feedback(BlockCode::int4, values, at::kCPU);
   feedback.encode(noise(values, 1), 1);
@@ -174,7 +174,7 @@ TEST(ErrorFeedback, IsScaledExactly) {
   EXPECT_TRUE(at::equal(feedback.kept(), bits));
 }
 
-TEST(ErrorFeedback, IsScaledWithinTheRangeOfScales) {
+TEST(ErrorFeedback, ScalesWithinTheRangeOfScales) {
   constexpr int64_t values = 256;
   for (const double factor : {2.0, 0.5}) {
     ErrorFeedback feedback(BlockCode::int8, values, at::kCPU);

@@ -51,7 +51,7 @@ std::vector<Json> flights(const std::filesystem::path& folder, int64_t rank) {
   return Json::parse(read_text(folder / fmt::format("flight_rank_{:03}.json", rank))).get<std::vector<Json>>();
 }
 
-TEST(Hang, OfAPipelineStageNamesTheMicroBatch) {
+TEST(Hang, StoppedPipelineStageNamesTheMicroBatch) {
   const ScratchFolder folder;
   const std::string error = error_where_the_last_rank_stops({2, {"pipeline=2"}}, folder.path());
   EXPECT_THAT(error, AllOf(HasSubstr("rank 0 waits in receive(pipeline) from rank 1"), HasSubstr("micro-batch 0"),
@@ -67,7 +67,7 @@ TEST(Hang, OfAPipelineStageNamesTheMicroBatch) {
   EXPECT_GE(sends, 8);
 }
 
-TEST(Hang, OfATensorRankNamesTheUnit) {
+TEST(Hang, StoppedTensorRankNamesTheWaitingCall) {
   const ScratchFolder folder;
   EXPECT_THAT(error_where_the_last_rank_stops({2, {"tensor=2"}}, folder.path()),
               AllOf(HasSubstr("rank 0 waits in all_reduce(tensor)"), HasSubstr("rank 1 never entered it")));
@@ -75,7 +75,7 @@ TEST(Hang, OfATensorRankNamesTheUnit) {
 
 // Ranks wait for ranks that wait for others: the message follows them, and the flight records show the rank without a
 // call under way.
-TEST(Hang, InAMixedLayoutIsFollowedToTheRankThatStopped) {
+TEST(Hang, FollowsWaitsOfAMixedLayoutToTheStoppedRank) {
   const ScratchFolder folder;
   const Layout layout{8, {"tensor=2", "pipeline=2", "sharding=zero3", "sequence_parallel=true", "schedule=zb-h1"}};
   EXPECT_THAT(

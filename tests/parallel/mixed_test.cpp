@@ -131,7 +131,7 @@ TEST(Mixed, EveryPairOfSettingsOccurs) {
 // One test for each model and precision, so that the tests can run in parallel.
 class MixedLayouts : public ::testing::TestWithParam<std::tuple<size_t, size_t>> {};
 
-TEST_P(MixedLayouts, AreAsAccurateAsOneRank) {
+TEST_P(MixedLayouts, AsAccurateAsOneRank) {
   const auto& [model_index, precision_index] = GetParam();
   std::map<std::pair<std::string, config::Recompute>, std::pair<Training, std::vector<Layout>>> by_training;
   for (const Combination& row : mixed_rows()) {

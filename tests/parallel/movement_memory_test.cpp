@@ -131,7 +131,7 @@ std::vector<Training> kept_types() {
   return {{.model = "tied_stack"}, {.model = "llama", .precision = config::Precision::bf16}};
 }
 
-TEST(MovementMemory, IsThatOfPlanToTheByte) {
+TEST(MovementMemory, EqualsThePlanToTheByte) {
   int64_t most = 0;
   for (const Layout& layout : movement_layouts()) {
     for (const std::vector<std::string>& types : movement_types()) {
@@ -153,7 +153,7 @@ TEST(MovementMemory, IsThatOfPlanToTheByte) {
 }
 
 // Without another type, a second hop or earlier micro-batches nothing is allocated.
-TEST(MovementMemory, IsNoneWhereBuffersAreSentAsTheyAre) {
+TEST(MovementMemory, NoneWhereBuffersAreSentAsTheyAre) {
   for (const Layout& layout : {Layout{3, {"sharding=ddp"}},
                                {2, {"sharding=zero1"}},
                                {4, {"sharding=zero3"}},
@@ -165,7 +165,7 @@ TEST(MovementMemory, IsNoneWhereBuffersAreSentAsTheyAre) {
 }
 
 // Three micro-batches are enough for every order of computations of every schedule.
-TEST(MovementMemory, OfStagesIsAtMostThatOfPlan) {
+TEST(MovementMemory, StagesTakeAtMostThatOfThePlan) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
     for (const char* sharding : {"sharding=zero1", "sharding=zero2", "sharding=zero3"}) {
       const MovementCase one{.training = {.model = "cut_gpt2_deep"},

@@ -81,7 +81,7 @@ at::Tensor passed_through(const WireFormat& format, const at::Tensor& values) {
   return arrived;
 }
 
-TEST(WireFormats, OfElementsAreCastsOfThem) {
+TEST(WireFormats, ElementFormatsAreCasts) {
   const at::Tensor values = any_numbers(5, 0);
   const auto same = element_format(config::WireType::same), fp32 = element_format(config::WireType::fp32),
              bf16 = element_format(config::WireType::bf16);
@@ -94,7 +94,7 @@ TEST(WireFormats, OfElementsAreCastsOfThem) {
   EXPECT_FALSE(bf16->preserves(at::kFloat) || fp32->preserves(at::kBFloat16));
 }
 
-TEST(WireFormats, OfBytesPassMultiplesOfTheLargestValueBy255Exactly) {
+TEST(WireFormats, ByteFormatIsExactOn255thsOfTheLargestValue) {
   std::vector<at::Tensor> blocks;
   for (int64_t exponent = -3; exponent <= 3; ++exponent) {
     const at::Tensor numbers = at::cat({at::full({1}, 255.0F), whole_numbers(8, exponent + 3)});
@@ -106,7 +106,7 @@ TEST(WireFormats, OfBytesPassMultiplesOfTheLargestValueBy255Exactly) {
 
 const config::WireType quantized_types[] = {config::WireType::int8, config::WireType::int4, config::WireType::fp8};
 
-TEST(WireFormats, OfQuantizedTypesHavePayloadsOfTheConfigurationsSize) {
+TEST(WireFormats, QuantizedPayloadsHaveTheConfiguredSize) {
   for (const config::WireType type : quantized_types) {
     const auto format = wire_format(type, Rounding::nearest);
     EXPECT_FALSE(format->summable() || format->preserves(at::kFloat));
@@ -179,7 +179,7 @@ void expect_equal(const Results& results, const Results& expected) {
   EXPECT_TRUE(at::equal(results.sum, expected.sum));
 }
 
-TEST(Collectives, OfElementsInOneGroupAreTheDirectCalls) {
+TEST(Collectives, ElementsInOneGroupMakeTheDirectCalls) {
   for (const int64_t ranks : {1, 2, 3, 4}) {
     on_ranks({ranks, 1}, [](GridGroups& groups, int64_t rank) {
       for (const at::ScalarType kept : {at::kFloat, at::kBFloat16}) {
@@ -197,7 +197,7 @@ TEST(Collectives, OfElementsInOneGroupAreTheDirectCalls) {
   }
 }
 
-TEST(Collectives, OfTwoHopsGiveEachRankTheBlockOfASingleGroup) {
+TEST(Collectives, TwoHopsGiveTheBlocksOfASingleGroup) {
   for (const Grid& grid : grids) {
     on_ranks(grid, [](GridGroups& groups, int64_t rank) {
       const at::Tensor values = whole_numbers(70 * groups.single->size(), rank);
@@ -212,7 +212,7 @@ TEST(Collectives, OfTwoHopsGiveEachRankTheBlockOfASingleGroup) {
 }
 
 // Elements inside the nodes, bytes between them.
-TEST(Collectives, OfTwoFormatsGiveTheSameSumsAndBlocks) {
+TEST(Collectives, TwoFormatsGiveTheSameSumsAndBlocks) {
   for (const Grid& grid : grids) {
     on_ranks(grid, [&](GridGroups& groups, int64_t rank) {
       for (const at::ScalarType kept : {at::kFloat, at::kBFloat16}) {
@@ -241,7 +241,7 @@ TEST(Collectives, OfTwoFormatsGiveTheSameSumsAndBlocks) {
   }
 }
 
-TEST(Collectives, OfBytesInOneGroupPassWholeNumbersExactly) {
+TEST(Collectives, BytesInOneGroupPassWholeNumbersExactly) {
   for (const int64_t ranks : {2, 3, 4}) {
     on_ranks({ranks, 1}, [](GridGroups& groups, int64_t rank) {
       for (const at::ScalarType kept : {at::kFloat, at::kBFloat16}) {
@@ -261,7 +261,7 @@ at::Tensor exact_numbers(int64_t size, int64_t rank, int64_t most) {
   return numbers.to(at::kFloat).mul(std::exp2(static_cast<double>(-rank)));
 }
 
-TEST(Collectives, OfQuantizedTypesPassExactNumbersExactly) {
+TEST(Collectives, QuantizedTypesPassExactNumbersExactly) {
   for (const int64_t ranks : {2, 3, 4}) {
     on_ranks({ranks, 1}, [](GridGroups& groups, int64_t rank) {
       for (const auto& [type, most] : {std::pair{config::WireType::int8, 127}, {config::WireType::int4, 7}}) {
@@ -281,7 +281,7 @@ TEST(Collectives, OfQuantizedTypesPassExactNumbersExactly) {
 }
 
 // The owner also uses the decoded values of its payload, and a second hop does not round again.
-TEST(Collectives, OfBytesGatherTheSameRoundedValuesOnAllRanks) {
+TEST(Collectives, BytesGatherTheSameRoundedValuesOnAllRanks) {
   for (const Grid& grid : grids) {
     on_ranks(grid, [&](GridGroups& groups, int64_t) {
       const auto format = byte_format(48);
@@ -311,7 +311,7 @@ at::Tensor sum_of_decoded(const WireFormat& format, const std::vector<at::Tensor
   return sum;
 }
 
-TEST(Collectives, OfBytesSumDecodedPartsInTheOrderOfTheRanks) {
+TEST(Collectives, BytesSumDecodedPartsInRankOrder) {
   for (const int64_t ranks : {2, 3, 4}) {
     on_ranks({ranks, 1}, [&](GridGroups& groups, int64_t rank) {
       const auto format = byte_format(48);
@@ -326,7 +326,7 @@ TEST(Collectives, OfBytesSumDecodedPartsInTheOrderOfTheRanks) {
   }
 }
 
-TEST(Collectives, OfBytesOverTwoHopsEncodeTheInnerSumsAgainInFp32) {
+TEST(Collectives, BytesOverTwoHopsEncodeTheInnerFp32SumsAgain) {
   for (const Grid& grid : {Grid{2, 2}, Grid{3, 2}, Grid{2, 3}}) {
     on_ranks(grid, [&](GridGroups& groups, int64_t rank) {
       const auto format = byte_format(48);
@@ -346,7 +346,7 @@ TEST(Collectives, OfBytesOverTwoHopsEncodeTheInnerSumsAgainInFp32) {
   }
 }
 
-TEST(Traffic, OfBytesWithScalesInOneGroupIsTheFormulaToTheByte) {
+TEST(Traffic, ScaledBytesInOneGroupEqualTheFormula) {
   for (const int64_t ranks : {1, 2, 3, 4}) {
     on_ranks({ranks, 1}, [&](GridGroups& groups, int64_t rank) {
       for (const int64_t n : {1, 47, 48, 70, 1024}) {
@@ -362,7 +362,7 @@ TEST(Traffic, OfBytesWithScalesInOneGroupIsTheFormulaToTheByte) {
   }
 }
 
-TEST(Traffic, OfQuantizedTypesIsTheSizeOfTheirPayloads) {
+TEST(Traffic, QuantizedTypesSendTheSizeOfTheirPayloads) {
   for (const int64_t ranks : {2, 3, 4}) {
     on_ranks({ranks, 1}, [&](GridGroups& groups, int64_t rank) {
       for (const config::WireType type : quantized_types) {
@@ -378,7 +378,7 @@ TEST(Traffic, OfQuantizedTypesIsTheSizeOfTheirPayloads) {
   }
 }
 
-TEST(Traffic, OfBytesWithScalesOverTwoHopsIsTheFormulaToTheByte) {
+TEST(Traffic, ScaledBytesOverTwoHopsEqualTheFormula) {
   for (const Grid& grid : grids) {
     if (grid.inner == 1 || grid.outer == 1) continue;
     on_ranks(grid, [&](GridGroups& groups, int64_t rank) {

@@ -177,7 +177,7 @@ class RecordedOperations : public ::testing::Test {
   }
 };
 
-TEST_F(RecordedOperations, HaveTheFlopsOfTheUnitTable) {
+TEST_F(RecordedOperations, FlopsEqualTheUnitTable) {
   for_each_case([](const RecordedCase& c, const Executed& table, const Recorded& recorded) {
     const auto ranks = static_cast<double>(c.tensor);
     const double attention = sum_of_all_with(recorded.trace, "attention").flops;
@@ -196,7 +196,7 @@ TEST_F(RecordedOperations, HaveTheFlopsOfTheUnitTable) {
 }
 
 // The kernels of terrace/ops/kernels.h by name, and with our kernels the products and attention.
-TEST_F(RecordedOperations, HaveTheBytesOfTheUnitTable) {
+TEST_F(RecordedOperations, BytesEqualTheUnitTable) {
   for_each_case([](const RecordedCase& c, const Executed& table, const Recorded& recorded) {
     const auto ranks = static_cast<double>(c.tensor);
     for (const char* name : {"norm", "norm_backward", "swiglu", "swiglu_backward", "dropout", "cross_entropy",
@@ -230,7 +230,7 @@ TEST_F(RecordedOperations, HaveTheBytesOfTheUnitTable) {
   });
 }
 
-TEST_F(RecordedOperations, HaveTheCollectivesOfTheUnitTable) {
+TEST_F(RecordedOperations, CollectivesEqualTheUnitTable) {
   for_each_case([](const RecordedCase& c, const Executed& table, const Recorded& recorded) {
     Count expected;
     const auto others = static_cast<double>(c.tensor - 1) / static_cast<double>(c.tensor);

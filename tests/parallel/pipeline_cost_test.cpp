@@ -33,7 +33,7 @@ schedule::Placement placement_of(const PipelineCase& c) {
 // The stage of a rank in the default order of axes.
 int64_t stage_of(const PipelineCase& c, int64_t rank) { return rank / (c.data * c.tensor); }
 
-TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
+TEST(PipelineTraffic, HiddenStatePerMicroBatchAndBoundary) {
   for (const PipelineCase& c : pipeline_cases()) {
     SCOPED_TRACE(c.layout.name());
     const Outcome outcome = train(training, c.layout);
@@ -57,7 +57,7 @@ TEST(PipelineTraffic, IsAHiddenStateForEachMicroBatchAndBoundary) {
 }
 
 // Weights, gradients and optimizer states that a rank holds are those of the stage's segments only.
-TEST(PipelineMemory, IsThatOfTheStagesSegments) {
+TEST(PipelineMemory, EqualsThatOfTheStagesSegments) {
   for (const PipelineCase& c : pipeline_cases()) {
     SCOPED_TRACE(c.layout.name());
     const Outcome outcome = train(training, c.layout);

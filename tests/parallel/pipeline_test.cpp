@@ -43,7 +43,7 @@ TEST(Pipeline, GivesTheBitsOfOneStage) {
   expect_one_stage({.model = "llama_deep", .micro_batch = 4, .clip = 0}, "sharding=ddp", 1, {2, 3, 4});
 }
 
-TEST(Pipeline, InBf16WithRecompute) {
+TEST(Pipeline, Bf16WithRecompute) {
   expect_one_stage({.model = "llama_deep",
                     .precision = config::Precision::bf16,
                     .recompute = config::Recompute::full,
@@ -52,21 +52,21 @@ TEST(Pipeline, InBf16WithRecompute) {
                    "sharding=ddp", 1, {2, 4});
 }
 
-TEST(Pipeline, WithShardedData) {
+TEST(Pipeline, ShardedData) {
   for (const char* sharding : {"sharding=zero1", "sharding=zero2", "sharding=zero3"}) {
     expect_one_stage({.model = "llama_deep", .micro_batch = 3, .clip = 0}, sharding, 2, {2, 4});
   }
 }
 
-TEST(Pipeline, WithFewerMicroBatchesThanStages) {
+TEST(Pipeline, FewerMicroBatchesThanStages) {
   expect_one_stage({.model = "llama_deep", .micro_batch = 12, .clip = 0}, "sharding=ddp", 1, {4});
 }
 
-TEST(Pipeline, OfAStackOfLinearLayers) {
+TEST(Pipeline, StackOfLinearLayers) {
   expect_one_stage({.model = "stack", .micro_batch = 4, .clip = 0}, "sharding=ddp", 1, {2});
 }
 
-TEST(Pipeline, OfWholeNumbersIsExact) {
+TEST(Pipeline, ExactOnWholeNumbers) {
   const Training training{.model = "whole_stack", .steps = 1, .micro_batch = 4, .clip = 0, .deterministic = false};
   const Outcome one = train(training, {1, {}});
   for (const Schedule& schedule : {schedules[0], schedules[1], schedules[3]}) {

@@ -56,7 +56,7 @@ int64_t passing_bytes(const Sizes& sizes) {
 // On 24 ranks a rank keeps much less than the weights of the whole model.
 const Layout many_ranks{24, {"pipeline=6", "tensor=4"}};
 
-TEST(StartMemory, IsWhatARankKeepsAndOneSegment) {
+TEST(StartMemory, PeaksAtWhatARankKeepsPlusOneSegment) {
   const Training training{.model = "cut_gpt2_deep"};
   for (const Layout& layout : {Layout{1, {"sharding=ddp"}},
                                {4, {"sharding=ddp"}},
@@ -76,13 +76,13 @@ TEST(StartMemory, IsWhatARankKeepsAndOneSegment) {
 }
 
 // So a start can miss the bound.
-TEST(StartMemory, ExceedsThatIfTheModelIsAllocatedFirst) {
+TEST(StartMemory, ExceedsTheBoundIfTheModelIsAllocatedFirst) {
   const Training training{.model = "cut_gpt2_deep", .allocates_first = true};
   const Sizes sizes = sizes_of(training, layout_config(many_ranks, false), 1);
   for (const StartMemory& rank : start(training, many_ranks)) EXPECT_GT(rank.peak - rank.kept, passing_bytes(sizes));
 }
 
-TEST(StartMemory, OfZero3IsAShare) {
+TEST(StartMemory, Zero3KeepsAShare) {
   const Training training{.model = "cut_gpt2_deep", .precision = config::Precision::bf16};
   const Layout layout{8, {"sharding=zero3"}};
   const Sizes sizes = sizes_of(training, layout_config(layout, false), layout.ranks);

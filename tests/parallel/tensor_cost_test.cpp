@@ -52,7 +52,7 @@ int64_t replicated_elements(const std::string& name) {
   return elements;
 }
 
-TEST(TensorTraffic, IsWhatThePageSaysToTheByte) {
+TEST(TensorTraffic, EqualsThePageToTheByte) {
   using config::Recompute;
   const std::vector<TensorCase> cases = {
       {{.model = "cut_gpt2"}, {2, {"tensor=2"}}},

@@ -18,7 +18,7 @@ namespace {
 
 config::Config four_layers_of_48() { return small_gpt(4, 48, 4); }
 
-TEST(BestLayouts, AreThoseOfSimulatingAll) {
+TEST(BestLayouts, EqualThoseOfSimulatingAll) {
   for (const int64_t devices : {1, 4}) {
     for (const double latency : {0.0, 1.0}) {
       Target target{.machine = small_machine(), .software = {}, .devices = devices};
@@ -36,7 +36,7 @@ TEST(BestLayouts, AreThoseOfSimulatingAll) {
   }
 }
 
-TEST(BestLayouts, AreNoSlowerThanAnyVariation) {
+TEST(BestLayouts, NoVariationIsFaster) {
   const Target target{.machine = small_machine(), .software = {}, .devices = 8};
   const BestLayouts best = best_layouts(four_layers_of_48(), target, {});
   for (const Change& change :
@@ -159,7 +159,7 @@ TEST(LegalLayouts, KeepValuesThatTheyTryOnlyThen) {
   }
 }
 
-TEST(LegalLayouts, AreThoseThatTheLimitsAllow) {
+TEST(LegalLayouts, KeepOnlyWhatTheLimitsAllow) {
   const auto small = [](const config::Config& one) { return one.layout.tensor * one.layout.pipeline <= 4; };
   const Layouts all = legal_layouts(four_layers_of_48(), 8, 4, 8);
   const Layouts allowed = legal_layouts(four_layers_of_48(), 8, 4, 8, {.allows = small});
@@ -168,7 +168,7 @@ TEST(LegalLayouts, AreThoseThatTheLimitsAllow) {
 }
 
 // With micro_batch = 0 its samples depend on the data-parallel ranks.
-TEST(BestLayouts, OfKeptKeysHaveTheirOwnPredictions) {
+TEST(BestLayouts, KeptKeysHaveTheirOwnPredictions) {
   config::Config config = four_layers_of_48();
   config.train.micro_batch = 0;
   const Target target{.machine = small_machine(), .software = {}, .devices = 8};

@@ -46,7 +46,7 @@ TEST(GroupPlace, CountsMembersAndGroupsInUnitsOfEachTier) {
   EXPECT_EQ(place_of({.name = "", .ranks = {3, 1, 0, 2}}, machine, 6), (GroupPlace{4, {2, 4, 4}, {1, 2, 2}}));
 }
 
-TEST(CollectiveTime, OfOneRankIsZero) {
+TEST(CollectiveTime, ZeroForOneRank) {
   for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce,
                                       Collective::all_to_all, Collective::send}) {
     EXPECT_EQ(time_of(collective, 1e6, group_of(1)).seconds, 0);
@@ -55,7 +55,7 @@ TEST(CollectiveTime, OfOneRankIsZero) {
 
 // Four edges of the ring are inside pairs and four between them; a block passes over all but one of the first kind.
 // 700 bytes leave each pair on its link of 100 bytes/s.
-TEST(RingTime, InsideANodeIsThatWorkedOutByHand) {
+TEST(RingTime, OneNodeMatchesHandCalculation) {
   const CollectiveTime time = time_of(Collective::all_gather, 800, group_of(8));
   EXPECT_EQ(time.latency_seconds, 4 * 1 + 4 * 2 - 1);
   EXPECT_EQ(time.seconds, 11 + 7);
@@ -66,7 +66,7 @@ TEST(RingTime, InsideANodeIsThatWorkedOutByHand) {
 
 // Blocks of 100 bytes: one partner is in the same pair, and each rank of a pair sends to six outside, over one link of
 // 100 bytes/s.
-TEST(DirectTime, OfAnAllToAllInsideANodeIsThatWorkedOutByHand) {
+TEST(DirectTime, AllToAllInANodeMatchesHandCalculation) {
   const CollectiveTime time = time_of(Collective::all_to_all, 800, group_of(8));
   EXPECT_EQ(time.latency_seconds, 1 * 1 + 6 * 2);
   EXPECT_EQ(time.seconds, 13 + 12);
@@ -76,7 +76,7 @@ TEST(DirectTime, OfAnAllToAllInsideANodeIsThatWorkedOutByHand) {
 
 // Each of the eight ranks of a node sends 100 bytes to each of the eight of the other one, over four links of 50
 // bytes/s, where a ring sends a quarter of that.
-TEST(DirectTime, OverTwoNodesSendsEveryBlockAcross) {
+TEST(DirectTime, SendsEveryBlockAcrossTwoNodes) {
   const CollectiveTime time = time_of(Collective::all_to_all, 1600, group_of(16));
   EXPECT_EQ(time.latency_seconds, 1 * 1 + 6 * 2 + 8 * 10);
   EXPECT_EQ(time.seconds, 93 + 32);
@@ -85,7 +85,7 @@ TEST(DirectTime, OverTwoNodesSendsEveryBlockAcross) {
 
 // The outermost tier that a group uses decides. Over two nodes of two ranks, a gather sends 4/3 of a ring's bytes out
 // of each: 4 blocks instead of 3.
-TEST(DirectTime, OfGathersAndSumsIsTakenWhereTheTierSaysSo) {
+TEST(DirectTime, TakenForGathersAndSumsIfTheTierSaysSo) {
   Machine machine = round_machine();
   machine.tiers.back().exchange = machine::Exchange::direct;
   const std::vector<Algorithm> rings = {Algorithm::ring, Algorithm::tree};
@@ -112,7 +112,7 @@ TEST(DirectTime, OfGathersAndSumsIsTakenWhereTheTierSaysSo) {
 
 // Eight edges inside pairs, six between the pairs of a node and two between nodes. The four links out of a node carry
 // its 1500 bytes in 7.5 s, the link out of a pair in 15 s.
-TEST(RingTime, OverTwoNodesUsesAllLinksOutOfANode) {
+TEST(RingTime, UsesAllLinksOutOfANodeOverTwoNodes) {
   const CollectiveTime time = time_of(Collective::all_gather, 1600, group_of(16));
   EXPECT_EQ(time.latency_seconds, 8 * 1 + 6 * 2 + 2 * 10 - 1);
   EXPECT_EQ(time.seconds, 39 + 15);
@@ -120,7 +120,7 @@ TEST(RingTime, OverTwoNodesUsesAllLinksOutOfANode) {
 }
 
 // The eight groups with one member in each node share the node's four links.
-TEST(RingTime, OfGroupsThatShareLinksIsThatOfTheirSum) {
+TEST(RingTime, GroupsThatShareLinksTakeTheTimeOfTheirSum) {
   const CollectiveTime time = time_of(Collective::all_gather, 800, group_of(8, 8));
   EXPECT_EQ(time.latency_seconds, 7 * 10);
   EXPECT_EQ(time.seconds, 70 + 8 * 700.0 / 200);
@@ -139,7 +139,7 @@ TEST(RingTime, LeavesOutTheEdgeWithTheLeastLatency) {
   EXPECT_EQ(collective_time(Collective::all_gather, 0, place, machine, {Algorithm::ring}).seconds, 4 * 2);
 }
 
-TEST(RingTime, OfThreeRanksIsThatWorkedOutByHand) {
+TEST(RingTime, ThreeRanksMatchHandCalculation) {
   // Ranks 0 and 1 are a pair, rank 2 is in the next one; three groups of this kind have members in a node, one in a
   // pair. A ring of two units in a node has two edges between them and one inside a pair.
   const CollectiveTime time = time_of(Collective::all_reduce, 300, group_of(3));
@@ -149,7 +149,7 @@ TEST(RingTime, OfThreeRanksIsThatWorkedOutByHand) {
 
 // A chain of eight members in a node has four edges inside pairs and three between them; eight nodes are three levels
 // of a tree. Each link out of a pair carries the tensor up and down.
-TEST(TreeTime, IsThatWorkedOutByHand) {
+TEST(TreeTime, MatchesHandCalculation) {
   const CollectiveTime time = time_of(Collective::all_reduce, 100, group_of(64), {Algorithm::tree});
   EXPECT_EQ(time.latency_seconds, 2 * (4 * 1 + 3 * 2 + 3 * 10));
   EXPECT_EQ(time.seconds, 80 + 200.0 / 100);
@@ -160,7 +160,7 @@ TEST(TreeTime, IsThatWorkedOutByHand) {
 
 // Blocks of 10 bytes. First the ranks of eight nodes exchange 7 blocks each (8 ranks share 200 bytes/s), then those of
 // four pairs 24 each (2 share 100), then the two of a pair 32 (200 each).
-TEST(RecursiveDoublingTime, IsThatWorkedOutByHand) {
+TEST(RecursiveDoublingTime, MatchesHandCalculation) {
   const CollectiveTime time = time_of(Collective::all_gather, 640, group_of(64), {Algorithm::recursive_doubling});
   EXPECT_EQ(time.latency_seconds, 3 * 10 + 2 * 2 + 1);
   EXPECT_DOUBLE_EQ(time.seconds, 35 + 8 * 70.0 / 200 + 2 * 240.0 / 100 + 320.0 / 200);
@@ -175,7 +175,7 @@ TEST(RecursiveDoublingTime, IsThatWorkedOutByHand) {
 // 1, 2, 4, 8, 8, 8 messages, over 200 bytes/s; out of a pair 1, 2, 2, 2, 2, 2, of which a quarter of those of the node
 // leave it, over 100 bytes/s; inside a pair those of the first step and half of those of its pair stay, over 200
 // bytes/s.
-TEST(BruckTime, IsThatWorkedOutByHand) {
+TEST(BruckTime, MatchesHandCalculation) {
   const CollectiveTime time = time_of(Collective::all_gather, 640, group_of(64), {Algorithm::bruck});
   EXPECT_EQ(time.algorithm, Algorithm::bruck);
   EXPECT_EQ(time.latency_seconds, 6 * 10);
@@ -192,7 +192,7 @@ TEST(BruckTime, IsThatWorkedOutByHand) {
 }
 
 // Among the eight nodes first, with 80 bytes in each of eight groups, then inside the nodes.
-TEST(TwoHopTime, IsThatOfBothCalls) {
+TEST(TwoHopTime, SumsBothCalls) {
   const std::vector<Algorithm> both = {Algorithm::ring, Algorithm::two_hop};
   const CollectiveTime gather = time_of(Collective::all_gather, 640, group_of(64), both);
   EXPECT_EQ(gather.algorithm, Algorithm::two_hop);
@@ -206,7 +206,7 @@ TEST(TwoHopTime, IsThatOfBothCalls) {
   EXPECT_DOUBLE_EQ(node.seconds, (3 * 2 + 2 * 3.0 / 100) + (1 + 4.0 / 200));
 }
 
-TEST(SendTime, IsThatOfTheTierBetweenBothRanks) {
+TEST(SendTime, TakesTheTierBetweenBothRanks) {
   const auto send = [](int64_t to) { return time_of(Collective::send, 100, {.name = "", .ranks = {0, to}}); };
   EXPECT_EQ(send(1).seconds, 1 + 100.0 / 200);
   EXPECT_EQ(send(2).seconds, 2 + 2 * 100.0 / 100);   // both devices of a pair send
@@ -215,7 +215,7 @@ TEST(SendTime, IsThatOfTheTierBetweenBothRanks) {
 }
 
 // Data between groups of nodes pass over the links out of their nodes too, and over those between the groups.
-TEST(CollectiveTime, OverTwoTiersOfANetworkUsesTheLinksOfBoth) {
+TEST(CollectiveTime, UsesTheLinksOfBothTiersOfANetwork) {
   Machine machine = round_machine();
   // Two links out of a group of 64 devices.
   machine.tiers.push_back(

@@ -59,7 +59,7 @@ config::Config saving() {
   return config;
 }
 
-TEST(MemoryNeed, OfAMachineIsThatOfItsRanksWithTheirCopies) {
+TEST(MemoryNeed, SumsTheRanksOfAMachineWithTheirCopies) {
   const config::Config config = saving();
   const MemoryNeed need = least_memory(config, 2, 2, 2);
   EXPECT_EQ(need.copies, 12.0 / 16.0 * need.states);
@@ -73,7 +73,7 @@ TEST(MemoryNeed, OfAMachineIsThatOfItsRanksWithTheirCopies) {
   EXPECT_EQ(memory_refusal(config, 2, 2, need, {.machine = 0}), "") << "unknown";
 }
 
-TEST(MemoryNeed, OfAGpuIsThatOfOneRankAndTheCopiesAreTheMachines) {
+TEST(MemoryNeed, GpuHoldsOneRankAndTheMachineTheCopies) {
   const config::Config config = saving();
   const MemoryNeed rank = least_memory(config, 2, 2, 1);
   const double of_gpu = rank.states + rank.activations, of_machine = least_memory(config, 2, 2, 2).copies;

@@ -44,7 +44,7 @@ CallMemory of(const PlannedRun& run, Movement movement, Hop hop = Hop::whole, bo
 constexpr int64_t int8_bytes(int64_t values) { return values + values / 64; }
 constexpr int64_t int4_bytes(int64_t values) { return values / 2 + values / 64; }
 
-TEST(CallMemory, OfOneHopIsThatWorkedOutByHand) {
+TEST(CallMemory, OneHopMatchesHandCalculation) {
   const PlannedRun run(three_level(), 16, 8);
   // Of two parts: the own payload, and both.
   const int64_t gathered = 3 * int8_bytes(32'768);
@@ -60,7 +60,7 @@ TEST(CallMemory, OfOneHopIsThatWorkedOutByHand) {
             (CallMemory{2 * payloads + sum, 2 * payloads + sum, 2 * payloads + sum, 0}));
 }
 
-TEST(CallMemory, OfErrorFeedbackHasTwoCopiesOfAPartWhileItEncodes) {
+TEST(CallMemory, ErrorFeedbackEncodesWithTwoCopiesOfAPart) {
   config::Config config = three_level();
   config.layout.error_feedback = true;
   const PlannedRun run(config, 16, 8);
@@ -71,7 +71,7 @@ TEST(CallMemory, OfErrorFeedbackHasTwoCopiesOfAPartWhileItEncodes) {
 }
 
 // In bf16, one hop between nodes and one inside: gradients are summed over all 16 ranks.
-TEST(CallMemory, ByRailsHasTheSumsBetweenTheHops) {
+TEST(CallMemory, RailsKeepTheSumsBetweenTheHops) {
   config::Config config = three_level();
   config.layout.sharding = config::Sharding::zero3;
   config.layout.route = config::Routing::rails;
@@ -88,7 +88,7 @@ TEST(CallMemory, ByRailsHasTheSumsBetweenTheHops) {
 }
 
 // Gradients inside a node are summed in bf16 and need no sums in fp32; updates go between two nodes in int8.
-TEST(CallMemory, InsideNodesHasTheirType) {
+TEST(CallMemory, MovementsInsideNodesHaveTheNodeType) {
   config::Config config = three_level();
   config.layout.node_type = config::NodeType::bf16;
   const PlannedRun run(config, 16, 8);
@@ -103,7 +103,7 @@ TEST(CallMemory, InsideNodesHasTheirType) {
 }
 
 // By rails, payloads are decoded between the hops and sums in bf16 are encoded.
-TEST(CallMemory, OfTwoTypesByRailsIsThatWorkedOutByHand) {
+TEST(CallMemory, TwoTypesByRailsMatchHandCalculation) {
   config::Config config = three_level();
   config.layout.sharding = config::Sharding::zero3;
   config.layout.route = config::Routing::rails;
@@ -119,7 +119,7 @@ TEST(CallMemory, OfTwoTypesByRailsIsThatWorkedOutByHand) {
 }
 
 // Updated weights of all segments are under way when the next step begins, and a pair gathers the first ones then.
-TEST(MovementBytes, HasTheUpdatesOfAllSegmentsAtOnce) {
+TEST(MovementBytes, CountsTheUpdatesOfAllSegmentsAtOnce) {
   config::Config config = three_level();
   config.layout.reduce_type = WireType::same;
   config.layout.gather_type = WireType::same;

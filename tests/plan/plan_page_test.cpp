@@ -71,7 +71,7 @@ TEST(PlanPage, SaysWhyARunDoesNotFitAndWhatWould) {
   EXPECT_FALSE(said.changes.empty());
 }
 
-TEST(PlanPage, IsTitledByItsConfiguration) {
+TEST(PlanPage, TitleNamesTheConfiguration) {
   const std::string page = plan_page(plan_of(on_two_stages(), 1e12), "configs/mine.toml", "terrace plan mine");
   EXPECT_NE(page.find("<title>configs/mine.toml on 4 devices of small</title>"), std::string::npos);
   EXPECT_NE(page.find("\"command\":\"terrace plan mine\""), std::string::npos);

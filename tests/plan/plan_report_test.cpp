@@ -23,7 +23,7 @@ config::Config four_layers_on_two_stages() {
   return config;
 }
 
-TEST(Plan, HasTheSameFiguresAsTextAndAsJson) {
+TEST(Plan, FiguresInTextAndJson) {
   const Plan plan = make_plan(four_layers_on_two_stages(), {.machine = small_machine(), .software = {}, .devices = 4});
   const Json json = json_of(plan);
   EXPECT_EQ(json["feasible"], true);
@@ -40,7 +40,7 @@ TEST(Plan, HasTheSameFiguresAsTextAndAsJson) {
   EXPECT_NE(text.find("what would help most"), std::string::npos);
 }
 
-TEST(Plan, HasRowsForTheBubbleAndForQueuedTransfers) {
+TEST(Plan, RowsForTheBubbleAndQueuedTransfers) {
   Plan plan = make_plan(four_layers_on_two_stages(), {.machine = small_machine(), .software = {}, .devices = 4});
   plan.prediction.step_seconds = 10;
   plan.prediction.bubble_share = 0.25;
@@ -59,7 +59,7 @@ TEST(Plan, HasRowsForTheBubbleAndForQueuedTransfers) {
 }
 
 // Widest where eight stages and all kinds of memory are shown, and in figures of four digits.
-TEST(Plan, HasTablesOfAtMost80Columns) {
+TEST(Plan, TablesOfAtMost80Columns) {
   const auto widest = [](const std::string& text) {
     size_t most = 0;
     std::istringstream lines(text);
@@ -115,7 +115,7 @@ TEST(Plan, SaysTheMicroBatchThatAZeroStandsFor) {
   EXPECT_NE(text_of(make_plan(config, target)).find(", micro-batch 4, "), std::string::npos);
 }
 
-TEST(Plan, OfARunThatDoesNotFitNamesLayoutsThatDo) {
+TEST(Plan, NamesFittingLayoutsForARunThatDoesNotFit) {
   Target target{.machine = small_machine(), .software = {}, .devices = 4};
   const Plan fitting = make_plan(four_layers_on_two_stages(), target);
   target.machine.device.memory_bytes = fitting.prediction.stages[0].memory.total() - 1;
@@ -127,7 +127,7 @@ TEST(Plan, OfARunThatDoesNotFitNamesLayoutsThatDo) {
   for (const Change& change : plan.changes) EXPECT_TRUE(change.prediction.feasible());
 }
 
-TEST(TrainingEstimate, IsTheTimeOfItsItems) {
+TEST(TrainingEstimate, TimeAndEnergyOfItsItems) {
   Target target{.machine = small_machine(), .software = {}, .devices = 4};
   target.machine.device.power_watts = 50;
   Prediction prediction;
@@ -141,7 +141,7 @@ TEST(TrainingEstimate, IsTheTimeOfItsItems) {
   EXPECT_DOUBLE_EQ(estimate.energy_joules, 4 * 4000 * 50.0);
 }
 
-TEST(CheckpointEstimate, HasYoungsInterval) {
+TEST(CheckpointEstimate, YoungsInterval) {
   Target target{.machine = small_machine(), .software = {}, .devices = 8};  // two nodes
   target.machine.storage = {.node_bandwidth = 3, .total_bandwidth = 100};
   target.machine.node_failure_hours = 1;
@@ -158,7 +158,7 @@ TEST(CheckpointEstimate, HasYoungsInterval) {
   EXPECT_EQ(checkpoint_estimate(prediction, target).interval_seconds, 0);
 }
 
-TEST(PredictedStep, HasEveryInstructionThatTakesTime) {
+TEST(PredictedStep, EveryInstructionThatTakesTime) {
   const Target target{.machine = small_machine(), .software = {}, .devices = 2};
   const PlannedRun run = planned_run(four_layers_on_two_stages(), target);
   const SimulatedStep step(run, target);

@@ -31,7 +31,7 @@ double computation(const Prediction& prediction) {
   return sum;
 }
 
-TEST(Prediction, OfOneDeviceIsItsComputationAndUpdate) {
+TEST(Prediction, OneDeviceTakesItsComputationAndUpdate) {
   const Prediction prediction = predict(four_layers(), on_devices(1));
   EXPECT_NEAR(prediction.step_seconds, computation(prediction) + with_norm * prediction.stages[0].update_seconds,
               1e-9 * prediction.step_seconds);
@@ -57,7 +57,7 @@ TEST(Prediction, CountsTheFlopsOfThePapers) {
 }
 
 // The simulated step would take forever.
-TEST(Prediction, IsRefusedInATypeForWhichTheMachineHasNoRates) {
+TEST(Prediction, RefusesATypeForWhichTheMachineHasNoRates) {
   Target target = on_devices(1);
   target.machine.file = "ours.toml";
   target.machine.device.products[static_cast<size_t>(config::Precision::fp32)] = {};
@@ -107,7 +107,7 @@ TEST(Prediction, NamesNumbersOfDevicesThatTheMachineHas) {
 }
 
 // A single micro-batch passes through all stages, one after the other, and back.
-TEST(Prediction, OfOneMicroBatchIsTheSumOfAllStagesAndTransfers) {
+TEST(Prediction, OneMicroBatchTakesTheSumOfStagesAndTransfers) {
   config::Config config = four_layers();
   config.train.global_batch = 1;
   config.layout.pipeline = 4;
@@ -258,7 +258,7 @@ TEST(Prediction, CountsTheErrorsThatAreKept) {
                    12 * static_cast<double>(prediction.parameters) + 8 * expected);
 }
 
-TEST(Prediction, OfManyMicroBatchesHasTheBubbleOfTheSchedule) {
+TEST(Prediction, ManyMicroBatchesHaveTheBubbleOfTheSchedule) {
   config::Config config = four_layers();
   config.layout.pipeline = 2;
   config.layout.stage_layers = {2, 2};

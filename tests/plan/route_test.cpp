@@ -85,7 +85,7 @@ double node_bytes(const config::Config& config, const Target& target) {
   return sum;
 }
 
-TEST(ThreeLevels, WithQuantizedWiresSendAFewPercentOfZero3OverTheNetwork) {
+TEST(ThreeLevels, QuantizedWiresSendAFewPercentOfZero3OverTheNetwork) {
   const int64_t devices = 64;
   const Target target = frontier_target(devices);
   config::Config zero3 = on_frontier(devices, config::Sharding::zero3, Routing::flat);
@@ -99,7 +99,7 @@ TEST(ThreeLevels, WithQuantizedWiresSendAFewPercentOfZero3OverTheNetwork) {
 }
 
 // Where latency dominates, rails win; where bandwidth does, one call moves fewer bytes inside the nodes.
-TEST(AutoRoute, IsByRailsForSmallMessagesAmongManyRanks) {
+TEST(AutoRoute, RailsForSmallMessagesAmongManyRanks) {
   const auto chosen = [](int64_t devices, int64_t width) {
     return planned_run(on_frontier(devices, config::Sharding::zero3, Routing::automatic, width),
                        frontier_target(devices))
@@ -127,7 +127,7 @@ TEST(AutoRoute, MakesNoStepMuchLonger) {
 }
 
 // Between nodes 64 dies in a rail take 6 steps instead of 63, and as long for the bytes. Each choice is the faster one.
-TEST(RailsGather, ByDoublingTakesTheLogarithmOfTheSteps) {
+TEST(RailsGather, DoublingTakesTheLogarithmOfTheSteps) {
   const int64_t devices = 512, elements = int64_t{32} << 20;
   const Target target = frontier_target(devices);
   config::Config config = on_frontier(devices, config::Sharding::zero3, Routing::rails);
@@ -144,7 +144,7 @@ TEST(RailsGather, ByDoublingTakesTheLogarithmOfTheSteps) {
 }
 
 // The milliseconds in docs/low_bandwidth.md, which a separate computation of the formulas gave.
-TEST(RailsGather, OnFrontierTakesWhatTheDocumentSays) {
+TEST(RailsGather, TimesOnFrontierEqualTheDocument) {
   struct Row {
     int64_t devices;
     double flat, library, doubling, inside;
@@ -167,7 +167,7 @@ TEST(RailsGather, OnFrontierTakesWhatTheDocumentSays) {
   }
 }
 
-TEST(RailsGather, IsLeftToTheLibraryWhereThatIsAsFast) {
+TEST(RailsGather, LeftToTheLibraryWhereThatIsAsFast) {
   config::Config config = on_frontier(16, config::Sharding::zero3, Routing::rails);
   // Two nodes need one step either way.
   EXPECT_EQ(planned_run(config, frontier_target(16)).config.layout.rails_gather, config::RailsGather::library);
@@ -176,7 +176,7 @@ TEST(RailsGather, IsLeftToTheLibraryWhereThatIsAsFast) {
   EXPECT_EQ(planned_run(config, frontier_target(16)).config.layout.rails_gather, config::RailsGather::automatic);
 }
 
-TEST(AutoRoute, IsFlatOnOneNodeAndForSoftwareWithoutRails) {
+TEST(AutoRoute, FlatOnOneNodeAndForSoftwareWithoutRails) {
   const Target node = frontier_target(8);
   EXPECT_EQ(planned_run(on_frontier(8, config::Sharding::zero3, Routing::automatic), node).config.layout.route,
             Routing::flat);

@@ -31,7 +31,7 @@ Prediction ten_seconds() {
 // Two nodes.
 Target eight_devices() { return {.machine = small_machine(), .software = {}, .devices = 8}; }
 
-TEST(RunCost, IsThatOfTheStepsOfTheConfiguration) {
+TEST(RunCost, TimeAndEnergyOfTheConfiguredSteps) {
   Target target = eight_devices();
   target.machine.device.power_watts = 50;
   const RunCost cost = run_cost(hundred_steps(), ten_seconds(), target);
@@ -42,7 +42,7 @@ TEST(RunCost, IsThatOfTheStepsOfTheConfiguration) {
   EXPECT_DOUBLE_EQ(cost.energy_joules.value(), 8 * 1000 * 50.0);
 }
 
-TEST(RunCost, OfItemsIsThatOfWholeSteps) {
+TEST(RunCost, RoundsItemsUpToWholeSteps) {
   const RunCost cost = run_cost(hundred_steps(), ten_seconds(), eight_devices(), 1000.0);
   EXPECT_EQ(cost.steps, 8);  // 7 steps have 896 tokens
   EXPECT_DOUBLE_EQ(cost.items, 8 * 128);
@@ -65,7 +65,7 @@ TEST(RunCost, CountsTheSamplesOfARampUpAndOfPhases) {
 
 // One of two nodes fails every half hour. A failure takes 20 s to read 12,000 bytes and on average 10 steps, so that a
 // share 120 / 1800 of the time is lost: 1000 s of steps take 1000 / (1 - 1 / 15) s.
-TEST(RunCost, HasTheWorkThatFailuresRepeat) {
+TEST(RunCost, CountsTheWorkThatFailuresRepeat) {
   Target target = eight_devices();
   target.machine.node_failure_hours = 1;
   target.machine.storage.total_bandwidth = 600;

@@ -15,7 +15,7 @@ config::Config two_layers() {
   return config;
 }
 
-TEST(Scaling, HasThePredictionsOfEachNumberOfDevices) {
+TEST(Scaling, PredictionForEachNumberOfDevices) {
   const Target target{.machine = small_machine(), .software = {}, .devices = 1};
   const Scaling table = scaling(two_layers(), target, {2, 4, 8});
   ASSERT_EQ(table.weak.size(), 3);
@@ -29,7 +29,7 @@ TEST(Scaling, HasThePredictionsOfEachNumberOfDevices) {
   EXPECT_LT(table.strong[2].efficiency, table.weak[2].efficiency);
 }
 
-TEST(Scaling, OfWeakKindIsPerfectWhereLinksTakeNoTime) {
+TEST(Scaling, WeakScalingIsPerfectWhereLinksTakeNoTime) {
   const Target target{.machine = computing_machine(), .software = {}, .devices = 1};
   for (const ScalingPoint& point : scaling(two_layers(), target, {1, 2, 4}).weak) {
     EXPECT_NEAR(point.efficiency, 1, 1e-9);

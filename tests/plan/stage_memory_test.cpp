@@ -30,7 +30,7 @@ config::Config log_of_175b() {
   return config;
 }
 
-TEST(StageMemory, OfTheStatesIsThatOfThePublishedLog) {
+TEST(StageMemory, StatesEqualThePublishedLog) {
   const PlannedRun run(log_of_175b(), 128, 8);
   EXPECT_EQ(run.stage_elements(8), 2'718'480'384);
   const double states = stage_memory(run, 8, {}).states();
@@ -49,13 +49,13 @@ TEST(StageMemory, GrowsByTheLogsBytesForEachLiveMicroBatch) {
   }
 }
 
-TEST(StageMemory, OfThisProgramKeepsTheInputsOfItsLayers) {
+TEST(StageMemory, KeepsTheInputsOfLayersInThisProgram) {
   const PlannedRun run(log_of_175b(), 128, 8);
   const StageMemory here = stage_memory(run, 8, {}), next = stage_memory(run, 9, {});
   EXPECT_DOUBLE_EQ((here.of(MemoryKind::activations) - next.of(MemoryKind::activations)) / mebibyte, 6 * 48.0);
 }
 
-TEST(StageMemory, HasWholeWeightsWhileTheyAreGathered) {
+TEST(StageMemory, CountsWholeWeightsWhileTheyAreGathered) {
   config::Config config = log_of_175b();
   config.layout.sharding = config::Sharding::zero3;
   const PlannedRun run(config, 128, 8);

@@ -47,7 +47,7 @@ observe::GroupRecord group_of(const observe::StepRecord& record, const std::stri
 }
 
 // Calls that share the links of a tier are on different lanes, so a lane has one event at a time.
-TEST(PredictedStep, HasNoTwoEventsOnALaneAtATime) {
+TEST(PredictedStep, OneEventAtATimeOnEachLane) {
   const Target target{.machine = machine_with_one_tier(), .software = {}, .devices = 4};
   config::Config config = on_two_stages(config::PipelineSchedule::interleaved, 2);
   config.layout.sharding = config::Sharding::zero1;
@@ -81,7 +81,7 @@ TEST(PredictedStep, TensorRanksSendAtTheRateOfTheirLink) {
 }
 
 // Each of two stages hands hidden states or their gradients of 16 x 24 fp32 numbers on, of four micro-batches.
-TEST(PredictedStep, HasTheSendsOfAPipelineAsAGroup) {
+TEST(PredictedStep, SendsOfAPipelineAreAGroup) {
   Target target{.machine = small_machine(), .software = {}, .devices = 4};
   const config::Config config = on_two_stages(config::PipelineSchedule::one_f_one_b, 1);
   const observe::GroupRecord sends = group_of(step_record(config, target), "stages");

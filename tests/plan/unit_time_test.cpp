@@ -20,7 +20,7 @@ double seconds_of(int64_t m, int64_t n, int64_t k, int64_t count, const machine:
   return product_seconds(products, Precision::bf16, machine.device);
 }
 
-TEST(ProductSeconds, AreThoseOfWholeTilesOnAllComputeUnits) {
+TEST(ProductSeconds, CountWholeTilesOnAllComputeUnits) {
   const machine::Machine machine = computing_machine();
   // 8 x 4 is one tile for each of two units: 2 * 16 * 10 FLOPs at 500 FLOP/s.
   EXPECT_DOUBLE_EQ(seconds_of(8, 4, 10, 1, machine), 0.64);
@@ -48,7 +48,7 @@ TEST(ProductSeconds, GrowByTheBeginOfATileAndByTheKernel) {
   EXPECT_DOUBLE_EQ(seconds_of(8, 4, 10, 1, machine), 0.96 + 1);
 }
 
-TEST(ProductSeconds, AreThoseOfMemoryWhereItIsSlower) {
+TEST(ProductSeconds, TakeTheTimeOfMemoryWhereItIsSlower) {
   machine::Machine machine = small_machine();
   // 8 * 2 + 2 * 4 + 8 * 4 elements of 2 bytes at 100 bytes/s, where computing takes 0.128 s.
   EXPECT_DOUBLE_EQ(seconds_of(8, 4, 2, 1, machine), 1.12);
@@ -65,7 +65,7 @@ Operations one_layer() {
           .forward_collectives = {{.bytes = 60, .count = 2, .meanwhile = TensorCollective::Meanwhile::next_piece}}};
 }
 
-TEST(UnitTime, IsTheSumOfItsOperations) {
+TEST(UnitTime, SumsItsOperations) {
   const machine::Machine machine = small_machine();
   const machine::Software software;
   const UnitTime time = unit_time(one_layer(), config::Recompute::none,
@@ -79,7 +79,7 @@ TEST(UnitTime, IsTheSumOfItsOperations) {
   EXPECT_DOUBLE_EQ(time.weight_gradient.total(), 3.04);
 }
 
-TEST(UnitTime, IsThatOfTheLaunchesWhereTheyTakeLonger) {
+TEST(UnitTime, TakesTheTimeOfLaunchesWhereTheyTakeLonger) {
   machine::Machine machine = small_machine();
   machine.device.launch_seconds = 3;
   machine::Software software;
@@ -130,7 +130,7 @@ TEST(UnitTime, CountsTheWholeTimeOfSumsOverTensorRanks) {
   }
 }
 
-TEST(UnitTime, OfAttentionWithScoresInMemoryHasPassesOverThem) {
+TEST(UnitTime, CountsPassesOverAttentionScoresInMemory) {
   const machine::Machine machine = small_machine();
   machine::Software software;
   software.fused_attention = false;

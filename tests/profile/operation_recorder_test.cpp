@@ -43,7 +43,7 @@ TEST(OperationRecorder, LeavesOperationsOutIfItRecordsOnlyPhases) {
   EXPECT_EQ(trace[0].spans[0].name, "forward");
 }
 
-TEST(OperationCost, OfProductsIsTwoAMultiplyAdd) {
+TEST(OperationCost, ProductsCountTwoPerMultiplyAdd) {
   const at::Tensor a = at::ones({3, 4}), b = at::ones({4, 5}), c = at::ones({3, 5});
   const at::Tensor batch_a = at::ones({2, 3, 4}), batch_b = at::ones({2, 4, 5}), batch_c = at::ones({2, 3, 5});
   EXPECT_EQ(sum_of(record([&] { at::mm(a, b); })).flops, 2 * 3 * 4 * 5);
@@ -55,7 +55,7 @@ TEST(OperationCost, OfProductsIsTwoAMultiplyAdd) {
   EXPECT_EQ(sum_of(record([&] { at::matmul(batch_a, b); })).flops, 2 * 2 * 3 * 4 * 5);
 }
 
-TEST(OperationCost, OfAttentionCountsThePairsThatTheMaskLetsThrough) {
+TEST(OperationCost, AttentionCountsThePairsThatTheMaskLetsThrough) {
   constexpr int64_t batch = 2, heads = 3, length = 5, width = 8;
   const auto attend = [&](bool causal, bool differentiate) {
     const at::Tensor x = at::ones({batch, heads, length, width}).requires_grad_(differentiate);

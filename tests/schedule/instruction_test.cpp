@@ -22,19 +22,19 @@ Instructions one_stage(int64_t micro_batches) {
   return list;
 }
 
-TEST(OneStage, IsForwardAndBackwardOfEachMicroBatchThenTheStep) {
+TEST(OneStage, ForwardAndBackwardOfEachMicroBatchThenTheStep) {
   EXPECT_EQ(text(one_stage(1)), "F0 B0 step");
   EXPECT_EQ(text(one_stage(3)), "F0 B0 F1 B1 F2 B2 step");
 }
 
-TEST(OneStage, IsOneForwardOneBackwardWithoutOtherStages) {
+TEST(OneStage, EqualsOneForwardOneBackwardOnOneStage) {
   for (int64_t micro_batches = 1; micro_batches <= 16; ++micro_batches) {
     const Pipeline alone{config::PipelineSchedule::one_f_one_b, 1, micro_batches, 1};
     EXPECT_EQ(instructions(alone), std::vector<Instructions>(1, one_stage(micro_batches)));
   }
 }
 
-TEST(Instruction, IsWrittenWithMicroBatchChunkAndPeer) {
+TEST(Instruction, TextHasMicroBatchChunkAndPeer) {
   EXPECT_EQ(text({{Kind::forward, 3}, {Kind::backward, 3}, {Kind::input_gradient, 3}, {Kind::weight_gradient, 3}}),
             "F3 B3 I3 W3");
   EXPECT_EQ(to_string({Kind::forward, 3, 1}), "F3.1");

@@ -8,7 +8,7 @@
 namespace terrace::schedule {
 namespace {
 
-TEST(Operation, OfAProductHasTwoFlopsForEachMultiplyAdd) {
+TEST(Operation, ProductHasTwoFlopsPerMultiplyAdd) {
   Operation product = matrix_product("logits", 3, 5, 7, 2);
   EXPECT_EQ(product.flops(), 2 * 3 * 5 * 7);
   EXPECT_EQ(product.bytes, 2 * (3 * 7 + 7 * 5 + 3 * 5));
@@ -16,7 +16,7 @@ TEST(Operation, OfAProductHasTwoFlopsForEachMultiplyAdd) {
   EXPECT_EQ(product.flops(), 4 * 2 * 3 * 5 * 7);
 }
 
-TEST(Operation, OfAttentionHasTwoProductsInForwardAndUpToFiveInBackward) {
+TEST(Operation, AttentionHasTwoForwardAndUpToFiveBackwardProducts) {
   // Two heads of 4 queries, 6 keys and width 3.
   Operation attention{.kind = Operation::Kind::attention, .m = 4, .n = 6, .k = 3, .count = 2};
   constexpr double one_product = 2 * 4 * 6 * 3 * 2;
@@ -32,12 +32,12 @@ TEST(Operation, OfAttentionHasTwoProductsInForwardAndUpToFiveInBackward) {
   EXPECT_EQ(attention.flops(), 2 * one_product);
 }
 
-TEST(Operation, ThatPassesOverMemoryHasNoFlops) {
+TEST(Operation, MemoryPassHasNoFlops) {
   EXPECT_EQ(memory_pass("norm", 80, 2), (Operation{.name = "norm", .count = 2, .bytes = 80}));
   EXPECT_EQ(memory_pass("norm", 80).flops(), 0);
 }
 
-TEST(Operation, OfALinearLayerHasThreeProductsOfTheSameFlops) {
+TEST(Operation, LinearLayerHasThreeProductsOfTheSameFlops) {
   const LinearLayer layer{.name = "output", .rows = 10, .inputs = 3, .outputs = 4, .element_bytes = 2};
   const Operation forward = forward_product(layer), input = input_gradient_product(layer),
                   weight = weight_gradient_product(layer);

@@ -39,7 +39,7 @@ std::vector<NumberRange> units_of(const Partition& partition) {
   return units;
 }
 
-TEST(Partition, OfOneVirtualStageHasASegmentForEachLayer) {
+TEST(Partition, OneVirtualStageHasASegmentForEachLayer) {
   const Partition whole = partition(table_of(2, 1, 2, 1), 1, {});
   EXPECT_THAT(units_of(whole), ElementsAre(NumberRange{0, 1}, NumberRange{1, 3}, NumberRange{3, 5}, NumberRange{5, 6}));
   EXPECT_THAT(whole.virtual_stages, ElementsAre(NumberRange{0, 4}));
@@ -99,7 +99,7 @@ TEST(StageSegments, HoldACopyOfWhatTheirLastSegmentReads) {
   EXPECT_EQ(last.last, 4);
 }
 
-TEST(StageSegments, OfAVeeAreTheFirstAndTheLast) {
+TEST(StageSegments, FirstStageOfAVeeHasTheFirstAndTheLastSegment) {
   const Partition partitioned = partition(table_of(2, 1, 1, 1, true), 4, {});
   const Placement vee{.stages = 2, .chunks = 2, .shape = Placement::Shape::vee};
   const StageSegments first = stage_segments(partitioned, vee, 0);
@@ -108,7 +108,7 @@ TEST(StageSegments, OfAVeeAreTheFirstAndTheLast) {
   EXPECT_THAT(first.copies, ElementsAre());  // the embedding that the head reads is on the same stage
 }
 
-TEST(SegmentBytes, AreThoseOfTheInputAloneWhereALayerIsRecomputed) {
+TEST(SegmentBytes, RecomputedLayerKeepsItsInputAlone) {
   const UnitTable table = table_of(1, 1, 1, 1);
   const Partition whole = partition(table, 1, {});
   EXPECT_EQ(kept_bytes(table, whole.segment(1), config::Recompute::none), 200);

@@ -28,7 +28,7 @@ class Pictures : public testing::TestWithParam<PipelineSchedule> {
 };
 
 // With TERRACE_UPDATE_DOCS=1 the test writes the pictures.
-TEST_P(Pictures, AreCurrentAndInThePage) {
+TEST_P(Pictures, UpToDateAndInThePage) {
   const std::string now = picture(drawn(GetParam()));
   if (std::getenv("TERRACE_UPDATE_DOCS") != nullptr) {
     std::filesystem::create_directories(docs / "pictures");
@@ -46,7 +46,7 @@ size_t count(const std::string& text, const std::string& part) {
 
 // Four stages and eight micro-batches have 32 forwards and 32 backwards per chunk, or 32 input gradients and 32 weight
 // gradients in place of the backwards.
-TEST_P(Pictures, HaveABoxForEachComputation) {
+TEST_P(Pictures, BoxForEachComputation) {
   const Pipeline pipeline = drawn(GetParam());
   const bool split = GetParam() == PipelineSchedule::zb_h1 || GetParam() == PipelineSchedule::zb_v;
   const auto boxes = static_cast<size_t>(4 * 8 * pipeline.chunks * (split ? 3 : 2));

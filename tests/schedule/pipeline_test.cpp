@@ -20,7 +20,7 @@ constexpr int64_t most_stages = 8, most_micro_batches = 16;
 constexpr int64_t most_stages = 16, most_micro_batches = 64;
 #endif
 
-TEST(Schedules, AreValidForAllStagesMicroBatchesAndChunks) {
+TEST(Schedules, ValidForAllStagesMicroBatchesAndChunks) {
   int64_t count = 0;
   for (const Pipeline& pipeline : all_pipelines(most_stages, most_micro_batches)) {
     EXPECT_EQ(validate(instructions(pipeline), placement(pipeline), pipeline.micro_batches, live_bounds(pipeline)), "")
@@ -32,7 +32,7 @@ TEST(Schedules, AreValidForAllStagesMicroBatchesAndChunks) {
 }
 
 // Larger shapes, since the trainer is not limited to eight stages.
-TEST(Schedules, AreValidInLargeShapes) {
+TEST(Schedules, ValidInLargeShapes) {
   for (const Pipeline& pipeline : {Pipeline{PipelineSchedule::gpipe, 24, 70, 1},
                                    {PipelineSchedule::one_f_one_b, 24, 70, 1},
                                    {PipelineSchedule::interleaved, 16, 61, 6},
@@ -112,7 +112,7 @@ TEST(Schedules, PostEachReceiveOneComputationAhead) {
 }
 
 // In unit times stage 0 makes activation 1 while stage 1 computes F0, so stage 1 posts the receive of it before F0.
-TEST(Schedules, OfTwoStagesHaveTheirSendsAndReceives) {
+TEST(Schedules, SendsAndReceivesOfTwoStages) {
   const auto lists = instructions({PipelineSchedule::one_f_one_b, 2, 2, 1});
   EXPECT_EQ(
       text(lists[0]),
@@ -125,7 +125,7 @@ TEST(Schedules, OfTwoStagesHaveTheirSendsAndReceives) {
 
 // Narayanan et al. 2021, figure 4, lower half: four devices, eight micro-batches, two chunks. Device 1 begins with the
 // forwards of 1 2 3 4 in both chunks and of 5 6 in the first chunk, and ends with the backwards of the first chunk.
-TEST(Interleaved, IsTheOrderOfThePaper) {
+TEST(Interleaved, FollowsTheOrderOfThePaper) {
   const auto lists = instructions({PipelineSchedule::interleaved, 4, 8, 2});
   EXPECT_EQ(computations(lists[3]).substr(0, 39), "F0 F1 F2 F3 F0.1 B0.1 F1.1 B1.1 F2.1 B2");
   const std::string first = computations(lists[0]);
@@ -162,7 +162,7 @@ TEST(ZeroBubbleV, KeepsAsManyWholeMicroBatchesAliveAsThereAreStages) {
   }
 }
 
-TEST(Placement, GoesInLoopsOrDownAndUp) {
+TEST(Placement, LoopsOrGoesDownAndUp) {
   const Placement loops{3, 2}, vee{3, 2, Placement::Shape::vee};
   const std::vector<int64_t> loop_stages = {0, 1, 2, 0, 1, 2}, vee_stages = {0, 1, 2, 2, 1, 0};
   for (int64_t number = 0; number < 6; ++number) {
@@ -176,7 +176,7 @@ TEST(Placement, GoesInLoopsOrDownAndUp) {
 }
 
 // The last stage has both virtual stages at the turn of the V, so nothing is sent there.
-TEST(Placement, OfAVSendsNothingAtItsTurn) {
+TEST(Placement, VeeSendsNothingAtItsTurn) {
   const auto lists = instructions({PipelineSchedule::zb_v, 3, 2, 2});
   for (const Instruction& one : lists[2]) {
     if (is_send(one.kind) || is_receive(one.kind)) {

@@ -34,7 +34,7 @@ double sum(const PipelineStageTimes& times) {
 // Forward 2, backward 3 + 1, transfer 0.5, as in times_test.cpp:
 //   stage 0   F0 0-2  F1 2-4                               B0 9-13   B1 15-19
 //   stage 1           F0 2.5-4.5  B0 4.5-8.5  F1 8.5-10.5  B1 10.5-14.5
-TEST(PipelineTimes, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
+TEST(PipelineTimes, TwoStagesMatchHandCalculation) {
   const Pipeline pipeline{PipelineSchedule::one_f_one_b, 2, 2, 1};
   const StageChunkCosts chunk{
       .forward = 2, .input_gradient = 3, .weight_gradient = 1, .send_activation = 0.5, .send_gradient = 0.5};
@@ -55,7 +55,7 @@ TEST(PipelineTimes, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
 }
 
 // As above, but stage 0 sends F0 2-2.5 and F1 4.5-5, and stage 1 sends B0 8.5-9 and begins F1 and B1 later by 0.5.
-TEST(PipelineTimes, OfSendsThatOccupyTheStageAreThoseWorkedOutByHand) {
+TEST(PipelineTimes, SendsThatOccupyTheStageMatchHandCalculation) {
   const StageChunkCosts chunk{
       .forward = 2, .input_gradient = 3, .weight_gradient = 1, .send_activation = 0.5, .send_gradient = 0.5};
   const PipelineTimes times = simulate_times(PipelineOrder({PipelineSchedule::one_f_one_b, 2, 2, 1}),
@@ -287,7 +287,7 @@ std::vector<Pipeline> pipelines() {
   return some;
 }
 
-TEST(PipelineTimes, AreThoseOfTheCompleteLists) {
+TEST(PipelineTimes, EqualThoseOfTheCompleteLists) {
   for (const Pipeline& pipeline : pipelines()) {
     expect_times_of_lists({.pipeline = pipeline});
     expect_times_of_lists({.pipeline = pipeline, .has_loss = true});
@@ -296,7 +296,7 @@ TEST(PipelineTimes, AreThoseOfTheCompleteLists) {
 
 // Reductions of at most 8 units are shorter than every computation of a segment. Longer ones delay computations; the
 // times of whole chunks are exact where no other computation of the stage follows.
-TEST(PipelineTimes, WithMovementsAreThoseOfTheCompleteLists) {
+TEST(PipelineTimes, EqualThoseOfTheCompleteListsUnderMovements) {
   for (const Pipeline& pipeline : pipelines()) {
     expect_times_of_lists({.pipeline = pipeline, .moves = true, .most_reduce = 8});
     if (pipeline.chunks == 1) expect_times_of_lists({.pipeline = pipeline, .moves = true, .most_reduce = 200});
@@ -304,7 +304,7 @@ TEST(PipelineTimes, WithMovementsAreThoseOfTheCompleteLists) {
 }
 
 // With one stage there is nothing to wait for.
-TEST(PipelineTimes, OfOneStageAreTheSumOfItsComputations) {
+TEST(PipelineTimes, OneStageTakesTheSumOfItsComputations) {
   for (const Pipeline& pipeline : all_pipelines(1, 5)) {
     const StageChunkCosts chunk{.forward = 3, .input_gradient = 2, .weight_gradient = 1};
     const std::vector<StageChunkCosts> chunks(static_cast<size_t>(pipeline.chunks), chunk);

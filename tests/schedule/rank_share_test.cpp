@@ -13,7 +13,7 @@
 namespace terrace::schedule {
 namespace {
 
-TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
+TEST(MeshOf, AxesInTheOrderOfTheLayout) {
   config::LayoutConfig layout;
   const auto names = [&] {
     std::vector<std::string> names;
@@ -28,7 +28,7 @@ TEST(MeshOf, HasItsAxesInTheOrderOfTheLayout) {
   EXPECT_EQ(mesh_of(layout, 6, 3).group(1, "data").ranks, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
+TEST(MicroBatchOf, ShareOfARankUnlessGiven) {
   const config::Family family;
   config::Config config = config::config_of(family);
   config.train.global_batch = 24;
@@ -42,7 +42,7 @@ TEST(MicroBatchOf, IsTheShareOfARankUnlessItIsGiven) {
   EXPECT_THROW(micro_batch_of(config, 2), UserError);
 }
 
-TEST(MicroBatchOf, IsTheLargestOneOfAFamilyWithoutEqualShares) {
+TEST(MicroBatchOf, LargestOneIfSharesAreUnequal) {
   config::Family family;
   family.settings.equal_shares = false;
   config::Config config = config::config_of(family);
@@ -81,7 +81,7 @@ class MicroBatchSizesOf : public testing::Test {
   config::Config config_;
 };
 
-TEST_F(MicroBatchSizesOf, AreThoseOfAverageAndOfLargestSamples) {
+TEST_F(MicroBatchSizesOf, SizesOfAverageAndOfLargestSamples) {
   config_.train.micro_batch = 4;
   const MicroBatchSizes sizes = micro_batch_sizes_of(config_, 1);
   EXPECT_EQ(sizes.average, (MicroBatchSize{.samples = 4, .sizes = {{"atoms", 6}, {"edges", 40}}}));
@@ -109,7 +109,7 @@ TEST_F(MicroBatchSizesOf, FillABudget) {
   EXPECT_EQ(micro_batch_of(config_, 2), 1);
 }
 
-TEST_F(MicroBatchSizesOf, AreFilledInForATableWithoutSizes) {
+TEST_F(MicroBatchSizesOf, FilledInForATableWithoutSizes) {
   EXPECT_EQ(unit_table(config_, {.samples = 4}).front().forward_flops, 6);
   EXPECT_EQ(unit_table(config_, {.samples = 4, .sizes = {{"atoms", 0}}}).front().forward_flops, 0);
   EXPECT_EQ(average_items(config_, 5), 8);

@@ -57,7 +57,7 @@ void for_each_split(int64_t units, int64_t stages, Counts& counts, const std::fu
 }
 
 // The best split has the smallest (largest cost, sum of squared costs, counts). Integer costs make all sums exact.
-TEST(SplitByCost, IsTheBestOfAllSplits) {
+TEST(SplitByCost, FindsTheBestOfAllSplits) {
   const auto largest = [](double a, double b) { return std::max(a, b); };
   const auto squares = [](double a, double b) { return a + b * b; };
   for (uint64_t draw = 0; draw < 40; ++draw) {

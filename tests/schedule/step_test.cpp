@@ -40,7 +40,7 @@ Instructions one_stage_list(int64_t micro_batches) {
   return instructions({PipelineSchedule::one_f_one_b, 1, micro_batches, 1}).at(0);
 }
 
-TEST(TrainingStep, OnOneRankOnlyComputes) {
+TEST(TrainingStep, OneRankOnlyComputes) {
   const auto list = training_step(one_stage_list(2), 2, on_one_stage(3, true), movements_of({}, false, 1));
   EXPECT_THAT(text(list), ElementsAre("F0 segment 0", "F0 segment 1", "L0 segment 2", "B0 segment 1", "B0 segment 0",
                                       "F1 segment 0", "F1 segment 1", "L1 segment 2", "B1 segment 1", "B1 segment 0",
@@ -85,7 +85,7 @@ TEST(TrainingStep, GathersOneSegmentAheadAndReducesBehindTheNextBackward) {
   EXPECT_THAT(text(list), ElementsAreArray(expected));
 }
 
-TEST(TrainingStep, OfZero1ReducesOnceAfterTheLastMicroBatchAndPublishes) {
+TEST(TrainingStep, Zero1ReducesOnceAfterTheLastMicroBatchAndPublishes) {
   const Movements zero1 = movements_of({.weights = 1, .gradients = 1, .optimizer = 2, .ranks = 2}, false, 1);
   const auto list = training_step(one_stage_list(2), 2, on_one_stage(2, false), zero1);
   EXPECT_THAT(text(list),
@@ -99,7 +99,7 @@ TEST(TrainingStep, OfZero1ReducesOnceAfterTheLastMicroBatchAndPublishes) {
 
 // Gathers go between the nodes ahead of the use and inside the nodes at the use; a reduction goes inside the nodes
 // behind one backward and between the nodes behind the next.
-TEST(TrainingStep, ByRailsMovesInTwoHops) {
+TEST(TrainingStep, RailsMoveInTwoHops) {
   const Movements rails =
       movements_of({.weights = 4, .gradients = 4, .optimizer = 4, .ranks = 4, .rails_node = 2}, false, 1);
   const auto list = training_step(one_stage_list(1), 1, on_one_stage(3, false), rails);
@@ -152,7 +152,7 @@ TEST(ValidateStep, NamesAMissingOrAnEarlySecondHop) {
 }
 
 // The second of two stages has a copy of segment 0, which its last segment reads.
-TEST(TrainingStep, OfALaterStageReducesItsCopyBehindTheLoss) {
+TEST(TrainingStep, LaterStageReducesItsCopyBehindTheLoss) {
   StageSegments second{.chunks = {{1, 2}}, .last = 2, .reads = {{}, {1}, {0, 2}}, .held = {0, 1, 2}, .copies = {0}};
   const Movements ddp = movements_of({.ranks = 2}, false, 1);
   const auto lists = instructions({PipelineSchedule::one_f_one_b, 2, 1, 1});
@@ -176,7 +176,7 @@ TEST(Evaluation, ComputesForwardsAndTheLossWithoutGradients) {
               ElementsAre("receive activation 0 from 0", "F0 segment 1", "send activation 0 to 2"));
 }
 
-TEST(StepMemory, OfWhatIsGatheredAheadIsTheSumOfNeighbours) {
+TEST(StepMemory, GatheredAheadIsTheSumOfNeighbours) {
   const mesh::ShardSizes all_of_two{.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2};
   const std::vector<int64_t> elements = {10, 1, 2, 3, 20};
   for (const int64_t prefetch : {0, 1, 2, 9}) {

@@ -64,7 +64,7 @@ TimeInterval interval_of(const StepSimulation& simulation, const StepInstruction
 // A segment and a head, movements that take 2, one segment gathered ahead:
 //   link     gather 0 0-2   gather 1 2-4            gather 0 4-6   reduce 1 7-9     reduce 0 9-11
 //   compute                 F0 2-3      (wait) L1 4-7              B0 7-9           (waits until 11)
-TEST(StepTimes, OfTwoSegmentsAreThoseWorkedOutByHand) {
+TEST(StepTimes, TwoSegmentsMatchHandCalculation) {
   const StepInstructions list = zero3_step(2, 1);
   const StepSimulation simulation = simulate_times({list}, costs(2));
   EXPECT_EQ(interval_of(simulation, list, "F0 segment 0"), (TimeInterval{2, 3}));
@@ -194,7 +194,7 @@ TEST(StepTimes, SendsShareTheLinkWithReductions) {
 }
 
 // On a link of their own the sends take their time, and all waits are the bubble.
-TEST(StepTimes, WithoutSharedLinksAllWaitsAreTheBubble) {
+TEST(StepTimes, AllWaitsAreTheBubbleIfNoLinkIsShared) {
   StepCosts two = costs_of_pipeline();
   two.num_links = 2;
   two.link = [](int64_t, const StepInstruction& one) { return is_send(one.kind) ? int64_t{1} : int64_t{0}; };
@@ -209,7 +209,7 @@ TEST(StepTimes, WithoutSharedLinksAllWaitsAreTheBubble) {
 }
 
 // Without movements and with one segment per chunk, the complete lists take as long as the lists of the pipeline.
-TEST(StepTimes, OfPipelinesAreThoseOfTheirChunks) {
+TEST(StepTimes, PipelinesTakeTheTimesOfTheirChunks) {
   for (const auto& [schedule, chunks] : {std::pair{PipelineSchedule::gpipe, 1},
                                          {PipelineSchedule::one_f_one_b, 1},
                                          {PipelineSchedule::interleaved, 2},

@@ -26,7 +26,7 @@ TimeInterval interval_of(const StepTimes& times, const std::vector<Instructions>
 //   stage 0   F0 0-2  F1 2-4                               B0 9-13   B1 15-19
 //   stage 1           F0 2.5-4.5  B0 4.5-8.5  F1 8.5-10.5  B1 10.5-14.5
 // Stage 0 has the gradient for B0 at 8.5 + 0.5 and that for B1 at 14.5 + 0.5.
-TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
+TEST(Times, TwoStagesMatchHandCalculation) {
   const Pipeline pipeline{PipelineSchedule::one_f_one_b, 2, 2, 1};
   const auto lists = instructions(pipeline);
   const StepTimes times = simulate_times(lists, placement(pipeline), balanced({2, 3, 1}, 0.5));
@@ -50,7 +50,7 @@ TEST(Times, OfTwoStagesAndTwoMicroBatchesAreThoseWorkedOutByHand) {
 // Two stages in a V, one micro-batch, each computation takes one unit:
 //   stage 0   F0 0-1                     F0.1 3-4  I0.1 4-5  W0.1 5-6                      I0 8-9  W0 9-10
 //   stage 1           F0 1-2   F0.1 2-3                      I0.1 5-6  W0.1 6-7  I0 7-8    W0 8-9
-TEST(Times, OfAVAreThoseWorkedOutByHand) {
+TEST(Times, VeeMatchesHandCalculation) {
   const Pipeline pipeline{PipelineSchedule::zb_v, 2, 1, 2};
   const auto lists = instructions(pipeline);
   const StepTimes times = simulate_times(lists, placement(pipeline), balanced({}));
@@ -108,12 +108,12 @@ void expect_formula(const Pipeline& pipeline, const ChunkCosts& costs) {
   }
 }
 
-TEST(Bubble, IsTheFormulaWithEqualCosts) {
+TEST(Bubble, MatchesTheFormulaWithEqualCosts) {
   for (const Pipeline& pipeline : all_pipelines()) expect_formula(pipeline, {});
 }
 
 // Integer costs, so that sums are exact.
-TEST(Bubble, IsTheFormulaWithOtherCosts) {
+TEST(Bubble, MatchesTheFormulaWithOtherCosts) {
   const std::vector<ChunkCosts> all_costs = {{5, 6, 5}, {4, 6, 3}, {6, 4, 4}, {1, 5, 1}, {9, 2, 1}};
   for (const Pipeline& pipeline : all_pipelines()) {
     if (pipeline.schedule == PipelineSchedule::zb_v || !formula_holds(pipeline)) continue;
@@ -135,7 +135,7 @@ TEST(Bubble, ShrinksFromScheduleToSchedule) {
 }
 
 // Even with too few micro-batches for the formulas, no schedule takes longer than 1F1B.
-TEST(Bubble, IsNeverLargerThanThatOfOneForwardOneBackward) {
+TEST(Bubble, NeverLargerThanThatOfOneForwardOneBackward) {
   for (const Pipeline& pipeline : all_pipelines()) {
     SCOPED_TRACE(text(pipeline));
     const auto chunks = static_cast<double>(pipeline.chunks);

@@ -44,7 +44,7 @@ TEST(ConditionalSpace, LeavesOutWhatDoesNotExist) {
   EXPECT_TRUE(std::isnan(space.number(plain, "model.layers")));
 }
 
-TEST(ConditionalSpace, HasConstraintsOnlyOfWhatExists) {
+TEST(ConditionalSpace, ConstraintsApplyToExistingParametersOnly) {
   const Space space = schedules({Expression("layout.chunks < 4"), Expression("model.layers < 30 or layout.tensor == 2"),
                                  Expression("layout.tensor < 2")});
   EXPECT_TRUE(space.holds_constraints(plain));
@@ -53,7 +53,7 @@ TEST(ConditionalSpace, HasConstraintsOnlyOfWhatExists) {
   EXPECT_EQ(space.held_constraints({0, absent, 2}), (std::vector<bool>{true, true, false}));
 }
 
-TEST(ConditionalSpace, HasEmptyCellsThatAreReadBack) {
+TEST(ConditionalSpace, ReadsBackEmptyCells) {
   const Space space = schedules();
   EXPECT_EQ(space.texts(plain), (Texts{"1f1b", "", "1"}));
   for (uint64_t i = 0; i < *space.grid_size(); ++i) {

@@ -41,7 +41,7 @@ TEST(Expression, BindsAsPythonDoes) {
   EXPECT_EQ(value_of("not not 5"), 1);
 }
 
-TEST(Expression, HasFunctions) {
+TEST(Expression, EvaluatesFunctions) {
   EXPECT_EQ(value_of("min(3, 1, 2) + max(3, 1, 2)"), 4);
   EXPECT_EQ(value_of("floor(2.7) + ceil(2.2)"), 5);
   EXPECT_EQ(value_of("log2(1024)"), 10);
@@ -57,7 +57,7 @@ TEST(Expression, NamesNumbers) {
   EXPECT_EQ(expression.evaluate(std::vector<double>{3, -1, 4}), 16);
 }
 
-TEST(Expression, HasNoValueAfterADivisionByZero) {
+TEST(Expression, NoValueAfterADivisionByZero) {
   for (const char* text : {"1 / 0", "1 // 0", "1 % 0", "log2(0)", "divides(0, 4)", "1 / 0 > 2", "not 1 / 0",
                            "max(1, 1 / 0)", "1 and 1 / 0"}) {
     EXPECT_TRUE(std::isnan(value_of(text))) << text;

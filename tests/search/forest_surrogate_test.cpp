@@ -39,7 +39,7 @@ TEST(ForestSurrogate, PromisesTheSameEverywhereWhileAllFail) {
 }
 
 // Also with one trial at a time under way.
-TEST(ForestSurrogate, IsSureOfAPendingTrial) {
+TEST(ForestSurrogate, TakesAPendingTrialForKnown) {
   const Space space = line();
   ForestSurrogate finished(space, 1), pending(space, 1);
   // With 21 trials kappa is near 1.96, with 20 it is.

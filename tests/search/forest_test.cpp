@@ -34,7 +34,7 @@ struct Samples {
 
 Forest::Prediction predicted(const Forest& forest, std::vector<double> point) { return forest.predict(point); }
 
-TEST(Forest, HasTheValueOfEachSample) {
+TEST(Forest, ReturnsTheValueOfEachSample) {
   const Samples samples(51, [](double x, double y) { return x * y; });
   const Forest forest = samples.forest();
   for (size_t i = 0; i < samples.values.size(); ++i) {
@@ -52,7 +52,7 @@ TEST(Forest, FitsAStepFunction) {
   EXPECT_EQ(predicted(forest, {0.8, 0.7}).mean, 3);
 }
 
-TEST(Forest, IsLessSureAwayFromTheSamples) {
+TEST(Forest, LargerSpreadAwayFromTheSamples) {
   Forest forest({false});
   forest.fit(std::vector<double>{0, 0.1, 0.2, 0.8, 0.9, 1}, std::vector<double>{0, 1, 2, 8, 9, 10}, forest_key);
   // Each tree has a cut of its own between 0.2 and 0.8.
@@ -60,7 +60,7 @@ TEST(Forest, IsLessSureAwayFromTheSamples) {
   EXPECT_LE(predicted(forest, {0.15}).spread, 0.5) << "of the values 1 and 2";
 }
 
-TEST(Forest, IsSurerWithMoreSamples) {
+TEST(Forest, SmallerSpreadWithMoreSamples) {
   const auto mean_spread = [](size_t count) {
     const Forest forest = Samples(count, [](double x, double y) { return std::sin(6 * x) + y; }).forest();
     double sum = 0;

@@ -84,7 +84,7 @@ TEST(Grid, JoinsBranchesThatAreLargeWithoutEnumeratingThem) {
   }
 }
 
-TEST(Grid, IsInfiniteWhereARealParameterMayExist) {
+TEST(Grid, InfiniteWhereARealParameterMayExist) {
   const std::vector<Parameter> parameters = {
       words("kind", {"a", "b"}), {.name = "x", .type = Parameter::Type::real, .high = 1, .when = {{"kind", {"a"}}}}};
   EXPECT_EQ(Grid(parameters, Existence(parameters)).size(), std::nullopt);

@@ -8,7 +8,7 @@
 namespace terrace::search {
 namespace {
 
-TEST(LogisticTrend, IsTheSharesOfACategory) {
+TEST(LogisticTrend, FitsTheSharesOfACategory) {
   // Of the first category 3 of 4 are 1, of the second one 1 of 4; a prior draws both a little towards each other.
   std::vector<double> points, outcomes;
   for (int i = 0; i < 400; ++i) {
@@ -22,7 +22,7 @@ TEST(LogisticTrend, IsTheSharesOfACategory) {
   EXPECT_NEAR(trend.expected(std::vector{2.0}), 0, 0.3) << "a category that no outcome has";
 }
 
-TEST(LogisticTrend, HasNoSlopeWhereItsEffectsAreRight) {
+TEST(LogisticTrend, ZeroSlopeOfThePosteriorAtTheFit) {
   // The derivative of the posterior by each effect, from differences of expected outcomes alone: the sum of errors
   // times a coordinate is the effect over its prior's variance.
   std::vector<double> points, outcomes;
@@ -46,7 +46,7 @@ TEST(LogisticTrend, HasNoSlopeWhereItsEffectsAreRight) {
   }
 }
 
-TEST(LogisticTrend, GoesOnBeyondTheOutcomes) {
+TEST(LogisticTrend, ExtrapolatesBeyondTheOutcomes) {
   LogisticTrend trend({false});
   const std::vector<double> points{0, 0.05, 0.1, 0.15, 0.2, 0.25}, outcomes{1, 1, 1, -1, -1, -1};
   trend.fit(points, outcomes);
@@ -54,7 +54,7 @@ TEST(LogisticTrend, GoesOnBeyondTheOutcomes) {
   EXPECT_LT(trend.expected(std::vector{1.0}), -0.9);
 }
 
-TEST(LogisticTrend, IsTheOutcomeIfAllAreAlike) {
+TEST(LogisticTrend, ReturnsTheOutcomeIfAllAreAlike) {
   LogisticTrend trend({false, true});
   trend.fit(std::vector{0.1, 0.0, 0.2, 1.0}, std::vector{-1.0, -1.0});
   EXPECT_EQ(trend.expected(std::vector{0.9, 0.0}), -1);

@@ -111,7 +111,7 @@ TEST_P(ModelBased, LearnsFromTrialsThatItDidNotPropose) {
   EXPECT_GE(hill(*optimizer.ask()), open[14]) << "one of the best tenth of the 150 open points";
 }
 
-TEST_P(ModelBased, GoesOnIfEveryTrialFails) {
+TEST_P(ModelBased, ProposesNewPointsIfEveryTrialFails) {
   const Space space = small_space();
   Optimizer optimizer(space, {.method = GetParam()});
   std::set<Point> asked;

@@ -6,7 +6,7 @@
 namespace terrace::search {
 namespace {
 
-TEST(Placeholders, AreNamesInBraces) {
+TEST(Placeholders, FindsAndFillsNamesInBraces) {
   const std::string text = "./trial.sh {layout.tensor} ${HOME} {a b} {} {x} {layout.tensor} | awk '{print}' {";
   EXPECT_EQ(names_in_braces(text), (std::vector<std::string>{"layout.tensor", "x", "print"}));
   EXPECT_EQ(filled("run {x} --out={y}.json ${x}", [](const std::string& name) { return "<" + name + ">"; }),

@@ -31,7 +31,7 @@ class ResultsFolder : public testing::Test {
   std::filesystem::path csv_ = folder_ / "run" / "results.csv";
 };
 
-TEST_F(ResultsFolder, HasTheColumnsOfDeepHyper) {
+TEST_F(ResultsFolder, ColumnsOfDeepHyper) {
   { const Results results(folder_ / "run", study_); }
   EXPECT_EQ(read_text(csv_),
             "p:layout.pipeline,p:layout.sharding,p:layout.tensor,objective,job_id,job_status,m:timestamp_submit,"

@@ -103,7 +103,7 @@ TEST_F(SmallSearch, FailsForLackOfMemoryWithTheReason) {
   EXPECT_NE(csv("large").find(",F_oom,0,DONE,"), std::string::npos);
 }
 
-TEST_F(SmallSearch, IsTheSameOnEveryMachine) {
+TEST_F(SmallSearch, RepeatsExactly) {
   run("trials = 20\n", "one");
   run("trials = 20\n", "two");
   EXPECT_EQ(without_times(csv("one")), without_times(csv("two")));
@@ -174,7 +174,7 @@ TEST_F(SmallSearch, LeavesOutParametersWhoseConditionDoesNotHoldAndContinues) {
   }
 }
 
-TEST_F(SmallSearch, GoesOnWithMoreTrials) {
+TEST_F(SmallSearch, ContinuesWithMoreTrials) {
   run("trials = 10\n", "grown");
   const std::string before = csv("grown");
   EXPECT_EQ(run("trials = 15\n", "grown").trials.size(), 15);

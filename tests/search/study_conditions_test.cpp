@@ -36,7 +36,7 @@ class Conditions : public testing::Test {
   std::string config_ = write_small_config(folder_);
 };
 
-TEST_F(Conditions, AreReadInAllFormsOfToml) {
+TEST_F(Conditions, EveryFormOfTomlIsRead) {
   for (const char* when :
        {"when = { \"layout.schedule\" = \"interleaved\" }\n", "when.layout.schedule = \"interleaved\"\n",
         "when = { layout.schedule = [\"interleaved\"] }\n",
@@ -52,7 +52,7 @@ TEST_F(Conditions, AreReadInAllFormsOfToml) {
   }
 }
 
-TEST_F(Conditions, MayNameIntegersAndNamesThatOnlyTheyUse) {
+TEST_F(Conditions, IntegersAndNamesUsedByConditionsOnly) {
   const Study read = study(
       "[parameters.tuned]\ntype = \"categorical\"\nvalues = [true, false]\n"
       "[parameters.layout.tensor]\ntype = \"integer\"\nrange = [1, 4]\nwhen.tuned = true\n"
@@ -60,7 +60,7 @@ TEST_F(Conditions, MayNameIntegersAndNamesThatOnlyTheyUse) {
   EXPECT_EQ(read.space.grid_size(), 1 + 2 + 2 * 2);
 }
 
-TEST_F(Conditions, ThatNameNoValueOfAnotherParameterAreAllRefused) {
+TEST_F(Conditions, RefusesAllThatNameNoValueOfAnotherParameter) {
   EXPECT_EQ(
       refusal(schedule + chunks("when = { \"layout.schedule\" = [\"gpipe\", \"interleaved\"], layout.shedule = 1 }\n") +
               "[parameters.layout.tensor]\ntype = \"integer\"\nrange = [1, 4]\n"
@@ -85,7 +85,7 @@ TEST_F(Conditions, ThatNameNoValueOfAnotherParameterAreAllRefused) {
       "in when = { \"layout.schedule\" = \"interleaved\" }");
 }
 
-TEST_F(Conditions, WithoutAValueOrWithOneTwiceAreRefused) {
+TEST_F(Conditions, RefusesNoValueAndRepeatedValues) {
   EXPECT_THAT(refusal(schedule + chunks("when = {}\n")), HasSubstr("when is empty; name a parameter and its value"));
   EXPECT_THAT(refusal(schedule + chunks("when.layout.schedule = []\n")),
               HasSubstr("has layout.schedule = [], which is empty, so the parameter would never exist; add a value"));
@@ -95,13 +95,13 @@ TEST_F(Conditions, WithoutAValueOrWithOneTwiceAreRefused) {
               HasSubstr("which is given twice; keep one"));
 }
 
-TEST_F(Conditions, OfAParameterThatIsRefusedItselfAddNoProblem) {
+TEST_F(Conditions, NoFurtherProblemForARefusedParameter) {
   EXPECT_EQ(refusal("[parameters.layout.schedule]\ntype = \"categorical\"\nvalues = []\n" +
                     chunks("when.layout.schedule = \"interleaved\"\n")),
             "space.toml:9:10: parameters.layout.schedule.values = [] is empty, so the parameter has no value; add one");
 }
 
-TEST_F(Conditions, ThatLeadBackToThemselvesAreRefused) {
+TEST_F(Conditions, RefusesCycles) {
   const auto ring = [](const std::string& name, const std::string& needed) {
     return "[parameters.layout." + name + "]\ntype = \"integer\"\nrange = [1, 2]\nwhen.layout." + needed + " = 1\n";
   };
@@ -113,7 +113,7 @@ TEST_F(Conditions, ThatLeadBackToThemselvesAreRefused) {
   EXPECT_THAT(text, testing::Not(HasSubstr("parameters.layout.micro.when leads")));
 }
 
-TEST_F(Conditions, ThatContradictEachOtherAreRefused) {
+TEST_F(Conditions, RefusesContradictions) {
   EXPECT_THAT(refusal(schedule + chunks("when.layout.schedule = \"interleaved\"\n") +
                       "[parameters.layout.tensor]\ntype = \"integer\"\nrange = [1, 4]\n"
                       "when = { layout.chunks = 2, layout.schedule = \"1f1b\" }\n"),
@@ -121,7 +121,7 @@ TEST_F(Conditions, ThatContradictEachOtherAreRefused) {
                         "parameters that it names leave no value of layout.schedule; change one of them"));
 }
 
-TEST_F(Conditions, OfWhatEveryTrialNeedsAreRefused) {
+TEST_F(Conditions, RefusesConditionsOnWhatEveryTrialNeeds) {
   const std::string text =
       "[search]\nevaluator = \"simulate\"\nobjective = \"step_seconds\"\nconfig = \"" + config_ +
       "\"\nmachine = \"{gpu}\"\ndevices = \"2 * ranks\"\n" + schedule +

@@ -59,7 +59,7 @@ class WorkersOfAFolder : public testing::Test {
 
 const Job first = {.id = 0, .trial = 0, .point = {1, 0, 0}}, second = {.id = 1, .trial = 1, .point = {2, 1, 0}};
 
-TEST_F(WorkersOfAFolder, AreOneUnlessTheyJoin) {
+TEST_F(WorkersOfAFolder, RefusesASecondWorkerUnlessItJoins) {
   const Workers one(path_, study_, false);
   EXPECT_THAT(refusal(study_, false),
               testing::MatchesRegex("another search works in .*run \\(process [0-9]+ on .*\\); wait for its end, use "
@@ -67,7 +67,7 @@ TEST_F(WorkersOfAFolder, AreOneUnlessTheyJoin) {
   EXPECT_EQ(refusal(study_, true), "");
 }
 
-TEST_F(WorkersOfAFolder, SearchTheSame) {
+TEST_F(WorkersOfAFolder, JoinOnlyTheSameSearch) {
   const Workers one(path_, study_, true);
   EXPECT_THAT(refusal(small_study(folder_, "method = \"random\"\n"), true),
               HasSubstr("--join works on the search that is under way in " + path_.string() +
@@ -148,7 +148,7 @@ TEST_F(WorkersOfAFolder, TakeOverWhatOneThatLeavesHasBegun) {
   EXPECT_FALSE(std::filesystem::exists(path_ / "workers"));
 }
 
-TEST_F(WorkersOfAFolder, OfAnotherHostAreDeadWhenTheirHeartbeatStops) {
+TEST_F(WorkersOfAFolder, StoppedHeartbeatMeansDeathOnAnotherHost) {
   std::optional<Workers> one(std::in_place, path_, study_, true);
   add_foreign_worker();
   {
@@ -170,7 +170,7 @@ TEST_F(WorkersOfAFolder, OfAnotherHostAreDeadWhenTheirHeartbeatStops) {
   EXPECT_EQ(job->id, 8);
 }
 
-TEST_F(WorkersOfAFolder, ThatDiedLeaveTheFolderToANewSearch) {
+TEST_F(WorkersOfAFolder, DeadWorkersLeaveTheFolderToANewSearch) {
   { const Workers one(path_, study_, true); }
   std::filesystem::create_directories(path_ / "workers");
   {
@@ -182,7 +182,7 @@ TEST_F(WorkersOfAFolder, ThatDiedLeaveTheFolderToANewSearch) {
 }
 
 // Its process was suspended, and the others went on without it.
-TEST_F(WorkersOfAFolder, BeginAgainWhereTheyWereTakenForDead) {
+TEST_F(WorkersOfAFolder, RejoinsAfterBeingTakenForDead) {
   Workers one(path_, study_, true);
   {
     const Workers::Turn turn = one.take_turn();
@@ -250,7 +250,7 @@ class SharedSearch : public testing::Test {
   ScratchFolder folder_;
 };
 
-TEST_F(SharedSearch, OfAnyMethodMakesEachTrialOnce) {
+TEST_F(SharedSearch, AnyMethodMakesEachTrialOnce) {
   for (const char* method : {"bayesian", "forest", "random", "exhaustive"}) {
     SCOPED_TRACE(method);
     const std::string more = fmt::format("method = \"{}\"\ntrials = 20\nparallel = 2\n", method);
@@ -258,7 +258,7 @@ TEST_F(SharedSearch, OfAnyMethodMakesEachTrialOnce) {
   }
 }
 
-TEST_F(SharedSearch, OfSeveralObjectivesMakesEachTrialOnce) {
+TEST_F(SharedSearch, SeveralObjectivesMakeEachTrialOnce) {
   const std::string config = write_small_config(folder_);
   std::string text = search_table(config, "trials = 20\n") + small_parameters;
   const std::string one = "objective = \"step_seconds\"";

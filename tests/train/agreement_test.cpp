@@ -92,7 +92,7 @@ TEST(SharedFolder, EveryRankMustSeeTheFolderOfTheFirst) {
 
 using StartFactsOf = TinyRun;
 
-TEST_F(StartFactsOf, HaveEveryKeyOfTheConfiguration) {
+TEST_F(StartFactsOf, EveryKeyOfTheConfiguration) {
   const config::Config config = tiny_config();
   const StartFacts facts = program_facts(config);
   for (const auto& pair : config::key_values(config)) EXPECT_THAT(facts, ::testing::Contains(pair));

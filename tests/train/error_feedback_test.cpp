@@ -103,7 +103,7 @@ at::Tensor errors_of(Trainer& trainer) {
   return at::cat(all);
 }
 
-TEST_F(FedBackRuns, ContinueToTheLastBit) {
+TEST_F(FedBackRuns, ContinueBitForBit) {
   for (const FedBackLayout& layout : layouts) {
     SCOPED_TRACE(layout.name);
     const std::string whole = layout.name + " whole", half = layout.name + " half";
@@ -121,13 +121,13 @@ TEST_F(FedBackRuns, ContinueToTheLastBit) {
 }
 
 // In the background a copy of the state is written.
-TEST_F(FedBackRuns, AreSavedBesideTrainingAsTheyWere) {
+TEST_F(FedBackRuns, BackgroundSavesEqualForegroundSaves) {
   start("beside", zero3, {"train.steps=6", "checkpoint.every=3"});
   start("between", zero3, {"train.steps=6", "checkpoint.every=3", "checkpoint.background=false"});
   for (const int64_t step : {3, 6}) EXPECT_TRUE(tensors_in("beside", step) == tensors_in("between", step)) << step;
 }
 
-TEST_F(FedBackRuns, BeginAtZeroWhereTheCheckpointHasOtherErrorsOrNone) {
+TEST_F(FedBackRuns, ErrorsBeginAtZeroIfSavedOnesDifferOrAreMissing) {
   const FedBackLayout three{"three", 3, {"layout.sharding=zero3"}};
   const FedBackLayout nodes{
       "nodes", 4, {"layout.sharding=three_level", "layout.ranks_per_pair=1", "layout.ranks_per_node=2"}};
@@ -148,7 +148,7 @@ TEST_F(FedBackRuns, BeginAtZeroWhereTheCheckpointHasOtherErrorsOrNone) {
 }
 
 // Which reductions round a rank's own gradient, and so keep errors, depends on the type of the calls inside nodes.
-TEST_F(FedBackRuns, BeginAtZeroWhereOtherReductionsKeptErrorsInsideNodes) {
+TEST_F(FedBackRuns, ErrorsBeginAtZeroIfOtherReductionsKeptThem) {
   const FedBackLayout& everywhere = layouts[3];
   FedBackLayout between = everywhere, within = everywhere;
   between.keys.emplace_back("layout.node_type=bf16");

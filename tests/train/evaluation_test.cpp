@@ -146,7 +146,7 @@ TEST_F(EvaluationTest, CountsEveryHeldOutSampleOnceAndEachCorpusByItself) {
 }
 
 // The corpora that are evaluated are those that the run held out, and the ranks those of the run.
-TEST_F(EvaluationTest, ACheckpointHasTheLossOfItsRunToTheLastBit) {
+TEST_F(EvaluationTest, ACheckpointHasTheLossOfItsRunBitForBit) {
   write_second_corpus(9);
   const std::string held_out = fmt::format("data.validation=[\"{}\"]", name("second"));
   for (const EvaluationLayout& layout : evaluation_layouts) {
@@ -269,7 +269,7 @@ TEST_F(EvaluationTest, ASingleCorpusHasNoLossOfItsOwn) {
   EXPECT_TRUE(observe::read_metrics(folder_ / "run").evaluations.at(10).by_dataset.empty());
 }
 
-TEST_F(EvaluationTest, TheLastComesAfterTheCheckpointAndIsMadeOnceIfAStopEndsIt) {
+TEST_F(EvaluationTest, LastEvaluationFollowsTheCheckpointAndIsMadeOnce) {
   for (const EvaluationLayout& layout : evaluation_layouts) {
     for (const char* every : {"checkpoint.every=0", "checkpoint.every=5"}) {
       SCOPED_TRACE(fmt::format("{} ranks {} {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front(), every));

@@ -25,7 +25,7 @@ class Idle : public TinyRun {
   }
 };
 
-TEST_F(Idle, IsSaidOnceForABatchThatStays) {
+TEST_F(Idle, OneLineForAConstantBatch) {
   EXPECT_THAT(lines(1, {}),
               ElementsAre("2 stages with 1f1b, 8 micro-batches each: the stages idle about 11% of a step"));
   EXPECT_THAT(lines(1, {}, 8),
@@ -35,7 +35,7 @@ TEST_F(Idle, IsSaidOnceForABatchThatStays) {
   EXPECT_TRUE(lines(1, {"layout.pipeline=1"}).empty());
 }
 
-TEST_F(Idle, IsThatOfThePhase) {
+TEST_F(Idle, ShareOfThePhase) {
   const Keys phases = {"data.phases=[{from_step = 3, global_batch = 2}, {from_step = 5, global_batch = 16}]"};
   EXPECT_THAT(lines(2, phases), ElementsAre("2 stages with 1f1b, 8 micro-batches each in steps of 8 samples: the "
                                             "stages idle about 11% of a step"));
@@ -45,7 +45,7 @@ TEST_F(Idle, IsThatOfThePhase) {
                                                       "about 6% ")));
 }
 
-TEST_F(Idle, IsThatOfTheFirstAndOfTheFullBatchWhileTheBatchGrows) {
+TEST_F(Idle, LinesForTheFirstAndTheFullBatchOfARampUp) {
   const Keys ramp = {"train.ramp_start=2", "train.ramp_increment=2", "train.ramp_samples=12"};
   EXPECT_THAT(lines(1, ramp), ElementsAre(HasSubstr("2 micro-batches each in steps of 2 samples"),
                                           HasSubstr("8 micro-batches each in steps of 8 samples")));

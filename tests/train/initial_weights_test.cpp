@@ -114,7 +114,7 @@ class InitialWeightsOfAnotherModel : public TinyRun {
   }
 };
 
-TEST_F(InitialWeightsOfAnotherModel, HaveTheSameBitsAtEveryLayout) {
+TEST_F(InitialWeightsOfAnotherModel, SameBitsAtEveryLayout) {
   const Keys names = {"embedding.tokens.weight", "embedding.positions.weight", "blocks.1.ffn.second.weight"};
   const std::string checkpoint = trained({"train.steps=2", "layout.tensor=2", "model.bias=false"});
   const Keys keys = {"train.initial_weights=" + checkpoint, "model.sequence=27", "model.vocabulary_multiple=84"};
@@ -138,7 +138,7 @@ TEST_F(InitialWeightsOfAnotherModel, HaveTheSameBitsAtEveryLayout) {
   }
 }
 
-TEST_F(InitialWeightsOfAnotherModel, AreNamedWhereTheyAreNotTakenAsTheyAre) {
+TEST_F(InitialWeightsOfAnotherModel, NamesTensorsThatAreNotTakenAsTheyAre) {
   const checkpoint::Reader reader(trained({"train.steps=2"}));
   const auto text = [&](const Keys& keys) {
     return InitialWeights(config_of(stretched_family(), keys), reader).text();
@@ -151,7 +151,7 @@ TEST_F(InitialWeightsOfAnotherModel, AreNamedWhereTheyAreNotTakenAsTheyAre) {
   EXPECT_THAT(text({"model.bias=false"}), testing::EndsWith(" and 5 more"));
 }
 
-TEST_F(InitialWeightsOfAnotherModel, AreComputedOnlyWhereTheyAreHeld) {
+TEST_F(InitialWeightsOfAnotherModel, ComputedOnlyWhereTheyAreHeld) {
   const Keys keys = {"train.initial_weights=" + trained({"train.steps=2"}), "model.sequence=20", "layout.pipeline=2",
                      "model.tied_head=false"};
   stretches = 0;
@@ -160,7 +160,7 @@ TEST_F(InitialWeightsOfAnotherModel, AreComputedOnlyWhereTheyAreHeld) {
 }
 
 // The family leaves layers alone, and a GPT leaves all tensors.
-TEST_F(InitialWeightsOfAnotherModel, AreRefusedWhereTheyFitNeitherWay) {
+TEST_F(InitialWeightsOfAnotherModel, RefusesWeightsThatFitNeitherWay) {
   const std::string path = trained({"train.steps=2"});
   const checkpoint::Reader reader(path);
   const auto refusal = [&](const config::Family& family, const Keys& keys) {

@@ -52,7 +52,7 @@ TEST(KernelRecord, NamesTheKernelsOfEachClassIfTheyDiffer) {
   EXPECT_EQ(products, (Json{{"small", own}, {"medium", medium}, {"large", own}, {"tall", tall}}));
 }
 
-TEST(KernelRecord, OfAnOlderVersionIsTheChoiceForEveryClass) {
+TEST(KernelRecord, OlderVersionIsTheChoiceForEveryClass) {
   const auto products_of = [](const Json& record) { return recorded_choice(record).products; };
   EXPECT_EQ(products_of({{"products", "avx512"}}), ops::ProductsByClass::all(ops::Products::own));
   EXPECT_EQ(products_of({{"products", "torch"}}), ops::ProductsByClass::all(ops::Products::torch));
@@ -70,7 +70,7 @@ TEST(KernelRecord, SaysWhichProductsDiffer) {
             "\"torch\", products.tall.weight_gradient \"avx512\" -> \"torch\"");
 }
 
-TEST(KernelRecord, IsTheSameTwiceOnOneMachine) { EXPECT_EQ(kernel_differences(facts(2), facts(2)), ""); }
+TEST(KernelRecord, SameTwiceOnOneMachine) { EXPECT_EQ(kernel_differences(facts(2), facts(2)), ""); }
 
 TEST(KernelRecord, SaysWhatDiffers) {
   EXPECT_EQ(kernel_differences(facts(2), facts(4)), "threads 2 -> 4");

@@ -28,7 +28,7 @@ class MeasuredRun : public TinyRun {
   }
 };
 
-TEST_F(MeasuredRun, HasARecordWhoseSecondsAddUpToTheStep) {
+TEST_F(MeasuredRun, SecondsOfTheRecordAddUpToTheStep) {
   const fs::path run_folder = trained("plain", {}, 1);
   const observe::StepRecord record = observe::read_step_record(run_folder / observe::measured_step_file);
   EXPECT_EQ(record.source, "measured");
@@ -55,7 +55,7 @@ TEST_F(MeasuredRun, CountsTheMemoryOfStatesAndOfTheStep) {
   EXPECT_NEAR(observe::sum(stage.memory_bytes), most, 0.01 * most);
 }
 
-TEST_F(MeasuredRun, HasTheStagesOfAPipelineAndTheTrafficOfItsGroups) {
+TEST_F(MeasuredRun, StagesOfAPipelineAndTrafficOfItsGroups) {
   const fs::path run_folder = trained(
       "pipeline", {"layout.pipeline=2", "layout.sharding=zero2", "train.micro_batch=1", "observe.machine=laptop"}, 4);
   const observe::StepRecord measured = observe::read_step_record(run_folder / observe::measured_step_file);

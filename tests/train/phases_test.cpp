@@ -87,7 +87,7 @@ void PrintTo(const PhaseCase& phase_case, std::ostream* out) { *out << phase_cas
 
 class PhasedResume : public PhasedRun, public testing::WithParamInterface<PhaseCase> {};
 
-TEST_P(PhasedResume, ContinuesToTheLastBit) {
+TEST_P(PhasedResume, ContinuesBitForBit) {
   const auto& [name, tables, ranks] = GetParam();
   const config::Config whole = config_of("whole", tables), plain = config_of("plain", "");
   const RunResult result = start(whole, ranks);
@@ -136,7 +136,7 @@ TEST_F(PhasedRun, EndsARampUpWhereItChangesTheBatch) {
   EXPECT_EQ(tokens, (std::vector<int64_t>{32, 64, 96, 128, 128 + 96, 128 + 192}));
 }
 
-TEST_F(PhasedRun, IsRecorded) {
+TEST_F(PhasedRun, RecordsItsPhases) {
   const config::Config config =
       config_of("run", "{from_step = 5, train = [CORPUS, OTHER], weights = [1, 3]}, {from_step = 9, global_batch = 8}");
   start(config);
@@ -153,7 +153,7 @@ TEST_F(PhasedRun, IsRecorded) {
   EXPECT_EQ(read_text(folder_ / "plain/metrics.jsonl").find("phase"), std::string::npos);
 }
 
-TEST_F(PhasedRun, CannotChangeAPhaseThatHasBegun) {
+TEST_F(PhasedRun, RefusesToChangeAPhaseThatHasBegun) {
   const std::string tables = "{from_step = 5, train = [OTHER]}";
   start(config_of("run", tables), 1, 6);
   EXPECT_THAT(error_of_resume(config_of("run", "{from_step = 5, global_batch = 8}")),
@@ -170,7 +170,7 @@ TEST_F(PhasedRun, CannotChangeAPhaseThatHasBegun) {
   EXPECT_THAT(error_of_resume(config_of("run", tables)), HasSubstr("corpus other had"));
 }
 
-TEST_F(PhasedRun, IsCheckedWithTheFilesAndRanksOfAllItsPhases) {
+TEST_F(PhasedRun, ChecksTheFilesAndRanksOfAllPhases) {
   const config::Config config = config_of(
       "run", "{from_step = 3, train = ['no/corpus']}, {from_step = 5, train = ['no/more'], global_batch = 6}");
   const RunCheck check = check_run(config, options_of(2, "", 0));

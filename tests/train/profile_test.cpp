@@ -163,7 +163,7 @@ TEST_F(ProfiledRun, TheTraceIsNestedAndHasThePhases) {
   expect_all_in(names, {"step", "data", "forward", "backward", "optimizer", "evaluate", "save", "terrace::norm"});
 }
 
-TEST_F(ProfiledRun, WithThreadsTheTableCountsTheFirstRankAndTheTraceShowsAll) {
+TEST_F(ProfiledRun, TableCountsTheFirstRankAndTraceShowsAllRanks) {
   const Profile profile = profiled(2, {}, 2);
   EXPECT_EQ(profile.operations.steps, 2);
   EXPECT_EQ(sum_of(profile.operations).flops, 2 * step_flops / 2);  // half of the sequences

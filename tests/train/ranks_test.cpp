@@ -100,7 +100,7 @@ TEST_F(Ranks, LearnTheSameAtEveryLayout) {
 }
 
 // Quantized movements leave the fp32 weights of the optimizer as they are, and these are saved.
-TEST_F(Ranks, AreSavedAtOneLayoutAndReadAtEveryOther) {
+TEST_F(Ranks, SavedAtOneLayoutAndReadAtEveryOther) {
   std::vector<RankLayout> layouts = rank_layouts;
   layouts.insert(layouts.end(), quantized_layouts.begin(), quantized_layouts.end());
   for (size_t i = 0; i < layouts.size(); ++i) {
@@ -122,7 +122,7 @@ TEST_F(Ranks, AreSavedAtOneLayoutAndReadAtEveryOther) {
   }
 }
 
-TEST_F(Ranks, ContinueToTheLastBitAtTheSameLayout) {
+TEST_F(Ranks, ContinueBitForBitAtTheSameLayout) {
   for (const RankLayout& layout : {rank_layouts[2], rank_layouts[4], quantized_layouts[0], quantized_layouts[1]}) {
     const std::string name = fmt::format("{} {} ", layout.ranks, layout.keys.back());
     start(name + "whole", layout, {"train.steps=6", "checkpoint.every=3"});
@@ -162,7 +162,7 @@ TEST_F(Ranks, ContinueAtAnotherLayoutOnTheSameData) {
   expect_close(losses("changed"), losses("whole"));
 }
 
-TEST_F(Ranks, EvaluateWhatOneRankDoes) {
+TEST_F(Ranks, EvaluateToTheLossOfOneRank) {
   const RankLayout& zero3 = rank_layouts[2];
   const auto saved = start("run", {1, {}}, {"train.steps=2"}).checkpoint;
   Trainer one(config_of("one", {1, {}}), {});
@@ -183,7 +183,7 @@ class StopOne : public Hook {
   }
 };
 
-TEST_F(Ranks, AreStoppedTogetherByOne) {
+TEST_F(Ranks, OneRankStopsAll) {
   comm::run_threads(2, {}, [&](comm::World& world) {
     Trainer trainer(config_of("run", rank_layouts[1]), {}, {}, &world);
     trainer.add_hook(std::make_unique<StopOne>());
@@ -193,7 +193,7 @@ TEST_F(Ranks, AreStoppedTogetherByOne) {
 }
 
 // Makes the first rank's part of the weights not finite: half of each tensor, or the tensors of the first stage.
-TEST_F(Ranks, AllNameAGradientThatIsNotFinite) {
+TEST_F(Ranks, EveryRankNamesAGradientThatIsNotFinite) {
   for (const RankLayout& layout : {rank_layouts[2], rank_layouts[7]}) {
     SCOPED_TRACE(layout.keys.front());
     comm::run_threads(2, {}, [&](comm::World& world) {
@@ -213,7 +213,7 @@ TEST_F(Ranks, AllNameAGradientThatIsNotFinite) {
   }
 }
 
-TEST_F(Ranks, AreRefusedIfAStepIsNotDivisibleAmongThem) {
+TEST_F(Ranks, RefusesAStepThatIsNotDivisibleAmongRanks) {
   const auto complaint = [&](int64_t ranks, const Keys& keys) -> std::string {
     try {
       schedule::check_ranks(tiny_config(keys), ranks, ranks);

@@ -20,7 +20,7 @@ void PrintTo(const ResumeCase& resume_case, std::ostream* out) { *out << resume_
 
 class Resume : public TinyRun, public testing::WithParamInterface<ResumeCase> {};
 
-TEST_P(Resume, ContinuesToTheLastBit) {
+TEST_P(Resume, ContinuesBitForBit) {
   const config::Config config = tiny_config(GetParam().overrides);
   Trainer whole(config, {});
   const std::vector<double> losses = take_steps(whole, 10);
@@ -85,7 +85,7 @@ TEST_F(ResumeRules, RefusesAnotherModel) {
   }
 }
 
-TEST_F(ResumeRules, ContinuesToTheLastBitWithTheRecordedProducts) {
+TEST_F(ResumeRules, ContinuesBitForBitWithTheRecordedProducts) {
   ops::KernelChoice kernels;
   kernels.products[ops::WeightClass::small] = {.forward = ops::Products::torch,
                                                .weight_gradient = ops::Products::torch};

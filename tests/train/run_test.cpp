@@ -58,7 +58,7 @@ class Run : public TinyRun {
 };
 
 // Requests a stop after a step, as a signal would.
-TEST_F(Run, StopsOnRequestWithACheckpointAndContinuesToTheLastBit) {
+TEST_F(Run, StopsOnRequestAndContinuesBitForBit) {
   Trainer whole(one_thread(), {});
   take_steps(whole, 10);
 
@@ -195,7 +195,7 @@ TEST_F(Run, TrainsWithoutHeldOutData) {
   EXPECT_TRUE(Json::parse(read_text(folder_ / "run/run.json"))["baselines"].empty());
 }
 
-TEST_F(Run, ACheckpointInAnotherFolderIsRefusedWithBothNamesAndACopyContinues) {
+TEST_F(Run, RefusesACheckpointElsewhereAndContinuesACopy) {
   const auto last = start(one_thread({"train.steps=3", "optimizer.decay_steps=5"})).checkpoint;
   const config::Config elsewhere =
       one_thread({"train.steps=5", "optimizer.decay_steps=5", "checkpoint.folder=" + (folder_ / "other").string()});

@@ -71,7 +71,7 @@ void train_with_full_disk(Trainer& trainer, int64_t first, int64_t last) {
   trainer.run();
 }
 
-TEST_F(Saving, BesideTrainingGivesTheSameCheckpoints) {
+TEST_F(Saving, BackgroundSavesGiveTheSameCheckpoints) {
   start(saving({"checkpoint.every=2", "checkpoint.background=false"}));
   const std::string background = "checkpoint.folder=" + (folder_ / "background").string();
   const std::string staged = "checkpoint.folder=" + (folder_ / "staged").string();
@@ -127,7 +127,7 @@ TEST_F(Saving, ATimeLimitStopsAfterTheStepThatReachesIt) {
   expect_equal(weights_at("run", 10), snapshot(whole));
 }
 
-TEST_F(Saving, ARunThatStopsAfterAStepIsEvaluatedThereAndContinuesAsIfItHadNotStopped) {
+TEST_F(Saving, AStoppedRunIsEvaluatedAndContinuesAsUninterrupted) {
   const std::vector<std::string> settings = {"train.evaluate_every=2", "data.validation_share=0.2"};
   const RunResult first = start(saving(settings), "", 4);
   EXPECT_FALSE(first.finished);

@@ -44,12 +44,12 @@ class VitRuns : public RunsOfFamily {
   }
 };
 
-TEST_F(VitRuns, HaveTheSameBitsWithEverySharding) { expect_equal(parallel::all_layouts()); }
+TEST_F(VitRuns, SameBitsWithEverySharding) { expect_equal(parallel::all_layouts()); }
 
 // A weight whose gradient is noise is moved by AdamW all the same, with this epsilon by little.
-TEST_F(VitRuns, AreThoseOfOneRankOnTensorRanks) { expect_one_rank({"optimizer.epsilon=1e-4"}); }
+TEST_F(VitRuns, TensorRanksTrainAsOneRank) { expect_one_rank({"optimizer.epsilon=1e-4"}); }
 
-TEST_F(VitRuns, HaveTheSameBitsInPipelines) {
+TEST_F(VitRuns, SameBitsInPipelines) {
   std::vector<Keys> compared = pipelines();
   compared.push_back({"layout.pipeline=3", "train.recompute=full"});
   expect_one_stage(1, {}, compared);
@@ -76,7 +76,7 @@ TEST_F(VitRuns, LearnWhereTheWavesMove) {
   }
 }
 
-TEST_F(VitRuns, BeginWithTheWeightsOfOtherVariables) {
+TEST_F(VitRuns, InitialWeightsOfOtherVariables) {
   run(2, {"train.steps=2", "checkpoint.folder=" + (folder_ / "stored").string()});
   const std::filesystem::path checkpoint = checkpoint::resolve(folder_ / "stored");
   const Keys keys = {"train.initial_weights=" + checkpoint.string(), "model.variables=[\"u\"]", "model.loss_weights={}",

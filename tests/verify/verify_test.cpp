@@ -63,7 +63,7 @@ struct Case {
 
 class Holds : public testing::TestWithParam<Case> {};
 
-TEST_P(Holds, ToTheLastBitAndByError) {
+TEST_P(Holds, BitForBitAndByError) {
   const Verdict verdict = verify(config_of(GetParam().keys), {.ranks = GetParam().ranks});
   EXPECT_TRUE(verdict.holds()) << text(verdict);
 }
@@ -113,7 +113,7 @@ constexpr int64_t micro_batches = 3;
 
 // With one micro-batch in each step, since a change of the last bit in one of several micro-batches can vanish in their
 // sum.
-TEST(VerifyFindsAFault, InASumOfGradients) {
+TEST(VerifyFindsAFault, FaultInASumOfGradients) {
   const Verdict verdict =
       verdict_with_fault({"layout.sharding=zero2", "train.global_batch=4"}, 1, {"reduce gradients", 2, "backward"}, 2);
   EXPECT_FALSE(verdict.holds());
@@ -132,7 +132,7 @@ TEST(VerifyFindsAFault, InASumOfGradients) {
   EXPECT_THAT(text(verdict), HasSubstr("DOES NOT HOLD"));
 }
 
-TEST(VerifyFindsAFault, InAGatherOfWeights) {
+TEST(VerifyFindsAFault, FaultInAGatherOfWeights) {
   const Verdict verdict = verdict_with_fault({"layout.sharding=zero3", "layout.prefetch=0"}, 1,
                                              {"gather weights", 1, "forward"}, micro_batches + 1);
   ASSERT_TRUE(verdict.divergence.has_value());
@@ -145,7 +145,7 @@ TEST(VerifyFindsAFault, InAGatherOfWeights) {
   EXPECT_FALSE(verdict.holds());
 }
 
-TEST(VerifyFindsAFault, InAGatherForBackward) {
+TEST(VerifyFindsAFault, FaultInAGatherForBackward) {
   for (const std::string recompute : {"none", "selective", "full"}) {
     const Verdict verdict = verdict_with_fault({"layout.sharding=zero3", "train.recompute=" + recompute}, 0,
                                                {"gather weights", 1, "backward"}, 2);
@@ -160,7 +160,7 @@ TEST(VerifyFindsAFault, InAGatherForBackward) {
 }
 
 // No step follows that would compute with the last updated weights.
-TEST(VerifyFindsAFault, InTheLastGatherOfUpdatedWeights) {
+TEST(VerifyFindsAFault, FaultInTheLastGatherOfUpdatedWeights) {
   const Verdict verdict = verdict_with_fault({"layout.sharding=zero1"}, 1, {"gather updated weights", 2, "step"}, 4);
   ASSERT_TRUE(verdict.divergence.has_value());
   EXPECT_EQ(verdict.divergence->step, 4);
@@ -170,7 +170,7 @@ TEST(VerifyFindsAFault, InTheLastGatherOfUpdatedWeights) {
   EXPECT_FALSE(verdict.holds());
 }
 
-TEST(VerifyFindsAFault, InTheSumOfLosses) {
+TEST(VerifyFindsAFault, FaultInTheSumOfLosses) {
   const Verdict verdict = verdict_with_fault({}, 0, {"loss", -1, ""}, 2);
   ASSERT_TRUE(verdict.divergence.has_value());
   EXPECT_EQ(verdict.divergence->step, 2);
@@ -179,7 +179,7 @@ TEST(VerifyFindsAFault, InTheSumOfLosses) {
 }
 
 // Rank 1 contributes gradients that are too large by 1e-4, in a call that the runs with sums in rank order do not make.
-TEST(VerifyFindsAFault, InTheAccuracyOfTheLayoutAsConfigured) {
+TEST(VerifyFindsAFault, LostAccuracyOfTheLayoutAsConfigured) {
   const auto decorate = [](comm::World& world) {
     const auto enlarges = [](int64_t rank, const mesh::Group&, const comm::Call& call) {
       if (rank != 1 || std::string_view(call.label.what) != "all-reduce gradients") return false;

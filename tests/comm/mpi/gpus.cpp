@@ -59,7 +59,7 @@ TEST(Gpus, EveryOperationOfEveryType) {
   }
 }
 
-TEST(Gpus, MayAllHaveNumber0) {
+TEST(Gpus, EveryRankMayUseNumber0) {
   const auto world = make_mpi_world(library, {.timeout_seconds = 20});
   show_only_gpu_of(world->rank());
   world->use_gpu(0);
@@ -69,7 +69,7 @@ TEST(Gpus, MayAllHaveNumber0) {
   show_all_gpus();
 }
 
-TEST(Gpus, AreRefusedToTwoRanksAtOnce) {
+TEST(Gpus, RefusesOneGpuForTwoRanks) {
   const auto world = make_mpi_world(library, {.timeout_seconds = 20});
   try {
     world->use_gpu(0);
@@ -83,7 +83,7 @@ TEST(Gpus, AreRefusedToTwoRanksAtOnce) {
 }
 
 // Every rank takes part in calls on memory of the one GPU, by way of host memory; the stand-in's NCCL refuses them.
-TEST(Gpus, OfSeveralRanksAtOnceAreReachedThroughHostMemory) {
+TEST(Gpus, SharedGpuIsReachedThroughHostMemory) {
   for (const bool check_calls : {false, true}) {
     const auto world = make_mpi_world(library, {.check_calls = check_calls, .share_gpus = true});
     world->use_gpu(0);

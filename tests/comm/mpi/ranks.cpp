@@ -62,12 +62,12 @@ class MpiWays : public testing::TestWithParam<Way> {
   std::unique_ptr<World> make_world() const { return make_mpi_world(library, GetParam().options, GetParam().limits); }
 };
 
-TEST_P(MpiWays, DoEveryOperationWithEveryTypeAndSize) {
+TEST_P(MpiWays, EveryOperationWithEveryTypeAndSize) {
   const auto world = make_world();
   EXPECT_EQ(wrong_operations(*world, everyone(*world), {0, 1, 3, 1000}, 20000), std::vector<std::string>{});
 }
 
-TEST_P(MpiWays, DoEveryOperationInAGroupInAnotherOrder) {
+TEST_P(MpiWays, EveryOperationInAGroupInAnotherOrder) {
   const auto world = make_world();
   EXPECT_EQ(wrong_operations(*world, in_another_order(*world), {3}, 20000), std::vector<std::string>{});
 }
@@ -177,7 +177,7 @@ std::vector<char> sums_of(World& world, const mesh::Group& group, Type type, int
   return all;
 }
 
-TEST(MpiSums, InRankOrderAreBitwiseThoseOfThreads) {
+TEST(MpiSums, RankOrderGivesTheBitsOfThreads) {
   for (const MpiLimits& limits : {MpiLimits{}, small_limits, one_slot, small_rings}) {
     const auto world = make_mpi_world(library, {.rank_order = true}, limits);
     for (const mesh::Group& group : {everyone(*world), in_another_order(*world)}) {
@@ -196,7 +196,7 @@ TEST(MpiSums, InRankOrderAreBitwiseThoseOfThreads) {
   }
 }
 
-TEST(MpiGroups, OfPartOfTheWorldAndConnectedTwiceKeepTheirCallsApart) {
+TEST(MpiGroups, CallsOfOverlappingGroupsStayApart) {
   const auto world = make_mpi_world(library, {});
   const int64_t neighbour = world->rank() ^ 1;
   mesh::Group pair{"pair", {world->rank()}};

@@ -82,7 +82,7 @@ TEST_F(GridLayouts, WriteTheSameForecast) {
   }
 }
 
-TEST_F(GridLayouts, AreHeldByVerify) {
+TEST_F(GridLayouts, PassVerify) {
   for (const parallel::Layout& layout : std::vector<parallel::Layout>{
            {2, {"sharding=zero3"}}, {2, {"tensor=2", "sequence_parallel=true"}}, {4, {"tensor=2", "pipeline=2"}}}) {
     const verify::Verdict verdict = verify::verify(config(keys_of(layout)), {.ranks = layout.ranks});

@@ -184,7 +184,7 @@ TEST(PlannedLinear, TheBestLayoutIsThatOfSimulatingAll) {
   }
 }
 
-TEST(PlannedLinear, IsReadFromAFileBesideTheProgramsFamilies) {
+TEST(PlannedLinear, FileOfAFamilyThatIsAddedToTheProgramsOwn) {
   const ScratchFolder folder;
   const auto path = folder.path() / "linear.toml";
   std::ofstream(path)

@@ -156,7 +156,7 @@ TEST_F(FamilyCheckpoints, ACheckSaysWhatIsNotTakenAsItIs) {
             "layers.0.wide.bias, layers.0.wide.weight, layers.1.passes, layers.1.wide.bias and 8 more");
 }
 
-TEST_F(FamilyCheckpoints, WhatTheFamilyDoesNotMapIsRefused) {
+TEST_F(FamilyCheckpoints, RefusesAShapeThatTheFamilyDoesNotMap) {
   const std::string checkpoint = stored().string();
   const Keys keys = {"train.initial_weights=" + checkpoint, "model.buffers=true", "model.width=4",
                      "checkpoint.folder=" + (folder_ / "new").string()};

@@ -14,14 +14,14 @@ namespace {
 
 class FamilyLayouts : public PairRuns {};
 
-TEST_F(FamilyLayouts, EveryShardingTrainsToTheLastBit) { expect_equal(parallel::all_layouts(), {}); }
+TEST_F(FamilyLayouts, EveryShardingTrainsTheSameBits) { expect_equal(parallel::all_layouts(), {}); }
 
-TEST_F(FamilyLayouts, SomeDoInBf16WithRecomputeAndAccumulation) {
+TEST_F(FamilyLayouts, SameBitsInBf16WithRecomputeAndAccumulation) {
   expect_equal(parallel::some_layouts(),
                {"train.precision=bf16", "train.recompute=full", "train.global_batch=11", "train.micro_batch=1"});
 }
 
-TEST_F(FamilyLayouts, FP32BesideBf16InASegmentDoes) {
+TEST_F(FamilyLayouts, SameBitsWithFp32BesideBf16InASegment) {
   const Keys keys = {"train.precision=bf16", "model.fp32_narrow=true"};
   expect_equal(parallel::all_layouts(), keys);
   expect_equal(parallel::some_layouts(), {keys[0], keys[1], "train.global_batch=11", "train.micro_batch=1",
@@ -56,7 +56,7 @@ TEST_F(FamilyLayouts, PipelinesOfManyRanksHaveRanksWithoutSamples) {
 }
 
 // With a budget, steps have different numbers of micro-batches. The ranks compare their calls.
-TEST_F(FamilyLayouts, EveryShardingTrainsToTheLastBitInABudget) { expect_equal(parallel::all_layouts(), in_budget()); }
+TEST_F(FamilyLayouts, EveryShardingTrainsTheSameBitsInABudget) { expect_equal(parallel::all_layouts(), in_budget()); }
 
 TEST_F(FamilyLayouts, PipelinesTrainAsOneStageDoesInABudget) {
   expect_one_stage(1, in_budget());
@@ -116,7 +116,7 @@ TEST_F(FamilyLayouts, PredictTheSameAtEveryLayout) {
   }
 }
 
-TEST_F(FamilyLayouts, AreHeldByVerify) {
+TEST_F(FamilyLayouts, PassVerify) {
   for (const Keys& keys : std::vector<Keys>{{"layout.sharding=zero3", "train.global_batch=8"},
                                             {"layout.sharding=zero1", "train.precision=bf16", "train.global_batch=8"},
                                             {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"},

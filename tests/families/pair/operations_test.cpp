@@ -16,7 +16,7 @@ double flops(const std::vector<Operation>& operations) {
   return sum;
 }
 
-TEST(FamilyOperations, HaveTheFlopsOfTheUnitTable) {
+TEST(FamilyOperations, FlopsEqualTheUnitTable) {
   const UnitTable table = unit_table({.layers = 3, .width = 8}, {.sizes = {{"items", 5}}});
   for (const UnitRow& row : table) {
     SCOPED_TRACE(row.name);
@@ -29,7 +29,7 @@ TEST(FamilyOperations, HaveTheFlopsOfTheUnitTable) {
   EXPECT_EQ(table.front().input_gradient_flops, 0);
 }
 
-TEST(FamilyOperations, AreThoseOfALayerWorkedOutByHand) {
+TEST(FamilyOperations, LayerMatchesHandCalculation) {
   const UnitTable table = unit_table({.layers = 2, .width = 8}, {.sizes = {{"items", 5}}, .element_bytes = 2});
   const schedule::Operations& layer = table[2].operations;
   ASSERT_EQ(layer.forward.size(), 4u);

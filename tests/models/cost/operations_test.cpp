@@ -101,7 +101,7 @@ double sent_bytes(const std::vector<TensorCollective>& collectives, int64_t rank
   return sum;
 }
 
-TEST(OperationsOfAGpt, HaveTheFlopsOfTheUnitTable) {
+TEST(OperationsOfAGpt, FlopsEqualTheUnitTable) {
   for (const auto& [config, options] : all_cases()) {
     SCOPED_TRACE(fmt::format("{} groups on {} ranks", config.kv_heads, options.tensor_ranks));
     const auto ranks = static_cast<double>(options.tensor_ranks);
@@ -120,7 +120,7 @@ TEST(OperationsOfAGpt, HaveTheFlopsOfTheUnitTable) {
 }
 
 // With L layers, one micro-batch, n tokens and a bytes of hidden states.
-TEST(OperationsOfAGpt, HaveTheCollectivesOfThePageOnTensorParallelism) {
+TEST(OperationsOfAGpt, CollectivesEqualThePageOnTensorParallelism) {
   for (const auto& [config, options] : all_cases()) {
     const int64_t layers = config.layers, ranks = options.tensor_ranks, tokens = options.samples * config.sequence;
     const UnitTable table = gpt::unit_table(config, options);
@@ -151,7 +151,7 @@ TEST(OperationsOfAGpt, HaveTheCollectivesOfThePageOnTensorParallelism) {
 }
 
 // A sequence of 20 tokens of width 24 on two ranks, each with 4 heads of width 6, in bf16.
-TEST(OperationsOfAGpt, AreThoseOfAttentionWorkedOutByHand) {
+TEST(OperationsOfAGpt, AttentionMatchesHandCalculation) {
   const ModelConfig config = config_of(Activation::gelu, 8, true);
   const Operations unit = gpt::attention_operations(config, {.element_bytes = 2, .tensor_ranks = 2});
   ASSERT_EQ(unit.forward.size(), 5u);

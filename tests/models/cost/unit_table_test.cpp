@@ -33,7 +33,7 @@ models::gpt::ModelConfig config_of(bool llama) {
   return config;
 }
 
-TEST(UnitTableOfAGpt, HasTheParametersAndFlopsOfTheModel) {
+TEST(UnitTableOfAGpt, ParametersAndFlopsEqualTheModel) {
   for (const bool llama : {false, true}) {
     const models::gpt::ModelConfig config = config_of(llama);
     const UnitTable table = gpt::unit_table(config, {.samples = 5});

@@ -94,7 +94,7 @@ TEST(Explanation, AddsUpToEachTrial) {
   }
 }
 
-TEST(Explanation, OfAnObjectiveThatIsToBeSmallHasItsBestTrialsFirst) {
+TEST(Explanation, BestTrialsFirstOfAMinimizedObjective) {
   TrialTable trials = grid({5, 2}, [](const auto& x) { return std::abs(x[0] - 3) + x[1]; });
   trials.objectives[0].smaller_is_better = true;
   const Explanation explanation = explain(trials, FailuresAs::left_out);
@@ -107,7 +107,7 @@ TEST(Explanation, OfAnObjectiveThatIsToBeSmallHasItsBestTrialsFirst) {
 }
 
 // a + 10 b + 4 c, where c exists only if b is 1. Which trials have c says as much as b does, but is no effect of c.
-TEST(Explanation, OfAParameterCountsTheTrialsThatHaveIt) {
+TEST(Explanation, CountsTheTrialsThatHaveAParameter) {
   TrialTable trials = grid({3, 2, 2}, [](const auto& x) { return x[0] + 10 * x[1] + (x[1] == 1 ? 4 * x[2] : 0); });
   TriedParameter& sometimes = trials.parameters[2];
   sometimes.values = {"", "0", "1"};
@@ -156,7 +156,7 @@ TEST(Explanation, WorstIsTheLargestOfWhatIsToBeSmall) {
   EXPECT_NEAR(explain(trials, FailuresAs::worst).attributions[0].mean, (5 * 9 + 5 + 6 + 7 + 8 + 9) / 10.0, 1e-12);
 }
 
-TEST(Explanation, IsPoorWhereParametersSayNothing) {
+TEST(Explanation, PoorWhereParametersSayNothing) {
   const TrialTable noise = grid({4, 4, 4}, [](const auto& x) {
     return std::fmod(std::abs(std::sin(12.9898 * x[0] + 78.233 * x[1] + 37.719 * x[2]) * 43758.5453), 1.0);
   });
@@ -166,7 +166,7 @@ TEST(Explanation, IsPoorWhereParametersSayNothing) {
   EXPECT_TRUE(few.is_poor());
 }
 
-TEST(Explanation, IsTheSameEveryTime) {
+TEST(Explanation, RepeatsExactly) {
   const TrialTable trials = grid({20, 20, 20}, [](const auto& x) { return x[0] < 2 ? nan : x[0] * x[1] - x[2]; });
   const Explanation one = explain(trials, FailuresAs::left_out), two = explain(trials, FailuresAs::left_out);
   for (size_t i = 0; i < one.attributions.size(); ++i) {
@@ -176,7 +176,7 @@ TEST(Explanation, IsTheSameEveryTime) {
   EXPECT_LT(one.attributions[0].rows.size(), one.attributions[0].trials);  // a sample of them is explained
 }
 
-TEST(Explanation, IsRefusedWithoutTrialsThatDiffer) {
+TEST(Explanation, RefusesTooFewOrEqualTrials) {
   const auto first = [](const auto& x) { return x[0]; };
   EXPECT_EQ(refusal(grid({0}, first)), "results.csv: has no trial; search first");
   EXPECT_EQ(refusal(grid({1}, first)),
@@ -189,7 +189,7 @@ TEST(Explanation, IsRefusedWithoutTrialsThatDiffer) {
             "with other parameters");
 }
 
-TEST(FrontOfFigures, HasTheTrialsThatNoOtherOneBetters) {
+TEST(FrontOfFigures, HoldsTheTrialsThatNoOtherOneBetters) {
   const TriedFigure speed{.name = "speed", .values = {1, 3, 2, 3, nan, 0, 1}};
   const TriedFigure memory{.name = "memory", .values = {1, 5, 2, 5, 0, 2, nan}, .smaller_is_better = true};
   // 5 is slower and larger than 0; 1 and 3 are equal; 4 and 6 lack a figure.

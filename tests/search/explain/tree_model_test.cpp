@@ -165,7 +165,7 @@ TEST_F(SmallSpace, InteractionsAreThoseOverAllSubsets) {
   }
 }
 
-TEST_F(SmallSpace, ContributionsSumToThePredictionAndInteractionsToContributions) {
+TEST_F(SmallSpace, ContributionsAndInteractionsAddUp) {
   const std::vector<double> predictions = model_.predict(features_);
   const std::vector<double> contributions = model_.contributions(features_);
   const std::vector<double> interactions = model_.interactions(features_);
@@ -191,7 +191,7 @@ TEST_F(SmallSpace, AFeatureWithoutEffectContributesNothing) {
   EXPECT_LT(most, 0.2);  // of predictions from 0 to 30; trees may use it to fit what the shrunk sum still lacks
 }
 
-TEST(TreeModel, IsTheSameEveryTime) {
+TEST(TreeModel, RepeatsExactly) {
   const Features features = uneven_grid({5, 4, 3});
   const std::vector<double> targets = targets_of(features, [](const float* x) { return x[0] * x[1] - x[2]; });
   const TreeModel one(features, targets), two(features, targets);

@@ -33,7 +33,7 @@ class ResultsFile : public testing::Test {
   std::filesystem::path path_ = folder_ / "results.csv";
 };
 
-TEST_F(ResultsFile, OfDeepHyperIsRead) {
+TEST_F(ResultsFile, ReadsAFileOfDeepHyper) {
   const TrialTable trials = read(
       "p:layers,p:activation,p:rate,objective,job_id,job_status,m:timestamp_submit,m:timestamp_gather,m:size,m:note\r\n"
       "10,relu,1e-3,0.5,0.1,DONE,0.1,0.2,7,a\r\n"
@@ -61,7 +61,7 @@ TEST_F(ResultsFile, OfDeepHyperIsRead) {
   EXPECT_TRUE(std::isnan(trials.figures[0].values[2]));
 }
 
-TEST_F(ResultsFile, OfTerraceHasTheNamesAndSignsOfItsStudy) {
+TEST_F(ResultsFile, OwnFileHasTheNamesAndSignsOfItsStudy) {
   write_text_atomically(folder_ / "study.txt",
                         "objective = step_seconds, to be minimized\nmodel.layers = 4\nname = \"frontier\"\n");
   const TrialTable trials = read("p:layout.tensor,objective,m:step_seconds,m:mfu\n1,-0.5,0.5,0.3\n2,F_layout,,\n");
@@ -74,7 +74,7 @@ TEST_F(ResultsFile, OfTerraceHasTheNamesAndSignsOfItsStudy) {
   EXPECT_EQ(read_trial_table(folder_.path()).path, path_);  // the folder stands for its file
 }
 
-TEST_F(ResultsFile, MayHaveSeveralObjectivesWhichFailTogether) {
+TEST_F(ResultsFile, SeveralObjectivesFailTogether) {
   const TrialTable trials = read("objective_0,objective_1,p:x\n1,2,a\nF,F,b\n3,F_nan,c\n");
   ASSERT_EQ(trials.objectives.size(), 2);
   EXPECT_EQ(trials.objectives[1].name, "objective_1");
@@ -83,7 +83,7 @@ TEST_F(ResultsFile, MayHaveSeveralObjectivesWhichFailTogether) {
   EXPECT_TRUE(std::isnan(trials.objectives[0].values[2]));
 }
 
-TEST_F(ResultsFile, OfSuccessiveHalvingCountsAtTheFirstBudget) {
+TEST_F(ResultsFile, SuccessiveHalvingCountsAtTheFirstBudget) {
   const std::string head = "p:x,objective,job_id,m:trial,m:budget,m:loss\n";
   const TrialTable trials = read(head + "1,-3,0,0,10,3\n2,-4,1,1,10,4\n1,-2,2,0,30,2\n3,F_nan,3,3,10,\n");
   EXPECT_EQ(trials.job_ids, (std::vector<std::string>{"0", "1", "3"}));
@@ -94,7 +94,7 @@ TEST_F(ResultsFile, OfSuccessiveHalvingCountsAtTheFirstBudget) {
             std::string::npos);
 }
 
-TEST_F(ResultsFile, IsRefusedWithItsLineAndTheWayOut) {
+TEST_F(ResultsFile, RefusesBadRowsWithLineAndWayOut) {
   const std::string path = path_.string();
   EXPECT_EQ(refusal("p:x,objective\n1,2\n1\n"),
             path + ":3: has 1 cells, but the first row 2; correct or remove the row");
