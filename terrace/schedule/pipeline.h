@@ -3,9 +3,9 @@
 //
 // GPipe: Huang et al. 2019, arXiv 1811.06965. 1F1B and interleaved 1F1B: Narayanan et al. 2021, arXiv 2104.04473.
 // ZB-H1 and the split of backward into B and W: Qi et al. 2024, arXiv 2401.10241. ZB-V and the placement in the
-// shape of a V: the same paper and Qi et al. 2024, arXiv 2405.15362. The papers' optimizer step without a barrier,
-// which is validated afterwards, is not implemented: clipping keeps the barrier before the step, so the formulas
-// include the idle time at both ends of the step.
+// shape of a V: the same paper and Qi et al. 2024, arXiv 2405.15362. The papers can also step before the norm
+// of all gradients is known, and roll back. Here the ranks of a pipeline wait for the norm, so the formulas include
+// the idle time at both ends of the step.
 #pragma once
 
 #include <string>

