@@ -104,10 +104,11 @@ void TransformerOperations::replicated(std::string_view name, int64_t inputs, in
   layer_gradients(one, own_tokens_);
 }
 
-void TransformerOperations::gather_output(int64_t columns) {
+void TransformerOperations::gather_output(int64_t columns, int64_t element_bytes) {
   if (!cuts_sequence_) return;
-  operations.forward_collectives.push_back({.kind = CollectiveKind::all_gather, .bytes = bytes_of(tokens_, columns)});
-  if (options_.samples > 1) operations.forward.push_back(memory_pass("copy", 2 * bytes_of(tokens_, columns)));
+  const double bytes = multiplied(tokens_, columns * element_bytes);
+  operations.forward_collectives.push_back({.kind = CollectiveKind::all_gather, .bytes = bytes});
+  if (options_.samples > 1) operations.forward.push_back(memory_pass("copy", 2 * bytes));
 }
 
 void TransformerOperations::attention(int64_t heads, double joint, double context) {

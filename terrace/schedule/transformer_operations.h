@@ -42,8 +42,8 @@ class TransformerOperations {
   void cut_by_inputs(std::string_view name, int64_t inputs);
   // A linear layer that every rank computes whole, of its own tokens where the sequence is cut.
   void replicated(std::string_view name, int64_t inputs, int64_t outputs);
-  // Its output of so many columns, gathered to all tokens where the sequence is cut.
-  void gather_output(int64_t columns);
+  // Its output of so many columns, or what is made of it, gathered to all tokens where the sequence is cut.
+  void gather_output(int64_t columns, int64_t element_bytes);
 
   // The norm of queries and keys, of which this rank has so many.
   void head_norm(int64_t queries, int64_t keys);

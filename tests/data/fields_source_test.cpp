@@ -17,7 +17,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const TensorNames all_tensors = {"inputs", "targets", "before", "climatology", "mask", "leads", "times", "weights"};
+const TensorNames all_tensors = {"inputs", "targets", "before", "climatology", "climatology_before",
+                                 "mask",   "leads",   "times",  "weights"};
 
 std::vector<float> numbers_of(const MicroBatch& batch, const std::string& name) {
   const HostTensor& tensor = batch.tensors.at(name);
@@ -75,7 +76,7 @@ TEST_F(FieldSamples, TensorsHaveTheNumbersOfTheDataset) {
   const FieldsDescription& all = dataset.description();
   const MicroBatch batch = source.batch({{10, 14}, {3, 4}}, {7, 8}, all_tensors);
   EXPECT_THAT(batch.tensors.at("inputs").sizes, ElementsAre(2, 5, 3, 4));
-  for (const char* name : {"targets", "before", "climatology", "mask"}) {
+  for (const char* name : {"targets", "before", "climatology", "climatology_before", "mask"}) {
     EXPECT_THAT(batch.tensors.at(name).sizes, ElementsAre(2, 1, 3, 4)) << name;
   }
   EXPECT_THAT(batch.samples, ElementsAre(7, 8));
@@ -110,6 +111,18 @@ TEST_F(FieldSamples, TensorsHaveTheNumbersOfTheDataset) {
   const MicroBatch only = source.batch({{10, 14}}, {7}, {"leads"});
   EXPECT_EQ(only.tensors.size(), 1u);
   EXPECT_DOUBLE_EQ(source.moments_of_output(0).mean, t.moments->mean);
+}
+
+TEST_F(FieldSamples, TheClimatologyBeforeIsThatOfTheStart) {
+  prepare_fields({folder_ / "in.nc"}, folder_ / "p", {{"climatology", {"daily"}}});
+  const FieldsSource source = this->source();
+  const auto of = [&](const FieldPair& pair, const char* name) {
+    return numbers_of(source.batch({pair}, {0}, {name}), name);
+  };
+  // Each time of this dataset has a period of its own, and so its values as climatology.
+  EXPECT_EQ(of({10, 14}, "climatology_before"), of({10, 14}, "before"));
+  EXPECT_EQ(of({10, 14}, "climatology_before"), of({9, 10}, "climatology"));
+  EXPECT_NE(of({10, 14}, "climatology_before"), of({10, 14}, "climatology"));
 }
 
 TEST_F(FieldSamples, AllTimesOfATrainingSampleAreTrainingTimes) {
@@ -251,6 +264,23 @@ TEST_F(FieldSamples, MissingValuesAreZeroAndMasked) {
     EXPECT_EQ(mask[place], is_sea ? 0 : 1);
     EXPECT_EQ(targets[place] == 0, is_sea);
     EXPECT_EQ(climatology[place], 0);  // the mean of the four times is that of the variable
+  }
+}
+
+TEST_F(FieldSamples, AMissingStartHasNoAnomaly) {
+  TestFile file;
+  const auto late = [](double time, double, double latitude, double) {
+    return latitude == 0 && time == 0 ? NC_FILL_FLOAT : time + latitude;
+  };
+  file.variables = {{.name = "t", .value = late}, {.name = "u", .value = late}};
+  prepare_fields({file.write(folder_ / "in_late.nc")}, folder_ / "late", {{"mask", {}}});
+  config_ = {.fields = folder_ / "late", .leads = {6 * 3600}};
+  const MicroBatch batch = source().batch({{0, 1}}, {0}, all_tensors);
+  const std::vector<float> before = numbers_of(batch, "before"), climatology = numbers_of(batch, "climatology_before");
+  for (size_t place = 0; place < 12; ++place) {
+    const bool is_missing = place / 4 == 1;
+    EXPECT_EQ(before[place] == 0, is_missing);
+    EXPECT_EQ(climatology[place] == 0, is_missing);
   }
 }
 

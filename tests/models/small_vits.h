@@ -41,7 +41,7 @@ inline ModelConfig small_vit() {
 }
 
 inline std::vector<SmallVit> small_vits() {
-  ModelConfig plain = small_vit(), normed = plain, odd = plain, told = plain, bare = plain;
+  ModelConfig plain = small_vit(), normed = plain, odd = plain, told = plain, bare = plain, damped = plain;
   normed.qk_norm = true;
   odd.grid = {7, 9};
   odd.patch = 3;
@@ -56,7 +56,10 @@ inline std::vector<SmallVit> small_vits() {
   bare.heads = 1;
   bare.layers = 1;
   bare.patch = 1;
-  return {{"plain", plain}, {"qk_norm", normed}, {"odd rows", odd}, {"told the time", told}, {"bare", bare}};
+  damped.grid = {5, 6};
+  damped.predicts = Predicts::damped_anomaly;
+  return {{"plain", plain},        {"qk_norm", normed}, {"odd rows", odd},
+          {"told the time", told}, {"bare", bare},      {"damped anomaly", damped}};
 }
 
 inline std::unique_ptr<Vit> built(const ModelConfig& config, const nn::Build& build) {
@@ -87,7 +90,9 @@ inline Batch some_fields(const ModelConfig& config, int64_t samples, uint64_t se
   };
   Batch batch{.samples = at::arange(samples, at::TensorOptions().dtype(at::kLong))};
   batch.tensors["inputs"] = fields(config.num_channels());
-  for (const char* name : {"targets", "before", "climatology"}) batch.tensors[name] = fields(config.num_outputs());
+  for (const char* name : {"targets", "before", "climatology", "climatology_before"}) {
+    batch.tensors[name] = fields(config.num_outputs());
+  }
   batch.tensors["leads"] = at::rand({samples}, generator, at::TensorOptions()).mul(160);
   batch.tensors["times"] = at::rand({samples, 2}, generator, at::TensorOptions());
   const at::Tensor weights = at::rand({config.latitudes()}, generator, at::TensorOptions()).add(0.2);

@@ -87,8 +87,13 @@ def vit(inputs, options):
     field = field.reshape(batch, outputs, rows * patch, longitudes)[:, :, :latitudes]
     if field.dtype != torch.float64:
         field, targets = field.float(), targets.float()
-    if options["predicts"] != "field":
-        field = field + inputs[{"change": "before", "anomaly": "climatology"}[options["predicts"]]]
+    if options["predicts"] == "change":
+        field = field + inputs["before"]
+    if options["predicts"] in ("anomaly", "damped_anomaly"):
+        field = field + inputs["climatology"]
+    if options["predicts"] == "damped_anomaly":
+        damping = inputs["head.damping"].to(field.dtype)
+        field = field + damping * (inputs["before"] - inputs["climatology_before"]).to(field.dtype)
     error = field - targets
     weights = inputs["weights"].to(error.dtype)[:, None].expand_as(error) / (latitudes * longitudes)
     if "mask" in inputs:

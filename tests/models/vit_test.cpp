@@ -212,6 +212,30 @@ TEST(Vit, AddsTheLastInputOrTheClimatology) {
   }
 }
 
+TEST(Vit, AddsTheLastAnomalyTimesItsCoefficients) {
+  ModelConfig config = small_vit();
+  config.grid = {5, 6};  // of which the patch divides 4 latitudes
+  const Batch batch = some_fields(config, 2);
+  const at::NoGradGuard no_grad;
+  const at::Tensor field = drawn(config, at::kFloat)->outputs(0, {}, batch, {}).at("forecast");
+  config.predicts = Predicts::damped_anomaly;
+  const auto model = drawn(config, at::kFloat);
+  const nn::Parameter& damping = *model->unit_parameters(model->num_units() - 1).back();
+  ASSERT_EQ(damping.name, "head.damping");
+  ASSERT_EQ(damping.value.sizes().vec(), (std::vector<int64_t>{2, 5, 6}));
+  const auto forecast = [&] { return model->outputs(0, {}, batch, {}).at("forecast"); };
+  damping.value.zero_();
+  EXPECT_TRUE(forecast().allclose(field.add(batch["climatology"]), 1e-6, 1e-6));
+  // One place alone has the whole anomaly.
+  damping.value[1][4][3].fill_(1);
+  const at::Tensor expected = field.add(batch["climatology"]);
+  const auto at_place = [](const at::Tensor& x) { return x.select(1, 1).select(1, 4).select(1, 3); };
+  at_place(expected).add_(at_place(batch["before"].sub(batch["climatology_before"])));
+  EXPECT_TRUE(forecast().allclose(expected, 1e-6, 1e-6));
+  nn::initialize(model->parameters(), 1);
+  EXPECT_TRUE(damping.value.eq(0.5).all().item<bool>());
+}
+
 // As a rank computes in an evaluation that has no samples left for it.
 TEST(Vit, TakesAnEmptyMicroBatchInEvaluations) {
   const at::NoGradGuard no_grad;

@@ -129,6 +129,24 @@ TEST(VitWeightMap, InputsOfOneModelOnlyAreNewOrDropped) {
   EXPECT_EQ(map_to({}, keys).initial, lead);
 }
 
+// On other latitudes and longitudes by interpolation, of other outputs by name.
+TEST(VitWeightMap, MatchesAndInterpolatesDamping) {
+  const std::string damped = "model.predicts=\"damped_anomaly\"", name = "head.damping";
+  EXPECT_TRUE(map_to({damped}, {damped}).computed.empty());
+  EXPECT_EQ(map_to({damped}).initial, std::set<std::string>{name});
+  EXPECT_EQ(map_to({}, {damped}).dropped, std::set<std::string>{name});
+  const WeightMap map = map_to({damped, "model.grid=[8, 4]", "model.outputs=[\"v\", \"u\"]"}, {damped});
+  const at::Tensor stored = counted({2, 4, 4}), result = computed(map, name, stored);  // of t and v
+  ASSERT_EQ(result.sizes().vec(), (std::vector<int64_t>{2, 8, 4}));
+  EXPECT_TRUE(result[0][0].allclose(stored[1][0]));
+  EXPECT_TRUE(result[0][3].allclose(stored[1][1].mul(0.75).add(stored[1][2], 0.25)));
+  EXPECT_TRUE(result[1].eq(0.5).all().item<bool>());
+  const WeightMap wider = map_to({damped, "model.grid=[4, 8]"}, {damped});
+  EXPECT_TRUE(computed(wider, name, stored)
+                  .select(2, 0)
+                  .allclose(stored.select(2, 0).mul(0.75).add(stored.select(2, 3), 0.25)));
+}
+
 TEST(VitWeightMap, AnotherWidthOrPatchIsLeftToTheCheckOfShapes) {
   EXPECT_TRUE(map_to({"model.width=16"}).computed.empty());
   EXPECT_TRUE(map_to({"model.patch=1"}).computed.empty());

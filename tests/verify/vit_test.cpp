@@ -55,6 +55,9 @@ TEST(VerifyVit, HoldsTensorRanksWithNormedHeads) {
   const LayoutKeys normed = {"model.qk_norm=true", "model.time_inputs=true", "model.predicts=anomaly"};
   expect_holds(2, {"tensor=2", "sequence_parallel=true"}, normed);
   expect_holds(3, {"tensor=3"}, normed);
+  const LayoutKeys damped = {"model.predicts=damped_anomaly", "data.leads=[\"6h\"]"};
+  expect_holds(2, {"tensor=2", "sequence_parallel=true"}, damped);
+  expect_holds(3, {"tensor=3"}, damped);
 }
 
 TEST(VerifyVit, HoldsPipelines) {

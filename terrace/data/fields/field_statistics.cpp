@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/data/fields/annual_harmonics.h"
 #include "terrace/data/ordered_map.h"
 
 namespace terrace::data {
@@ -61,6 +62,27 @@ class ClimatologySums {
     }
   }
 
+  // Of the periods of a year, each of which has `times_of_day` periods one after another.
+  std::vector<float> harmonics(int64_t number, size_t times_of_day) const {
+    const size_t periods = sums_.size() / places_ / times_of_day;
+    AnnualHarmonics year(periods, number);
+    std::vector<double> sums(periods), fitted(periods);
+    std::vector<uint32_t> counts(periods);
+    std::vector<float> values(sums_.size());
+    for (size_t time = 0; time < times_of_day; ++time) {
+      for (size_t place = 0; place < places_; ++place) {
+        const auto at = [&](size_t period) { return (period * times_of_day + time) * places_ + place; };
+        for (size_t period = 0; period < periods; ++period) {
+          sums[period] = sums_[at(period)];
+          counts[period] = counts_[at(period)];
+        }
+        year.fit(sums, counts, fitted);
+        for (size_t period = 0; period < periods; ++period) values[at(period)] = static_cast<float>(fitted[period]);
+      }
+    }
+    return values;
+  }
+
   std::vector<float> means() const {
     std::vector<double> all(places_);
     std::vector<uint64_t> counted(places_);
@@ -99,7 +121,10 @@ BlockStatistics statistics_of(const RowBlock& block, const FieldsDescription& de
     if (!times.periods.empty()) sums.add(times.periods[time - times.first], values);
     std::swap(values, before);
   }
-  statistics.climatology = sums.means();
+  statistics.climatology =
+      description.harmonics
+          ? sums.harmonics(*description.harmonics, static_cast<size_t>(description.climatology_times_of_day()))
+          : sums.means();
   return statistics;
 }
 

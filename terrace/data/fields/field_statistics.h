@@ -27,7 +27,10 @@ class RunningMoments {
 };
 
 // Fills the moments of the description, those of constants over their places, and writes the climatology. A period of
-// the year without a training time has the mean of all training times. Variables are divided among the threads; the
+// the year without a training time has the mean of all training times. With `harmonics` the climatology of a place and
+// time of the day is the mean and the first harmonics of the year that fit its training times best (least squares,
+// where each time counts at the middle of its month or day), or the mean of all where fewer periods have values than
+// there are coefficients. Variables are divided among the threads; the
 // results do not depend on their number. `look` is called with the number of training values done, and may throw to
 // stop.
 void compute_statistics(FieldsDescription& description, const StoreFile& store, int64_t threads,

@@ -98,6 +98,7 @@ FieldsDescription description_of(const Json& json) {
   for (const auto& [word, kind] : climatology_words) {
     if (json.at("climatology") == word) description.climatology = kind;
   }
+  if (const auto found = json.find("harmonics"); found != json.end()) description.harmonics = found->get<int64_t>();
   description.has_missing = json.at("has_missing");
   description.fields = array_of(json.at("arrays").at("fields"));
   description.constant_fields = array_of(json.at("arrays").at("constants"));
@@ -140,13 +141,18 @@ int64_t FieldsDescription::climatology_periods() const {
   if (climatology == ClimatologyKind::none) return 0;
   if (climatology == ClimatologyKind::monthly) return 12;
   const int64_t days = calendar == Calendar::day_360 ? 360 : calendar == Calendar::noleap ? 365 : 366;
-  return days * (step.seconds > 0 && step.seconds < day_length ? day_length / step.seconds : 1);
+  return days * climatology_times_of_day();
+}
+
+int64_t FieldsDescription::climatology_times_of_day() const {
+  const bool has_times = climatology == ClimatologyKind::daily && step.seconds > 0 && step.seconds < day_length;
+  return has_times ? day_length / step.seconds : 1;
 }
 
 int64_t FieldsDescription::climatology_period(int64_t instant) const {
   const Date date = date_of(calendar, instant);
   if (climatology == ClimatologyKind::monthly) return date.month - 1;
-  const int64_t of_day = step.seconds > 0 && step.seconds < day_length ? day_length / step.seconds : 1;
+  const int64_t of_day = climatology_times_of_day();
   return day_of_longest_year(calendar, date) * of_day + date.second * of_day / day_length;
 }
 
@@ -169,22 +175,24 @@ std::string FieldsDescription::text() const {
     of_splits[name] = {
         {"from", split.from}, {"to", split.to}, {"first_time", split.first_time}, {"end_time", split.end_time}};
   }
-  return in_lines({{"format", format_name},
-                   {"version", format_version},
-                   {"variables", list_of(variables)},
-                   {"constants", list_of(constants)},
-                   {"latitudes", latitudes},
-                   {"longitudes", longitudes},
-                   {"calendar", name_of(calendar)},
-                   {"step", {{"seconds", step.seconds}, {"months", step.months}}},
-                   {"splits", of_splits},
-                   {"climatology", climatology_words[static_cast<size_t>(climatology)].first},
-                   {"has_missing", has_missing},
-                   {"arrays",
-                    {{"fields", json_of(fields)},
-                     {"constants", json_of(constant_fields)},
-                     {"climatology", json_of(climatology_fields)}}},
-                   {"times", times}});
+  Json json = {{"format", format_name},
+               {"version", format_version},
+               {"variables", list_of(variables)},
+               {"constants", list_of(constants)},
+               {"latitudes", latitudes},
+               {"longitudes", longitudes},
+               {"calendar", name_of(calendar)},
+               {"step", {{"seconds", step.seconds}, {"months", step.months}}},
+               {"splits", of_splits},
+               {"climatology", climatology_words[static_cast<size_t>(climatology)].first},
+               {"has_missing", has_missing},
+               {"arrays",
+                {{"fields", json_of(fields)},
+                 {"constants", json_of(constant_fields)},
+                 {"climatology", json_of(climatology_fields)}}},
+               {"times", times}};
+  if (harmonics) json["harmonics"] = *harmonics;
+  return in_lines(json);
 }
 
 std::filesystem::path fields_path(const std::string& prefix) { return prefix + ".nc"; }

@@ -71,15 +71,18 @@ struct FieldsDescription {
   std::vector<int64_t> times = {};  // instants, ascending; steps are missing where gaps were allowed
   std::map<std::string, TimeSplit> splits = {};
   ClimatologyKind climatology = ClimatologyKind::none;
-  bool has_missing = false;             // missing values are NaN in the arrays
-  StoredArray fields = {};              // [times, variables, latitudes, longitudes]
-  StoredArray constant_fields = {};     // [constants, latitudes, longitudes]
-  StoredArray climatology_fields = {};  // [periods of the year, variables, latitudes, longitudes]
+  std::optional<int64_t> harmonics = {};  // of the year, to which the climatology was fitted; none: means by period
+  bool has_missing = false;               // missing values are NaN in the arrays
+  StoredArray fields = {};                // [times, variables, latitudes, longitudes]
+  StoredArray constant_fields = {};       // [constants, latitudes, longitudes]
+  StoredArray climatology_fields = {};    // [periods of the year, variables, latitudes, longitudes]
 
   int64_t places() const { return static_cast<int64_t>(latitudes.size() * longitudes.size()); }
   // Periods of the climatology: months, or times of the day in each day of the longest year.
   int64_t climatology_periods() const;
   int64_t climatology_period(int64_t instant) const;
+  // Times of the day that have periods of their own, one after another: 1 in a climatology by month.
+  int64_t climatology_times_of_day() const;
   // The number of a variable or constant, -1 where there is none.
   static int64_t find(const std::vector<FieldOfDataset>& list, const std::string& name);
   static std::vector<std::string> names(const std::vector<FieldOfDataset>& list);

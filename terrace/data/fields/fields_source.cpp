@@ -260,7 +260,7 @@ std::vector<float> FieldsSource::input_fields(const FieldPair& pair) const {
   return values;
 }
 
-HostTensor FieldsSource::climatology_tensor(const std::vector<FieldPair>& pairs, std::vector<int64_t> sizes) const {
+HostTensor FieldsSource::climatology_tensor(const std::vector<int64_t>& targets, std::vector<int64_t> sizes) const {
   const FieldsDataset& from = climatology_dataset();
   const FieldsDescription& all = from.description();
   if (all.climatology == ClimatologyKind::none) {
@@ -270,8 +270,8 @@ HostTensor FieldsSource::climatology_tensor(const std::vector<FieldPair>& pairs,
   const bool same_grid = all.latitudes.size() == description().latitudes.size() &&
                          all.longitudes.size() == description().longitudes.size();
   std::vector<float> values;
-  for (const FieldPair& pair : pairs) {
-    const int64_t period = all.climatology_period(description().times[static_cast<size_t>(pair.target)]);
+  for (const int64_t target : targets) {
+    const int64_t period = all.climatology_period(target);
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const int64_t variable = FieldsDescription::find(all.variables, request_.outputs[i]);
       if (variable < 0 || !same_grid || all.calendar != description().calendar) {
@@ -323,7 +323,21 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
     values.push_back(
         static_cast<float>(static_cast<double>(date_of(all.calendar, instant(pair.start)).second) / 86400));
   });
-  if (names.contains("climatology")) batch.tensors["climatology"] = climatology_tensor(pairs, of_outputs);
+  if (names.contains("climatology")) {
+    std::vector<int64_t> targets;
+    for (const FieldPair& pair : pairs) targets.push_back(instant(pair.target));
+    batch.tensors["climatology"] = climatology_tensor(targets, of_outputs);
+  }
+  add("climatology_before", of_outputs, [&](const FieldPair& pair, std::vector<float>& values) {
+    const HostTensor climatology = climatology_tensor({instant(pair.start)}, {of_outputs[1], rows, columns});
+    const auto* at = reinterpret_cast<const float*>(climatology.bytes.data());
+    for (const Channel& output : outputs_) {
+      for (const float value : dataset_.field(pair.start, output.variable)) {
+        values.push_back(std::isnan(value) ? 0 : *at);
+        ++at;
+      }
+    }
+  });
   if (names.contains("weights")) {
     batch.tensors["weights"] = HostTensor::of(std::span<const float>(latitude_weights(all.latitudes)), {rows});
   }

@@ -35,6 +35,7 @@ struct FieldPair {
 //   "targets" [B, Vo, H, W]     the outputs at the target's time
 //   "before" [B, Vo, H, W]      the outputs at the start
 //   "climatology" [B, Vo, H, W] the outputs' climatology at the target's time
+//   "climatology_before" [B, Vo, H, W]  the same at the start; 0 where "before" is missing
 //   "mask" [B, Vo, H, W]        1 where the target has a value, 0 where it is missing
 //   "leads" [B]                 hours from the start to the target
 //   "times" [B, 2]              of the start: the part of the year and of the day that have passed
@@ -78,7 +79,8 @@ class FieldsSource : public Source {
   std::vector<float> input_fields(const FieldPair& pair) const;
   void add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const;
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }
-  HostTensor climatology_tensor(const std::vector<FieldPair>& pairs, std::vector<int64_t> sizes) const;
+  // At the instants for which the outputs are predicted.
+  HostTensor climatology_tensor(const std::vector<int64_t>& targets, std::vector<int64_t> sizes) const;
 
   FieldsConfig config_;
   FieldsRequest request_;

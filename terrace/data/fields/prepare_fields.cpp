@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
@@ -27,11 +28,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int64_t least_days_of_year = 330;  // from the first time of a year to its last one, which may be a month's
 constexpr size_t block_bytes = size_t{32} << 20;  // of a file's numbers that are read at once
 
 struct FieldsFlags {
   FieldsSelection selection = {};
   ClimatologyKind climatology = ClimatologyKind::monthly;
+  std::optional<int64_t> harmonics = {};
   bool mask = false;
 };
 
@@ -58,6 +61,22 @@ std::map<std::string, std::string> units_of(const std::vector<std::string>& word
     units[word.substr(0, equals)] = word.substr(equals + 1);
   }
   return units;
+}
+
+// Fewer than half of the coefficients that twelve months determine; days of the year determine more than is of use.
+int64_t harmonics_of(const std::string& word, ClimatologyKind climatology) {
+  const int64_t most = climatology == ClimatologyKind::monthly ? 4 : 12;
+  int64_t harmonics = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), harmonics);
+  const bool is_number = error == std::errc() && end == word.data() + word.size();
+  if (climatology == ClimatologyKind::none) {
+    throw UserError::of("--harmonics {} smooths a climatology, and --climatology none makes none; leave one out", word);
+  }
+  if (!is_number || harmonics < 0 || harmonics > most) {
+    throw UserError::of("--harmonics {}; give the number of harmonics of the year, from 0 (its mean) to {}", word,
+                        most);
+  }
+  return harmonics;
 }
 
 FieldsFlags flags_of(const PrepareRequest& request) {
@@ -88,6 +107,9 @@ FieldsFlags flags_of(const PrepareRequest& request) {
     flags.climatology = word[0] == "monthly" ? ClimatologyKind::monthly
                         : word[0] == "daily" ? ClimatologyKind::daily
                                              : ClimatologyKind::none;
+  }
+  if (const std::vector<std::string> word = values("harmonics"); !word.empty()) {
+    flags.harmonics = harmonics_of(word[0], flags.climatology);
   }
   return flags;
 }
@@ -154,7 +176,22 @@ class FieldsRun {
                              count};
     }
     all.climatology = all.splits.contains("train") ? flags_.climatology : ClimatologyKind::none;
+    all.harmonics = all.climatology == ClimatologyKind::none ? std::nullopt : flags_.harmonics;
+    check_harmonics();
     all.has_missing = false;
+  }
+
+  void check_harmonics() {
+    if (description().harmonics.value_or(0) == 0) return;
+    const FieldsDescription& all = description();
+    const TimeSplit& train = all.splits.at("train");
+    const auto at = [&](int64_t time) { return all.times[static_cast<size_t>(time)]; };
+    const int64_t days = (at(train.end_time - 1) - at(train.first_time)) / 86400;
+    if (days >= least_days_of_year) return;
+    throw UserError::of(
+        "--harmonics {} are fitted to whole years, and the training part goes over {} days; give a longer one with "
+        "--train, or --harmonics 0 for its mean",
+        *all.harmonics, days);
   }
 
   void write_all(const StoreFile& store) {
@@ -345,6 +382,8 @@ std::vector<PrepareFlag> FieldsPreparation::flags() const {
       {.name = "climatology",
        .about = "Mean of the training part by month (monthly), by day of year and time of day (daily), or none "
                 "(default: monthly)"},
+      {.name = "harmonics",
+       .about = "Smooth the climatology: its mean and so many harmonics of the year (default: no smoothing)"},
       {.name = "units", .about = "VARIABLE=UNITS in place of those in the files (default: none)", .is_list = true},
       {.name = "allow-gaps", .about = "Take the times that all variables have, with gaps", .is_switch = true},
       {.name = "mask", .about = "Keep missing values, which are otherwise refused", .is_switch = true}};

@@ -27,6 +27,8 @@ namespace terrace::models::vit {
 namespace {
 
 constexpr double hours_of_lead_unit = 100;
+// Halfway between climatology and persistence.
+constexpr double initial_damping = 0.5;
 constexpr ops::Activation activation = ops::Activation::gelu_erf;
 
 nn::InitialValue normal_initial() { return nn::InitialValue::normal(initial_deviation); }
@@ -62,6 +64,16 @@ at::Tensor weights_of_places(const Batch& batch, const at::Tensor& x) {
   return counted.div(counted.sum({2, 3}, /*keepdim=*/true).clamp_min(1e-6));
 }
 
+// x [N, C, H, W] -> [N, C, rows, P, columns, P] of patches P x P. The last row of patches repeats the last latitude.
+at::Tensor divided_into_patches(const ModelConfig& config, const at::Tensor& x) {
+  at::Tensor whole = x;
+  if (const int64_t missing = config.padded_latitudes() - config.latitudes(); missing > 0) {
+    const at::Tensor last = x.narrow(2, config.latitudes() - 1, 1);
+    whole = at::cat({x, last.expand({x.size(0), x.size(1), missing, config.longitudes()})}, 2);
+  }
+  return whole.reshape({x.size(0), x.size(1), config.patch_rows(), config.patch, config.patch_columns(), config.patch});
+}
+
 std::vector<nn::Parameter*> joined_parameters(nn::Module& first, nn::Module& second) {
   std::vector<nn::Parameter*> list = first.parameters();
   const std::vector<nn::Parameter*> more = second.parameters();
@@ -86,19 +98,13 @@ EmbeddingUnit::EmbeddingUnit(const ModelConfig& config, const nn::Build& build)
 
 // inputs [B, C, H, W] -> [B, L, C P], the numbers of a patch row by row.
 at::Tensor EmbeddingUnit::patches_of(const at::Tensor& inputs) const {
-  const int64_t patch = config_.patch, rows = config_.patch_rows(), columns = config_.patch_columns();
-  const int64_t samples = inputs.size(0), channels = config_.num_channels();
+  const int64_t channels = config_.num_channels();
   TERRACE_CHECK(
       inputs.size(1) == channels && inputs.size(2) == config_.latitudes() && inputs.size(3) == config_.longitudes(),
       "inputs of {} channels on {} x {} places", inputs.size(1), inputs.size(2), inputs.size(3));
-  at::Tensor whole = inputs.to(wide_);
-  if (const int64_t missing = config_.padded_latitudes() - config_.latitudes(); missing > 0) {
-    const at::Tensor last = whole.narrow(2, config_.latitudes() - 1, 1);
-    whole = at::cat({whole, last.expand({samples, channels, missing, config_.longitudes()})}, 2);
-  }
-  return whole.reshape({samples, channels, rows, patch, columns, patch})
+  return divided_into_patches(config_, inputs.to(wide_))
       .permute({0, 2, 4, 1, 3, 5})
-      .reshape({samples, rows * columns, channels * patch * patch});
+      .reshape({inputs.size(0), config_.places(), channels * config_.patch_size()});
 }
 
 // What is added to the tokens: positions, lead and time, [1 or B, own L, D] in the wide type.
@@ -216,7 +222,12 @@ HeadUnit::HeadUnit(const ModelConfig& config, const nn::Build& build)
     : norm(add_module<nn::Norm>("norm", nn::Norm::Kind::layer, config.width, true, config.norm_epsilon, build)),
       hidden(add_hidden(config, build)),
       output(add_module<nn::Linear>("output", config.width, config.num_outputs() * config.patch_size(), true,
-                                    normal_initial(), build)) {}
+                                    normal_initial(), build)),
+      damping(config.damps_anomaly()
+                  ? &add_parameter("damping", {config.num_outputs(), config.latitudes(), config.longitudes()},
+                                   nn::InitialValue::constant(initial_damping), /*decay=*/false, build)
+                  : nullptr),
+      config_(config) {}
 
 std::vector<nn::Linear*> HeadUnit::add_hidden(const ModelConfig& config, const nn::Build& build) {
   std::vector<nn::Linear*> layers;
@@ -227,10 +238,24 @@ std::vector<nn::Linear*> HeadUnit::add_hidden(const ModelConfig& config, const n
   return layers;
 }
 
-at::Tensor HeadUnit::forward(const at::Tensor& x) const {
+at::Tensor HeadUnit::forward(const at::Tensor& x, const Batch& batch) const {
   at::Tensor y = norm.forward(x);
   for (const nn::Linear* layer : hidden) y = ops::activated(layer->forward(y), activation);
-  return output.forward(y);
+  const at::Tensor patches = output.forward(y);
+  return damping == nullptr ? patches : damped(batch).add(patches);
+}
+
+// The anomaly of the last input times its coefficients, of this rank's places, [B, own L, P outputs] in the wide type.
+at::Tensor HeadUnit::damped(const Batch& batch) const {
+  const at::ScalarType wide = wide_of(damping->value.scalar_type());
+  const auto own = [&](const at::Tensor& fields) {
+    const at::Tensor patches = divided_into_patches(config_, fields)
+                                   .permute({0, 2, 4, 3, 5, 1})
+                                   .reshape({fields.size(0), config_.places(), output.bias->value.size(0)});
+    return ops::own_positions(output.weight.cut, patches);
+  };
+  const at::Tensor anomaly = batch["before"].to(wide).sub(batch["climatology_before"]);
+  return own(anomaly).mul(own(ops::trained_value(nn::weight_of(damping), wide).unsqueeze(0)));
 }
 
 Vit::Vit(const ModelConfig& config, const nn::Build& build)
@@ -271,7 +296,7 @@ Tensors Vit::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
 
 at::Tensor Vit::forecast(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
   const Tensors x = begin + 1 == num_units() ? input : forward(begin, num_units() - 1, input, batch, pass);
-  const at::Tensor own = head_.forward(x.front());  // [B, own L, P V]
+  const at::Tensor own = head_.forward(x.front(), batch);  // [B, own L, P V]
   const at::Tensor all = ops::all_positions(head_.output.weight.cut, own, "forecast").to(wide_of(build_.type));
   const int64_t samples = all.size(0), outputs = config_.num_outputs(), patch = config_.patch;
   const at::Tensor field = all.reshape({samples, config_.patch_rows(), config_.patch_columns(), patch, patch, outputs})
@@ -284,6 +309,7 @@ at::Tensor Vit::forecast(int64_t begin, const Tensors& input, const Batch& batch
     case Predicts::change:
       return field.add(batch["before"]);
     case Predicts::anomaly:
+    case Predicts::damped_anomaly:
       break;
   }
   return field.add(batch["climatology"]);

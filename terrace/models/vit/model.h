@@ -88,14 +88,18 @@ class Block : public nn::Module {
 class HeadUnit : public nn::Module {
  public:
   HeadUnit(const ModelConfig& config, const nn::Build& build);
-  at::Tensor forward(const at::Tensor& x) const;  // [B, L, P outputs]
+  at::Tensor forward(const at::Tensor& x, const Batch& batch) const;  // [B, L, P outputs]
 
   nn::Norm& norm;
   std::vector<nn::Linear*> hidden;
   nn::Linear& output;
+  nn::Parameter* const damping;  // [outputs, H, W], of anomalies; null: none
 
  private:
   std::vector<nn::Linear*> add_hidden(const ModelConfig& config, const nn::Build& build);
+  at::Tensor damped(const Batch& batch) const;
+
+  ModelConfig config_;
 };
 
 // Batches have B samples of C channels (ModelConfig::channels) and V outputs on a grid of H latitudes and W longitudes,
@@ -106,6 +110,7 @@ class HeadUnit : public nn::Module {
 //   targets      [B, V, H, W]
 //   before       [B, V, H, W]: the last input of the outputs
 //   climatology  [B, V, H, W]: at the target's time; where anomalies are predicted
+//   climatology_before [B, V, H, W]: at the time of the last input; where its anomaly is damped
 //   weights      [H]: of latitudes, with mean 1
 //   mask         [B, V, H, W]: 1 where the target has a value, else 0; if absent, all have one
 // One tensor passes from unit to unit, the hidden states [B, L, D] of L places. The units are the embedding, the two

@@ -91,7 +91,7 @@ data::MicroBatch VitData::random_batch(const config::Config& config, int64_t fir
   const auto share = [](float u) { return u; };
   const auto has_value = [](float u) { return u < 0.125F ? 0.0F : 1.0F; };
   add("inputs", {model.num_channels(), latitudes, longitudes}, normalised);
-  for (const char* name : {"targets", "before", "climatology"}) {
+  for (const char* name : {"targets", "before", "climatology", "climatology_before"}) {
     add(name, {model.num_outputs(), latitudes, longitudes}, normalised);
   }
   add("mask", {model.num_outputs(), latitudes, longitudes}, has_value);

@@ -86,13 +86,11 @@ WeightMap vit_weight_map(const WeightMapRequest& request) {
   WeightMap map;
   const config::Config stored_config = request.stored_config();
   const ModelConfig &stored = model_of(stored_config), &wanted = model_of(request.config);
-  for (const char* input : {"embedding.lead", "embedding.time"}) {
-    for (const char* part : {".weight", ".bias"}) {
-      const std::string name = std::string(input) + part;
-      const bool was = request.stored.contains(name), is = request.wanted.contains(name);
-      if (is && !was) map.initial.insert(name);
-      if (was && !is) map.dropped.insert(name);
-    }
+  for (const char* name : {"embedding.lead.weight", "embedding.lead.bias", "embedding.time.weight",
+                           "embedding.time.bias", "head.damping"}) {
+    const bool was = request.stored.contains(name), is = request.wanted.contains(name);
+    if (is && !was) map.initial.insert(name);
+    if (was && !is) map.dropped.insert(name);
   }
   const auto compute = [&](const std::string& name, auto function) {
     map.computed[name] = {{name}, [function](const std::vector<at::Tensor>& from) { return function(from.front()); }};
@@ -121,6 +119,16 @@ WeightMap vit_weight_map(const WeightMapRequest& request) {
         return matched(by_output(from, before), by_output(initial(), now), indices, 1).flatten(0, 1);
       });
     }
+  }
+  const bool other_fields = stored.outputs != wanted.outputs || stored.grid != wanted.grid;
+  if (stored.damps_anomaly() && wanted.damps_anomaly() && other_fields) {
+    const std::vector<int64_t> indices = stored_indices(wanted.outputs, stored.outputs);
+    const at::Tensor rows = interpolation(wanted.latitudes(), stored.latitudes(), false);
+    const at::Tensor columns = interpolation(wanted.longitudes(), stored.longitudes(), true);
+    compute("head.damping",
+            [indices, rows, columns, initial = new_values(request.config, "head.damping")](const at::Tensor& from) {
+              return matched(rows.matmul(from).matmul(columns.t()), initial(), indices, 0);  // [V, H, W]
+            });
   }
   if (stored.patch_rows() != wanted.patch_rows() || stored.patch_columns() != wanted.patch_columns()) {
     const at::Tensor rows = interpolation(wanted.patch_rows(), stored.patch_rows(), false);

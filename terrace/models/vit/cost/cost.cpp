@@ -65,7 +65,9 @@ int64_t parameter_count(const ModelConfig& config) {
   const int64_t attention = 4 * width * width + 4 * width + head_norms, ffn = 2 * width * inner + inner + width;
   const int64_t head =
       2 * width + config.head_layers * width * (width + 1) + config.num_outputs() * patch * (width + 1);
-  return tokens + aggregation + positions + lead_and_time + config.layers * (attention + ffn + 4 * width) + head;
+  const int64_t damping = config.damps_anomaly() ? config.num_outputs() * config.latitudes() * config.longitudes() : 0;
+  return tokens + aggregation + positions + lead_and_time + config.layers * (attention + ffn + 4 * width) + head +
+         damping;
 }
 
 AggregationFlops aggregation_flops(const ModelConfig& config) {
@@ -152,8 +154,10 @@ int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& o
 // The activations of the head, patches of all places and fields in fp32.
 int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t fields = places_of(config, options) * config.num_outputs() * config.patch_size();
+  // The anomaly in patches, its product with the coefficients and the sum with the head's output.
+  const int64_t damped = config.damps_anomaly() ? 4 * fields * wide_bytes : 0;
   return (3 + 2 * config.head_layers) * hidden_bytes(config, options) +
-         fields * (2 * options.element_bytes + 5 * wide_bytes);
+         fields * (2 * options.element_bytes + 5 * wide_bytes) + damped;
 }
 
 int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {

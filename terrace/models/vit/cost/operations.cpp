@@ -122,7 +122,12 @@ Operations head_operations(const ModelConfig& config, const UnitTableOptions& op
   }
   const int64_t columns = config.num_outputs() * config.patch_size();
   unit.replicated("head output", config.width, columns);
-  unit.gather_output(columns);
+  const double own_fields = fp32_bytes(own_places(config, options) * columns);
+  if (config.damps_anomaly()) {
+    unit.operations.forward.push_back(memory_pass("damped anomaly", 9 * own_fields, 4));
+    unit.operations.input_gradient.push_back(memory_pass("damping gradient", 3 * own_fields, 2));
+  }
+  unit.gather_output(columns, config.damps_anomaly() ? wide_element_bytes : options.element_bytes);
   // The difference from the targets, its square, its weighted means and those of persistence.
   const double fields = fp32_bytes(options.samples * config.places() * columns);
   unit.operations.forward.push_back(memory_pass("loss", 24 * fields, 16));

@@ -138,12 +138,15 @@ class TableBuilder {
 
   void head() {
     table_.push_back({.name = "head", .batch_tensors = {"targets", "before", "weights", "mask"}});
-    if (config_.predicts == Predicts::anomaly) table_.back().batch_tensors.emplace_back("climatology");
+    const bool damps = config_.damps_anomaly();
+    if (damps || config_.predicts == Predicts::anomaly) table_.back().batch_tensors.emplace_back("climatology");
+    if (damps) table_.back().batch_tensors.emplace_back("climatology_before");
     norm("head.norm", config_.width);
     for (int64_t i = 0; i < config_.head_layers; ++i) {
       linear(fmt::format("head.hidden.{}", i), config_.width, config_.width);
     }
     linear("head.output", config_.width, config_.num_outputs() * config_.patch_size());
+    if (damps) parameter("head.damping", {config_.num_outputs(), config_.latitudes(), config_.longitudes()});
     flops(head_flops(config_), 0);
     table_.back().temporary_bytes = head_temporary_bytes(config_, options_);
     table_.back().operations = head_operations(config_, options_);

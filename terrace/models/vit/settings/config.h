@@ -14,8 +14,9 @@
 
 namespace terrace::models::vit {
 
-// What the head's output is added to: nothing, the last input of the variable, or its climatology.
-enum class Predicts { field, change, anomaly };
+// What the head's output is added to: nothing, the last input of the variable, its climatology, or its climatology and
+// the anomaly of the last input times a trained coefficient of each place (damped persistence).
+enum class Predicts { field, change, anomaly, damped_anomaly };
 
 struct ModelConfig {
   std::vector<std::string> variables = {};  // that the model is given, by name
@@ -55,6 +56,7 @@ struct ModelConfig {
   int64_t ffn_width() const;
   int64_t num_channels() const { return std::ssize(channels); }
   int64_t num_outputs() const { return std::ssize(outputs); }
+  bool damps_anomaly() const { return predicts == Predicts::damped_anomaly; }
 };
 
 // Replaces what means "derive it" by the derived values.
@@ -80,7 +82,7 @@ namespace terrace::config {
 
 template <>
 struct Names<models::vit::Predicts> {
-  static constexpr std::array<std::string_view, 3> words = {"field", "change", "anomaly"};
+  static constexpr std::array<std::string_view, 4> words = {"field", "change", "anomaly", "damped_anomaly"};
 };
 
 }  // namespace terrace::config

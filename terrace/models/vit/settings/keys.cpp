@@ -51,8 +51,9 @@ std::vector<config::Key> keys() {
   model.optional("time_inputs", &M::time_inputs, Flag{}, OnResume::fixed,
                  "The day of the year and the hour of the day of the start are inputs of the model.");
   model.optional("predicts", &M::predicts, Choice<Predicts>{}, OnResume::fixed,
-                 "What the network computes: the normalised field itself, its change since the last input, or its "
-                 "anomaly, the difference from climatology.");
+                 "What the network computes: the normalised field itself, its change since the last input, its "
+                 "anomaly, the difference from climatology, or (damped_anomaly) what the anomaly is beside that of "
+                 "the last input times a trained coefficient of each output and place. The last takes one lead.");
   model.optional("loss_weights", &M::loss_weights, config::NumbersByName{}, OnResume::may_change,
                  "Weights of outputs in the loss, by name; 1 where none is given.");
   model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance in norms.");

@@ -139,6 +139,15 @@ std::string leads_are_inputs(const Config& c) {
       leads);
 }
 
+std::string damping_has_one_lead(const Config& c) {
+  const size_t leads = data_of(c).leads.size();
+  if (!model_of(c).damps_anomaly() || leads <= 1) return "";
+  return fmt::format(
+      "model.predicts = \"damped_anomaly\" has one coefficient for each place, which cannot be right for the {} leads "
+      "of data.leads; use one lead, or predicts = \"anomaly\"",
+      leads);
+}
+
 // The problem if layout.tensor does not divide `number`; "" if it does.
 std::string tensor_divides(const Config& c, const std::string& what, int64_t number) {
   const int64_t tensor = c.layout.tensor;
@@ -175,6 +184,7 @@ std::vector<config::Rule> rules() {
       {{"model.loss_weights", "model.outputs", "model.variables"}, weights_are_of_outputs},
       {{"model.outputs", "model.variables"}, figures_have_names_of_their_own},
       {{"model.lead_embedding", "data.leads"}, leads_are_inputs},
+      {{"model.predicts", "data.leads"}, damping_has_one_lead},
       {{"layout.tensor", "model.heads"}, tensor_divides_heads},
       {{"layout.sequence_parallel", "layout.tensor", "model.grid", "model.patch"}, places_are_cut},
   };
