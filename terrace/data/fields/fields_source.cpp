@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
-#include <numeric>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/spelling.h"
 #include "terrace/data/divided_samples.h"
+#include "terrace/data/fields/normalised_fields.h"
 
 namespace terrace::data {
 namespace {
@@ -86,25 +85,6 @@ std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, 
 
 // All times must be there and lie within the split.
 bool lies_in(const TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
-
-float normalised(float value, const Moments& moments) {
-  if (std::isnan(value)) return 0;
-  const double deviation = moments.deviation > 0 ? moments.deviation : 1;
-  return static_cast<float>((static_cast<double>(value) - moments.mean) / deviation);
-}
-
-void add_normalised(std::span<const float> field, const Moments& moments, std::vector<float>& values) {
-  for (const float value : field) values.push_back(normalised(value, moments));
-}
-
-std::vector<float> latitude_weights(const std::vector<double>& latitudes) {
-  std::vector<double> cosines;
-  for (const double latitude : latitudes) cosines.push_back(std::cos(latitude * std::numbers::pi / 180));
-  const double mean = std::accumulate(cosines.begin(), cosines.end(), 0.0) / static_cast<double>(cosines.size());
-  std::vector<float> weights;
-  for (const double cosine : cosines) weights.push_back(static_cast<float>(cosine / mean));
-  return weights;
-}
 
 }  // namespace
 
@@ -259,7 +239,7 @@ std::vector<float> FieldsSource::input_fields(const FieldPair& pair) const {
   return values;
 }
 
-HostTensor FieldsSource::climatology_tensor(const std::vector<FieldPair>& pairs, std::vector<int64_t> sizes) const {
+HostTensor FieldsSource::climatology_tensor(const std::vector<int64_t>& targets, std::vector<int64_t> sizes) const {
   const FieldsDataset& from = climatology_dataset();
   const FieldsDescription& all = from.description();
   if (all.climatology == ClimatologyKind::none) {
@@ -269,8 +249,8 @@ HostTensor FieldsSource::climatology_tensor(const std::vector<FieldPair>& pairs,
   const bool same_grid = all.latitudes.size() == description().latitudes.size() &&
                          all.longitudes.size() == description().longitudes.size();
   std::vector<float> values;
-  for (const FieldPair& pair : pairs) {
-    const int64_t period = all.climatology_period(description().times[static_cast<size_t>(pair.target)]);
+  for (const int64_t target : targets) {
+    const int64_t period = all.climatology_period(target);
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const int64_t variable = FieldsDescription::find(all.variables, request_.outputs[i]);
       if (variable < 0 || !same_grid || all.calendar != description().calendar) {
@@ -322,9 +302,15 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
     values.push_back(
         static_cast<float>(static_cast<double>(date_of(all.calendar, instant(pair.start)).second) / 86400));
   });
-  if (names.contains("climatology")) batch.tensors["climatology"] = climatology_tensor(pairs, of_outputs);
+  if (names.contains("climatology")) {
+    std::vector<int64_t> targets;
+    for (const FieldPair& pair : pairs) targets.push_back(instant(pair.target));
+    batch.tensors["climatology"] = climatology_tensor(targets, of_outputs);
+  }
   if (names.contains("weights")) {
-    batch.tensors["weights"] = HostTensor::of(std::span<const float>(latitude_weights(all.latitudes)), {rows});
+    const std::vector<double> cosines = cosine_weights(all.latitudes);
+    const std::vector<float> weights(cosines.begin(), cosines.end());
+    batch.tensors["weights"] = HostTensor::of(std::span<const float>(weights), {rows});
   }
   return batch;
 }
