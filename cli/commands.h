@@ -12,6 +12,8 @@ void add_train_command(CLI::App& app);
 void add_evaluate_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
+void add_forecast_command(CLI::App& app);
+void add_score_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_import_command(CLI::App& app);
 void add_report_command(CLI::App& app);

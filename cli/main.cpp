@@ -40,6 +40,8 @@ int run(int argc, char** argv) {
   terrace::cli::add_evaluate_command(app);
   terrace::cli::add_data_command(app);
   terrace::cli::add_generate_command(app);
+  terrace::cli::add_forecast_command(app);
+  terrace::cli::add_score_command(app);
   terrace::cli::add_export_command(app);
   terrace::cli::add_import_command(app);
   terrace::cli::add_report_command(app);

@@ -11,6 +11,8 @@ namespace terrace::cli {
 void add_train_command(CLI::App&) {}
 void add_evaluate_command(CLI::App&) {}
 void add_generate_command(CLI::App&) {}
+void add_forecast_command(CLI::App&) {}
+void add_score_command(CLI::App&) {}
 void add_export_command(CLI::App&) {}
 void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
@@ -22,8 +24,8 @@ Preparations preparations() {
 }
 
 const BuildKind& build_kind() {
-  static constexpr std::array<std::string_view, 7> missing = {"train",  "evaluate", "generate", "export",
-                                                              "import", "verify",   "calibrate"};
+  static constexpr std::array<std::string_view, 9> missing = {"train",  "evaluate", "generate", "forecast", "score",
+                                                              "export", "import",   "verify",   "calibrate"};
   static constexpr BuildKind kind = {
       .about = "Predicts, simulates and reports runs that train large models. This build, the planner, trains none.",
       .summary = "predict and report the training of large models",

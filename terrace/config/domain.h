@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,6 +70,9 @@ struct Duration {
   std::string description() const { return "seconds, or a string such as \"1h30m\""; }
   std::string read(const toml::node& node, double& seconds) const;
 };
+
+// The seconds of such a string; no value where it is none.
+std::optional<double> parse_duration(std::string_view text);
 
 struct Flag {
   std::string description() const { return "true or false"; }

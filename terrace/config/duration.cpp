@@ -21,6 +21,8 @@ constexpr std::array units = {Unit{"d", 86'400}, Unit{"h", 3'600}, Unit{"m", 60}
 
 constexpr double most_seconds = 1e9;  // about 30 years
 
+}  // namespace
+
 std::optional<double> parse_duration(std::string_view text) {
   if (text.empty()) return std::nullopt;
   double seconds = 0;
@@ -37,8 +39,6 @@ std::optional<double> parse_duration(std::string_view text) {
   }
   return seconds;
 }
-
-}  // namespace
 
 std::string Duration::read(const toml::node& node, double& seconds) const {
   std::optional<double> value;

@@ -24,6 +24,7 @@ class Figures;
 }
 namespace terrace::models {
 class ExchangeOfFamily;
+class ForecastOfFamily;
 class ModelOfFamily;
 class TextOfFamily;
 }  // namespace terrace::models
@@ -70,10 +71,11 @@ struct Family {
   const observe::Figures* figures = nullptr;           // observe/figures.h
   const models::ModelOfFamily* model = nullptr;        // models/families.h
   const data::DataOfFamily* data = nullptr;            // data/data_of_family.h
-  // Parts that a family may lack in every program: null if its models generate no text, or if no other program has a
-  // layout for them.
+  // Parts that a family may lack in every program: null if its models generate no text, if no other program has a
+  // layout for them, or if they forecast no fields.
   const models::TextOfFamily* text = nullptr;          // models/text_of_family.h
   const models::ExchangeOfFamily* exchange = nullptr;  // models/exchange_of_family.h
+  const models::ForecastOfFamily* forecast = nullptr;  // models/forecast_of_family.h
 };
 
 // The commands of this program that take a checkpoint of the family, for messages: "terrace evaluate or export".

@@ -3,6 +3,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/exchange_of_family.h"
+#include "terrace/models/forecast_of_family.h"
 #include "terrace/models/text_of_family.h"
 #include "terrace/schedule/description.h"
 
@@ -27,6 +28,13 @@ const ExchangeOfFamily& exchange_of_family(const config::Config& config) {
   const config::Family& family = *config.family;
   if (family.exchange != nullptr) return *family.exchange;
   throw UserError::of("transformers has no layout for models of model.family = \"{}\"; use {}", family.name,
+                      config::commands_of(family));
+}
+
+const ForecastOfFamily& forecast_of_family(const config::Config& config) {
+  const config::Family& family = *config.family;
+  if (family.forecast != nullptr) return *family.forecast;
+  throw UserError::of("models of model.family = \"{}\" forecast no fields; use {}", family.name,
                       config::commands_of(family));
 }
 

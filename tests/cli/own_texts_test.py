@@ -14,8 +14,8 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TERRACE = BUILD / "terrace"
-LEAVES = ("train", "evaluate", "data prepare", "data inspect", "generate", "export", "import", "report", "verify", "plan", "simulate",
-          "search", "explain", "calibrate", "completion", "man")
+LEAVES = ("train", "evaluate", "data prepare", "data inspect", "generate", "forecast", "score", "export", "import", "report", "verify",
+          "plan", "simulate", "search", "explain", "calibrate", "completion", "man")
 
 
 def terrace(*arguments):

@@ -43,6 +43,9 @@ class FieldsDataset {
   void expect(int64_t time) const;
   // The number of the time that lies so many steps after (or, below 0, before) another; -1 where the data have none.
   int64_t time_after(int64_t time, int64_t steps) const;
+  // When that is, also beyond the times that the data have; then months are added to the date, whose day is at most the
+  // last one of its month.
+  int64_t instant_after(int64_t time, int64_t steps) const;
 
  private:
   std::string prefix_;

@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
-#include <numeric>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/spelling.h"
 #include "terrace/data/divided_samples.h"
+#include "terrace/data/fields/normalised_fields.h"
 
 namespace terrace::data {
 namespace {
@@ -86,25 +85,6 @@ std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, 
 
 // All times must be there and lie within the split.
 bool lies_in(const TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
-
-float normalised(float value, const Moments& moments) {
-  if (std::isnan(value)) return 0;
-  const double deviation = moments.deviation > 0 ? moments.deviation : 1;
-  return static_cast<float>((static_cast<double>(value) - moments.mean) / deviation);
-}
-
-void add_normalised(std::span<const float> field, const Moments& moments, std::vector<float>& values) {
-  for (const float value : field) values.push_back(normalised(value, moments));
-}
-
-std::vector<float> latitude_weights(const std::vector<double>& latitudes) {
-  std::vector<double> cosines;
-  for (const double latitude : latitudes) cosines.push_back(std::cos(latitude * std::numbers::pi / 180));
-  const double mean = std::accumulate(cosines.begin(), cosines.end(), 0.0) / static_cast<double>(cosines.size());
-  std::vector<float> weights;
-  for (const double cosine : cosines) weights.push_back(static_cast<float>(cosine / mean));
-  return weights;
-}
 
 }  // namespace
 
@@ -286,6 +266,24 @@ HostTensor FieldsSource::climatology_tensor(const std::vector<int64_t>& targets,
   return HostTensor::of(std::span<const float>(values), std::move(sizes));
 }
 
+void FieldsSource::add_climatology_before(int64_t start, int64_t done, std::vector<float>& values) const {
+  const FieldsDescription& all = description();
+  const HostTensor climatology =
+      climatology_tensor({dataset_.instant_after(start, done)},
+                         {std::ssize(outputs_), std::ssize(all.latitudes), std::ssize(all.longitudes)});
+  const auto first = static_cast<std::ptrdiff_t>(values.size());
+  const auto* numbers = reinterpret_cast<const float*>(climatology.bytes.data());
+  values.insert(values.end(), numbers, numbers + climatology.bytes.size() / sizeof(float));
+  if (done > 0) return;
+  auto at = values.begin() + first;
+  for (const Channel& output : outputs_) {
+    for (const float value : dataset_.field(start, output.variable)) {
+      if (std::isnan(value)) *at = 0;
+      ++at;
+    }
+  }
+}
+
 MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<int64_t> numbers,
                                const TensorNames& names) const {
   const FieldsDescription& all = description();
@@ -328,18 +326,12 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
     for (const FieldPair& pair : pairs) targets.push_back(instant(pair.target));
     batch.tensors["climatology"] = climatology_tensor(targets, of_outputs);
   }
-  add("climatology_before", of_outputs, [&](const FieldPair& pair, std::vector<float>& values) {
-    const HostTensor climatology = climatology_tensor({instant(pair.start)}, {of_outputs[1], rows, columns});
-    const auto* at = reinterpret_cast<const float*>(climatology.bytes.data());
-    for (const Channel& output : outputs_) {
-      for (const float value : dataset_.field(pair.start, output.variable)) {
-        values.push_back(std::isnan(value) ? 0 : *at);
-        ++at;
-      }
-    }
-  });
+  add("climatology_before", of_outputs,
+      [&](const FieldPair& pair, std::vector<float>& values) { add_climatology_before(pair.start, 0, values); });
   if (names.contains("weights")) {
-    batch.tensors["weights"] = HostTensor::of(std::span<const float>(latitude_weights(all.latitudes)), {rows});
+    const std::vector<double> cosines = cosine_weights(all.latitudes);
+    const std::vector<float> weights(cosines.begin(), cosines.end());
+    batch.tensors["weights"] = HostTensor::of(std::span<const float>(weights), {rows});
   }
   return batch;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,6 +28,16 @@ struct FieldsRequest {
 struct FieldPair {
   int64_t start = 0, target = 0;
   bool operator==(const FieldPair&) const = default;
+};
+
+// One step of a forecast that begins at a time of the data. What it predicts may be given to the model as its next
+// inputs.
+struct ForecastStep {
+  int64_t start = 0;  // number of the time at which the forecast begins
+  int64_t done = 0;   // steps of the data from there to the last input, which is predicted itself where this is above 0
+  int64_t lead = 1;   // steps of the data from the last input to what is predicted
+  // Normalised outputs [Vo, H, W] of the forecast so far, by the steps of the data from its start to their time.
+  const std::map<int64_t, std::vector<float>>* earlier = nullptr;
 };
 
 // Tensors of B samples on H latitudes, from south to north, and W longitudes, all fp32. Fields are normalised by the
@@ -65,6 +76,19 @@ class FieldsSource : public Source {
   // The samples as tensors; `numbers` become MicroBatch::samples.
   MicroBatch batch(const std::vector<FieldPair>& pairs, std::vector<int64_t> numbers, const TensorNames& names) const;
 
+  // The starts of which all inputs, and the times so many steps ahead, lie in a part of the times.
+  std::vector<int64_t> starts_in(const std::string& split, const std::vector<int64_t>& leads) const;
+  // What a model is given to forecast: the same tensors but for "targets" and "mask", which need not be in the data.
+  MicroBatch forecast_batch(const std::vector<ForecastStep>& steps, const TensorNames& names) const;
+  // The inputs that no output predicts; a forecast of several steps needs that there are none.
+  std::vector<std::string> inputs_without_forecast() const;
+  // Whether the data have all inputs of a sample that begins at a time.
+  bool has_inputs(int64_t start) const;
+
+  const FieldsDataset& dataset() const { return dataset_; }
+  const FieldsConfig& config() const { return config_; }
+  const FieldsRequest& request() const { return request_; }
+  int64_t input_steps() const { return input_steps_; }  // steps of the data between two inputs
   const FieldsDescription& description() const { return dataset_.description(); }
   // By which an output is normalised: value = mean + deviation * number.
   Moments moments_of_output(size_t output) const { return output_moments_.at(output); }
@@ -75,12 +99,14 @@ class FieldsSource : public Source {
     int64_t variable = 0;
     Moments moments = {};
   };
-  std::vector<int64_t> starts_in(const std::string& split, const std::vector<int64_t>& leads) const;
   std::vector<float> input_fields(const FieldPair& pair) const;
   void add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const;
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }
   // At the instants for which the outputs are predicted.
   HostTensor climatology_tensor(const std::vector<int64_t>& targets, std::vector<int64_t> sizes) const;
+  // So many steps after a time of the data; at that time itself, 0 where the output is missing.
+  void add_climatology_before(int64_t start, int64_t done, std::vector<float>& values) const;
+  void add_forecast_inputs(const ForecastStep& step, std::vector<float>& values) const;
 
   FieldsConfig config_;
   FieldsRequest request_;

@@ -19,12 +19,6 @@ bool are_same(const std::vector<double>& a, const std::vector<double>& b) {
   return std::ranges::equal(a, b, [](double x, double y) { return std::abs(x - y) < same_coordinate; });
 }
 
-std::string grid_text(const FieldGrid& grid) {
-  return fmt::format("{} latitudes from {:g} to {:g} and {} longitudes from {:g} to {:g}", grid.latitudes.size(),
-                     grid.latitudes.front(), grid.latitudes.back(), grid.longitudes.size(), grid.longitudes.front(),
-                     grid.longitudes.back());
-}
-
 bool has_gregorian_rule(Calendar calendar, const std::vector<int64_t>& times) {
   const int64_t reform = instant_of(Calendar::standard, {.year = 1582, .month = 10, .day = 15});
   const bool is_late = times.empty() || *std::ranges::min_element(times) >= reform;
@@ -32,15 +26,11 @@ bool has_gregorian_rule(Calendar calendar, const std::vector<int64_t>& times) {
 }
 
 std::string problem_with_file(const FileContents& contents, const FileContents& first) {
-  if (!are_same(contents.grid.latitudes, first.grid.latitudes) ||
-      !are_same(contents.grid.longitudes, first.grid.longitudes)) {
+  if (!are_same_grid(contents.grid, first.grid)) {
     return fmt::format("{} has another grid, {}, than {}, {}; interpolate one of them first", contents.path.string(),
                        grid_text(contents.grid), first.path.string(), grid_text(first.grid));
   }
-  const bool same_calendar =
-      contents.calendar == first.calendar || contents.times.empty() || first.times.empty() ||
-      (has_gregorian_rule(contents.calendar, contents.times) && has_gregorian_rule(first.calendar, first.times));
-  if (!same_calendar) {
+  if (!calendars_agree(contents.calendar, contents.times, first.calendar, first.times)) {
     return fmt::format("{} has the calendar {}, and {} has {}; prepare datasets of one calendar",
                        contents.path.string(), name_of(contents.calendar), first.path.string(),
                        name_of(first.calendar));
@@ -61,6 +51,22 @@ size_t axis_of(std::vector<std::vector<int64_t>>& axes, const std::vector<int64_
 }
 
 }  // namespace
+
+bool are_same_grid(const FieldGrid& a, const FieldGrid& b) {
+  return are_same(a.latitudes, b.latitudes) && are_same(a.longitudes, b.longitudes);
+}
+
+std::string grid_text(const FieldGrid& grid) {
+  return fmt::format("{} latitudes from {:g} to {:g} and {} longitudes from {:g} to {:g}", grid.latitudes.size(),
+                     grid.latitudes.front(), grid.latitudes.back(), grid.longitudes.size(), grid.longitudes.front(),
+                     grid.longitudes.back());
+}
+
+bool calendars_agree(Calendar a, const std::vector<int64_t>& times_of_a, Calendar b,
+                     const std::vector<int64_t>& times_of_b) {
+  return a == b || times_of_a.empty() || times_of_b.empty() ||
+         (has_gregorian_rule(a, times_of_a) && has_gregorian_rule(b, times_of_b));
+}
 
 ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::function<void(size_t)>& look) {
   ScannedFields scanned;

@@ -30,6 +30,14 @@ struct ScannedFields {
 // Files whose grids or calendars differ, or that have a time twice, are problems. Throws UserError with all of them.
 ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::function<void(size_t)>& look);
 
+// Whether all coordinates are equal as far as fp32 keeps them.
+bool are_same_grid(const FieldGrid& a, const FieldGrid& b);
+// "73 latitudes from -90 to 90 and 144 longitudes from 0 to 357.5".
+std::string grid_text(const FieldGrid& grid);
+// Whether instants of the two calendars mean the same; those without times agree with any.
+bool calendars_agree(Calendar a, const std::vector<int64_t>& times_of_a, Calendar b,
+                     const std::vector<int64_t>& times_of_b);
+
 // "z_500" for z at 500 hPa.
 std::string name_at_level(const std::string& variable, double level);
 // For each level of a variable its name in the dataset; its own name where it has no levels.

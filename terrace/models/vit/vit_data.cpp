@@ -29,8 +29,10 @@ std::vector<float> latitude_weights(int64_t latitudes) {
   return weights;
 }
 
+}  // namespace
+
 // Each term counts samples.
-data::FieldsRequest request_of(const ModelConfig& model) {
+data::FieldsRequest fields_request(const ModelConfig& model) {
   return {.inputs = model.variables,
           .outputs = model.outputs,
           .latitudes = model.latitudes(),
@@ -38,14 +40,12 @@ data::FieldsRequest request_of(const ModelConfig& model) {
           .counts = std::vector<double>(num_terms, 1.0)};
 }
 
-}  // namespace
-
 std::unique_ptr<data::Source> VitData::open(const config::Config& config) const {
-  return std::make_unique<data::FieldsSource>(data_of(config), request_of(model_of(config)), config.train.seed);
+  return std::make_unique<data::FieldsSource>(data_of(config), fields_request(model_of(config)), config.train.seed);
 }
 
 std::vector<std::string> VitData::problems_with_files(const config::Config& config) const {
-  return data::problems_with_fields(data_of(config), request_of(model_of(config)), config.train.evaluate_every > 0);
+  return data::problems_with_fields(data_of(config), fields_request(model_of(config)), config.train.evaluate_every > 0);
 }
 
 std::vector<std::pair<std::string, std::string>> VitData::file_facts(const config::Config& config) const {

@@ -2,8 +2,14 @@
 #pragma once
 
 #include "terrace/data/data_of_family.h"
+#include "terrace/data/fields/fields_source.h"
 
 namespace terrace::models::vit {
+
+struct ModelConfig;
+
+// What a model of the configuration reads and predicts.
+data::FieldsRequest fields_request(const ModelConfig& model);
 
 class VitData : public data::DataOfFamily {
  public:

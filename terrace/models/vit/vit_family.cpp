@@ -2,6 +2,7 @@
 #include "terrace/models/vit/vit_family.h"
 
 #include "terrace/models/families.h"
+#include "terrace/models/forecast_of_family.h"
 #include "terrace/models/vit/model.h"
 #include "terrace/models/vit/planned_vit.h"
 #include "terrace/models/vit/settings/config.h"
@@ -19,15 +20,26 @@ class ModelOfVit : public ModelOfFamily {
   WeightMap map_weights(const WeightMapRequest& request) const override { return vit_weight_map(request); }
 };
 
+class ForecastOfVit : public ForecastOfFamily {
+ public:
+  data::FieldsRequest fields(const config::Config& config) const override { return fields_request(model_of(config)); }
+  bool knows_lead(const config::Config& config) const override { return model_of(config).lead_embedding; }
+  bool reads_climatology(const config::Config& config) const override {
+    return model_of(config).predicts == Predicts::anomaly;
+  }
+};
+
 }  // namespace
 
 const config::Family& family() {
   static const ModelOfVit model;
   static const VitData data;
+  static const ForecastOfVit forecast;
   static const config::Family family = [] {
     config::Family all = planned_family();
     all.model = &model;
     all.data = &data;
+    all.forecast = &forecast;
     return all;
   }();
   return family;

@@ -1,82 +1,20 @@
 // Reads the fields of NetCDF files, classic and 4: coordinates by name, missing and packed values as CF defines them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netcdf.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/netcdf/axes.h"
 #include "terrace/data/fields/netcdf/netcdf_file.h"
+#include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
 
 namespace terrace::data {
 namespace {
-
-// How the stored numbers of a variable become physical values.
-struct Packing {
-  std::vector<double> missing = {};  // stored numbers that stand for none
-  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
-  double scale = 1, offset = 0;
-  double wraps_at = 0;  // what a negative number of an unsigned variable lacks; 0: the type has its own sign
-  bool is_float = false;
-
-  float value_of(double stored) const {
-    if (stored < 0 && wraps_at > 0) stored += wraps_at;
-    for (const double none : missing) {
-      if (stored == none || (is_float && static_cast<float>(stored) == static_cast<float>(none))) {
-        return std::numeric_limits<float>::quiet_NaN();
-      }
-    }
-    if (!(stored >= least && stored <= most)) return std::numeric_limits<float>::quiet_NaN();
-    return static_cast<float>(stored * scale + offset);
-  }
-};
-
-// The number that the library fills a variable with where nothing was written; CF takes it for missing too.
-std::optional<double> default_fill(int type) {
-  switch (type) {
-    case NC_FLOAT:
-      return NC_FILL_FLOAT;
-    case NC_DOUBLE:
-      return NC_FILL_DOUBLE;
-    case NC_SHORT:
-      return NC_FILL_SHORT;
-    case NC_INT:
-      return NC_FILL_INT;
-    default:
-      return std::nullopt;
-  }
-}
-
-Packing packing_of(const NetcdfFile& file, int variable) {
-  Packing packing;
-  const int type = file.type(variable);
-  packing.is_float = type == NC_FLOAT;
-  for (const char* attribute : {"_FillValue", "missing_value"}) {
-    for (const double none : file.numbers(variable, attribute)) packing.missing.push_back(none);
-  }
-  if (file.numbers(variable, "_FillValue").empty()) {
-    if (const auto fill = default_fill(type)) packing.missing.push_back(*fill);
-  }
-  if (const auto range = file.numbers(variable, "valid_range"); range.size() == 2) {
-    packing.least = range[0];
-    packing.most = range[1];
-  }
-  if (const auto least = file.numbers(variable, "valid_min"); !least.empty()) packing.least = least[0];
-  if (const auto most = file.numbers(variable, "valid_max"); !most.empty()) packing.most = most[0];
-  if (const auto scale = file.numbers(variable, "scale_factor"); !scale.empty()) packing.scale = scale[0];
-  if (const auto offset = file.numbers(variable, "add_offset"); !offset.empty()) packing.offset = offset[0];
-  if (file.text(variable, "_Unsigned") == "true") {
-    if (type == NC_BYTE) packing.wraps_at = 256;
-    if (type == NC_SHORT) packing.wraps_at = 65536;
-  }
-  return packing;
-}
 
 // A variable of the file and the places of its dimensions.
 struct StoredVariable {

@@ -1,0 +1,146 @@
+// terrace forecast CHECKPOINT --data P --start TIME --lead 72h --output F.nc: writes forecasts of prepared fields.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/json_errors.h"
+#include "cli/ranges.h"
+#include "cli/training/forecast_options.h"
+#include "cli/training/launched_ranks.h"
+#include "terrace/base/error.h"
+#include "terrace/base/json.h"
+#include "terrace/base/plural.h"
+#include "terrace/data/fields/forecast_file.h"
+#include "terrace/data/fields/forecast_times.h"
+#include "terrace/train/agreement.h"
+#include "terrace/train/forecast_checkpoint.h"
+#include "terrace/train/stop_request.h"
+
+namespace terrace::cli {
+namespace {
+
+struct ForecastArguments {
+  train::ForecastRequest request;
+  data::ForecastTimes times;
+  std::string output;
+  bool overwrite = false, json = false;
+};
+
+void check_output(const ForecastArguments& arguments) {
+  const std::filesystem::path path(arguments.output), folder = path.parent_path();
+  if (std::filesystem::is_directory(path)) {
+    throw UserError::of("--output {} is a folder; name a file in it, such as {}", path.string(),
+                        (path / "forecast.nc").string());
+  }
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    throw UserError::of("--output {}: the folder {} does not exist; make it first", path.string(), folder.string());
+  }
+  if (std::filesystem::exists(path) && !arguments.overwrite) {
+    throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
+  }
+}
+
+data::ForecastHeader header_of(const train::ForecastModel& model, const data::ForecastPlan& plan) {
+  const data::FieldsDescription& all = model.source.description();
+  data::ForecastHeader header{.grid = {all.latitudes, all.longitudes}, .calendar = all.calendar};
+  header.source = fmt::format("terrace, {} at step {}", model.checkpoint.string(), model.step);
+  for (const int64_t lead : plan.leads) {
+    header.leads.push_back(data::lead_seconds(data::lead_text(all.step, lead)).value());
+  }
+  for (const int64_t start : plan.starts) {
+    header.starts.push_back(all.times[static_cast<size_t>(start)]);
+    for (const int64_t lead : plan.leads) {
+      header.valid_times.push_back(model.source.dataset().instant_after(start, lead));
+    }
+  }
+  for (const std::string& name : model.source.request().outputs) {
+    header.fields.push_back(all.variables[static_cast<size_t>(data::FieldsDescription::find(all.variables, name))]);
+  }
+  return header;
+}
+
+// What the file has, for a script.
+Json result_json(const ForecastArguments& arguments, const train::ForecastModel& model,
+                 const data::ForecastPlan& plan) {
+  const data::FieldsDescription& all = model.source.description();
+  Json starts = Json::array(), leads = Json::array();
+  for (const int64_t start : plan.starts) {
+    starts.push_back(data::text_of(all.calendar, all.times[static_cast<size_t>(start)]));
+  }
+  for (const int64_t lead : plan.leads) leads.push_back(data::lead_text(all.step, lead));
+  return {{"file", arguments.output},
+          {"checkpoint", model.checkpoint.string()},
+          {"step", model.step},
+          {"data", model.source.config().fields},
+          {"starts", starts},
+          {"leads", leads},
+          {"variables", model.source.request().outputs}};
+}
+
+std::string summary_of(const Json& result) {
+  const Json &starts = result.at("starts"), &leads = result.at("leads");
+  std::string text = fmt::format("wrote {}: {} from {}", result.at("file").get<std::string>(),
+                                 counted(starts.size(), "start"), starts.front().get<std::string>());
+  if (starts.size() > 1) text += " to " + starts.back().get<std::string>();
+  text += fmt::format(", {} ahead, {}",
+                      leads.size() > 1 ? fmt::format("{} leads to {}", leads.size(), leads.back().get<std::string>())
+                                       : leads.front().get<std::string>(),
+                      fmt::join(result.at("variables").get<std::vector<std::string>>(), ", "));
+  return text;
+}
+
+void run_forecast(ForecastArguments& arguments) {
+  train::stop_on_signals();
+  LaunchedRanks ranks = connect(arguments.request.model.ranks);
+  arguments.request.model.world = ranks.world.get();
+  std::unique_ptr<data::ForecastWriter> writer;
+  Json result;
+  arguments.request.plan = [&](const train::ForecastModel& model) {
+    check_output(arguments);
+    return data::plan_forecasts(model.source, arguments.times, model.knows_lead);
+  };
+  arguments.request.begin = [&](const train::ForecastModel& model, const data::ForecastPlan& plan) {
+    writer = data::create_forecasts(arguments.output, header_of(model, plan));
+    result = result_json(arguments, model, plan);
+  };
+  arguments.request.take = [&](size_t start, size_t lead, std::span<const float> fields) {
+    writer->write(start, lead, fields);
+  };
+  forecast_and_leave(arguments.request, ranks);
+  if (writer == nullptr) return;
+  writer->commit();
+  fmt::print("{}\n", arguments.json ? result.dump() : summary_of(result));
+}
+
+}  // namespace
+
+void add_forecast_command(CLI::App& app) {
+  auto arguments = std::make_shared<ForecastArguments>();
+  CLI::App* command = app.add_subcommand("forecast", "Forecast fields of weather and climate with a trained model");
+  command
+      ->add_option("checkpoint", arguments->request.model.checkpoint,
+                   "A checkpoint's folder, or a run's folder for its newest complete checkpoint")
+      ->required();
+  command->add_option("--data", arguments->request.fields, "Prefix of prepared fields with the times of the starts")
+      ->required();
+  command->add_option("--start", arguments->times.starts, "A time of the data, such as 2017-01-01T06; may be repeated");
+  command
+      ->add_option("--starts", arguments->times.range,
+                   "All times between two dates, FROM TO EVERY: 2017-01-01 2017-12-31 24h")
+      ->expected(3);
+  add_lead_options(*command, arguments->times);
+  command->add_option("--output", arguments->output, "The NetCDF file that is written")->required();
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the file where it exists");
+  add_model_options(*command, arguments->request.model);
+  command->add_flag("--json", arguments->json, "Print what the file has as one JSON object");
+  command->callback([arguments] { with_json_errors(arguments->json, [&] { run_forecast(*arguments); }); });
+}
+
+}  // namespace terrace::cli

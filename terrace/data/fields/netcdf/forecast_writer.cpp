@@ -1,0 +1,217 @@
+// Writes forecasts by libnetcdf.
+#include <fmt/format.h>
+#include <netcdf.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/base/temporary_name.h"
+#include "terrace/data/fields/forecast_file.h"
+
+namespace terrace::data {
+namespace {
+
+// A variable of the file, with the number of a field for each of its levels.
+struct WrittenVariable {
+  std::string name = {};
+  std::vector<size_t> fields = {};
+  bool has_levels = false;
+  int id = -1;
+};
+
+std::vector<double> levels_of_fields(const std::vector<FieldOfDataset>& fields) {
+  std::vector<double> levels;
+  for (const FieldOfDataset& field : fields) {
+    if (field.level) levels.push_back(*field.level);
+  }
+  std::ranges::sort(levels);
+  levels.erase(std::ranges::unique(levels).begin(), levels.end());
+  return levels;
+}
+
+// Fields of one variable with every level, of one unit of levels, are together; the others are alone.
+std::vector<WrittenVariable> written_variables(const std::vector<FieldOfDataset>& fields,
+                                               const std::vector<double>& levels) {
+  std::map<std::string, std::vector<size_t>> of_variable;
+  bool one_unit = true;
+  const std::string* units = nullptr;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (!fields[i].level) continue;
+    of_variable[fields[i].variable].push_back(i);
+    if (units != nullptr && *units != fields[i].level_units) one_unit = false;
+    units = &fields[i].level_units;
+  }
+  std::vector<WrittenVariable> list;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const bool is_together = fields[i].level && one_unit && of_variable[fields[i].variable].size() == levels.size();
+    if (!is_together) {
+      list.push_back({.name = fields[i].name, .fields = {i}});
+      continue;
+    }
+    std::vector<size_t> all = of_variable[fields[i].variable];
+    if (all.front() != i) continue;
+    std::ranges::sort(all, {}, [&](size_t field) { return *fields[field].level; });
+    list.push_back({.name = fields[i].variable, .fields = all, .has_levels = true});
+  }
+  return list;
+}
+
+class NetcdfForecasts : public ForecastWriter {
+ public:
+  NetcdfForecasts(std::filesystem::path path, ForecastHeader header)
+      : path_(std::move(path)),
+        temporary_(temporary_path(path_)),
+        header_(std::move(header)),
+        levels_(levels_of_fields(header_.fields)),
+        variables_(written_variables(header_.fields, levels_)) {
+    remove_abandoned_partials(path_);
+    try {
+      define();
+    } catch (...) {
+      remove();
+      throw;
+    }
+  }
+  NetcdfForecasts(const NetcdfForecasts&) = delete;
+  ~NetcdfForecasts() override { remove(); }
+
+  void write(size_t start, size_t lead, std::span<const float> fields) override {
+    const size_t rows = header_.grid.latitudes.size(), columns = header_.grid.longitudes.size();
+    for (const WrittenVariable& variable : variables_) {
+      for (size_t level = 0; level < variable.fields.size(); ++level) {
+        std::vector<size_t> first = {start, lead}, count = {1, 1};
+        if (variable.has_levels) first.push_back(level), count.push_back(1);
+        first.insert(first.end(), {0, 0});
+        count.insert(count.end(), {rows, columns});
+        check(nc_put_vara_float(id_, variable.id, first.data(), count.data(),
+                                fields.data() + variable.fields[level] * rows * columns));
+      }
+    }
+  }
+
+  void commit() override {
+    check(nc_close(std::exchange(id_, -1)));
+    std::filesystem::rename(temporary_, path_);
+  }
+
+ private:
+  void check(int status) const {
+    if (status == NC_NOERR) return;
+    const char* reason = status > 0 ? std::strerror(status) : nc_strerror(status);
+    throw std::system_error(status > 0 ? status : EIO, std::generic_category(),
+                            fmt::format("cannot write {}: {}", path_.string(), reason));
+  }
+
+  void remove() {
+    if (id_ >= 0) nc_close(std::exchange(id_, -1));
+    std::error_code ignored;
+    std::filesystem::remove(temporary_, ignored);
+  }
+
+  int dimension(const char* name, size_t size) const {
+    int id = 0;
+    check(nc_def_dim(id_, name, size, &id));
+    return id;
+  }
+
+  using Texts = std::vector<std::pair<const char*, std::string>>;
+
+  int variable(const std::string& name, nc_type type, const std::vector<int>& dimensions, const Texts& texts) const {
+    int id = 0;
+    check(nc_def_var(id_, name.c_str(), type, static_cast<int>(dimensions.size()), dimensions.data(), &id));
+    for (const auto& [attribute, text] : texts) {
+      if (!text.empty()) check(nc_put_att_text(id_, id, attribute, text.size(), text.c_str()));
+    }
+    return id;
+  }
+
+  void define() {
+    check(nc_create(temporary_.c_str(), NC_CLOBBER | NC_NETCDF4, &id_));
+    int old_mode = 0;
+    check(nc_set_fill(id_, NC_NOFILL, &old_mode));
+    const int time = dimension("time", header_.starts.size());
+    const int lead = dimension("prediction_timedelta", header_.leads.size());
+    const bool has_levels = std::ranges::any_of(variables_, &WrittenVariable::has_levels);
+    const int level = has_levels ? dimension("level", levels_.size()) : -1;
+    const int latitude = dimension("latitude", header_.grid.latitudes.size());
+    const int longitude = dimension("longitude", header_.grid.longitudes.size());
+    const std::string calendar(name_of(header_.calendar)), since = "seconds since 1970-01-01 00:00:00";
+    const int starts =
+        variable("time", NC_INT64, {time},
+                 {{"standard_name", "forecast_reference_time"}, {"units", since}, {"calendar", calendar}});
+    const int leads =
+        variable("prediction_timedelta", NC_DOUBLE, {lead}, {{"standard_name", "forecast_period"}, {"units", "hours"}});
+    const int valid = variable("valid_time", NC_INT64, {time, lead},
+                               {{"standard_name", "time"}, {"units", since}, {"calendar", calendar}});
+    const int levels = has_levels ? add_levels(level) : -1;
+    const int latitudes = variable("latitude", NC_DOUBLE, {latitude},
+                                   {{"standard_name", "latitude"}, {"units", "degrees_north"}, {"axis", "Y"}});
+    const int longitudes = variable("longitude", NC_DOUBLE, {longitude},
+                                    {{"standard_name", "longitude"}, {"units", "degrees_east"}, {"axis", "X"}});
+    for (WrittenVariable& one : variables_) {
+      std::vector<int> dimensions = {time, lead};
+      if (one.has_levels) dimensions.push_back(level);
+      dimensions.insert(dimensions.end(), {latitude, longitude});
+      add_fields(one, dimensions);
+    }
+    const std::string conventions = "CF-1.8";
+    check(nc_put_att_text(id_, NC_GLOBAL, "Conventions", conventions.size(), conventions.c_str()));
+    check(nc_put_att_text(id_, NC_GLOBAL, "source", header_.source.size(), header_.source.c_str()));
+    check(nc_enddef(id_));
+    put_instants(starts, header_.starts);
+    put_instants(valid, header_.valid_times);
+    std::vector<double> hours = header_.leads;
+    for (double& seconds : hours) seconds /= 3600;
+    check(nc_put_var_double(id_, leads, hours.data()));
+    if (has_levels) check(nc_put_var_double(id_, levels, levels_.data()));
+    check(nc_put_var_double(id_, latitudes, header_.grid.latitudes.data()));
+    check(nc_put_var_double(id_, longitudes, header_.grid.longitudes.data()));
+  }
+
+  int add_levels(int level) const {
+    std::string units;
+    for (const FieldOfDataset& field : header_.fields) {
+      if (field.level) units = field.level_units;
+    }
+    const bool is_pressure = units == "hPa";
+    return variable("level", NC_DOUBLE, {level},
+                    {{"units", units},
+                     {"axis", "Z"},
+                     {"standard_name", is_pressure ? "air_pressure" : ""},
+                     {"positive", is_pressure ? "down" : ""}});
+  }
+
+  void add_fields(WrittenVariable& one, const std::vector<int>& dimensions) const {
+    const FieldOfDataset& field = header_.fields[one.fields.front()];
+    one.id = variable(one.name, NC_FLOAT, dimensions,
+                      {{"units", field.units},
+                       {"standard_name", field.standard_name},
+                       {"long_name", field.long_name},
+                       {"coordinates", "valid_time"}});
+    check(nc_def_var_chunking(id_, one.id, NC_CONTIGUOUS, nullptr));
+  }
+
+  void put_instants(int id, const std::vector<int64_t>& instants) const {
+    const std::vector<long long> values(instants.begin(), instants.end());
+    check(nc_put_var_longlong(id_, id, values.data()));
+  }
+
+  std::filesystem::path path_, temporary_;
+  ForecastHeader header_;
+  std::vector<double> levels_;
+  std::vector<WrittenVariable> variables_;
+  int id_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<ForecastWriter> create_forecasts(const std::filesystem::path& path, const ForecastHeader& header) {
+  return std::make_unique<NetcdfForecasts>(path, header);
+}
+
+}  // namespace terrace::data

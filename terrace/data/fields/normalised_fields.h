@@ -1,0 +1,19 @@
+// Turns fields into the numbers that models compute with, and back.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "terrace/data/fields/fields_description.h"
+
+namespace terrace::data {
+
+// value = mean + deviation * number; a deviation of 0 counts as 1, and a missing value becomes 0.
+void add_normalised(std::span<const float> field, const Moments& moments, std::vector<float>& numbers);
+// The other way, in place.
+void denormalise(std::span<float> numbers, const Moments& moments);
+
+// Cosines of the latitudes over their mean.
+std::vector<double> cosine_weights(const std::vector<double>& latitudes);
+
+}  // namespace terrace::data

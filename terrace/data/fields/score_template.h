@@ -1,0 +1,12 @@
+// The page of scores without its data, which the build puts together (cmake/pages.cmake).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace terrace::data {
+
+// For observe::html_page().
+std::span<const std::string_view> score_template();
+
+}  // namespace terrace::data

@@ -1,0 +1,291 @@
+"""Tests terrace forecast and terrace score as a shell sees them: files that xarray opens, scores that agree with terrace evaluate,
+layouts, forecasts in steps, pages and what is refused."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+from commands_test import SOURCE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+
+PYTHON = SOURCE / ".deps/python/bin/python"
+
+MODEL = """[model]
+family = "vit"
+variables = ["t_500", "u"]
+outputs = ["t_500", "u"]
+grid = [6, 8]
+patch = 2
+layers = 2
+width = 16
+heads = 2
+lead_embedding = false
+predicts = "change"
+[data]
+fields = "fields"
+leads = ["6h"]
+constants = ["height"]
+[train]
+global_batch = 4
+micro_batch = 4
+steps = 12
+seed = 1
+evaluate_every = 0
+threads = 1
+[optimizer]
+learning_rate = 3e-3
+[checkpoint]
+folder = "run"
+"""
+
+# Six-hourly fields of 20 days; the arguments are the file, the number of latitudes and the name of a variable.
+WRITE_FIELDS = """
+import sys
+import numpy as np
+import xarray as xr
+path, rows, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+time, row, column = np.meshgrid(np.arange(80), np.arange(rows), np.arange(8), indexing="ij")
+t = 280 + 8 * np.sin(0.3 * time + 0.8 * column) + row
+u = 5 * np.cos(0.2 * time - 0.8 * column) * (1 + row)
+made = xr.Dataset({"t": (("time", "level", "lat", "lon"), t[:, None].astype("f4"), {"units": "K", "standard_name": "air_temperature"}),
+                   name: (("time", "lat", "lon"), u.astype("f4"), {"units": "m s**-1", "standard_name": "eastward_wind"}),
+                   "height": (("lat", "lon"), row[0].astype("f4"), {"units": "m"})},
+                  {"time": ("time", 6 * np.arange(80), {"units": "hours since 2001-03-01"}), "level": ("level", [500.0], {"units": "hPa"}),
+                   "lat": ("lat", np.linspace(-75, 75, rows), {"units": "degrees_north"}),
+                   "lon": ("lon", 45.0 * np.arange(8), {"units": "degrees_east"})})
+made.to_netcdf(path)
+"""
+
+# What a file of forecasts holds, as JSON.
+READ_FORECASTS = """
+import json
+import sys
+import xarray as xr
+made = xr.open_dataset(sys.argv[1], decode_timedelta=True)
+print(json.dumps({"sizes": dict(made.sizes), "names": sorted(made.data_vars), "start": str(made.time.values[0])[:13],
+                  "hours": [float(lead) / 3.6e12 for lead in made.prediction_timedelta.values.astype("timedelta64[ns]").astype("i8")],
+                  "valid": str(made.valid_time.values[0, -1])[:13], "latitude": made.latitude.values.tolist(),
+                  "longitude": made.longitude.values.tolist(), "units": made.u.attrs, "level": made.level.attrs,
+                  "u": made.u.values.tolist(), "t": made.t.values.tolist()}))
+"""
+
+# A file of fields with the forecasts of the first lead, at the times that they are for.
+FIELDS_OF_FORECASTS = """
+import sys
+import xarray as xr
+forecast, fields = xr.open_dataset(sys.argv[1], decode_timedelta=False), xr.open_dataset(sys.argv[2], decode_times=False)
+first = forecast.isel(prediction_timedelta=0)
+made = fields.isel(time=slice(41, 41 + first.sizes["time"])).copy(deep=True)
+for name in ("t", "u"):
+    made[name].values[:] = first[name].values
+made.to_netcdf(sys.argv[3])
+"""
+
+DAYS = {"train": ("2001-03-01", "2001-03-10"), "test": ("2001-03-11", "2001-03-20")}
+
+
+def python(program, *arguments, folder):
+    result = subprocess.run([PYTHON, "-c", program, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def prepare(folder, source, prefix, *more, days=DAYS):
+    flags = [word for split, dates in days.items() for word in (f"--{split}", *dates)]
+    result = terrace("data", "prepare", source, "--kind", "fields", "--output", prefix, *flags, *more, folder=folder)
+    assert result.returncode == 0, result.stderr
+
+
+class Forecasting(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        python(WRITE_FIELDS, "fields.in", 6, "u", folder=cls.folder)
+        prepare(cls.folder, "fields.in", "fields")
+        (cls.folder / "run.toml").write_text(MODEL)
+        result = terrace("train", "run.toml", folder=cls.folder)
+        assert result.returncode == 0, result.stderr
+
+    def run_here(self, *arguments):
+        return terrace(*arguments, folder=self.folder)
+
+    def train(self, name, *arguments):
+        self.expect(0, self.run_here("train", "run.toml", "--set", f"checkpoint.folder={name}", *arguments))
+
+    def forecast(self, output, *arguments, run="run", fields="fields"):
+        result = self.run_here("forecast", run, "--data", fields, *arguments, "--output", output, "--overwrite", "--json")
+        return json.loads(self.expect(0, result).stdout)
+
+    def read(self, output):
+        return json.loads(python(READ_FORECASTS, output, folder=self.folder))
+
+    def score(self, source, *arguments):
+        return json.loads(self.expect(0, self.run_here("score", source, "--data", "fields", *arguments, "--json")).stdout)
+
+    def assert_close(self, a, b, largest):
+        """Nested lists of numbers."""
+        if isinstance(a, list):
+            self.assertEqual(len(a), len(b))
+            for one, other in zip(a, b, strict=True):
+                self.assert_close(one, other, largest)
+        else:
+            self.assertLessEqual(abs(a - b), largest)
+
+
+class Files(Forecasting):
+    def test_xarray_opens_a_file_with_the_coordinates_of_cf(self):
+        said = self.forecast("two.nc", "--start", "2001-03-12T18", "--start", "2001-03-11T06", "--lead", "6h")
+        self.assertEqual(said["starts"], ["2001-03-11T06:00:00", "2001-03-12T18:00:00"])
+        self.assertEqual((said["file"], said["leads"], said["variables"], said["step"]), ("two.nc", ["6h"], ["t_500", "u"], 12))
+        made = self.read("two.nc")
+        self.assertEqual(made["sizes"], {"time": 2, "prediction_timedelta": 1, "level": 1, "latitude": 6, "longitude": 8})
+        self.assertEqual((made["names"], made["hours"]), (["t", "u"], [6.0]))
+        self.assertEqual((made["start"], made["valid"]), ("2001-03-11T06", "2001-03-11T12"))
+        self.assertEqual(made["latitude"], [-75.0, -45.0, -15.0, 15.0, 45.0, 75.0])
+        self.assertEqual(made["longitude"], [45.0 * i for i in range(8)])
+        self.assertEqual((made["units"]["units"], made["units"]["standard_name"]), ("m s**-1", "eastward_wind"))
+        self.assertEqual(made["level"]["units"], "hPa")
+
+    def test_a_start_beyond_the_last_target_of_the_data_is_forecast(self):
+        self.forecast("last.nc", "--start", "2001-03-20T18")
+        self.assertEqual(self.read("last.nc")["valid"], "2001-03-21T00")
+
+    def test_many_starts_in_one_call(self):
+        said = self.forecast("many.nc", "--starts", "2001-03-11", "2001-03-12", "12h")
+        self.assertEqual(len(said["starts"]), 4)
+        one = self.forecast("one.nc", "--start", "2001-03-11T12")
+        self.assertEqual(one["starts"], said["starts"][1:2])
+        self.assert_close(self.read("one.nc")["u"][0], self.read("many.nc")["u"][1], 1e-4)
+
+    def test_the_forecast_is_the_same_at_other_layouts(self):
+        self.train("pipeline", "--ranks", 2, "--set", "layout.pipeline=2")
+        self.train("tensor", "--ranks", 4, "--set", "layout.tensor=2", "--set", "layout.sharding=zero3", "--set", "train.micro_batch=2")
+        for run, ranks in (("pipeline", 2), ("tensor", 4), ("run", 3)):
+            self.forecast("one.nc", "--starts", "2001-03-11", "2001-03-13", "6h", run=run)
+            self.forecast("cut.nc", "--starts", "2001-03-11", "2001-03-13", "6h", "--ranks", ranks, run=run)
+            one, cut = self.read("one.nc"), self.read("cut.nc")
+            self.assertEqual(one["sizes"]["time"], 12)
+            self.assert_close(one["u"], cut["u"], 2e-4)
+            self.assert_close(one["t"], cut["t"], 2e-4)
+
+    def test_a_rollout_feeds_the_forecast_back(self):
+        self.forecast("rolled.nc", "--starts", "2001-03-11", "2001-03-11", "6h", "--lead", "12h", "--rollout", "6h")
+        rolled = self.read("rolled.nc")
+        self.assertEqual(rolled["hours"], [6.0, 12.0])
+        self.forecast("first.nc", "--starts", "2001-03-11", "2001-03-11", "6h")
+        # What was predicted, as data of its own.
+        python(FIELDS_OF_FORECASTS, "first.nc", "fields.in", "predicted.in", folder=self.folder)
+        prepare(self.folder, "predicted.in", "predicted", days={})
+        self.forecast("second.nc", "--starts", "2001-03-11T06", "2001-03-12T00", "6h", fields="predicted")
+        second = self.read("second.nc")
+        for name in ("t", "u"):
+            for start in range(4):
+                self.assert_close(second[name][start][0], rolled[name][start][1], 2e-4)
+
+    def test_what_does_not_fit_is_refused(self):
+        forecast = lambda *more, run="run", fields="fields": self.run_here("forecast", run, "--data", fields, "--output", "no.nc", *more)
+        at = ("--start", "2001-03-11T06")
+        self.expect(2, forecast("--start", "2001-04-01T06"), "--start 2001-04-01T06: fields has 80 times from 2001-03-01T00:00:00 to "
+                    "2001-03-20T18:00:00, every 6 h")
+        self.expect(2, forecast("--start", "2001-03-11"), "means 4 times of fields", "with --starts")
+        self.expect(2, forecast("--start", "tomorrow"), "\"tomorrow\" is no date")
+        self.expect(2, forecast(), "no start is given; use --start or --starts")
+        self.expect(2, forecast(*at, "--lead", "7h"), "--lead 7h is no multiple, from 6h on, of the 6 h")
+        self.expect(2, forecast(*at, "--lead", "12h"), "the model was trained for the lead 6h, not 12h", "--rollout 6h")
+        self.expect(2, forecast(*at, "--lead", "12h", "--rollout", "9h"), "--rollout 9h is no multiple")
+        self.expect(2, forecast("--starts", "2001-03-11", "2001-03-12", "5h"), "5h is no multiple of the 6 h")
+        self.expect(2, forecast("--start", "2002", "--lead", "12h"), "2 problems with the starts and leads", "--start 2002", "--lead 12h")
+        self.expect(2, forecast(*at, fields="nothing"), "nothing.json does not exist")
+        self.expect(2, forecast(*at, run="nowhere"), "nowhere")
+        self.expect(2, self.run_here("forecast", "run", "--data", "fields", *at, "--output", "a/b/no.nc"), "the folder a/b does not exist")
+        self.expect(2, self.run_here("forecast", "run", "--data", "fields", *at, "--output", "fields.nc"), "fields.nc exists", "--overwrite")
+        said = self.run_here("forecast", "run", "--data", "fields", *at, "--output", "no.nc", "--lead", "7h", "--json")
+        self.assertEqual(json.loads(self.expect(2, said).stdout)["exit_code"], 2)
+        self.assertEqual([path.name for path in self.folder.glob("*no.nc*")], [])
+
+    def test_data_that_are_not_those_of_the_checkpoint_are_refused(self):
+        forecast = lambda fields: self.run_here("forecast", "run", "--data", fields, "--output", "no.nc", "--start", "2001-03-11T06")
+        python(WRITE_FIELDS, "wide.in", 8, "u", folder=self.folder)
+        prepare(self.folder, "wide.in", "wide")
+        self.expect(2, forecast("wide"), "the model has a grid of 6 x 8 places, and wide has one of 8 x 8")
+        python(WRITE_FIELDS, "other.in", 6, "v", folder=self.folder)
+        prepare(self.folder, "other.in", "other")
+        self.expect(2, forecast("other"), "other has no variable u")
+        prepare(self.folder, "fields.in", "knots", "--units", "u=km/s")
+        self.expect(2, forecast("knots"), "knots has u in km/s, and the model was trained with m s**-1")
+
+    def test_inputs_before_the_start_must_be_there(self):
+        self.train("earlier", "--set", "data.inputs=3")
+        self.expect(2, self.run_here("forecast", "earlier", "--data", "fields", "--start", "2001-03-01T06", "--output", "no.nc"),
+                    "the model reads 3 times", "the first possible start is 2001-03-01T12:00:00")
+        self.forecast("history.nc", "--start", "2001-03-11T06", "--lead", "18h", "--rollout", "6h", run="earlier")
+        self.assertEqual(self.read("history.nc")["hours"], [6.0, 12.0, 18.0])
+
+    def test_a_rollout_needs_every_input_among_the_outputs(self):
+        self.train("partial", "--set", 'model.outputs=["u"]')
+        self.expect(2, self.run_here("forecast", "partial", "--data", "fields", "--start", "2001-03-11T06", "--lead", "12h", "--rollout",
+                                     "6h", "--output", "no.nc"), "the model reads t_500 and does not predict it")
+        self.assertEqual(self.forecast("partial.nc", "--start", "2001-03-11T06", run="partial")["variables"], ["u"])
+
+    def test_models_of_text_make_no_forecasts(self):
+        prepare_corpus(self.folder)
+        (self.folder / "text.toml").write_text(TINY.replace('folder = "run"', 'folder = "text"'))
+        self.expect(0, self.run_here("train", "text.toml"))
+        for command in (("forecast", "text", "--data", "fields", "--start", "2001", "--output", "no.nc"), ("score", "text", "--data", "fields")):
+            self.expect(2, self.run_here(*command), 'models of model.family = "gpt" forecast no fields; use terrace evaluate or generate')
+
+
+class Scores(Forecasting):
+    def test_agree_with_those_of_evaluate(self):
+        evaluated = json.loads(self.expect(0, self.run_here("evaluate", "run", "--data", "fields", "--json")).stdout)
+        scored = self.score("run")
+        self.assertEqual((scored["split"], scored["lead"], scored["leads"]["6h"]["starts"]), ("test", "6h", 39))
+        described = json.loads((self.folder / "fields.json").read_text())
+        for variable in described["variables"]:
+            for figure in ("rmse", "bias"):
+                expected = evaluated[f"{figure}_{variable['name']}"] * variable["deviation"]
+                self.assertAlmostEqual(scored["variables"][variable["name"]][figure], expected, delta=2e-5 * variable["deviation"])
+
+    def test_of_a_file_are_those_of_the_checkpoint_that_wrote_it(self):
+        self.forecast("test.nc", "--starts", "2001-03-11", "2001-03-20", "6h", "--lead", "12h", "--rollout", "6h")
+        of_file = self.score("test.nc")
+        self.assertEqual(of_file["leads"], self.score("run", "--lead", "12h", "--rollout", "6h")["leads"])
+        self.assertEqual(list(of_file["leads"]), ["6h", "12h"])
+        self.assertNotIn("variables", of_file)
+        self.assertEqual(self.score("test.nc", "--lead", "12h", "--variables", "u")["variables"], {"u": of_file["leads"]["12h"]["variables"]["u"]})
+
+    def test_are_written_as_csv_and_shown_in_a_table(self):
+        result = self.expect(0, self.run_here("score", "run", "--csv", "scores.csv"))
+        for text in ("6h ahead, 39 starts of the test part of fields", "u [m s**-1]", "persistence", "damped"):
+            self.assertIn(text, result.stdout)
+        header, first, second = (self.folder / "scores.csv").read_text().splitlines()
+        row = dict(zip(header.split(","), first.split(","), strict=True))
+        self.assertEqual((row["lead"], row["hours"], row["starts"], row["variable"]), ("6h", "6", "39", "t_500"))
+        self.assertEqual(float(row["rmse"]), self.score("run")["variables"]["t_500"]["rmse"])
+        self.assertEqual(second.split(",")[3], "u")
+
+    def test_of_ranks_agree_with_those_of_one(self):
+        one, two = self.score("run")["variables"], self.score("run", "--ranks", 2)["variables"]
+        for name in one:
+            self.assertAlmostEqual(one[name]["rmse"], two[name]["rmse"], delta=1e-5 * one[name]["rmse"])
+
+    def test_that_cannot_be_made_are_refused(self):
+        self.forecast("march.nc", "--start", "2001-03-03T00")
+        score = lambda *arguments: self.run_here("score", *arguments)
+        self.expect(2, score("march.nc"), "march.nc is scored against prepared fields; name them with --data")
+        self.expect(2, score("march.nc", "--data", "fields"), "none of the 1 start of march.nc", "lies in the test part of fields")
+        self.expect(2, score("march.nc", "--data", "fields", "--rollout", "6h"), "has forecasts already; leave it out")
+        self.expect(2, score("run", "--split", "validation"), "fields has no validation part; prepare it with --validation FROM TO")
+        self.expect(2, score("run", "--variables", "w"), "--variables w: the model does not predict it")
+        self.expect(2, score("run", "--csv", "a/b.csv"), "the folder a does not exist")
+        self.expect(2, score("fields.nc", "--data", "fields"), "fields.nc holds no forecasts")
+        self.expect(2, score("run", "--page", "p.html", "--map-start", "2001-03-02T06"), "no scored forecast begins then; they begin from")
+        self.expect(2, score("nowhere"), "nowhere")
+
+
+if __name__ == "__main__":
+    unittest.main()
