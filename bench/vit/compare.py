@@ -3,6 +3,7 @@
     cmake --build build/release --target terrace_program bench_step_trainer bench_layouts_trainer
     .deps/python/bin/python bench/vit/compare.py [--workloads 48,3] [--seed 1 --shapes 0] [--first 1] [--precisions fp32,bf16]
                                                  [--ranks 1,2] [--peers NAME,...] [--rounds 5] [--steps 2] [--output FILE.md]
+                                                 [--processor-time]
 
 "48" and "3" have so many variables on 32 x 64 places with patches of 2; a seed draws others. The network is ClimaX's with
 timm's blocks, and network.py says how to install timm. All of a shape stay resident and take turns: in each round everyone
@@ -10,7 +11,8 @@ runs a few steps and the fastest counts; the ratio to a peer is taken within the
 fused attention over the variables, MKL set to take its AVX-512 kernels on any CPU, and a malloc that keeps its memory and
 uses huge pages. On two ranks, ours shards as zero3 beside FSDP2. The last table has, for each number of variables (few: at
 most 4), precision and number of ranks, the geometric mean over shapes of our fields a second to those of the best peer, the
-worst shape, and the mean of our peak memory to that peer's.
+worst shape, and the mean of our peak memory to that peer's. With --processor-time, a step takes as long as the processor
+time of its process, which other programs on the machine change little: for one rank on one core, as under taskset -c 0.
 """
 import datetime
 import math
@@ -136,10 +138,13 @@ def main():
     parser.add_argument("--shapes", type=int, default=0, help="so many that the seed draws")
     parser.add_argument("--first", type=int, default=1, help="leave out those that the seed draws before this one")
     parser.add_argument("--ranks", default=["1", "2"], type=names)
+    parser.add_argument("--processor-time", action="store_true", help="of one rank on one core")
     options = parser.parse_args()
     unknown = [name for name in options.workloads if name not in NAMED] + [peer for peer in options.peers if peer not in PEERS]
     if unknown:
         parser.error(f"no {', '.join(unknown)}; there are the workloads {', '.join(NAMED)} and the peers {', '.join(PEERS)}")
+    if options.processor_time and (options.ranks != ["1"] or len(os.sched_getaffinity(0)) > 1):
+        parser.error("--processor-time is for --ranks 1 and one core; run under taskset -c 0")
     shapes = {name: NAMED[name] for name in options.workloads}
     shapes.update(list(drawn(options.seed, options.shapes).items())[options.first - 1:])
     os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
@@ -152,6 +157,9 @@ def main():
                     runners = started(participants(name, even, precision, ranks, options.peers, pathlib.Path(folder)))
                     if len(runners) > 1 and runners[0].name == "terrace":
                         take_turns(f"{name} {precision}, ranks {ranks}", runners, options)
+                        if options.processor_time:
+                            for runner in runners:
+                                runner.rounds = runner.processor
                         results.append(Result(name, even, precision, ranks, runners))
                         print(" | ".join(results[-1].row()), file=sys.stderr, flush=True)
                     for runner in runners:
