@@ -7,8 +7,6 @@ The first process starts the second, reads the lines and passes them on.
 import importlib
 import os
 import pathlib
-import socket
-import subprocess
 import sys
 
 import torch
@@ -16,9 +14,9 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "step"))
 from serve import serve  # noqa: E402
+from two_processes import RANKS, lines, start_other  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
-RANKS = 2
 # Each has prepare(shape, precision, how, corpus), which gives what runs a step and, where that is no loss of this
 # process, what makes one of it.
 MODULES = {
@@ -29,32 +27,6 @@ MODULES = {
     "tensor": "tensor_peer",
     "pipeline": "pipeline_peer",
 }
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
-def start_other():
-    """The second process; None in the second."""
-    if "RANK" in os.environ:
-        return None
-    os.environ.update(
-        RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port()
-    )
-    environment = {**os.environ, "RANK": "1", "LOCAL_RANK": "1"}
-    return subprocess.Popen([sys.executable, *sys.argv], env=environment, stdin=subprocess.PIPE, stdout=sys.stderr, text=True)
-
-
-def lines(other):
-    """Of standard input, each passed on first."""
-    for line in sys.stdin:
-        if other:
-            other.stdin.write(line)
-            other.stdin.flush()
-        yield line
 
 
 def main():

@@ -24,11 +24,12 @@ def own_seconds(pid):
 
 
 class Participant:
-    """`rounds` holds the milliseconds of each round's steps; `foreign` the share of the CPUs others had meanwhile."""
+    """`rounds` holds the milliseconds of each round's steps; `foreign` the share of the CPUs others had meanwhile;
+    `processor` the processor milliseconds of each round's steps, all as long as each other."""
 
     def __init__(self, name, command, environment=None):
         self.name, self.command, self.environment = name, command, environment or {}
-        self.rounds, self.foreign, self.first_losses, self.last_loss = [], [], [], None
+        self.rounds, self.foreign, self.processor, self.first_losses, self.last_loss = [], [], [], [], None
         self.first_step_seconds, self.peak_bytes, self.gpu_bytes = float("inf"), 0, 0
 
     def launch(self):
@@ -71,7 +72,9 @@ class Participant:
         self.program.stdin.flush()
         words = self.answer("ms", timeout)
         seconds = time.time() - began
-        others = busy_seconds() - busy - (own_seconds(self.program.pid) - own)
+        own = own_seconds(self.program.pid) - own
+        self.processor.append(count * [1e3 * own / count])
+        others = busy_seconds() - busy - own
         self.foreign.append(max(0.0, others) / seconds / os.cpu_count())
         numbers = [float(x) for x in words[: words.index("loss")]]
         self.rounds.append(numbers)
