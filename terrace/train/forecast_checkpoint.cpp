@@ -48,7 +48,7 @@ void ForecastWork::configure(config::Config& config, const checkpoint::Reader& r
   config.phases.clear();
   source = std::make_unique<const data::FieldsSource>(fields, family.fields(config), config.train.seed);
   data::check_against_statistics(*source);
-  if (family.reads_climatology(config)) names.insert("climatology");
+  if (family.reads_climatology(config)) names.insert({"climatology", "climatology_before"});
   micro_batch = config.train.micro_batch;
   model.emplace(ForecastModel{reader.path(), reader.step(), *source, family.knows_lead(config)});
   plan = request.plan(*model);

@@ -139,7 +139,7 @@ class TableBuilder {
   void head() {
     table_.push_back({.name = "head", .batch_tensors = {"targets", "before", "weights", "mask"}});
     const bool damps = config_.damps_anomaly();
-    if (damps || config_.predicts == Predicts::anomaly) table_.back().batch_tensors.emplace_back("climatology");
+    if (config_.reads_climatology()) table_.back().batch_tensors.emplace_back("climatology");
     if (damps) table_.back().batch_tensors.emplace_back("climatology_before");
     norm("head.norm", config_.width);
     for (int64_t i = 0; i < config_.head_layers; ++i) {

@@ -57,6 +57,7 @@ struct ModelConfig {
   int64_t num_channels() const { return std::ssize(channels); }
   int64_t num_outputs() const { return std::ssize(outputs); }
   bool damps_anomaly() const { return predicts == Predicts::damped_anomaly; }
+  bool reads_climatology() const { return predicts == Predicts::anomaly || damps_anomaly(); }
 };
 
 // Replaces what means "derive it" by the derived values.
