@@ -173,18 +173,20 @@ class Files(Forecasting):
             self.assert_close(one["t"], cut["t"], 2e-4)
 
     def test_a_rollout_feeds_the_forecast_back(self):
-        self.forecast("rolled.nc", "--starts", "2001-03-11", "2001-03-11", "6h", "--lead", "12h", "--rollout", "6h")
-        rolled = self.read("rolled.nc")
-        self.assertEqual(rolled["hours"], [6.0, 12.0])
-        self.forecast("first.nc", "--starts", "2001-03-11", "2001-03-11", "6h")
-        # What was predicted, as data of its own.
-        python(FIELDS_OF_FORECASTS, "first.nc", "fields.in", "predicted.in", folder=self.folder)
-        prepare(self.folder, "predicted.in", "predicted", days={})
-        self.forecast("second.nc", "--starts", "2001-03-11T06", "2001-03-12T00", "6h", fields="predicted")
-        second = self.read("second.nc")
-        for name in ("t", "u"):
-            for start in range(4):
-                self.assert_close(second[name][start][0], rolled[name][start][1], 2e-4)
+        self.train("damped", "--set", "model.predicts=damped_anomaly")
+        for run in ("run", "damped"):
+            self.forecast("rolled.nc", "--starts", "2001-03-11", "2001-03-11", "6h", "--lead", "12h", "--rollout", "6h", run=run)
+            rolled = self.read("rolled.nc")
+            self.assertEqual(rolled["hours"], [6.0, 12.0])
+            self.forecast("first.nc", "--starts", "2001-03-11", "2001-03-11", "6h", run=run)
+            # What was predicted, as data of its own.
+            python(FIELDS_OF_FORECASTS, "first.nc", "fields.in", f"{run}_predicted.in", folder=self.folder)
+            prepare(self.folder, f"{run}_predicted.in", f"{run}_predicted", days={})
+            self.forecast("second.nc", "--starts", "2001-03-11T06", "2001-03-12T00", "6h", fields=f"{run}_predicted", run=run)
+            second = self.read("second.nc")
+            for name in ("t", "u"):
+                for start in range(4):
+                    self.assert_close(second[name][start][0], rolled[name][start][1], 2e-4)
 
     def test_what_does_not_fit_is_refused(self):
         forecast = lambda *more, run="run", fields="fields": self.run_here("forecast", run, "--data", fields, "--output", "no.nc", *more)
