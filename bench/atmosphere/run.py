@@ -151,7 +151,8 @@ def main():
     table, is_met = table_of(prepared, result["evaluation"], of_peer)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     text = (f"# A simulated atmosphere, 72 hours ahead\n\n`bench/atmosphere/run.py {' '.join(sys.argv[1:])}` at commit {commit}: "
-            f"{result['evaluation']['step']} steps of terrace in {result['seconds']:.0f} s of processor time with {options.threads} threads, "
+            f"{result['evaluation']['step']} steps of terrace in {result['seconds']:.0f} s of processor time with {options.threads} "
+            f"{'thread' if options.threads == 1 else 'threads'}, "
             f"{of_peer['steps']} steps of PyTorch in {seconds:.0f} s; {platform.system()} {platform.machine()}.\n\n{table}\n")  # fmt: skip
     print(text)
     if options.output:

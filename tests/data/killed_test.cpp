@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "terrace/data/fields/fields_dataset.h"
 #include "terrace/data/fields/fields_progress.h"

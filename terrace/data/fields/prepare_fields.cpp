@@ -9,6 +9,8 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
