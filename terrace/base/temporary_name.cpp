@@ -68,7 +68,7 @@ fs::path temporary_path(const fs::path& final_path) {
          fmt::format(".{}.{}{}", final_path.filename().string(), unique_process_name(), tail);
 }
 
-void remove_abandoned_partials(const fs::path& final_path) {
+void remove_abandoned_partials(const fs::path& final_path, const fs::path& kept) {
   const fs::path folder = final_path.parent_path().empty() ? "." : final_path.parent_path();
   if (!fs::exists(folder)) return;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -83,6 +83,7 @@ void remove_abandoned_partials(const fs::path& final_path) {
           "process {} on {} is writing {}; wait for it, choose another name, or remove {} if that process has ended",
           writer->process_id, writer->host, final_path.string(), entry.path().string());
     }
+    if (entry.path().filename() == kept.filename()) continue;
     if (!is_here) {
       log_info("{} was left by process {} on {}; remove it if that process has ended", entry.path().string(),
                writer->process_id, writer->host);

@@ -18,7 +18,8 @@ std::filesystem::path temporary_path(const std::filesystem::path& final_path);
 
 // Removes what processes of this host that have ended left under temporary names for this path. What other hosts left
 // is kept, since nobody here knows whether they still write; it is logged. Throws UserError where a live process of
-// this host writes it, or another host did so in the last ten minutes.
-void remove_abandoned_partials(const std::filesystem::path& final_path);
+// this host writes it, or another host did so in the last ten minutes. `kept`, a temporary name for this path, stays
+// where it is.
+void remove_abandoned_partials(const std::filesystem::path& final_path, const std::filesystem::path& kept = {});
 
 }  // namespace terrace

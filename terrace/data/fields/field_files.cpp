@@ -33,7 +33,19 @@ bool is_excluded(const fs::path& path, const std::vector<fs::path>& excluded) {
   });
 }
 
+// By the files with which a group or an array of version 2 or 3 begins.
+void refuse_zarr(const fs::path& folder) {
+  for (const char* name : {".zgroup", ".zarray", ".zmetadata", "zarr.json"}) {
+    if (!fs::exists(folder / name)) continue;
+    throw UserError::of(
+        "{0} is a Zarr store, which is not read here; write it as NetCDF first, for example in Python by "
+        "xarray.open_zarr(\"{0}\").to_netcdf(\"{1}.nc\")",
+        folder.string(), (folder.parent_path() / folder.stem()).string());
+  }
+}
+
 void add_field_files(const fs::path& folder, const std::vector<fs::path>& excluded, std::vector<fs::path>& files) {
+  refuse_zarr(folder);
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());

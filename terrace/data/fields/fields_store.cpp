@@ -50,6 +50,10 @@ void StoreFile::read(const StoredArray& array, uint64_t first, std::span<float> 
   }
 }
 
+void StoreFile::sync() const {
+  if (::fsync(descriptor_) != 0) throw_write_error(path_);
+}
+
 std::string StoreFile::checksum_of(const StoredArray& array, const std::function<void(uint64_t)>& look) const {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   XXH3_64bits_reset(state.get());

@@ -28,6 +28,8 @@ class StoreFile {
   // `first` is the number of the first value in the array, which is row-major.
   void write(const StoredArray& array, uint64_t first, std::span<const float> values) const;
   void read(const StoredArray& array, uint64_t first, std::span<float> values) const;
+  // Makes all that was written durable.
+  void sync() const;
   // As terrace::checksum() of all its bytes; `look` is called with the number of bytes done, and may throw to stop.
   std::string checksum_of(const StoredArray& array, const std::function<void(uint64_t)>& look) const;
 

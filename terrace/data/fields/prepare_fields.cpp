@@ -9,6 +9,8 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
@@ -21,6 +23,7 @@
 #include "terrace/data/fields/field_files.h"
 #include "terrace/data/fields/field_statistics.h"
 #include "terrace/data/fields/fields_plan.h"
+#include "terrace/data/fields/fields_progress.h"
 #include "terrace/data/fields/fields_store.h"
 
 namespace terrace::data {
@@ -135,18 +138,27 @@ void check_fields_absent(const std::string& prefix) {
 // One preparation, step by step.
 class FieldsRun {
  public:
-  FieldsRun(const PrepareRequest& request, std::string prefix)
-      : request_(request), prefix_(std::move(prefix)), flags_(flags_of(request)) {}
+  // `left` of a preparation that is continued, if it was the same.
+  FieldsRun(const PrepareRequest& request, std::string prefix, std::optional<FieldsProgress::Left> left)
+      : request_(request), prefix_(std::move(prefix)), flags_(flags_of(request)), left_(std::move(left)) {}
 
-  PrepareResult run() {
+  PrepareResult run(double seconds_between_records) {
     plan();
+    const std::string identity = identity_of_plan();
+    if (left_) check_left(identity);
     AtomicFile file(fields_path(prefix_));
-    make_fields_store(file.temporary_path(), plan_.description);
+    FieldsProgress reached(prefix_, identity, file.temporary_path(), seconds_between_records);
+    if (left_) {
+      take_left(file.temporary_path());
+    } else {
+      make_fields_store(file.temporary_path(), plan_.description);
+    }
     {
       const StoreFile store(file.temporary_path());
-      write_all(store);
+      write_all(store, reached);
       compute(store);
       add_checksums(store);
+      store.sync();
     }
     commit(file);
     return result();
@@ -194,20 +206,62 @@ class FieldsRun {
         *all.harmonics, days);
   }
 
-  void write_all(const StoreFile& store) {
+  // What is written of which inputs, by their names, sizes and times of change.
+  std::string identity_of_plan() const {
+    Json files = Json::array();
+    for (const fs::path& path : plan_.files) {
+      files.push_back(
+          {fs::absolute(path).string(), fs::file_size(path), fs::last_write_time(path).time_since_epoch().count()});
+    }
+    const std::string text = plan_.description.text() + files.dump() + (flags_.mask ? "mask" : "");
+    return checksum(std::as_bytes(std::span(text)));
+  }
+
+  void check_left(const std::string& identity) const {
+    if (left_->plan == identity) return;
+    throw UserError::of(
+        "--resume: the inputs or flags are not those of the preparation of {} that was killed; give the same ones, or "
+        "begin again without --resume",
+        prefix_);
+  }
+
+  void take_left(const fs::path& path) {
+    fs::rename(left_->partial, path);
+    description().fields = left_->fields;
+    description().constant_fields = left_->constants;
+    description().climatology_fields = left_->climatology;
+    description().has_missing = left_->has_missing;
+  }
+
+  void write_all(const StoreFile& store, FieldsProgress& reached) {
     const uint64_t fields = description().times.size() * description().variables.size();
-    Progress progress("reading fields", fields * places() * sizeof(float));
+    const FieldsPosition begin = left_ ? left_->position : FieldsPosition{};
+    for (size_t number = 0; number < plan_.pieces.size(); ++number) written_ += values_before(begin, number);
+    if (left_) log_info("continuing where {} of {} values were written", written_, fields * places());
+    Progress progress("reading fields", fields * places() * sizeof(float), written_ * sizeof(float));
     write_constants(store);
     size_t open = plan_.files.size();
     std::unique_ptr<FieldFile> file;
-    for (const FieldPiece& piece : plan_.pieces) {
+    for (size_t number = begin.piece; number < plan_.pieces.size(); ++number) {
+      const FieldPiece& piece = plan_.pieces[number];
       if (piece.file != open) {
         file.reset();
         file = open_field_file(plan_.files[piece.file]);
         open = piece.file;
       }
-      write_piece(*file, piece, store, progress);
+      write_piece(*file, number, number == begin.piece ? begin.time : 0, store, progress, reached);
     }
+  }
+
+  // The values of a piece that lie before a position.
+  uint64_t values_before(const FieldsPosition& position, size_t number) const {
+    if (number > position.piece) return 0;
+    const FieldPiece& piece = plan_.pieces[number];
+    const std::vector<int64_t>& axis = plan_.axes[plan_.axis_of_file[piece.file]];
+    const auto end = number < position.piece ? axis.end() : axis.begin() + static_cast<std::ptrdiff_t>(position.time);
+    const auto is_taken = [](int64_t output) { return output >= 0; };
+    return static_cast<uint64_t>(std::count_if(axis.begin(), end, is_taken)) *
+           static_cast<uint64_t>(std::ranges::count_if(piece.outputs, is_taken)) * places();
   }
 
   void write_constants(const StoreFile& store) {
@@ -233,13 +287,15 @@ class FieldsRun {
     return chunk * time_bytes <= 8 * block_bytes ? chunk : fitting;
   }
 
-  void write_piece(FieldFile& file, const FieldPiece& piece, const StoreFile& store, Progress& progress) {
+  void write_piece(FieldFile& file, size_t number, size_t first_time, const StoreFile& store, Progress& progress,
+                   FieldsProgress& reached) {
+    const FieldPiece& piece = plan_.pieces[number];
     const std::vector<int64_t>& axis = plan_.axes[plan_.axis_of_file[piece.file]];
     if (file.contents().times.size() != axis.size()) {
       throw UserError::of("{} changed while it was read", plan_.files[piece.file].string());
     }
     const size_t at_once = times_at_once(file, piece);
-    for (size_t first = 0; first < axis.size(); first += at_once) {
+    for (size_t first = first_time; first < axis.size(); first += at_once) {
       check_fields_stop();
       const size_t times = std::min(at_once, axis.size() - first);
       const auto begin = axis.begin() + static_cast<std::ptrdiff_t>(first);
@@ -249,6 +305,7 @@ class FieldsRun {
       file.read({piece.variable, first, times, piece.first_level, piece.outputs.size()}, values_);
       for (size_t i = 0; i < times; ++i) write_time(piece, axis[first + i], i, store);
       progress.update(written_ * sizeof(float), fs::path(plan_.files[piece.file]).filename().string());
+      reached.reach({number, first + times}, description(), store);
     }
   }
 
@@ -360,6 +417,7 @@ class FieldsRun {
   const PrepareRequest& request_;
   std::string prefix_;
   FieldsFlags flags_;
+  std::optional<FieldsProgress::Left> left_;
   FieldsPlan plan_;
   std::vector<float> values_;
   uint64_t written_ = 0;  // numbers
@@ -386,14 +444,19 @@ std::vector<PrepareFlag> FieldsPreparation::flags() const {
        .about = "Smooth the climatology: its mean and so many harmonics of the year (default: no smoothing)"},
       {.name = "units", .about = "VARIABLE=UNITS in place of those in the files (default: none)", .is_list = true},
       {.name = "allow-gaps", .about = "Take the times that all variables have, with gaps", .is_switch = true},
-      {.name = "mask", .about = "Keep missing values, which are otherwise refused", .is_switch = true}};
+      {.name = "mask", .about = "Keep missing values, which are otherwise refused", .is_switch = true},
+      {.name = "resume", .about = "Continue a preparation that was killed, where there is one", .is_switch = true}};
 }
 
 PrepareResult FieldsPreparation::prepare(const PrepareRequest& request) const {
   const std::string prefix = fields_prefix(request.output);
   if (!request.overwrite) check_fields_absent(prefix);
-  for (const fs::path& path : {fields_path(prefix), description_path(prefix)}) remove_abandoned_partials(path);
-  return FieldsRun(request, prefix).run();
+  std::optional<FieldsProgress::Left> left;
+  if (request.flags.contains("resume")) left = FieldsProgress::find(prefix);
+  remove_abandoned_partials(fields_path(prefix), left ? left->partial : fs::path());
+  remove_abandoned_partials(description_path(prefix));
+  remove_abandoned_partials(progress_path(prefix));
+  return FieldsRun(request, prefix, std::move(left)).run(seconds_between_records_);
 }
 
 }  // namespace terrace::data

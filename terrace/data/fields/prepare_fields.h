@@ -7,6 +7,9 @@ namespace terrace::data {
 
 class FieldsPreparation : public Preparation {
  public:
+  // How far it has come is recorded at most so often, for --resume.
+  explicit FieldsPreparation(double seconds_between_records = 30) : seconds_between_records_(seconds_between_records) {}
+
   std::string kind() const override { return "fields"; }
   std::string about() const override {
     return "Fields on latitudes and longitudes from NetCDF files, for models of weather and climate";
@@ -14,6 +17,9 @@ class FieldsPreparation : public Preparation {
   std::vector<PrepareFlag> flags() const override;
   // Writes P.nc and P.json (fields_description.h) for the prefix P. Inputs are files and folders.
   PrepareResult prepare(const PrepareRequest& request) const override;
+
+ private:
+  double seconds_between_records_;
 };
 
 }  // namespace terrace::data
