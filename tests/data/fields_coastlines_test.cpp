@@ -13,7 +13,6 @@ namespace terrace::data {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 void write_lists(const std::string& path, const std::map<std::string, std::pair<int, std::vector<int>>>& lists) {
   int file = 0;
@@ -50,11 +49,11 @@ TEST(Coastlines, LieWhereTheirBinsAre) {
 
 TEST(Coastlines, AreNoneWithoutSuchAFile) {
   const TemporaryFolder folder;
-  EXPECT_THAT(read_coastlines(folder / "absent.nc"), IsEmpty());
-  EXPECT_THAT(read_coastlines(folder.write("text.nc", "no coast")), IsEmpty());
+  EXPECT_TRUE(read_coastlines(folder / "absent.nc").empty());
+  EXPECT_TRUE(read_coastlines(folder.write("text.nc", "no coast")).empty());
   const std::string path = folder / "other.nc";
   write_lists(path, {{"Bin_size_in_minutes", {NC_INT, {60}}}});
-  EXPECT_THAT(read_coastlines(path), IsEmpty());
+  EXPECT_TRUE(read_coastlines(path).empty());
 }
 
 }  // namespace
