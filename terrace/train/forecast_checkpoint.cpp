@@ -1,7 +1,6 @@
 // Runs the model forward, from the data's fields and then from its own.
 #include "terrace/train/forecast_checkpoint.h"
 
-#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,9 +1,8 @@
-// Sums over rows in eight lanes, so that the loops become vector instructions whose results do not depend on how many
-// numbers an instruction holds.
+// Sums over rows in eight lanes, whose results do not depend on how many numbers an instruction of the processor holds.
 #include "terrace/data/fields/scores.h"
 
-#include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -17,63 +16,71 @@ namespace {
 constexpr size_t num_lanes = 8;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-using Lanes = std::array<double, num_lanes>;
+using Floats = float __attribute__((vector_size(num_lanes * sizeof(float))));
+using Lanes = double __attribute__((vector_size(num_lanes * sizeof(double))));
 
-double sum_of(const Lanes& lanes) { return std::accumulate(lanes.begin(), lanes.end(), 0.0); }
+double sum_of(const Lanes& lanes) {
+  double sum = 0;
+  for (size_t lane = 0; lane < num_lanes; ++lane) sum += lanes[lane];
+  return sum;
+}
 
-// Sums over one row, without weights.
-struct ErrorSums {
-  Lanes count = {}, error = {}, square = {}, kept_count = {}, kept_square = {};
-
-  [[gnu::always_inline]] void add(size_t lane, float forecast_value, float true_value, float start_value) {
-    const auto truth = static_cast<double>(true_value);
-    const double error_here = static_cast<double>(forecast_value) - truth;
-    const double kept = static_cast<double>(start_value) - truth;
-    const bool has_error = error_here == error_here, has_kept = kept == kept;
-    const double e = has_error ? error_here : 0.0, p = has_kept ? kept : 0.0;
-    count[lane] += has_error ? 1.0 : 0.0;
-    error[lane] += e;
-    square[lane] += e * e;
-    kept_count[lane] += has_kept ? 1.0 : 0.0;
-    kept_square[lane] += p * p;
+// The numbers of a row from a column on, as far as it goes; NaN behind its end.
+[[gnu::always_inline]] inline Lanes lanes_of(const float* row, size_t column, size_t columns) {
+  Floats floats;
+  if (column + num_lanes <= columns) {
+    std::memcpy(&floats, row + column, sizeof(floats));
+  } else {
+    for (size_t lane = 0; lane < num_lanes; ++lane) {
+      floats[lane] = column + lane < columns ? row[column + lane] : std::numeric_limits<float>::quiet_NaN();
+    }
   }
+  return __builtin_convertvector(floats, Lanes);
+}
+
+// Sums of one row, without weights, of x where it is known.
+struct KnownSums {
+  Lanes count = {}, sum = {}, square = {};
+
+  [[gnu::always_inline]] void add(const Lanes& x) {
+    const Lanes zero = {}, one = zero + 1.0, known = x == x ? x : zero;
+    count += x == x ? one : zero;
+    sum += known;
+    square += known * known;
+  }
+};
+
+// Of the errors of the forecast and of persistence.
+struct ErrorSums {
+  KnownSums forecast = {}, persistence = {};
 };
 
 TERRACE_VECTOR_CLONES
 ErrorSums error_sums(const float* forecast, const float* truth, const float* start, size_t columns) {
   ErrorSums sums;
-  size_t column = 0;
-  for (; column + num_lanes <= columns; column += num_lanes) {
-    for (size_t lane = 0; lane < num_lanes; ++lane) {
-      sums.add(lane, forecast[column + lane], truth[column + lane], start[column + lane]);
-    }
+  for (size_t column = 0; column < columns; column += num_lanes) {
+    const Lanes happened = lanes_of(truth, column, columns);
+    sums.forecast.add(lanes_of(forecast, column, columns) - happened);
+    sums.persistence.add(lanes_of(start, column, columns) - happened);
   }
-  for (; column < columns; ++column) sums.add(column % num_lanes, forecast[column], truth[column], start[column]);
   return sums;
 }
 
-// Of anomalies: f of the forecast, s of what was there at the start, b of the truth.
-struct AnomalySums {
-  Lanes ff = {}, fb = {}, bb_of_f = {}, ss = {}, sb = {}, bb_of_s = {}, count = {}, bb = {}, damped_count = {},
-        damped = {};
+// Of the anomalies a of a field and b of the truth, where both are known.
+struct ProductSums {
+  Lanes aa = {}, ab = {}, bb = {};
 
-  [[gnu::always_inline]] void add(size_t lane, double forecast, double truth, double start, double climatology,
-                                  double start_climatology, double damping) {
-    const double b = truth - climatology, f = forecast - climatology, s = start - climatology;
-    const double damped_error = damping * (start - start_climatology) - b;
-    const bool has_b = b == b, has_f = has_b & (f == f), has_s = has_b & (s == s), has_d = damped_error == damped_error;
-    const double b0 = has_b ? b : 0.0, f0 = has_f ? f : 0.0, s0 = has_s ? s : 0.0, d0 = has_d ? damped_error : 0.0;
-    count[lane] += has_b ? 1.0 : 0.0;
-    bb[lane] += b0 * b0;
-    ff[lane] += f0 * f0;
-    fb[lane] += f0 * b0;
-    bb_of_f[lane] += has_f ? b0 * b0 : 0.0;
-    ss[lane] += s0 * s0;
-    sb[lane] += s0 * b0;
-    bb_of_s[lane] += has_s ? b0 * b0 : 0.0;
-    damped_count[lane] += has_d ? 1.0 : 0.0;
-    damped[lane] += d0 * d0;
+  [[gnu::always_inline]] void add(const Lanes& a, const Lanes& b) {
+    const Lanes zero = {}, product = a * b;
+    aa += product == product ? a * a : zero;
+    ab += product == product ? product : zero;
+    bb += product == product ? b * b : zero;
   }
+};
+
+struct AnomalySums {
+  ProductSums forecast = {}, persistence = {};  // with the truth
+  KnownSums climatology = {}, damped = {};      // errors
 };
 
 struct RowPointers {
@@ -83,18 +90,23 @@ struct RowPointers {
 TERRACE_VECTOR_CLONES
 AnomalySums anomaly_sums(const RowPointers& row, size_t columns, double damping) {
   AnomalySums sums;
-  const float *forecast = row.forecast, *truth = row.truth, *start = row.start, *climatology = row.climatology;
-  const float* start_climatology = row.start_climatology;
-  size_t column = 0;
-  for (; column + num_lanes <= columns; column += num_lanes) {
-    for (size_t lane = 0; lane < num_lanes; ++lane) {
-      const size_t at = column + lane;
-      sums.add(lane, forecast[at], truth[at], start[at], climatology[at], start_climatology[at], damping);
-    }
+  for (size_t column = 0; column < columns; column += num_lanes) {
+    const Lanes normal = lanes_of(row.climatology, column, columns), start = lanes_of(row.start, column, columns);
+    const Lanes truth = lanes_of(row.truth, column, columns) - normal;
+    sums.forecast.add(lanes_of(row.forecast, column, columns) - normal, truth);
+    sums.persistence.add(start - normal, truth);
+    sums.climatology.add(truth);
+    sums.damped.add(damping * (start - lanes_of(row.start_climatology, column, columns)) - truth);
   }
-  for (; column < columns; ++column) {
-    sums.add(column % num_lanes, forecast[column], truth[column], start[column], climatology[column],
-             start_climatology[column], damping);
+  return sums;
+}
+
+TERRACE_VECTOR_CLONES
+ProductSums start_products(const RowPointers& row, size_t columns) {
+  ProductSums sums;
+  for (size_t column = 0; column < columns; column += num_lanes) {
+    sums.add(lanes_of(row.start, column, columns) - lanes_of(row.start_climatology, column, columns),
+             lanes_of(row.truth, column, columns) - lanes_of(row.climatology, column, columns));
   }
   return sums;
 }
@@ -111,10 +123,10 @@ struct WeightedMean {
 
 struct Correlation {
   double xy = 0, xx = 0, yy = 0;
-  void add(double w, const Lanes& products, const Lanes& first, const Lanes& second) {
-    xy += w * sum_of(products);
-    xx += w * sum_of(first);
-    yy += w * sum_of(second);
+  void add(double w, const ProductSums& sums) {
+    xy += w * sum_of(sums.ab);
+    xx += w * sum_of(sums.aa);
+    yy += w * sum_of(sums.bb);
   }
   double value() const { return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : unknown; }
 };
@@ -148,16 +160,16 @@ FieldFigures figures_of_field(const GridWeights& weights, const ScoredFields& fi
     const double w = weights.cosine[row];
     const RowPointers at = row_pointers(fields, row * columns);
     const ErrorSums errors = error_sums(at.forecast, at.truth, at.start, columns);
-    square.add(w, errors.square, errors.count);
-    area_square.add(weights.area[row], errors.square, errors.count);
-    bias.add(w, errors.error, errors.count);
-    persistence.add(w, errors.kept_square, errors.kept_count);
+    square.add(w, errors.forecast.square, errors.forecast.count);
+    area_square.add(weights.area[row], errors.forecast.square, errors.forecast.count);
+    bias.add(w, errors.forecast.sum, errors.forecast.count);
+    persistence.add(w, errors.persistence.square, errors.persistence.count);
     if (fields.climatology.empty()) continue;
     const AnomalySums sums = anomaly_sums(at, columns, fields.damping);
-    climatology.add(w, sums.bb, sums.count);
-    damped.add(w, sums.damped, sums.damped_count);
-    forecast_acc.add(w, sums.fb, sums.ff, sums.bb_of_f);
-    persistence_acc.add(w, sums.sb, sums.ss, sums.bb_of_s);
+    climatology.add(w, sums.climatology.square, sums.climatology.count);
+    damped.add(w, sums.damped.square, sums.damped.count);
+    forecast_acc.add(w, sums.forecast);
+    persistence_acc.add(w, sums.persistence);
   }
   return {.square = square.value(),
           .area_square = area_square.value(),
@@ -173,16 +185,9 @@ AnomalyProducts anomaly_products(const GridWeights& weights, const ScoredFields&
   const size_t rows = weights.cosine.size(), columns = fields.truth.size() / rows;
   AnomalyProducts products;
   for (size_t row = 0; row < rows; ++row) {
-    Lanes both = {}, first = {};
-    for (size_t place = row * columns; place < (row + 1) * columns; ++place) {
-      const double a = static_cast<double>(fields.start[place]) - static_cast<double>(fields.start_climatology[place]);
-      const double b = static_cast<double>(fields.truth[place]) - static_cast<double>(fields.climatology[place]);
-      const bool has_both = a == a && b == b;
-      both[place % num_lanes] += has_both ? a * b : 0.0;
-      first[place % num_lanes] += has_both ? a * a : 0.0;
-    }
-    products.both += weights.cosine[row] * sum_of(both);
-    products.first += weights.cosine[row] * sum_of(first);
+    const ProductSums sums = start_products(row_pointers(fields, row * columns), columns);
+    products.both += weights.cosine[row] * sum_of(sums.ab);
+    products.first += weights.cosine[row] * sum_of(sums.aa);
   }
   return products;
 }
