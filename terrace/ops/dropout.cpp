@@ -70,6 +70,12 @@ at::Tensor dropout_add(const at::Tensor& residual, const at::Tensor& x, const Dr
   return residual.defined() ? DropoutAddFunction::apply(residual, x, draw) : DropoutFunction::apply(x, draw);
 }
 
+void drop_in_heads(const at::Tensor& x, int64_t heads, const DropoutDraw& draw) {
+  TERRACE_CHECK(x.is_contiguous() && x.size(2) % heads == 0, "{} columns of {} heads", x.size(2), heads);
+  const at::Tensor planes = x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
+  kernels(x.device()).dropout(draw, planes, {}, planes);
+}
+
 at::Tensor dropout(const at::Tensor& x, const DropoutSite& site, std::string_view name) {
   return dropout_add({}, x, site, name);
 }

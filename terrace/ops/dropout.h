@@ -28,6 +28,10 @@ at::Tensor dropout_add(const at::Tensor& residual, const at::Tensor& x, const Dr
 // dropout(x) for attention probabilities [B, H, T, S]; the head is a coordinate of its own.
 at::Tensor dropout(const at::Tensor& x, const DropoutSite& site, std::string_view name);
 
+// dropout(x) in place of x [B, T, H D], contiguous, in which D columns belong to each of H heads: the mask of [B, H, T,
+// D].
+void drop_in_heads(const at::Tensor& x, int64_t heads, const DropoutDraw& draw);
+
 // The draw for a site.
 DropoutDraw draw_of(const DropoutSite& site, std::string_view name);
 

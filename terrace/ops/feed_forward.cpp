@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "terrace/base/error.h"
 #include "terrace/ops/cut.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/products.h"
@@ -19,6 +20,12 @@ struct FeedForwardArguments {
   FeedForwardWeights weights;
   WeightGradientQueue* deferred;
   Activation activation;
+  std::optional<InnerDropout> dropout;
+
+  // values [N, F] of x's positions.
+  void drop(const at::Tensor& values, at::IntArrayRef x) const {
+    if (dropout) drop_in_heads(values.view({x[0], x[1], values.size(1)}), dropout->heads, dropout->draw);
+  }
 };
 
 class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction> {
@@ -30,6 +37,7 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
     const auto [inner, active] = times_transposed_activated(
         rows_of(whole), first, weights.first_bias.value,
         products_for(whole.sizes(), whole.scalar_type(), weights.first.products.forward), arguments.activation);
+    arguments.drop(active, whole.sizes());
     context->save_for_backward({x, first, second, inner, active});
     save_object(context, "arguments", arguments);
     if (cut_in(weights.second.cut, 1) != nullptr) {
@@ -52,6 +60,8 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
     const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "ffn gradient"));  // [N, D]
     const at::Tensor d_inner =
         times_activation_backward(dy, second, inner, weights.second.products.input_gradient, arguments.activation);
+    // The mask is a factor of each element, as the slope of the activation is.
+    arguments.drop(d_inner, whole.sizes());
     std::optional<SharesSum> dx;
     const auto start_dx = [&] {
       if (!context->needs_input_grad(0)) return;
@@ -71,9 +81,10 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
 }  // namespace
 
 at::Tensor feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, Activation activation,
-                        WeightGradientQueue* deferred) {
+                        WeightGradientQueue* deferred, const std::optional<InnerDropout>& dropout) {
+  TERRACE_CHECK(!dropout || activation != Activation::swiglu, "dropout of pairs of columns");
   return FeedForwardFunction::apply(x, weights.first.value, weights.second.value,
-                                    FeedForwardArguments{weights, deferred, activation});
+                                    FeedForwardArguments{weights, deferred, activation, dropout});
 }
 
 }  // namespace terrace::ops

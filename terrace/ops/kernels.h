@@ -70,7 +70,8 @@ struct Kernels {
                  const at::Tensor& positions, int direction);
 
   // Writes to `out` the sum of residual and x / (1 - rate) where x is kept, and residual where x is dropped. All
-  // tensors are [B, planes, T, D]; residual may be undefined.
+  // tensors are [B, planes, T, D] with the same strides, the last of which is 1; residual may be undefined, and out may
+  // be x.
   void (*dropout)(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out);
 
   // Writes to losses [N] (double) the cross-entropy of each row of logits [N, V] over the first `vocabulary` columns,

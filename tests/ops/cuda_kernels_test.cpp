@@ -180,6 +180,19 @@ TEST_F(CudaKernels, DrawTheCpusDropoutMask) {
   }
 }
 
+// Planes whose rows lie between those of other planes, in place.
+TEST_F(CudaKernels, DropoutMaskOfHeadsIsTheCpus) {
+  for (at::ScalarType type : types) {
+    const TensorList inputs = {normal({3, 5, 2, 130}, type), integers(0, int64_t{1} << 40, {3})};
+    const auto compute = [](const Kernels& kernels, const TensorList& t) {
+      const at::Tensor planes = t[0].transpose(1, 2);
+      kernels.dropout({.key = {7, 9}, .samples = t[1], .threshold = 20000}, planes, {}, planes);
+      return TensorList{t[0]};
+    };
+    expect_same_bits(compute, inputs, at::toString(type));
+  }
+}
+
 TEST_F(CudaKernels, CrossEntropyAndItsGradientAreAsAccurateAsTheCpus) {
   for (at::ScalarType type : types) {
     for (const auto& [vocabulary, columns] : {std::pair{1, 1}, {500, 512}, {1024, 1024}, {40000, 40001}}) {

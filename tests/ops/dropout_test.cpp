@@ -107,6 +107,15 @@ TEST(Dropout, BackwardDrawsTheSameMask) {
   }
 }
 
+TEST(Dropout, SameMaskForColumnsOfHeadsAsForHeads) {
+  const at::Tensor samples = samples_from(4, 2), x = at::ones({2, 5, 3 * 130});
+  DropoutSite site = site_of(samples, 0.4);
+  site.first_head = 6;
+  drop_in_heads(x, 3, draw_of(site, "a"));
+  const at::Tensor expected = dropout(at::ones({2, 3, 5, 130}), site, "a");
+  EXPECT_TRUE(x.equal(expected.transpose(1, 2).flatten(2)));
+}
+
 TEST(Dropout, RateZeroGivesTheSum) {
   const at::Tensor x = at::full({1, 2, 3}, 0.25), residual = at::ones({1, 2, 3});
   EXPECT_TRUE(dropout_add(residual, x, site_of({}, 0.0), "a").equal(at::full({1, 2, 3}, 1.25)));

@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -13,6 +14,7 @@
 #include <array>
 
 #include "terrace/ops/activation.h"
+#include "terrace/ops/dropout.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/norm.h"
 
@@ -69,6 +71,29 @@ TEST(FeedForward, EqualsTwoLinearLayersAndAnActivation) {
       expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
       expect_close(fused.weights.second_bias.gradient, apart.weights.second_bias.gradient, rounding);
     }
+  }
+}
+
+// The columns of a head are beside each other, and the mask is that of heads with tokens one after another.
+TEST(FeedForward, DropsWhatTheActivationGives) {
+  const DropoutSite site{0.25, 3, 4, at::arange(7, 9, at::kLong), 0, 5};
+  for (const Activation activation : {Activation::gelu, Activation::gelu_erf}) {
+    Layers fused(at::kFloat, true, activation), apart(at::kFloat, true, activation);
+    const InnerDropout inner_dropout{draw_of(site, "inner"), 4};
+    const at::Tensor y = feed_forward(fused.x, fused.weights, activation, nullptr, inner_dropout);
+    const at::Tensor active = activated(linear(apart.x, apart.weights.first, apart.weights.first_bias), activation);
+    const at::Tensor kept = dropout(active.unflatten(-1, {4, 10}).transpose(1, 2), site, "inner");
+    EXPECT_GT(kept.eq(0).sum().item<int64_t>(), 0);
+    const at::Tensor expected =
+        linear(kept.transpose(1, 2).flatten(2), apart.weights.second, apart.weights.second_bias);
+    constexpr double rounding = 40 * 0x1p-24;  // sums of 40 terms, rounded in another order
+    expect_close(y, expected, rounding);
+    torch::autograd::backward({y}, {at::ones_like(y)});
+    torch::autograd::backward({expected}, {at::ones_like(y)});
+    expect_close(fused.x.grad(), apart.x.grad(), rounding);
+    expect_close(fused.weights.first.gradient, apart.weights.first.gradient, rounding);
+    expect_close(fused.weights.second.gradient, apart.weights.second.gradient, rounding);
+    expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
   }
 }
 

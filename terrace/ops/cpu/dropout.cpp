@@ -47,6 +47,10 @@ void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& res
   TERRACE_CHECK(x.dim() == 4 && draw.samples.numel() == x.size(0), "{} sample numbers for dropout",
                 draw.samples.numel());
   const int64_t planes = x.size(1), length = x.size(2), columns = x.size(3);
+  TERRACE_CHECK(
+      x.stride(3) == 1 && out.strides() == x.strides() && (!residual.defined() || residual.strides() == x.strides()),
+      "tensors of dropout with other strides");
+  const int64_t of_sample = x.stride(0), of_plane = x.stride(1), of_position = x.stride(2);
   const at::Tensor samples = draw.samples.contiguous();
   const int64_t* sample_of = samples.const_data_ptr<int64_t>();
   for_type(x.scalar_type(), [&]<typename T>(T) {
@@ -56,14 +60,16 @@ void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& res
     at::parallel_for(0, x.size(0) * planes * length, std::max<int64_t>(1, 8192 / columns),
                      [&](int64_t begin, int64_t end) {
                        for (int64_t row = begin; row < end; ++row) {
-                         const auto sample = static_cast<uint64_t>(sample_of[row / (planes * length)]);
-                         const auto plane = static_cast<uint32_t>(draw.first_plane + row / length % planes);
+                         const int64_t index = row / (planes * length), of_planes = row / length % planes;
+                         const int64_t position = row % length;
+                         const int64_t at = index * of_sample + of_planes * of_plane + position * of_position;
+                         const auto sample = static_cast<uint64_t>(sample_of[index]);
+                         const auto plane = static_cast<uint32_t>(draw.first_plane + of_planes);
                          // A run has fewer than 2^48 samples and a model fewer than 2^16 heads.
-                         const PhiloxBlock counter = {0, static_cast<uint32_t>(draw.first_position + row % length),
+                         const PhiloxBlock counter = {0, static_cast<uint32_t>(draw.first_position + position),
                                                       static_cast<uint32_t>(sample),
                                                       static_cast<uint32_t>(sample >> 32) | plane << 16};
-                         dropout_row(draw, counter, from + row * columns, base ? base + row * columns : nullptr,
-                                     to + row * columns, columns);
+                         dropout_row(draw, counter, from + at, base ? base + at : nullptr, to + at, columns);
                        }
                      });
   });

@@ -60,14 +60,16 @@ template <typename T>
 __global__ void dropout_row(DropoutRows rows, const T* x, const T* residual, T* out) {
   using A = Wide<T>;
   constexpr int64_t lanes = 16, group_size = 8 * lanes;
-  const int64_t row = blockIdx.x, begin = row * rows.columns;
-  const auto sample = static_cast<uint64_t>(rows.samples[row / (rows.planes * rows.length)]);
-  const auto plane = static_cast<uint32_t>(rows.first_plane + row / rows.length % rows.planes);
+  const int64_t row = blockIdx.x, index = row / (rows.planes * rows.length), position = row % rows.length;
+  const int64_t own_plane = row / rows.length % rows.planes;
+  const int64_t begin = index * rows.sample_stride + own_plane * rows.plane_stride + position * rows.position_stride;
+  const auto sample = static_cast<uint64_t>(rows.samples[index]);
+  const auto plane = static_cast<uint32_t>(rows.first_plane + own_plane);
   const A scale = A{65536} / static_cast<A>(65536 - rows.threshold);
   const int64_t blocks = (rows.columns + group_size - 1) / group_size * lanes;
   for (int64_t block = threadIdx.x; block < blocks; block += blockDim.x) {
     const PhiloxBlock words =
-        philox(rows.key, {static_cast<uint32_t>(block), static_cast<uint32_t>(rows.first_position + row % rows.length),
+        philox(rows.key, {static_cast<uint32_t>(block), static_cast<uint32_t>(rows.first_position + position),
                           static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32) | plane << 16});
 #pragma unroll
     for (int64_t half = 0; half < 8; ++half) {

@@ -69,6 +69,7 @@ struct DropoutRows {
   uint32_t threshold;
   const int64_t* samples;
   int64_t planes, length, columns;
+  int64_t sample_stride, plane_stride, position_stride;
   int64_t first_plane, first_position;
 };
 void launch_dropout(const DropoutRows& rows, int64_t num_rows, GpuArray x, GpuArray residual, GpuArray out,

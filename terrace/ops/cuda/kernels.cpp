@@ -120,6 +120,9 @@ void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosin
 void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out) {
   TERRACE_CHECK(x.dim() == 4 && draw.samples.numel() == x.size(0), "{} sample numbers for dropout",
                 draw.samples.numel());
+  TERRACE_CHECK(
+      x.stride(3) == 1 && out.strides() == x.strides() && (!residual.defined() || residual.strides() == x.strides()),
+      "tensors of dropout with other strides");
   const at::Tensor samples = draw.samples.contiguous();
   const DropoutRows rows = {.key = draw.key,
                             .threshold = draw.threshold,
@@ -127,6 +130,9 @@ void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& res
                             .planes = x.size(1),
                             .length = x.size(2),
                             .columns = x.size(3),
+                            .sample_stride = x.stride(0),
+                            .plane_stride = x.stride(1),
+                            .position_stride = x.stride(2),
                             .first_plane = draw.first_plane,
                             .first_position = draw.first_position};
   launch_dropout(rows, x.size(0) * x.size(1) * x.size(2), array(x), array(residual, x.scalar_type()),
