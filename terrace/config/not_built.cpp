@@ -15,6 +15,9 @@ struct Topic {
 };
 
 constexpr std::string_view other_optimizers = "an optimizer other than AdamW, which needs no key, is";
+// It is another model at every number of tensor ranks; layout.tensor divides the aggregation of variables by heads.
+constexpr std::string_view compressed_variables =
+    "D-CHAG, which compresses the variables of each tensor rank and so is another model for each layout.tensor, is";
 
 constexpr std::array topics = {
     Topic{"expert", "experts (mixture of experts) are"},
@@ -24,6 +27,9 @@ constexpr std::array topics = {
     Topic{"cpu_offload", "offloading to CPU memory is"},
     Topic{"context_parallel", "context parallelism is"},
     Topic{"context", "context parallelism is", "layout"},
+    Topic{"d_chag", compressed_variables},
+    Topic{"dchag", compressed_variables},
+    Topic{"chag", compressed_variables},
     Topic{"type", other_optimizers, "optimizer"},
     Topic{"name", other_optimizers, "optimizer"},
     Topic{"optim", other_optimizers, "train"},

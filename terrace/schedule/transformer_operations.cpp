@@ -52,10 +52,11 @@ void TransformerOperations::norm(const NormPlace& place) {
 
 void TransformerOperations::head_norm(int64_t queries, int64_t keys) {
   const double heads = bytes_of(tokens_ * (queries + keys), shape_.head_dim);
-  const int64_t parameters = shape_.head_norms_are_centered ? 4 : 2;
+  // A bias of keys adds the same to all scores of a query, so that only queries have one.
+  const int64_t parameters = shape_.head_norms_are_centered ? 3 : 2;
   const double weights = bytes_of(parameters, shape_.head_dim),
                sums = multiplied(parameters, shape_.head_dim * wide_bytes);
-  const double statistics = multiplied(tokens_ * (queries + keys), parameters / 2 * wide_bytes);
+  const double statistics = multiplied(tokens_ * (queries + keys), (parameters - 1) * wide_bytes);
   // Queries and keys are copied out of the joint projection and back into its successor, values into the latter.
   const Operation copies = memory_pass("copy", 4 * heads + 2 * bytes_of(tokens_ * keys, shape_.head_dim), 5);
   operations.forward.push_back(memory_pass("norm", 2 * heads + statistics + weights, 2));

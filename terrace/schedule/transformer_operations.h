@@ -20,7 +20,7 @@ struct TransformerShape {
   bool bias = true;             // of linear layers
   bool centered_norms = true;   // layer norms, with a bias if `norm_bias`; else RMS norms
   bool norm_bias = true;
-  bool head_norms_are_centered = false;  // those of queries and keys, with biases
+  bool head_norms_are_centered = false;  // those of queries, with a bias, and of keys, without one
   double dropout = 0;
 };
 

@@ -290,6 +290,9 @@ TEST(NotBuiltYet, RefusedByName) {
             "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\" or \"vit\"");
   EXPECT_EQ(complaint(with_line("train", "context_parallel = 2")),
             "run.toml:12:1: train.context_parallel: context parallelism is not built yet; remove it");
+  EXPECT_EQ(complaint(with_line("train", "d_chag = true")),
+            "run.toml:12:1: train.d_chag: D-CHAG, which compresses the variables of each tensor rank and so is another "
+            "model for each layout.tensor, is not built yet; remove it");
   EXPECT_EQ(complaint_of({"layout.context=2"}),
             "--set layout.context=2: layout.context: context parallelism is not built yet; remove it");
   EXPECT_EQ(

@@ -66,7 +66,8 @@ TEST(VitRules, RefuseWhatDoesNotFit) {
   EXPECT_THAT(refusal_of({"model.variables=[\"T\", \"t\"]"}), HasSubstr("would both be called t in the metrics"));
   EXPECT_THAT(refusal_of({"model.lead_embedding=false", "data.leads=[\"6h\", \"12h\"]"}),
               HasSubstr("cannot tell the 2 leads of data.leads apart"));
-  EXPECT_THAT(refusal_of({"layout.tensor=4"}), HasSubstr("layout.tensor = 4 does not divide model.heads = 6; use"));
+  EXPECT_THAT(refusal_of({"layout.tensor=4"}),
+              HasSubstr("layout.tensor = 4 does not divide model.heads = 6; use 1, 2, 3 or 6: the scores of a head"));
   EXPECT_THAT(refusal_of({"layout.tensor=3", "layout.sequence_parallel=true"}),
               HasSubstr("layout.tensor = 3 does not divide the patches, 16 x 32 = 512"));
 }

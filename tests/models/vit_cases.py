@@ -33,8 +33,11 @@ def aggregate(fields, inputs, options):
         tokens.append(image.flatten(2).transpose(1, 2) + inputs["embedding.tokens.variables"][channel])
     x = torch.stack(tokens, dim=2)  # [B, L, C, D]
     batch, places, channels, width = x.shape
-    query_weight, key_weight, value_weight = inputs[name + ".projection.weight"].chunk(3)
-    query_bias, key_bias, value_bias = inputs[name + ".projection.bias"].chunk(3)
+    # The rows go by heads: the query of the head, its keys, its values.
+    weights = inputs[name + ".qkv.weight"].view(heads, 3, width // heads, width)
+    biases = inputs[name + ".qkv.bias"].view(heads, 3, width // heads)
+    query_weight, key_weight, value_weight = (weights[:, part].reshape(width, width) for part in range(3))
+    query_bias, key_bias, value_bias = (biases[:, part].reshape(width) for part in range(3))
     query = F.linear(inputs[name + ".query"], query_weight, query_bias)
 
     def heads_of(y):

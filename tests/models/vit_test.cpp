@@ -78,7 +78,8 @@ TEST(Aggregation, QueryOfZerosGivesTheMeanOfTheProjectedTokens) {
                                  .add(map[c].select(1, config.patch_size()));
     mean = mean.add(token.div(static_cast<double>(config.num_channels())));
   }
-  const at::Tensor values = at::linear(mean, model.aggregation.projection_weight.value.narrow(0, 48, 24));
+  const at::Tensor values =
+      at::linear(mean, model.aggregation.qkv_weight.value.view({3, 3, 8, 24}).select(1, 2).reshape({24, 24}));
   const at::Tensor query = model.aggregation.query.value;
   EXPECT_EQ(query.abs().max().item<double>(), 0);
   EXPECT_TRUE(model.aggregation.attend(patches, model.tokens, query).allclose(values, 1e-12, 1e-14));
@@ -126,8 +127,8 @@ TEST(Vit, InitialValuesAreThoseOfClimaX) {
   EXPECT_GT(value("embedding.tokens.bias").abs().max().item<double>(), 0.4);
   EXPECT_EQ(value("embedding.aggregation.query").abs().max().item<double>(), 0);
   const double bound = std::sqrt(6.0 / (4 * 24));
-  EXPECT_LE(value("embedding.aggregation.projection.weight").abs().max().item<double>(), bound);
-  EXPECT_GT(value("embedding.aggregation.projection.weight").abs().max().item<double>(), 0.95 * bound);
+  EXPECT_LE(value("embedding.aggregation.qkv.weight").abs().max().item<double>(), bound);
+  EXPECT_GT(value("embedding.aggregation.qkv.weight").abs().max().item<double>(), 0.95 * bound);
   EXPECT_NEAR(value("blocks.0.ffn.first.weight").std().item<double>(), 0.02, 0.001);
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
 
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <functional>
 
+#include "terrace/models/vit/cost/cost.h"
 #include "terrace/models/vit/initial_tables.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/trained_value.h"
@@ -20,22 +22,20 @@
 namespace terrace::models::vit {
 namespace {
 
-// What exists for each place is computed for pieces of this size.
-constexpr int64_t piece_bytes = int64_t{64} << 20;
-
-// function(rows) for the rows [N, ..] of x in pieces, one after another; each piece is computed again in backward. The
-// function's gradients go to `inputs`, which it gets as its other arguments.
+// function(rows) for the rows [N, ..] of x in pieces, one after another; each of several pieces is computed again in
+// backward. The function's gradients go to `inputs`, which it gets as its other arguments.
 at::Tensor in_pieces(const at::Tensor& x, int64_t bytes_of_row, const Tensors& inputs,
                      const std::function<at::Tensor(const at::Tensor&, const Tensors&)>& function) {
-  const int64_t rows = std::max<int64_t>(1, piece_bytes / bytes_of_row);
+  const int64_t rows = std::max<int64_t>(1, aggregation_piece_bytes / bytes_of_row);
+  if (x.size(0) <= rows) return function(x, inputs);
   Tensors pieces;
-  for (int64_t begin = 0; begin == 0 || begin < x.size(0); begin += rows) {
+  for (int64_t begin = 0; begin < x.size(0); begin += rows) {
     const at::Tensor piece = x.narrow(0, begin, std::min(rows, x.size(0) - begin));
     pieces.push_back(
         ops::recompute([function, piece](const Tensors& again) { return Tensors{function(piece, again)}; }, inputs)
             .front());
   }
-  return pieces.size() == 1 ? pieces.front() : at::cat(pieces);
+  return at::cat(pieces);
 }
 
 }  // namespace
@@ -58,14 +58,12 @@ at::Tensor ChannelTokens::map(at::ScalarType type) const {
 
 Aggregation::Aggregation(const ModelConfig& config, const nn::Build& build)
     : query(add_parameter("query", {config.width}, nn::InitialValue::constant(0), /*decay=*/false, build)),
-      projection_weight(add_parameter("projection.weight", {3 * config.width, config.width},
-                                      xavier_uniform(config.width, 3 * config.width), /*decay=*/true, build)),
-      projection_bias(
-          add_parameter("projection.bias", {3 * config.width}, nn::InitialValue::constant(0), /*decay=*/false, build)),
+      qkv_weight(add_parameter("qkv.weight", {3 * config.width, config.width},
+                               xavier_uniform(config.width, 3 * config.width), /*decay=*/true, build)),
+      qkv_bias(add_parameter("qkv.bias", {3 * config.width}, nn::InitialValue::constant(0), /*decay=*/false, build)),
       output(add_module<nn::Linear>("output", config.width, config.width, /*bias=*/true,
                                     nn::InitialValue::normal(initial_deviation), build)),
       width_(config.width),
-      heads_(config.heads),
       head_dim_(config.head_dim()),
       epsilon_(config.norm_epsilon),
       type_(build.type),
@@ -84,8 +82,10 @@ at::Tensor Aggregation::forward(const at::Tensor& patches, const ChannelTokens& 
   const auto again = [this, rows, &tokens](const at::Tensor& trained) { return attend(rows, tokens, trained); };
   const at::Tensor trained = ops::trained_value(nn::weight_of(&query), wide_);
   const at::Tensor context = ops::recompute(again, trained);  // [N, width]
-  return output.forward(context.view({samples, places, width_}), pass.deferred);
+  return output.forward(context.view({samples, places, context.size(1)}), pass.deferred);
 }
+
+int64_t Aggregation::own_heads() const { return nn::weight_of(&qkv_weight).value.size(0) / (3 * head_dim_); }
 
 // With x the inputs of channel c and T_c the map of tokens, the key of head h is (W_k,h T_c) x + b_k,h. Without a norm
 // the score is (T_c^T W_k,h^T q_h) x, apart from the product with the bias, which is the same for all channels. The
@@ -97,32 +97,32 @@ Aggregation::Maps Aggregation::maps_of(const ChannelTokens& tokens, const at::Te
     return ops::trained_value(nn::weight_of(&parameter), wide_);
   };
   const at::Tensor of_tokens = tokens.map(wide_);  // [C, width, I]
-  const int64_t channels = of_tokens.size(0), inputs = of_tokens.size(2);
+  const int64_t channels = of_tokens.size(0), inputs = of_tokens.size(2), own = own_heads();
   const at::Tensor map = of_tokens.transpose(0, 1).reshape({width_, channels * inputs});
-  const at::Tensor weight = value(projection_weight), bias = value(projection_bias);
-  const at::Tensor keys = weight.narrow(0, width_, width_);
-  at::Tensor heads =
-      at::matmul(weight.narrow(0, 0, width_), given).add(bias.narrow(0, 0, width_)).view({heads_, head_dim_});
+  // Of queries, keys and values: [own heads * head_dim, width] and [own heads * head_dim].
+  const Tensors weights = value(qkv_weight).view({own, 3, head_dim_, width_}).unbind(1);
+  const Tensors biases = value(qkv_bias).view({own, 3, head_dim_}).unbind(1);
+  const auto rows_of = [&](const at::Tensor& weight) { return weight.reshape({own * head_dim_, width_}); };
+  const at::Tensor keys = weights[1];  // [own heads, head_dim, width]
+  at::Tensor heads = at::mm(rows_of(weights[0]), given.unsqueeze(1)).view({own, head_dim_}).add(biases[0]);
   if (query_norm_ != nullptr) {
     heads = at::layer_norm(heads, {head_dim_}, value(query_norm_->weight), value(*query_norm_->bias), epsilon_);
   }
   heads = heads.mul(1.0 / std::sqrt(static_cast<double>(head_dim_)));
   Maps maps;
-  maps.values = at::matmul(weight.narrow(0, 2 * width_, width_), map)
-                    .view({heads_, head_dim_, channels * inputs})
-                    .transpose(1, 2);
+  maps.values = at::mm(rows_of(weights[2]), map).view({own, head_dim_, channels * inputs}).transpose(1, 2);
   if (key_norm_ == nullptr) {
-    const at::Tensor of_query = at::bmm(heads.unsqueeze(1), keys.view({heads_, head_dim_, width_})).squeeze(1);
-    maps.scores = at::matmul(of_query, map).view({heads_, channels, inputs});
+    const at::Tensor of_query = at::bmm(heads.unsqueeze(1), keys).squeeze(1);
+    maps.scores = at::mm(of_query, map).view({own, channels, inputs});
     return maps;
   }
-  at::Tensor of_keys = at::matmul(keys, map).view({heads_, head_dim_, channels, inputs});
+  at::Tensor of_keys = at::mm(rows_of(keys), map).view({own, head_dim_, channels, inputs});
   const at::Tensor constant = at::arange(inputs, of_keys.options().requires_grad(false)).eq(inputs - 1);
-  of_keys = of_keys.add(bias.narrow(0, width_, width_).view({heads_, head_dim_, 1, 1}).mul(constant));
+  of_keys = of_keys.add(biases[1].reshape({own, head_dim_, 1, 1}).mul(constant));
   const at::Tensor centered = of_keys.sub(of_keys.mean(1, /*keepdim=*/true));
-  const at::Tensor weighted = heads.mul(value(key_norm_->weight)).unsqueeze(1);  // [heads, 1, head_dim]
-  maps.scores = at::bmm(weighted, centered.flatten(2)).view({heads_, channels, inputs});
-  const at::Tensor by_channel = centered.transpose(1, 2);  // [heads, C, head_dim, I]
+  const at::Tensor weighted = heads.mul(value(key_norm_->weight)).unsqueeze(1);  // [own heads, 1, head_dim]
+  maps.scores = at::bmm(weighted, centered.flatten(2)).view({own, channels, inputs});
+  const at::Tensor by_channel = centered.transpose(1, 2);  // [own heads, C, head_dim, I]
   maps.squares = at::matmul(by_channel.transpose(2, 3), by_channel).div(static_cast<double>(head_dim_));
   return maps;
 }
@@ -132,8 +132,8 @@ at::Tensor Aggregation::attend(const at::Tensor& patches, const ChannelTokens& t
   const Maps maps = maps_of(tokens, given);
   const at::Tensor ones = at::ones({patches.size(0), channels, 1}, patches.options());
   const at::Tensor x = at::cat({patches, ones}, -1);  // [N, C, I]
-  const auto attend = [heads = heads_, channels, inputs, epsilon = epsilon_](const at::Tensor& rows,
-                                                                             const Tensors& in) {
+  const auto attend = [heads = own_heads(), channels, inputs, epsilon = epsilon_](const at::Tensor& rows,
+                                                                                  const Tensors& in) {
     const int64_t places = rows.size(0);
     const at::Tensor by_channel = rows.transpose(0, 1);                 // [C, N, I]
     at::Tensor scores = at::bmm(by_channel, in[0].permute({1, 2, 0}));  // [C, N, heads]
@@ -149,9 +149,10 @@ at::Tensor Aggregation::attend(const at::Tensor& patches, const ChannelTokens& t
   };
   Tensors made = {maps.scores, maps.values};
   if (maps.squares.defined()) made.push_back(maps.squares);
-  const int64_t bytes_of_row = heads_ * channels * inputs * static_cast<int64_t>(x.element_size());
-  const at::Tensor bias = ops::trained_value(nn::weight_of(&projection_bias), wide_).narrow(0, 2 * width_, width_);
-  return in_pieces(x, bytes_of_row, made, attend).add(bias).to(type_);  // [N, width]
+  const int64_t bytes_of_row = own_heads() * channels * inputs * static_cast<int64_t>(x.element_size());
+  const at::Tensor biases = ops::trained_value(nn::weight_of(&qkv_bias), wide_);
+  const at::Tensor of_values = biases.view({own_heads(), 3, head_dim_}).select(1, 2).reshape({-1});
+  return in_pieces(x, bytes_of_row, made, attend).add(of_values).to(type_);  // [N, own heads * head_dim]
 }
 
 }  // namespace terrace::models::vit

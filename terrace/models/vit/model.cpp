@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <numbers>
+#include <optional>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -123,10 +124,10 @@ at::Tensor EmbeddingUnit::added(const Batch& batch, int64_t samples) const {
 }
 
 at::Tensor EmbeddingUnit::forward(const Batch& batch, const Pass& pass) const {
-  const at::Tensor own = ops::own_positions(aggregation_.output.weight.cut, patches_of(batch["inputs"]));
-  const int64_t samples = own.size(0), places = own.size(1);
-  const at::Tensor patches = own.reshape({samples, places, config_.num_channels(), config_.patch_size()});
-  const at::Tensor x = aggregation_.forward(patches, tokens_, pass);  // [B, L, D]
+  const at::Tensor all = patches_of(batch["inputs"]);
+  const int64_t samples = all.size(0);
+  const at::Tensor patches = all.view({samples, all.size(1), config_.num_channels(), config_.patch_size()});
+  const at::Tensor x = aggregation_.forward(patches, tokens_, pass);  // [B, own L, D]
   return ops::dropout(x.add(added(batch, samples).to(type_)),
                       dropout_site_of(x, positions_.cut, config_.dropout, batch, pass), "embedding");
 }
@@ -169,18 +170,16 @@ FeedForward::FeedForward(const ModelConfig& config, int64_t layer, const nn::Bui
       second_(add_module<nn::Linear>("second", config.ffn_width(), config.width, true, normal_initial(), build)) {}
 
 at::Tensor FeedForward::forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
+  const ops::FeedForwardWeights weights{nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
+                                        nn::weight_of(&second_.weight), nn::weight_of(second_.bias)};
   ops::DropoutSite site = dropout_site(dropout_, batch, pass);
-  if (site.rate == 0.0) {
-    const ops::FeedForwardWeights weights{nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
-                                          nn::weight_of(&second_.weight), nn::weight_of(second_.bias)};
-    return ops::feed_forward(x, weights, activation, pass.deferred);
+  std::optional<ops::InnerDropout> dropout;
+  if (site.rate > 0.0) {
+    // Between its layers a rank has all places and some columns, which are those of whole heads.
+    site.first_head = first_.weight.mark.row_ranges.front().begin / columns_of_head_;
+    dropout = {ops::draw_of(site, name_), weights.first.value.size(0) / columns_of_head_};
   }
-  // Between its layers a rank has all places and some columns, which are those of whole heads.
-  site.first_head = first_.weight.mark.row_ranges.front().begin / columns_of_head_;
-  const at::Tensor inner = ops::activated(first_.forward(x, pass.deferred), activation);
-  const at::Tensor heads = inner.unflatten(-1, {inner.size(-1) / columns_of_head_, columns_of_head_}).transpose(1, 2);
-  const at::Tensor kept = ops::dropout(heads, site, name_);  // [B, heads, L, columns]
-  return second_.forward(kept.transpose(1, 2).flatten(2), pass.deferred);
+  return ops::feed_forward(x, weights, activation, pass.deferred, dropout);
 }
 
 Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)

@@ -8,8 +8,6 @@ namespace {
 
 // Bytes of fp32, in which statistics and the aggregation are.
 constexpr int64_t wide_bytes = 4;
-// As in aggregation.cpp.
-constexpr int64_t piece_bytes = int64_t{64} << 20;
 
 double as_double(int64_t number) { return static_cast<double>(number); }
 
@@ -41,12 +39,22 @@ int64_t ffn_columns(const ModelConfig& config, const UnitTableOptions& options) 
   return 2 * config.ffn_width() / options.tensor_ranks;
 }
 
+// Columns of a rank's heads.
+int64_t context_columns(const ModelConfig& config, const UnitTableOptions& options) {
+  return heads_on_rank(config, options) * config.head_dim();
+}
+
+// With sequence parallelism a gradient of all places exists of the rank's own besides.
+int64_t own_gradient_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
+}
+
 // For the weight gradients of a half of a block: the input of its first product and the gradient of its output, which
 // with sequence parallelism exists of all places and of the rank's own, and what is between the products.
 int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
   const int64_t places = places_of(config, options);
-  const int64_t own = options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
-  return places * (2 * config.width + columns) * options.element_bytes + own + 2 * config.width * wide_bytes;
+  return places * (2 * config.width + columns) * options.element_bytes + own_gradient_bytes(config, options) +
+         2 * config.width * wide_bytes;
 }
 
 int64_t half_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
@@ -85,6 +93,11 @@ AggregationFlops aggregation_flops(const ModelConfig& config) {
   return flops;
 }
 
+double lead_and_time_flops(const ModelConfig& config) {
+  const int64_t inputs = (config.lead_embedding ? 1 : 0) + (config.time_inputs ? 4 : 0);
+  return 2.0 * as_double(config.width) * as_double(inputs);
+}
+
 double attention_linear_flops(const ModelConfig& config) {
   return 8.0 * as_double(config.places()) * as_double(config.width) * as_double(config.width);
 }
@@ -110,10 +123,20 @@ int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options)
   return own_places(config, options) * config.width * options.element_bytes;
 }
 
-// The patches, of which the attention to variables is computed again, and the input of the output layer.
+// The patches and the query, with which the attention to variables is computed again, the input of the output layer,
+// and the inputs of the linear functions of lead and time.
 int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {
-  return own_places(config, options) * config.num_channels() * config.patch_size() * wide_bytes +
-         hidden_bytes(config, options);
+  const int64_t patches = config.num_channels() * config.patch_size() * wide_bytes;
+  const int64_t inputs = (config.lead_embedding ? 1 : 0) + (config.time_inputs ? 4 : 0);
+  return places_of(config, options) * (patches + context_columns(config, options) * options.element_bytes) +
+         (config.width + options.samples * inputs) * wide_bytes;
+}
+
+// Of a half of a block: a factor for each sample.
+int64_t drop_path_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t layer,
+                             config::Recompute recompute) {
+  const bool keeps = drop_path_of(config, layer) > 0 && recompute != config::Recompute::full;
+  return keeps ? options.samples * options.element_bytes : 0;
 }
 
 int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
@@ -134,10 +157,10 @@ int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& option
 // Copies of the weights and their gradients, and the tensors of one piece of the places.
 int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t inputs = config.num_channels() * (config.patch_size() + 1);
-  const int64_t row = config.heads * inputs * wide_bytes;
-  const int64_t piece = std::min(own_places(config, options) * row, std::max(piece_bytes, row));
+  const int64_t own = context_columns(config, options), row = heads_on_rank(config, options) * inputs * wide_bytes;
+  const int64_t piece = std::min(places_of(config, options) * row, std::max(aggregation_piece_bytes, row));
   const int64_t maps = (config.qk_norm ? 5 : 2) * inputs;
-  return 2 * (3 * config.width + maps) * config.width * wide_bytes + (config.qk_norm ? 6 : 3) * piece +
+  return 2 * (3 * own + maps) * config.width * wide_bytes + (config.qk_norm ? 6 : 3) * piece +
          2 * hidden_bytes(config, options);
 }
 
@@ -146,9 +169,7 @@ int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOpti
 }
 
 int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
-  // With dropout there are copies of the inner values in the order of heads.
-  const int64_t columns = ffn_columns(config, options);
-  return half_temporary_bytes(config, options, config.dropout > 0 ? 2 * columns : columns);
+  return half_temporary_bytes(config, options, ffn_columns(config, options));
 }
 
 // The activations of the head, patches of all places and fields in fp32.
@@ -160,12 +181,14 @@ int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& 
          fields * (2 * options.element_bytes + 5 * wide_bytes) + damped;
 }
 
+// The operands of the output layer's weight gradient.
 int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
-  return 2 * hidden_bytes(config, options);
+  return places_of(config, options) * (config.width + context_columns(config, options)) * options.element_bytes +
+         own_gradient_bytes(config, options);
 }
 
 int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
-  const int64_t head_norms = config.qk_norm ? 4 * config.head_dim() * wide_bytes : 0;
+  const int64_t head_norms = config.qk_norm ? 3 * config.head_dim() * wide_bytes : 0;  // no bias of keys
   return half_deferred_bytes(config, options, attention_columns(config, options)) + head_norms;
 }
 

@@ -27,6 +27,12 @@ double attention_score_flops(const ModelConfig& config);
 double ffn_flops(const ModelConfig& config);
 double head_flops(const ModelConfig& config);
 
+// Of a sample: the linear functions of the lead and of the time.
+double lead_and_time_flops(const ModelConfig& config);
+
+// What exists for each place in the aggregation is computed for pieces of this size.
+constexpr int64_t aggregation_piece_bytes = int64_t{64} << 20;
+
 using schedule::UnitTableOptions;
 
 // Bytes of the hidden states [B, L, D] on a rank.
@@ -36,6 +42,9 @@ int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options)
 int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options);
 int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
 int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
+// What stochastic depth adds to each half of a block.
+int64_t drop_path_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t layer,
+                             config::Recompute recompute);
 int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
 int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
 int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);

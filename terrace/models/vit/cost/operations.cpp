@@ -27,12 +27,12 @@ schedule::TransformerShape shape_of(const ModelConfig& config) {
 double fp32_bytes(int64_t elements) { return static_cast<double>(elements * wide_element_bytes); }
 
 // `count` products [m, k] x [k, n] in forward, and those of the gradients of one or both factors. Backward computes the
-// attention to variables again.
+// attention to variables again, and what is computed in several pieces once more.
 void add_products(Operations& operations, std::string_view name, int64_t count, int64_t m, int64_t n, int64_t k,
-                  int64_t gradients) {
+                  int64_t gradients, int64_t repetitions = 1) {
   const Operation forward = schedule::repeated(count, matrix_product(name, m, n, k, wide_element_bytes));
   operations.forward.push_back(forward);
-  operations.input_gradient.push_back(forward);
+  if (repetitions > 0) operations.input_gradient.push_back(schedule::repeated(repetitions, forward));
   if (gradients > 0)
     operations.input_gradient.push_back(schedule::repeated(count, matrix_product(name, k, n, m, wide_element_bytes)));
   if (gradients > 1)
@@ -44,44 +44,60 @@ void add_passes(Operations& operations, std::string_view name, double bytes, int
   operations.input_gradient.push_back(memory_pass(name, 3 * bytes, 3 * kernels));
 }
 
-void aggregate(const ModelConfig& config, int64_t places, Operations& operations) {
+// The attention of a rank's heads to the channels at so many places.
+void aggregate(const ModelConfig& config, int64_t heads, int64_t places, Operations& operations) {
   const int64_t channels = config.num_channels(), of_channel = config.patch_size() + 1, inputs = channels * of_channel;
-  const int64_t width = config.width, heads = config.heads, head_dim = config.head_dim();
-  add_products(operations, "query", 1, width, 1, width, 2);
-  add_products(operations, "map of values", 1, width, inputs, width, 2);
+  const int64_t width = config.width, head_dim = config.head_dim(), own = heads * head_dim;
+  const int64_t repetitions = places * heads * inputs * wide_element_bytes > aggregation_piece_bytes ? 2 : 1;
+  add_products(operations, "query", 1, own, 1, width, 2);
+  add_products(operations, "map of values", 1, own, inputs, width, 2);
   if (config.qk_norm) {
-    add_products(operations, "map of keys", 1, width, inputs, width, 2);
+    add_products(operations, "map of keys", 1, own, inputs, width, 2);
     add_products(operations, "map of scores", heads, 1, inputs, head_dim, 2);
     add_products(operations, "map of squares", heads * channels, of_channel, of_channel, head_dim, 2);
-    add_products(operations, "squares of deviations", channels, places, heads * of_channel, of_channel, 1);
+    add_products(operations, "squares of deviations", channels, places, heads * of_channel, of_channel, 1, repetitions);
     add_passes(operations, "squares of deviations", 3 * fp32_bytes(places * inputs * heads), 4);
   } else {
     add_products(operations, "keys of the query", heads, 1, width, head_dim, 2);
     add_products(operations, "map of scores", 1, heads, inputs, width, 2);
   }
-  add_products(operations, "scores of variables", channels, places, heads, of_channel, 1);
-  add_products(operations, "values of variables", heads, places, head_dim, inputs, 2);
-  add_passes(operations, "copy weights", 2 * fp32_bytes((3 * width + 2 * inputs) * width), 8);
+  add_products(operations, "scores of variables", channels, places, heads, of_channel, 1, repetitions);
+  add_products(operations, "values of variables", heads, places, head_dim, inputs, 2, repetitions);
+  add_passes(operations, "copy weights", 2 * fp32_bytes((3 * own + 2 * inputs) * width), 8);
   add_passes(operations, "softmax", 4 * fp32_bytes(places * channels * heads), 3);
   add_passes(operations, "weigh patches", fp32_bytes(places * inputs * (heads + 2)), 2);
+}
+
+// A factor for each sample is drawn, and multiplied with the branch.
+void drop_path(const ModelConfig& config, const UnitTableOptions& options, Operations& operations) {
+  const double hidden = static_cast<double>(hidden_bytes(config, options));
+  operations.forward.push_back(
+      memory_pass("dropout", 2 * static_cast<double>(options.samples * options.element_bytes)));
+  operations.forward.push_back(memory_pass("drop path", 2 * hidden));
+  operations.input_gradient.push_back(memory_pass("drop path", 2 * hidden));
 }
 
 }  // namespace
 
 Operations embedding_operations(const ModelConfig& config, const UnitTableOptions& options) {
-  const int64_t places = own_places(config, options);
+  const int64_t heads = config.heads / options.tensor_ranks;
   schedule::TransformerOperations unit(shape_of(config), options);
   const int64_t fields = options.samples * config.places() * config.num_channels() * config.patch_size();
   unit.operations.forward.push_back(memory_pass("patches", 2 * fp32_bytes(fields)));
-  aggregate(config, places, unit.operations);
-  unit.replicated("aggregation output", config.width, config.width);
+  aggregate(config, heads, options.samples * config.places(), unit.operations);
+  unit.cut_by_inputs("aggregation output", heads * config.head_dim());
+  // Of the lead and of the time.
+  for (const int64_t inputs : {config.lead_embedding ? int64_t{1} : 0, config.time_inputs ? int64_t{4} : 0}) {
+    if (inputs == 0) continue;
+    add_products(unit.operations, "lead or time", 1, options.samples, config.width, inputs, 1, /*repetitions=*/0);
+  }
   unit.operations.forward.push_back(
       memory_pass("add positions", 3 * static_cast<double>(hidden_bytes(config, options))));
   unit.dropout(/*adds=*/false);
   return unit.operations;
 }
 
-Operations attention_operations(const ModelConfig& config, const UnitTableOptions& options) {
+Operations attention_operations(const ModelConfig& config, const UnitTableOptions& options, bool drops_path) {
   const int64_t heads = config.heads / options.tensor_ranks, context = heads * config.head_dim();
   schedule::TransformerOperations unit(shape_of(config), options);
   unit.norm({.in_residual = true});
@@ -90,10 +106,11 @@ Operations attention_operations(const ModelConfig& config, const UnitTableOption
   unit.attention(heads, unit.bytes_of_tokens(3 * context), unit.bytes_of_tokens(context));
   unit.cut_by_inputs("attention output", context);
   unit.dropout(/*adds=*/false);
+  if (drops_path) drop_path(config, options, unit.operations);
   return unit.operations;
 }
 
-Operations ffn_operations(const ModelConfig& config, const UnitTableOptions& options) {
+Operations ffn_operations(const ModelConfig& config, const UnitTableOptions& options, bool drops_path) {
   const int64_t inner = config.ffn_width() / options.tensor_ranks;
   schedule::TransformerOperations unit(shape_of(config), options);
   const double inner_bytes = unit.bytes_of_tokens(inner);
@@ -102,12 +119,13 @@ Operations ffn_operations(const ModelConfig& config, const UnitTableOptions& opt
   unit.operations.forward.push_back(memory_pass("gelu", 2 * inner_bytes));
   unit.operations.input_gradient.push_back(memory_pass("gelu_backward", 3 * inner_bytes));
   if (config.dropout > 0) {
-    // With copies to the order of heads and back.
-    unit.operations.forward.push_back(memory_pass("dropout", 6 * inner_bytes, 3));
-    unit.operations.input_gradient.push_back(memory_pass("dropout", 6 * inner_bytes, 3));
+    unit.operations.forward.push_back(memory_pass("dropout", 2 * inner_bytes));
+    unit.operations.input_gradient.push_back(memory_pass("dropout", 2 * inner_bytes));
   }
   unit.cut_by_inputs("ffn second", inner);
-  unit.dropout(/*adds=*/true);
+  unit.dropout(/*adds=*/false);
+  if (drops_path) drop_path(config, options, unit.operations);
+  unit.operations.forward.push_back(memory_pass("residual", 3 * static_cast<double>(hidden_bytes(config, options))));
   return unit.operations;
 }
 

@@ -6,10 +6,12 @@
 
 namespace terrace::models::vit {
 
-// The operations that the modules of models/vit execute in training.
+// The operations that the modules of models/vit execute in training. `drops_path`: of a block with stochastic depth.
 schedule::Operations embedding_operations(const ModelConfig& config, const schedule::UnitTableOptions& options);
-schedule::Operations attention_operations(const ModelConfig& config, const schedule::UnitTableOptions& options);
-schedule::Operations ffn_operations(const ModelConfig& config, const schedule::UnitTableOptions& options);
+schedule::Operations attention_operations(const ModelConfig& config, const schedule::UnitTableOptions& options,
+                                          bool drops_path);
+schedule::Operations ffn_operations(const ModelConfig& config, const schedule::UnitTableOptions& options,
+                                    bool drops_path);
 schedule::Operations head_operations(const ModelConfig& config, const schedule::UnitTableOptions& options);
 
 }  // namespace terrace::models::vit

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +21,9 @@ class TableBuilder {
   TableBuilder(const ModelConfig& config, const schedule::UnitTableOptions& options)
       : config_(config),
         options_(options),
-        attention_operations_(attention_operations(config, options)),
-        ffn_operations_(ffn_operations(config, options)) {}
+        attention_operations_{attention_operations(config, options, false),
+                              attention_operations(config, options, true)},
+        ffn_operations_{ffn_operations(config, options, false), ffn_operations(config, options, true)} {}
 
   schedule::UnitTable table() {
     embedding();
@@ -84,7 +86,7 @@ class TableBuilder {
     parameter("embedding.tokens.bias", {channels, width});
     parameter("embedding.tokens.variables", {channels, width});
     parameter("embedding.aggregation.query", {width});
-    linear("embedding.aggregation.projection", width, 3 * width);
+    linear("embedding.aggregation.qkv", width, 3 * width);
     linear("embedding.aggregation.output", width, width);
     head_norms("embedding.aggregation");
     parameter("embedding.positions", {config_.places(), width});
@@ -97,10 +99,11 @@ class TableBuilder {
     const double places = static_cast<double>(options_.samples * config_.places());
     const double output = 2.0 * places * static_cast<double>(width) * static_cast<double>(width);
     schedule::UnitRow& row = table_.back();
-    row.forward_flops = flops.once + places * flops.of_place;
-    row.input_gradient_flops = 2 * (row.forward_flops - output) + output;
+    const double told = static_cast<double>(options_.samples) * lead_and_time_flops(config_);
+    row.forward_flops = flops.once + places * flops.of_place + told;
+    row.input_gradient_flops = 2 * (flops.once + places * flops.of_place - output) + output + told;
     row.weight_gradient_flops = output;
-    row.counted_flops = 3 * row.forward_flops;
+    row.counted_flops = 3 * row.forward_flops - told;
     kept([](const auto& config, const auto& options, config::Recompute) {
       return embedding_kept_bytes(config, options);
     });
@@ -117,10 +120,12 @@ class TableBuilder {
     linear(block + "attention.output", config_.width, config_.width);
     head_norms(block + "attention");
     flops(attention_linear_flops(config_), attention_score_flops(config_));
-    kept(attention_kept_bytes);
+    kept([layer](const auto& config, const auto& options, config::Recompute recompute) {
+      return attention_kept_bytes(config, options, recompute) + drop_path_kept_bytes(config, options, layer, recompute);
+    });
     table_.back().deferred_bytes = attention_deferred_bytes(config_, options_);
     table_.back().temporary_bytes = attention_temporary_bytes(config_, options_);
-    table_.back().operations = attention_operations_;
+    table_.back().operations = attention_operations_[drop_path_of(config_, layer) > 0 ? 1 : 0];
   }
 
   void ffn(int64_t layer) {
@@ -130,10 +135,12 @@ class TableBuilder {
     linear(block + "ffn.first", config_.width, config_.ffn_width());
     linear(block + "ffn.second", config_.ffn_width(), config_.width);
     flops(ffn_flops(config_), 0);
-    kept(ffn_kept_bytes);
+    kept([layer](const auto& config, const auto& options, config::Recompute recompute) {
+      return ffn_kept_bytes(config, options, recompute) + drop_path_kept_bytes(config, options, layer, recompute);
+    });
     table_.back().deferred_bytes = ffn_deferred_bytes(config_, options_);
     table_.back().temporary_bytes = ffn_temporary_bytes(config_, options_);
-    table_.back().operations = ffn_operations_;
+    table_.back().operations = ffn_operations_[drop_path_of(config_, layer) > 0 ? 1 : 0];
   }
 
   void head() {
@@ -154,7 +161,8 @@ class TableBuilder {
 
   const ModelConfig& config_;
   const schedule::UnitTableOptions& options_;
-  schedule::Operations attention_operations_, ffn_operations_;  // the same in every layer
+  // The same in every layer without, and in every layer with stochastic depth.
+  std::array<schedule::Operations, 2> attention_operations_, ffn_operations_;
   schedule::UnitTable table_;
 };
 

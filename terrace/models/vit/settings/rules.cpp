@@ -157,7 +157,10 @@ std::string tensor_divides(const Config& c, const std::string& what, int64_t num
 }
 
 // The inner width of feed-forward blocks is a multiple of the heads.
-std::string tensor_divides_heads(const Config& c) { return tensor_divides(c, "model.heads", model_of(c).heads); }
+std::string tensor_divides_heads(const Config& c) {
+  const std::string problem = tensor_divides(c, "model.heads", model_of(c).heads);
+  return problem.empty() ? "" : problem + ": the scores of a head are computed on one tensor rank";
+}
 
 std::string places_are_cut(const Config& c) {
   const ModelConfig& model = model_of(c);
