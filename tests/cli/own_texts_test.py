@@ -54,7 +54,7 @@ class Bash(unittest.TestCase):
     def test_flags_are_those_of_the_command_reached(self):
         self.assertEqual(self.complete("train", "--res"), ["--resume"])
         self.assertEqual(self.complete("data", "prepare", "--train-"), ["--train-tokenizer"])
-        self.assertEqual(self.complete("data", "prepare", "--res"), [])
+        self.assertEqual(self.complete("data", "inspect", "--res"), [])
         # The value of a flag is not taken for a subcommand.
         self.assertEqual(self.complete("generate", "data", "--top"), ["--top-k", "--top-p"])
 
