@@ -133,8 +133,9 @@ struct Correlation {
 
 // The number of the row's first place.
 RowPointers row_pointers(const ScoredFields& fields, size_t first) {
-  return {fields.forecast.data() + first, fields.truth.data() + first, fields.start.data() + first,
-          fields.climatology.data() + first, fields.start_climatology.data() + first};
+  const auto row = [first](std::span<const float> field) { return field.empty() ? nullptr : field.data() + first; };
+  return {row(fields.forecast), row(fields.truth), row(fields.start), row(fields.climatology),
+          row(fields.start_climatology)};
 }
 
 }  // namespace
