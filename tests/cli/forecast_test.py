@@ -1,7 +1,9 @@
 """Tests terrace forecast and terrace score as a shell sees them: files that xarray opens, scores that agree with terrace evaluate,
 layouts, forecasts in steps, pages and what is refused."""
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -179,6 +181,18 @@ class Files(Forecasting):
                                 timeout=300)
         self.expect(2, result, "large.nc takes 15.0 KiB, and the limit on the size of files is 8.0 KiB")
         self.assertEqual([path.name for path in self.folder.glob("*large*")], [])
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun; tools/setup installs it")
+    def test_processes_write_one_file_and_all_know_of_a_mistake(self):
+        launch = lambda *more: subprocess.run(
+            ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", TERRACE, "forecast", "run", "--data", "fields", "--starts", "2001-03-11",
+             "2001-03-12", "6h", "--output", "processes.nc", *more], cwd=self.folder, capture_output=True, text=True, timeout=300,
+            env=os.environ | {"OMP_WAIT_POLICY": "passive", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        self.assertEqual(json.loads(self.expect(0, launch("--json")).stdout)["leads"], ["6h"])
+        self.forecast("one.nc", "--starts", "2001-03-11", "2001-03-12", "6h")
+        self.assert_close(self.read("processes.nc")["u"], self.read("one.nc")["u"], 2e-4)
+        refused = self.expect(2, launch("--overwrite", "--lead", "7h"), "--lead 7h is no multiple")
+        self.assertEqual(refused.stderr.count("error: "), 1)
 
     def test_a_rollout_feeds_the_forecast_back(self):
         self.forecast("rolled.nc", "--starts", "2001-03-11", "2001-03-11", "6h", "--lead", "12h", "--rollout", "6h")
