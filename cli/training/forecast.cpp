@@ -100,16 +100,19 @@ void run_forecast(ForecastArguments& arguments) {
   train::stop_on_signals();
   LaunchedRanks ranks = connect(arguments.request.model.ranks);
   arguments.request.model.world = ranks.world.get();
+  const bool is_reporting_rank = ranks.is_reporting_rank();
   std::unique_ptr<data::ForecastWriter> writer;
   Json result;
   arguments.request.plan = [&](const train::ForecastModel& model) {
     check_output(arguments);
-    return data::plan_forecasts(model.source, arguments.times, model.knows_lead);
+    data::ForecastPlan plan = data::plan_forecasts(model.source, arguments.times, model.knows_lead);
+    if (is_reporting_rank) {
+      writer = data::create_forecasts(arguments.output, header_of(model, plan));
+      result = result_json(arguments, model, plan);
+    }
+    return plan;
   };
-  arguments.request.begin = [&](const train::ForecastModel& model, const data::ForecastPlan& plan) {
-    writer = data::create_forecasts(arguments.output, header_of(model, plan));
-    result = result_json(arguments, model, plan);
-  };
+  arguments.request.begin = [](const train::ForecastModel&, const data::ForecastPlan&) {};
   arguments.request.take = [&](size_t start, size_t lead, std::span<const float> fields) {
     writer->write(start, lead, fields);
   };

@@ -1,14 +1,16 @@
 """Tests terrace forecast and terrace score as a shell sees them: files that xarray opens, scores that agree with terrace evaluate,
 layouts, forecasts in steps, pages and what is refused."""
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-from commands_test import SOURCE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+from commands_test import SOURCE, TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
 
 PYTHON = SOURCE / ".deps/python/bin/python"
 
@@ -172,6 +174,26 @@ class Files(Forecasting):
             self.assert_close(one["u"], cut["u"], 2e-4)
             self.assert_close(one["t"], cut["t"], 2e-4)
 
+    def test_a_file_that_is_too_large_is_refused_with_numbers_and_leaves_nothing(self):
+        arguments = "forecast run --data fields --starts 2001-03-11 2001-03-20 6h --output large.nc"
+        # 40 starts of two fields of 48 numbers; the shell counts the limit in KiB.
+        result = subprocess.run(["bash", "-c", f"ulimit -f 8; exec {TERRACE} {arguments}"], cwd=self.folder, capture_output=True, text=True,
+                                timeout=300)
+        self.expect(2, result, "large.nc takes 15.0 KiB, and the limit on the size of files is 8.0 KiB")
+        self.assertEqual([path.name for path in self.folder.glob("*large*")], [])
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun; tools/setup installs it")
+    def test_processes_write_one_file_and_all_know_of_a_mistake(self):
+        launch = lambda *more: subprocess.run(
+            ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", TERRACE, "forecast", "run", "--data", "fields", "--starts", "2001-03-11",
+             "2001-03-12", "6h", "--output", "processes.nc", *more], cwd=self.folder, capture_output=True, text=True, timeout=300,
+            env=os.environ | {"OMP_WAIT_POLICY": "passive", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        self.assertEqual(json.loads(self.expect(0, launch("--json")).stdout)["leads"], ["6h"])
+        self.forecast("one.nc", "--starts", "2001-03-11", "2001-03-12", "6h")
+        self.assert_close(self.read("processes.nc")["u"], self.read("one.nc")["u"], 2e-4)
+        refused = self.expect(2, launch("--overwrite", "--lead", "7h"), "--lead 7h is no multiple")
+        self.assertEqual(refused.stderr.count("error: "), 1)
+
     def test_a_rollout_feeds_the_forecast_back(self):
         self.train("damped", "--set", "model.predicts=damped_anomaly")
         for run in ("run", "damped"):
@@ -243,14 +265,16 @@ class Files(Forecasting):
 
 class Scores(Forecasting):
     def test_agree_with_those_of_evaluate(self):
-        evaluated = json.loads(self.expect(0, self.run_here("evaluate", "run", "--data", "fields", "--json")).stdout)
-        scored = self.score("run")
-        self.assertEqual((scored["split"], scored["lead"], scored["leads"]["6h"]["starts"]), ("test", "6h", 39))
-        described = json.loads((self.folder / "fields.json").read_text())
-        for variable in described["variables"]:
-            for figure in ("rmse", "bias"):
-                expected = evaluated[f"{figure}_{variable['name']}"] * variable["deviation"]
-                self.assertAlmostEqual(scored["variables"][variable["name"]][figure], expected, delta=2e-5 * variable["deviation"])
+        self.train("anomalies", "--set", "model.predicts=anomaly")
+        for run in ("run", "anomalies"):
+            evaluated = json.loads(self.expect(0, self.run_here("evaluate", run, "--data", "fields", "--json")).stdout)
+            scored = self.score(run)
+            self.assertEqual((scored["split"], scored["lead"], scored["leads"]["6h"]["starts"]), ("test", "6h", 39))
+            described = json.loads((self.folder / "fields.json").read_text())
+            for variable in described["variables"]:
+                for figure in ("rmse", "bias"):
+                    expected = evaluated[f"{figure}_{variable['name']}"] * variable["deviation"]
+                    self.assertAlmostEqual(scored["variables"][variable["name"]][figure], expected, delta=2e-5 * variable["deviation"])
 
     def test_of_a_file_are_those_of_the_checkpoint_that_wrote_it(self):
         self.forecast("test.nc", "--starts", "2001-03-11", "2001-03-20", "6h", "--lead", "12h", "--rollout", "6h")

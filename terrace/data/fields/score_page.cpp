@@ -37,7 +37,7 @@ struct MapScale {
 
   void include(const std::vector<float>& values) {
     for (const float value : values) {
-      if (std::isnan(value)) continue;
+      if (!std::isfinite(value)) continue;
       least = std::min(least, static_cast<double>(value));
       most = std::max(most, static_cast<double>(value));
     }
@@ -54,7 +54,7 @@ std::string map_text(const std::vector<float>& values, const MapScale& scale) {
   for (const float value : values) {
     const double share = (static_cast<double>(value) - scale.least) / (scale.most - scale.least);
     bytes.push_back(
-        std::isnan(value) ? 0 : static_cast<uint8_t>(1 + std::lround(std::clamp(share, 0.0, 1.0) * map_levels)));
+        !std::isfinite(value) ? 0 : static_cast<uint8_t>(1 + std::lround(std::clamp(share, 0.0, 1.0) * map_levels)));
   }
   return in_base64(bytes);
 }

@@ -22,27 +22,31 @@ std::vector<double> numbers_of(const NetcdfFile& file, const char* name) {
   return file.values(variable);
 }
 
+// Of a whole number; a negative one becomes an index that no list has.
+size_t index_of(double value) { return static_cast<size_t>(static_cast<int64_t>(value)); }
+
 double as_unsigned(double value) { return value < 0 ? value + 65536 : value; }
 
 std::vector<CoastLine> segments_of(const NetcdfFile& file) {
   const double bin_degrees = numbers_of(file, "Bin_size_in_minutes").at(0) / 60;
-  const auto bins_around = static_cast<size_t>(numbers_of(file, "N_bins_in_360_longitude_range").at(0));
+  const size_t bins_around = index_of(numbers_of(file, "N_bins_in_360_longitude_range").at(0));
   const std::vector<double> first_segments = numbers_of(file, "Id_of_first_segment_in_a_bin");
   const std::vector<double> counts = numbers_of(file, "N_segments_in_a_bin");
   const std::vector<double> infos = numbers_of(file, "Embedded_npts_levels_exit_entry_for_a_segment");
   const std::vector<double> first_points = numbers_of(file, "Id_of_first_point_in_a_segment");
   const std::vector<double> longitudes = numbers_of(file, "Relative_longitude_from_SW_corner_of_bin");
   const std::vector<double> latitudes = numbers_of(file, "Relative_latitude_from_SW_corner_of_bin");
+  if (bins_around == 0) throw UserError::of("{} has no bins", file.path().string());
   std::vector<CoastLine> lines;
   for (size_t bin = 0; bin < first_segments.size(); ++bin) {
     const double west = static_cast<double>(bin % bins_around) * bin_degrees;
     const double south = 90 - static_cast<double>(bin / bins_around + 1) * bin_degrees;
-    for (size_t i = 0; i < static_cast<size_t>(counts.at(bin)); ++i) {
-      const size_t segment = static_cast<size_t>(first_segments[bin]) + i;
-      const auto info = static_cast<uint32_t>(infos.at(segment));
+    for (size_t i = 0; i < index_of(counts.at(bin)); ++i) {
+      const size_t segment = index_of(first_segments[bin]) + i;
+      const auto info = static_cast<uint32_t>(index_of(infos.at(segment)));
       const int level = static_cast<int>((info >> 6U) & 7U);
       if (level != shore_of_sea) continue;
-      const size_t points = info >> 9U, first = static_cast<size_t>(first_points.at(segment));
+      const size_t points = info >> 9U, first = index_of(first_points.at(segment));
       CoastLine line;
       for (size_t point = first; point < first + points; ++point) {
         line.push_back(static_cast<float>(west + as_unsigned(longitudes.at(point)) / bin_parts * bin_degrees));

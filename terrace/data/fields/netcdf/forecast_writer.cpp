@@ -1,20 +1,28 @@
-// Writes forecasts by libnetcdf.
+// Lets libnetcdf make the file, and writes the forecasts into it by POSIX calls.
 #include <fmt/format.h>
 #include <netcdf.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/temporary_name.h"
+#include "terrace/base/units.h"
+#include "terrace/data/fields/fields_store.h"
 #include "terrace/data/fields/forecast_file.h"
+#include "terrace/data/fields/netcdf/contiguous_array.h"
 
 namespace terrace::data {
 namespace {
+
+constexpr int alignment_of_arrays = 64;  // bytes
 
 // A variable of the file, with the number of a field for each of its levels.
 struct WrittenVariable {
@@ -22,6 +30,7 @@ struct WrittenVariable {
   std::vector<size_t> fields = {};
   bool has_levels = false;
   int id = -1;
+  StoredArray array = {};
 };
 
 std::vector<double> levels_of_fields(const std::vector<FieldOfDataset>& fields) {
@@ -70,8 +79,11 @@ class NetcdfForecasts : public ForecastWriter {
         levels_(levels_of_fields(header_.fields)),
         variables_(written_variables(header_.fields, levels_)) {
     remove_abandoned_partials(path_);
+    check_room();
     try {
       define();
+      for (WrittenVariable& variable : variables_) variable.array.offset = offset_of_array(temporary_, variable.name);
+      store_.emplace(temporary_);
     } catch (...) {
       remove();
       throw;
@@ -81,21 +93,18 @@ class NetcdfForecasts : public ForecastWriter {
   ~NetcdfForecasts() override { remove(); }
 
   void write(size_t start, size_t lead, std::span<const float> fields) override {
-    const size_t rows = header_.grid.latitudes.size(), columns = header_.grid.longitudes.size();
+    const size_t places = header_.grid.places();
     for (const WrittenVariable& variable : variables_) {
-      for (size_t level = 0; level < variable.fields.size(); ++level) {
-        std::vector<size_t> first = {start, lead}, count = {1, 1};
-        if (variable.has_levels) first.push_back(level), count.push_back(1);
-        first.insert(first.end(), {0, 0});
-        count.insert(count.end(), {rows, columns});
-        check(nc_put_vara_float(id_, variable.id, first.data(), count.data(),
-                                fields.data() + variable.fields[level] * rows * columns));
+      const size_t levels = variable.fields.size();
+      for (size_t level = 0; level < levels; ++level) {
+        const size_t number = (start * header_.leads.size() + lead) * levels + level;
+        store_->write(variable.array, number * places, fields.subspan(variable.fields[level] * places, places));
       }
     }
   }
 
   void commit() override {
-    check(nc_close(std::exchange(id_, -1)));
+    store_.reset();
     std::filesystem::rename(temporary_, path_);
   }
 
@@ -107,7 +116,30 @@ class NetcdfForecasts : public ForecastWriter {
                             fmt::format("cannot write {}: {}", path_.string(), reason));
   }
 
+  // The library does not survive a file that it cannot extend.
+  void check_room() const {
+    const double bytes = sizeof(float) * static_cast<double>(header_.starts.size() * header_.leads.size()) *
+                         static_cast<double>(header_.fields.size() * header_.grid.places());
+    const std::filesystem::path folder = path_.parent_path();
+    std::error_code unknown;
+    const auto space = std::filesystem::space(folder.empty() ? "." : folder, unknown);
+    rlimit limit{};
+    const bool is_limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    if (is_limited && bytes > static_cast<double>(limit.rlim_cur)) {
+      throw UserError::of(
+          "{} takes {}, and the limit on the size of files is {}; raise it with ulimit -f, or forecast fewer "
+          "starts",
+          path_.string(), format_bytes(bytes), format_bytes(static_cast<double>(limit.rlim_cur)));
+    }
+    if (!unknown && bytes > static_cast<double>(space.available)) {
+      throw UserError::of(
+          "{} takes {}, and {} are free in its folder; choose another --output, or forecast fewer starts",
+          path_.string(), format_bytes(bytes), format_bytes(static_cast<double>(space.available)));
+    }
+  }
+
   void remove() {
+    store_.reset();
     if (id_ >= 0) nc_close(std::exchange(id_, -1));
     std::error_code ignored;
     std::filesystem::remove(temporary_, ignored);
@@ -131,7 +163,10 @@ class NetcdfForecasts : public ForecastWriter {
   }
 
   void define() {
-    check(nc_create(temporary_.c_str(), NC_CLOBBER | NC_NETCDF4, &id_));
+    check(nc_set_alignment(1, alignment_of_arrays));
+    const int status = nc_create(temporary_.c_str(), NC_CLOBBER | NC_NETCDF4, &id_);
+    nc_set_alignment(1, 1);
+    check(status);
     int old_mode = 0;
     check(nc_set_fill(id_, NC_NOFILL, &old_mode));
     const int time = dimension("time", header_.starts.size());
@@ -171,6 +206,8 @@ class NetcdfForecasts : public ForecastWriter {
     if (has_levels) check(nc_put_var_double(id_, levels, levels_.data()));
     check(nc_put_var_double(id_, latitudes, header_.grid.latitudes.data()));
     check(nc_put_var_double(id_, longitudes, header_.grid.longitudes.data()));
+    for (WrittenVariable& one : variables_) one.array = make_space(temporary_, id_, one.id);
+    check(nc_close(std::exchange(id_, -1)));
   }
 
   int add_levels(int level) const {
@@ -194,6 +231,7 @@ class NetcdfForecasts : public ForecastWriter {
                        {"long_name", field.long_name},
                        {"coordinates", "valid_time"}});
     check(nc_def_var_chunking(id_, one.id, NC_CONTIGUOUS, nullptr));
+    check(nc_def_var_endian(id_, one.id, NC_ENDIAN_LITTLE));
   }
 
   void put_instants(int id, const std::vector<int64_t>& instants) const {
@@ -206,6 +244,7 @@ class NetcdfForecasts : public ForecastWriter {
   std::vector<double> levels_;
   std::vector<WrittenVariable> variables_;
   int id_ = -1;
+  std::optional<StoreFile> store_;
 };
 
 }  // namespace

@@ -1,6 +1,4 @@
-// Lets libnetcdf make the file of a dataset and libhdf5 say where its arrays lie.
-#include <fmt/format.h>
-#include <hdf5.h>
+// Lets libnetcdf make the file of a dataset.
 #include <netcdf.h>
 
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/fields_store.h"
+#include "terrace/data/fields/netcdf/contiguous_array.h"
 
 namespace terrace::data {
 namespace {
@@ -55,7 +54,7 @@ class StoreMaker {
     text(NC_GLOBAL, "Conventions", "CF-1.8");
     check(nc_enddef(id_));
     write_coordinates();
-    for (const auto& [stored, array] : arrays) make_space(stored, *array);
+    for (const auto& [stored, array] : arrays) array->sizes = make_space(path_, id_, stored).sizes;
     check(nc_close(std::exchange(id_, -1)));
     find_offsets(arrays);
   }
@@ -127,39 +126,13 @@ class StoreMaker {
     }
   }
 
-  // The space of an array is taken when its first number is written.
-  void make_space(int variable, StoredArray& array) const {
-    int count = 0;
-    check(nc_inq_varndims(id_, variable, &count));
-    std::vector<int> dimensions(static_cast<size_t>(count));
-    check(nc_inq_vardimid(id_, variable, dimensions.data()));
-    std::vector<size_t> last;
-    array.sizes.clear();
-    for (const int dimension : dimensions) {
-      size_t size = 0;
-      check(nc_inq_dimlen(id_, dimension, &size));
-      array.sizes.push_back(size);
-      last.push_back(size - 1);
-    }
-    const float zero = 0;
-    check(nc_put_var1_float(id_, variable, last.data(), &zero));
-  }
-
   void find_offsets(const std::vector<std::pair<int, StoredArray*>>& arrays) const {
-    const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
     for (const auto& [variable, array] : arrays) {
       const char* name = array == &description_.fields            ? "fields"
                          : array == &description_.constant_fields ? "constants"
                                                                   : "climatology";
-      const hid_t dataset = file < 0 ? -1 : H5Dopen2(file, name, H5P_DEFAULT);
-      const haddr_t offset = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
-      if (dataset >= 0) H5Dclose(dataset);
-      if (offset == HADDR_UNDEF || offset % sizeof(float) != 0) {
-        throw UserError::of("{}: libhdf5 does not say where {} lies", path_.string(), name);
-      }
-      array->offset = offset;
+      array->offset = offset_of_array(path_, name);
     }
-    H5Fclose(file);
   }
 
   const std::filesystem::path& path_;
