@@ -208,13 +208,19 @@ Json json_of(const Plan& plan) {
   json["changes"] = changes_json(plan);
   json["stages"] = Json::array();
   for (const StagePrediction& stage : prediction.stages) {
-    json["stages"].push_back({{"parameters", stage.parameters},
-                              {"live_micro_batches", stage.memory.live_micro_batches},
-                              {"computation_seconds", stage.computation.total()},
-                              {"waiting_seconds", stage.waiting_seconds()},
-                              {"bubble_seconds", stage.bubble_seconds},
-                              {"queued_seconds", stage.queued_seconds},
-                              {"memory_bytes", memory_json(stage.memory)}});
+    Json sent = Json::object();
+    for (const ExposedTime& exposed : stage.exposed) sent[exposed.group] = exposed.sent_bytes;
+    if (stage.shares_bytes > 0) sent["tensor_shares"] = stage.shares_bytes;
+    json["stages"].push_back(
+        {{"parameters", stage.parameters},
+         {"live_micro_batches", stage.memory.live_micro_batches},
+         {"computation_seconds", stage.computation.total()},
+         {"waiting_seconds", stage.waiting_seconds()},
+         {"bubble_seconds", stage.bubble_seconds},
+         {"queued_seconds", stage.queued_seconds},
+         {"memory_bytes", memory_json(stage.memory)},
+         {"whole_weights_bytes", {{"layer", stage.layer_weights_bytes}, {"other", stage.other_weights_bytes}}},
+         {"sent_bytes", std::move(sent)}});
   }
   return json;
 }

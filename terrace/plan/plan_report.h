@@ -27,7 +27,8 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
 // where samples differ in size), limit, run, trainings, checkpoint, roofline,
-// changes, and stages: a list with memory_bytes by category and in total.
+// changes, and stages: a list with memory_bytes by category and in total, whole_weights_bytes of the largest layer and
+// of the largest other segment, and sent_bytes of one rank in a step by group.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 

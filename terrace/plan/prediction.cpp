@@ -50,11 +50,32 @@ std::string memory_reason(const Prediction& prediction, const Target& target) {
                      format_bytes(memory.bytes[largest]));
 }
 
-void add_exposed(std::vector<ExposedTime>& list, const char* group, double waited, double moving) {
+void add_exposed(std::vector<ExposedTime>& list, const char* group, double waited, double moving, double sent = 0) {
   auto found = std::ranges::find(list, group, &ExposedTime::group);
   if (found == list.end()) found = list.insert(list.end(), ExposedTime{.group = group});
   found->seconds += waited;
   found->moving_seconds += moving;
+  found->sent_bytes += sent;
+}
+
+void read_segments(StagePrediction& stage, const PlannedRun& run, int64_t number) {
+  const auto ranks = static_cast<double>(run.config.layout.tensor);
+  for (const std::vector<int64_t>& chunk : run.stages[static_cast<size_t>(number)].chunks) {
+    for (const int64_t index : chunk) {
+      const schedule::Segment& segment = run.partition().segment(index);
+      int64_t& largest = segment.layer < 0 ? stage.other_weights_bytes : stage.layer_weights_bytes;
+      largest = std::max(largest, run.weight_bytes(index));
+      for (const schedule::UnitParameter& parameter : schedule::segment_parameters(run.table(), segment)) {
+        const ParamMark& mark = parameter.mark;
+        if (mark.kind != ParamMark::Kind::replicated || ranks == 1) continue;
+        if (!run.config.layout.sequence_parallel && !mark.gradient_in_shares) continue;
+        const double bytes =
+            static_cast<double>(schedule::elements(mark) * config::element_bytes(run.config.train.gradient_type)) /
+            static_cast<double>(run.sizes.optimizer);
+        stage.shares_bytes += 2 * bytes * (ranks - 1) / ranks;
+      }
+    }
+  }
 }
 
 void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t number) {
@@ -64,7 +85,9 @@ void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t numbe
   for (size_t i = 0; i < list.size(); ++i) {
     const double seconds = times.intervals[i].end - times.intervals[i].start;
     const char* group = schedule::group_of(list[i].movement, list[i].hop);
-    if (list[i].kind == Kind::begin_movement) add_exposed(stage.exposed, group, 0, seconds);
+    if (list[i].kind == Kind::begin_movement) {
+      add_exposed(stage.exposed, group, 0, seconds, step.costs.bytes(number, list[i]));
+    }
     if (list[i].kind == Kind::end_movement) {
       add_exposed(stage.exposed, group, seconds, step.costs.seconds(number, list[i]));
     }
@@ -74,7 +97,8 @@ void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t numbe
   if (computation.tensor_seconds > 0) {
     stage.exposed.push_back({.group = "tensor",
                              .seconds = computation.of(TimeKind::tensor_sums),
-                             .moving_seconds = computation.tensor_seconds});
+                             .moving_seconds = computation.tensor_seconds,
+                             .sent_bytes = step.costs.tensor_bytes(number)});
   }
   stage.bubble_seconds = times.bubble_seconds;
   stage.queued_seconds = times.queued_seconds();
@@ -144,6 +168,7 @@ Prediction predict(const SimulatedStep& step) {
                           .parameters = run.stage_elements(number),
                           .computation = step.costs.computation(number),
                           .update_seconds = step.costs.update_seconds(number)};
+    read_segments(stage, run, number);
     read_times(stage, step, number);
     bubble += stage.bubble_seconds;
     queued += stage.queued_seconds;

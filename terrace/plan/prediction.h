@@ -21,12 +21,18 @@ struct ExposedTime {
   std::string group;
   double seconds = 0;         // waited for
   double moving_seconds = 0;  // of all calls, hidden ones included
+  double sent_bytes = 0;      // by one rank, in all calls
 };
 
 struct StagePrediction {
   StageMemory memory;
   int64_t parameters = 0;  // elements on one rank before sharding
-  PassTime computation;    // of a step
+  // The whole weights of one segment on one rank, as a gather makes them: the most of a layer and of other segments.
+  int64_t layer_weights_bytes = 0, other_weights_bytes = 0;
+  // What a rank sends once a step to sum gradients of which each tensor rank has a share, on average over the ranks
+  // that divide them.
+  double shares_bytes = 0;
+  PassTime computation;  // of a step
   double update_seconds = 0;
   // For other stages: the bubble of the pipeline, and transfers between stages that share links with other calls, as
   // schedule::StageTimes divides them.

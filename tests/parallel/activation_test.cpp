@@ -39,6 +39,16 @@ std::vector<ActivationCase> activation_cases() {
       {"cut_llama_deep", Precision::bf16, Recompute::selective, 2, true},
       {"cut_qwen3_deep"},
       {"cut_qwen3_sharing_deep", Precision::bf16, Recompute::selective, 4, true},
+      {"cut_vit_deep"},
+      {"cut_vit_normed_deep"},
+      {"cut_vit_deep", Precision::bf16},
+      {"cut_vit_dropped_deep"},
+      {"cut_vit_dropped_deep", Precision::bf16, Recompute::selective, 2, true},
+      {"cut_vit_deep", Precision::fp32, Recompute::full},
+      {"cut_vit_dropped_deep", Precision::bf16, Recompute::full, 2, true},
+      {"cut_vit_deep", Precision::fp32, Recompute::none, 3},
+      {"cut_vit_normed_deep", Precision::fp32, Recompute::none, 4, true},
+      {"cut_vit_normed_dropped_deep", Precision::bf16, Recompute::selective, 2},
   };
 }
 
@@ -70,7 +80,7 @@ struct StageBytes {
 };
 
 StageBytes table_bytes(const ActivationCase& c, int64_t stage, int64_t of_stages) {
-  const schedule::UnitTable table = models::gpt::unit_table(small_config(c.model), options_of(c));
+  const schedule::UnitTable table = small_table({.model = c.model}, options_of(c));
   const schedule::Partition partition = schedule::partition(table, of_stages, {});
   StageBytes bytes{.hidden = table.front().output_bytes};
   for (int64_t number = partition.virtual_stage(stage).begin; number < partition.virtual_stage(stage).end; ++number) {
@@ -80,11 +90,18 @@ StageBytes table_bytes(const ActivationCase& c, int64_t stage, int64_t of_stages
   return bytes;
 }
 
+// Bytes of a micro-batch's losses.
+int64_t loss_bytes(const ActivationCase& c) {
+  int64_t numbers = 0;
+  for (const models::LossTerm& term : small_model({.model = c.model}, at::kFloat)->losses()) numbers += term.numbers;
+  return numbers * 4;
+}
+
 // Bytes of one micro-batch on a stage from its forward to its backward. On the last stage the backward of the head has
-// run with its forward and has left the gradient of the head's input and a loss.
+// run with its forward and has left the gradient of the head's input and the losses.
 int64_t expected_bytes(const ActivationCase& c, int64_t stage) {
   const StageBytes bytes = table_bytes(c, stage, stages);
-  return bytes.kept + bytes.hidden + (stage + 1 == stages ? bytes.hidden + 4 : 0);
+  return bytes.kept + bytes.hidden + (stage + 1 == stages ? bytes.hidden + loss_bytes(c) : 0);
 }
 
 // Bytes of one micro-batch on a stage from its input gradient to its weight gradients.
@@ -101,7 +118,7 @@ std::vector<int64_t> deferred_on_ranks(const ActivationCase& c) {
     const schedule::Partition partition = schedule::partition(small_table(training), layout);
     CutModel cut(*model, partition, world, schedule::mesh_of(layout, world.size(), world.size()), layout,
                  sharding_options(layout, at::kFloat));
-    const models::Batch batch = batch_of(1, 0, micro_batch);
+    const models::Batch batch = batch_of(1, 0, micro_batch, c.model);
     std::vector<ops::WeightGradientQueue> queues(2);
     std::vector<int64_t> alive;
     const auto meter = std::make_shared<memory::Meter>();

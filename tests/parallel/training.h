@@ -18,6 +18,7 @@
 
 #include "terrace/base/random.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/data/data_of_family.h"
 #include "terrace/models/families.h"
 #include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/gpt/model.h"
@@ -26,16 +27,18 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/states.h"
+#include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/training_step.h"
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
 #include "tests/parallel/metered_model.h"
+#include "tests/parallel/small_vit_config.h"
 
 namespace terrace::parallel {
 
 struct Training {
-  std::string model = "gpt2";  // gpt2, llama, stack, tied_stack, whole_stack; or of small_config()
+  std::string model = "gpt2";  // gpt2, llama, stack, tied_stack, whole_stack; or of small_config(), vit_config()
   config::Precision precision = config::Precision::fp32;
   config::Recompute recompute = config::Recompute::none;
   int64_t first_step = 1;  // decides the data
@@ -125,17 +128,25 @@ inline std::unique_ptr<models::Model> small_model(const Training& training, at::
     return std::make_unique<LinearStack>(small_sequence, 67, layers, whole, training.model == "tied_stack", build,
                                          training.model.starts_with("cut_") ? 72 : 0);
   }
+  if (is_vit(training.model)) return models::build_model(vit_config(training.model), build);
   return models::gpt::build_model(small_config(training.model), build);
 }
 
-inline schedule::UnitTable small_table(const Training& training) {
+// The options count for models other than stacks.
+inline schedule::UnitTable small_table(const Training& training, const schedule::UnitTableOptions& options = {}) {
   const bool is_gpt = !training.model.ends_with("stack");
-  if (is_gpt) return models::gpt::unit_table(small_config(training.model), {});
+  if (is_vit(training.model)) return schedule::unit_table(vit_config(training.model), options);
+  if (is_gpt) return models::gpt::unit_table(small_config(training.model), options);
   const auto model = small_model(training, at::kFloat);
   return dynamic_cast<LinearStack&>(*model).table();
 }
 
-inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
+inline models::Batch batch_of(int64_t step, int64_t first, int64_t count, const std::string& model = "gpt2") {
+  if (is_vit(model)) {
+    config::Config config = vit_config(model);
+    config.train.seed += static_cast<uint64_t>(step);
+    return models::on_host(data::data_of_family(config).random_batch(config, first, count));
+  }
   const auto integers = at::TensorOptions().dtype(at::kLong);
   models::Batch batch{.samples = at::arange(first, first + count, integers),
                       .counts = {static_cast<double>(count * small_sequence)}};
@@ -154,7 +165,7 @@ inline models::Batch batch_of(int64_t step, int64_t first, int64_t count) {
 
 // By loss of the model, for a step of all ranks together.
 inline std::vector<double> gradient_scales(const Training& training, int64_t step) {
-  const std::vector<double> counts = batch_of(step, 0, training.sequences).counts;
+  const std::vector<double> counts = batch_of(step, 0, training.sequences, training.model).counts;
   return models::gradient_scales(small_model(training, at::kFloat)->losses(), counts, 1.0);
 }
 
@@ -192,7 +203,7 @@ class RankTraining {
     const int64_t size = training_.micro_batch > 0 ? training_.micro_batch : share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += size) {
-      batches.push_back(batch_of(step, place * share + done, size));
+      batches.push_back(batch_of(step, place * share + done, size, training_.model));
     }
     models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step)};
     // A power of two keeps whole numbers exact.

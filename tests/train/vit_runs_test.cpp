@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "tests/data/fields_files.h"
@@ -50,6 +55,58 @@ TEST_F(VitRuns, SameBitsWithEverySharding) { expect_equal(parallel::all_layouts(
 TEST_F(VitRuns, TensorRanksTrainAsOneRank) {
   expect_one_rank({"optimizer.epsilon=1e-4"});
   expect_one_rank({"optimizer.epsilon=1e-4", "model.predicts=damped_anomaly", "data.leads=[\"6h\"]"});
+}
+
+// The largest difference between the biases of two runs.
+double bias_difference(const std::map<std::string, at::Tensor>& ours, const std::map<std::string, at::Tensor>& theirs) {
+  double largest = 0;
+  for (const auto& [name, tensor] : ours) {
+    if (!name.starts_with("weights/") || !name.ends_with("bias")) continue;
+    largest = std::max(largest, tensor.sub(theirs.at(name)).abs().max().item<double>());
+  }
+  return largest;
+}
+
+// A bias that every tensor rank added before the sum over them would count several times. One rank with micro-batches
+// of another size sums in another order; on tensor ranks the biases may differ by a few times as much.
+TEST_F(VitRuns, BiasesAfterTwentyStepsOnTensorRanks) {
+  const auto with = [](const Keys& more) {
+    Keys keys = {"train.steps=20", "optimizer.schedule=constant", "optimizer.epsilon=1e-4"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+  };
+  const Result one = run(1, with({})), other_order = run(1, with({"train.micro_batch=4"}));
+  const Result start = run(1, with({"optimizer.learning_rate=1e-30"}));
+  const double rounding = bias_difference(other_order.tensors, one.tensors);
+  ASSERT_GT(rounding, 0);
+  ASSERT_GT(bias_difference(start.tensors, one.tensors), 1000 * rounding) << "biases are learned";
+  const std::vector<std::pair<int64_t, Keys>> layouts = {
+      {2, {"layout.tensor=2"}},
+      {3, {"layout.tensor=3"}},
+      {4, {"layout.tensor=4", "layout.sequence_parallel=true"}},
+      {8, {"layout.tensor=2", "layout.sharding=hybrid", "layout.shard_group=2"}}};
+  for (const auto& [ranks, keys] : layouts) {
+    EXPECT_LE(bias_difference(run(ranks, with(keys)).tensors, one.tensors), 4 * rounding) << keys.front();
+  }
+}
+
+// Of every two samples about one skips the last block.
+TEST_F(VitRuns, StochasticDepthAtEveryLayoutAndAfterAResume) {
+  const auto with = [](const char* steps) {
+    return Keys{"model.dropout=0.0", "model.drop_path=0.5", "optimizer.epsilon=1e-4", "optimizer.schedule=constant",
+                steps};
+  };
+  const Keys drawn = with("train.steps=3");
+  expect_equal({{2, {"sharding=zero3"}}, {4, {"sharding=hybrid", "shard_group=2"}}, {3, {"sharding=zero1"}}}, drawn);
+  expect_one_rank(drawn);
+  expect_one_stage(1, drawn, {{"layout.pipeline=3"}, {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"}});
+  run(2, with("train.steps=1"));
+  const Result resumed = run(2, drawn, "auto");
+  expect_same(resumed, run(2, drawn));
+  // Samples that skip no block lead to other weights: by ten times what tensor ranks may differ by, 2e-5.
+  Keys without = drawn;
+  without[1] = "model.drop_path=0.0";
+  EXPECT_GT(bias_difference(run(2, without).tensors, resumed.tensors), 2e-4);
 }
 
 TEST_F(VitRuns, SameBitsInPipelines) {
