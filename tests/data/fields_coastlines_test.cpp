@@ -47,7 +47,7 @@ TEST(Coastlines, LieWhereTheirBinsAre) {
   EXPECT_THAT(read_coastlines(path), ElementsAre(ElementsAre(180, -90, 216, -18, 360, 54)));
 }
 
-TEST(Coastlines, AreNoneWithoutSuchAFile) {
+TEST(Coastlines, NoneWithoutTheirFile) {
   const TemporaryFolder folder;
   EXPECT_TRUE(read_coastlines(folder / "absent.nc").empty());
   EXPECT_TRUE(read_coastlines(folder.write("text.nc", "no coast")).empty());

@@ -46,7 +46,7 @@ TEST(AnnualHarmonics, LeaveWhatNoneOfTheirWavesHas) {
   EXPECT_NEAR(sine, 0, 1e-12);
 }
 
-TEST(AnnualHarmonics, AreTheMeanWhereTheYearIsNotKnown) {
+TEST(AnnualHarmonics, MeanWhereTheYearIsUnknown) {
   std::vector<double> sums(12), fitted(12);
   std::vector<uint32_t> counts(12);
   // Six months in a row, too few for three harmonics and too close for two.

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 const float none = std::numeric_limits<float>::quiet_NaN();
 
-TEST(ScoreWeights, AreCosinesAndCellAreasOverTheirMeans) {
+TEST(ScoreWeights, CosinesAndCellAreasOverTheirMeans) {
   const GridWeights weights = grid_weights({-60, 0, 60});
   // Cosines 0.5, 1, 0.5; edges at -90, -30, 30 and 90 degrees.
   EXPECT_THAT(weights.cosine, ElementsAre(testing::DoubleNear(0.75, 1e-15), testing::DoubleNear(1.5, 1e-15),
@@ -34,7 +34,7 @@ TEST(ScoreWeights, AreCosinesAndCellAreasOverTheirMeans) {
 }
 
 // Latitudes -60, 0, 60 with weights 0.75, 1.5, 0.75, and two longitudes.
-TEST(ScoresOfAField, AreThoseWorkedOutByHand) {
+TEST(ScoresOfAField, MatchHandCalculation) {
   const GridWeights weights = grid_weights({-60, 0, 60});
   const std::vector<float> truth = {1, 2, 3, 4, 5, 6}, forecast = {3, 2, 4, 4, 5, 9}, start = {1, 3, 3, 5, 5, 7};
   const std::vector<float> climatology = {0, 0, 2, 2, 4, 4}, earlier = {1, 1, 1, 1, 1, 1};
@@ -203,7 +203,7 @@ TEST_F(ScoredFile, EqualsAnIndependentProgram) {
   }
 }
 
-TEST_F(ScoredFile, OfAnotherProgramGivesTheSameScores) {
+TEST_F(ScoredFile, SameScoresFromAnotherProgramsFile) {
   write(header(40, 60), folder_ / "own.nc");
   EXPECT_EQ(run_script({"write", folder_ / "own.nc", folder_ / "other.nc"}), "");
   Json own = scores(folder_ / "own.nc"), other = scores(folder_ / "other.nc");
@@ -211,7 +211,7 @@ TEST_F(ScoredFile, OfAnotherProgramGivesTheSameScores) {
   EXPECT_GT(own.at("leads").at("6h").at("starts"), 0);
 }
 
-TEST_F(ScoredFile, HasWhatWasWritten) {
+TEST_F(ScoredFile, ReadsBackWhatWasWritten) {
   ForecastHeader written = header(40, 43);
   written.fields.pop_back();
   written.fields.erase(written.fields.begin());  // one level of t, so that it is the only one
@@ -227,7 +227,7 @@ TEST_F(ScoredFile, HasWhatWasWritten) {
   EXPECT_EQ(values[3], static_cast<float>(280 + 9 * std::sin((3.0 + 14 + 3) * (3.0 + 14 + 3))));
 }
 
-TEST_F(ScoredFile, IsWrittenWholeOrNotAtAll) {
+TEST_F(ScoredFile, WrittenWholeOrNotAtAll) {
   const std::filesystem::path folder = folder_.path() / "empty";
   std::filesystem::create_directories(folder);
   { create_forecasts(folder / "f.nc", header(40, 42))->write(0, 0, std::vector<float>(3 * 66)); }
@@ -235,7 +235,7 @@ TEST_F(ScoredFile, IsWrittenWholeOrNotAtAll) {
   EXPECT_THROW(create_forecasts(folder / "no/f.nc", header(40, 42)), std::system_error);
 }
 
-TEST_F(ScoredFile, ThatDoesNotFitIsRefusedWithNumbers) {
+TEST_F(ScoredFile, RefusesAFileThatDoesNotFitWithNumbers) {
   ForecastHeader bad = header(40, 42);
   bad.grid.latitudes.back() = 80;
   EXPECT_THAT(refusal(bad), HasSubstr("has 6 latitudes from -75 to 80 and 11 longitudes from 0 to 327.273, and"));
@@ -258,7 +258,7 @@ TEST_F(ScoredFile, ThatDoesNotFitIsRefusedWithNumbers) {
   EXPECT_THAT(refusal(bad), HasSubstr("has the calendar noleap"));
 }
 
-TEST_F(ScoredFile, ThatHoldsNoForecastsIsRefused) {
+TEST_F(ScoredFile, RefusesAFileWithoutForecasts) {
   EXPECT_THAT(user_error([&] { open_forecasts(prefix_ + ".nc"); }), HasSubstr("holds no forecasts: no variable has"));
   write(header(40, 42), folder_ / "whole.nc");
   const std::string whole = read_text(folder_ / "whole.nc");
@@ -268,7 +268,7 @@ TEST_F(ScoredFile, ThatHoldsNoForecastsIsRefused) {
   EXPECT_THAT(user_error([&] { open_forecasts(folder_ / "text.nc"); }), HasSubstr("cannot be read as NetCDF"));
 }
 
-TEST_F(ScoredFile, HasNoScoresOfClimatologyWithoutATrainingPart) {
+TEST_F(ScoredFile, NoClimatologyScoresWithoutATrainingPart) {
   prepare_fields({folder_ / "in.nc"}, folder_ / "later", {{"test", {"2000-01-11", "2000-01-15"}}});
   const FieldsDataset data(folder_ / "later");
   ForecastScorer scorer(data, {"test", {"sp"}, {1}}, [](uint64_t) {});

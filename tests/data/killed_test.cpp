@@ -140,7 +140,7 @@ bool killed_at_call(int call, const TemporaryFolder& folder, const Flags& flags)
   return !WIFEXITED(status);
 }
 
-TEST(KilledFields, AreContinuedToTheSameDataset) {
+TEST(KilledFields, ContinueToTheSameDataset) {
   const TemporaryFolder whole;
   write_files_of_fields(whole);
   prepare_recorded(whole, {});
@@ -162,7 +162,7 @@ TEST(KilledFields, AreContinuedToTheSameDataset) {
   EXPECT_GT(continued, 12);
 }
 
-TEST(KilledFields, AreNotReadAgain) {
+TEST(KilledFields, FinishedFilesNotReadAgain) {
   const TemporaryFolder folder;
   write_files_of_fields(folder);
   int call = 1;
@@ -181,7 +181,7 @@ TEST(KilledFields, AreNotReadAgain) {
   EXPECT_NE(FieldsDataset(folder / "out/p").field(0, 0)[5], 1234);
 }
 
-TEST(KilledFields, AreBegunAgainWithoutResume) {
+TEST(KilledFields, BeginAgainWithoutResume) {
   const TemporaryFolder folder;
   write_files_of_fields(folder);
   int call = 1;

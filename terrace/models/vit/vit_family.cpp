@@ -24,9 +24,7 @@ class ForecastOfVit : public ForecastOfFamily {
  public:
   data::FieldsRequest fields(const config::Config& config) const override { return fields_request(model_of(config)); }
   bool knows_lead(const config::Config& config) const override { return model_of(config).lead_embedding; }
-  bool reads_climatology(const config::Config& config) const override {
-    return model_of(config).reads_climatology();
-  }
+  bool reads_climatology(const config::Config& config) const override { return model_of(config).reads_climatology(); }
 };
 
 }  // namespace
