@@ -333,11 +333,20 @@ Structure crystal_of(const CifBlock& block) {
     if (fractions[k] == nullptr) throw UserError::of("has no {}; sites are read by their fractions", tags[k]);
     if (fractions[k]->size() != names->size()) throw UserError::of("{} has other rows than the names", tags[k]);
   }
+  std::vector<Vector3> places;
+  const auto is_known = [&](const Vector3& place, uint8_t element) {
+    for (size_t atom = 0; atom < places.size(); ++atom) {
+      if (crystal.species[atom] == element && is_same_site(places[atom], place)) return true;
+    }
+    return false;
+  };
   for (size_t i = 0; i < names->size(); ++i) {
     Vector3 site;
     for (size_t k = 0; k < 3; ++k) site[k] = cif_number(tags[k], (*fractions[k])[i]);
     const uint8_t element = element_of((*names)[i]);
     for (const Vector3& image : images_of(site, operations)) {
+      if (is_known(image, element)) continue;
+      places.push_back(image);
       crystal.species.push_back(element);
       for (size_t axis = 0; axis < 3; ++axis) {
         double sum = 0;
