@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <tuple>
 
@@ -18,10 +19,21 @@ constexpr double tie_angstrom = 1e-6;     // distances that differ by less count
 constexpr double rounding_margin = 1e-9;  // relative, of the heights of bins
 constexpr double bins_per_atom = 4;       // at most, so that molecules in large boxes take little memory
 
+// A sender and its shift as two numbers that sort like (j, S).
 struct Neighbour {
-  int32_t atom = 0;
-  std::array<int32_t, 3> shift = {};
-  bool operator<(const Neighbour& other) const { return std::tie(atom, shift) < std::tie(other.atom, other.shift); }
+  uint64_t high = 0, low = 0;
+
+  static uint32_t ordered(int32_t number) { return static_cast<uint32_t>(number) ^ 0x80000000u; }
+  static int32_t number(uint64_t ordered_number) {
+    return static_cast<int32_t>(static_cast<uint32_t>(ordered_number) ^ 0x80000000u);
+  }
+  static Neighbour of(int32_t atom, const std::array<int32_t, 3>& shift) {
+    return {(uint64_t{static_cast<uint32_t>(atom)} << 32) | ordered(shift[0]),
+            (uint64_t{ordered(shift[1])} << 32) | ordered(shift[2])};
+  }
+  int32_t atom() const { return static_cast<int32_t>(high >> 32); }
+  std::array<int32_t, 3> shift() const { return {number(high), number(low >> 32), number(low)}; }
+  bool operator<(const Neighbour& other) const { return high != other.high ? high < other.high : low < other.low; }
 };
 
 struct RankedNeighbour {
@@ -177,8 +189,9 @@ class NeighbourSearch {
   void visit_all() {
     const double images = static_cast<double>(std::max({axes_[0].reach, axes_[1].reach, axes_[2].reach}));
     // What is nearer by the wrapped positions may be in the list; the definition then decides.
-    const double limit = options_.cutoff + 1e-12 * (largest_ + images * largest_vector() + options_.cutoff);
-    limit_ = limit * limit;
+    const double margin = 1e-12 * (largest_ + images * largest_vector() + options_.cutoff);
+    limit_ = (options_.cutoff + margin) * (options_.cutoff + margin);
+    certain_ = margin < options_.cutoff ? (options_.cutoff - margin) * (options_.cutoff - margin) : 0;
     list_.first_edge.assign(1, 0);
     list_.first_edge.reserve(atoms_ + 1);
     for (size_t atom = 0; atom < atoms_; ++atom) {
@@ -187,8 +200,8 @@ class NeighbourSearch {
       std::sort(found_.begin(), found_.end());
       if (options_.max_neighbours > 0 && std::ssize(found_) > options_.max_neighbours) keep_nearest(atom);
       for (const Neighbour& neighbour : found_) {
-        list_.senders.push_back(neighbour.atom);
-        list_.shifts.push_back(neighbour.shift);
+        list_.senders.push_back(neighbour.atom());
+        list_.shifts.push_back(neighbour.shift());
       }
       list_.receivers.resize(list_.senders.size(), static_cast<int32_t>(atom));
       list_.first_edge.push_back(list_.edges());
@@ -255,29 +268,33 @@ class NeighbourSearch {
     }
     for (size_t place = begin; place < end; ++place) {
       const double x = binned_.x[place] - origin[0], y = binned_.y[place] - origin[1], z = binned_.z[place] - origin[2];
-      if (x * x + y * y + z * z < limit_) add_if_near(atom, place, image);
+      const double square = x * x + y * y + z * z;
+      if (square < limit_) add_if_near(atom, place, image, square < certain_);
     }
   }
 
-  void add_if_near(size_t atom, size_t place, const std::array<int64_t, 3>& image) {
-    Neighbour neighbour{.atom = binned_.atom[place]};
+  // `is_certain`: it is so much nearer than the cutoff that rounding cannot matter.
+  void add_if_near(size_t atom, size_t place, const std::array<int64_t, 3>& image, bool is_certain) {
+    std::array<int32_t, 3> shift;
     for (size_t k = 0; k < 3; ++k) {
-      neighbour.shift[k] = static_cast<int32_t>(image[k]) - binned_.moved[place][k] + moved_[atom][k];
+      shift[k] = static_cast<int32_t>(image[k]) - binned_.moved[place][k] + moved_[atom][k];
     }
-    const bool is_itself = neighbour.atom == static_cast<int32_t>(atom) && neighbour.shift == std::array<int32_t, 3>{};
-    if (!is_itself && distance_squared(atom, neighbour) < options_.cutoff * options_.cutoff) {
+    const int32_t sender = binned_.atom[place];
+    if (sender == static_cast<int32_t>(atom) && shift == std::array<int32_t, 3>{}) return;
+    const Neighbour neighbour = Neighbour::of(sender, shift);
+    if (is_certain || distance_squared(atom, neighbour) < options_.cutoff * options_.cutoff)
       found_.push_back(neighbour);
-    }
   }
 
   // By the definition, so that it does not depend on how atoms were wrapped.
   double distance_squared(size_t atom, const Neighbour& neighbour) const {
-    const Vector3 from = position(atom), to = position(static_cast<size_t>(neighbour.atom));
+    const Vector3 from = position(atom), to = position(static_cast<size_t>(neighbour.atom()));
+    const std::array<int32_t, 3> shift = neighbour.shift();
     double sum = 0;
     for (size_t axis = 0; axis < 3; ++axis) {
       double moved = 0;
       for (size_t k = 0; k < 3; ++k) {
-        if (cell_.periodic[k]) moved += neighbour.shift[k] * cell_.vectors[k][axis];
+        if (cell_.periodic[k]) moved += shift[k] * cell_.vectors[k][axis];
       }
       const double component = to[axis] - from[axis] + moved;
       sum += component * component;
@@ -307,7 +324,7 @@ class NeighbourSearch {
   std::array<BinAxis, 3> axes_ = {};
   std::vector<uint32_t> first_;  // [bins + 1], of the atoms in the order of bins
   BinnedAtoms binned_;
-  double largest_ = 0, limit_ = 0;
+  double largest_ = 0, limit_ = 0, certain_ = 0;
   std::vector<Neighbour> found_;
   std::vector<RankedNeighbour> ranked_;
   NeighbourList list_;
