@@ -195,6 +195,8 @@ class NeighbourSearch {
     list_.first_edge.assign(1, 0);
     list_.first_edge.reserve(atoms_ + 1);
     for (size_t atom = 0; atom < atoms_; ++atom) {
+      // By the edges of the first atoms, so that the list is not copied as it grows.
+      if (atom == atoms_ / 16) reserve(17 * list_.senders.size());
       found_.clear();
       visit_around(atom);
       std::sort(found_.begin(), found_.end());
@@ -206,6 +208,12 @@ class NeighbourSearch {
       list_.receivers.resize(list_.senders.size(), static_cast<int32_t>(atom));
       list_.first_edge.push_back(list_.edges());
     }
+  }
+
+  void reserve(size_t edges) {
+    list_.receivers.reserve(edges);
+    list_.senders.reserve(edges);
+    list_.shifts.reserve(edges);
   }
 
   double largest_vector() const {
