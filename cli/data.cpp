@@ -207,17 +207,24 @@ void add_prepare(CLI::App& data, const Preparations& preparations) {
   });
 }
 
-void add_inspect(CLI::App& data) {
-  CLI::App* command = data.add_subcommand("inspect", "Check a corpus and show what is in it");
+void add_inspect(CLI::App& data, const Preparations& preparations) {
+  CLI::App* command = data.add_subcommand("inspect", "Check a corpus or a dataset of graphs and show what is in it");
   auto prefix = std::make_shared<std::string>();
   auto tokenizer = std::make_shared<std::string>();
   auto sample_tokens = std::make_shared<int64_t>(100);
   auto json = std::make_shared<bool>(false);
-  command->add_option("prefix", *prefix, "Prefix of .bin and .idx")->required();
+  command->add_option("prefix", *prefix, "Prefix of the files that data prepare wrote")->required();
   command->add_option("--tokenizer", *tokenizer, "SentencePiece model or tokenizer.json, for a decoded sample");
   command->add_option("--sample", *sample_tokens, "Tokens of the sample")->check(not_negative())->capture_default_str();
   command->add_flag("--json", *json, "Print the result as JSON");
   command->callback([=] {
+    for (const data::Preparation* kind : preparations) {
+      if (!kind->has_made(*prefix)) continue;
+      check_flags_of_kind(*command, kind->kind(), {"prefix", "json"});
+      const data::PrepareResult result = kind->inspect(*prefix);
+      fmt::print("{}\n", *json ? result.json.dump(2) : result.text);
+      return;
+    }
     const data::CorpusSummary summary = data::inspect(*prefix, *tokenizer, *sample_tokens);
     if (*json) {
       // A sample may end within a character.
@@ -233,8 +240,9 @@ void add_inspect(CLI::App& data) {
 void add_data_command(CLI::App& app) {
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect training data");
   data->require_subcommand(1);
-  add_prepare(*data, preparations());
-  add_inspect(*data);
+  const Preparations all = preparations();
+  add_prepare(*data, all);
+  add_inspect(*data, all);
 }
 
 }  // namespace terrace::cli

@@ -16,6 +16,10 @@ const std::vector<Example>& examples() {
        "Train a tokenizer on a folder of text and encode it"},
       {"data prepare", "terrace data prepare README.md --output data/readme --tokenizer data/tokenizer.model --json",
        "Encode with an existing tokenizer"},
+      {"data prepare",
+       "terrace data prepare data/crystals/selenides data/crystals/telurides --kind graphs --output data/chalcogenides "
+       "--split 0.8,0.2 --split-by composition",
+       "Make a dataset of crystals, with those of one formula in one part"},
       {"data inspect", "terrace data inspect data/corpus --tokenizer data/tokenizer.model",
        "Check a corpus and decode a sample of it"},
       {"train", "terrace train configs/tiny.toml", "Train with the settings of the file"},

@@ -4,7 +4,7 @@
 #include "cli/build_kind.h"
 #include "cli/commands.h"
 #include "cli/preparations.h"
-#include "terrace/data/fields/prepare_fields.h"
+#include "terrace/data/kinds_of_data.h"
 
 namespace terrace::cli {
 
@@ -18,10 +18,7 @@ void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
 
-Preparations preparations() {
-  static const data::FieldsPreparation fields;
-  return {&fields};
-}
+Preparations preparations() { return data::kinds_of_data(); }
 
 const BuildKind& build_kind() {
   static constexpr std::array<std::string_view, 9> missing = {"train",  "evaluate", "generate", "forecast", "score",

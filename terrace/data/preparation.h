@@ -43,6 +43,10 @@ class Preparation {
   virtual std::vector<PrepareFlag> flags() const = 0;
   // Throws UserError that names the file and the problem; then nothing half-written is left.
   virtual PrepareResult prepare(const PrepareRequest& request) const = 0;
+
+  // Whether the files of a prefix are a dataset of this kind, which inspect() then checks and describes.
+  virtual bool has_made(const std::string& /*prefix*/) const { return false; }
+  virtual PrepareResult inspect(const std::string& /*prefix*/) const { return {}; }
 };
 
 }  // namespace terrace::data

@@ -1,0 +1,206 @@
+// Divides files of structures into pieces and parses these by the names of the files.
+#include "terrace/data/graphs/graph_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/data/graphs/cif.h"
+#include "terrace/data/graphs/extended_xyz.h"
+
+namespace terrace::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t piece_bytes = size_t{1} << 20;
+constexpr std::array<const char*, 3> graph_endings = {".xyz", ".extxyz", ".cif"};
+
+bool is_named_as_graphs(const fs::path& path) {
+  return std::ranges::find(graph_endings, path.extension().string()) != graph_endings.end();
+}
+
+bool is_cif(const fs::path& path) { return path.extension() == ".cif"; }
+
+bool is_one_of(const fs::path& path, const std::vector<fs::path>& list) {
+  return std::ranges::any_of(list, [&](const fs::path& one) {
+    std::error_code none;
+    return fs::equivalent(path, one, none) && !none;
+  });
+}
+
+void add_graph_files(const fs::path& folder, const std::vector<fs::path>& excluded, std::vector<fs::path>& files) {
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
+  }
+  std::ranges::sort(entries);
+  for (const fs::path& path : entries) {
+    // A link to a folder may lead back up, so only real folders are entered.
+    if (fs::is_directory(path) && !fs::is_symlink(path)) {
+      add_graph_files(path, excluded, files);
+    } else if (fs::is_regular_file(path) && is_named_as_graphs(path) && !is_one_of(path, excluded)) {
+      files.push_back(path);
+    }
+  }
+}
+
+// Parses what `parse` returns, and keeps what it throws with the name of the structure.
+template <typename Parse>
+void add_parsed(const std::string& name, int64_t number, ParsedPiece& parsed, const Parse& parse) {
+  try {
+    parsed.structures.push_back({number, parse()});
+  } catch (const UserError& error) {
+    parsed.problems.push_back(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+void parse_frames(const GraphPiece& piece, const fs::path& file, ParsedPiece& parsed) {
+  std::string_view rest = piece.text;
+  int64_t number = piece.first_number;
+  try {
+    while (const size_t bytes = frame_bytes(rest, true)) {
+      const std::string_view frame = rest.substr(0, bytes);
+      rest.remove_prefix(bytes);
+      add_parsed(structure_name(file, number), number, parsed, [&] { return parse_extended_xyz(frame); });
+      ++number;
+    }
+  } catch (const UserError& error) {
+    parsed.problems.push_back(fmt::format("{} {}", structure_name(file, number), error.what()));
+  }
+}
+
+void parse_blocks(const GraphPiece& piece, const fs::path& file, ParsedPiece& parsed) {
+  std::vector<CifBlock> blocks;
+  try {
+    blocks = parse_cif(piece.text);
+    std::erase_if(blocks, [](const CifBlock& block) { return !has_sites(block); });
+    if (blocks.empty()) throw UserError("has no block with atoms (_atom_site_fract_x)");
+  } catch (const UserError& error) {
+    parsed.problems.push_back(fmt::format("{}: {}", file.string(), error.what()));
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto number = static_cast<int64_t>(i);
+    add_parsed(structure_name(file, number), number, parsed, [&] { return crystal_of(blocks[i]); });
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> find_graph_files(const std::vector<std::string>& inputs, const std::vector<fs::path>& excluded) {
+  std::vector<fs::path> files;
+  for (const std::string& input : inputs) {
+    const fs::path path(input);
+    if (!fs::exists(path)) throw UserError::of("{} does not exist", input);
+    if (fs::is_directory(path)) {
+      add_graph_files(path, excluded, files);
+    } else if (!fs::is_regular_file(path)) {
+      throw UserError::of("{} is neither a file nor a folder", input);
+    } else if (is_one_of(path, excluded)) {
+      throw UserError::of("{} is an input and the --output; choose another --output", input);
+    } else if (!is_named_as_graphs(path)) {
+      throw UserError::of("{} is not named as a file of structures; the names end with {}", input,
+                          fmt::join(graph_endings, ", "));
+    } else {
+      files.push_back(path);
+    }
+  }
+  if (files.empty()) {
+    throw UserError::of("no file of structures ({}) in {}", fmt::join(graph_endings, ", "), fmt::join(inputs, ", "));
+  }
+  std::set<fs::path> seen;
+  for (const fs::path& file : files) {
+    if (!seen.insert(fs::canonical(file)).second) throw UserError::of("{} is given twice", file.string());
+  }
+  return files;
+}
+
+std::string structure_name(const fs::path& file, int64_t number) {
+  return fmt::format("{}: structure {}", file.string(), number + 1);
+}
+
+// False at the end of the file.
+bool GraphPieces::read_more(size_t bytes) {
+  const size_t had = text_.size();
+  text_.resize(had + bytes);
+  const size_t got = std::fread(text_.data() + had, 1, bytes, open_.get());
+  text_.resize(had + got);
+  if (std::ferror(open_.get()) != 0) {
+    throw UserError::of("cannot read {}: {}", files_[at_].string(), std::strerror(errno));
+  }
+  return got == bytes;
+}
+
+GraphPiece GraphPieces::whole_file() {
+  for (bool more = true; more;) more = read_more(piece_bytes);
+  return {.file = at_, .text = std::exchange(text_, {})};
+}
+
+// No value where the file has only blank lines left.
+std::optional<GraphPiece> GraphPieces::frames() {
+  bool is_all = !read_more(piece_bytes);
+  size_t end = 0;
+  int64_t count = 0;
+  while (true) {
+    try {
+      while (const size_t bytes = frame_bytes(std::string_view(text_).substr(end), is_all)) {
+        end += bytes;
+        ++count;
+      }
+    } catch (const UserError&) {
+      // parse_piece() says what is wrong behind the frames.
+      is_all = true;
+      end = text_.size();
+    }
+    if (end > 0 || is_all) break;
+    is_all = !read_more(text_.size());
+  }
+  GraphPiece piece{.file = at_, .text = text_.substr(0, end), .first_number = number_};
+  number_ += count;
+  text_.erase(0, end);
+  if (is_all) {
+    text_.clear();
+    open_.reset();
+    ++at_;
+    number_ = 0;
+  }
+  return piece.text.empty() ? std::nullopt : std::optional(std::move(piece));
+}
+
+std::optional<GraphPiece> GraphPieces::next() {
+  while (at_ < files_.size()) {
+    if (open_ == nullptr) {
+      open_.reset(std::fopen(files_[at_].c_str(), "rb"));
+      if (open_ == nullptr) throw UserError::of("cannot open {}: {}", files_[at_].string(), std::strerror(errno));
+    }
+    if (is_cif(files_[at_])) {
+      GraphPiece piece = whole_file();
+      open_.reset();
+      ++at_;
+      return piece;
+    }
+    if (std::optional<GraphPiece> piece = frames()) return piece;
+  }
+  return std::nullopt;
+}
+
+ParsedPiece parse_piece(const GraphPiece& piece, const std::vector<fs::path>& files) {
+  const fs::path& file = files[piece.file];
+  ParsedPiece parsed{.file = piece.file, .bytes = piece.text.size()};
+  if (is_cif(file)) {
+    parse_blocks(piece, file, parsed);
+  } else {
+    parse_frames(piece, file, parsed);
+  }
+  return parsed;
+}
+
+}  // namespace terrace::data

@@ -1,0 +1,70 @@
+// Finds files of structures and reads them in pieces, so that several threads can parse one large file.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/data/graphs/structure.h"
+
+namespace terrace::data {
+
+// Files are taken as they are given; folders are searched for files of these names, sorted, without names that begin
+// with a dot: .xyz and .extxyz (extended XYZ), .cif. Throws UserError for a path that does not exist, that is an
+// `excluded` file or has another name, for a file that is given twice, and where there is none.
+std::vector<std::filesystem::path> find_graph_files(const std::vector<std::string>& inputs,
+                                                    const std::vector<std::filesystem::path>& excluded);
+
+// A part of a file that is parsed at once.
+struct GraphPiece {
+  size_t file = 0;           // in the list of files
+  std::string text = {};     // whole frames of extended XYZ, or the whole file
+  int64_t first_number = 0;  // of its first structure in the file, from 0
+};
+
+struct NumberedStructure {
+  int64_t number = 0;  // in its file, from 0
+  Structure structure = {};
+};
+
+struct ParsedPiece {
+  size_t file = 0;
+  uint64_t bytes = 0;  // of the file
+  std::vector<NumberedStructure> structures = {};
+  std::vector<std::string> problems = {};  // with file and structure
+};
+
+// Reads files one after another, about a MiB at a time.
+class GraphPieces {
+ public:
+  explicit GraphPieces(const std::vector<std::filesystem::path>& files) : files_(files) {}
+  // No value behind the last file. Throws UserError where a file cannot be read. What ends in the middle of a frame is
+  // in the last piece of its file.
+  std::optional<GraphPiece> next();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  bool read_more(size_t bytes);
+  GraphPiece whole_file();
+  std::optional<GraphPiece> frames();
+
+  const std::vector<std::filesystem::path>& files_;
+  size_t at_ = 0;
+  std::unique_ptr<std::FILE, Close> open_;
+  std::string text_;  // read and not yet given out
+  int64_t number_ = 0;
+};
+
+// A name for messages: "runs.xyz: structure 3"; `number` from 0.
+std::string structure_name(const std::filesystem::path& file, int64_t number);
+
+// Parses all structures of a piece. A problem ends the structure, and where the next one's place is unknown the piece.
+ParsedPiece parse_piece(const GraphPiece& piece, const std::vector<std::filesystem::path>& files);
+
+}  // namespace terrace::data

@@ -1,0 +1,74 @@
+// Writes structures one after another into a dataset of graphs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/file.h"
+#include "terrace/data/graphs/array_file.h"
+#include "terrace/data/graphs/graphs_description.h"
+#include "terrace/data/graphs/structure.h"
+
+namespace terrace::data {
+
+enum class SplitBy { structure, composition, source };
+
+struct GraphSplit {
+  std::array<double, 3> shares = {1, 0, 0};
+  uint64_t seed = 1;
+  SplitBy by = SplitBy::structure;  // equal structures (elements, positions and cell) stay together
+};
+
+// Memory is about 50 bytes a structure; the numbers are on disk.
+class GraphsWriter {
+ public:
+  // `folder` is that of the result. Throws std::system_error where it cannot be written, as all functions do.
+  GraphsWriter(std::filesystem::path folder, GraphSplit split);
+
+  // Of a structure without problems. Returns a sentence where it does not fit those before it, which is then not
+  // written: edges where they have none, or the other way.
+  std::string add(const Structure& structure, int32_t source, int64_t number);
+  int64_t structures() const { return static_cast<int64_t>(groups_.size()); }
+
+  // Properties that only some structures have, or that differ in width, which the dataset cannot have: a sentence each.
+  std::vector<std::string> left_out() const;
+
+  // Draws the parts, computes the statistics and writes all arrays. Throws UserError where a part would be empty.
+  // `look` is called with the bytes written, and may throw to stop.
+  GraphsDescription finish(AtomicFile& file, std::vector<std::string> sources,
+                           const std::map<std::string, std::string>& units, const std::function<void(uint64_t)>& look);
+  uint64_t bytes() const;                           // of all arrays
+  std::vector<std::string> property_names() const;  // that the dataset will have
+
+ private:
+  using Key = std::pair<GraphLevel, std::string>;
+  struct Column {
+    ArrayFile file;
+    int64_t width = 1;
+    int64_t structures = 0;  // that have the property
+    bool is_uniform = true;
+  };
+  void add_properties(const Properties& properties, GraphLevel level);
+  uint64_t group_of(const Structure& structure, int32_t source) const;
+  bool is_complete(const Column& column) const { return column.is_uniform && column.structures == structures(); }
+  void compute_moments(Column& column, GraphProperty& property) const;
+  void count_elements(GraphStatistics& statistics);
+  void divide(GraphsDescription& description, AtomicFile& file, const std::function<void(uint64_t)>& look);
+
+  std::filesystem::path folder_;
+  GraphSplit split_;
+  bool has_edges_ = false;
+  std::vector<int64_t> first_atom_ = {0}, first_edge_ = {0};
+  std::vector<uint64_t> groups_;
+  std::vector<uint8_t> parts_;  // of structures, once they are divided
+  std::map<std::string, ArrayFile> arrays_;
+  std::map<Key, Column> columns_;
+};
+
+}  // namespace terrace::data

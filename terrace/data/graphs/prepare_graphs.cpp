@@ -1,0 +1,288 @@
+// Parses files by several threads, checks each structure, and writes those of all files in order.
+#include "terrace/data/graphs/prepare_graphs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "terrace/base/cores.h"
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/log.h"
+#include "terrace/base/plural.h"
+#include "terrace/base/problem_list.h"
+#include "terrace/base/progress.h"
+#include "terrace/base/temporary_name.h"
+#include "terrace/data/graphs/graph_files.h"
+#include "terrace/data/graphs/graphs_dataset.h"
+#include "terrace/data/graphs/graphs_description.h"
+#include "terrace/data/graphs/graphs_summary.h"
+#include "terrace/data/graphs/graphs_writer.h"
+#include "terrace/data/graphs/structure_problems.h"
+#include "terrace/data/graphs/text_numbers.h"
+#include "terrace/data/ordered_map.h"
+
+namespace terrace::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t most_problems = 100;  // after which reading ends
+
+struct GraphsFlags {
+  StructureRules rules = {};
+  GraphSplit split = {};
+  std::map<std::string, std::string> units = {};
+};
+
+std::array<double, 3> shares_of(const std::vector<std::string>& words) {
+  std::array<double, 3> shares = {};
+  double sum = 0;
+  bool is_right = words.size() == 2 || words.size() == 3;
+  for (size_t i = 0; i < words.size() && is_right; ++i) {
+    const std::optional<double> share = number_of(words[i]);
+    is_right = share && *share >= 0 && *share <= 1;
+    if (is_right) sum += shares[i] = *share;
+  }
+  if (!is_right || std::abs(sum - 1) > 1e-9 || shares[0] == 0) {
+    throw UserError::of(
+        "--split {} is not the shares of training, validation and test, whose sum is 1; give shares such as "
+        "0.8,0.1,0.1",
+        fmt::join(words, ","));
+  }
+  return shares;
+}
+
+SplitBy split_by_of(const std::string& word) {
+  if (word == "composition") return SplitBy::composition;
+  if (word == "source") return SplitBy::source;
+  if (word == "structure") return SplitBy::structure;
+  throw UserError::of(
+      "--split-by {}; give composition (structures of one formula stay together), source (those of one "
+      "file) or structure",
+      word);
+}
+
+std::map<std::string, std::string> units_of_properties(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> units;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
+      throw UserError::of("--units {} is no PROPERTY=UNITS, such as energy=eV", word);
+    }
+    units[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  return units;
+}
+
+GraphsFlags graph_flags_of(const PrepareRequest& request) {
+  const auto values = [&](const char* flag) {
+    const auto found = request.flags.find(flag);
+    return found == request.flags.end() ? std::vector<std::string>{} : found->second;
+  };
+  GraphsFlags flags;
+  flags.rules.labels = values("labels");
+  flags.units = units_of_properties(values("units"));
+  if (const auto words = values("least-distance"); !words.empty()) {
+    const std::optional<double> distance = number_of(words[0]);
+    if (!distance || !(*distance >= 0) || !(*distance <= 10)) {
+      throw UserError::of("--least-distance {}; give a distance in angstrom from 0 (not checked) to 10", words[0]);
+    }
+    flags.rules.least_distance = *distance;
+  }
+  if (const auto words = values("split"); !words.empty()) flags.split.shares = shares_of(words);
+  if (const auto words = values("split-by"); !words.empty()) flags.split.by = split_by_of(words[0]);
+  if (const auto words = values("seed"); !words.empty()) {
+    const std::optional<int64_t> seed = whole_number_of(words[0]);
+    if (!seed || *seed < 0) throw UserError::of("--seed {}; give a whole number from 0", words[0]);
+    flags.split.seed = static_cast<uint64_t>(*seed);
+  }
+  if (!request.flags.contains("split") && (request.flags.contains("seed") || request.flags.contains("split-by"))) {
+    throw UserError("--seed and --split-by say how --split draws its parts; give it too, such as --split 0.8,0.1,0.1");
+  }
+  return flags;
+}
+
+// The prefix that --output means: P, also where it is given as P.bin or P.json.
+std::string graphs_prefix(const std::string& output) {
+  if (output.empty() || output.ends_with('/')) {
+    throw UserError::of("--output \"{}\" names no file; give a prefix such as data/molecules", output);
+  }
+  const fs::path path(output);
+  return path.extension() == ".bin" || path.extension() == ".json" ? fs::path(path).replace_extension().string()
+                                                                   : output;
+}
+
+// One preparation, step by step.
+class GraphsRun {
+ public:
+  GraphsRun(const PrepareRequest& request, std::string prefix)
+      : request_(request),
+        prefix_(std::move(prefix)),
+        flags_(graph_flags_of(request)),
+        files_(find_graph_files(request.inputs, {graphs_path(prefix_), graphs_description_path(prefix_)})) {}
+
+  PrepareResult run() {
+    AtomicFile file(graphs_path(prefix_));
+    GraphsWriter writer(fs::path(prefix_).parent_path(), flags_.split);
+    read_all(writer);
+    check_units(writer);
+    const GraphsDescription description = finish(writer, file);
+    commit(file, description);
+    PrepareResult result = summary_of_graphs(description, prefix_);
+    result.text += fmt::format("wrote {0}.bin and {0}.json", prefix_);
+    return result;
+  }
+
+ private:
+  void check_graphs_stop() const {
+    if (request_.stop != nullptr && *request_.stop) {
+      throw UserError(fmt::format("interrupted; nothing was written to {}.bin and .json", prefix_), ExitCode::failure);
+    }
+  }
+
+  void read_all(GraphsWriter& writer) {
+    uint64_t bytes = 0, done = 0;
+    for (const fs::path& file : files_) bytes += fs::file_size(file);
+    Progress progress("reading structures", bytes);
+    GraphPieces pieces(files_);
+    std::vector<std::string> problems;
+    std::vector<int64_t> structures_of_file(files_.size());
+    const auto work = [this](GraphPiece& piece) { return parse_and_check(piece); };
+    const auto threads = static_cast<int>(request_.threads > 0 ? request_.threads : usable_cores());
+    ordered_map<GraphPiece, ParsedPiece>(
+        threads,
+        [&]() -> std::optional<GraphPiece> {
+          if (problems.size() >= most_problems) return std::nullopt;
+          return pieces.next();
+        },
+        [&] { return std::function<ParsedPiece(GraphPiece&)>(work); },
+        [&](ParsedPiece& parsed) {
+          check_graphs_stop();
+          problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
+          structures_of_file[parsed.file] += std::ssize(parsed.structures) + std::ssize(parsed.problems);
+          for (const NumberedStructure& one : parsed.structures) {
+            const std::string problem = writer.add(one.structure, static_cast<int32_t>(parsed.file), one.number);
+            if (!problem.empty()) {
+              problems.push_back(structure_name(files_[parsed.file], one.number) + " " + problem);
+              break;
+            }
+          }
+          done += parsed.bytes;
+          progress.update(done, files_[parsed.file].filename().string());
+        });
+    progress.clear();
+    for (size_t file = 0; file < files_.size() && problems.size() < most_problems; ++file) {
+      if (structures_of_file[file] == 0) problems.push_back(files_[file].string() + " has no structure");
+    }
+    throw_problems(problems, "structures and files that cannot be taken");
+  }
+
+  ParsedPiece parse_and_check(const GraphPiece& piece) const {
+    ParsedPiece parsed = parse_piece(piece, files_);
+    std::erase_if(parsed.structures, [&](const NumberedStructure& one) {
+      const std::vector<std::string> problems = problems_of(one.structure, flags_.rules);
+      for (const std::string& problem : problems) {
+        parsed.problems.push_back(fmt::format("{}: {}", structure_name(files_[piece.file], one.number), problem));
+      }
+      return !problems.empty();
+    });
+    return parsed;
+  }
+
+  // A unit of what is not there is a slip of the pen.
+  void check_units(const GraphsWriter& writer) const {
+    const std::vector<std::string> names = writer.property_names();
+    for (const auto& [name, units] : flags_.units) {
+      if (std::ranges::find(names, name) != names.end()) continue;
+      throw UserError::of("--units {}={}: there is no property {} in all structures; there are: {}", name, units, name,
+                          names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")));
+    }
+    for (const std::string& label : flags_.rules.labels) {
+      if (std::ranges::find(names, label) != names.end()) continue;
+      throw UserError::of("--labels {}: its level or its number of columns differs between structures", label);
+    }
+    for (const std::string& sentence : writer.left_out()) log_warning("{}", sentence);
+  }
+
+  GraphsDescription finish(GraphsWriter& writer, AtomicFile& file) {
+    Progress progress("writing", writer.bytes());
+    std::vector<std::string> sources;
+    for (const fs::path& path : files_) sources.push_back(path.string());
+    return writer.finish(file, std::move(sources), flags_.units, [&](uint64_t done) {
+      check_graphs_stop();
+      progress.update(done);
+    });
+  }
+
+  // Without its description no dataset is opened, so that old arrays never have a new description or the other way.
+  void commit(AtomicFile& file, const GraphsDescription& description) const {
+    AtomicFile described(graphs_description_path(prefix_));
+    described.write(description.text());
+    described.sync();
+    file.sync();
+    check_graphs_stop();
+    if (fs::remove(graphs_description_path(prefix_))) sync_folder(graphs_description_path(prefix_).parent_path());
+    file.commit();
+    described.commit();
+  }
+
+  const PrepareRequest& request_;
+  std::string prefix_;
+  GraphsFlags flags_;
+  std::vector<fs::path> files_;
+};
+
+}  // namespace
+
+std::vector<PrepareFlag> GraphsPreparation::flags() const {
+  return {{.name = "labels",
+           .about = "Properties that every structure has to have, such as energy,forces (default: none)",
+           .is_list = true},
+          {.name = "split",
+           .about = "Shares of training, validation and test, such as 0.8,0.1,0.1 (default: all for training)",
+           .is_list = true},
+          {.name = "seed", .about = "Draws the parts of --split (default: 1)"},
+          {.name = "split-by",
+           .about = "What stays in one part: structures of one composition, of one source (file), or only equal ones "
+                    "(structure; default: structure)"},
+          {.name = "units", .about = "PROPERTY=UNITS to note, such as energy=eV (default: none)", .is_list = true},
+          {.name = "least-distance",
+           .about = "Refuse structures with atoms nearer than so many angstrom; 0: do not look (default: 0.5)"}};
+}
+
+PrepareResult GraphsPreparation::prepare(const PrepareRequest& request) const {
+  const std::string prefix = graphs_prefix(request.output);
+  for (const fs::path& path : {graphs_path(prefix), graphs_description_path(prefix)}) {
+    if (!request.overwrite && fs::exists(path)) {
+      throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
+    }
+  }
+  if (const fs::path folder = fs::path(prefix).parent_path(); !folder.empty()) fs::create_directories(folder);
+  for (const fs::path& path : {graphs_path(prefix), graphs_description_path(prefix)}) remove_abandoned_partials(path);
+  return GraphsRun(request, prefix).run();
+}
+
+bool GraphsPreparation::has_made(const std::string& prefix) const {
+  return describes_graphs(graphs_description_path(graphs_prefix(prefix)));
+}
+
+PrepareResult GraphsPreparation::inspect(const std::string& prefix) const {
+  const GraphsDataset dataset(graphs_prefix(prefix));
+  dataset.check();
+  PrepareResult result = summary_of_graphs(dataset.description(), dataset.prefix());
+  result.text += "all checksums are right";
+  return result;
+}
+
+}  // namespace terrace::data

@@ -1,0 +1,91 @@
+// Checks structures by the rules of a dataset.
+#include "terrace/data/graphs/structure_problems.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "terrace/base/error.h"
+#include "terrace/data/graphs/elements.h"
+#include "terrace/data/graphs/neighbours.h"
+
+namespace terrace::data {
+namespace {
+
+std::ptrdiff_t first_not_finite(const std::vector<double>& values) {
+  const auto found = std::ranges::find_if(values, [](double value) { return !std::isfinite(value); });
+  return found == values.end() ? -1 : found - values.begin();
+}
+
+void add_values_not_finite(const Properties& properties, const char* of, std::vector<std::string>& problems) {
+  for (const auto& [name, property] : properties) {
+    const std::ptrdiff_t at = first_not_finite(property.values);
+    if (at < 0) continue;
+    const std::string row = *of == '\0' ? "" : fmt::format(" of {} {}", of, at / property.width + 1);
+    problems.push_back(fmt::format("{}{} is {}", name, row, property.values[static_cast<size_t>(at)]));
+  }
+}
+
+std::string atom_text(const Structure& structure, int32_t atom) {
+  return fmt::format("{} ({})", atom + 1, element_symbol(structure.species[static_cast<size_t>(atom)]));
+}
+
+// Throws UserError where the neighbours cannot be looked for.
+void add_close_atoms(const Structure& structure, double least, std::vector<std::string>& problems) {
+  const bool are_atoms = std::ranges::all_of(structure.species, [](uint8_t element) { return element > 0; });
+  if (!are_atoms || least <= 0) return;
+  const NeighbourList near = find_neighbours(structure.positions, structure.cell, {.cutoff = least});
+  if (near.edges() == 0) return;
+  const int32_t i = near.receivers[0], j = near.senders[0];
+  if (i == j) {
+    problems.push_back(
+        fmt::format("atom {} and its own image are nearer than {:g} angstrom", atom_text(structure, i), least));
+  } else {
+    problems.push_back(fmt::format("atoms {} and {} are nearer than {:g} angstrom", atom_text(structure, i),
+                                   atom_text(structure, j), least));
+  }
+}
+
+void add_wrong_edges(const Structure& structure, std::vector<std::string>& problems) {
+  for (const std::vector<int32_t>* ends : {&structure.edges.receivers, &structure.edges.senders}) {
+    for (size_t edge = 0; edge < ends->size(); ++edge) {
+      const int32_t node = (*ends)[edge];
+      if (node >= 0 && node < structure.atoms()) continue;
+      problems.push_back(
+          fmt::format("edge {} has the node {} of {}, counted from 0", edge + 1, node, structure.atoms()));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> problems_of(const Structure& structure, const StructureRules& rules) {
+  std::vector<std::string> problems;
+  if (structure.atoms() == 0) problems.emplace_back("has no atoms");
+  const std::string of_cell = problem_of(structure.cell);
+  if (!of_cell.empty()) problems.push_back(of_cell);
+  const std::ptrdiff_t position = first_not_finite(structure.positions);
+  if (position >= 0) problems.push_back(fmt::format("the position of atom {} is not finite", position / 3 + 1));
+  add_values_not_finite(structure.of_structure, "", problems);
+  add_values_not_finite(structure.of_atoms, "atom", problems);
+  add_values_not_finite(structure.of_edges, "edge", problems);
+  for (const std::string& label : rules.labels) {
+    const bool is_there = structure.of_structure.contains(label) || structure.of_atoms.contains(label) ||
+                          structure.of_edges.contains(label);
+    if (!is_there) problems.push_back("has no " + label);
+  }
+  add_wrong_edges(structure, problems);
+  if (!of_cell.empty() || position >= 0 || structure.atoms() == 0) return problems;
+  try {
+    add_close_atoms(structure, rules.least_distance, problems);
+  } catch (const UserError& error) {
+    problems.emplace_back(error.what());
+  }
+  return problems;
+}
+
+}  // namespace terrace::data
