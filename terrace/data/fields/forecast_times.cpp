@@ -69,7 +69,7 @@ class StartPlanner {
 
   std::vector<int64_t> starts() {
     std::ranges::sort(starts_);
-    starts_.erase(std::ranges::unique(starts_).begin(), starts_.end());
+    starts_.erase(std::unique(starts_.begin(), starts_.end()), starts_.end());
     return starts_;
   }
   const std::vector<std::string>& problems() const { return problems_; }
@@ -208,7 +208,7 @@ std::vector<int64_t> lead_steps(const std::string& flag, const std::vector<std::
   }
   throw_problems(problems, "lengths of time that cannot be used");
   std::ranges::sort(list);
-  list.erase(std::ranges::unique(list).begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
 }
 

@@ -39,7 +39,7 @@ std::vector<double> levels_of_fields(const std::vector<FieldOfDataset>& fields) 
     if (field.level) levels.push_back(*field.level);
   }
   std::ranges::sort(levels);
-  levels.erase(std::ranges::unique(levels).begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
   return levels;
 }
 
