@@ -39,8 +39,9 @@ std::vector<CoastLine> segments_of(const NetcdfFile& file) {
   if (bins_around == 0) throw UserError::of("{} has no bins", file.path().string());
   std::vector<CoastLine> lines;
   for (size_t bin = 0; bin < first_segments.size(); ++bin) {
-    const double west = static_cast<double>(bin % bins_around) * bin_degrees;
-    const double south = 90 - static_cast<double>(bin / bins_around + 1) * bin_degrees;
+    const size_t row = bin / bins_around, column = bin % bins_around;
+    const double west = static_cast<double>(column) * bin_degrees;
+    const double south = 90 - static_cast<double>(row + 1) * bin_degrees;
     for (size_t i = 0; i < index_of(counts.at(bin)); ++i) {
       const size_t segment = index_of(first_segments[bin]) + i;
       const auto info = static_cast<uint32_t>(index_of(infos.at(segment)));
