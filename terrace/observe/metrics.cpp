@@ -69,9 +69,10 @@ std::optional<std::vector<DatasetMetrics>> by_dataset_of(const Json& line, const
   if (losses == line.end()) losses = line.find(older_by_dataset_key);
   if (losses == line.end()) return datasets;
   if (!losses->is_object()) return std::nullopt;
-  for (const auto& [dataset, loss] : losses->items()) {
+  for (const auto& item : losses->items()) {
+    const std::string& dataset = item.key();
     DatasetMetrics& one = datasets.emplace_back(DatasetMetrics{.dataset = dataset});
-    if (!read_number(loss, one.loss)) return std::nullopt;
+    if (!read_number(item.value(), one.loss)) return std::nullopt;
     for_each_figure(one.figures, names.evaluation_figures, "validation_", [&](const std::string& key, double& value) {
       const auto values = line.find(by_dataset_key(key));
       const bool has_it = values != line.end() && values->is_object() && values->contains(dataset);
