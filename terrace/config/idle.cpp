@@ -46,7 +46,7 @@ std::string pipeline_key(const Config& c) {
 }
 
 std::string pipeline_schedule(const Config& c) {
-  const std::string one_stage = pipeline_key(c);
+  std::string one_stage = pipeline_key(c);
   if (!one_stage.empty()) return one_stage;
   if (c.layout.schedule != PipelineSchedule::interleaved || c.layout.chunks > 1) return "";
   return "with chunks = 1, which interleaves nothing; give chunks of at least 2, or remove it";
