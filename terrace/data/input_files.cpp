@@ -1,4 +1,4 @@
-// Searches folders and detects formats by name.
+// Finds inputs and detects formats by name.
 #include "terrace/data/input_files.h"
 
 #include <fnmatch.h>
@@ -11,6 +11,7 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/data/binary_files.h"
+#include "terrace/data/folder_files.h"
 
 namespace terrace::data {
 namespace {
@@ -28,28 +29,6 @@ TextFormat format_of(const fs::path& path, FormatChoice choice) {
   if (extension == ".parquet") return TextFormat::parquet;
   const bool json = extension == ".jsonl" || extension == ".ndjson" || extension == ".json";
   return json ? TextFormat::json_lines : TextFormat::plain;
-}
-
-void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
-  std::vector<fs::directory_entry> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry);
-  }
-  std::sort(entries.begin(), entries.end(),
-            [](const auto& a, const auto& b) { return a.path().native() < b.path().native(); });
-  for (const auto& entry : entries) {
-    // A link to a folder may lead back up, so only real folders are entered.
-    if (entry.is_directory() && !entry.is_symlink()) {
-      add_folder(entry.path(), files);
-    } else if (entry.is_regular_file()) {
-      files.push_back(entry.path());
-    }
-  }
-}
-
-bool same_file(const fs::path& a, const fs::path& b) {
-  std::error_code none;
-  return fs::equivalent(a, b, none) && !none;
 }
 
 // Paths of this process's descriptors, which the shell opens for /dev/stdin and <(COMMAND).
@@ -111,11 +90,8 @@ std::vector<fs::path> files_of(const std::string& path, const std::vector<fs::pa
     check_kind(path);
     return {path};
   }
-  std::vector<fs::path> files;
-  add_folder(path, files);
-  std::erase_if(files, [&](const fs::path& file) {
-    return std::any_of(excluded.begin(), excluded.end(), [&](const fs::path& out) { return same_file(file, out); });
-  });
+  std::vector<fs::path> files = files_below(path);
+  std::erase_if(files, [&](const fs::path& file) { return is_one_of(file, excluded); });
   if (files.empty()) throw UserError::of("folder {} holds no files", path);
   std::erase_if(files, [&](const fs::path& file) { return !is_wanted(file.lexically_relative(path), patterns); });
   if (files.empty()) {

@@ -1,4 +1,4 @@
-// Searches folders for files of fields, and opens them by their names.
+// Says which files have fields, and opens them by their names.
 #include "terrace/data/fields/field_files.h"
 
 #include <fmt/format.h>
@@ -8,11 +8,11 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/npz_fields.h"
+#include "terrace/data/folder_files.h"
 
 namespace terrace::data {
 namespace {
@@ -26,13 +26,6 @@ bool is_named_as_fields(const fs::path& path) {
          is_shard_of_fields(path);
 }
 
-bool is_excluded(const fs::path& path, const std::vector<fs::path>& excluded) {
-  return std::ranges::any_of(excluded, [&](const fs::path& one) {
-    std::error_code none;
-    return fs::equivalent(path, one, none) && !none;
-  });
-}
-
 // By the files with which a group or an array of version 2 or 3 begins.
 void refuse_zarr(const fs::path& folder) {
   for (const char* name : {".zgroup", ".zarray", ".zmetadata", "zarr.json"}) {
@@ -44,48 +37,14 @@ void refuse_zarr(const fs::path& folder) {
   }
 }
 
-void add_field_files(const fs::path& folder, const std::vector<fs::path>& excluded, std::vector<fs::path>& files) {
-  refuse_zarr(folder);
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
-  }
-  std::ranges::sort(entries);
-  for (const fs::path& path : entries) {
-    // A link to a folder may lead back up, so only real folders are entered.
-    if (fs::is_directory(path) && !fs::is_symlink(path)) {
-      add_field_files(path, excluded, files);
-    } else if (fs::is_regular_file(path) && is_named_as_fields(path) && !is_excluded(path, excluded)) {
-      files.push_back(path);
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<fs::path> find_field_files(const std::vector<std::string>& inputs, const std::vector<fs::path>& excluded) {
-  std::vector<fs::path> files;
-  for (const std::string& input : inputs) {
-    const fs::path path(input);
-    if (!fs::exists(path)) throw UserError::of("{} does not exist", input);
-    if (fs::is_directory(path)) {
-      add_field_files(path, excluded, files);
-    } else if (!fs::is_regular_file(path)) {
-      throw UserError::of("{} is neither a file nor a folder", input);
-    } else if (is_excluded(path, excluded)) {
-      throw UserError::of("{} is an input and the --output; choose another --output", input);
-    } else {
-      files.push_back(path);
-    }
-  }
-  if (files.empty())
-    throw UserError::of("no NetCDF file (.nc, .nc4, .cdf, .netcdf) and no shard YEAR_SHARD.npz in {}",
-                        fmt::join(inputs, ", "));
-  std::set<fs::path> seen;
-  for (const fs::path& file : files) {
-    if (!seen.insert(fs::canonical(file)).second) throw UserError::of("{} is given twice", file.string());
-  }
-  return files;
+  return find_named_files(
+      inputs, excluded,
+      {.words = fmt::format("NetCDF file ({}) and no shard YEAR_SHARD.npz", fmt::join(netcdf_endings, ", ")),
+       .is_named = is_named_as_fields,
+       .check_folder = refuse_zarr});
 }
 
 std::unique_ptr<FieldFile> open_field_file(const fs::path& path) {

@@ -8,11 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/data/folder_files.h"
 #include "terrace/data/graphs/cif.h"
 #include "terrace/data/graphs/extended_xyz.h"
 
@@ -30,27 +30,10 @@ bool is_named_as_graphs(const fs::path& path) {
 
 bool is_cif(const fs::path& path) { return path.extension() == ".cif"; }
 
-bool is_one_of(const fs::path& path, const std::vector<fs::path>& list) {
-  return std::ranges::any_of(list, [&](const fs::path& one) {
-    std::error_code none;
-    return fs::equivalent(path, one, none) && !none;
-  });
-}
-
-void add_graph_files(const fs::path& folder, const std::vector<fs::path>& excluded, std::vector<fs::path>& files) {
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
-  }
-  std::ranges::sort(entries);
-  for (const fs::path& path : entries) {
-    // A link to a folder may lead back up, so only real folders are entered.
-    if (fs::is_directory(path) && !fs::is_symlink(path)) {
-      add_graph_files(path, excluded, files);
-    } else if (fs::is_regular_file(path) && is_named_as_graphs(path) && !is_one_of(path, excluded)) {
-      files.push_back(path);
-    }
-  }
+void check_graph_input(const fs::path& file) {
+  if (is_named_as_graphs(file)) return;
+  throw UserError::of("{} is not named as a file of structures; the names end with {}", file.string(),
+                      fmt::join(graph_endings, ", "));
 }
 
 // Parses what `parse` returns, and keeps what it throws with the name of the structure.
@@ -96,31 +79,10 @@ void parse_blocks(const GraphPiece& piece, const fs::path& file, ParsedPiece& pa
 }  // namespace
 
 std::vector<fs::path> find_graph_files(const std::vector<std::string>& inputs, const std::vector<fs::path>& excluded) {
-  std::vector<fs::path> files;
-  for (const std::string& input : inputs) {
-    const fs::path path(input);
-    if (!fs::exists(path)) throw UserError::of("{} does not exist", input);
-    if (fs::is_directory(path)) {
-      add_graph_files(path, excluded, files);
-    } else if (!fs::is_regular_file(path)) {
-      throw UserError::of("{} is neither a file nor a folder", input);
-    } else if (is_one_of(path, excluded)) {
-      throw UserError::of("{} is an input and the --output; choose another --output", input);
-    } else if (!is_named_as_graphs(path)) {
-      throw UserError::of("{} is not named as a file of structures; the names end with {}", input,
-                          fmt::join(graph_endings, ", "));
-    } else {
-      files.push_back(path);
-    }
-  }
-  if (files.empty()) {
-    throw UserError::of("no file of structures ({}) in {}", fmt::join(graph_endings, ", "), fmt::join(inputs, ", "));
-  }
-  std::set<fs::path> seen;
-  for (const fs::path& file : files) {
-    if (!seen.insert(fs::canonical(file)).second) throw UserError::of("{} is given twice", file.string());
-  }
-  return files;
+  return find_named_files(inputs, excluded,
+                          {.words = fmt::format("file of structures ({})", fmt::join(graph_endings, ", ")),
+                           .is_named = is_named_as_graphs,
+                           .check_input = check_graph_input});
 }
 
 std::string structure_name(const fs::path& file, int64_t number) {

@@ -1,0 +1,34 @@
+// Finds the files of folders, in an order that depends only on their names.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace terrace::data {
+
+// Whether the path leads to one of the files, under whatever name.
+bool is_one_of(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files);
+
+// The regular files below a folder, sorted by name in each folder. Names that start with a dot are left out, and links
+// to folders are not entered. `enter`, if any, is called with each folder before it is read, and may throw.
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
+                                               const std::function<void(const std::filesystem::path&)>& enter = {});
+
+// A kind of file that is known by its name.
+struct NamedKind {
+  std::string words;                                                 // "file of structures (.xyz, .cif)"
+  bool (*is_named)(const std::filesystem::path&) = nullptr;          // which files of folders are taken
+  void (*check_folder)(const std::filesystem::path&) = nullptr;      // of each folder; may throw; null: no check
+  void (*check_input)(const std::filesystem::path& file) = nullptr;  // of a file that is an input itself; the same
+};
+
+// The inputs that are files, and the files of the kind below those that are folders. Files of folders that are
+// `excluded` are left out. Throws UserError for an input that does not exist, that is neither file nor folder or is
+// excluded, for a file that is given twice, and where there is none.
+std::vector<std::filesystem::path> find_named_files(const std::vector<std::string>& inputs,
+                                                    const std::vector<std::filesystem::path>& excluded,
+                                                    const NamedKind& kind);
+
+}  // namespace terrace::data
